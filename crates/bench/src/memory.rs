@@ -17,7 +17,7 @@ use memory::index::{Among, ItemId};
 use memory::recall::{Question, Recall};
 use model::Embedder;
 use protocol::{AppId, Clock, Ids, Scope, Stored, SystemClock, TimeOrderedIds, UserId};
-use store::{NewMemory, Publish, Store};
+use store::{NewMemoryRow, Publish, Store};
 
 type Failure = Box<dyn Error>;
 
@@ -123,7 +123,7 @@ async fn one_user(size: usize) -> Result<Row, Failure> {
     let cold = begun.elapsed();
     let mut add = Vec::new();
     for number in 0..ADDS {
-        let memory = NewMemory {
+        let memory = NewMemoryRow {
             id: TimeOrderedIds.memory(),
             text: fill::text(size + number),
             kind: "fact".into(),

@@ -16,7 +16,7 @@ use memory::recall::{Question, Recall};
 use model::Embedder;
 use protocol::{AppId, Clock, Ids, MemoryId, Scope, Stored, SystemClock, TimeOrderedIds, UserId};
 use serde_json::Value;
-use store::{NewMemory, Publish, Store};
+use store::{NewMemoryRow, Publish, Store};
 
 type Failure = Box<dyn Error>;
 
@@ -150,7 +150,7 @@ async fn measure(embedder: &Arc<dyn Embedder>, cases: &[Case]) -> Result<Shares,
 
 async fn add(store: &Store, scope: &Scope, text: &str) -> Result<MemoryId, Failure> {
     let id = TimeOrderedIds.memory();
-    let memory = NewMemory {
+    let memory = NewMemoryRow {
         id,
         text: text.to_owned(),
         kind: "fact".into(),

@@ -10,7 +10,7 @@ use memory::recall::Recall;
 use model::{Capabilities, ChatModel, Kind, Prices, Provider, Registry, Wire};
 use protocol::{SystemClock, TimeOrderedIds};
 use store::Store;
-use store::sqlite::{Coalesce, Options};
+use store::sqlite::{Coalesce, SqliteOptions};
 use tools::Catalog;
 
 /// The app is `talk`.
@@ -25,7 +25,7 @@ pub(crate) fn engine(
     std::fs::write(app.join("instructions.md"), "Talk.\n")?;
     let bus = Arc::new(Bus::default());
     let clock = Arc::new(SystemClock);
-    let options = Options { coalesce, ..Options::default() };
+    let options = SqliteOptions { coalesce, ..SqliteOptions::default() };
     let store = Store::open_sqlite_with(&folder.join("data"), clock.clone(), bus.clone(), options)?;
     let provider = Provider {
         name: "bench".into(),

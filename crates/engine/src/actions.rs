@@ -303,7 +303,7 @@ fn one_of(field: &'static str, known: &[&str]) -> Error {
 mod tests {
     use jiff::Timestamp;
     use protocol::{AppId, RecordId, UserId};
-    use store::Change;
+    use store::AppliedChange;
     use uuid::Uuid;
 
     use super::*;
@@ -321,7 +321,13 @@ mod tests {
             status: ActionStatus::Ended(ToolStatus::Complete),
             input: Value::Null,
             output: Value::Null,
-            changes: vec![Change::Record { id, kind: "part".into(), before: None, was: 0, version: 1 }],
+            changes: vec![AppliedChange::Record {
+                id,
+                kind: "part".into(),
+                before: None,
+                was: 0,
+                version: 1,
+            }],
             started_at: Timestamp::UNIX_EPOCH,
             duration_ms: None,
             undone_by: None,

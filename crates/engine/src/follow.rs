@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use protocol::planted::Bug;
 use protocol::{Kind, RunId, Seq, Stored, ThreadId};
-use store::Log;
+use store::EventLog;
 
 use crate::bus::{Subscription, Tail};
 use crate::{Error, views};
@@ -19,7 +19,7 @@ pub(crate) use parked::until_parked;
 
 /// One reader's place in a thread's log.
 pub struct Follower {
-    log: Arc<dyn Log>,
+    log: Arc<dyn EventLog>,
     subscription: Subscription,
     thread: ThreadId,
     /// Only this run's events, and the end after its `run:end`.
@@ -45,7 +45,7 @@ enum Place {
 
 impl Follower {
     pub(crate) fn new(
-        log: Arc<dyn Log>,
+        log: Arc<dyn EventLog>,
         subscription: Subscription,
         (thread, run): (ThreadId, Option<RunId>),
         after: Seq,

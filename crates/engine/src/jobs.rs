@@ -10,7 +10,7 @@ use std::time::Duration;
 use futures_util::FutureExt;
 use jiff::{SignedDuration, Timestamp};
 use protocol::{Event, Summary};
-use store::{Extraction, JobRow, MAX_JOB_ATTEMPTS, NewJob, Retry, Spent};
+use store::{JobRow, MAX_JOB_ATTEMPTS, MemoryExtraction, NewJob, Retry, Spent};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use crate::Engine;
@@ -214,13 +214,13 @@ struct Done {
     /// What a model was paid for it.
     spent: Option<Spent>,
     /// What becomes of memories; it is an effect of its own.
-    extraction: Option<Extraction>,
+    extraction: Option<MemoryExtraction>,
     /// A summary and its text.
     summary: Option<(Summary, String)>,
 }
 
 impl Done {
-    fn extraction(extraction: Extraction) -> Self {
+    fn extraction(extraction: MemoryExtraction) -> Self {
         Self { extraction: Some(extraction), ..Self::default() }
     }
 

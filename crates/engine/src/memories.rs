@@ -53,7 +53,7 @@ impl Engine {
             }
         }
         let id = self.fresh_memory();
-        let memory = store::NewMemory {
+        let memory = store::NewMemoryRow {
             id,
             text,
             kind,

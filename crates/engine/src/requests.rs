@@ -73,7 +73,7 @@ impl Engine {
             once,
             replay_only: spent.is_some(),
             limits: serving.app.user_limits,
-            request: store::Request {
+            request: store::RunRequest {
                 ask,
                 model: self.shared.models.name(wanted),
                 settings: new.settings.settings.or(&speaks.settings).or(&serving.app.settings),
@@ -221,7 +221,7 @@ impl Engine {
         let scope = principal.scope(self.serving(principal, app)?.app.id.clone());
         let title = new.title.as_deref().map(request::title).transpose()?;
         let persona = new.persona_id.map(request::persona).transpose()?;
-        let thread = store::NewThread { id: self.shared.ids.thread(), title, persona };
+        let thread = store::NewThreadRow { id: self.shared.ids.thread(), title, persona };
         Ok(views::thread(self.store().create_thread(&scope, thread, once).await?))
     }
 

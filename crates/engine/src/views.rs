@@ -7,8 +7,8 @@ use protocol::{
     ToolStatus,
 };
 use store::{
-    JobRow, KeyRow, MemoryHistory, MemoryRow, MemoryStatus, MemoryVersion, MessageRow, ProposalRow, RawEvent,
-    RunRow, Source, Stop, ThreadRow,
+    JobRow, KeyRow, MemoryHistory, MemoryOrigin, MemoryRow, MemoryStatus, MemoryVersion, MessageRow,
+    ProposalRow, RawEvent, RunRow, Stop, ThreadRow,
 };
 
 use crate::run::RunState;
@@ -89,7 +89,7 @@ pub(crate) fn proposal(row: ProposalRow) -> ProposalView {
 }
 
 pub(crate) fn memory(row: MemoryRow) -> MemoryView {
-    let written = || Source { at: Some(row.created_at), ..Source::default() };
+    let written = || MemoryOrigin { at: Some(row.created_at), ..MemoryOrigin::default() };
     let said = match row.first_source.clone() {
         Some(source) => said(source, &row),
         None => SaidView { note: None, ..said(written(), &row) },
@@ -113,8 +113,8 @@ pub(crate) fn memory(row: MemoryRow) -> MemoryView {
 }
 
 /// The words that a memory rests on are forgotten with it; its own text stays, so that it can be restored.
-fn said(source: Source, of: &MemoryRow) -> SaidView {
-    let Source { thread, message, words, at } = source;
+fn said(source: MemoryOrigin, of: &MemoryRow) -> SaidView {
+    let MemoryOrigin { thread, message, words, at } = source;
     let is_deleted = thread.is_none() && message.is_none() && words.is_none();
     SaidView {
         thread_id: thread,

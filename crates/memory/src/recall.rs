@@ -321,7 +321,7 @@ impl Recall {
     async fn words_to_hide(&self, scope: &Scope) -> Result<Forgotten, store::Error> {
         let rows = self.store.tombstones(scope).await?;
         let tombstone =
-            |row: store::Tombstone| Tombstone { words: row.words, at: row.at, memory: row.memory };
+            |row: store::TombstoneRow| Tombstone { words: row.words, at: row.at, memory: row.memory };
         let tombstones: Vec<Tombstone> = rows.into_iter().map(tombstone).collect();
         let purged = self.store.shadows(scope).await?;
         if purged.is_empty() {

@@ -52,7 +52,7 @@ pub struct PersonaRow {
 }
 
 #[derive(Debug, Clone, PartialEq)]
-pub struct NewPersona {
+pub struct NewPersonaRow {
     pub id: String,
     pub name: String,
     pub prompt: String,
@@ -69,7 +69,7 @@ pub struct PinRow {
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct NewPin {
+pub struct NewPinRow {
     pub id: PinId,
     pub thread: Option<ThreadId>,
     pub text: String,

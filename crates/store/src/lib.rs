@@ -4,16 +4,16 @@
 //! results) is a projection written in the transaction that appends the event, and database constraints hold the
 //! invariants, so that no caller can break them by mistake. This is the only crate that knows SQL.
 
+mod actions;
 mod context;
-mod deeds;
 mod erasure;
 mod error;
 mod limits;
 mod log;
+mod mcp;
 mod memory;
 mod newest;
 mod outbox;
-mod outside;
 mod rows;
 pub mod rules;
 mod run_log;
@@ -22,15 +22,15 @@ pub mod sqlite;
 mod status;
 mod store;
 
+pub use actions::{
+    ActionEnd, ActionFilter, ActionRow, AppliedChange, FileRow, FileSize, NewAction, NewProposal,
+    ProposalRow, RecordQuery, RecordRow, TimeCursor, Verified, Write,
+};
 pub use context::{
     ChunkRow, DocumentRow, MAX_CHUNK_BYTES, MAX_CHUNKS_PER_DOCUMENT, MAX_CHUNKS_PER_READ,
     MAX_DOCUMENTS_PER_SCOPE, MAX_PERSONA_BYTES, MAX_PERSONAS_PER_SCOPE, MAX_PIN_BYTES, MAX_PINS_PER_SCOPE,
     MAX_PROFILE_BYTES, MAX_SUMMARIES_PER_READ, MAX_TEXT_BYTES, MAX_TEXTS_PER_WRITE, NewChunk, NewDocument,
-    NewPersona, NewPin, NewText, PersonaRow, PinRow, ProfileRow, SummaryRow,
-};
-pub use deeds::{
-    ActionEnd, ActionFilter, ActionRow, Change, FileRow, FileSize, NewAction, NewProposal, ProposalRow,
-    RecordQuery, RecordRow, TimeCursor, Verified, Write,
+    NewPersonaRow, NewPinRow, NewText, PersonaRow, PinRow, ProfileRow, SummaryRow,
 };
 pub use erasure::{MAX_ACTIONS_PER_PURGE, MemoryPurge, PurgedWords};
 pub use error::Error;
@@ -42,20 +42,21 @@ pub use limits::{
     MAX_SNAPSHOT_LINE_BYTES, MAX_SNAPSHOT_LINES, MAX_SOURCES_PER_MEMORY, MAX_TOMBSTONES_PER_READ,
     MAX_USAGE_ROWS, MAX_VECTOR_BYTES, MAX_WRITES_PER_CALL,
 };
-pub use log::{Log, Publish};
-pub use memory::{
-    Extracted, Extraction, Item, ItemRef, ItemRow, MemoryChange, MemoryCursor, MemoryEdit, MemoryHistory,
-    MemoryRow, MemoryVersion, NewMemory, NewVector, Said, SnapshotLine, Source, StoredVector, Tombstone,
-};
-pub use newest::{newest_actions, newest_records};
-pub use outside::{
+pub use log::{EventLog, Publish};
+pub use mcp::{
     Approved, CredentialRow, MAX_CREDENTIAL_BYTES, MAX_CREDENTIAL_NAME_BYTES, MAX_CREDENTIALS_PER_SCOPE,
     MAX_MCP_DEFINITION_BYTES, MAX_MCP_NAME_BYTES, MAX_MCP_SERVERS_PER_APP, MAX_MCP_TOOLS_PER_SERVER,
     McpOffer, McpToolRow,
 };
+pub use memory::{
+    ExtractedMemories, ItemRef, ItemRow, MemoryChange, MemoryCursor, MemoryEdit, MemoryExtraction,
+    MemoryHistory, MemoryOrigin, MemoryRow, MemoryVersion, NewMemoryRow, NewVector, RecallItem,
+    RecallMessage, SnapshotLine, StoredVector, TombstoneRow,
+};
+pub use newest::{newest_actions, newest_records};
 pub use rows::{
-    Admitted, Ask, ForcedEnd, JobCursor, JobRow, KeyRow, MessageRow, NewJob, NewThread, Once, PageOf,
-    PageRows, RawEvent, Request, Retry, RunJob, RunRow, Spent, Stop, Submission, Submitted, Target,
+    Admitted, ForcedEnd, JobCursor, JobRow, KeyRow, MessageRow, NewJob, NewThreadRow, Once, PageOf, PageRows,
+    RawEvent, Retry, RunInput, RunJob, RunRequest, RunRow, Spent, Stop, Submission, SubmittedRun, Target,
     ThreadCursor, ThreadEdit, ThreadRow, UsageRow,
 };
 pub use run_log::RunLog;

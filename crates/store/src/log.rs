@@ -14,7 +14,7 @@ pub trait Publish: Send + Sync + 'static {
 
 /// Reading the log, for followers of a thread.
 #[async_trait]
-pub trait Log: Send + Sync {
+pub trait EventLog: Send + Sync {
     /// Committed events after `after`, of one run or of the whole thread, oldest first and at most
     /// [`crate::MAX_EVENTS_PER_READ`]. [`Error::Pruned`] if there are some of the run and its deltas were pruned, which is
     /// decided in the same moment in which they are read. A thread's are without the deltas that were pruned.

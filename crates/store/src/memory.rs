@@ -7,13 +7,13 @@ use crate::{ChunkRow, MemoryStatus, MessageRole, RawEvent, Spent};
 
 /// Something to be remembered, checked.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct NewMemory {
+pub struct NewMemoryRow {
     pub id: MemoryId,
     pub text: String,
     pub kind: String,
     /// Who it comes from: `user` (by hand), `asked`, `extracted`, `tool` or `import`.
     pub source: &'static str,
-    pub sources: Vec<Source>,
+    pub sources: Vec<MemoryOrigin>,
     pub valid_from: Option<Timestamp>,
     /// Of an import; now when absent.
     pub created_at: Option<Timestamp>,
@@ -21,7 +21,7 @@ pub struct NewMemory {
 
 /// The user's words that a memory rests on. Without any of the three it was said in a conversation that is deleted.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Source {
+pub struct MemoryOrigin {
     pub thread: Option<ThreadId>,
     pub message: Option<MessageId>,
     pub words: Option<String>,
@@ -48,7 +48,7 @@ pub struct MemoryRow {
     pub valid_until: Option<Timestamp>,
     /// The memory that says the same, and more.
     pub superseded_by: Option<MemoryId>,
-    pub first_source: Option<Source>,
+    pub first_source: Option<MemoryOrigin>,
 }
 
 /// A memory as one change has left it.
@@ -72,7 +72,7 @@ pub struct MemoryHistory {
     /// Oldest first, at most the newest [`MemoryHistory::MAX_VERSIONS`].
     pub versions: Vec<MemoryVersion>,
     /// Oldest first.
-    pub sources: Vec<Source>,
+    pub sources: Vec<MemoryOrigin>,
 }
 
 impl MemoryHistory {
@@ -97,14 +97,14 @@ pub struct MemoryCursor {
 /// is not active, or it rests on words that were forgotten meanwhile, it is skipped.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum MemoryChange {
-    Create(NewMemory),
+    Create(NewMemoryRow),
     /// What was so until now is otherwise from now on.
     Update {
         id: MemoryId,
         version: u64,
         text: String,
         kind: String,
-        source: Source,
+        source: MemoryOrigin,
     },
     /// `from` are superseded by `into`, which inherits their sources. All of them, or none.
     Merge {
@@ -112,19 +112,19 @@ pub enum MemoryChange {
         from: Vec<(MemoryId, u64)>,
         text: String,
         kind: String,
-        source: Option<Source>,
+        source: Option<MemoryOrigin>,
     },
     /// It is so no more.
     Remove {
         id: MemoryId,
         version: u64,
-        source: Source,
+        source: MemoryOrigin,
     },
 }
 
 /// What looking at messages has led to.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Extraction {
+pub struct MemoryExtraction {
     /// The place of the first message that was looked at, and of the last; 0 when it was none.
     pub from: Seq,
     pub through: Seq,
@@ -141,7 +141,7 @@ pub struct Extraction {
 
 /// What has become of an extraction.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Extracted {
+pub struct ExtractedMemories {
     pub created: Vec<MemoryId>,
     /// Those that others were merged into, too.
     pub updated: Vec<MemoryId>,
@@ -155,7 +155,7 @@ pub struct Extracted {
 
 /// Words that were forgotten.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Tombstone {
+pub struct TombstoneRow {
     /// The memory they were forgotten with.
     pub memory: MemoryId,
     pub words: String,
@@ -184,14 +184,14 @@ pub enum ItemRef {
 #[derive(Debug, Clone, PartialEq)]
 pub struct ItemRow {
     pub rev: u64,
-    pub what: Item,
+    pub what: RecallItem,
 }
 
 #[derive(Debug, Clone, PartialEq)]
-pub enum Item {
+pub enum RecallItem {
     /// Of any status: only an active one is recalled.
     Memory(Box<MemoryRow>, Option<StoredVector>),
-    Message(Said, Option<StoredVector>),
+    Message(RecallMessage, Option<StoredVector>),
     /// A piece of a document.
     Chunk(ChunkRow, Option<StoredVector>),
     /// Nothing of it is found any more.
@@ -205,7 +205,7 @@ pub enum Item {
 
 /// A message and the event that holds its text, uninterpreted.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Said {
+pub struct RecallMessage {
     pub id: MessageId,
     pub thread: ThreadId,
     pub role: MessageRole,

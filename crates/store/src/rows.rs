@@ -29,7 +29,7 @@ pub struct ThreadRow {
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct NewThread {
+pub struct NewThreadRow {
     pub id: ThreadId,
     pub title: Option<String>,
     pub persona: Option<String>,
@@ -203,13 +203,13 @@ pub struct Submission {
     pub replay_only: bool,
     /// What the user may do; what came before under the same key is not held against it.
     pub limits: UserLimits,
-    pub request: Request,
+    pub request: RunRequest,
 }
 
 /// What a run is asked; for a queued one, what waits with it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Request {
-    pub ask: Ask,
+pub struct RunRequest {
+    pub ask: RunInput,
     pub model: Option<String>,
     pub settings: Settings,
     pub system_prompt: Option<String>,
@@ -243,7 +243,7 @@ pub enum Target {
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub enum Ask {
+pub enum RunInput {
     /// Say something new, after `parent` or the thread's head.
     Say { id: MessageId, text: String, parent: Option<MessageId> },
     /// Answer a message again: this one, or the thread's head.
@@ -258,7 +258,7 @@ pub struct Once {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Submitted {
+pub struct SubmittedRun {
     pub thread: ThreadId,
     pub run: RunId,
     pub admitted: Admitted,

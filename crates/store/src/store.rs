@@ -9,8 +9,8 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use protocol::{Clock, RunId, Seq, Stored, ThreadId};
 
-use crate::sqlite::{Options, Sqlite};
-use crate::{Error, Log, Publish, RawEvent};
+use crate::sqlite::{Sqlite, SqliteOptions};
+use crate::{Error, EventLog, Publish, RawEvent};
 
 /// Declares methods of [`Store`] that the back end answers.
 macro_rules! store_methods {
@@ -52,7 +52,7 @@ impl Store {
         clock: Arc<dyn Clock>,
         publish: Arc<dyn Publish>,
     ) -> Result<Self, Error> {
-        Self::open_sqlite_with(folder, clock, publish, Options::default())
+        Self::open_sqlite_with(folder, clock, publish, SqliteOptions::default())
     }
 
     /// Opens a SQLite store that differs from the usual one.
@@ -60,7 +60,7 @@ impl Store {
         folder: &Path,
         clock: Arc<dyn Clock>,
         publish: Arc<dyn Publish>,
-        options: Options,
+        options: SqliteOptions,
     ) -> Result<Self, Error> {
         let sqlite = Arc::new(Sqlite::open_with(folder, clock, publish, options)?);
         Ok(Self { backend: Backend::Sqlite(sqlite) })
@@ -68,7 +68,7 @@ impl Store {
 }
 
 #[async_trait]
-impl Log for Store {
+impl EventLog for Store {
     async fn events(
         &self,
         thread: ThreadId,

@@ -15,7 +15,7 @@ use rusqlite::Connection;
 use serde_json::Value;
 use server::Limits;
 use store::Store;
-use store::sqlite::{Boundary, Options};
+use store::sqlite::{Boundary, SqliteOptions};
 use tempfile::TempDir;
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
@@ -388,7 +388,7 @@ fn engine(
     let clock = Arc::new(StandingClock);
     let bus = Arc::new(Bus::default());
     let boundary = setup.fuse.clone().map(|fuse| Arc::new(fuse) as Arc<dyn Boundary>);
-    let options = Options { boundary, ..Options::default() };
+    let options = SqliteOptions { boundary, ..SqliteOptions::default() };
     let store = Store::open_sqlite_with(&folder.join("data"), clock.clone(), bus.clone(), options)
         .expect("the database opens");
     stand_still(folder);

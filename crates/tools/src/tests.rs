@@ -12,7 +12,7 @@ use protocol::{
     TimeOrderedIds, ToolComplete, ToolStart, ToolStatus, Usage, UserId,
 };
 use serde_json::Value;
-use store::{Ask, Publish, Request, Store, Submission, Target};
+use store::{Publish, RunInput, RunRequest, Store, Submission, Target};
 use tempfile::TempDir;
 use tokio_util::sync::CancellationToken;
 
@@ -174,8 +174,8 @@ impl World {
             once: None,
             replay_only: false,
             limits: protocol::UserLimits::default(),
-            request: Request {
-                ask: Ask::Say { id: self.ids.message(), text: "hi".into(), parent: None },
+            request: RunRequest {
+                ask: RunInput::Say { id: self.ids.message(), text: "hi".into(), parent: None },
                 model: None,
                 settings: Settings::default(),
                 system_prompt: None,

@@ -87,7 +87,7 @@ mod tests {
     use async_trait::async_trait;
     use protocol::{RunId, Seq, ThreadId};
     use serde_json::json;
-    use store::{Log, MAX_EVENTS_PER_READ, RawEvent};
+    use store::{EventLog, MAX_EVENTS_PER_READ, RawEvent};
     use uuid::Uuid;
 
     use super::*;
@@ -113,7 +113,7 @@ mod tests {
     }
 
     #[async_trait]
-    impl Log for Counted {
+    impl EventLog for Counted {
         async fn events(
             &self,
             _: ThreadId,
@@ -144,7 +144,7 @@ mod tests {
     /// Follows to the end of the wait; gives how often it was looked which calls the user is asked about.
     async fn follow(log: &Arc<Counted>, asked: &[CallId]) -> usize {
         let subscription = Arc::new(Bus::default()).subscribe(thread());
-        let log = Arc::clone(log) as Arc<dyn Log>;
+        let log = Arc::clone(log) as Arc<dyn EventLog>;
         let mut follower = Follower::new(log, subscription, (thread(), Some(run())), 0);
         let looks = AtomicUsize::new(0);
         let now = || {

@@ -14,7 +14,8 @@ use model::{Counter, Error, Format, Message, Model, Schema, Structured};
 use protocol::{JobId, MemoryId, Role as Speaker, Settings, ThreadId};
 use serde_json::Value;
 use store::{
-    Ask, Extraction, JobRow, MemoryChange, MemoryRow, MessageRow, NewMemory, RecordQuery, RunJob, Source,
+    JobRow, MemoryChange, MemoryExtraction, MemoryOrigin, MemoryRow, MessageRow, NewMemoryRow, RecordQuery,
+    RunInput, RunJob,
 };
 
 use super::ask::{Unanswered, ask};
@@ -51,8 +52,8 @@ const MAX_NONSENSE: u32 = 2;
 const EXTRACTED: &str = "extracted";
 
 /// The work that a message causes: looking for memories in it, unless asking to remember is all that it does.
-pub(crate) fn of_message(app: &App, ask: &Ask, id: impl Fn() -> JobId) -> Vec<RunJob> {
-    let (Some(how), Ask::Say { text, .. }) = (&app.memory.extraction, ask) else { return Vec::new() };
+pub(crate) fn of_message(app: &App, ask: &RunInput, id: impl Fn() -> JobId) -> Vec<RunJob> {
+    let (Some(how), RunInput::Say { text, .. }) = (&app.memory.extraction, ask) else { return Vec::new() };
     if app.memory.remember && is_request(text) {
         return Vec::new();
     }
@@ -79,7 +80,7 @@ async fn look(
     let store = engine.store();
     let rows = store.unextracted(thread, MAX_TURNS).await.map_err(text)?;
     let (Some(first), Some(last)) = (rows.first(), rows.last()) else { return Ok(Done::default()) };
-    let nothing = Extraction { from: first.seq, through: last.seq, ..Extraction::default() };
+    let nothing = MemoryExtraction { from: first.seq, through: last.seq, ..MemoryExtraction::default() };
     let is_off = store.memory_is_off(&job.scope).await.map_err(text)?;
     let as_of = Some(store.recall_head(&job.scope).await.map_err(text)?);
     let forgotten = engine.recall().forgotten(&job.scope).await.map_err(text)?;
@@ -102,13 +103,13 @@ async fn look(
         // Asked again, it would say the same, and these messages would stand in the way of later ones.
         Ok((None, spent)) if job.attempts >= MAX_NONSENSE => {
             tracing::warn!(%thread, model = model.name(), "the memory model answers nonsense; these messages are left");
-            return Ok(Done::extraction(Extraction { spent: Some(spent), ..nothing }));
+            return Ok(Done::extraction(MemoryExtraction { spent: Some(spent), ..nothing }));
         }
         Err(Unanswered::Failed { error: error @ (Error::ContextLength | Error::Rejected { .. }), spent })
             if job.attempts >= MAX_NONSENSE =>
         {
             tracing::warn!(%thread, model = model.name(), %error, "the memory model refuses; these messages are left");
-            return Ok(Done::extraction(Extraction { spent, ..nothing }));
+            return Ok(Done::extraction(MemoryExtraction { spent, ..nothing }));
         }
         // The job of a later message looks at these as well.
         Err(Unanswered::Unaffordable) => return Ok(Done::default()),
@@ -127,7 +128,7 @@ async fn look(
         changes.extend(stored(engine, job, (thread, &turns), change).await?);
     }
     let (limit, per_subject) = (app.memory.keep, app.memory.keep_per_subject);
-    Ok(Done::extraction(Extraction { changes, limit, per_subject, spent, as_of, ..nothing }))
+    Ok(Done::extraction(MemoryExtraction { changes, limit, per_subject, spent, as_of, ..nothing }))
 }
 
 fn text(error: impl std::fmt::Display) -> String {
@@ -303,7 +304,7 @@ async fn stored(
 ) -> Result<Option<MemoryChange>, String> {
     let source = |source: extract::Source| {
         let said = turns.iter().find(|turn| turn.message == source.message);
-        Source {
+        MemoryOrigin {
             thread: Some(thread),
             message: Some(source.message),
             words: Some(source.words),
@@ -318,7 +319,7 @@ async fn stored(
                 return Ok(None);
             }
             let from = source(from);
-            MemoryChange::Create(NewMemory {
+            MemoryChange::Create(NewMemoryRow {
                 id: engine.fresh_memory(),
                 text: fact,
                 kind,

@@ -8,7 +8,7 @@ use memory::exchange::{self, Format, Portable};
 use memory::extract::is_duplicate;
 use memory::{secrets, suspicion};
 use protocol::{ImportRefused, ImportReport, Principal, Scope};
-use store::{MAX_MEMORIES_PER_SCOPE, MemoryCursor, MemoryRow, NewMemory, Once, PageOf, PageRows};
+use store::{MAX_MEMORIES_PER_SCOPE, MemoryCursor, MemoryRow, NewMemoryRow, Once, PageOf, PageRows};
 
 use crate::{Engine, Error};
 
@@ -195,7 +195,7 @@ impl Engine {
 
     async fn put(&self, scope: &Scope, memory: Portable, once: Option<Once>) -> Result<Fate, Error> {
         let id = self.fresh_memory();
-        let new = NewMemory {
+        let new = NewMemoryRow {
             id,
             text: memory.text,
             kind: memory.kind,

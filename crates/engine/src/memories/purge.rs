@@ -67,7 +67,7 @@ impl Engine {
     }
 }
 
-fn tombstone(row: store::Tombstone) -> Tombstone {
+fn tombstone(row: store::TombstoneRow) -> Tombstone {
     Tombstone { words: row.words, at: row.at, memory: row.memory }
 }
 

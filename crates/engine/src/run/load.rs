@@ -3,7 +3,7 @@
 use memory::remember::{self, Asked, Outcome, Statement};
 use memory::{pinning, secrets};
 use protocol::{ContextLoaded, Event, MemoryId, Pinned, Remembered, RememberedOutcome, RunStart};
-use store::{NewMemory, NewPin, Source, Write};
+use store::{MemoryOrigin, NewMemoryRow, NewPinRow, Write};
 
 use super::Run;
 use super::state::RunState;
@@ -121,8 +121,11 @@ impl Run {
             pinning::Asked::Nothing => (None, pinning::HOW_TO.to_owned()),
             pinning::Asked::TooLong => (None, pinning::TOO_LONG.to_owned()),
         };
-        let pin =
-            pin.map(|text| NewPin { id: self.ids.pin(), thread: Some(self.thread), text: text.to_owned() });
+        let pin = pin.map(|text| NewPinRow {
+            id: self.ids.pin(),
+            thread: Some(self.thread),
+            text: text.to_owned(),
+        });
         let pinned = Pinned { pin_id: pin.as_ref().map(|pin| pin.id), reply };
         let loaded = ContextLoaded { pinned: Some(pinned), ..ContextLoaded::default() };
         self.note(vec![Event::ContextLoaded(loaded)], pin.map(Write::Pin).into_iter().collect()).await
@@ -177,13 +180,13 @@ impl Run {
             ));
         }
         let id = self.ids.memory();
-        let source = Source {
+        let source = MemoryOrigin {
             thread: Some(self.thread),
             message: state.start.as_ref().map(|start| start.message_id),
             words: Some(words.to_owned()),
             at: Some(self.started),
         };
-        let new = NewMemory {
+        let new = NewMemoryRow {
             id,
             text: content.clone(),
             kind: memory::extract::DEFAULT_KIND.to_owned(),

@@ -7,7 +7,7 @@ use jiff::Timestamp;
 use protocol::{Event, Role, ThreadId};
 use store::{
     ChunkRow, ItemRef, ItemRow, MAX_ITEM_BYTES_PER_READ, MemoryRow, MemoryStatus, MessageRole, NewVector,
-    RawEvent, Said, StoredVector,
+    RawEvent, RecallMessage, StoredVector,
 };
 use tokio::sync::Semaphore;
 
@@ -134,7 +134,8 @@ impl State {
 
     /// Whether the rows tell of a change of what is hidden, so that every text has to be read again.
     pub(super) fn hides_other_than(&self, rows: &[ItemRow]) -> bool {
-        rows.iter().any(|row| matches!(row.what, store::Item::Tombstones) && row.rev > self.tombstones_of)
+        rows.iter()
+            .any(|row| matches!(row.what, store::RecallItem::Tombstones) && row.rev > self.tombstones_of)
     }
 
     /// Takes in rows in the order of their changes, up to `head` or beyond.
@@ -155,32 +156,32 @@ impl State {
         let mut left_out = Ok(());
         for ItemRow { what, .. } in rows {
             match what {
-                store::Item::Memory(row, vector) if row.status == MemoryStatus::Active => {
+                store::RecallItem::Memory(row, vector) if row.status == MemoryStatus::Active => {
                     left_out = left_out.and(self.put(memory(*row), vector));
                 }
-                store::Item::Memory(row, _) => self.remove(ItemId::Memory(row.id)),
-                store::Item::Message(said, vector) => match message(&said, &self.forgotten) {
+                store::RecallItem::Memory(row, _) => self.remove(ItemId::Memory(row.id)),
+                store::RecallItem::Message(said, vector) => match message(&said, &self.forgotten) {
                     Some(item) => {
                         self.threads.entry(said.thread).or_default().insert(item.id);
                         left_out = left_out.and(self.put(item, vector));
                     }
                     None => self.remove(ItemId::Message(said.id)),
                 },
-                store::Item::Chunk(row, vector) => left_out = left_out.and(self.put_chunk(row, vector)),
-                store::Item::DocumentGone(document) => {
+                store::RecallItem::Chunk(row, vector) => left_out = left_out.and(self.put_chunk(row, vector)),
+                store::RecallItem::DocumentGone(document) => {
                     for id in self.documents.remove_document(document) {
                         self.bare.remove(&ItemId::Chunk(id));
                     }
                 }
-                store::Item::ThreadGone(thread) => {
+                store::RecallItem::ThreadGone(thread) => {
                     let gone = self.threads.remove(&thread).unwrap_or_default();
                     self.bare.retain(|id, _| !gone.contains(id));
                     self.index.remove_all(gone);
                 }
-                store::Item::Gone(ItemRef::Memory(id)) => self.remove(ItemId::Memory(id)),
-                store::Item::Gone(ItemRef::Message(id)) => self.remove(ItemId::Message(id)),
-                store::Item::Gone(ItemRef::Chunk(id)) => self.remove(ItemId::Chunk(id)),
-                store::Item::Tombstones => {}
+                store::RecallItem::Gone(ItemRef::Memory(id)) => self.remove(ItemId::Memory(id)),
+                store::RecallItem::Gone(ItemRef::Message(id)) => self.remove(ItemId::Message(id)),
+                store::RecallItem::Gone(ItemRef::Chunk(id)) => self.remove(ItemId::Chunk(id)),
+                store::RecallItem::Tombstones => {}
             }
         }
         if let Err(error) = left_out {
@@ -341,7 +342,7 @@ fn memory(row: MemoryRow) -> Item {
 }
 
 /// None when there is nothing to find it by.
-fn message(said: &Said, forgotten: &Forgotten) -> Option<Item> {
+fn message(said: &RecallMessage, forgotten: &Forgotten) -> Option<Item> {
     let text = words(said.said.as_ref()?)?;
     let text = forgotten.clear(&text, said.at);
     if text.replace(FORGOTTEN, "").trim().is_empty() {

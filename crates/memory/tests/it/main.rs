@@ -14,7 +14,7 @@ use memory::recall::{Question, Recall};
 use model::Embedder;
 use proptest::prelude::*;
 use protocol::{AppId, Clock, Ids, MemoryId, Principal, Scope, Stored, SystemClock, TimeOrderedIds, UserId};
-use store::{MemoryEdit, NewMemory, Publish, Store};
+use store::{MemoryEdit, NewMemoryRow, Publish, Store};
 use tempfile::TempDir;
 
 struct Silent;
@@ -65,7 +65,7 @@ impl World {
     }
 
     async fn add(&self, user: &str, text: &str) -> MemoryId {
-        let memory = NewMemory {
+        let memory = NewMemoryRow {
             id: TimeOrderedIds.memory(),
             text: text.into(),
             kind: "fact".into(),

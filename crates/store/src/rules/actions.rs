@@ -4,12 +4,12 @@ use jiff::Timestamp;
 use protocol::{ActionId, Effect, Scope, ToolComplete, ToolStart, ToolStatus, canonical};
 use serde_json::Value;
 
-use crate::{ActionEnd, ActionRow, ActionStatus, Change, Error, NewAction, Write};
+use crate::{ActionEnd, ActionRow, ActionStatus, AppliedChange, Error, NewAction, Write};
 
 /// Changes that the writes of a call came to.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct AppliedWrites {
-    pub changes: Vec<Change>,
+    pub changes: Vec<AppliedChange>,
     /// The action that was undone.
     pub undo_of: Option<ActionId>,
 }

@@ -2,7 +2,7 @@
 
 use protocol::{RecordId, Scope};
 
-use crate::{Change, source};
+use crate::{AppliedChange, source};
 
 /// The reason for erasing an action whose thing was deleted.
 pub const THING_DELETED: &str = "what it changed was deleted";
@@ -34,12 +34,12 @@ pub fn file_name(path: &str) -> String {
 }
 
 /// How the thing of a change is named.
-pub fn change_name(change: &Change) -> String {
+pub fn change_name(change: &AppliedChange) -> String {
     match change {
-        Change::Record { id, .. } => record_name(*id),
-        Change::File { path, .. } => file_name(path),
-        Change::Memory { id, .. } => id.to_string(),
-        Change::Profile { .. } => PROFILE.to_owned(),
+        AppliedChange::Record { id, .. } => record_name(*id),
+        AppliedChange::File { path, .. } => file_name(path),
+        AppliedChange::Memory { id, .. } => id.to_string(),
+        AppliedChange::Profile { .. } => PROFILE.to_owned(),
     }
 }
 

@@ -19,7 +19,7 @@ use serde_json::Value;
 use sha2::{Digest, Sha256};
 
 use super::actions;
-use crate::{ActionRow, ActionStatus, Change, Error, LedgerKind};
+use crate::{ActionRow, ActionStatus, AppliedChange, Error, LedgerKind};
 
 /// A SHA-256 in the chain.
 pub type LedgerHash = [u8; 32];
@@ -52,7 +52,7 @@ pub struct LedgerPayload {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub duration_ms: Option<u64>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub changes: Vec<Change>,
+    pub changes: Vec<AppliedChange>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub undo_of: Option<ActionId>,
 

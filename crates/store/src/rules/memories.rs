@@ -6,7 +6,7 @@ use protocol::{MemoryId, MemoryUpdate, Seq};
 use sha2::{Digest, Sha256};
 
 use crate::{
-    Error, Extracted, MAX_EXPIRED_PER_EXTRACTION, MAX_MEMORIES_PER_SCOPE, MemoryEdit, MemoryRow,
+    Error, ExtractedMemories, MAX_EXPIRED_PER_EXTRACTION, MAX_MEMORIES_PER_SCOPE, MemoryEdit, MemoryRow,
     MemoryStatus, MemoryVersion,
 };
 
@@ -87,8 +87,8 @@ pub fn beyond_limit(ranked: impl IntoIterator<Item = (MemoryId, String)>, limit:
 }
 
 /// The event that tells a thread of an extraction; none when nothing changed.
-pub fn update_event(extracted: &Extracted) -> Option<MemoryUpdate> {
-    let Extracted { created, updated, merged, removed, expired, skipped: _ } = extracted.clone();
+pub fn update_event(extracted: &ExtractedMemories) -> Option<MemoryUpdate> {
+    let ExtractedMemories { created, updated, merged, removed, expired, skipped: _ } = extracted.clone();
     let update = MemoryUpdate { created, updated, merged, removed, expired };
     (update != MemoryUpdate::default()).then_some(update)
 }

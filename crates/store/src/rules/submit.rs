@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use protocol::{MessageId, MessageUser, OnBusy, RunId, RunStart, ThreadId};
 
-use crate::{Ask, Error, MAX_QUEUED_PER_THREAD, MessageRole, Request, RunJob};
+use crate::{Error, MAX_QUEUED_PER_THREAD, MessageRole, RunInput, RunJob, RunRequest};
 
 /// Jobs that one message causes.
 const MAX_JOBS_PER_MESSAGE: usize = 16;
@@ -67,15 +67,15 @@ pub struct RunBeginning {
 pub fn beginning(
     thread: ThreadId,
     run: RunId,
-    request: Request,
+    request: RunRequest,
     head: Option<MessageId>,
     answered: Option<MessageId>,
 ) -> Result<RunBeginning, Error> {
     let (message, user_message) = match request.ask {
-        Ask::Say { id, text, parent } => {
+        RunInput::Say { id, text, parent } => {
             (id, Some(MessageUser { message_id: id, parent_id: parent.or(head), text }))
         }
-        Ask::Again { .. } => (answered.ok_or(Error::NothingToAnswer)?, None),
+        RunInput::Again { .. } => (answered.ok_or(Error::NothingToAnswer)?, None),
     };
     let jobs = if user_message.is_some() { request.jobs } else { Vec::new() };
     let start = RunStart {
@@ -109,8 +109,8 @@ mod tests {
         MessageId::new(Uuid::from_u128(number))
     }
 
-    fn request(ask: Ask) -> Request {
-        Request {
+    fn request(ask: RunInput) -> RunRequest {
+        RunRequest {
             ask,
             model: None,
             settings: Settings::default(),
@@ -139,7 +139,7 @@ mod tests {
     fn a_message_follows_the_one_it_names_or_the_newest() {
         let (thread, run) = (ThreadId::new(Uuid::from_u128(1)), RunId::new(Uuid::from_u128(2)));
         let parent_of = |parent, head| {
-            let ask = Ask::Say { id: message(3), text: "hi".into(), parent };
+            let ask = RunInput::Say { id: message(3), text: "hi".into(), parent };
             let begins = beginning(thread, run, request(ask), head, None).unwrap();
             begins.user_message.unwrap().parent_id
         };

@@ -4,7 +4,7 @@ use jiff::Timestamp;
 use protocol::{ActionId, Effect, ToolStatus};
 use serde_json::json;
 
-use crate::{ActionEnd, ActionRow, ActionStatus, Change, Error, Write};
+use crate::{ActionEnd, ActionRow, ActionStatus, AppliedChange, Error, Write};
 
 /// Why an erased action is not undone.
 const ERASED: &str = "what the action did was erased, because its conversation or what it changed was deleted, or its \
@@ -93,12 +93,12 @@ pub fn end_by_user(action: ActionId) -> ActionEnd {
 /// All changes of an action to one thing: the first of them, and the version that the last one has left.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct ThingChange<'a> {
-    pub change: &'a Change,
+    pub change: &'a AppliedChange,
     pub left: u64,
 }
 
 /// One for each changed thing, the one changed last first.
-pub fn changes_by_thing(changes: &[Change]) -> Vec<ThingChange<'_>> {
+pub fn changes_by_thing(changes: &[AppliedChange]) -> Vec<ThingChange<'_>> {
     let mut things: Vec<ThingChange<'_>> = Vec::new();
     for change in changes.iter().rev() {
         match things.iter_mut().find(|thing| is_same_thing(thing.change, change)) {
@@ -109,24 +109,28 @@ pub fn changes_by_thing(changes: &[Change]) -> Vec<ThingChange<'_>> {
     things
 }
 
-fn version(change: &Change) -> u64 {
+fn version(change: &AppliedChange) -> u64 {
     match change {
-        Change::Record { version, .. }
-        | Change::File { version, .. }
-        | Change::Memory { version, .. }
-        | Change::Profile { version, .. } => *version,
+        AppliedChange::Record { version, .. }
+        | AppliedChange::File { version, .. }
+        | AppliedChange::Memory { version, .. }
+        | AppliedChange::Profile { version, .. } => *version,
     }
 }
 
-fn is_same_thing(one: &Change, other: &Change) -> bool {
+fn is_same_thing(one: &AppliedChange, other: &AppliedChange) -> bool {
     match (one, other) {
-        (Change::Record { id: one, .. }, Change::Record { id: other, .. }) => one == other,
-        (Change::File { path: one, .. }, Change::File { path: other, .. }) => one == other,
-        (Change::Memory { id: one, .. }, Change::Memory { id: other, .. }) => one == other,
-        (Change::Profile { .. }, Change::Profile { .. }) => true,
-        (Change::Record { .. } | Change::File { .. } | Change::Memory { .. } | Change::Profile { .. }, _) => {
-            false
-        }
+        (AppliedChange::Record { id: one, .. }, AppliedChange::Record { id: other, .. }) => one == other,
+        (AppliedChange::File { path: one, .. }, AppliedChange::File { path: other, .. }) => one == other,
+        (AppliedChange::Memory { id: one, .. }, AppliedChange::Memory { id: other, .. }) => one == other,
+        (AppliedChange::Profile { .. }, AppliedChange::Profile { .. }) => true,
+        (
+            AppliedChange::Record { .. }
+            | AppliedChange::File { .. }
+            | AppliedChange::Memory { .. }
+            | AppliedChange::Profile { .. },
+            _,
+        ) => false,
     }
 }
 
@@ -140,12 +144,12 @@ pub struct ChangedThing {
 }
 
 impl ChangedThing {
-    pub fn of(change: &Change) -> Self {
+    pub fn of(change: &AppliedChange) -> Self {
         let (name, field, key) = match change {
-            Change::Record { id, kind, .. } => (format!("the {kind} {id}"), "$.id", id.to_string()),
-            Change::File { path, .. } => (format!("the file {path}"), "$.path", path.clone()),
-            Change::Memory { id, .. } => (format!("the memory {id}"), "$.id", id.to_string()),
-            Change::Profile { .. } => ("the profile".to_owned(), "$.what", "profile".to_owned()),
+            AppliedChange::Record { id, kind, .. } => (format!("the {kind} {id}"), "$.id", id.to_string()),
+            AppliedChange::File { path, .. } => (format!("the file {path}"), "$.path", path.clone()),
+            AppliedChange::Memory { id, .. } => (format!("the memory {id}"), "$.id", id.to_string()),
+            AppliedChange::Profile { .. } => ("the profile".to_owned(), "$.what", "profile".to_owned()),
         };
         Self { name, field, key }
     }
@@ -172,11 +176,11 @@ mod tests {
         ActionId::new(Uuid::from_u128(number))
     }
 
-    fn file(path: &str, version: u64) -> Change {
-        Change::File { path: path.into(), before: None, was: 0, version }
+    fn file(path: &str, version: u64) -> AppliedChange {
+        AppliedChange::File { path: path.into(), before: None, was: 0, version }
     }
 
-    fn done(effect: Effect, changes: Vec<Change>) -> ActionRow {
+    fn done(effect: Effect, changes: Vec<AppliedChange>) -> ActionRow {
         let scope = Scope { app: AppId::new("app"), user: UserId::new("alice") };
         let status = ActionStatus::Ended(ToolStatus::Complete);
         ActionRow { status, effect, changes, ..new_action(id(1), scope, "t".into(), Timestamp::UNIX_EPOCH) }

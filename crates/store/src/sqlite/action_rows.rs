@@ -9,7 +9,7 @@ use super::read::{self, count, id, maybe_id, one_more, scope_at, sql, text, time
 use super::{ledger, texts};
 use crate::rules::actions::{output_in, stored_changes};
 use crate::rules::erasure::THREAD_DELETED;
-use crate::{ActionFilter, ActionRow, ActionStatus, Change, Error, PageOf, PageRows};
+use crate::{ActionFilter, ActionRow, ActionStatus, AppliedChange, Error, PageOf, PageRows};
 
 const COLUMNS: &str =
     "id, app, user, thread, run, step, tool, effect, status, input, output, changes, started_at,
@@ -196,7 +196,7 @@ fn told_output(row: &Row<'_>, column: usize) -> rusqlite::Result<Option<Value>> 
 
 fn action_row(row: &Row<'_>) -> rusqlite::Result<ActionRow> {
     let changes = row.get::<_, Option<String>>(11)?;
-    let changes = changes.and_then(|changes| serde_json::from_str::<Vec<Change>>(&changes).ok());
+    let changes = changes.and_then(|changes| serde_json::from_str::<Vec<AppliedChange>>(&changes).ok());
     Ok(ActionRow {
         id: id(row, 0)?,
         scope: scope_at(row, 1)?,

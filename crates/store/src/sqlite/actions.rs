@@ -9,7 +9,7 @@ use serde_json::Value;
 use super::action_rows::{find, insert, json, list, of_user, update};
 use super::append::Batch;
 use super::read::{id, scope_at};
-use super::{Sqlite, erasures, ledger, once, proposals, undo, writes};
+use super::{Sqlite, erasures, idempotency, ledger, proposals, undo, writes};
 use crate::rules::actions::{
     begun_action, call_end, ended_action, new_action, started_action, stored_output,
 };
@@ -75,10 +75,10 @@ impl Sqlite {
     ) -> Result<ActionRow, Error> {
         let scope = scope.clone();
         let work = move |batch: &mut Batch<'_>| {
-            if let Some(earlier) = once::earlier(batch, &scope, once.as_ref())? {
+            if let Some(earlier) = idempotency::earlier(batch, &scope, once.as_ref())? {
                 return of_user(batch.conn(), earlier.into(), scope.user.as_str());
             }
-            once::remember(batch, &scope, once.as_ref(), action.id.uuid())?;
+            idempotency::remember(batch, &scope, once.as_ref(), action.id.uuid())?;
             let thread = proposals::confirm(batch, &scope, proposal, &action)?;
             begin(batch, &scope, thread, None, action)
         };
@@ -114,10 +114,10 @@ fn undo_by_user(
     once: Option<&Once>,
 ) -> Result<ActionRow, Error> {
     let undone = of_user(batch.conn(), action, user)?;
-    if let Some(earlier) = once::earlier(batch, &undone.scope, once)? {
+    if let Some(earlier) = idempotency::earlier(batch, &undone.scope, once)? {
         return of_user(batch.conn(), earlier.into(), user);
     }
-    once::remember(batch, &undone.scope, once, by.id.uuid())?;
+    idempotency::remember(batch, &undone.scope, once, by.id.uuid())?;
     // It belongs to the same thread, so that what it says goes when that is deleted.
     let by = begin(batch, &undone.scope, undone.thread, None, by)?;
     settle(batch, by, end_by_user(action), None)
@@ -132,11 +132,11 @@ fn begin_undo(
     once: Option<&Once>,
 ) -> Result<ActionRow, Error> {
     let undone = of_user(batch.conn(), action, user)?;
-    if let Some(earlier) = once::earlier(batch, &undone.scope, once)? {
+    if let Some(earlier) = idempotency::earlier(batch, &undone.scope, once)? {
         return of_user(batch.conn(), earlier.into(), user);
     }
     undo::request(batch, &undone, by.id)?.check_outside()?;
-    once::remember(batch, &undone.scope, once, by.id.uuid())?;
+    idempotency::remember(batch, &undone.scope, once, by.id.uuid())?;
     begin(batch, &undone.scope, undone.thread, Some(action), by)
 }
 

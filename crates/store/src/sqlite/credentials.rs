@@ -6,7 +6,7 @@ use uuid::Uuid;
 
 use super::append::Batch;
 use super::read::{count, text, time};
-use super::{Sqlite, once};
+use super::{Sqlite, idempotency};
 use crate::{
     CredentialRow, Error, MAX_CREDENTIAL_BYTES, MAX_CREDENTIAL_NAME_BYTES, MAX_CREDENTIALS_PER_SCOPE, Once,
 };
@@ -31,8 +31,8 @@ impl Sqlite {
     ) -> Result<CredentialRow, Error> {
         let (scope, name) = (scope.clone(), name.to_owned());
         let work = move |batch: &mut Batch<'_>| {
-            if once::earlier(batch, &scope, once.as_ref())?.is_none() {
-                once::remember(batch, &scope, once.as_ref(), Uuid::nil())?;
+            if idempotency::earlier(batch, &scope, once.as_ref())?.is_none() {
+                idempotency::remember(batch, &scope, once.as_ref(), Uuid::nil())?;
                 put(batch, &scope, &name, &sealed)?;
             }
             find(batch.conn(), &scope, &name)?.ok_or(Error::NotFound("credential"))
@@ -48,10 +48,10 @@ impl Sqlite {
     ) -> Result<(), Error> {
         let (scope, name) = (scope.clone(), name.to_owned());
         let work = move |batch: &mut Batch<'_>| {
-            if once::earlier(batch, &scope, once.as_ref())?.is_some() {
+            if idempotency::earlier(batch, &scope, once.as_ref())?.is_some() {
                 return Ok(());
             }
-            once::remember(batch, &scope, once.as_ref(), Uuid::nil())?;
+            idempotency::remember(batch, &scope, once.as_ref(), Uuid::nil())?;
             delete(batch, &scope, &name)
         };
         self.writer.write(work).await

@@ -9,7 +9,7 @@ use rusqlite::{Connection, OptionalExtension, Row, params};
 
 use super::append::Batch;
 use super::read::{count, id, one_more, scope_at, sql, text, time};
-use super::{Sqlite, items, once, read, texts, tidy};
+use super::{Sqlite, idempotency, items, read, texts, tidy};
 use crate::{
     ChunkRow, DocumentRow, Error, MAX_CHUNK_BYTES, MAX_CHUNKS_PER_DOCUMENT, MAX_CHUNKS_PER_READ,
     MAX_DOCUMENTS_PER_SCOPE, NewChunk, NewDocument, Once, PageOf, PageRows, RecallKind, TimeCursor,
@@ -73,7 +73,7 @@ impl Sqlite {
     ) -> Result<Option<DocumentRow>, Error> {
         let (scope, once) = (scope.clone(), once.clone());
         let work = move |conn: &Connection| {
-            let made = once::made(conn, &scope, Some(&once))?;
+            let made = idempotency::made(conn, &scope, Some(&once))?;
             made.map(|made| find(conn, made.into(), scope.user.as_str())).transpose()
         };
         self.readers.read(work).await
@@ -168,7 +168,7 @@ fn begin(
     once: Option<&Once>,
 ) -> Result<Option<DocumentRow>, Error> {
     let scope = &new.scope;
-    if let Some(earlier) = once::earlier(batch, scope, once)? {
+    if let Some(earlier) = idempotency::earlier(batch, scope, once)? {
         return find(batch.conn(), earlier.into(), scope.user.as_str()).map(Some);
     }
     let mut all = batch.conn().prepare_cached(
@@ -223,14 +223,14 @@ fn insert(batch: &Batch<'_>, document: DocumentId, first: u32, part: &[NewChunk]
 /// Shows a document that is whole. If the same was added meanwhile under the same key, that one stays, and this one goes.
 fn finish(batch: &Batch<'_>, new: &DocumentRow, once: Option<&Once>) -> Result<DocumentRow, Error> {
     let user = new.scope.user.as_str();
-    if let Some(earlier) = once::earlier(batch, &new.scope, once)? {
+    if let Some(earlier) = idempotency::earlier(batch, &new.scope, once)? {
         batch
             .conn()
             .prepare_cached("UPDATE documents SET deleted_at = ?2 WHERE id = ?1")?
             .execute(params![new.id.bytes(), batch.at()])?;
         return find(batch.conn(), earlier.into(), user);
     }
-    once::remember(batch, &new.scope, once, new.id.uuid())?;
+    idempotency::remember(batch, &new.scope, once, new.id.uuid())?;
     batch
         .conn()
         .prepare_cached("UPDATE documents SET status = 'ready', created_at = ?2 WHERE id = ?1")?
@@ -265,12 +265,12 @@ fn delete(
     document: DocumentId,
     once: Option<&Once>,
 ) -> Result<(), Error> {
-    if once::repeated(batch, principal, once)? {
+    if idempotency::repeated(batch, principal, once)? {
         return Ok(());
     }
     let DocumentRow { scope, .. } = find(batch.conn(), document, principal.user().as_str())?;
-    once::earlier(batch, &scope, once)?;
-    once::remember(batch, &scope, once, document.uuid())?;
+    idempotency::earlier(batch, &scope, once)?;
+    idempotency::remember(batch, &scope, once, document.uuid())?;
     batch
         .conn()
         .prepare_cached("UPDATE documents SET deleted_at = ?2 WHERE id = ?1")?

@@ -9,14 +9,14 @@ use rusqlite::{Connection, OptionalExtension, params};
 use super::append::Batch;
 use super::read::count;
 use crate::rules::erasure::{DeletedBy, change_name};
-use crate::{Change, Error};
+use crate::{AppliedChange, Error};
 
 /// Notes which things an action has changed, so that it is found when they are deleted.
 pub(super) fn changed(
     batch: &Batch<'_>,
     scope: &Scope,
     action: ActionId,
-    changes: &[Change],
+    changes: &[AppliedChange],
 ) -> Result<(), Error> {
     let mut note = batch.conn().prepare_cached(
         "INSERT INTO action_things (app, user, thing, action) VALUES (?1, ?2, ?3, ?4) ON CONFLICT DO NOTHING",

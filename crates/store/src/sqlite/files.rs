@@ -5,12 +5,12 @@ use rusqlite::{Connection, OptionalExtension, Row, params};
 
 use super::append::Batch;
 use super::read::{count, sql, text, time};
-use super::{Sqlite, erasures, once};
+use super::{Sqlite, erasures, idempotency};
 use crate::rules::erasure::{self, DeletedBy};
 use crate::rules::records::{
     FileTotals, StandingVersion, check_file_room, check_file_size, check_path, file_name, not_there,
 };
-use crate::{Change, Error, FileRow, FileSize, MAX_FILES_PER_SCOPE, Once, Write};
+use crate::{AppliedChange, Error, FileRow, FileSize, MAX_FILES_PER_SCOPE, Once, Write};
 
 const COLUMNS: &str = "path, version, content, updated_at";
 
@@ -44,9 +44,9 @@ impl Sqlite {
         let Write::File { path, content, expected } = write else { return Err(Error::NotFound("file")) };
         let scope = scope.clone();
         let work = move |batch: &mut Batch<'_>| {
-            if once::earlier(batch, &scope, once.as_ref())?.is_none() {
+            if idempotency::earlier(batch, &scope, once.as_ref())?.is_none() {
                 // What a key made is found by the path, which the request names again.
-                once::remember(batch, &scope, once.as_ref(), uuid::Uuid::nil())?;
+                idempotency::remember(batch, &scope, once.as_ref(), uuid::Uuid::nil())?;
                 self::write(batch, &scope, (&path, content.as_deref()), expected, DeletedBy::User)?;
             }
             find(batch.conn(), &scope, &path)
@@ -62,7 +62,7 @@ pub(super) fn write(
     (path, content): (&str, Option<&str>),
     expected: u64,
     by: DeletedBy,
-) -> Result<Change, Error> {
+) -> Result<AppliedChange, Error> {
     check_path(path)?;
     let standing = standing(batch.conn(), scope, path)?;
     standing.check_expected(expected, &file_name(path))?;
@@ -79,7 +79,7 @@ pub(super) fn restore(
     scope: &Scope,
     (path, before): (&str, Option<&str>),
     (left, was): (u64, u64),
-) -> Result<Option<Change>, Error> {
+) -> Result<Option<AppliedChange>, Error> {
     let standing = standing(batch.conn(), scope, path)?;
     if standing.state != left {
         return Ok(None);
@@ -98,7 +98,7 @@ fn set(
     (path, content): (&str, Option<&str>),
     standing: StandingVersion<String>,
     state: u64,
-) -> Result<Change, Error> {
+) -> Result<AppliedChange, Error> {
     match content {
         None if standing.contents.is_none() => return Err(not_there(&file_name(path))),
         Some(content) => {
@@ -125,7 +125,7 @@ fn set(
             content,
             batch.at()
         ])?;
-    Ok(Change::File { path: path.to_owned(), before: standing.contents, was: standing.state, version })
+    Ok(AppliedChange::File { path: path.to_owned(), before: standing.contents, was: standing.state, version })
 }
 
 /// How many files a scope has, and their bytes together.

@@ -6,7 +6,7 @@ use protocol::{MessageId, RunId, Seq, ThreadId};
 use rusqlite::{Connection, OptionalExtension, Row, params};
 
 use super::events::raw;
-use super::places;
+use super::message_paths;
 use super::read::{FillingPage, count, id, maybe_id, sql, text, time};
 use crate::{Error, MessageRole, MessageRow, PageOf, PageRows, RawEvent};
 
@@ -41,7 +41,7 @@ pub(super) fn page(
     page: PageOf<Seq>,
 ) -> Result<PageRows<MessageRow>, Error> {
     let after = page.after.unwrap_or(0);
-    let rows = match places::after(conn, (thread, leaf), after, page.limit.saturating_add(1))? {
+    let rows = match message_paths::after(conn, (thread, leaf), after, page.limit.saturating_add(1))? {
         Some(ids) => {
             let rows = ids.into_iter().filter_map(|id| of_id(conn, thread, id).transpose());
             rows.collect::<Result<Vec<_>, _>>()?

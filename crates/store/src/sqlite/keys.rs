@@ -4,7 +4,7 @@ use protocol::{AppId, KeyId, Scope};
 use rusqlite::{Row, params};
 
 use super::read::{id, maybe_time, text, time};
-use super::{Sqlite, once};
+use super::{Sqlite, idempotency};
 use crate::{Error, KeyRow, Once};
 
 const COLUMNS: &str = "id, user, app, admin, created_at, revoked_at, made_by, revoked_by";
@@ -19,10 +19,10 @@ impl Sqlite {
         self.writer
             .write(move |batch| {
                 if let Some((scope, once)) = &once {
-                    if let Some(earlier) = once::earlier(batch, scope, Some(once))? {
+                    if let Some(earlier) = idempotency::earlier(batch, scope, Some(once))? {
                         return Ok(Some(earlier.into()));
                     }
-                    once::remember(batch, scope, Some(once), key.id.uuid())?;
+                    idempotency::remember(batch, scope, Some(once), key.id.uuid())?;
                 }
                 batch
                     .conn()

@@ -7,7 +7,9 @@ use rusqlite::{Connection, OptionalExtension, params};
 use super::append::Batch;
 use super::read::id;
 use super::verify::Check;
-use super::{Sqlite, action_rows, documents, jobs, missing, pace, proposals, purge, recall, reserve, runs};
+use super::{
+    Sqlite, action_rows, documents, jobs, missing_apps, proposals, purge, rate_limits, recall, reserve, runs,
+};
 use crate::{ActionRow, Error, RunRow, Verified};
 
 /// Keys of requests forgotten in one transaction.
@@ -44,7 +46,7 @@ impl Sqlite {
         let work = move |batch: &mut Batch<'_>| {
             let forgotten = forget(batch, forget_before)?
                 || jobs::forget(batch, forget_before)?
-                || pace::forget(batch, forget_before)?;
+                || rate_limits::forget(batch, forget_before)?;
             Ok(purge::purge(batch, deleted_before)? || documents::purge(batch, deleted_before)? || forgotten)
         };
         self.writer.write(work).await
@@ -64,17 +66,17 @@ impl Sqlite {
     }
 
     pub(crate) async fn missing_apps(&self) -> Result<Vec<(AppId, Timestamp)>, Error> {
-        self.readers.read(missing::list).await
+        self.readers.read(missing_apps::list).await
     }
 
     pub(crate) async fn note_missing(&self, app: &AppId) -> Result<Timestamp, Error> {
         let app = app.clone();
-        self.writer.write(move |batch| missing::add(batch, &app)).await
+        self.writer.write(move |batch| missing_apps::add(batch, &app)).await
     }
 
     pub(crate) async fn note_found(&self, app: &AppId) -> Result<(), Error> {
         let app = app.clone();
-        self.writer.write(move |batch| missing::remove(batch, &app)).await
+        self.writer.write(move |batch| missing_apps::remove(batch, &app)).await
     }
 
     pub(crate) async fn begun_actions(&self) -> Result<Vec<ActionRow>, Error> {
@@ -86,7 +88,7 @@ impl Sqlite {
         while !check.is_done() {
             check = self.readers.read(move |conn| check.next(conn)).await?;
         }
-        Ok(check.found())
+        Ok(check.report())
     }
 
     pub(crate) async fn scopes_to_embed(

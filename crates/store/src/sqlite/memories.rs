@@ -13,12 +13,12 @@ use uuid::Uuid;
 
 use super::append::Batch;
 use super::read::{count, id, maybe_id, maybe_time, one_more, scope_at, text, time};
-use super::{Sqlite, history, once, read};
+use super::{Sqlite, history, idempotency, read};
 use crate::rules::memories::end_updated_versions;
 use crate::{
-    Error, Extracted, Extraction, JobRow, MAX_SOURCES_PER_MEMORY, MemoryCursor, MemoryEdit, MemoryHistory,
-    MemoryRow, MemoryStatus, MemoryVersion, MessageRow, NewMemory, Once, PageOf, PageRows, SnapshotLine,
-    Source,
+    Error, ExtractedMemories, JobRow, MAX_SOURCES_PER_MEMORY, MemoryCursor, MemoryEdit, MemoryExtraction,
+    MemoryHistory, MemoryOrigin, MemoryRow, MemoryStatus, MemoryVersion, MessageRow, NewMemoryRow, Once,
+    PageOf, PageRows, SnapshotLine,
 };
 
 /// The word for memories of any status in a list.
@@ -37,16 +37,16 @@ impl Sqlite {
     pub(crate) async fn add_memory(
         &self,
         scope: &Scope,
-        memory: NewMemory,
+        memory: NewMemoryRow,
         once: Option<Once>,
     ) -> Result<MemoryRow, Error> {
         let scope = scope.clone();
         let work = move |batch: &mut Batch<'_>| {
-            if let Some(earlier) = once::earlier(batch, &scope, once.as_ref())? {
+            if let Some(earlier) = idempotency::earlier(batch, &scope, once.as_ref())? {
                 return find(batch.conn(), earlier.into(), scope.user.as_str());
             }
             let id = change::insert(batch, &scope, &memory)?;
-            once::remember(batch, &scope, once.as_ref(), id.uuid())?;
+            idempotency::remember(batch, &scope, once.as_ref(), id.uuid())?;
             find(batch.conn(), id, scope.user.as_str())
         };
         self.writer.write(work).await
@@ -54,9 +54,9 @@ impl Sqlite {
 
     pub(crate) async fn begin_import(&self, scope: &Scope, once: Once) -> Result<(), Error> {
         let scope = scope.clone();
-        let work = move |batch: &mut Batch<'_>| match once::earlier(batch, &scope, Some(&once))? {
+        let work = move |batch: &mut Batch<'_>| match idempotency::earlier(batch, &scope, Some(&once))? {
             Some(_) => Ok(()),
-            None => once::remember(batch, &scope, Some(&once), uuid::Uuid::nil()),
+            None => idempotency::remember(batch, &scope, Some(&once), uuid::Uuid::nil()),
         };
         self.writer.write(work).await
     }
@@ -154,7 +154,11 @@ impl Sqlite {
         self.readers.read(move |conn| history::unextracted(conn, thread, limit)).await
     }
 
-    pub(crate) async fn extract(&self, job: &JobRow, extraction: Extraction) -> Result<Extracted, Error> {
+    pub(crate) async fn extract(
+        &self,
+        job: &JobRow,
+        extraction: MemoryExtraction,
+    ) -> Result<ExtractedMemories, Error> {
         let job = job.clone();
         self.writer.write(move |batch| extract::extract(batch, &job, extraction)).await
     }
@@ -213,10 +217,10 @@ impl Sqlite {
         let user = principal.user().clone();
         let work = move |batch: &mut Batch<'_>| {
             let row = find(batch.conn(), memory, user.as_str())?;
-            if once::earlier(batch, &row.scope, once.as_ref())?.is_some() {
+            if idempotency::earlier(batch, &row.scope, once.as_ref())?.is_some() {
                 return Ok(row);
             }
-            once::remember(batch, &row.scope, once.as_ref(), memory.uuid())?;
+            idempotency::remember(batch, &row.scope, once.as_ref(), memory.uuid())?;
             change(batch, row)?;
             find(batch.conn(), memory, user.as_str())
         };
@@ -309,10 +313,10 @@ fn is_off(conn: &Connection, scope: &Scope) -> Result<bool, Error> {
 }
 
 fn set_off(batch: &Batch<'_>, scope: &Scope, off: bool, once: Option<&Once>) -> Result<(), Error> {
-    if once::earlier(batch, scope, once)?.is_some() {
+    if idempotency::earlier(batch, scope, once)?.is_some() {
         return Ok(());
     }
-    once::remember(batch, scope, once, Uuid::nil())?;
+    idempotency::remember(batch, scope, once, Uuid::nil())?;
     let statement = if off {
         "INSERT INTO memory_off (app, user) VALUES (?1, ?2) ON CONFLICT DO NOTHING"
     } else {
@@ -349,8 +353,8 @@ fn status(row: &Row<'_>, column: usize) -> rusqlite::Result<MemoryStatus> {
 }
 
 /// A source in the columns from `first` on.
-fn source(row: &Row<'_>, first: usize) -> rusqlite::Result<Source> {
-    Ok(Source {
+fn source(row: &Row<'_>, first: usize) -> rusqlite::Result<MemoryOrigin> {
+    Ok(MemoryOrigin {
         thread: maybe_id(row, first)?,
         message: maybe_id(row, first + 1)?,
         words: row.get(first + 2)?,

@@ -7,14 +7,13 @@ mod audit;
 mod backup;
 mod boot;
 mod checkpoint;
-mod closing;
 mod credentials;
 mod documents;
 mod erasures;
 mod events;
 mod files;
-mod force;
 mod history;
+mod idempotency;
 mod items;
 mod jobs;
 mod keys;
@@ -22,23 +21,24 @@ mod ledger;
 mod maintain;
 mod mcp;
 mod memories;
+mod message_paths;
 mod migrate;
-mod missing;
-mod once;
-mod pace;
+mod missing_apps;
+mod open_databases;
 mod personas;
 mod pins;
-mod places;
-mod private;
+mod private_files;
 mod profiles;
 mod project;
 mod proposals;
 mod purge;
 mod queue;
+mod rate_limits;
 mod read;
 mod recall;
 mod records;
 mod reserve;
+mod run_end;
 mod run_start;
 mod runs;
 mod statements;
@@ -68,8 +68,8 @@ use crate::{Error, Publish, RunRow};
 pub use crate::outbox::Coalesce;
 pub use audit::{Audited, audit};
 pub use backup::backup;
-pub use closing::wait_until_closed;
-pub use private::{make_private_folder, mode_for_others};
+pub use open_databases::wait_until_closed;
+pub use private_files::{make_private_folder, mode_for_others};
 use read::Readers;
 use statements::Performer;
 pub use tidy::compact;
@@ -107,14 +107,14 @@ impl Sqlite {
         folder: &Path,
         clock: Arc<dyn Clock>,
         publish: Arc<dyn Publish>,
-        options: Options,
+        options: SqliteOptions,
     ) -> Result<Self, Error> {
         make_private_folder(folder).map_err(Error::Folder)?;
         let lock = lock(folder)?;
-        private::close_to_others(folder);
+        private_files::close_to_others(folder);
         let path = folder.join(FILE);
         // SQLite gives its other files the rights of this one.
-        drop(private::open_private_file(&path).map_err(Error::Folder)?);
+        drop(private_files::open_private_file(&path).map_err(Error::Folder)?);
         let mut conn = connect(&path, OpenFlags::default())?;
         migrate::migrate(&mut conn)?;
         // A process that was killed may have left what it had removed in the log.
@@ -122,8 +122,8 @@ impl Sqlite {
             tidy::note_removed(&conn)?; // somebody reads an old moment; the sweep tries again
         }
         statements::note(&mut conn, Performer::Start)?;
-        places::fill_in(&mut conn)?;
-        let Options { coalesce, boot, boundary } = options;
+        message_paths::fill_in(&mut conn)?;
+        let SqliteOptions { coalesce, boot, boundary } = options;
         boot::begin(&mut conn, boot.or_else(boot::of_this_machine), clock.now())?;
         statements::note(&mut conn, Performer::Writer)?;
         let readers = Readers::open(READERS, || reader(&path, Performer::Reader))?;
@@ -140,7 +140,7 @@ impl Sqlite {
 
 /// How a store differs from the usual one.
 #[derive(Default)]
-pub struct Options {
+pub struct SqliteOptions {
     pub coalesce: Coalesce,
     /// Which start of the machine this is. Asked of the system when absent.
     pub boot: Option<String>,
@@ -177,7 +177,7 @@ struct Owned {
 
 /// Locks the folder, giving an owner that is just ending a moment to do so.
 fn lock(folder: &Path) -> Result<File, Error> {
-    let file = private::open_private_file(&folder.join(LOCK)).map_err(Error::Folder)?;
+    let file = private_files::open_private_file(&folder.join(LOCK)).map_err(Error::Folder)?;
     for _ in 0..LOCK_TRIES {
         match file.try_lock() {
             Ok(()) => return Ok(file),

@@ -6,9 +6,10 @@ use uuid::Uuid;
 
 use super::append::Batch;
 use super::read::{count, one_more, sql, text, time};
-use super::{Sqlite, once, read, texts, tidy};
+use super::{Sqlite, idempotency, read, texts, tidy};
 use crate::{
-    Error, MAX_PERSONA_BYTES, MAX_PERSONAS_PER_SCOPE, NewPersona, Once, PageOf, PageRows, PersonaRow, source,
+    Error, MAX_PERSONA_BYTES, MAX_PERSONAS_PER_SCOPE, NewPersonaRow, Once, PageOf, PageRows, PersonaRow,
+    source,
 };
 
 const COLUMNS: &str = "id, name, prompt, settings, created_at, updated_at";
@@ -31,7 +32,7 @@ impl Sqlite {
     pub(crate) async fn add_persona(
         &self,
         scope: &Scope,
-        persona: NewPersona,
+        persona: NewPersonaRow,
         once: Option<Once>,
     ) -> Result<PersonaRow, Error> {
         self.put(scope, persona, once, insert).await
@@ -40,7 +41,7 @@ impl Sqlite {
     pub(crate) async fn change_persona(
         &self,
         scope: &Scope,
-        persona: NewPersona,
+        persona: NewPersonaRow,
         once: Option<Once>,
     ) -> Result<PersonaRow, Error> {
         self.put(scope, persona, once, update).await
@@ -54,10 +55,10 @@ impl Sqlite {
     ) -> Result<(), Error> {
         let (scope, id) = (scope.clone(), id.to_owned());
         let work = move |batch: &mut Batch<'_>| {
-            if once::earlier(batch, &scope, once.as_ref())?.is_some() {
+            if idempotency::earlier(batch, &scope, once.as_ref())?.is_some() {
                 return Ok(());
             }
-            once::remember(batch, &scope, once.as_ref(), Uuid::nil())?;
+            idempotency::remember(batch, &scope, once.as_ref(), Uuid::nil())?;
             delete(batch, &scope, &id)
         };
         self.writer.write(work).await
@@ -69,14 +70,14 @@ impl Sqlite {
     async fn put(
         &self,
         scope: &Scope,
-        persona: NewPersona,
+        persona: NewPersonaRow,
         once: Option<Once>,
-        put: fn(&Batch<'_>, &Scope, &NewPersona) -> Result<(), Error>,
+        put: fn(&Batch<'_>, &Scope, &NewPersonaRow) -> Result<(), Error>,
     ) -> Result<PersonaRow, Error> {
         let scope = scope.clone();
         let work = move |batch: &mut Batch<'_>| {
-            if once::earlier(batch, &scope, once.as_ref())?.is_none() {
-                once::remember(batch, &scope, once.as_ref(), Uuid::nil())?;
+            if idempotency::earlier(batch, &scope, once.as_ref())?.is_none() {
+                idempotency::remember(batch, &scope, once.as_ref(), Uuid::nil())?;
                 if persona.prompt.len() > MAX_PERSONA_BYTES {
                     let message = format!("the prompt of a persona has at most {MAX_PERSONA_BYTES} bytes");
                     return Err(Error::Changed(message));
@@ -89,7 +90,7 @@ impl Sqlite {
     }
 }
 
-fn insert(batch: &Batch<'_>, scope: &Scope, new: &NewPersona) -> Result<(), Error> {
+fn insert(batch: &Batch<'_>, scope: &Scope, new: &NewPersonaRow) -> Result<(), Error> {
     if find(batch.conn(), scope, &new.id)?.is_some() {
         return Err(Error::Changed(format!("there is a persona {} already", new.id)));
     }
@@ -118,7 +119,7 @@ fn insert(batch: &Batch<'_>, scope: &Scope, new: &NewPersona) -> Result<(), Erro
     Ok(())
 }
 
-fn update(batch: &Batch<'_>, scope: &Scope, new: &NewPersona) -> Result<(), Error> {
+fn update(batch: &Batch<'_>, scope: &Scope, new: &NewPersonaRow) -> Result<(), Error> {
     batch
         .conn()
         .prepare_cached(

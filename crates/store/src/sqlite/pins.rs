@@ -5,8 +5,8 @@ use rusqlite::{Connection, OptionalExtension, Row, params};
 
 use super::append::Batch;
 use super::read::{count, id, maybe_id, one_more, scope_at, sql, text, time};
-use super::{Sqlite, once, read, texts, tidy};
-use crate::{Error, MAX_PIN_BYTES, MAX_PINS_PER_SCOPE, NewPin, Once, PageOf, PageRows, PinRow};
+use super::{Sqlite, idempotency, read, texts, tidy};
+use crate::{Error, MAX_PIN_BYTES, MAX_PINS_PER_SCOPE, NewPinRow, Once, PageOf, PageRows, PinRow};
 
 const COLUMNS: &str = "p.id, p.thread, p.text, p.created_at";
 
@@ -14,15 +14,15 @@ impl Sqlite {
     pub(crate) async fn add_pin(
         &self,
         scope: &Scope,
-        pin: NewPin,
+        pin: NewPinRow,
         once: Option<Once>,
     ) -> Result<PinRow, Error> {
         let scope = scope.clone();
         let work = move |batch: &mut Batch<'_>| {
-            if let Some(earlier) = once::earlier(batch, &scope, once.as_ref())? {
+            if let Some(earlier) = idempotency::earlier(batch, &scope, once.as_ref())? {
                 return find(batch.conn(), &scope, earlier.into());
             }
-            once::remember(batch, &scope, once.as_ref(), pin.id.uuid())?;
+            idempotency::remember(batch, &scope, once.as_ref(), pin.id.uuid())?;
             insert(batch, &scope, &pin)?;
             find(batch.conn(), &scope, pin.id)
         };
@@ -67,7 +67,7 @@ impl Sqlite {
 }
 
 /// Adds a pin; its thread, if it has one, must be the scope's.
-pub(super) fn insert(batch: &Batch<'_>, scope: &Scope, new: &NewPin) -> Result<(), Error> {
+pub(super) fn insert(batch: &Batch<'_>, scope: &Scope, new: &NewPinRow) -> Result<(), Error> {
     if new.text.is_empty() || new.text.len() > MAX_PIN_BYTES {
         return Err(Error::Changed(format!("a pin has 1 to {MAX_PIN_BYTES} bytes")));
     }
@@ -105,7 +105,7 @@ pub(super) fn insert(batch: &Batch<'_>, scope: &Scope, new: &NewPin) -> Result<(
 }
 
 fn delete(batch: &Batch<'_>, principal: &Principal, pin: PinId, once: Option<&Once>) -> Result<(), Error> {
-    if once::repeated(batch, principal, once)? {
+    if idempotency::repeated(batch, principal, once)? {
         return Ok(());
     }
     let scope = batch
@@ -115,8 +115,8 @@ fn delete(batch: &Batch<'_>, principal: &Principal, pin: PinId, once: Option<&On
         .optional()?
         .filter(|scope| principal.may_use(&scope.app))
         .ok_or(Error::NotFound("pin"))?; // then nothing of it is committed
-    once::earlier(batch, &scope, once)?;
-    once::remember(batch, &scope, once, pin.uuid())?;
+    idempotency::earlier(batch, &scope, once)?;
+    idempotency::remember(batch, &scope, once, pin.uuid())?;
     texts::drop_of(batch, &scope, &pin.to_string())?;
     tidy::removed(batch)
 }

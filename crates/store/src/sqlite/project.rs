@@ -11,7 +11,7 @@ use rusqlite::{OptionalExtension, params};
 
 use super::append::Batch;
 use super::read::{id, maybe_id, sql};
-use super::{actions, items, memories, places, proposals, queue, reserve, summaries, usage, writes};
+use super::{actions, items, memories, message_paths, proposals, queue, reserve, summaries, usage, writes};
 use crate::rules::ledger::OutputPlace;
 use crate::{Error, MessageRole, Write};
 
@@ -101,7 +101,7 @@ impl Batch<'_> {
             (Event::ProposalClosed(closed), Some(run)) => proposals::closed(self, run, closed),
             (Event::StreamComplete(answer), Some(run)) => self.answer(thread, run, answer, seq),
             (Event::RunEnd(end), Some(run)) => self.end(thread, run, end, seq),
-            (Event::ThreadNamed(named), _) => self.named(thread, &named.title),
+            (Event::ThreadNamed(named), _) => self.set_title(thread, &named.title),
             (Event::Summary(summary), _) => summaries::made(self, thread, summary),
             (
                 Event::MessageUser(_)
@@ -134,7 +134,7 @@ impl Batch<'_> {
 
     fn answer(&self, thread: ThreadId, run: RunId, answer: &StreamComplete, seq: Seq) -> Result<(), Error> {
         self.answered_by(run)?;
-        let parent = Some(self.asked(run)?);
+        let parent = Some(self.answered_message(run)?);
         self.message(
             thread,
             run,
@@ -160,14 +160,14 @@ impl Batch<'_> {
         Ok(())
     }
 
-    fn asked(&self, run: RunId) -> Result<MessageId, Error> {
+    fn answered_message(&self, run: RunId) -> Result<MessageId, Error> {
         let mut find = self.conn().prepare_cached("SELECT message FROM runs WHERE id = ?1")?;
         Ok(find.query_row([run.bytes()], |row| id(row, 0))?)
     }
 
     fn message(&self, thread: ThreadId, run: RunId, said: &NewMessage) -> Result<(), Error> {
         let parent = said.parent.as_ref().map(MessageId::bytes);
-        let place = places::below(self.conn(), thread, said.id, said.parent)?;
+        let place = message_paths::below(self.conn(), thread, said.id, said.parent)?;
         self.conn()
             .prepare_cached(
                 "INSERT INTO messages (id, thread, parent, role, run, seq, created_at, depth, leap)
@@ -236,7 +236,7 @@ impl Batch<'_> {
             )?;
             let said: Option<i64> = last_step.query_row([run.bytes()], |row| row.get(0))?;
             let said = said.and_then(|seq| u64::try_from(seq).ok()).unwrap_or(seq);
-            let parent = Some(self.asked(run)?);
+            let parent = Some(self.answered_message(run)?);
             self.message(
                 thread,
                 run,
@@ -266,7 +266,7 @@ impl Batch<'_> {
         if busy { Ok(()) } else { queue::start_next(self, thread) }
     }
 
-    fn named(&self, thread: ThreadId, title: &str) -> Result<(), Error> {
+    fn set_title(&self, thread: ThreadId, title: &str) -> Result<(), Error> {
         self.conn()
             .prepare_cached("UPDATE threads SET title = ?2, updated_at = max(updated_at, ?3) WHERE id = ?1")?
             .execute(params![thread.bytes(), title, self.at()])?;

@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use super::append::Batch;
 use super::read::{count, id, maybe_id, maybe_time, one_more, scope_at, text, time};
-use super::{Sqlite, once, read};
+use super::{Sqlite, idempotency, read};
 use crate::rules::proposals::{
     DecisionRuling, ProposalClosing, call_hash, changeable, check_confirmable, check_room, closing,
     opened as proposal_of, rule_on_decision,
@@ -96,7 +96,7 @@ fn decide(
     once: Option<&Once>,
 ) -> Result<DecisionAnswer, Error> {
     let row = find(batch.conn(), proposal, user)?;
-    if once::earlier(batch, &row.scope, once)?.is_some() {
+    if idempotency::earlier(batch, &row.scope, once)?.is_some() {
         return Ok(DecisionAnswer::Decided(row));
     }
     match rule_on_decision(&row, batch.at()) {
@@ -111,7 +111,7 @@ fn decide(
             return Ok(DecisionAnswer::Refused(Error::Decided(Decision::Expired.name())));
         }
     }
-    once::remember(batch, &row.scope, once, proposal.uuid())?;
+    idempotency::remember(batch, &row.scope, once, proposal.uuid())?;
     close(batch, &row, decision)?;
     find(batch.conn(), proposal, user).map(DecisionAnswer::Decided)
 }

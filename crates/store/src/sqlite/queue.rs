@@ -7,13 +7,13 @@ use super::append::Batch;
 use super::read::{count, id, text};
 use super::run_start;
 use crate::rules::submit::{check_queue_room, is_urgent};
-use crate::{Error, Request};
+use crate::{Error, RunRequest};
 
 pub(super) fn push(
     batch: &Batch<'_>,
     thread: ThreadId,
     run: RunId,
-    request: &Request,
+    request: &RunRequest,
     on_busy: OnBusy,
 ) -> Result<(), Error> {
     let mut waiting = batch.conn().prepare_cached("SELECT count(*) FROM queue WHERE thread = ?1")?;
@@ -44,7 +44,7 @@ pub(super) fn start_next(batch: &mut Batch<'_>, thread: ThreadId) -> Result<(), 
         .optional()?;
     let Some((run, request)) = next else { return Ok(()) };
     remove(batch, run)?;
-    match serde_json::from_str::<Request>(&request) {
+    match serde_json::from_str::<RunRequest>(&request) {
         Ok(request) => match batch.part(|batch| run_start::begin(batch, thread, run, request))? {
             None => yield_to_urgent(batch, thread, run),
             Some(refused) => {

@@ -124,9 +124,9 @@ pub(super) fn bytes_of(row: &Row<'_>) -> usize {
 
 /// Sixteen bytes as an id.
 #[derive(Clone, Copy)]
-pub(super) struct Id(Uuid);
+pub(super) struct StoredId(Uuid);
 
-impl Id {
+impl StoredId {
     pub(super) fn new(uuid: Uuid) -> Self {
         Self(uuid)
     }
@@ -136,16 +136,16 @@ impl Id {
     }
 }
 
-impl FromSql for Id {
+impl FromSql for StoredId {
     fn column_result(value: ValueRef<'_>) -> FromSqlResult<Self> {
-        Uuid::from_slice(value.as_blob()?).map(Id).map_err(|error| FromSqlError::Other(Box::new(error)))
+        Uuid::from_slice(value.as_blob()?).map(StoredId).map_err(|error| FromSqlError::Other(Box::new(error)))
     }
 }
 
 macro_rules! ids {
     ($($name:ident),*) => {
-        $(impl From<Id> for $name {
-            fn from(id: Id) -> Self {
+        $(impl From<StoredId> for $name {
+            fn from(id: StoredId) -> Self {
                 $name::new(id.0)
             }
         })*
@@ -162,12 +162,12 @@ pub(super) fn scope_at(row: &Row<'_>, column: usize) -> rusqlite::Result<Scope> 
     Ok(Scope { app: AppId::new(text(row, column)?), user: UserId::new(text(row, column + 1)?) })
 }
 
-pub(super) fn id<T: From<Id>>(row: &Row<'_>, column: usize) -> rusqlite::Result<T> {
-    row.get::<_, Id>(column).map(T::from)
+pub(super) fn id<T: From<StoredId>>(row: &Row<'_>, column: usize) -> rusqlite::Result<T> {
+    row.get::<_, StoredId>(column).map(T::from)
 }
 
-pub(super) fn maybe_id<T: From<Id>>(row: &Row<'_>, column: usize) -> rusqlite::Result<Option<T>> {
-    row.get::<_, Option<Id>>(column).map(|id| id.map(T::from))
+pub(super) fn maybe_id<T: From<StoredId>>(row: &Row<'_>, column: usize) -> rusqlite::Result<Option<T>> {
+    row.get::<_, Option<StoredId>>(column).map(|id| id.map(T::from))
 }
 
 /// Numbers in the database are signed; ours are not. A negative one is corrupt and reads as zero.

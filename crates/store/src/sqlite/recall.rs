@@ -9,8 +9,9 @@ use super::append::Batch;
 use super::read::{count, id, scope_at, sql, text, time};
 use super::{Sqlite, documents, items, memories};
 use crate::{
-    Error, Item, ItemRef, ItemRow, MAX_ITEM_BYTES_PER_READ, MAX_ITEMS_PER_READ, MAX_TOMBSTONES_PER_READ,
-    MessageRole, NewVector, PurgedWords, RawEvent, RecallKind, Said, StoredVector, Tombstone,
+    Error, ItemRef, ItemRow, MAX_ITEM_BYTES_PER_READ, MAX_ITEMS_PER_READ, MAX_TOMBSTONES_PER_READ,
+    MessageRole, NewVector, PurgedWords, RawEvent, RecallItem, RecallKind, RecallMessage, StoredVector,
+    TombstoneRow,
 };
 
 /// Vectors put down in one transaction.
@@ -40,7 +41,7 @@ impl Sqlite {
         self.readers.read(move |conn| changes(conn, &scope, after, model.as_deref(), limit)).await
     }
 
-    pub(crate) async fn tombstones(&self, scope: &Scope) -> Result<Vec<Tombstone>, Error> {
+    pub(crate) async fn tombstones(&self, scope: &Scope) -> Result<Vec<TombstoneRow>, Error> {
         let scope = scope.clone();
         self.readers.read(move |conn| tombstones(conn, &scope)).await
     }
@@ -122,17 +123,17 @@ fn changes(
     Ok(found)
 }
 
-fn item(row: &Row<'_>) -> rusqlite::Result<Item> {
+fn item(row: &Row<'_>) -> rusqlite::Result<RecallItem> {
     Ok(match RecallKind::parse(&text(row, 22)?) {
-        Some(RecallKind::Memory) if is_null(row, 0)? => Item::Gone(ItemRef::Memory(id(row, 23)?)),
-        Some(RecallKind::Memory) => Item::Memory(Box::new(memories::memory_row(row)?), vector(row)?),
-        Some(RecallKind::Message) if is_null(row, 24)? => Item::Gone(ItemRef::Message(id(row, 23)?)),
-        Some(RecallKind::Message) => Item::Message(said_row(row)?, vector(row)?),
-        Some(RecallKind::Chunk) if is_null(row, 30)? => Item::Gone(ItemRef::Chunk(id(row, 23)?)),
-        Some(RecallKind::Chunk) => Item::Chunk(documents::chunk_row(row, 23, 30)?, vector(row)?),
-        Some(RecallKind::Thread) => Item::ThreadGone(id(row, 23)?),
-        Some(RecallKind::Document) => Item::DocumentGone(id(row, 23)?),
-        Some(RecallKind::Tombstone) | None => Item::Tombstones,
+        Some(RecallKind::Memory) if is_null(row, 0)? => RecallItem::Gone(ItemRef::Memory(id(row, 23)?)),
+        Some(RecallKind::Memory) => RecallItem::Memory(Box::new(memories::memory_row(row)?), vector(row)?),
+        Some(RecallKind::Message) if is_null(row, 24)? => RecallItem::Gone(ItemRef::Message(id(row, 23)?)),
+        Some(RecallKind::Message) => RecallItem::Message(said_row(row)?, vector(row)?),
+        Some(RecallKind::Chunk) if is_null(row, 30)? => RecallItem::Gone(ItemRef::Chunk(id(row, 23)?)),
+        Some(RecallKind::Chunk) => RecallItem::Chunk(documents::chunk_row(row, 23, 30)?, vector(row)?),
+        Some(RecallKind::Thread) => RecallItem::ThreadGone(id(row, 23)?),
+        Some(RecallKind::Document) => RecallItem::DocumentGone(id(row, 23)?),
+        Some(RecallKind::Tombstone) | None => RecallItem::Tombstones,
     })
 }
 
@@ -140,7 +141,7 @@ fn is_null(row: &Row<'_>, column: usize) -> rusqlite::Result<bool> {
     Ok(row.get_ref(column)? == ValueRef::Null)
 }
 
-fn said_row(row: &Row<'_>) -> rusqlite::Result<Said> {
+fn said_row(row: &Row<'_>) -> rusqlite::Result<RecallMessage> {
     let seq = count(row, 26)?;
     let said = if is_null(row, 28)? {
         None
@@ -148,7 +149,7 @@ fn said_row(row: &Row<'_>) -> rusqlite::Result<Said> {
         Some(RawEvent { seq, kind: text(row, 28)?, body: text(row, 29)? })
     };
     let role = MessageRole::parse(text(row, 25)?);
-    Ok(Said { id: id(row, 23)?, thread: id(row, 24)?, role, seq, at: time(row, 27)?, said })
+    Ok(RecallMessage { id: id(row, 23)?, thread: id(row, 24)?, role, seq, at: time(row, 27)?, said })
 }
 
 fn vector(row: &Row<'_>) -> rusqlite::Result<Option<StoredVector>> {
@@ -156,23 +157,28 @@ fn vector(row: &Row<'_>) -> rusqlite::Result<Option<StoredVector>> {
     Ok(Some(StoredVector { hash, vector: row.get(20)? }))
 }
 
-fn size(what: &Item) -> usize {
+fn size(what: &RecallItem) -> usize {
     let bytes = |vector: &Option<StoredVector>| vector.as_ref().map_or(0, |vector| vector.vector.len());
     match what {
-        Item::Memory(row, vector) => row.text.len() + bytes(vector),
-        Item::Message(said, vector) => said.said.as_ref().map_or(0, |said| said.body.len()) + bytes(vector),
-        Item::Chunk(chunk, vector) => chunk.text.len() + bytes(vector),
-        Item::ThreadGone(_) | Item::DocumentGone(_) | Item::Tombstones | Item::Gone(_) => 0,
+        RecallItem::Memory(row, vector) => row.text.len() + bytes(vector),
+        RecallItem::Message(said, vector) => {
+            said.said.as_ref().map_or(0, |said| said.body.len()) + bytes(vector)
+        }
+        RecallItem::Chunk(chunk, vector) => chunk.text.len() + bytes(vector),
+        RecallItem::ThreadGone(_)
+        | RecallItem::DocumentGone(_)
+        | RecallItem::Tombstones
+        | RecallItem::Gone(_) => 0,
     }
 }
 
-fn tombstones(conn: &Connection, scope: &Scope) -> Result<Vec<Tombstone>, Error> {
+fn tombstones(conn: &Connection, scope: &Scope) -> Result<Vec<TombstoneRow>, Error> {
     let mut find = conn.prepare_cached(
         "SELECT memory, words, at FROM tombstones WHERE app = ?1 AND user = ?2 ORDER BY number DESC LIMIT ?3",
     )?;
     let rows = find.query_map(
         params![scope.app.as_str(), scope.user.as_str(), MAX_TOMBSTONES_PER_READ as i64],
-        |row| Ok(Tombstone { memory: id(row, 0)?, words: text(row, 1)?, at: time(row, 2)? }),
+        |row| Ok(TombstoneRow { memory: id(row, 0)?, words: text(row, 1)?, at: time(row, 2)? }),
     )?;
     let mut found = rows.collect::<Result<Vec<_>, _>>()?;
     found.reverse();
@@ -180,12 +186,12 @@ fn tombstones(conn: &Connection, scope: &Scope) -> Result<Vec<Tombstone>, Error>
 }
 
 /// The words that were forgotten with a memory.
-pub(super) fn tombstones_of(conn: &Connection, memory: MemoryId) -> Result<Vec<Tombstone>, Error> {
+pub(super) fn tombstones_of(conn: &Connection, memory: MemoryId) -> Result<Vec<TombstoneRow>, Error> {
     let mut find = conn.prepare_cached(
         "SELECT memory, words, at FROM tombstones WHERE memory = ?1 ORDER BY number LIMIT ?2",
     )?;
     let rows = find.query_map(params![memory.bytes(), MAX_TOMBSTONES_PER_READ as i64], |row| {
-        Ok(Tombstone { memory: id(row, 0)?, words: text(row, 1)?, at: time(row, 2)? })
+        Ok(TombstoneRow { memory: id(row, 0)?, words: text(row, 1)?, at: time(row, 2)? })
     })?;
     Ok(rows.collect::<Result<_, _>>()?)
 }

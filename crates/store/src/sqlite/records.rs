@@ -8,11 +8,12 @@ use std::collections::BTreeSet;
 
 use super::append::Batch;
 use super::read::{FillingPage, bytes_of, count, id, one_more, scope_at, sql, text, time};
-use super::{Sqlite, erasures, once, read};
+use super::{Sqlite, erasures, idempotency, read};
 use crate::rules::erasure::{self, DeletedBy};
 use crate::rules::records::{StandingVersion, check_record_room, check_record_size, not_there, record_name};
 use crate::{
-    Change, Error, MAX_RECORDS_PER_TYPE, Once, PageOf, PageRows, RecordQuery, RecordRow, TimeCursor, Write,
+    AppliedChange, Error, MAX_RECORDS_PER_TYPE, Once, PageOf, PageRows, RecordQuery, RecordRow, TimeCursor,
+    Write,
 };
 
 /// Words of a search that count, and characters of each.
@@ -98,10 +99,10 @@ impl Sqlite {
         };
         let scope = scope.clone();
         let work = move |batch: &mut Batch<'_>| {
-            if let Some(earlier) = once::earlier(batch, &scope, once.as_ref())? {
+            if let Some(earlier) = idempotency::earlier(batch, &scope, once.as_ref())? {
                 return find(batch.conn(), &scope, &kind, earlier.into());
             }
-            once::remember(batch, &scope, once.as_ref(), record.uuid())?;
+            idempotency::remember(batch, &scope, once.as_ref(), record.uuid())?;
             let put = Put { id: record, kind: &kind, data: data.as_ref() };
             self::write(batch, &scope, put, expected, DeletedBy::User)?;
             find(batch.conn(), &scope, &kind, record)
@@ -117,7 +118,7 @@ pub(super) fn write(
     put: Put<'_>,
     expected: u64,
     by: DeletedBy,
-) -> Result<Change, Error> {
+) -> Result<AppliedChange, Error> {
     let standing = standing(batch, scope, put)?;
     standing.check_expected(expected, &record_name(put.kind, put.id))?;
     if put.data.is_none() {
@@ -132,7 +133,7 @@ pub(super) fn restore(
     scope: &Scope,
     put: Put<'_>,
     (left, was): (u64, u64),
-) -> Result<Option<Change>, Error> {
+) -> Result<Option<AppliedChange>, Error> {
     let standing = standing(batch, scope, put)?;
     if standing.state != left {
         return Ok(None);
@@ -151,7 +152,7 @@ fn set(
     put: Put<'_>,
     standing: StandingVersion<Value>,
     state: u64,
-) -> Result<Change, Error> {
+) -> Result<AppliedChange, Error> {
     let Put { id: record, kind, data } = put;
     let json = data.map(Value::to_string);
     json.as_ref().map_or(Ok(()), |json| check_record_size(json.len()))?;
@@ -184,7 +185,7 @@ fn set(
         )?;
     index(batch, number, &owner(scope, kind), data)?;
     let (before, was) = (standing.contents, standing.state);
-    Ok(Change::Record { id: record, kind: kind.to_owned(), before, was, version })
+    Ok(AppliedChange::Record { id: record, kind: kind.to_owned(), before, was, version })
 }
 
 fn index(batch: &Batch<'_>, number: i64, owner: &str, data: Option<&Value>) -> Result<(), Error> {

@@ -7,7 +7,7 @@ use rusqlite::params;
 
 use super::append::Batch;
 use super::read::{count, scope_at, sql};
-use super::{pace, usage};
+use super::{rate_limits, usage};
 use crate::rules::spending::{SpendingRows, add_held, needs_day, user_limits};
 use crate::{Error, JobRow};
 
@@ -55,7 +55,7 @@ fn decide(
     }
     let limits = user_limits(bounds);
     if !limits.is_none() {
-        rows.used = pace::used(batch.conn(), scope, &limits, at)?;
+        rows.used = rate_limits::used(batch.conn(), scope, &limits, at)?;
     }
     let grant = call.decide(bounds, &rows.spending());
     if let SpendGrant::Granted { held, .. } = grant {

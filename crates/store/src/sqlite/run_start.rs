@@ -7,19 +7,19 @@ use super::append::Batch;
 use super::jobs::{self, Task};
 use super::read::{id, maybe_id, sql, text};
 use crate::rules::submit::{NamedMessage, RunBeginning, beginning, job_delay};
-use crate::{Ask, Error, MessageRole, Request, rules};
+use crate::{Error, MessageRole, RunInput, RunRequest, rules};
 
 /// Begins a queued run: its message is appended after what the thread holds by now.
 pub(super) fn begin(
     batch: &mut Batch<'_>,
     thread: ThreadId,
     run: RunId,
-    request: Request,
+    request: RunRequest,
 ) -> Result<(), Error> {
     let head = batch.head(thread)?;
     let answered = match &request.ask {
-        Ask::Say { .. } => None,
-        Ask::Again { of } => Some(answerable(batch, thread, *of)?),
+        RunInput::Say { .. } => None,
+        RunInput::Again { of } => Some(answerable(batch, thread, *of)?),
     };
     let RunBeginning { message, user_message, start, jobs } =
         beginning(thread, run, request, head, answered)?;

@@ -8,22 +8,22 @@ use super::Sqlite;
 use super::append::Batch;
 use super::read::{count, id, maybe_time, scope_at, sql, text, time};
 use super::writer::PLANTED_PAUSE;
-use super::{force, once, queue, submit, usage};
-use crate::{Admitted, Error, ForcedEnd, Once, RunRow, Stop, Submission, Submitted};
+use super::{idempotency, queue, run_end, submit, usage};
+use crate::{Admitted, Error, ForcedEnd, Once, RunRow, Stop, Submission, SubmittedRun};
 
 const COLUMNS: &str = "r.id, r.thread, r.app, r.user, r.message, r.status, r.model, r.error, r.stop, r.epoch,
     r.start_seq, r.end_seq, r.created_at, r.ended_at, r.input_tokens, r.output_tokens, r.cached_tokens,
     r.reasoning_tokens, r.cost, r.estimated";
 
 impl Sqlite {
-    pub(crate) async fn submit(&self, submission: Submission) -> Result<Submitted, Error> {
+    pub(crate) async fn submit(&self, submission: Submission) -> Result<SubmittedRun, Error> {
         let late =
             Bug::IdemOutsideTx.is_planted().then(|| (submission.scope.clone(), submission.once.clone()));
         let submitted = self.writer.write(move |batch| submit::submit(batch, submission)).await?;
         if let Some((scope, once)) = late.filter(|_| submitted.admitted != Admitted::Replayed) {
             tokio::time::sleep(PLANTED_PAUSE).await;
             let run = submitted.run.uuid();
-            self.writer.write(move |batch| once::remember(batch, &scope, once.as_ref(), run)).await?;
+            self.writer.write(move |batch| idempotency::remember(batch, &scope, once.as_ref(), run)).await?;
         }
         Ok(submitted)
     }
@@ -45,7 +45,7 @@ impl Sqlite {
 
     pub(crate) async fn force_end(&self, run: &RunRow, end: ForcedEnd) -> Result<(), Error> {
         let (run, thread, epoch) = (run.id, run.thread, run.epoch);
-        self.writer.write(move |batch| force::end(batch, (run, thread, epoch), &end)).await
+        self.writer.write(move |batch| run_end::end(batch, (run, thread, epoch), &end)).await
     }
 
     pub(crate) async fn is_skipped(&self, thread: ThreadId, seq: Seq) -> Result<bool, Error> {
@@ -68,10 +68,10 @@ fn cancel(
 ) -> Result<RunRow, Error> {
     let user = principal.user().as_str();
     let row = find(batch.conn(), run, user)?;
-    if once::earlier(batch, &row.scope, once)?.is_some() {
+    if idempotency::earlier(batch, &row.scope, once)?.is_some() {
         return Ok(row);
     }
-    once::remember(batch, &row.scope, once, run.uuid())?;
+    idempotency::remember(batch, &row.scope, once, run.uuid())?;
     if !queue::cancel(batch, row.thread, run)? && !Bug::CancelInMemory.is_planted() {
         batch
             .conn()

@@ -6,15 +6,15 @@ use rusqlite::{OptionalExtension, params};
 
 use super::append::Batch;
 use super::read::{id, maybe_id};
-use super::{once, pace, proposals, queue, run_start, threads};
+use super::{idempotency, proposals, queue, rate_limits, run_start, threads};
 use crate::rules::submit::{RunAdmission, admission};
-use crate::{Admitted, Ask, Error, NewThread, Request, Stop, Submission, Submitted, Target};
+use crate::{Admitted, Error, NewThreadRow, RunInput, RunRequest, Stop, Submission, SubmittedRun, Target};
 
-pub(super) fn submit(batch: &mut Batch<'_>, submission: Submission) -> Result<Submitted, Error> {
+pub(super) fn submit(batch: &mut Batch<'_>, submission: Submission) -> Result<SubmittedRun, Error> {
     let Submission { scope, thread, run, on_busy, once, replay_only, limits, request } = submission;
-    if let Some(earlier) = once::earlier(batch, &scope, once.as_ref())? {
+    if let Some(earlier) = idempotency::earlier(batch, &scope, once.as_ref())? {
         let thread = thread_of(batch, earlier.into())?;
-        return Ok(Submitted { thread, run: earlier.into(), admitted: Admitted::Replayed });
+        return Ok(SubmittedRun { thread, run: earlier.into(), admitted: Admitted::Replayed });
     }
     if replay_only {
         return Err(Error::NotFound("run"));
@@ -22,13 +22,13 @@ pub(super) fn submit(batch: &mut Batch<'_>, submission: Submission) -> Result<Su
     let thread = match thread {
         Target::New(id) => {
             // Who answers this run answers it alone: a thread has a persona only if it was given one.
-            threads::insert(batch, &scope, &NewThread { id, title: None, persona: None })?
+            threads::insert(batch, &scope, &NewThreadRow { id, title: None, persona: None })?
         }
         Target::Ensured(id) => threads::ensure(batch, &scope, id)?,
         Target::Existing(thread) => thread,
     };
     let active = active(batch, &scope, thread)?;
-    pace::admit(batch, &scope, &limits, active.is_none())?;
+    rate_limits::admit(batch, &scope, &limits, active.is_none())?;
     let admitted = match admission(active, on_busy)? {
         RunAdmission::Begin => {
             insert(batch, &scope, thread, (run, &request))?;
@@ -44,11 +44,11 @@ pub(super) fn submit(batch: &mut Batch<'_>, submission: Submission) -> Result<Su
             Admitted::Queued { interrupted, resumed }
         }
     };
-    pace::accepted(batch, &scope)?;
+    rate_limits::accepted(batch, &scope)?;
     if !Bug::IdemOutsideTx.is_planted() {
-        once::remember(batch, &scope, once.as_ref(), run.uuid())?;
+        idempotency::remember(batch, &scope, once.as_ref(), run.uuid())?;
     }
-    Ok(Submitted { thread, run, admitted })
+    Ok(SubmittedRun { thread, run, admitted })
 }
 
 /// Tells a run to make room for a newer message.
@@ -83,16 +83,16 @@ fn insert(
     batch: &mut Batch<'_>,
     scope: &Scope,
     thread: ThreadId,
-    (run, request): (RunId, &Request),
+    (run, request): (RunId, &RunRequest),
 ) -> Result<(), Error> {
     let message = match &request.ask {
-        Ask::Say { id, parent, .. } => {
+        RunInput::Say { id, parent, .. } => {
             if let Some(parent) = parent {
                 run_start::message(batch, thread, *parent)?;
             }
             *id
         }
-        Ask::Again { of } => run_start::answerable(batch, thread, *of)?,
+        RunInput::Again { of } => run_start::answerable(batch, thread, *of)?,
     };
     batch
         .conn()

@@ -9,7 +9,7 @@ use super::erasures::count_erasure;
 use super::read::{count, id, scope_at, sql, text};
 use super::{Sqlite, action_rows, erasures, memories, recall, records, texts, tidy};
 use crate::rules::erasure::{THING_DELETED, text_source};
-use crate::{Error, MAX_ACTIONS_PER_PURGE, MemoryPurge, Once, PurgedWords, Tombstone};
+use crate::{Error, MAX_ACTIONS_PER_PURGE, MemoryPurge, Once, PurgedWords, TombstoneRow};
 
 /// Actions erased in one transaction.
 const MAX_ACTIONS: i64 = 100;
@@ -21,7 +21,7 @@ impl Sqlite {
         &self,
         principal: &Principal,
         memory: MemoryId,
-    ) -> Result<Vec<Tombstone>, Error> {
+    ) -> Result<Vec<TombstoneRow>, Error> {
         let user = principal.user().clone();
         let read = move |conn: &Connection| {
             memories::find(conn, memory, user.as_str())?;

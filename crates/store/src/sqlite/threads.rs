@@ -5,9 +5,9 @@ use rusqlite::{Connection, OptionalExtension, Row, params};
 
 use super::append::Batch;
 use super::read::{count, id, maybe_id, one_more, scope_at, text, time};
-use super::{Sqlite, history, items, once, queue, read};
+use super::{Sqlite, history, idempotency, items, queue, read};
 use crate::{
-    Error, MessageRow, NewThread, Once, PageOf, PageRows, RecallKind, ThreadCursor, ThreadEdit, ThreadRow,
+    Error, MessageRow, NewThreadRow, Once, PageOf, PageRows, RecallKind, ThreadCursor, ThreadEdit, ThreadRow,
 };
 
 const COLUMNS: &str = "t.id, t.app, t.user, t.title, t.head, t.model, t.message_count,
@@ -18,15 +18,15 @@ impl Sqlite {
     pub(crate) async fn create_thread(
         &self,
         scope: &Scope,
-        thread: NewThread,
+        thread: NewThreadRow,
         once: Option<Once>,
     ) -> Result<ThreadRow, Error> {
         let scope = scope.clone();
         let work = move |batch: &mut Batch<'_>| {
-            if let Some(earlier) = once::earlier(batch, &scope, once.as_ref())? {
+            if let Some(earlier) = idempotency::earlier(batch, &scope, once.as_ref())? {
                 return find(batch.conn(), earlier.into(), scope.user.as_str());
             }
-            once::remember(batch, &scope, once.as_ref(), thread.id.uuid())?;
+            idempotency::remember(batch, &scope, once.as_ref(), thread.id.uuid())?;
             let id = insert(batch, &scope, &thread)?;
             find(batch.conn(), id, scope.user.as_str())
         };
@@ -57,10 +57,10 @@ impl Sqlite {
         let user = principal.user().clone();
         let work = move |batch: &mut Batch<'_>| {
             let row = find(batch.conn(), thread, user.as_str())?;
-            if once::earlier(batch, &row.scope, once.as_ref())?.is_some() {
+            if idempotency::earlier(batch, &row.scope, once.as_ref())?.is_some() {
                 return Ok(row);
             }
-            once::remember(batch, &row.scope, once.as_ref(), thread.uuid())?;
+            idempotency::remember(batch, &row.scope, once.as_ref(), thread.uuid())?;
             if let Some(persona) = change.persona {
                 batch
                     .conn()
@@ -114,12 +114,12 @@ fn delete(
     thread: ThreadId,
     once: Option<&Once>,
 ) -> Result<Option<RunId>, Error> {
-    if once::repeated(batch, principal, once)? {
+    if idempotency::repeated(batch, principal, once)? {
         return Ok(None);
     }
     let row = find(batch.conn(), thread, principal.user().as_str())?;
-    once::earlier(batch, &row.scope, once)?;
-    once::remember(batch, &row.scope, once, thread.uuid())?;
+    idempotency::earlier(batch, &row.scope, once)?;
+    idempotency::remember(batch, &row.scope, once, thread.uuid())?;
     queue::clear(batch, thread)?;
     batch
         .conn()
@@ -136,7 +136,7 @@ fn delete(
     Ok(row.active_run)
 }
 
-pub(super) fn insert(batch: &mut Batch<'_>, scope: &Scope, thread: &NewThread) -> Result<ThreadId, Error> {
+pub(super) fn insert(batch: &mut Batch<'_>, scope: &Scope, thread: &NewThreadRow) -> Result<ThreadId, Error> {
     batch
         .conn()
         .prepare_cached(
@@ -150,7 +150,7 @@ pub(super) fn insert(batch: &mut Batch<'_>, scope: &Scope, thread: &NewThread) -
 /// The thread of this id, made if there is none.
 pub(super) fn ensure(batch: &mut Batch<'_>, scope: &Scope, id: ThreadId) -> Result<ThreadId, Error> {
     match is_deleted(batch.conn(), id)? {
-        None => insert(batch, scope, &NewThread { id, title: None, persona: None }),
+        None => insert(batch, scope, &NewThreadRow { id, title: None, persona: None }),
         Some(false) => Ok(id),
         Some(true) => Err(Error::Changed("it was deleted a moment ago; send it once more".into())),
     }

@@ -10,28 +10,32 @@ use super::records::Put;
 use super::{action_rows, files, ledger, profiles, records};
 use crate::rules::ledger::LedgerPayload;
 use crate::rules::undo::{ChangedThing, ThingChange, UndoRequest, changes_by_thing};
-use crate::{ActionRow, ActionStatus, Change, Error, LedgerKind};
+use crate::{ActionRow, ActionStatus, AppliedChange, Error, LedgerKind};
 
 /// Newer actions among which the one that stands in the way is looked for.
 const MAX_SEARCHED: i64 = 1_000;
 
 /// Puts back what an action has changed, newest change first. Gives what that changed.
-pub(super) fn take_back(batch: &Batch<'_>, by: &ActionRow, action: ActionId) -> Result<Vec<Change>, Error> {
+pub(super) fn take_back(
+    batch: &Batch<'_>,
+    by: &ActionRow,
+    action: ActionId,
+) -> Result<Vec<AppliedChange>, Error> {
     let known = action_rows::find(batch.conn(), action)?.filter(|row| row.scope == by.scope);
     let undone = known.ok_or_else(|| Error::Changed("there is no such action".into()))?;
     request(batch, &undone, by.id)?.check_here()?;
     let mut restored = Vec::new();
     for ThingChange { change, left } in changes_by_thing(&undone.changes) {
         let put_back = match change {
-            Change::Record { id, kind, before, was, .. } => {
+            AppliedChange::Record { id, kind, before, was, .. } => {
                 let put = Put { id: *id, kind, data: before.as_ref() };
                 records::restore(batch, &by.scope, put, (left, *was))?
             }
-            Change::File { path, before, was, .. } => {
+            AppliedChange::File { path, before, was, .. } => {
                 files::restore(batch, &by.scope, (path, before.as_deref()), (left, *was))?
             }
-            Change::Memory { id, .. } => memory::undo(batch, &by.scope, *id, left)?,
-            Change::Profile { before, .. } => profiles::restore(batch, &by.scope, before, left)?,
+            AppliedChange::Memory { id, .. } => memory::undo(batch, &by.scope, *id, left)?,
+            AppliedChange::Profile { before, .. } => profiles::restore(batch, &by.scope, before, left)?,
         };
         match put_back {
             Some(change) => restored.push(change),
@@ -70,7 +74,7 @@ pub(super) fn request<'a>(
 }
 
 /// Says which newer change stands in the way, and by which action it was made if it was one.
-fn conflict(batch: &Batch<'_>, undone: &ActionRow, change: &Change) -> Result<Error, Error> {
+fn conflict(batch: &Batch<'_>, undone: &ActionRow, change: &AppliedChange) -> Result<Error, Error> {
     let thing = ChangedThing::of(change);
     let newer = batch
         .conn()

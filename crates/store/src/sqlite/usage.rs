@@ -7,7 +7,7 @@ use rusqlite::{Connection, OptionalExtension, Row, params};
 
 use super::append::Batch;
 use super::read::{count, scope_at, sql, text};
-use super::{Sqlite, pace};
+use super::{Sqlite, rate_limits};
 use crate::{Error, MAX_USAGE_ROWS, UsageRow};
 
 /// As [`read`] expects them.
@@ -32,7 +32,7 @@ impl Sqlite {
 
     pub(crate) async fn used(&self, scope: &Scope, limits: UserLimits, at: Timestamp) -> Result<Used, Error> {
         let scope = scope.clone();
-        self.readers.read(move |conn| pace::used(conn, &scope, &limits, at)).await
+        self.readers.read(move |conn| rate_limits::used(conn, &scope, &limits, at)).await
     }
 }
 
@@ -83,14 +83,14 @@ pub(super) fn of_run(
         ])?;
     let model = match fallback {
         Some(fallback) => fallback.to_owned(),
-        None => asked(batch, run, seq)?.unwrap_or(model),
+        None => asked_model(batch, run, seq)?.unwrap_or(model),
     };
     // Without a model there was no call: the step ended by saying so.
     if model.is_empty() { Ok(()) } else { add(batch, &scope, &model, used) }
 }
 
 /// The model that was asked last before this event: a step names it when it starts, and when it turns to another.
-fn asked(batch: &Batch<'_>, run: RunId, seq: Seq) -> Result<Option<String>, Error> {
+fn asked_model(batch: &Batch<'_>, run: RunId, seq: Seq) -> Result<Option<String>, Error> {
     let mut find = batch.conn().prepare_cached(
         "SELECT body ->> '$.model' FROM events
             WHERE run = ?1 AND kind IN ('step:start', 'step:retry', 'step:reset') AND seq < ?2
@@ -102,7 +102,7 @@ fn asked(batch: &Batch<'_>, run: RunId, seq: Seq) -> Result<Option<String>, Erro
 
 /// Adds one model call to what the scope has used today.
 pub(super) fn add(batch: &Batch<'_>, scope: &Scope, model: &str, used: Usage) -> Result<(), Error> {
-    pace::spent(batch, scope, used.total())?;
+    rate_limits::spent(batch, scope, used.total())?;
     let today = day(Timestamp::from_millisecond(batch.at()).unwrap_or(Timestamp::UNIX_EPOCH));
     let (user, app) = (scope.user.as_str(), scope.app.as_str());
     let before = batch

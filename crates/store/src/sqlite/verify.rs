@@ -24,7 +24,7 @@ pub fn verify(folder: &Path) -> Result<Verified, Error> {
     while !check.is_done() {
         check = check.next(&conn)?;
     }
-    Ok(check.found())
+    Ok(check.report())
 }
 
 /// A check under way: how far it has come, and what it has found.
@@ -60,7 +60,7 @@ impl Check {
         matches!(self.part, Part::Done)
     }
 
-    pub(super) fn found(self) -> Verified {
+    pub(super) fn report(self) -> Verified {
         self.found
     }
 

@@ -22,7 +22,7 @@ use tokio::sync::{oneshot, watch};
 use super::append::{Batch, Seqs};
 use super::boot::POWER_LOSS_MARGIN;
 use super::checkpoint::{Checkpointer, full_or_failed};
-use super::closing::OpenDatabase;
+use super::open_databases::OpenDatabase;
 use super::tidy::Afresh;
 use super::{BUSY_TIMEOUT, Boundary, Moment, Owned, jobs, proposals, queue, reserve};
 use crate::outbox::{Outbox, Pushed};

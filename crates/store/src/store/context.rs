@@ -4,7 +4,7 @@ use protocol::{DocumentId, PinId, Principal, Scope, Summary, ThreadId};
 
 use super::{Backend, Store};
 use crate::{
-    ChunkRow, DocumentRow, Error, JobRow, NewDocument, NewPersona, NewPin, Once, PageOf, PageRows,
+    ChunkRow, DocumentRow, Error, JobRow, NewDocument, NewPersonaRow, NewPinRow, Once, PageOf, PageRows,
     PersonaRow, PinRow, ProfileRow, Spent, SummaryRow, TimeCursor,
 };
 
@@ -20,9 +20,9 @@ store_methods! {
     fn personas(scope: &Scope, page: PageOf<u64>) -> PageRows<PersonaRow>;
     fn persona(scope: &Scope, id: &str) -> Option<PersonaRow>;
     /// [`Error::Changed`] if there is one of that id, or no room.
-    fn add_persona(scope: &Scope, persona: NewPersona, once: Option<Once>) -> PersonaRow;
+    fn add_persona(scope: &Scope, persona: NewPersonaRow, once: Option<Once>) -> PersonaRow;
     /// [`Error::NotFound`] if there is none of that id.
-    fn change_persona(scope: &Scope, persona: NewPersona, once: Option<Once>) -> PersonaRow;
+    fn change_persona(scope: &Scope, persona: NewPersonaRow, once: Option<Once>) -> PersonaRow;
     /// Removes it, also as the default of threads.
     fn delete_persona(scope: &Scope, id: &str, once: Option<Once>) -> ();
 }
@@ -30,7 +30,7 @@ store_methods! {
 // What users marked as important.
 store_methods! {
     /// The thread must be the scope's. [`Error::Changed`] when there is no room.
-    fn add_pin(scope: &Scope, pin: NewPin, once: Option<Once>) -> PinRow;
+    fn add_pin(scope: &Scope, pin: NewPinRow, once: Option<Once>) -> PinRow;
     /// Oldest first: those of the thread and those of all threads; the latter alone without a thread.
     fn pins(scope: &Scope, thread: Option<ThreadId>) -> Vec<PinRow>;
     /// A page of these. The cursor is how many come before.

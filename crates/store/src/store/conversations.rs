@@ -11,15 +11,15 @@ use protocol::{
 
 use super::{Backend, Store};
 use crate::{
-    Error, ForcedEnd, JobCursor, JobRow, MessageRow, NewJob, NewThread, Once, PageOf, PageRows, RawEvent,
-    Retry, RunLog, RunRow, Spent, Submission, Submitted, ThreadCursor, ThreadEdit, ThreadRow,
+    Error, ForcedEnd, JobCursor, JobRow, MessageRow, NewJob, NewThreadRow, Once, PageOf, PageRows, RawEvent,
+    Retry, RunLog, RunRow, Spent, Submission, SubmittedRun, ThreadCursor, ThreadEdit, ThreadRow,
 };
 
 // Conversations and what was said in them. Under a key ([`Once`]) a change happens once; a second time gives what
 // there is now.
 store_methods! {
     /// One that is there already is given back. [`Error::Changed`] while one of that id is being deleted.
-    fn create_thread(scope: &Scope, thread: NewThread, once: Option<Once>) -> ThreadRow;
+    fn create_thread(scope: &Scope, thread: NewThreadRow, once: Option<Once>) -> ThreadRow;
     /// The thread if it is this principal's and not deleted.
     fn thread(principal: &Principal, id: ThreadId) -> ThreadRow;
     /// Newest first.
@@ -40,7 +40,7 @@ store_methods! {
 store_methods! {
     /// Message, run and their first events, in one transaction; or what the thread's state, the key and the limits
     /// ([`Error::Limited`]) make of it.
-    fn submit(submission: Submission) -> Submitted;
+    fn submit(submission: Submission) -> SubmittedRun;
     /// The run if it is this principal's and its thread is not deleted.
     fn run(principal: &Principal, id: RunId) -> RunRow;
     /// Marks the run as to be cancelled, or ends it if it is only queued; a run that has ended stays as it is. Either

@@ -7,15 +7,15 @@ use protocol::{ActionId, MemoryId, Principal, Scope, ThreadId};
 
 use super::{Backend, Store};
 use crate::{
-    Error, Extracted, Extraction, ItemRow, JobRow, MemoryCursor, MemoryEdit, MemoryHistory, MemoryPurge,
-    MemoryRow, MessageRow, NewMemory, NewVector, Once, PageOf, PageRows, PurgedWords, SnapshotLine,
-    Tombstone,
+    Error, ExtractedMemories, ItemRow, JobRow, MemoryCursor, MemoryEdit, MemoryExtraction, MemoryHistory,
+    MemoryPurge, MemoryRow, MessageRow, NewMemoryRow, NewVector, Once, PageOf, PageRows, PurgedWords,
+    SnapshotLine, TombstoneRow,
 };
 
 // Durable facts about users. Each change is a version of its own; one that is not active is in no prompt, but can still
 // be looked at and brought back. Under a key ([`Once`]) a change happens once; a second time gives what there is now.
 store_methods! {
-    fn add_memory(scope: &Scope, memory: NewMemory, once: Option<Once>) -> MemoryRow;
+    fn add_memory(scope: &Scope, memory: NewMemoryRow, once: Option<Once>) -> MemoryRow;
     /// Marks the key of an import as used, so that nothing else is asked under it. The same import again is no other: what
     /// it adds has keys of its own.
     fn begin_import(scope: &Scope, once: Once) -> ();
@@ -42,7 +42,7 @@ store_methods! {
     /// Commits what a job has extracted, the job as done and what it spent, together. Nothing is changed where memory is
     /// off, the thread is deleted, or another job was faster with the same messages; [`Error::Changed`] if one was
     /// faster with some of them.
-    fn extract(job: &JobRow, extraction: Extraction) -> Extracted;
+    fn extract(job: &JobRow, extraction: MemoryExtraction) -> ExtractedMemories;
     /// Keeps what a thread's prompt says of the user, at most [`crate::MAX_SNAPSHOT_LINES`], without lines whose source is gone.
     /// The first snapshot stays, and is given back.
     fn keep_snapshot(scope: &Scope, thread: ThreadId, lines: Vec<SnapshotLine>) -> Vec<SnapshotLine>;
@@ -60,7 +60,7 @@ store_methods! {
     /// [`crate::MAX_ITEMS_PER_READ`] and about [`crate::MAX_ITEM_BYTES_PER_READ`]: only when none come has all been read.
     fn recall_changes(scope: &Scope, after: u64, model: Option<&str>, limit: usize) -> Vec<ItemRow>;
     /// What was forgotten, oldest first, at most [`crate::MAX_TOMBSTONES_PER_READ`].
-    fn tombstones(scope: &Scope) -> Vec<Tombstone>;
+    fn tombstones(scope: &Scope) -> Vec<TombstoneRow>;
     /// Keeps vectors of active memories, of messages and of pieces of documents that are not deleted; others are ignored.
     /// Each item counts as changed.
     fn put_vectors(scope: &Scope, model: &str, vectors: Vec<NewVector>) -> ();
@@ -68,7 +68,7 @@ store_methods! {
 
 store_methods! {
     /// The words that were forgotten with a memory.
-    fn words_of_memory(principal: &Principal, id: MemoryId) -> Vec<Tombstone>;
+    fn words_of_memory(principal: &Principal, id: MemoryId) -> Vec<TombstoneRow>;
     /// Removes a forgotten memory for good, with those that it took the place of, its versions, sources and words, and
     /// with what these actions said. Shadows take the place of the words. [`Error::Changed`] unless it is forgotten.
     fn purge_memory(principal: &Principal, id: MemoryId, purge: MemoryPurge, once: Option<Once>) -> ();

@@ -4,8 +4,8 @@ use protocol::{ActionId, CallId, Effect, Event, Ids, RecordId, RunStatus, Scope,
 use rusqlite::Connection;
 use serde_json::{Value, json};
 use store::{
-    ActionEnd, ActionFilter, ActionRow, Change, Error, MAX_WRITES_PER_CALL, NewAction, NewProposal, PageOf,
-    RunLog, Submitted, Write,
+    ActionEnd, ActionFilter, ActionRow, AppliedChange, Error, MAX_WRITES_PER_CALL, NewAction, NewProposal,
+    PageOf, RunLog, SubmittedRun, Write,
 };
 
 use crate::support::{Fixture, after, call, end, once, principal, result, scope, start, step_end};
@@ -13,7 +13,7 @@ use crate::support::{Fixture, after, call, end, once, principal, result, scope, 
 pub(crate) const ALL: PageOf<u64> = PageOf { after: None, limit: 1_000 };
 
 /// A run with one step of so many calls, all of a tool that changes things.
-pub(crate) async fn run_with_calls(fixture: &Fixture, count: usize) -> (Submitted, RunLog, Vec<CallId>) {
+pub(crate) async fn run_with_calls(fixture: &Fixture, count: usize) -> (SubmittedRun, RunLog, Vec<CallId>) {
     let (submitted, log) = fixture.run().await;
     let calls: Vec<CallId> = (0..count).map(|_| fixture.ids.call()).collect();
     let asked = calls.iter().map(|id| protocol::Call { input: json!({ "asked": 1 }), ..call(*id) }).collect();
@@ -80,8 +80,8 @@ async fn e1_an_intent_comes_before_and_an_outcome_with_what_was_changed() {
     let writes = vec![record(part, json!({ "name": "bolt" }), 0), file("a.md", Some("# A"), 0)];
     assert_eq!(log.record(vec![result(calls[0], "done")], vec![], writes).await.unwrap(), [true]);
     let changes = vec![
-        Change::Record { id: part, kind: "part".into(), before: None, was: 0, version: 1 },
-        Change::File { path: "a.md".into(), before: None, was: 0, version: 1 },
+        AppliedChange::Record { id: part, kind: "part".into(), before: None, was: 0, version: 1 },
+        AppliedChange::File { path: "a.md".into(), before: None, was: 0, version: 1 },
     ];
     let ended = ActionRow {
         status: store::ActionStatus::Ended(ToolStatus::Complete),

@@ -2,7 +2,7 @@
 
 use protocol::{Ids, RunStatus};
 use rusqlite::Connection;
-use store::{Error, NewMemory, Source, Target};
+use store::{Error, MemoryOrigin, NewMemoryRow, Target};
 
 use crate::support::{Fixture, answer, call, end, result, scope, step_end};
 
@@ -164,12 +164,12 @@ async fn rows_do_not_cross_threads_or_scopes() {
 #[tokio::test]
 async fn m5_what_a_memory_was_and_rests_on_does_not_change() {
     let fixture = Fixture::new();
-    let memory = NewMemory {
+    let memory = NewMemoryRow {
         id: fixture.ids.memory(),
         text: "lives in Oslo".into(),
         kind: "fact".into(),
         source: "user",
-        sources: vec![Source { words: Some("I live in Oslo".into()), ..Source::default() }],
+        sources: vec![MemoryOrigin { words: Some("I live in Oslo".into()), ..MemoryOrigin::default() }],
         valid_from: None,
         created_at: None,
     };

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use jiff::{SignedDuration, Timestamp};
 use protocol::{AppId, Clock, Event, Ids, OnBusy, RunStatus, Scope, ThreadNamed};
-use store::{Ask, Error, JobRow, NewJob, PageOf, Retry, RunJob, Submission, Target};
+use store::{Error, JobRow, NewJob, PageOf, Retry, RunInput, RunJob, Submission, Target};
 use testkit::still::StandingClock;
 
 use crate::support::{Fixture, Forward, after, end, principal, scope, step_end};
@@ -146,7 +146,7 @@ fn causing(fixture: &Fixture, thread: Target, delay_ms: u64) -> (Submission, Str
     let mut submission = fixture.submission(thread);
     submission.on_busy = OnBusy::Queue;
     submission.request.jobs = vec![RunJob { id: fixture.ids.job(), kind: "extract".into(), delay_ms }];
-    let Ask::Say { id, .. } = submission.request.ask else { unreachable!() };
+    let RunInput::Say { id, .. } = submission.request.ask else { unreachable!() };
     (submission, id.to_string())
 }
 
@@ -179,7 +179,7 @@ async fn answering_again_says_nothing_and_so_causes_nothing() {
     let (first, log) = fixture.run().await;
     log.record(vec![end(first.run, RunStatus::Failed)], vec![], vec![]).await.unwrap();
     let (mut again, _) = causing(&fixture, Target::Existing(first.thread), 0);
-    again.request.ask = Ask::Again { of: None };
+    again.request.ask = RunInput::Again { of: None };
     fixture.store.submit(again).await.unwrap();
     assert_eq!(due(&fixture).await, []);
 }

@@ -178,7 +178,7 @@ async fn a_path_is_the_branch_that_ends_in_its_leaf() {
     .await
     .unwrap();
     let mut branch = fixture.submission(Target::Existing(first.thread));
-    branch.request.ask = store::Ask::Again { of: Some(answered) };
+    branch.request.ask = store::RunInput::Again { of: Some(answered) };
     let second = fixture.store.submit(branch).await.unwrap();
     let alice = alice();
     let message = fixture.store.run(&alice, first.run).await.unwrap().message;

@@ -2,7 +2,8 @@
 
 use protocol::{AppId, Clock, Event, Ids, MemoryId, RunStatus, Scope, StreamComplete};
 use store::{
-    Error, MAX_MEMORIES_PER_SCOPE, MAX_MEMORY_BYTES, MemoryCursor, MemoryEdit, MemoryRow, NewMemory, PageOf,
+    Error, MAX_MEMORIES_PER_SCOPE, MAX_MEMORY_BYTES, MemoryCursor, MemoryEdit, MemoryRow, NewMemoryRow,
+    PageOf,
 };
 use testkit::still::StandingClock;
 
@@ -12,8 +13,8 @@ mod changes;
 mod extraction;
 mod recall;
 
-fn new(fixture: &Fixture, text: &str) -> NewMemory {
-    NewMemory {
+fn new(fixture: &Fixture, text: &str) -> NewMemoryRow {
+    NewMemoryRow {
         id: fixture.ids.memory(),
         text: text.into(),
         kind: "fact".into(),

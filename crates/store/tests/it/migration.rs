@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use protocol::{Ids, MemoryId, RunStatus, Usage};
 use rusqlite::Connection;
-use store::{ActionFilter, Error, Item, MemoryVersion, NewMemory, PageOf};
+use store::{ActionFilter, Error, MemoryVersion, NewMemoryRow, PageOf, RecallItem};
 use testkit::still::CountingIds;
 
 use crate::support::{Published, end, in_memory, open, principal, result, scope, step_end};
@@ -52,7 +52,7 @@ async fn a_database_of_the_first_version_keeps_what_it_holds_and_takes_what_is_n
     store.log(&runs[0]).record(vec![step_end(vec![])], vec![], vec![]).await.unwrap();
     let day = store::day(protocol::Clock::now(&testkit::still::StandingClock));
     assert_eq!(store.usage_of_day(&scope("alice"), day).await.unwrap().total(), 7);
-    let memory = NewMemory {
+    let memory = NewMemoryRow {
         id: CountingIds::default().memory(),
         text: "x".into(),
         kind: "fact".into(),
@@ -143,15 +143,15 @@ async fn a_database_from_before_versions_has_first_ones_and_can_be_recalled() {
         .unwrap()
         .into_iter()
         .map(|row| match row.what {
-            Item::Memory(row, None) => row.id.uuid(),
-            Item::Message(said, None) => said.id.uuid(),
-            what @ (Item::Memory(..)
-            | Item::Message(..)
-            | Item::Chunk(..)
-            | Item::DocumentGone(_)
-            | Item::ThreadGone(_)
-            | Item::Tombstones
-            | Item::Gone(_)) => panic!("{what:?}"),
+            RecallItem::Memory(row, None) => row.id.uuid(),
+            RecallItem::Message(said, None) => said.id.uuid(),
+            what @ (RecallItem::Memory(..)
+            | RecallItem::Message(..)
+            | RecallItem::Chunk(..)
+            | RecallItem::DocumentGone(_)
+            | RecallItem::ThreadGone(_)
+            | RecallItem::Tombstones
+            | RecallItem::Gone(_)) => panic!("{what:?}"),
         })
         .collect();
     assert_eq!(told, [id(0x13), id(0x12), id(0x21)], "what is there, in the order in which it came");

@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 use store::{
     ActionEnd, Admitted, Error, MAX_OPEN_PROPOSALS, NewAction, NewProposal, PageOf, ProposalRow, RunLog,
-    Stop, Submitted, Target, TimeCursor, Write,
+    Stop, SubmittedRun, Target, TimeCursor, Write,
 };
 
 use crate::actions::{act, action, kinds, refusal, run_with_calls};
@@ -24,7 +24,7 @@ fn open(id: ProposalId, call_id: CallId, seconds: i64) -> Event {
 }
 
 /// A run that waits for as many proposals, which expire after 10, 20, … seconds.
-async fn waiting(fixture: &Fixture, count: usize) -> (Submitted, RunLog, Vec<CallId>, Vec<ProposalId>) {
+async fn waiting(fixture: &Fixture, count: usize) -> (SubmittedRun, RunLog, Vec<CallId>, Vec<ProposalId>) {
     let (submitted, log, calls) = run_with_calls(fixture, count).await;
     let ids: Vec<ProposalId> = calls.iter().map(|_| fixture.ids.proposal()).collect();
     let opened = calls.iter().zip(&ids).zip(1..).map(|((call, id), n)| open(*id, *call, 10 * n)).collect();
@@ -32,7 +32,7 @@ async fn waiting(fixture: &Fixture, count: usize) -> (Submitted, RunLog, Vec<Cal
     (submitted, log, calls, ids)
 }
 
-async fn status(fixture: &Fixture, submitted: Submitted) -> RunStatus {
+async fn status(fixture: &Fixture, submitted: SubmittedRun) -> RunStatus {
     fixture.store.run(&principal("alice"), submitted.run).await.unwrap().status
 }
 
@@ -45,7 +45,7 @@ async fn decide(fixture: &Fixture, id: ProposalId, decision: Decision) -> Result
 }
 
 /// The kinds of the thread's newest events with what each says of a decision or a result.
-fn newest(fixture: &Fixture, submitted: Submitted, count: usize) -> Vec<String> {
+fn newest(fixture: &Fixture, submitted: SubmittedRun, count: usize) -> Vec<String> {
     let events = fixture.published.of(submitted.thread);
     let said = events.iter().skip(events.len() - count).map(|event| {
         let body: Value = serde_json::from_str(&event.body).unwrap();
@@ -56,7 +56,7 @@ fn newest(fixture: &Fixture, submitted: Submitted, count: usize) -> Vec<String> 
 }
 
 /// A proposal that outlives its run.
-async fn lasting(fixture: &Fixture, seconds: i64) -> (Submitted, ProposalId) {
+async fn lasting(fixture: &Fixture, seconds: i64) -> (SubmittedRun, ProposalId) {
     let (submitted, log, calls) = run_with_calls(fixture, 1).await;
     let new = new(fixture, seconds);
     let id = new.id;

@@ -6,7 +6,7 @@ use store::{Error, ForcedEnd, Stop, Target};
 
 use crate::support::{Fixture, after, call, end, principal, result, start, step_end};
 
-async fn cancelled(fixture: &Fixture) -> (store::Submitted, store::RunLog) {
+async fn cancelled(fixture: &Fixture) -> (store::SubmittedRun, store::RunLog) {
     let (run, log) = fixture.run().await;
     fixture.store.cancel(&principal("alice"), run.run, None).await.unwrap();
     (run, log)

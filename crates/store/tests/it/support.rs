@@ -12,7 +12,7 @@ use protocol::{
 };
 use rusqlite::Connection;
 use serde_json::json;
-use store::{Ask, Error, Once, Publish, Request, RunLog, Store, Submission, Submitted, Target};
+use store::{Error, Once, Publish, RunInput, RunLog, RunRequest, Store, Submission, SubmittedRun, Target};
 use tempfile::TempDir;
 use testkit::still::{CountingIds, StandingClock};
 
@@ -72,8 +72,8 @@ impl Fixture {
             once: None,
             replay_only: false,
             limits: UserLimits::default(),
-            request: Request {
-                ask: Ask::Say { id: self.ids.message(), text: "hi".into(), parent: None },
+            request: RunRequest {
+                ask: RunInput::Say { id: self.ids.message(), text: "hi".into(), parent: None },
                 model: Some("m".into()),
                 settings: Settings::default(),
                 system_prompt: None,
@@ -85,17 +85,17 @@ impl Fixture {
         }
     }
 
-    pub(crate) async fn submit(&self, thread: Target) -> Submitted {
+    pub(crate) async fn submit(&self, thread: Target) -> SubmittedRun {
         self.store.submit(self.submission(thread)).await.unwrap()
     }
 
     /// A run under way in a thread of its own.
-    pub(crate) async fn run(&self) -> (Submitted, RunLog) {
+    pub(crate) async fn run(&self) -> (SubmittedRun, RunLog) {
         let submitted = self.submit(Target::New(self.ids.thread())).await;
         (submitted, self.log(submitted).await)
     }
 
-    pub(crate) async fn log(&self, submitted: Submitted) -> RunLog {
+    pub(crate) async fn log(&self, submitted: SubmittedRun) -> RunLog {
         self.store.log(&self.store.run(&principal("alice"), submitted.run).await.unwrap())
     }
 }

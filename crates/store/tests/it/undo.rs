@@ -7,7 +7,8 @@ use proptest::prelude::*;
 use protocol::{ActionId, AppId, Effect, Ids, RecordId, Scope, ToolStatus};
 use serde_json::{Value, json};
 use store::{
-    ActionEnd, ActionFilter, ActionRow, Change, Error, NewAction, PageOf, ProfileRow, RecordQuery, Write,
+    ActionEnd, ActionFilter, ActionRow, AppliedChange, Error, NewAction, PageOf, ProfileRow, RecordQuery,
+    Write,
 };
 
 use crate::actions::{ALL, act, action, file, kinds, record, refusal, run_with_calls};
@@ -46,8 +47,8 @@ async fn e4_an_undo_is_an_action_of_its_own_and_happens_once() {
         (Some(calls[0].into()), "complete", None, Some(submitted.thread))
     );
     let changes = [
-        Change::File { path: "a.md".into(), before: Some("new".into()), was: 1, version: 2 },
-        Change::Record { id: part, kind: "part".into(), before: None, was: 2, version: 3 },
+        AppliedChange::File { path: "a.md".into(), before: Some("new".into()), was: 1, version: 2 },
+        AppliedChange::Record { id: part, kind: "part".into(), before: None, was: 2, version: 3 },
     ];
     assert_eq!(undone.changes, changes, "the newest change is put back first");
     let conn = fixture.database();
@@ -326,7 +327,7 @@ async fn e4_a_call_that_changes_a_thing_twice_is_undone_as_one() {
 }
 
 /// A call that acted outside, as the ledger has it afterwards.
-async fn acted_outside(fixture: &Fixture) -> (store::Submitted, ActionId) {
+async fn acted_outside(fixture: &Fixture) -> (store::SubmittedRun, ActionId) {
     let (submitted, log, calls) = run_with_calls(fixture, 1).await;
     act(&log, calls[0], vec![]).await.unwrap();
     (submitted, calls[0].into())

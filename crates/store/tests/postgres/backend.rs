@@ -21,8 +21,8 @@ use store::rules::submit::{
     RunAdmission, RunBeginning, admission, beginning, check_queue_room, is_urgent, job_delay,
 };
 use store::{
-    ActionRow, ActionStatus, Admitted, Ask, Change, Error, LedgerKind, MessageRole, Once, Request, Stop,
-    Submission, Submitted, Target, Write,
+    ActionRow, ActionStatus, Admitted, AppliedChange, Error, LedgerKind, MessageRole, Once, RunInput,
+    RunRequest, Stop, Submission, SubmittedRun, Target, Write,
 };
 use tokio_postgres::{Client, Row, Transaction};
 use uuid::Uuid;
@@ -62,7 +62,7 @@ pub(crate) struct CallPlace<'a> {
 }
 
 impl Postgres {
-    pub(crate) async fn submit(&mut self, submission: Submission) -> Result<Submitted, Failure> {
+    pub(crate) async fn submit(&mut self, submission: Submission) -> Result<SubmittedRun, Failure> {
         let at = self.at;
         let tx = self.client.transaction().await?;
         let submitted = submit(&Batch { tx: &tx, at }, submission).await?;
@@ -131,13 +131,13 @@ struct Batch<'a> {
     at: i64,
 }
 
-async fn submit(batch: &Batch<'_>, submission: Submission) -> Result<Submitted, Failure> {
+async fn submit(batch: &Batch<'_>, submission: Submission) -> Result<SubmittedRun, Failure> {
     let Submission { scope, thread, run, on_busy, once, replay_only, limits, request } = submission;
     if let Some(earlier) = batch.replayed(&scope, once.as_ref()).await? {
         let run = RunId::new(earlier);
         let statement = "SELECT thread FROM runs WHERE id = $1";
         let row = batch.tx.query_one(statement, &[&bytes(run.bytes())]).await?;
-        return Ok(Submitted { thread: thread_id(&row, 0), run, admitted: Admitted::Replayed });
+        return Ok(SubmittedRun { thread: thread_id(&row, 0), run, admitted: Admitted::Replayed });
     }
     if replay_only {
         return Err(Error::NotFound("run").into());
@@ -170,10 +170,10 @@ async fn submit(batch: &Batch<'_>, submission: Submission) -> Result<Submitted, 
     };
     batch.count_run(&scope).await?;
     batch.remember(&scope, once.as_ref(), run.uuid()).await?;
-    Ok(Submitted { thread, run, admitted })
+    Ok(SubmittedRun { thread, run, admitted })
 }
 
-async fn begin(batch: &Batch<'_>, thread: ThreadId, run: RunId, request: Request) -> Result<(), Failure> {
+async fn begin(batch: &Batch<'_>, thread: ThreadId, run: RunId, request: RunRequest) -> Result<(), Failure> {
     let head =
         batch.tx.query_one("SELECT head FROM threads WHERE id = $1", &[&bytes(thread.bytes())]).await?;
     let head = head.get::<_, Option<Vec<u8>>>(0).map(|head| MessageId::new(uuid(&head)));
@@ -278,9 +278,11 @@ impl Batch<'_> {
         &self,
         scope: &Scope,
         thread: ThreadId,
-        (run, request): (RunId, &Request),
+        (run, request): (RunId, &RunRequest),
     ) -> Result<(), Failure> {
-        let Ask::Say { id: message, .. } = &request.ask else { return Err(Error::NothingToAnswer.into()) };
+        let RunInput::Say { id: message, .. } = &request.ask else {
+            return Err(Error::NothingToAnswer.into());
+        };
         let statement = "INSERT INTO runs (id, thread, app, \"user\", message, status, model, created_at)
             VALUES ($1, $2, $3, $4, $5, 'queued', $6, $7)";
         let (app, user) = (scope.app.as_str(), scope.user.as_str());
@@ -293,7 +295,7 @@ impl Batch<'_> {
         &self,
         thread: ThreadId,
         run: RunId,
-        request: &Request,
+        request: &RunRequest,
         urgent: bool,
     ) -> Result<(), Failure> {
         let key = bytes(thread.bytes());
@@ -445,7 +447,7 @@ impl Batch<'_> {
     }
 
     /// Applies a write of a call; here only records are written.
-    async fn write(&self, scope: &Scope, write: &Write) -> Result<Change, Failure> {
+    async fn write(&self, scope: &Scope, write: &Write) -> Result<AppliedChange, Failure> {
         let Write::Record { id, kind, data, expected } = write else { return Err(Error::Aborted.into()) };
         let key = bytes(id.bytes());
         let find = "SELECT version, state, data FROM records WHERE id = $1 FOR UPDATE";
@@ -462,7 +464,7 @@ impl Batch<'_> {
         let json = data.as_ref().map(ToString::to_string);
         self.tx.execute(put, &[&key, &app, &user, kind, &count(version), &json]).await?;
         let (before, was) = (standing.contents, standing.state);
-        Ok(Change::Record { id: *id, kind: kind.clone(), before, was, version })
+        Ok(AppliedChange::Record { id: *id, kind: kind.clone(), before, was, version })
     }
 }
 

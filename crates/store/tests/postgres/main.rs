@@ -18,7 +18,9 @@ use protocol::{
 };
 use serde_json::{Value, json};
 use store::rules::ledger::{LedgerHead, LedgerRow, entry_faults};
-use store::{Admitted, Ask, Error, LedgerKind, Once, Request, RunJob, Submission, Submitted, Target, Write};
+use store::{
+    Admitted, Error, LedgerKind, Once, RunInput, RunJob, RunRequest, Submission, SubmittedRun, Target, Write,
+};
 use tokio_postgres::{Client, NoTls};
 
 const SCHEMA: &str = include_str!("schema.sql");
@@ -71,8 +73,8 @@ fn submission(thread: Target) -> Submission {
         once: None,
         replay_only: false,
         limits: UserLimits::default(),
-        request: Request {
-            ask: Ask::Say { id, text: "hi".into(), parent: None },
+        request: RunRequest {
+            ask: RunInput::Say { id, text: "hi".into(), parent: None },
             model: Some("m".into()),
             settings: Settings::default(),
             system_prompt: None,
@@ -88,7 +90,7 @@ fn submission(thread: Target) -> Submission {
     }
 }
 
-async fn begun(store: &mut Postgres) -> Submitted {
+async fn begun(store: &mut Postgres) -> SubmittedRun {
     store.submit(submission(Target::New(TimeOrderedIds.thread()))).await.unwrap()
 }
 
@@ -165,7 +167,7 @@ fn assert_chained(entries: &[LedgerRow]) {
 #[tokio::test]
 async fn a_result_is_recorded_once_with_its_writes_and_its_entries() {
     let Some((mut store, _)) = store().await else { return };
-    let Submitted { thread, run, .. } = begun(&mut store).await;
+    let SubmittedRun { thread, run, .. } = begun(&mut store).await;
     let scope = scope();
     let place = CallPlace { scope: &scope, thread, run };
     let (call, id) = (CallId::new(TimeOrderedIds.fresh()), RecordId::new(TimeOrderedIds.fresh()));
@@ -205,7 +207,7 @@ async fn a_job_is_claimed_by_one_worker_and_no_user_has_more_than_eight_at_work(
 #[tokio::test]
 async fn two_connections_number_one_thread_without_a_hole() {
     let Some((mut store, schema)) = store().await else { return };
-    let Submitted { thread, run, .. } = begun(&mut store).await;
+    let SubmittedRun { thread, run, .. } = begun(&mut store).await;
     let mut other = beside(&schema).await;
     let scope = scope();
     let place = CallPlace { scope: &scope, thread, run };

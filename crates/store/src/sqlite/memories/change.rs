@@ -11,18 +11,19 @@ use crate::sqlite::append::Batch;
 use crate::sqlite::read::{count, id, sql};
 use crate::sqlite::{items, texts};
 use crate::{
-    Change, Error, MAX_SOURCES_PER_MEMORY, MemoryEdit, MemoryRow, MemoryStatus, NewMemory, RecallKind, Source,
+    AppliedChange, Error, MAX_SOURCES_PER_MEMORY, MemoryEdit, MemoryOrigin, MemoryRow, MemoryStatus,
+    NewMemoryRow, RecallKind,
 };
 
 /// Adds a memory, and gives its id; if an active one says the same, that one's, and adds nothing. This is decided where
 /// it is written, so that of two at the same moment the second finds the first. [`Error::MemoriesFull`] if the scope has
 /// as many as it may have.
-pub(super) fn insert(batch: &Batch<'_>, scope: &Scope, memory: &NewMemory) -> Result<MemoryId, Error> {
+pub(super) fn insert(batch: &Batch<'_>, scope: &Scope, memory: &NewMemoryRow) -> Result<MemoryId, Error> {
     if let Some(known) = same(batch, scope, &memory.text)? {
         return Ok(known);
     }
     has_room(batch, scope)?;
-    let NewMemory { id, text, kind, source, sources, valid_from, created_at } = memory;
+    let NewMemoryRow { id, text, kind, source, sources, valid_from, created_at } = memory;
     // What comes from the future counts as new.
     let created_at = created_at.map_or(batch.at(), Timestamp::as_millisecond).min(batch.at());
     batch
@@ -66,13 +67,13 @@ fn same(batch: &Batch<'_>, scope: &Scope, text: &str) -> Result<Option<MemoryId>
 pub(in crate::sqlite) fn remember(
     batch: &Batch<'_>,
     scope: &Scope,
-    memory: &NewMemory,
-) -> Result<Change, Error> {
+    memory: &NewMemoryRow,
+) -> Result<AppliedChange, Error> {
     match insert(batch, scope, memory) {
         // It is the call's to answer for.
         Err(full @ Error::MemoriesFull) => Err(Error::Changed(full.to_string())),
         Ok(known) if known != memory.id => Err(Error::Known(known)),
-        added => added.map(|id| Change::Memory { id, version: 1 }),
+        added => added.map(|id| AppliedChange::Memory { id, version: 1 }),
     }
 }
 
@@ -82,10 +83,10 @@ pub(in crate::sqlite) fn undo(
     scope: &Scope,
     memory: MemoryId,
     left: u64,
-) -> Result<Option<Change>, Error> {
+) -> Result<Option<AppliedChange>, Error> {
     let Some(row) = current(batch, scope, memory, left)? else { return Ok(None) };
     let version = advance(batch, &MemoryRow { status: MemoryStatus::Removed, ..row }, "undone")?;
-    Ok(Some(Change::Memory { id: memory, version }))
+    Ok(Some(AppliedChange::Memory { id: memory, version }))
 }
 
 pub(super) fn edit(batch: &Batch<'_>, row: MemoryRow, edit: MemoryEdit) -> Result<(), Error> {
@@ -144,14 +145,14 @@ pub(super) fn update(
     batch: &Batch<'_>,
     row: MemoryRow,
     (text, kind): (String, String),
-    source: &Source,
+    source: &MemoryOrigin,
 ) -> Result<(), Error> {
     add_source(batch, row.id, source)?;
     let valid_from = Some(batch.now()?);
     advance(batch, &MemoryRow { text, kind, valid_from, ..row }, UPDATED).map(drop)
 }
 
-pub(super) fn remove(batch: &Batch<'_>, row: MemoryRow, source: &Source) -> Result<(), Error> {
+pub(super) fn remove(batch: &Batch<'_>, row: MemoryRow, source: &MemoryOrigin) -> Result<(), Error> {
     add_source(batch, row.id, source)?;
     let valid_until = Some(batch.now()?);
     advance(batch, &MemoryRow { status: MemoryStatus::Removed, valid_until, ..row }, "removed").map(drop)
@@ -194,8 +195,8 @@ pub(super) fn active(batch: &Batch<'_>, scope: &Scope) -> Result<u64, Error> {
     Ok(found.optional()?.unwrap_or(0))
 }
 
-pub(super) fn add_source(batch: &Batch<'_>, memory: MemoryId, source: &Source) -> Result<(), Error> {
-    let Source { thread, message, words, at } = source;
+pub(super) fn add_source(batch: &Batch<'_>, memory: MemoryId, source: &MemoryOrigin) -> Result<(), Error> {
+    let MemoryOrigin { thread, message, words, at } = source;
     batch
         .conn()
         .prepare_cached(

@@ -11,16 +11,16 @@ use crate::sqlite::append::Batch;
 use crate::sqlite::read::{count, id, sql, text};
 use crate::sqlite::{jobs, usage};
 use crate::{
-    Error, Extracted, Extraction, JobRow, MAX_CHANGES_PER_EXTRACTION, MAX_EXPIRED_PER_EXTRACTION,
-    MemoryChange, MemoryRow, Source,
+    Error, ExtractedMemories, JobRow, MAX_CHANGES_PER_EXTRACTION, MAX_EXPIRED_PER_EXTRACTION, MemoryChange,
+    MemoryExtraction, MemoryOrigin, MemoryRow,
 };
 
 pub(super) fn extract(
     batch: &mut Batch<'_>,
     job: &JobRow,
-    extraction: Extraction,
-) -> Result<Extracted, Error> {
-    let Extraction { from, through, changes, limit, per_subject, spent, as_of } = extraction;
+    extraction: MemoryExtraction,
+) -> Result<ExtractedMemories, Error> {
+    let MemoryExtraction { from, through, changes, limit, per_subject, spent, as_of } = extraction;
     jobs::done(batch, job)?;
     if let Some(spent) = spent {
         usage::add(batch, &job.scope, &spent.model, spent.usage)?;
@@ -32,7 +32,7 @@ pub(super) fn extract(
     if let Some(thread) = job.thread {
         looked(batch, thread, through)?;
     }
-    let mut extracted = Extracted::default();
+    let mut extracted = ExtractedMemories::default();
     if !wanted {
         extracted.skipped = changes.len();
         return Ok(extracted);
@@ -92,7 +92,7 @@ fn apply(
     batch: &Batch<'_>,
     scope: &Scope,
     change: MemoryChange,
-    extracted: &mut Extracted,
+    extracted: &mut ExtractedMemories,
 ) -> Result<bool, Error> {
     match change {
         MemoryChange::Create(memory) => {
@@ -157,7 +157,7 @@ fn mergeable(
 }
 
 /// Whether these words were forgotten after they were said: then they must not come back by a job that read them before.
-fn is_forgotten(batch: &Batch<'_>, scope: &Scope, source: &Source) -> Result<bool, Error> {
+fn is_forgotten(batch: &Batch<'_>, scope: &Scope, source: &MemoryOrigin) -> Result<bool, Error> {
     let Some(words) = &source.words else { return Ok(false) };
     let said = source.at.map_or(batch.at(), jiff::Timestamp::as_millisecond);
     let mut find = batch.conn().prepare_cached(

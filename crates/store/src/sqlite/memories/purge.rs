@@ -6,7 +6,7 @@ use rusqlite::params;
 use super::find;
 use crate::sqlite::append::Batch;
 use crate::sqlite::read::id;
-use crate::sqlite::{action_rows, items, once, texts, tidy};
+use crate::sqlite::{action_rows, idempotency, items, texts, tidy};
 use crate::{Error, MAX_ACTIONS_PER_PURGE, MemoryPurge, MemoryStatus, Once, RecallKind};
 
 pub(in crate::sqlite) const REASON: &str = "a memory was purged";
@@ -22,7 +22,7 @@ pub(in crate::sqlite) fn purge(
     purge: &MemoryPurge,
     once: Option<&Once>,
 ) -> Result<(), Error> {
-    if once::repeated(batch, principal, once)? {
+    if idempotency::repeated(batch, principal, once)? {
         return Ok(());
     }
     let row = find(batch.conn(), memory, principal.user().as_str())?;
@@ -32,8 +32,8 @@ pub(in crate::sqlite) fn purge(
     if purge.actions.len() > MAX_ACTIONS_PER_PURGE {
         return Err(Error::Changed(format!("at most {MAX_ACTIONS_PER_PURGE} actions are erased at once")));
     }
-    once::earlier(batch, &row.scope, once)?;
-    once::remember(batch, &row.scope, once, memory.uuid())?;
+    idempotency::earlier(batch, &row.scope, once)?;
+    idempotency::remember(batch, &row.scope, once, memory.uuid())?;
     for action in &purge.actions {
         action_rows::erase_one(batch, &row.scope, *action, REASON)?;
     }

@@ -6,9 +6,9 @@ use protocol::{
 };
 use rusqlite::OpenFlags;
 
-use super::super::{FILE, Options, Sqlite, audit, boot, connect, lock, migrate};
+use super::super::{FILE, Sqlite, SqliteOptions, audit, boot, connect, lock, migrate};
 use super::*;
-use crate::{Ask, Request, RunRow, Submission, Target};
+use crate::{RunInput, RunRequest, RunRow, Submission, Target};
 
 struct Nobody;
 
@@ -134,9 +134,13 @@ struct Disk {
 impl Disk {
     async fn new() -> Self {
         let folder = tempfile::tempdir().unwrap();
-        let store =
-            Sqlite::open_with(folder.path(), Arc::new(SystemClock), Arc::new(Nobody), Options::default())
-                .unwrap();
+        let store = Sqlite::open_with(
+            folder.path(),
+            Arc::new(SystemClock),
+            Arc::new(Nobody),
+            SqliteOptions::default(),
+        )
+        .unwrap();
         let alice = Principal::authenticated(UserId::new("alice"));
         let submission = Submission {
             scope: alice.scope(AppId::new("app")),
@@ -146,8 +150,8 @@ impl Disk {
             once: None,
             replay_only: false,
             limits: UserLimits::default(),
-            request: Request {
-                ask: Ask::Say { id: TimeOrderedIds.message(), text: "hi".into(), parent: None },
+            request: RunRequest {
+                ask: RunInput::Say { id: TimeOrderedIds.message(), text: "hi".into(), parent: None },
                 model: Some("m".into()),
                 settings: Settings::default(),
                 system_prompt: None,

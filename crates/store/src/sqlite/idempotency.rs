@@ -9,22 +9,26 @@ use crate::rules::idempotency::{UsedKey, replayed};
 use crate::{Error, Once};
 
 /// What the key made earlier in this scope; an error if it was used for something else.
-pub(super) fn earlier(batch: &Batch<'_>, scope: &Scope, once: Option<&Once>) -> Result<Option<Id>, Error> {
+pub(super) fn earlier(
+    batch: &Batch<'_>,
+    scope: &Scope,
+    once: Option<&Once>,
+) -> Result<Option<StoredId>, Error> {
     made(batch.conn(), scope, once)
 }
 
 /// The same for whoever only reads.
-pub(super) fn made(conn: &Connection, scope: &Scope, once: Option<&Once>) -> Result<Option<Id>, Error> {
+pub(super) fn made(conn: &Connection, scope: &Scope, once: Option<&Once>) -> Result<Option<StoredId>, Error> {
     let Some(once) = once else { return Ok(None) };
     let used = conn
         .prepare_cached(
             "SELECT fingerprint, target FROM idempotency WHERE app = ?1 AND user = ?2 AND key = ?3",
         )?
         .query_row(params![scope.app.as_str(), scope.user.as_str(), once.key], |row| {
-            Ok(UsedKey { fingerprint: row.get(0)?, target: row.get::<_, Id>(1)?.uuid() })
+            Ok(UsedKey { fingerprint: row.get(0)?, target: row.get::<_, StoredId>(1)?.uuid() })
         })
         .optional()?;
-    Ok(replayed(used, once)?.map(Id::new))
+    Ok(replayed(used, once)?.map(StoredId::new))
 }
 
 /// The same for a request that names a thing instead of an app, which may be gone by now. The fingerprint covers what

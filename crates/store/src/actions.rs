@@ -7,8 +7,8 @@ use protocol::{
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::context::{NewPin, NewText, ProfileRow};
-use crate::{ActionStatus, NewMemory};
+use crate::context::{NewPinRow, NewText, ProfileRow};
+use crate::{ActionStatus, NewMemoryRow};
 
 /// One change that a call makes, committed together with its outcome. It names the version it was made for: if the thing
 /// has changed meanwhile, nothing of the call is committed.
@@ -27,7 +27,7 @@ pub enum Write {
     /// Takes back what another action changed.
     Undo { action: ActionId },
     /// Adds a memory. It needs no call: what the user asks to be remembered is written with `context:loaded`.
-    Remember(NewMemory),
+    Remember(NewMemoryRow),
     /// Forgets a memory, because the user has said so in a message; not for calls. One that is gone is left alone.
     Forget { memory: MemoryId },
     /// Puts what the user says of themselves to this app in the place of the profile of that version.
@@ -35,13 +35,13 @@ pub enum Write {
     /// Keeps a text beside the log, with the `context:loaded` that names it; not for calls.
     Keep(NewText),
     /// Adds a pin, with the `context:loaded` that says so; not for calls.
-    Pin(NewPin),
+    Pin(NewPinRow),
 }
 
 /// What a write has changed, kept with its action so that it can be put back.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "what", rename_all = "snake_case")]
-pub enum Change {
+pub enum AppliedChange {
     /// `before` is null for a record that was not there. `version` is the one the write has made, `was` the one that
     /// first had what is in `before`: an undo brings that state back under a new version.
     Record {
@@ -93,7 +93,7 @@ pub struct ActionRow {
     pub input: Value,
     pub output: Value,
     /// What can be put back; empty when nothing can.
-    pub changes: Vec<Change>,
+    pub changes: Vec<AppliedChange>,
     pub started_at: Timestamp,
     pub duration_ms: Option<u64>,
     pub undone_by: Option<ActionId>,

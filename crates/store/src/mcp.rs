@@ -1,9 +1,9 @@
-//! What tools that reach outside need: the definitions that servers of tools offer, pinned by hash, and credentials.
+//! Rows of MCP tools, whose definitions are pinned by hash, and of credentials.
 
 use jiff::Timestamp;
 use serde_json::Value;
 
-/// Servers of tools of one app.
+/// MCP servers of one app.
 pub const MAX_MCP_SERVERS_PER_APP: usize = 64;
 /// Tools of one server, those it no longer offers included.
 pub const MAX_MCP_TOOLS_PER_SERVER: usize = 512;
