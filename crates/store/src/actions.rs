@@ -1,4 +1,4 @@
-//! What tools do to the store: writes, the changes they come to, and the rows of actions, proposals, records and files.
+//! Writes of tools, the changes they come to, and the rows of actions, proposals, records and files.
 
 use jiff::Timestamp;
 use protocol::{
@@ -16,7 +16,7 @@ use crate::{ActionStatus, NewMemoryRow};
 pub enum Write {
     /// Makes, changes or (without data) deletes a record. `expected` is 0 for one that is not there yet.
     Record { id: RecordId, kind: String, data: Option<Value>, expected: u64 },
-    /// The same for a file, by its path.
+    /// Makes, changes or (without content) deletes a file, by its path.
     File { path: String, content: Option<String>, expected: u64 },
     /// Proposes a call that outlives its run.
     Propose(NewProposal),
@@ -38,7 +38,7 @@ pub enum Write {
     Pin(NewPinRow),
 }
 
-/// What a write has changed, kept with its action so that it can be put back.
+/// The change that a write has made, kept with its action so that it can be put back.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "what", rename_all = "snake_case")]
 pub enum AppliedChange {
@@ -62,7 +62,7 @@ pub enum AppliedChange {
         id: MemoryId,
         version: u64,
     },
-    /// What the user says of themselves to the app; `before` is what stood there, as an object of its fields.
+    /// The profile of the user in the app; `before` is what stood there, as an object of its fields.
     Profile {
         before: Value,
         version: u64,
@@ -92,7 +92,7 @@ pub struct ActionRow {
     pub status: ActionStatus,
     pub input: Value,
     pub output: Value,
-    /// What can be put back; empty when nothing can.
+    /// The changes that can be put back; empty when nothing can.
     pub changes: Vec<AppliedChange>,
     pub started_at: Timestamp,
     pub duration_ms: Option<u64>,
@@ -148,7 +148,7 @@ pub struct ProposalRow {
     pub note: Option<String>,
     /// None while it is open.
     pub decision: Option<Decision>,
-    /// What a confirmed one became.
+    /// The action that a confirmed proposal became.
     pub action: Option<ActionId>,
     pub expires_at: Timestamp,
     pub created_at: Timestamp,
@@ -199,14 +199,14 @@ pub struct TimeCursor<I> {
     pub id: I,
 }
 
-/// What looking through the whole ledger has shown.
+/// The result of verifying the whole ledger.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Verified {
     pub scopes: u64,
     pub entries: u64,
     /// Entries whose payload was erased: their chain holds, and what they said is gone.
     pub erased: u64,
-    /// What does not hold, in words, at most [`Verified::MAX_FAULTS`].
+    /// Faults in words, at most [`Verified::MAX_FAULTS`].
     pub faults: Vec<String>,
 }
 

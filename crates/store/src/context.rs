@@ -1,4 +1,4 @@
-//! What prompts are made of beside messages and memories: kept texts, personas, pins, summaries, documents, profiles.
+//! Parts of prompts besides messages and memories: kept texts, personas, pins, summaries, documents, profiles.
 
 use jiff::Timestamp;
 use protocol::{ChunkId, DocumentId, MessageId, PinId, Scope, Seq, SummaryId, ThreadId};
@@ -148,7 +148,7 @@ pub struct ChunkRow {
     pub at: Timestamp,
 }
 
-/// What a user says of themselves, the same in every app.
+/// The profile of a user: what they say of themselves, the same in every app.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct ProfileRow {
     /// Grows with each change; 0 where nothing was said.

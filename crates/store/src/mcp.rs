@@ -34,7 +34,7 @@ pub struct McpToolRow {
     /// As it was last offered.
     pub definition: Value,
     pub hash: String,
-    /// What may be used: this, and only while its hash is that of what is offered.
+    /// The definition that may be used, and only while its hash is that of the offered one.
     pub approved: Option<Approved>,
     /// Whether the server still offers it.
     pub present: bool,

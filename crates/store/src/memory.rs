@@ -1,4 +1,4 @@
-//! What is remembered of users: memories with their versions and sources, and what recall reads of them.
+//! Memories with their versions and sources, and the items that recall reads.
 
 use jiff::Timestamp;
 use protocol::{ChunkId, DocumentId, MemoryId, MessageId, Scope, Seq, ThreadId};
@@ -98,7 +98,7 @@ pub struct MemoryCursor {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum MemoryChange {
     Create(NewMemoryRow),
-    /// What was so until now is otherwise from now on.
+    /// The memory was true until now and is replaced from now on.
     Update {
         id: MemoryId,
         version: u64,
@@ -122,7 +122,7 @@ pub enum MemoryChange {
     },
 }
 
-/// What looking at messages has led to.
+/// The findings of a job in messages.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct MemoryExtraction {
     /// The place of the first message that was looked at, and of the last; 0 when it was none.
@@ -134,18 +134,18 @@ pub struct MemoryExtraction {
     /// Whether that many may stay of each subject, which is what a kind says before a slash.
     pub per_subject: bool,
     pub spent: Option<Spent>,
-    /// What the scope had come to before it was looked at, as [`crate::Recall`] counts it: what is purged after that is
+    /// The newest change of the scope before the job read it, as [`crate::Store::recall_head`] counts: a memory purged later is
     /// not said again.
     pub as_of: Option<u64>,
 }
 
-/// What has become of an extraction.
+/// The memories that an extraction has changed.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ExtractedMemories {
     pub created: Vec<MemoryId>,
-    /// Those that others were merged into, too.
+    /// Memories that others were merged into are here, too.
     pub updated: Vec<MemoryId>,
-    /// Those that were superseded.
+    /// Memories that were superseded.
     pub merged: Vec<MemoryId>,
     pub removed: Vec<MemoryId>,
     pub expired: Vec<MemoryId>,
@@ -172,7 +172,7 @@ pub struct SnapshotLine {
     pub text: String,
 }
 
-/// What can be recalled.
+/// A thing that can be recalled.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum ItemRef {
     Memory(MemoryId),

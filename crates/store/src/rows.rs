@@ -35,7 +35,7 @@ pub struct NewThreadRow {
     pub persona: Option<String>,
 }
 
-/// What is to be changed of a thread; the rest stays.
+/// A change of a thread; absent fields stay.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ThreadEdit {
     pub title: Option<String>,
@@ -176,7 +176,7 @@ pub struct PageOf<C> {
     pub limit: usize,
 }
 
-/// What a page holds: as many as were asked for, or fewer where those have [`crate::MAX_BYTES_PER_PAGE`] bytes.
+/// The rows of a page: as many as were asked for, or fewer where those have [`crate::MAX_BYTES_PER_PAGE`] bytes.
 #[derive(Debug, Clone, PartialEq)]
 pub struct PageRows<T> {
     pub rows: Vec<T>,
@@ -201,12 +201,12 @@ pub struct Submission {
     pub once: Option<Once>,
     /// Nothing new may begin; only what was asked before under the same key is found again.
     pub replay_only: bool,
-    /// What the user may do; what came before under the same key is not held against it.
+    /// Limits of the user. A replay under the same key is not held against them.
     pub limits: UserLimits,
     pub request: RunRequest,
 }
 
-/// What a run is asked; for a queued one, what waits with it.
+/// The request of a run; for a queued run it waits in the queue.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct RunRequest {
     pub ask: RunInput,
@@ -237,7 +237,8 @@ pub struct RunJob {
 pub enum Target {
     /// Begin a conversation under this id.
     New(ThreadId),
-    /// The same, or go on with it if it is there: the id follows from something else, and may have been made before.
+    /// Begin a conversation under this id, or go on with it if it is there: the id follows from something else, and may
+    /// have been made before.
     Ensured(ThreadId),
     Existing(ThreadId),
 }
@@ -271,7 +272,7 @@ pub enum Admitted {
     /// It waits; the run before it was told to stop, if one is named. `resumed` says that the run before it waited for
     /// a yes and goes on without it.
     Queued { interrupted: Option<RunId>, resumed: bool },
-    /// The same was asked before under the same key.
+    /// The request came before under the same key.
     Replayed,
 }
 
@@ -303,7 +304,7 @@ pub struct JobRow {
     pub updated_at: Timestamp,
 }
 
-/// What to do with a job that failed.
+/// The future of a job that failed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Retry {
     At(Timestamp),
@@ -335,14 +336,14 @@ pub struct KeyRow {
     pub revoked_by: Option<String>,
 }
 
-/// What a model call outside a run has used.
+/// Usage of a model call outside a run.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Spent {
     pub model: String,
     pub usage: Usage,
 }
 
-/// What a scope has used of a model on one day.
+/// Usage of a model by a scope on one day.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct UsageRow {
     pub day: String,

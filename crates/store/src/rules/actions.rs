@@ -102,3 +102,51 @@ pub fn stored_changes(action: &ActionRow) -> Result<Option<String>, Error> {
 pub fn output_in(body: &str) -> Value {
     serde_json::from_str::<ToolComplete>(body).map(|result| result.output).unwrap_or_default()
 }
+
+#[cfg(test)]
+mod tests {
+    use protocol::{AppId, UserId};
+    use uuid::Uuid;
+
+    use super::*;
+
+    fn id(number: u128) -> ActionId {
+        ActionId::new(Uuid::from_u128(number))
+    }
+
+    fn begun(undo_of: Option<ActionId>) -> ActionRow {
+        let scope = Scope { app: AppId::new("app"), user: UserId::new("alice") };
+        ActionRow { undo_of, ..new_action(id(1), scope, "t".into(), Timestamp::UNIX_EPOCH) }
+    }
+
+    fn end(status: ToolStatus) -> ActionEnd {
+        ActionEnd { status, output: Value::Null, duration_ms: 5, writes: Vec::new() }
+    }
+
+    #[test]
+    fn an_undo_outside_the_store_counts_once_its_call_is_complete() {
+        let undone = |status| {
+            let ended = ended_action(begun(Some(id(2))), end(status), AppliedWrites::default()).unwrap();
+            assert_eq!((ended.0.status, ended.0.undo_of), (ActionStatus::Ended(status), Some(id(2))));
+            ended.1
+        };
+        assert_eq!(undone(ToolStatus::Complete), Some(id(2)));
+        assert_eq!([undone(ToolStatus::Failed), undone(ToolStatus::Unknown)], [None, None]);
+    }
+
+    #[test]
+    fn a_call_undoes_one_action() {
+        let applied = || AppliedWrites { undo_of: Some(id(3)), ..AppliedWrites::default() };
+        let ended = ended_action(begun(None), end(ToolStatus::Complete), applied()).unwrap();
+        assert_eq!((ended.0.undo_of, ended.1), (Some(id(3)), Some(id(3))));
+        assert!(ended_action(begun(Some(id(2))), end(ToolStatus::Complete), applied()).is_err());
+    }
+
+    #[test]
+    fn nothing_is_stored_as_output_while_a_call_is_under_way() {
+        assert_eq!(stored_output(&begun(None)), None);
+        assert_eq!(stored_changes(&begun(None)).unwrap(), None);
+        let ended = ActionRow { status: ActionStatus::Ended(ToolStatus::Failed), ..begun(None) };
+        assert_eq!(stored_output(&ended).unwrap(), "null");
+    }
+}

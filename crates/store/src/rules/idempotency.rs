@@ -9,7 +9,7 @@ use crate::{Error, Once};
 pub struct UsedKey {
     /// Of the request that used it.
     pub fingerprint: Vec<u8>,
-    /// What that request made.
+    /// The thing that the request made.
     pub target: Uuid,
 }
 

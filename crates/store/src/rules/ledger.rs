@@ -205,7 +205,7 @@ pub struct LedgerRow {
     pub payload: Option<String>,
 }
 
-/// What is wrong with an entry that comes after a head. `before` says which.
+/// Faults of an entry that comes after the head `before`.
 pub fn entry_faults(before: &LedgerHead, row: &LedgerRow) -> Vec<String> {
     let mut faults = Vec::new();
     if row.entry.position != before.position + 1 {
@@ -297,4 +297,81 @@ pub fn differences(action: &ActionRow, folded: &ActionRow, erased: bool) -> Vec<
         placed.into_iter().chain(contents).collect()
     };
     parts.into_iter().filter(|(_, same)| !same).map(|(part, _)| part).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use protocol::{AppId, UserId};
+    use serde_json::json;
+    use uuid::Uuid;
+
+    use super::*;
+
+    fn scope(user: &str) -> Scope {
+        Scope { app: AppId::new("app"), user: UserId::new(user) }
+    }
+
+    fn action() -> ActionRow {
+        let id = ActionId::new(Uuid::from_u128(1));
+        let new = actions::new_action(id, scope("alice"), "rename".into(), Timestamp::UNIX_EPOCH);
+        ActionRow { effect: Effect::Reversible, input: json!({ "name": "W" }), position: 1, ..new }
+    }
+
+    /// A chain of these payloads.
+    fn chain(payloads: &[(LedgerKind, LedgerPayload)]) -> Vec<LedgerRow> {
+        let mut head = LedgerHead::origin(&scope("alice"));
+        let mut rows = Vec::new();
+        for (kind, payload) in payloads {
+            let (salt, payload) = ([7; 16], payload_text(payload).unwrap());
+            let new = NewLedgerEntry { action: action().id, kind: *kind, at: 0, salt, payload: &payload };
+            let (entry, hash) = next_entry(&head, &new);
+            assert_eq!(entry.digest, payload_digest(&salt, &payload));
+            head = LedgerHead { position: entry.position, hash };
+            let (salt, payload) = (Some(salt.to_vec()), Some(payload));
+            rows.push(LedgerRow { scope: scope("alice"), entry, hash, salt, payload });
+        }
+        rows
+    }
+
+    fn done() -> ActionRow {
+        let status = ActionStatus::Ended(ToolStatus::Complete);
+        ActionRow { status, output: json!("ok"), duration_ms: Some(5), ..action() }
+    }
+
+    fn told() -> [(LedgerKind, LedgerPayload); 2] {
+        let outcome = LedgerPayload::outcome(&done(), true, None);
+        [(LedgerKind::Intent, LedgerPayload::intent(&action())), (LedgerKind::Outcome, outcome)]
+    }
+
+    #[test]
+    fn every_entry_stands_on_the_one_before_and_on_its_scope() {
+        let mut rows = chain(&told());
+        assert_eq!(entry_faults(&LedgerHead::origin(&scope("alice")), &rows[0]), Vec::<String>::new());
+        assert_eq!(entry_faults(&LedgerHead::origin(&scope("eve")), &rows[0]).len(), 1);
+        let head = LedgerHead { position: 1, hash: rows[0].hash };
+        assert_eq!(entry_faults(&head, &rows[1]), Vec::<String>::new());
+        rows[1].entry.at = 9;
+        assert_eq!(entry_faults(&head, &rows[1]), ["has another hash than what it holds"]);
+        rows[1].entry.position = 3;
+        assert_eq!(entry_faults(&head, &rows[1]).len(), 2);
+    }
+
+    #[test]
+    fn an_action_is_what_its_entries_say() {
+        let rows = chain(&told());
+        let folded = fold(&done(), &rows).unwrap();
+        assert_eq!(differences(&done(), &folded.action, false), Vec::<&str>::new());
+        let other = ActionRow { tool: "delete".into(), ..done() };
+        assert_eq!(differences(&other, &folded.action, false), ["tool"]);
+        assert_eq!(differences(&done(), &folded.action, true), ["what was erased"]);
+        assert!(fold(&done(), &[]).is_none());
+    }
+
+    #[test]
+    fn an_output_in_an_event_is_not_said_again() {
+        let place = OutputPlace::of(4, "{}");
+        assert!(place.holds("{}") && !place.holds("{ }"));
+        let payload = LedgerPayload::outcome(&done(), true, Some(place.clone()));
+        assert_eq!((payload.output, payload.output_in), (Value::Null, Some(place)));
+    }
 }

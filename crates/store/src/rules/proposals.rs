@@ -9,7 +9,7 @@ use sha2::{Digest, Sha256};
 
 use crate::{Error, MAX_OPEN_PROPOSALS, NewAction, NewProposal, ProposalRow};
 
-/// What becomes of a request to decide a proposal.
+/// The ruling on a request to decide a proposal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum DecisionRuling {
     /// The decision counts.
@@ -66,7 +66,7 @@ fn denied_result(call_id: CallId, tool: &str, decision: Decision) -> Option<Tool
     })
 }
 
-/// What the model is told of a call that may not run.
+/// The text for the model about a call that may not run.
 fn denial(decision: Decision) -> Option<&'static str> {
     match decision {
         Decision::Confirmed => None,

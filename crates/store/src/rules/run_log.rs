@@ -1,4 +1,4 @@
-//! What may be written to a run's log together, and how hard the write must try to reach the disk.
+//! Writes to a run's log: which may come together, and which must survive a power failure.
 
 use protocol::{Event, Kind};
 

@@ -5,13 +5,13 @@ use protocol::{Cost, Outlay, SpendBounds, Spending, Usage, Used, UserLimits};
 /// Rows that a grant is decided by.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct SpendingRows {
-    /// What the run has used; nothing for a job.
+    /// Usage of the run; nothing for a job.
     pub run: Usage,
-    /// What other calls of the scope hold.
+    /// Tokens and money that other calls of the scope hold.
     pub held: Outlay,
-    /// What the scope has used today, where the bounds are about it.
+    /// Usage of the scope today, where the bounds are about it.
     pub day: Usage,
-    /// What the scope has used of its rate limits, where the bounds are about them.
+    /// Use of the rate limits by the scope, where the bounds are about them.
     pub used: Used,
 }
 

@@ -9,7 +9,7 @@ use crate::{Error, MAX_QUEUED_PER_THREAD, MessageRole, RunInput, RunJob, RunRequ
 /// Jobs that one message causes.
 const MAX_JOBS_PER_MESSAGE: usize = 16;
 
-/// What a request does to its thread.
+/// The effect of a request on its thread.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RunAdmission {
     /// Nothing is under way: the run begins.

@@ -15,7 +15,7 @@ const COLUMNS: &str =
     "id, app, user, thread, run, step, tool, effect, status, input, output, changes, started_at,
     duration_ms, undone_by, undo_of, position";
 
-/// What is read of an action: its columns, whether another is taking it back or may have, and the event that tells what
+/// The columns that are read of an action: its own, whether another is taking it back or may have, and the event that tells what
 /// came out, where the action itself does not. The output of a call of a run is stored once, in its `tool:complete`.
 const READ: &str =
     "id, app, user, thread, run, step, tool, effect, status, input, output, changes, started_at,
@@ -79,7 +79,7 @@ pub(super) fn is_erased(batch: &Batch<'_>, action: ActionId) -> Result<bool, Err
     Ok(find.exists([action.bytes()])?)
 }
 
-/// Those that no run will end, oldest first.
+/// Actions that no run will end, oldest first.
 pub(super) fn begun(conn: &Connection) -> Result<Vec<ActionRow>, Error> {
     let mut find = conn.prepare_cached(&format!(
         "SELECT {READ} FROM actions WHERE status = 'started' AND run IS NULL ORDER BY started_at LIMIT ?1"
@@ -189,7 +189,7 @@ pub(super) fn json(row: &Row<'_>, column: usize) -> rusqlite::Result<Option<Valu
     Ok(row.get::<_, Option<String>>(column)?.and_then(|json| serde_json::from_str(&json).ok()))
 }
 
-/// What the body of a `tool:complete` in this column says came out.
+/// The output in the body of a `tool:complete` in this column.
 fn told_output(row: &Row<'_>, column: usize) -> rusqlite::Result<Option<Value>> {
     Ok(row.get::<_, Option<String>>(column)?.map(|body| output_in(&body)))
 }
@@ -204,7 +204,7 @@ fn action_row(row: &Row<'_>) -> rusqlite::Result<ActionRow> {
         run: maybe_id(row, 4)?,
         step: row.get(5)?,
         tool: text(row, 6)?,
-        // What nobody can read is best not repeated.
+        // An effect that nobody can read is best not repeated.
         effect: Effect::parse(&text(row, 7)?).unwrap_or(Effect::Irreversible),
         // The schema knows no other status; one that cannot be read is not known.
         status: ActionStatus::parse(&text(row, 8)?).unwrap_or(ActionStatus::Ended(ToolStatus::Unknown)),

@@ -8,7 +8,7 @@ use super::read::Id;
 use crate::rules::idempotency::{UsedKey, replayed};
 use crate::{Error, Once};
 
-/// What the key made earlier in this scope; an error if it was used for something else.
+/// The target of an earlier request under the key; an error if the key was used for another request.
 pub(super) fn earlier(
     batch: &Batch<'_>,
     scope: &Scope,
@@ -17,7 +17,7 @@ pub(super) fn earlier(
     made(batch.conn(), scope, once)
 }
 
-/// The same for whoever only reads.
+/// The target of an earlier request, for a reader.
 pub(super) fn made(conn: &Connection, scope: &Scope, once: Option<&Once>) -> Result<Option<StoredId>, Error> {
     let Some(once) = once else { return Ok(None) };
     let used = conn
@@ -31,7 +31,7 @@ pub(super) fn made(conn: &Connection, scope: &Scope, once: Option<&Once>) -> Res
     Ok(replayed(used, once)?.map(StoredId::new))
 }
 
-/// The same for a request that names a thing instead of an app, which may be gone by now. The fingerprint covers what
+/// Whether a request was made before that names a thing instead of an app, which may be gone by now. The fingerprint covers what
 /// was asked of which thing, so it finds its own row in whatever app that was.
 pub(super) fn repeated(batch: &Batch<'_>, principal: &Principal, once: Option<&Once>) -> Result<bool, Error> {
     let Some(once) = once else { return Ok(false) };

@@ -1,4 +1,4 @@
-//! What crosses scopes: finding unfinished runs after a start, purging what was deleted, pruning what is old.
+//! Work that crosses scopes: finding unfinished runs after a start, purging what was deleted, pruning what is old.
 
 use jiff::Timestamp;
 use protocol::{AppId, RunId, Scope, ThreadId};

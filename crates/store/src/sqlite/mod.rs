@@ -166,7 +166,7 @@ pub enum Moment {
     AfterCommit,
 }
 
-/// What the writer thread owns: when it ends, and not before, another process may have the folder.
+/// Resources of the writer thread: when it ends, and not before, another process may have the folder.
 struct Owned {
     conn: Connection,
     wal: PathBuf,

@@ -35,7 +35,7 @@ impl Batch<'_> {
         self.record_with(thread, run, event, &[])
     }
 
-    /// The same with the writes of the call, if the event is a result, or with what the run writes down as it begins.
+    /// Records an event with the writes of the call, if the event is a result, or with what the run writes down as it begins.
     pub(super) fn record_with(
         &mut self,
         thread: ThreadId,

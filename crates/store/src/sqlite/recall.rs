@@ -1,4 +1,4 @@
-//! What can be recalled: what changed, in the order of change, with the vectors that were made of it.
+//! Recall: items in the order in which they changed, with their vectors.
 
 use protocol::planted::Bug;
 use protocol::{MemoryId, MessageId, Scope, ThreadId};
@@ -196,7 +196,7 @@ pub(super) fn tombstones_of(conn: &Connection, memory: MemoryId) -> Result<Vec<T
     Ok(rows.collect::<Result<_, _>>()?)
 }
 
-/// What is left of purged words.
+/// Traces of purged words.
 pub(super) fn shadows(conn: &Connection, scope: &Scope) -> Result<Vec<PurgedWords>, Error> {
     let mut find = conn.prepare_cached(
         "SELECT shadow, at FROM shadows WHERE app = ?1 AND user = ?2 ORDER BY number DESC LIMIT ?3",

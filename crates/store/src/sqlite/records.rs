@@ -40,7 +40,7 @@ const HAS_FIELDS: &str = "NOT EXISTS (
             OR (f.type = 'array' AND EXISTS (SELECT 1 FROM json_each(f.value) e
                 WHERE e.value IS w.value AND replace(e.type, 'real', 'integer') = replace(w.type, 'real', 'integer'))))))";
 
-/// What becomes of a record.
+/// The new state of a record.
 #[derive(Clone, Copy)]
 pub(super) struct Put<'a> {
     pub(super) id: RecordId,

@@ -1,4 +1,4 @@
-//! What model calls under way may still spend. It is held from before a call until what the call used is counted, in the
+//! Reservations of what model calls under way may still spend. One is held from before a call until what the call used is counted, in the
 //! transaction that counts it. Who holds something is the run or the job that makes the call, one call at a time.
 
 use jiff::Timestamp;
@@ -25,7 +25,7 @@ pub(super) fn for_run(
     decide(batch, (run.bytes(), &scope), used, (call, bounds))
 }
 
-/// The same for a job, which is no part of a run.
+/// Holds what a call of a job may spend, if that fits.
 pub(super) fn for_job(
     batch: &Batch<'_>,
     job: &JobRow,

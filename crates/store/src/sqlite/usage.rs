@@ -1,4 +1,4 @@
-//! What users have used: added up by day, app and model in the transaction of what used it.
+//! Usage of models: added up by day, app and model in the transaction of the call.
 
 use jiff::Timestamp;
 use jiff::tz::Offset;

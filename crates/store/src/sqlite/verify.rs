@@ -118,7 +118,7 @@ impl Verified {
         Ok(Part::Chain { scope, before })
     }
 
-    /// What is wrong with what an entry says.
+    /// The fault of an entry's contents.
     fn payload(&mut self, conn: &Connection, found: &LedgerRow) -> Result<Option<&'static str>, Error> {
         let entry = &found.entry;
         let known =

@@ -190,7 +190,7 @@ impl Writer {
         self.write_with(Sync::Full, None, work).await
     }
 
-    /// The same for a part of something that a later write promises: with that one, it is on the disk.
+    /// Runs `work` as a part of something that a later write promises: with that one, it is on the disk.
     pub(super) async fn write_ahead<R: Send + 'static>(
         &self,
         work: impl FnOnce(&mut Batch<'_>) -> Result<R, Error> + Send + 'static,

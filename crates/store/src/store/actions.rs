@@ -62,7 +62,7 @@ store_methods! {
 store_methods! {
     /// By path.
     fn files(scope: &Scope) -> Vec<FileRow>;
-    /// The same without what they hold, which is not read.
+    /// The sizes of files, by path. Contents are not read.
     fn file_sizes(scope: &Scope) -> Vec<FileSize>;
     fn file(scope: &Scope, path: &str) -> FileRow;
     /// The version a path has or had; 0 if there never was a file.

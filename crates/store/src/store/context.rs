@@ -27,7 +27,7 @@ store_methods! {
     fn delete_persona(scope: &Scope, id: &str, once: Option<Once>) -> ();
 }
 
-// What users marked as important.
+// Pins.
 store_methods! {
     /// The thread must be the scope's. [`Error::Changed`] when there is no room.
     fn add_pin(scope: &Scope, pin: NewPinRow, once: Option<Once>) -> PinRow;
@@ -39,7 +39,7 @@ store_methods! {
     fn delete_pin(principal: &Principal, id: PinId, once: Option<Once>) -> ();
 }
 
-// What stands for older parts of conversations.
+// Summaries of older parts of conversations.
 store_methods! {
     /// In the order of the log, at most [`crate::MAX_SUMMARIES_PER_READ`], the newest: those no other took the place of, or all.
     fn summaries(thread: ThreadId, all: bool) -> Vec<SummaryRow>;
@@ -50,7 +50,7 @@ store_methods! {
     fn summarise(job: &JobRow, summary: Option<(Summary, String)>, spent: Option<Spent>) -> ();
 }
 
-// What users uploaded.
+// Documents that users uploaded.
 store_methods! {
     /// Adds it with all of its pieces, a few at a time; nobody sees it before the last. One that was left half is purged.
     fn add_document(scope: &Scope, document: NewDocument, once: Option<Once>) -> DocumentRow;
@@ -68,9 +68,9 @@ store_methods! {
     fn chunks(scope: &Scope, document: DocumentId, from: u32, limit: usize) -> Vec<ChunkRow>;
 }
 
-// What users say of themselves: to all apps, or to one. A scope without an app stands for all of them.
+// Profiles of users: for all apps, or for one. A scope without an app stands for all of them.
 store_methods! {
-    /// What was said in exactly this scope; empty if nothing was.
+    /// The profile of exactly this scope; empty if there is none.
     fn profile(scope: &Scope) -> ProfileRow;
     /// Puts it in the place of the one of its version; [`Error::Changed`] if there is another by now. Under a key
     /// ([`Once`]) that happens once; a second time gives what there is now.

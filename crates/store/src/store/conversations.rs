@@ -32,7 +32,7 @@ store_methods! {
     /// The newest messages of the path that ends in `leaf`, oldest of them first.
     fn path(thread: ThreadId, leaf: MessageId, newest: usize) -> Vec<MessageRow>;
     /// A page of that path from its beginning, oldest first. The cursor is the place in the log of the last one seen.
-    /// What it costs depends on the page, not on the length of the path.
+    /// Its cost depends on the page, not on the length of the path.
     fn messages(thread: ThreadId, leaf: MessageId, page: PageOf<Seq>) -> PageRows<MessageRow>;
 }
 
@@ -62,7 +62,7 @@ store_methods! {
     fn events(thread: ThreadId, run: Option<RunId>, after: Seq) -> Vec<Arc<Stored>>;
     /// The facts of a run (no deltas), oldest first, for replaying it.
     fn facts(run: RunId) -> Vec<RawEvent>;
-    /// What was said first in the thread.
+    /// The first message of the thread.
     fn first_message(thread: ThreadId) -> Option<MessageId>;
     /// Whether the thread has a title, or is gone: either way nobody looks for one.
     fn is_named(thread: ThreadId) -> bool;
@@ -87,9 +87,9 @@ store_methods! {
     fn fail(job: &JobRow, error: String, retry: Retry, spent: Option<Spent>) -> ();
     /// Holds what a model call of the job may spend, as [`RunLog::reserve`] does, until the job is done or has failed.
     fn reserve_for_job(job: &JobRow, call: PlannedCall, bounds: SpendBounds) -> SpendGrant;
-    /// Newest first, of all scopes: for whoever runs the server.
+    /// Jobs of all scopes, newest first: for the admin.
     fn jobs(page: PageOf<JobCursor>) -> PageRows<JobRow>;
-    /// The same, of one app.
+    /// Jobs of one app, newest first.
     fn jobs_of_app(app: &AppId, page: PageOf<JobCursor>) -> PageRows<JobRow>;
 }
 

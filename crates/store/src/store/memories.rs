@@ -26,7 +26,7 @@ store_methods! {
     fn memories(scope: &Scope, status: Option<&str>, page: PageOf<MemoryCursor>) -> PageRows<MemoryRow>;
     /// The newest `limit` active ones, oldest first, so that a new one changes only the end of a prompt.
     fn active_memories(scope: &Scope, limit: usize) -> Vec<MemoryRow>;
-    /// Those of these that are the scope's and active, in the given order.
+    /// The active memories of the scope among these, in the given order.
     fn memories_by_id(scope: &Scope, ids: &[MemoryId]) -> Vec<MemoryRow>;
     /// Changes an active one by hand. [`Error::Changed`] for any other.
     fn edit_memory(principal: &Principal, id: MemoryId, edit: MemoryEdit, once: Option<Once>) -> MemoryRow;
@@ -37,7 +37,7 @@ store_methods! {
     /// Whether the user wants nothing to be remembered.
     fn memory_is_off(scope: &Scope) -> bool;
     fn set_memory_off(scope: &Scope, off: bool, once: Option<Once>) -> ();
-    /// What was said in the thread, on any branch, and not yet looked at for memories: oldest first.
+    /// Messages of the thread, on any branch, that no job has looked at for memories: oldest first.
     fn unextracted(thread: ThreadId, limit: usize) -> Vec<MessageRow>;
     /// Commits what a job has extracted, the job as done and what it spent, together. Nothing is changed where memory is
     /// off, the thread is deleted, or another job was faster with the same messages; [`Error::Changed`] if one was
@@ -46,20 +46,20 @@ store_methods! {
     /// Keeps what a thread's prompt says of the user, at most [`crate::MAX_SNAPSHOT_LINES`], without lines whose source is gone.
     /// The first snapshot stays, and is given back.
     fn keep_snapshot(scope: &Scope, thread: ThreadId, lines: Vec<SnapshotLine>) -> Vec<SnapshotLine>;
-    /// What is kept for a thread, if anything is.
+    /// The snapshot of a thread, if there is one.
     fn snapshot(scope: &Scope, thread: ThreadId) -> Option<Vec<SnapshotLine>>;
-    /// Those of these that are forgotten, or not the scope's at all.
+    /// The memories among these that are forgotten, or not the scope's at all.
     fn forgotten_among(scope: &Scope, ids: &[MemoryId]) -> Vec<MemoryId>;
 }
 
-// What can be recalled of a scope, in the order in which it changed.
+// Recall: the items of a scope, in the order in which they changed.
 store_methods! {
     /// The newest change; 0 if there is none.
     fn recall_head(scope: &Scope) -> u64;
-    /// What changed after `after`, each as it is now, with its vector of the model. At most `limit`,
+    /// Items that changed after `after`, each as it is now, with its vector of the model. At most `limit`,
     /// [`crate::MAX_ITEMS_PER_READ`] and about [`crate::MAX_ITEM_BYTES_PER_READ`]: only when none come has all been read.
     fn recall_changes(scope: &Scope, after: u64, model: Option<&str>, limit: usize) -> Vec<ItemRow>;
-    /// What was forgotten, oldest first, at most [`crate::MAX_TOMBSTONES_PER_READ`].
+    /// Words that were forgotten, oldest first, at most [`crate::MAX_TOMBSTONES_PER_READ`].
     fn tombstones(scope: &Scope) -> Vec<TombstoneRow>;
     /// Keeps vectors of active memories, of messages and of pieces of documents that are not deleted; others are ignored.
     /// Each item counts as changed.
@@ -74,7 +74,7 @@ store_methods! {
     fn purge_memory(principal: &Principal, id: MemoryId, purge: MemoryPurge, once: Option<Once>) -> ();
     /// Erases what these actions of a scope said, at most [`crate::MAX_ACTIONS_PER_PURGE`].
     fn erase_actions(scope: &Scope, actions: Vec<ActionId>) -> ();
-    /// What is left of purged words, oldest first, at most [`crate::MAX_TOMBSTONES_PER_READ`].
+    /// Traces of purged words, oldest first, at most [`crate::MAX_TOMBSTONES_PER_READ`].
     fn shadows(scope: &Scope) -> Vec<PurgedWords>;
     /// How often something of the scope was erased: what is made of its records is named by it.
     fn erasures(scope: &Scope) -> u64;

@@ -8,7 +8,7 @@ use crate::{
     ActionRow, CredentialRow, Error, KeyRow, McpOffer, McpToolRow, Once, RunRow, UsageRow, Verified,
 };
 
-// Keys of users. What proves a key is known here by its hash alone.
+// Keys of users. The store knows the secret of a key by its hash alone.
 store_methods! {
     /// Adds a key. Under the key of a request that the scope made before, gives the one made then.
     fn add_key(key: KeyRow, hash: [u8; 32], once: Option<(Scope, Once)>) -> Option<KeyId>;
@@ -20,19 +20,19 @@ store_methods! {
     fn revoke_key(id: KeyId, only_app: Option<AppId>, by: String) -> bool;
 }
 
-// What was used. It is written with the events and jobs that used it; here it is read. Days are as [`day`] says them.
+// Usage. It is written with the events and jobs that caused it. Days are as `store::day` says them.
 store_methods! {
-    /// What a user has used from one day to another, both included: newest day first, then by app and model, at most
+    /// Usage of a user from one day to another, both included: newest day first, then by app and model, at most
     /// [`crate::MAX_USAGE_ROWS`].
     fn usage(user: &Principal, from_day: String, to_day: String) -> Vec<UsageRow>;
-    /// What the scope has used on a day, over all models.
+    /// Usage of the scope on a day, over all models.
     fn usage_of_day(scope: &Scope, day: String) -> Usage;
-    /// What the scope has done in the minute and the day of a moment, and how many of its runs work now,
+    /// Use of the rate limits by the scope in the minute and the day of a moment, and how many of its runs work now,
     /// as far as these limits are about it.
     fn used(scope: &Scope, limits: UserLimits, at: Timestamp) -> Used;
 }
 
-// Tools of servers. A definition is used only as it was approved, so that no server can change what a model is told
+// Tools of MCP servers. A definition is used only as it was approved, so that no server can change what a model is told
 // behind the operator's back.
 store_methods! {
     /// By server, each in the order in which it offers them; those that are gone stay where they were.
@@ -61,7 +61,7 @@ store_methods! {
     fn delete_credential(scope: &Scope, name: &str, once: Option<Once>) -> ();
 }
 
-// What must cross scopes, and nothing else may.
+// Work that crosses scopes.
 store_methods! {
     /// Makes this process the owner of every run under way and of every job begun, whoever owned them before, and gives
     /// back what their model calls held. Returns the runs, oldest first.

@@ -1,4 +1,4 @@
-//! What a job has found in messages becomes memories, in one transaction with the job's end.
+//! Extraction: findings of a job in messages become memories, in one transaction with the job's end.
 
 use protocol::{Event, MemoryId, Scope, Seq, ThreadId};
 use rusqlite::{OptionalExtension, params};
@@ -185,7 +185,7 @@ fn expire(batch: &Batch<'_>, scope: &Scope, limit: usize) -> Result<Vec<MemoryId
     let_go(batch, scope, least)
 }
 
-/// The same for each subject by itself. Every active memory of the scope is looked at, and there are never more than
+/// Expires memories of each subject by itself. Every active memory of the scope is looked at, and there are never more than
 /// [`crate::MAX_MEMORIES_PER_SCOPE`].
 fn expire_by_subject(batch: &Batch<'_>, scope: &Scope, limit: usize) -> Result<Vec<MemoryId>, Error> {
     if change::active(batch, scope)? <= limit as u64 {
