@@ -4,7 +4,7 @@ use protocol::{Principal, Scope};
 use rusqlite::{Connection, OptionalExtension, params};
 
 use super::append::Batch;
-use super::read::Id;
+use super::read::StoredId;
 use crate::rules::idempotency::{UsedKey, replayed};
 use crate::{Error, Once};
 

@@ -1,7 +1,7 @@
 //! Recall: items in the order in which they changed, with their vectors.
 
 use protocol::planted::Bug;
-use protocol::{MemoryId, MessageId, Scope, ThreadId};
+use protocol::{MemoryId, Scope};
 use rusqlite::types::ValueRef;
 use rusqlite::{Connection, OptionalExtension, Row, params};
 

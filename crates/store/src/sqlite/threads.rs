@@ -1,10 +1,10 @@
 //! Threads: creating, listing, renaming, hiding.
 
-use protocol::{AppId, Event, MessageId, Principal, RunId, Scope, Seq, ThreadId, ThreadNamed, UserId};
+use protocol::{Event, MessageId, Principal, RunId, Scope, Seq, ThreadId, ThreadNamed};
 use rusqlite::{Connection, OptionalExtension, Row, params};
 
 use super::append::Batch;
-use super::read::{count, id, maybe_id, one_more, scope_at, text, time};
+use super::read::{count, id, maybe_id, one_more, scope_at, time};
 use super::{Sqlite, history, idempotency, items, queue, read};
 use crate::{
     Error, MessageRow, NewThreadRow, Once, PageOf, PageRows, RecallKind, ThreadCursor, ThreadEdit, ThreadRow,
