@@ -28,22 +28,12 @@ use tokio_postgres::{Client, Row, Transaction};
 use uuid::Uuid;
 
 /// A failure of the database, or a refusal by a rule.
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
 pub(crate) enum Failure {
-    Database(tokio_postgres::Error),
-    Refused(Error),
-}
-
-impl From<tokio_postgres::Error> for Failure {
-    fn from(error: tokio_postgres::Error) -> Self {
-        Failure::Database(error)
-    }
-}
-
-impl From<Error> for Failure {
-    fn from(error: Error) -> Self {
-        Failure::Refused(error)
-    }
+    #[error("the database failed: {0}")]
+    Database(#[from] tokio_postgres::Error),
+    #[error(transparent)]
+    Refused(#[from] Error),
 }
 
 /// A store on PostgreSQL, as far as this proof goes.
@@ -189,7 +179,8 @@ async fn begin(batch: &Batch<'_>, thread: ThreadId, run: RunId, request: RunRequ
     for job in &jobs {
         let statement =
             "INSERT INTO jobs (id, kind, key, app, \"user\", thread, status, run_at, created_at, updated_at)
-            SELECT $1, $2, $3, app, \"user\", thread, 'ready', $4, $5, $5 FROM runs WHERE id = $6
+            SELECT $1::BYTEA, $2::TEXT, $3::TEXT, app, \"user\", thread, 'ready', $4::BIGINT, $5::BIGINT, $5::BIGINT
+            FROM runs WHERE id = $6
             ON CONFLICT (kind, key) DO NOTHING";
         let due = due_at(batch.at, job_delay(job));
         let (id, key) = (bytes(job.id.bytes()), message.to_string());
