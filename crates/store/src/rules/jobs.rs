@@ -3,7 +3,7 @@
 use jiff::Timestamp;
 use protocol::{Event, Kind, Scope};
 
-use crate::{Error, JobRow, JobStatus, MAX_JOB_ATTEMPTS, Retry};
+use crate::{Error, JobRow, JobStatus, Retry};
 
 /// Jobs of one user that are at work at once. A back end claims the first job of the line that is due longest, of the user
 /// who has waited longest and has fewer than these at work. A line is a kind of job in one thread.
@@ -46,12 +46,6 @@ pub fn after_failure(job: &JobRow, retry: Retry) -> JobMove {
     }
 }
 
-/// The state of a job that a process had begun which is gone. A job that was begun as often as it may be is dead: it may
-/// be what killed the process.
-pub fn after_crash(attempts: u32) -> JobStatus {
-    if attempts >= MAX_JOB_ATTEMPTS { JobStatus::Dead } else { JobStatus::Ready }
-}
-
 /// Whether the effect of a job comes too late to count: a title for a thread that its user has named meanwhile.
 pub fn is_late(effect: &Event, thread_has_title: bool) -> bool {
     effect.kind() == Kind::ThreadNamed && thread_has_title
@@ -67,12 +61,6 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
-
-    #[test]
-    fn a_job_that_may_have_killed_the_process_is_not_tried_forever() {
-        let states = [0, 4, 5, 6].map(after_crash);
-        assert_eq!(states, [JobStatus::Ready, JobStatus::Ready, JobStatus::Dead, JobStatus::Dead]);
-    }
 
     #[test]
     fn every_time_a_job_is_due_can_be_read() {

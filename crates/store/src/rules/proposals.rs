@@ -30,7 +30,7 @@ pub fn rule_on_decision(row: &ProposalRow, at: i64) -> DecisionRuling {
 }
 
 /// Whether the time of an open proposal is over.
-pub fn is_over(row: &ProposalRow, at: i64) -> bool {
+fn is_over(row: &ProposalRow, at: i64) -> bool {
     row.decision.is_none() && row.expires_at.as_millisecond() <= at
 }
 

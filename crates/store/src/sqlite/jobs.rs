@@ -9,7 +9,9 @@ use rusqlite::{Connection, OptionalExtension, Row, params};
 use super::append::Batch;
 use super::read::{count, id, maybe_id, one_more, scope_at, sql, text, time};
 use super::{Sqlite, events, read, reserve, usage};
-use crate::rules::jobs::{JobMove, PROCESS_ENDED, after_failure, dead_before, due_at, is_late, scope_key};
+use crate::rules::jobs::{
+    JobMove, MAX_WORKING_PER_USER, PROCESS_ENDED, after_failure, dead_before, due_at, is_late, scope_key,
+};
 use crate::{Error, JobCursor, JobRow, JobStatus, MAX_JOB_ATTEMPTS, NewJob, PageOf, PageRows, Retry, Spent};
 
 const COLUMNS: &str =
@@ -35,9 +37,10 @@ impl Sqlite {
     pub(crate) async fn next_due(&self) -> Result<Option<Timestamp>, Error> {
         self.readers
             .read(|conn| {
-                let mut find = conn.prepare_cached(
-                    "SELECT due_at FROM job_users WHERE working < 8 AND due_at IS NOT NULL ORDER BY due_at LIMIT 1",
-                )?;
+                let mut find = conn.prepare_cached(&format!(
+                    "SELECT due_at FROM job_users WHERE working < {MAX_WORKING_PER_USER} AND due_at IS NOT NULL
+                        ORDER BY due_at LIMIT 1"
+                ))?;
                 Ok(find.query_row([], |row| time(row, 0)).optional()?)
             })
             .await
@@ -200,12 +203,12 @@ pub(super) fn forget(batch: &Batch<'_>, before: Timestamp) -> Result<bool, Error
 /// Takes the first job of the line that is due longest, of the user who has waited longest and has fewer than eight at
 /// work. Whom that is, triggers have written down.
 fn claim(batch: &mut Batch<'_>) -> Result<Option<JobRow>, Error> {
-    let mut find = batch.conn().prepare_cached(
+    let mut find = batch.conn().prepare_cached(&format!(
         "SELECT user, kind, app, nullif(thread, x'') FROM job_lines
-            WHERE user = (SELECT user FROM job_users WHERE working < 8 AND due_at IS NOT NULL AND due_at <= ?1
-                ORDER BY due_at LIMIT 1)
-            ORDER BY due_at LIMIT 1",
-    )?;
+            WHERE user = (SELECT user FROM job_users
+                WHERE working < {MAX_WORKING_PER_USER} AND due_at IS NOT NULL AND due_at <= ?1 ORDER BY due_at LIMIT 1)
+            ORDER BY due_at LIMIT 1"
+    ))?;
     let line =
         |row: &Row<'_>| Ok((text(row, 0)?, text(row, 1)?, text(row, 2)?, maybe_id::<ThreadId>(row, 3)?));
     let Some((user, kind, app, thread)) = find.query_row([batch.at()], line).optional()? else {
