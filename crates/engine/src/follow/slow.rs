@@ -39,7 +39,7 @@ impl Book {
 }
 
 #[async_trait]
-impl Log for Book {
+impl EventLog for Book {
     async fn events(
         &self,
         _: ThreadId,
@@ -102,7 +102,7 @@ fn last_events(from: Seq) -> Vec<Arc<Stored>> {
 }
 
 fn follower(book: &Arc<Book>, bus: &Arc<Bus>, of: Option<RunId>) -> Follower {
-    let log = Arc::clone(book) as Arc<dyn Log>;
+    let log = Arc::clone(book) as Arc<dyn EventLog>;
     Follower::new(log, bus.subscribe(thread()), (thread(), of), 0)
 }
 

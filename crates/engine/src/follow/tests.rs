@@ -106,7 +106,7 @@ impl Committed {
 }
 
 #[async_trait]
-impl Log for Committed {
+impl EventLog for Committed {
     async fn events(
         &self,
         thread: ThreadId,
@@ -221,7 +221,7 @@ trait Reading {
 
 impl Reading for Follower {
     fn begin(log: &Arc<Committed>, bus: &Arc<Bus>, case: &Case) -> Self {
-        let log = Arc::clone(log) as Arc<dyn Log>;
+        let log = Arc::clone(log) as Arc<dyn EventLog>;
         Follower::new(log, bus.subscribe(thread()), (thread(), case.run), case.after)
     }
 

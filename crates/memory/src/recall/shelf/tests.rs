@@ -14,7 +14,7 @@ fn said(rev: u64, second: i64, words: &str) -> ItemRow {
         RawEvent { seq: rev, kind: "message:user".into(), body: serde_json::to_string(&body).unwrap() };
     let at = Timestamp::UNIX_EPOCH + SignedDuration::from_secs(second);
     let thread = ThreadId::new(uuid::Uuid::from_u128(u128::from(rev % 7)));
-    let row = Said { id, thread, role: "user".into(), seq: rev, at, said: Some(said) };
+    let row = RecallMessage { id, thread, role: "user".into(), seq: rev, at, said: Some(said) };
     ItemRow { rev, what: store::RecallItem::Message(row, None) }
 }
 

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use uuid::Uuid;
 
-use super::super::{migrate, places};
+use super::super::{message_paths, migrate};
 use super::*;
 
 /// Messages of a long thread, more than a walk follows.

@@ -325,7 +325,7 @@ async fn messages_are_looked_at_once_on_every_branch() {
     let (submitted, log) = fixture.run().await;
     let said = async || -> Vec<(String, MessageId)> {
         let rows = fixture.store.unextracted(submitted.thread, 100).await.unwrap();
-        rows.into_iter().map(|row| (row.role, row.id)).collect()
+        rows.into_iter().map(|row| (row.role.name().to_owned(), row.id)).collect()
     };
     let first = fixture.store.unextracted(submitted.thread, 100).await.unwrap();
     assert_eq!(first.len(), 1);
@@ -339,7 +339,7 @@ async fn messages_are_looked_at_once_on_every_branch() {
     .unwrap();
     let branch = fixture.submit(Target::Existing(submitted.thread)).await;
     let rows = fixture.store.unextracted(submitted.thread, 100).await.unwrap();
-    assert_eq!(rows.iter().map(|row| row.role.as_str()).collect::<Vec<_>>(), ["user", "assistant", "user"]);
+    assert_eq!(rows.iter().map(|row| row.role.name()).collect::<Vec<_>>(), ["user", "assistant", "user"]);
     assert_eq!((rows[1].steps.len(), rows[0].seq < rows[1].seq), (1, true));
     assert_eq!(fixture.store.unextracted(submitted.thread, 2).await.unwrap(), rows[..2]);
     assert_eq!(fixture.store.unextracted(submitted.thread, 0).await.unwrap(), []);

@@ -153,7 +153,7 @@ async fn a_message_is_told_with_the_event_that_holds_its_text() {
     assert_eq!(said[0].said.as_ref().map(|raw| raw.kind.as_str()), Some("message:user"));
     assert_eq!(said[1].said.as_ref().map(|raw| (raw.kind.as_str(), raw.seq)), Some(("stream:complete", 4)));
     assert_eq!((said[1].id, said[1].thread, said[1].seq), (answered, submitted.thread, 4));
-    assert_eq!((said[0].role.as_str(), said[1].role.as_str(), said[1].at), ("user", "assistant", after(0)));
+    assert_eq!((said[0].role.name(), said[1].role.name(), said[1].at), ("user", "assistant", after(0)));
 }
 
 #[tokio::test]
