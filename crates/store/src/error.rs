@@ -93,29 +93,8 @@ const WRITES: &[i32] = &[
 impl Error {
     /// Whether the same write may succeed a little later, in this process. What a constraint refuses it refuses again.
     pub fn may_pass(&self) -> bool {
-        match self {
-            Error::Full | Error::Overloaded | Error::Aborted => true,
-            Error::Sql(error) => !is_refusal(error),
-            Error::NotFound(_)
-            | Error::Busy
-            | Error::QueueFull
-            | Error::MemoriesFull
-            | Error::Known(_)
-            | Error::Limited(_)
-            | Error::KeyReused
-            | Error::Changed(_)
-            | Error::Decided(_)
-            | Error::Stopped(_)
-            | Error::TooDeep(_)
-            | Error::Fenced
-            | Error::Pruned
-            | Error::NothingToAnswer
-            | Error::Closed
-            | Error::Locked(_)
-            | Error::TooNew { .. }
-            | Error::TooOld { .. }
-            | Error::Folder(_) => false,
-        }
+        matches!(self, Error::Full | Error::Overloaded | Error::Aborted)
+            || matches!(self, Error::Sql(error) if !is_refusal(error))
     }
 
     /// Whether this owner has lost the work at hand: another owner has it, or the next start will.

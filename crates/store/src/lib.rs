@@ -56,10 +56,10 @@ pub use memory::{
 pub use newest::{newest_actions, newest_records};
 pub use rows::{
     Admitted, ForcedEnd, JobCursor, JobRow, KeyRow, MessageRow, NewJob, NewThreadRow, Once, PageOf, PageRows,
-    RawEvent, Retry, RunInput, RunJob, RunRequest, RunRow, Spent, Stop, Submission, SubmittedRun, Target,
+    RawEvent, Retry, RunInput, RunJob, RunRequest, RunRow, Spent, Submission, SubmittedRun, Target,
     ThreadCursor, ThreadEdit, ThreadRow, UsageRow,
 };
 pub use run_log::RunLog;
 pub use sqlite::day;
-pub use status::{ActionStatus, JobStatus, LedgerKind, MemoryStatus, MessageRole, RecallKind};
+pub use status::{ActionStatus, JobStatus, LedgerKind, MemoryStatus, MessageRole, RecallKind, Stop};
 pub use store::Store;

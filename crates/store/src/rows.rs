@@ -10,7 +10,7 @@ use protocol::{
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::{JobStatus, MessageRole};
+use crate::{JobStatus, MessageRole, Stop};
 
 #[derive(Debug, Clone, PartialEq)]
 pub struct ThreadRow {
@@ -66,23 +66,7 @@ pub struct RunRow {
     pub ended_at: Option<Timestamp>,
 }
 
-/// Why a run ends before its time. The later one outweighs the earlier: who cancels a run that makes room for a newer
-/// message is told that it is cancelled.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Stop {
-    /// A newer message took its place.
-    Interrupted,
-    Cancelled,
-}
-
 impl Stop {
-    pub fn name(self) -> &'static str {
-        match self {
-            Stop::Cancelled => "cancelled",
-            Stop::Interrupted => "interrupted",
-        }
-    }
-
     /// How a run ends that was told to stop.
     pub fn status(self) -> RunStatus {
         match self {
@@ -94,31 +78,11 @@ impl Stop {
     /// Whether an event comes too late for a run that was told to stop: it would begin something, or end the run in
     /// another way.
     pub(crate) fn forbids(self, event: &Event) -> bool {
-        match event {
-            Event::ContextLoaded(_) | Event::StepStart(_) | Event::ToolStart(_) | Event::ProposalOpen(_) => {
-                true
-            }
-            Event::RunEnd(end) => end.status != self.status(),
-            Event::MessageUser(_)
-            | Event::RunStart(_)
-            | Event::TextDelta(_)
-            | Event::ReasoningDelta(_)
-            | Event::ToolInput(_)
-            | Event::StepEnd(_)
-            | Event::StepRetry(_)
-            | Event::StepReset(_)
-            | Event::ToolComplete(_)
-            | Event::ProposalClosed(_)
-            | Event::StreamComplete(_)
-            | Event::Source(_)
-            | Event::ThreadNamed(_)
-            | Event::MemoryUpdate(_)
-            | Event::Summary(_) => false,
-        }
-    }
-
-    pub(crate) fn parse(name: &str) -> Option<Self> {
-        [Stop::Cancelled, Stop::Interrupted].into_iter().find(|stop| stop.name() == name)
+        let begins = matches!(
+            event,
+            Event::ContextLoaded(_) | Event::StepStart(_) | Event::ToolStart(_) | Event::ProposalOpen(_)
+        );
+        begins || matches!(event, Event::RunEnd(end) if end.status != self.status())
     }
 }
 

@@ -57,6 +57,16 @@ stored_enum! {
 }
 
 stored_enum! {
+    /// Why a run ends before its time. The later one outweighs the earlier: a user who cancels a run that makes room for a
+    /// newer message is told that it is cancelled.
+    pub enum Stop {
+        /// A newer message took its place.
+        Interrupted = "interrupted",
+        Cancelled = "cancelled",
+    }
+}
+
+stored_enum! {
     /// The kind of an entry in the ledger.
     pub enum LedgerKind {
         /// A call is about to be made.
