@@ -8,7 +8,7 @@ use protocol::{DocumentId, Principal, Scope};
 use rusqlite::{Connection, OptionalExtension, Row, params};
 
 use super::append::Batch;
-use super::read::{count, id, one_more, scope_at, sql, text, time};
+use super::read::{count, id, one_more, page_start, scope_at, sql, text, time};
 use super::{Sqlite, idempotency, items, read, texts, tidy};
 use crate::{
     ChunkRow, DocumentRow, Error, MAX_CHUNK_BYTES, MAX_CHUNKS_PER_DOCUMENT, MAX_CHUNKS_PER_READ,
@@ -344,10 +344,7 @@ fn newest(
         "SELECT {COLUMNS} FROM documents WHERE app = ?1 AND user = ?2 AND {VISIBLE}
             AND (created_at, id) < (?3, ?4) ORDER BY created_at DESC, id DESC LIMIT ?5"
     ))?;
-    let (at, last) = match page.after {
-        Some(cursor) => (cursor.at.as_millisecond(), cursor.id.bytes().to_vec()),
-        None => (i64::MAX, vec![0xff; 16]),
-    };
+    let (at, last) = page_start(page.after.map(|cursor| (cursor.at, *cursor.id.bytes())));
     let limit = one_more(page.limit);
     let rows = find.query(params![scope.app.as_str(), scope.user.as_str(), at, last, limit])?;
     read::page(rows, page.limit, document_row)

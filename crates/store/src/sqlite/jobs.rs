@@ -7,7 +7,7 @@ use protocol::{AppId, Event, JobId, PlannedCall, RunId, Scope, SpendBounds, Spen
 use rusqlite::{Connection, OptionalExtension, Row, params};
 
 use super::append::Batch;
-use super::read::{count, id, maybe_id, one_more, scope_at, sql, text, time};
+use super::read::{count, id, maybe_id, one_more, page_start, scope_at, sql, text, time};
 use super::{Sqlite, events, read, reserve, usage};
 use crate::rules::jobs::{
     JobMove, MAX_WORKING_PER_USER, PROCESS_ENDED, after_failure, dead_before, due_at, is_late, scope_key,
@@ -278,7 +278,7 @@ fn list(conn: &Connection, page: PageOf<JobCursor>) -> Result<PageRows<JobRow>, 
     let mut find = conn.prepare_cached(&format!(
         "SELECT {COLUMNS} FROM jobs WHERE (created_at, id) < (?1, ?2) ORDER BY created_at DESC, id DESC LIMIT ?3"
     ))?;
-    let (created_at, last) = position(page.after);
+    let (created_at, last) = page_start(page.after.map(|cursor| (cursor.created_at, *cursor.id.bytes())));
     let rows = find.query(params![created_at, last, one_more(page.limit)])?;
     read::page(rows, page.limit, job_row)
 }
@@ -288,17 +288,9 @@ fn list_of_app(conn: &Connection, app: &AppId, page: PageOf<JobCursor>) -> Resul
         "SELECT {COLUMNS} FROM jobs WHERE app = ?4 AND (created_at, id) < (?1, ?2)
             ORDER BY created_at DESC, id DESC LIMIT ?3"
     ))?;
-    let (created_at, last) = position(page.after);
+    let (created_at, last) = page_start(page.after.map(|cursor| (cursor.created_at, *cursor.id.bytes())));
     let rows = find.query(params![created_at, last, one_more(page.limit), app.as_str()])?;
     read::page(rows, page.limit, job_row)
-}
-
-/// Before which job a page begins; after all of them when none is named.
-fn position(after: Option<JobCursor>) -> (i64, Vec<u8>) {
-    match after {
-        Some(cursor) => (cursor.created_at.as_millisecond(), cursor.id.bytes().to_vec()),
-        None => (i64::MAX, vec![0xff; 16]),
-    }
 }
 
 fn job_row(row: &Row<'_>) -> rusqlite::Result<JobRow> {

@@ -12,7 +12,7 @@ use rusqlite::{Connection, OptionalExtension, Row, params};
 use uuid::Uuid;
 
 use super::append::Batch;
-use super::read::{count, id, maybe_id, maybe_time, one_more, scope_at, text, time};
+use super::read::{count, id, maybe_id, maybe_time, one_more, page_start, scope_at, text, time};
 use super::{Sqlite, history, idempotency, read};
 use crate::rules::memories::end_updated_versions;
 use crate::{
@@ -269,10 +269,7 @@ fn list(
         "SELECT {COLUMNS} FROM memories m {FIRST_SOURCE} WHERE m.app = ?1 AND m.user = ?2 AND {of_status}
             AND (m.created_at, m.id) < (?3, ?4) ORDER BY m.created_at DESC, m.id DESC LIMIT ?5"
     ))?;
-    let (created_at, last) = match page.after {
-        Some(cursor) => (cursor.created_at.as_millisecond(), cursor.id.bytes().to_vec()),
-        None => (i64::MAX, vec![0xff; 16]),
-    };
+    let (created_at, last) = page_start(page.after.map(|cursor| (cursor.created_at, *cursor.id.bytes())));
     let limit = one_more(page.limit);
     let rows =
         find.query(params![scope.app.as_str(), scope.user.as_str(), created_at, last, limit, status])?;

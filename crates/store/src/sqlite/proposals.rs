@@ -7,7 +7,7 @@ use rusqlite::{Connection, OptionalExtension, Row, params};
 use serde_json::Value;
 
 use super::append::Batch;
-use super::read::{count, id, maybe_id, maybe_time, one_more, scope_at, text, time};
+use super::read::{count, id, maybe_id, maybe_time, one_more, page_start, scope_at, text, time};
 use super::{Sqlite, idempotency, read};
 use crate::rules::proposals::{
     DecisionRuling, ProposalClosing, call_hash, changeable, check_confirmable, check_room, closing,
@@ -348,10 +348,7 @@ fn list(
         "SELECT {COLUMNS} FROM proposals p WHERE p.app = ?1 AND p.user = ?2 AND (NOT ?3 OR p.status = 'open') AND {SHOWN}
             AND (p.created_at, p.id) < (?4, ?5) ORDER BY p.created_at DESC, p.id DESC LIMIT ?6"
     ))?;
-    let (at, last) = match page.after {
-        Some(cursor) => (cursor.at.as_millisecond(), cursor.id.bytes().to_vec()),
-        None => (i64::MAX, vec![0xff; 16]),
-    };
+    let (at, last) = page_start(page.after.map(|cursor| (cursor.at, *cursor.id.bytes())));
     let (app, user) = (scope.app.as_str(), scope.user.as_str());
     let rows = find.query(params![app, user, open, at, last, one_more(page.limit)])?;
     read::page(rows, page.limit, proposal_row)

@@ -107,6 +107,11 @@ pub(super) fn page<T>(
     Ok(filling.done())
 }
 
+/// The time and id before which a page of the newest rows begins; after all of them without a cursor.
+pub(super) fn page_start(after: Option<(Timestamp, [u8; 16])>) -> (i64, Vec<u8>) {
+    after.map_or_else(|| (i64::MAX, vec![0xff; 16]), |(at, id)| (at.as_millisecond(), id.to_vec()))
+}
+
 /// The rows that a statement must look at for a page of so many.
 pub(super) fn one_more(limit: usize) -> i64 {
     sql(limit as u64).saturating_add(1)

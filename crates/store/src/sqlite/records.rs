@@ -7,7 +7,7 @@ use sha2::{Digest, Sha256};
 use std::collections::BTreeSet;
 
 use super::append::Batch;
-use super::read::{FillingPage, bytes_of, count, id, one_more, scope_at, sql, text, time};
+use super::read::{FillingPage, bytes_of, count, id, one_more, page_start, scope_at, sql, text, time};
 use super::{Sqlite, erasures, idempotency, read};
 use crate::rules::erasure::{self, DeletedBy};
 use crate::rules::records::{StandingVersion, check_record_room, check_record_size, not_there, record_name};
@@ -286,10 +286,7 @@ fn list(
         query.fields.iter().map(|(name, value)| (name.as_str(), [value])).collect();
     let fields = serde_json::to_string(&fields).map_err(|_| Error::Aborted)?;
     let (app, user, limit) = (scope.app.as_str(), scope.user.as_str(), one_more(page.limit));
-    let (at, last) = match page.after {
-        Some(cursor) => (cursor.at.as_millisecond(), cursor.id.bytes().to_vec()),
-        None => (i64::MAX, vec![0xff; 16]),
-    };
+    let (at, last) = page_start(page.after.map(|cursor| (cursor.at, *cursor.id.bytes())));
     match words(query.text.as_deref().unwrap_or_default()) {
         None => {
             let mut find = conn.prepare_cached(&format!(

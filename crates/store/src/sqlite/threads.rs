@@ -4,7 +4,7 @@ use protocol::{Event, MessageId, Principal, RunId, Scope, Seq, ThreadId, ThreadN
 use rusqlite::{Connection, OptionalExtension, Row, params};
 
 use super::append::Batch;
-use super::read::{count, id, maybe_id, one_more, scope_at, time};
+use super::read::{count, id, maybe_id, one_more, page_start, scope_at, time};
 use super::{Sqlite, history, idempotency, items, queue, read};
 use crate::{
     Error, MessageRow, NewThreadRow, Once, PageOf, PageRows, RecallKind, ThreadCursor, ThreadEdit, ThreadRow,
@@ -176,10 +176,7 @@ fn list(conn: &Connection, scope: &Scope, page: PageOf<ThreadCursor>) -> Result<
         "SELECT {COLUMNS} FROM threads t WHERE t.app = ?1 AND t.user = ?2 AND t.deleted_at IS NULL
             AND (t.updated_at, t.id) < (?3, ?4) ORDER BY t.updated_at DESC, t.id DESC LIMIT ?5"
     ))?;
-    let (updated_at, last) = match page.after {
-        Some(cursor) => (cursor.updated_at.as_millisecond(), cursor.id.bytes().to_vec()),
-        None => (i64::MAX, vec![0xff; 16]),
-    };
+    let (updated_at, last) = page_start(page.after.map(|cursor| (cursor.updated_at, *cursor.id.bytes())));
     let limit = one_more(page.limit);
     let rows = find.query(params![scope.app.as_str(), scope.user.as_str(), updated_at, last, limit])?;
     read::page(rows, page.limit, thread_row)
