@@ -143,7 +143,7 @@ async fn submit(batch: &Batch<'_>, submission: Submission) -> Result<SubmittedRu
     }
     let admitted = match admission(active, on_busy)? {
         RunAdmission::Begin => {
-            batch.insert_run(&scope, thread, (run, &request)).await?;
+            batch.insert_run(&scope, thread, run, &request).await?;
             begin(batch, thread, run, request).await?;
             Admitted::Running
         }
@@ -153,7 +153,7 @@ async fn submit(batch: &Batch<'_>, submission: Submission) -> Result<SubmittedRu
                 let stop = "UPDATE runs SET stop = $2 WHERE id = $1 AND stop IS NULL";
                 batch.tx.execute(stop, &[&bytes(active.bytes()), &Stop::Interrupted.name()]).await?;
             }
-            batch.insert_run(&scope, thread, (run, &request)).await?;
+            batch.insert_run(&scope, thread, run, &request).await?;
             batch.enqueue(thread, run, &request, is_urgent(on_busy)).await?;
             Admitted::Queued { interrupted, resumed: false }
         }
@@ -269,7 +269,8 @@ impl Batch<'_> {
         &self,
         scope: &Scope,
         thread: ThreadId,
-        (run, request): (RunId, &RunRequest),
+        run: RunId,
+        request: &RunRequest,
     ) -> Result<(), Failure> {
         let RunInput::Say { id: message, .. } = &request.ask else {
             return Err(Error::NothingToAnswer.into());
