@@ -6,14 +6,14 @@ use store::{RunRow, Store, ThreadRow};
 use crate::Error;
 
 /// The run of this id, if the principal may use its app.
-pub async fn run_row(store: &dyn Store, principal: &Principal, run: RunId) -> Result<RunRow, Error> {
+pub async fn run_row(store: &Store, principal: &Principal, run: RunId) -> Result<RunRow, Error> {
     let row = store.run(principal, run).await?;
     if principal.may_use(&row.scope.app) { Ok(row) } else { Err(Error::NotFound { what: "run" }) }
 }
 
 /// The thread of this id, if the principal may use its app.
 pub async fn thread_row(
-    store: &dyn Store,
+    store: &Store,
     principal: &Principal,
     thread: ThreadId,
 ) -> Result<ThreadRow, Error> {

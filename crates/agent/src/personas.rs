@@ -5,7 +5,7 @@ use protocol::{PersonaSettings, Scope, Warning};
 use store::{PersonaRow, Store};
 
 /// The persona of this id; else a warning that says why there is none.
-pub async fn find(store: &dyn Store, app: &App, scope: &Scope, id: &str) -> Result<Persona, Warning> {
+pub async fn find(store: &Store, app: &App, scope: &Scope, id: &str) -> Result<Persona, Warning> {
     if let Some(persona) = app.personas.get(id) {
         return Ok(persona.clone());
     }

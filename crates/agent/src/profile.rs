@@ -10,7 +10,7 @@ use store::{ProfileRow, Store};
 pub const ALL_APPS: &str = "";
 
 /// The profile that an app is told of a user.
-pub(crate) async fn told_to_app(store: &dyn Store, scope: &Scope) -> Result<ProfileRow, store::Error> {
+pub(crate) async fn told_to_app(store: &Store, scope: &Scope) -> Result<ProfileRow, store::Error> {
     let all_apps = Scope { app: AppId::new(ALL_APPS), user: scope.user.clone() };
     let (everywhere, here) = tokio::try_join!(store.profile(&all_apps), store.profile(scope))?;
     Ok(laid_over(everywhere, here))
@@ -23,7 +23,7 @@ pub(crate) fn zone_of(profile: &ProfileRow, app: &App) -> TimeZone {
 }
 
 /// The zone a user lives in, where the profile was not read yet; the app's zone if it cannot be read.
-pub(crate) async fn zone_in_app(store: &dyn Store, scope: &Scope, app: &App) -> TimeZone {
+pub(crate) async fn zone_in_app(store: &Store, scope: &Scope, app: &App) -> TimeZone {
     match told_to_app(store, scope).await {
         Ok(profile) => zone_of(&profile, app),
         Err(error) => {

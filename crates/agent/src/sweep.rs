@@ -58,7 +58,7 @@ impl Sweeps {
 pub struct Sweeper(Arc<Sweeping>);
 
 struct Sweeping {
-    store: Arc<dyn Store>,
+    store: Store,
     clock: Arc<dyn Clock>,
     tasks: Arc<Tasks>,
     retention: Duration,
@@ -69,7 +69,7 @@ struct Sweeping {
 impl Sweeper {
     /// Deltas are pruned so long after their run has ended, and what a tool deleted is erased so long after the tool did.
     pub(crate) fn new(
-        store: Arc<dyn Store>,
+        store: Store,
         clock: Arc<dyn Clock>,
         tasks: Arc<Tasks>,
         retention: Duration,

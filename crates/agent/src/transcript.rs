@@ -62,11 +62,7 @@ pub fn read(row: &MessageRow) -> MessageTurn {
         .filter(|result| calls.contains(&result.call_id) && seen.insert(result.call_id))
         .cloned()
         .collect();
-    let role = match row.role.as_str() {
-        "user" => Some(Role::User),
-        "assistant" => Some(Role::Assistant),
-        _ => None,
-    };
+    let role = row.role.role();
     trouble.unknown_role = role.is_none();
     MessageTurn { role, text, steps, results, memories_referenced, trouble }
 }
@@ -138,7 +134,7 @@ pub(crate) fn warn(thread: ThreadId, row: &MessageRow, trouble: MessageTrouble) 
         tracing::warn!(%thread, message = %row.id, found, allowed, "corrupt history: more tool results than calls allow");
     }
     if trouble.unknown_role {
-        let role = shortened(&row.role);
+        let role = shortened(row.role.name());
         tracing::warn!(%thread, message = %row.id, role, "corrupt history: a message of an unknown role is left out");
     }
     if trouble.unreadable > 0 {

@@ -20,7 +20,7 @@ use crate::tasks::Tasks;
 
 /// The parts that an agent is made of. `cli` puts them together.
 pub struct AgentParts {
-    pub store: Arc<dyn Store>,
+    pub store: Store,
     /// The bus that the store publishes to.
     pub bus: Arc<Bus>,
     pub apps: Apps,
@@ -40,7 +40,7 @@ pub struct AgentParts {
 
 /// All handles of one process. It is shared as `Arc<World>`, so that each run, job and request holds one pointer.
 pub struct World {
-    pub store: Arc<dyn Store>,
+    pub store: Store,
     pub bus: Arc<Bus>,
     pub apps: ServedApps,
     pub catalog: Catalog,
@@ -68,7 +68,7 @@ impl World {
         let (store, clock) = (parts.store, parts.clock);
         let tasks = Arc::new(Tasks::default());
         let sweeper = Sweeper::new(
-            Arc::clone(&store),
+            store.clone(),
             Arc::clone(&clock),
             Arc::clone(&tasks),
             parts.retention,

@@ -17,7 +17,7 @@ use memory::index::{Among, ItemRef};
 use memory::recall::{Recall, RecallQuestion};
 use model::Embedder;
 use protocol::{AppId, Clock, Ids, Scope, Stored, SystemClock, TimeOrderedIds, UserId};
-use store::{NewMemory, Publish, Sqlite, Store};
+use store::{NewMemoryRow, Publish, Store};
 
 type Failure = Box<dyn Error>;
 
@@ -104,8 +104,8 @@ fn scope(user: &str) -> Scope {
     Scope { app: AppId::new("bench"), user: UserId::new(user) }
 }
 
-fn open(folder: &Path) -> Result<Arc<dyn Store>, Failure> {
-    Ok(Arc::new(Sqlite::open(folder, Arc::new(SystemClock), Arc::new(Silent))?))
+fn open(folder: &Path) -> Result<Store, Failure> {
+    Ok(Store::open_sqlite(folder, Arc::new(SystemClock), Arc::new(Silent))?)
 }
 
 async fn one_user(size: usize) -> Result<Row, Failure> {
@@ -114,16 +114,16 @@ async fn one_user(size: usize) -> Result<Row, Failure> {
     drop(open(folder.path())?); // makes the tables
     fill::memories(folder.path(), "alice", 0..size)?;
     let store = open(folder.path())?;
-    let recall = Recall::new(Arc::clone(&store), Some(Arc::new(Vectors(None))));
+    let recall = Recall::new(store.clone(), Some(Arc::new(Vectors(None))));
     while recall.embed(&scope).await? {}
     // Another process would begin here: with the rows, and without an index.
-    let recall = Recall::new(Arc::clone(&store), Some(Arc::new(Vectors(None))));
+    let recall = Recall::new(store.clone(), Some(Arc::new(Vectors(None))));
     let begun = Instant::now();
     search(&recall, &scope, 0).await?;
     let cold = begun.elapsed();
     let mut add = Vec::new();
     for number in 0..ADDS {
-        let memory = NewMemory {
+        let memory = NewMemoryRow {
             id: TimeOrderedIds.memory(),
             text: fill::text(size + number),
             kind: "fact".into(),
@@ -148,12 +148,8 @@ async fn one_user(size: usize) -> Result<Row, Failure> {
     Ok(Row { memories: size, cold, add, search: times, embedded, held, resident })
 }
 
-async fn with_embedding(
-    store: &Arc<dyn Store>,
-    real: LocalEmbedder,
-    scope: &Scope,
-) -> Result<Vec<Duration>, Failure> {
-    let recall = Recall::new(Arc::clone(store), Some(Arc::new(Vectors(Some(real)))));
+async fn with_embedding(store: &Store, real: LocalEmbedder, scope: &Scope) -> Result<Vec<Duration>, Failure> {
+    let recall = Recall::new(store.clone(), Some(Arc::new(Vectors(Some(real)))));
     search(&recall, scope, 0).await?; // loads
     let mut times = Vec::new();
     for number in 0..SEARCHES {

@@ -16,7 +16,7 @@ use memory::recall::{Recall, RecallQuestion};
 use model::Embedder;
 use protocol::{AppId, Clock, Ids, MemoryId, Scope, Stored, SystemClock, TimeOrderedIds, UserId};
 use serde_json::Value;
-use store::{NewMemory, Publish, Sqlite, Store};
+use store::{NewMemoryRow, Publish, Store};
 
 type Failure = Box<dyn Error>;
 
@@ -128,17 +128,16 @@ fn read(data: &str, half: &str, kind: &str) -> Result<Vec<Case>, Failure> {
 
 async fn measure(embedder: &Arc<dyn Embedder>, cases: &[Case]) -> Result<Shares, Failure> {
     let folder = tempfile::tempdir()?;
-    let store: Arc<dyn Store> =
-        Arc::new(Sqlite::open(folder.path(), Arc::new(SystemClock), Arc::new(Silent))?);
-    let by_meaning = Recall::new(Arc::clone(&store), Some(Arc::clone(embedder)));
-    let by_words = Recall::new(Arc::clone(&store), None);
+    let store = Store::open_sqlite(folder.path(), Arc::new(SystemClock), Arc::new(Silent))?;
+    let by_meaning = Recall::new(store.clone(), Some(Arc::clone(embedder)));
+    let by_words = Recall::new(store.clone(), None);
     let (mut hybrid, mut words, mut cosine) = (Vec::new(), Vec::new(), Vec::new());
     for (number, case) in cases.iter().enumerate() {
         let scope = Scope { app: AppId::new("bench"), user: UserId::new(format!("user{number}")) };
         let mut right = None;
         // The right one first, so that being new does not help it.
         for text in std::iter::once(&case.right).chain(&case.others) {
-            let id = add(&*store, &scope, text).await?;
+            let id = add(&store, &scope, text).await?;
             right = right.or(Some(id));
         }
         while by_meaning.embed(&scope).await? {}
@@ -149,9 +148,9 @@ async fn measure(embedder: &Arc<dyn Embedder>, cases: &[Case]) -> Result<Shares,
     Ok(Shares { hybrid: shares(&hybrid), words: shares(&words), cosine: shares(&cosine) })
 }
 
-async fn add(store: &dyn Store, scope: &Scope, text: &str) -> Result<MemoryId, Failure> {
+async fn add(store: &Store, scope: &Scope, text: &str) -> Result<MemoryId, Failure> {
     let id = TimeOrderedIds.memory();
-    let memory = NewMemory {
+    let memory = NewMemoryRow {
         id,
         text: text.to_owned(),
         kind: "fact".into(),

@@ -9,7 +9,7 @@ use memory::recall::Recall;
 use model::{Capabilities, ChatModel, ModelProvider, ModelRegistry, Prices, ProviderKind, ProviderWire};
 use protocol::{SystemClock, TimeOrderedIds};
 use service::{AgentParts, Bus, CallShares, DEFAULT_DOCUMENT_BYTES, InProcess, Service, ServiceParts};
-use store::sqlite::{Coalesce, Options};
+use store::sqlite::{Coalesce, SqliteOptions};
 use store::{Sqlite, Store};
 use tools::Catalog;
 
@@ -25,8 +25,8 @@ pub(crate) fn service(
     std::fs::write(app.join("instructions.md"), "Talk.\n")?;
     let bus = Arc::new(Bus::default());
     let clock = Arc::new(SystemClock);
-    let options = Options { coalesce, ..Options::default() };
-    let store = Sqlite::open_with(&folder.join("data"), clock.clone(), bus.clone(), options)?;
+    let options = SqliteOptions { coalesce, ..SqliteOptions::default() };
+    let store = Store::open_sqlite_with(&folder.join("data"), clock.clone(), bus.clone(), options)?;
     let provider = ModelProvider {
         name: "bench".into(),
         wire: Some(ProviderWire::Chat),
@@ -37,9 +37,9 @@ pub(crate) fn service(
         capabilities: Capabilities::of_kind(ProviderKind::Cloud),
         prices: Prices::Unknown,
     };
-    let store: Arc<dyn Store> = Arc::new(store);
+    
     let agent = AgentParts {
-        recall: Arc::new(Recall::new(Arc::clone(&store), None)),
+        recall: Arc::new(Recall::new(Arc::new(&store), None)),
         store,
         bus,
         apps: app::load_all(&folder.join("apps")).map_err(|problem| problem.to_string())?,

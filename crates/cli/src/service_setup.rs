@@ -27,10 +27,10 @@ pub(crate) fn engine_with_secrets(config: &Config) -> CommandResult<(Service, Ar
     let models = registry(config)?;
     let outside = egress(config, &apps)?;
     let secrets = Arc::clone(&outside.secrets);
-    let store: Arc<dyn Store> = Arc::new(open_store(config, bus.clone())?);
+    let store: Store = Arc::new(open_store(config, bus.clone())?);
     let embedder = embedder(config)?.map(|(embedder, _)| embedder);
     let agent = AgentParts {
-        recall: Arc::new(Recall::new(Arc::clone(&store), embedder)),
+        recall: Arc::new(Recall::new(Arc::new(&store), embedder)),
         store,
         bus,
         tools: Catalog::builtin(clock.clone()).reaching(outside),
@@ -89,8 +89,8 @@ fn extractor() -> Arc<dyn Extractor> {
     }
 }
 
-fn open_store(config: &Config, bus: Arc<Bus>) -> CommandResult<Sqlite> {
-    Sqlite::open(&config.data, Arc::new(SystemClock), bus).map_err(|error| unusable(config, error))
+fn open_store(config: &Config, bus: Arc<Bus>) -> CommandResult<Store> {
+    Store::open_sqlite(&config.data, Arc::new(SystemClock), bus).map_err(|error| unusable(config, error))
 }
 
 /// Names the folder, where the error does not.

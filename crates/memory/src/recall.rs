@@ -52,7 +52,7 @@ const NEAREST: usize = 8;
 
 /// Finds what is known of users.
 pub struct Recall {
-    store: Arc<dyn Store>,
+    store: Store,
     questions: Option<Questions>,
     indexes: Mutex<HeldIndexes>,
 }
@@ -109,7 +109,7 @@ pub struct Passage {
 
 impl Recall {
     /// Without an embedder, everything is found by its words.
-    pub fn new(store: Arc<dyn Store>, embedder: Option<Arc<dyn Embedder>>) -> Self {
+    pub fn new(store: Store, embedder: Option<Arc<dyn Embedder>>) -> Self {
         let indexes = HeldIndexes { by_scope: LruCache::new_unbounded(), held: 0 };
         Self { store, questions: embedder.map(Questions::new), indexes: Mutex::new(indexes) }
     }

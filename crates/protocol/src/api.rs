@@ -86,7 +86,7 @@ pub enum OnBusy {
 }
 
 /// Tells a field that is null from one that is absent.
-pub(crate) fn given<'de, D: Deserializer<'de>, T: Deserialize<'de>>(
+pub(crate) fn deserialize_present<'de, D: Deserializer<'de>, T: Deserialize<'de>>(
     deserializer: D,
 ) -> Result<Option<Option<T>>, D::Error> {
     Option::deserialize(deserializer).map(Some)
@@ -186,7 +186,7 @@ pub struct ThreadChange {
     #[serde(default)]
     pub title: Option<String>,
     /// Null for none.
-    #[serde(default, deserialize_with = "given")]
+    #[serde(default, deserialize_with = "deserialize_present")]
     pub persona_id: Option<Option<String>>,
 }
 

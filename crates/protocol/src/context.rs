@@ -7,7 +7,7 @@ use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::Value;
 use utoipa::ToSchema;
 
-use crate::api::{from_object, given};
+use crate::api::{deserialize_present, from_object};
 use crate::{
     DocumentId, Effort, MessageId, OutputFormat, PinId, PromptLedger, RunId, Seq, Settings, SummaryId,
     ThreadId, Usage, Warning,
@@ -238,11 +238,11 @@ pub struct ProfileView {
 #[derive(Debug, Clone, Default, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct ProfilePatch {
-    #[serde(default, deserialize_with = "given")]
+    #[serde(default, deserialize_with = "deserialize_present")]
     pub name: Option<Option<String>>,
-    #[serde(default, deserialize_with = "given")]
+    #[serde(default, deserialize_with = "deserialize_present")]
     pub timezone: Option<Option<String>>,
-    #[serde(default, deserialize_with = "given")]
+    #[serde(default, deserialize_with = "deserialize_present")]
     pub locale: Option<Option<String>>,
     /// Each field by itself; null removes it.
     #[serde(default)]

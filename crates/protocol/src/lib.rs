@@ -11,8 +11,8 @@ mod depth;
 mod event;
 mod id;
 mod limits;
+mod mcp;
 mod memory;
-mod outside;
 mod scope;
 mod settings;
 mod spending;
@@ -44,14 +44,14 @@ pub use id::{
     ProposalId, RecordId, RunId, Seq, SummaryId, ThreadId,
 };
 pub use limits::{Allowance, DAY_SECONDS, MINUTE_SECONDS, Quota, Used, UserLimits};
+pub use mcp::{
+    CredentialRequest, CredentialView, McpApproval, McpApprovalOf, McpServerView, McpState, McpToolState,
+    McpToolView, McpTransport,
+};
 pub use memory::{
     FoundMessage, ImportRefused, ImportReport, MAX_KIND_BYTES, MemoryHistoryView, MemoryHit, MemoryPatch,
     MemoryQuery, MemorySettings, MemorySource, MemoryVersionView, MemoryView, MessageHit, NewMemory,
     SaidView, is_kind, kind_within_subject,
-};
-pub use outside::{
-    CredentialRequest, CredentialView, McpApproval, McpApprovalOf, McpServerView, McpState, McpToolState,
-    McpToolView, McpTransport,
 };
 pub use scope::{AppId, Principal, Scope, UserId};
 pub use settings::{Effort, OutputFormat, Settings};

@@ -6,7 +6,7 @@ use protocol::{
     UndoReport,
 };
 use serde_json::{Value, json};
-use store::{ActionFilter, ActionRow, NewAction, Once, PageOf, ProposalRow, Verified};
+use store::{ActionFilter, ActionRow, ActionStatus, NewAction, Once, PageOf, ProposalRow, Verified};
 
 use crate::checks::{self, PageQuery};
 use crate::keys::check_all_apps;
@@ -20,9 +20,6 @@ const PROPOSAL: &str = "proposalId";
 
 /// Actions of a run that one request takes back at most.
 const MAX_UNDONE_AT_ONCE: usize = 4096;
-
-/// How an action may stand.
-const STATUSES: [&str; 6] = ["started", "complete", "failed", "denied", "cancelled", "unknown"];
 
 /// Which actions to list. What is absent does not matter.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -88,7 +85,7 @@ impl Service {
     /// Takes back what the actions of a run changed, newest first. Those that were taken back before are in the report
     /// too, so that asking again changes nothing and says the same.
     pub async fn undo_run(&self, principal: &Principal, run: RunId) -> Result<UndoReport, Error> {
-        let row = agent::run_row(&**self.store(), principal, run).await?;
+        let row = agent::run_row(self.store(), principal, run).await?;
         if !row.status.is_terminal() {
             let message = "the run has not ended; wait for its end, or cancel it first".into();
             return Err(Error::Conflict { code: "run_active", message });
@@ -143,7 +140,9 @@ impl Service {
     /// Adds the proposal that an action has made or changed, as it stands now.
     async fn report_proposal(&self, row: &ActionRow, report: &mut UndoReport) -> Result<(), Error> {
         let named = row.output.get(PROPOSAL).and_then(Value::as_str).and_then(|id| id.parse().ok());
-        let Some(id) = named.filter(|_| row.status == ToolStatus::Complete.name()) else { return Ok(()) };
+        let Some(id) = named.filter(|_| row.status == ActionStatus::Ended(ToolStatus::Complete)) else {
+            return Ok(());
+        };
         let proposal = match self.store().proposal_of(&row.scope, id).await {
             Err(store::Error::NotFound(_)) => return Ok(()),
             found => found?,
@@ -240,7 +239,7 @@ fn view(row: ActionRow, elsewhere: OutsideEffect) -> ActionView {
         tool: row.tool,
         input: row.input,
         output: row.output,
-        status: row.status,
+        status: row.status.name().to_owned(),
         effect: row.effect,
         started_at: row.started_at,
         duration_ms: row.duration_ms,
@@ -260,10 +259,11 @@ fn filter(query: ActionQuery) -> Result<ActionFilter, Error> {
         let known = Effect::ALL.map(Effect::name);
         Effect::parse(&name).ok_or_else(|| one_of("effect", &known))
     });
-    if status.as_deref().is_some_and(|status| !STATUSES.contains(&status)) {
-        return Err(one_of("status", &STATUSES));
-    }
-    Ok(ActionFilter { run, thread, tool, status, effect: effect.transpose()?, undone })
+    let status = status.map(|name| {
+        let known = ActionStatus::ALL.map(ActionStatus::name);
+        ActionStatus::parse(&name).ok_or_else(|| one_of("status", &known))
+    });
+    Ok(ActionFilter { run, thread, tool, status: status.transpose()?, effect: effect.transpose()?, undone })
 }
 
 fn one_of(field: &'static str, known: &[&str]) -> Error {
@@ -274,7 +274,7 @@ fn one_of(field: &'static str, known: &[&str]) -> Error {
 mod tests {
     use jiff::Timestamp;
     use protocol::{AppId, RecordId, UserId};
-    use store::Change;
+    use store::AppliedChange;
     use uuid::Uuid;
 
     use super::*;
@@ -289,10 +289,16 @@ mod tests {
             step: None,
             tool: "rename".into(),
             effect: Effect::Reversible,
-            status: "complete".into(),
+            status: ActionStatus::Ended(ToolStatus::Complete),
             input: Value::Null,
             output: Value::Null,
-            changes: vec![Change::Record { id, kind: "part".into(), before: None, was: 0, version: 1 }],
+            changes: vec![AppliedChange::Record {
+                id,
+                kind: "part".into(),
+                before: None,
+                was: 0,
+                version: 1,
+            }],
             started_at: Timestamp::UNIX_EPOCH,
             duration_ms: None,
             undone_by: None,
@@ -311,7 +317,8 @@ mod tests {
         assert_eq!(stands(&row()), Standing::Undoable);
         assert!(view(row(), OutsideEffect::Nothing).undoable);
         for status in ["started", "failed", "denied", "cancelled"] {
-            assert_eq!(stands(&ActionRow { status: status.into(), ..row() }), Standing::Nothing);
+            let status = ActionStatus::parse(status).unwrap();
+            assert_eq!(stands(&ActionRow { status, ..row() }), Standing::Nothing);
         }
         assert_eq!(stands(&ActionRow { changes: Vec::new(), ..row() }), Standing::Nothing);
     }
@@ -332,11 +339,14 @@ mod tests {
         assert!(matches!(stands(&sent), Standing::Stays(_)));
         let sent = ActionRow { changes: Vec::new(), ..sent };
         assert!(matches!(stands(&sent), Standing::Stays(_)));
-        assert_eq!(stands(&ActionRow { status: "denied".into(), ..sent.clone() }), Standing::Nothing);
+        assert_eq!(
+            stands(&ActionRow { status: ActionStatus::Ended(ToolStatus::Denied), ..sent.clone() }),
+            Standing::Nothing
+        );
         for (effect, stays) in
             [(Effect::Idempotent, true), (Effect::Irreversible, true), (Effect::Read, false)]
         {
-            let cut = ActionRow { status: "unknown".into(), effect, ..sent.clone() };
+            let cut = ActionRow { status: ActionStatus::Ended(ToolStatus::Unknown), effect, ..sent.clone() };
             assert_eq!(matches!(stands(&cut), Standing::Stays(_)), stays, "{effect:?}");
         }
     }
@@ -355,9 +365,9 @@ mod tests {
 
     #[test]
     fn a_filter_takes_the_words_there_are() {
-        for status in STATUSES {
-            let query = ActionQuery { status: Some(status.into()), ..ActionQuery::default() };
-            assert_eq!(filter(query).unwrap().status.as_deref(), Some(status));
+        for status in ActionStatus::ALL {
+            let query = ActionQuery { status: Some(status.name().into()), ..ActionQuery::default() };
+            assert_eq!(filter(query).unwrap().status, Some(status));
         }
         let effect =
             |effect: &str| filter(ActionQuery { effect: Some(effect.into()), ..ActionQuery::default() });

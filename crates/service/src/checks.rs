@@ -6,7 +6,7 @@ use std::str::FromStr;
 use app::{OutOfRange, Ranges, Within};
 use jiff::Timestamp;
 use protocol::{MessageId, NewRun, Page, Regenerate, Seq, Settings};
-use store::{Ask, JobCursor, PageOf, PageRows, ThreadCursor, TimeCursor};
+use store::{RunInput, JobCursor, PageOf, PageRows, ThreadCursor, TimeCursor};
 
 use crate::Error;
 
@@ -120,7 +120,7 @@ pub(crate) fn time_cursor(at: Timestamp, id: impl Display) -> String {
 }
 
 /// The question to the model, once the request has been found in order.
-pub(crate) fn ask(new: &NewRun, fresh: impl FnOnce() -> MessageId) -> Result<Ask, Error> {
+pub(crate) fn ask(new: &NewRun, fresh: impl FnOnce() -> MessageId) -> Result<RunInput, Error> {
     match (&new.message, new.regenerate) {
         (Some(_), Some(Regenerate::Message(_) | Regenerate::Last(true))) => Err(Error::invalid(
             "regenerate",
@@ -134,7 +134,7 @@ pub(crate) fn ask(new: &NewRun, fresh: impl FnOnce() -> MessageId) -> Result<Ask
                 Regenerate::Message(id) => Some(id),
                 Regenerate::Last(_) => new.parent_id,
             };
-            Ok(Ask::Again { of })
+            Ok(RunInput::Again { of })
         }
         (Some(text), None | Some(Regenerate::Last(false))) => {
             message(text)?;
@@ -144,7 +144,7 @@ pub(crate) fn ask(new: &NewRun, fresh: impl FnOnce() -> MessageId) -> Result<Ask
                     "names a message of a thread; give its `threadId` too",
                 ));
             }
-            Ok(Ask::Say { id: fresh(), text: text.clone(), parent: new.parent_id })
+            Ok(RunInput::Say { id: fresh(), text: text.clone(), parent: new.parent_id })
         }
         (None, None | Some(Regenerate::Last(false))) => Err(Error::invalid("message", "is required")),
     }

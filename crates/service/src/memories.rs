@@ -54,7 +54,7 @@ impl Service {
             }
         }
         let id = self.world().ids.memory();
-        let memory = store::NewMemory {
+        let memory = store::NewMemoryRow {
             id,
             text,
             kind,

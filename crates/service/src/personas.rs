@@ -56,7 +56,7 @@ impl Service {
             return Err(taken(&id));
         }
         let name = new.name.as_deref().map(checks::name).transpose()?;
-        let persona = store::NewPersona {
+        let persona = store::NewPersonaRow {
             name: name.unwrap_or_else(|| id.clone()),
             prompt: prompt(new.prompt, !new.settings.is_empty())?,
             settings: self.good_settings(&app, &new.settings)?,
@@ -96,7 +96,7 @@ impl Service {
             None => serde_json::from_str(&row.settings).unwrap_or_else(|_| Value::Object(Map::new())),
         };
         let is_set = settings.as_object().is_some_and(|settings| !settings.is_empty());
-        let persona = store::NewPersona {
+        let persona = store::NewPersonaRow {
             id: row.id,
             name: name.as_deref().map(checks::name).transpose()?.unwrap_or(row.name),
             prompt: prompt(words.unwrap_or(row.prompt), is_set)?,

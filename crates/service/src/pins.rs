@@ -80,7 +80,7 @@ impl Service {
     ) -> Result<PinView, Error> {
         let text = pin_text(&new.text)?;
         self.refuse_unshowable(scope, &text)?;
-        let pin = store::NewPin { id: self.world().ids.pin(), thread, text };
+        let pin = store::NewPinRow { id: self.world().ids.pin(), thread, text };
         match self.store().add_pin(scope, pin, once).await {
             // Its text is in order: there is no room.
             Err(store::Error::Changed(message)) => Err(Error::Conflict { code: "pins_full", message }),

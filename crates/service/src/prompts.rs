@@ -12,7 +12,7 @@ impl Service {
         run: RunId,
         step: Option<u32>,
     ) -> Result<PromptView, Error> {
-        let row = agent::run_row(&**self.store(), principal, run).await?;
+        let row = agent::run_row(self.store(), principal, run).await?;
         agent::prompt_of_step(self.agent.world(), row, step).await
     }
 }

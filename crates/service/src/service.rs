@@ -109,7 +109,7 @@ impl Service {
         self.agent.world()
     }
 
-    pub(crate) fn store(&self) -> &Arc<dyn Store> {
+    pub(crate) fn store(&self) -> &Store {
         &self.world().store
     }
 

@@ -75,6 +75,6 @@ impl Service {
         principal: &Principal,
         thread: ThreadId,
     ) -> Result<ThreadRow, Error> {
-        agent::thread_row(&**self.store(), principal, thread).await
+        agent::thread_row(self.store(), principal, thread).await
     }
 }

@@ -10,13 +10,13 @@ use tools::{Failed, Vault};
 
 /// Seals and opens what the store keeps.
 pub(crate) struct SealedVault {
-    store: Arc<dyn Store>,
+    store: Store,
     /// None for a key that cannot be used, which none of the right length is.
     key: Option<RandomizedNonceKey>,
 }
 
 impl SealedVault {
-    pub(crate) fn new(store: Arc<dyn Store>, key: &[u8; 32]) -> Self {
+    pub(crate) fn new(store: Store, key: &[u8; 32]) -> Self {
         Self { store, key: RandomizedNonceKey::new(&AES_256_GCM, key).ok() }
     }
 

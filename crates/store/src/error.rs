@@ -1,4 +1,4 @@
-//! What a store can answer instead of a result, by what the caller can do.
+//! Errors of the store, by what the caller can do about them.
 
 use std::io::ErrorKind;
 
@@ -29,7 +29,7 @@ pub enum Error {
     /// The key was used for something else.
     #[error("the idempotency key was used for another request")]
     KeyReused,
-    /// What was to be changed has changed meanwhile, or cannot be; in words for people.
+    /// The thing to be changed has changed meanwhile, or cannot be changed; in words for people.
     #[error("{0}")]
     Changed(String),
     /// The proposal was decided before, or its time is over.
@@ -80,7 +80,7 @@ pub enum Error {
     Sql(#[source] rusqlite::Error),
 }
 
-/// What SQLite says when it could not make a file larger: the database or its log, or the shared memory beside them.
+/// Codes of SQLite when it could not make a file larger: the database or its log, or the shared memory beside them.
 const WRITES: &[i32] = &[
     rusqlite::ffi::SQLITE_IOERR_WRITE,
     rusqlite::ffi::SQLITE_IOERR_TRUNCATE,
@@ -93,29 +93,8 @@ const WRITES: &[i32] = &[
 impl Error {
     /// Whether the same write may succeed a little later, in this process. What a constraint refuses it refuses again.
     pub fn may_pass(&self) -> bool {
-        match self {
-            Error::Full | Error::Overloaded | Error::Aborted => true,
-            Error::Sql(error) => !is_refusal(error),
-            Error::NotFound(_)
-            | Error::Busy
-            | Error::QueueFull
-            | Error::MemoriesFull
-            | Error::Known(_)
-            | Error::Limited(_)
-            | Error::KeyReused
-            | Error::Changed(_)
-            | Error::Decided(_)
-            | Error::Stopped(_)
-            | Error::TooDeep(_)
-            | Error::Fenced
-            | Error::Pruned
-            | Error::NothingToAnswer
-            | Error::Closed
-            | Error::Locked(_)
-            | Error::TooNew { .. }
-            | Error::TooOld { .. }
-            | Error::Folder(_) => false,
-        }
+        matches!(self, Error::Full | Error::Overloaded | Error::Aborted)
+            || matches!(self, Error::Sql(error) if !is_refusal(error))
     }
 
     /// Whether this owner has lost the work at hand: another owner has it, or the next start will.
@@ -123,7 +102,7 @@ impl Error {
         matches!(self, Error::Fenced | Error::Closed | Error::Folder(_)) || self.is_broken()
     }
 
-    /// What everybody in a batch is told when the batch did not commit.
+    /// The error for every caller in a batch that did not commit.
     pub(crate) fn for_others(&self) -> Self {
         if self.is_broken() {
             Error::Closed
@@ -143,7 +122,7 @@ impl Error {
         matches!(self, Error::Folder(_)) || matches!(self, Error::Sql(error) if failed(error))
     }
 
-    /// The same error, or a full disk if it is a write for which the system has no space. A sync that fails is never that:
+    /// This error, or a full disk if it is a write for which the system has no space. A sync that fails is never that:
     /// what it should have brought to the disk is gone from memory by then.
     pub(crate) fn of_system(self, errno: i32) -> Self {
         let is_write =

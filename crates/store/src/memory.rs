@@ -1,19 +1,19 @@
-//! What is remembered of users: memories with their versions and sources, and what recall reads of them.
+//! Memories with their versions and sources, and the items that recall reads.
 
 use jiff::Timestamp;
 use protocol::{ChunkId, DocumentId, MemoryId, MessageId, Scope, Seq, ThreadId};
 
-use crate::{ChunkRow, RawEvent, Spent};
+use crate::{ChunkRow, MemoryStatus, MessageRole, RawEvent, Spent};
 
 /// Something to be remembered, checked.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct NewMemory {
+pub struct NewMemoryRow {
     pub id: MemoryId,
     pub text: String,
     pub kind: String,
     /// Who it comes from: `user` (by hand), `asked`, `extracted`, `tool` or `import`.
     pub source: &'static str,
-    pub sources: Vec<Source>,
+    pub sources: Vec<MemoryOrigin>,
     pub valid_from: Option<Timestamp>,
     /// Of an import; now when absent.
     pub created_at: Option<Timestamp>,
@@ -21,7 +21,7 @@ pub struct NewMemory {
 
 /// The user's words that a memory rests on. Without any of the three it was said in a conversation that is deleted.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Source {
+pub struct MemoryOrigin {
     pub thread: Option<ThreadId>,
     pub message: Option<MessageId>,
     pub words: Option<String>,
@@ -35,8 +35,7 @@ pub struct MemoryRow {
     pub scope: Scope,
     pub text: String,
     pub kind: String,
-    /// `active`, `forgotten`, `removed`, `expired` or `superseded`.
-    pub status: String,
+    pub status: MemoryStatus,
     /// Answers that referred to it.
     pub access_count: u64,
     pub last_accessed_at: Option<Timestamp>,
@@ -49,7 +48,7 @@ pub struct MemoryRow {
     pub valid_until: Option<Timestamp>,
     /// The memory that says the same, and more.
     pub superseded_by: Option<MemoryId>,
-    pub first_source: Option<Source>,
+    pub first_source: Option<MemoryOrigin>,
 }
 
 /// A memory as one change has left it.
@@ -58,7 +57,7 @@ pub struct MemoryVersion {
     pub version: u64,
     pub text: String,
     pub kind: String,
-    pub status: String,
+    pub status: MemoryStatus,
     /// `created`, `edited`, `updated`, `merged`, `removed`, `forgotten`, `restored`, `expired`, `superseded` or `undone`.
     pub reason: String,
     pub valid_from: Option<Timestamp>,
@@ -73,7 +72,7 @@ pub struct MemoryHistory {
     /// Oldest first, at most the newest [`MemoryHistory::MAX_VERSIONS`].
     pub versions: Vec<MemoryVersion>,
     /// Oldest first.
-    pub sources: Vec<Source>,
+    pub sources: Vec<MemoryOrigin>,
 }
 
 impl MemoryHistory {
@@ -98,14 +97,14 @@ pub struct MemoryCursor {
 /// is not active, or it rests on words that were forgotten meanwhile, it is skipped.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum MemoryChange {
-    Create(NewMemory),
-    /// What was so until now is otherwise from now on.
+    Create(NewMemoryRow),
+    /// The memory was true until now and is replaced from now on.
     Update {
         id: MemoryId,
         version: u64,
         text: String,
         kind: String,
-        source: Source,
+        source: MemoryOrigin,
     },
     /// `from` are superseded by `into`, which inherits their sources. All of them, or none.
     Merge {
@@ -113,19 +112,19 @@ pub enum MemoryChange {
         from: Vec<(MemoryId, u64)>,
         text: String,
         kind: String,
-        source: Option<Source>,
+        source: Option<MemoryOrigin>,
     },
     /// It is so no more.
     Remove {
         id: MemoryId,
         version: u64,
-        source: Source,
+        source: MemoryOrigin,
     },
 }
 
-/// What looking at messages has led to.
+/// The findings of a job in messages.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Extraction {
+pub struct MemoryExtraction {
     /// The place of the first message that was looked at, and of the last; 0 when it was none.
     pub from: Seq,
     pub through: Seq,
@@ -135,18 +134,18 @@ pub struct Extraction {
     /// Whether that many may stay of each subject, which is what a kind says before a slash.
     pub per_subject: bool,
     pub spent: Option<Spent>,
-    /// What the scope had come to before it was looked at, as [`crate::Recall`] counts it: what is purged after that is
+    /// The newest change of the scope before the job read it, as [`crate::Store::recall_head`] counts: a memory purged later is
     /// not said again.
     pub as_of: Option<u64>,
 }
 
-/// What has become of an extraction.
+/// The memories that an extraction has changed.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Extracted {
+pub struct ExtractedMemories {
     pub created: Vec<MemoryId>,
-    /// Those that others were merged into, too.
+    /// Memories that others were merged into are here, too.
     pub updated: Vec<MemoryId>,
-    /// Those that were superseded.
+    /// Memories that were superseded.
     pub merged: Vec<MemoryId>,
     pub removed: Vec<MemoryId>,
     pub expired: Vec<MemoryId>,
@@ -156,7 +155,7 @@ pub struct Extracted {
 
 /// Words that were forgotten.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Tombstone {
+pub struct TombstoneRow {
     /// The memory they were forgotten with.
     pub memory: MemoryId,
     pub words: String,
@@ -173,7 +172,7 @@ pub struct SnapshotLine {
     pub text: String,
 }
 
-/// What can be recalled.
+/// A thing that can be recalled.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum ItemRef {
     Memory(MemoryId),
@@ -185,14 +184,14 @@ pub enum ItemRef {
 #[derive(Debug, Clone, PartialEq)]
 pub struct ItemRow {
     pub rev: u64,
-    pub what: Item,
+    pub what: RecallItem,
 }
 
 #[derive(Debug, Clone, PartialEq)]
-pub enum Item {
+pub enum RecallItem {
     /// Of any status: only an active one is recalled.
     Memory(Box<MemoryRow>, Option<StoredVector>),
-    Message(Said, Option<StoredVector>),
+    Message(RecallMessage, Option<StoredVector>),
     /// A piece of a document.
     Chunk(ChunkRow, Option<StoredVector>),
     /// Nothing of it is found any more.
@@ -206,10 +205,10 @@ pub enum Item {
 
 /// A message and the event that holds its text, uninterpreted.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Said {
+pub struct RecallMessage {
     pub id: MessageId,
     pub thread: ThreadId,
-    pub role: String,
+    pub role: MessageRole,
     pub seq: Seq,
     pub at: Timestamp,
     pub said: Option<RawEvent>,

@@ -2,11 +2,11 @@
 
 use protocol::Scope;
 
-use crate::{ActionFilter, ActionRow, Actions, Error, PageOf, RecordQuery, RecordRow, Records, TimeCursor};
+use crate::{ActionFilter, ActionRow, Error, PageOf, RecordQuery, RecordRow, Store, TimeCursor};
 
 /// The newest actions, at most so many.
 pub async fn newest_actions(
-    store: &(impl Actions + ?Sized),
+    store: &Store,
     scope: &Scope,
     filter: ActionFilter,
     limit: usize,
@@ -23,7 +23,7 @@ pub async fn newest_actions(
 
 /// The records that a list begins with, at most so many.
 pub async fn newest_records(
-    store: &(impl Records + ?Sized),
+    store: &Store,
     scope: &Scope,
     kind: &str,
     query: RecordQuery,

@@ -14,7 +14,7 @@ use crate::RunRow;
 /// Bytes of deltas a run may have waiting before its model stream is held back.
 pub(crate) const MAX_WAITING_BYTES: usize = 64 * 1024;
 
-/// What each delta counts beyond its text, so that many empty ones are bounded too.
+/// Bytes that each delta counts beyond its text, so that many empty ones are bounded too.
 const DELTA_OVERHEAD_BYTES: usize = 32;
 
 /// Whether neighbouring deltas of one kind become one event.
@@ -50,7 +50,7 @@ struct Waiting {
     closed: bool,
 }
 
-/// What became of a pushed delta.
+/// The fate of a pushed delta.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Pushed {
     /// The writer must be told.
@@ -99,12 +99,12 @@ impl Outbox {
         self.room.notify_waiters();
     }
 
-    /// What was taken is in the log.
+    /// The deltas that were taken are in the log.
     pub(crate) fn landed(&self) {
         self.lock().taken = false;
     }
 
-    /// What was taken is not in the log. Whatever came after it would leave a hole in the text.
+    /// The deltas that were taken are not in the log. Any later delta would leave a hole in the text.
     pub(crate) fn lost(&self) {
         if self.lock().taken {
             self.close();

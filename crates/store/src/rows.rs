@@ -10,6 +10,8 @@ use protocol::{
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use crate::{JobStatus, MessageRole, Stop};
+
 #[derive(Debug, Clone, PartialEq)]
 pub struct ThreadRow {
     pub id: ThreadId,
@@ -27,13 +29,13 @@ pub struct ThreadRow {
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct NewThread {
+pub struct NewThreadRow {
     pub id: ThreadId,
     pub title: Option<String>,
     pub persona: Option<String>,
 }
 
-/// What is to be changed of a thread; the rest stays.
+/// A change of a thread; absent fields stay.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ThreadEdit {
     pub title: Option<String>,
@@ -64,23 +66,7 @@ pub struct RunRow {
     pub ended_at: Option<Timestamp>,
 }
 
-/// Why a run ends before its time. The later one outweighs the earlier: who cancels a run that makes room for a newer
-/// message is told that it is cancelled.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Stop {
-    /// A newer message took its place.
-    Interrupted,
-    Cancelled,
-}
-
 impl Stop {
-    pub fn name(self) -> &'static str {
-        match self {
-            Stop::Cancelled => "cancelled",
-            Stop::Interrupted => "interrupted",
-        }
-    }
-
     /// How a run ends that was told to stop.
     pub fn status(self) -> RunStatus {
         match self {
@@ -92,31 +78,11 @@ impl Stop {
     /// Whether an event comes too late for a run that was told to stop: it would begin something, or end the run in
     /// another way.
     pub(crate) fn forbids(self, event: &Event) -> bool {
-        match event {
-            Event::ContextLoaded(_) | Event::StepStart(_) | Event::ToolStart(_) | Event::ProposalOpen(_) => {
-                true
-            }
-            Event::RunEnd(end) => end.status != self.status(),
-            Event::MessageUser(_)
-            | Event::RunStart(_)
-            | Event::TextDelta(_)
-            | Event::ReasoningDelta(_)
-            | Event::ToolInput(_)
-            | Event::StepEnd(_)
-            | Event::StepRetry(_)
-            | Event::StepReset(_)
-            | Event::ToolComplete(_)
-            | Event::ProposalClosed(_)
-            | Event::StreamComplete(_)
-            | Event::Source(_)
-            | Event::ThreadNamed(_)
-            | Event::MemoryUpdate(_)
-            | Event::Summary(_) => false,
-        }
-    }
-
-    pub(crate) fn parse(name: &str) -> Option<Self> {
-        [Stop::Cancelled, Stop::Interrupted].into_iter().find(|stop| stop.name() == name)
+        let begins = matches!(
+            event,
+            Event::ContextLoaded(_) | Event::StepStart(_) | Event::ToolStart(_) | Event::ProposalOpen(_)
+        );
+        begins || matches!(event, Event::RunEnd(end) if end.status != self.status())
     }
 }
 
@@ -145,7 +111,7 @@ pub struct RawEvent {
 #[derive(Debug, Clone, PartialEq)]
 pub struct MessageRow {
     pub id: MessageId,
-    pub role: String,
+    pub role: MessageRole,
     pub parent: Option<MessageId>,
     pub run: Option<RunId>,
     pub model: Option<String>,
@@ -174,7 +140,7 @@ pub struct PageOf<C> {
     pub limit: usize,
 }
 
-/// What a page holds: as many as were asked for, or fewer where those have [`crate::MAX_BYTES_PER_PAGE`] bytes.
+/// The rows of a page: as many as were asked for, or fewer where those have [`crate::MAX_BYTES_PER_PAGE`] bytes.
 #[derive(Debug, Clone, PartialEq)]
 pub struct PageRows<T> {
     pub rows: Vec<T>,
@@ -199,15 +165,15 @@ pub struct Submission {
     pub once: Option<Once>,
     /// Nothing new may begin; only what was asked before under the same key is found again.
     pub replay_only: bool,
-    /// What the user may do; what came before under the same key is not held against it.
+    /// Limits of the user. A replay under the same key is not held against them.
     pub limits: UserLimits,
-    pub request: Request,
+    pub request: RunRequest,
 }
 
-/// What a run is asked; for a queued one, what waits with it.
+/// The request of a run; for a queued run it waits in the queue.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Request {
-    pub ask: Ask,
+pub struct RunRequest {
+    pub ask: RunInput,
     pub model: Option<String>,
     pub settings: Settings,
     pub system_prompt: Option<String>,
@@ -235,13 +201,14 @@ pub struct RunJob {
 pub enum Target {
     /// Begin a conversation under this id.
     New(ThreadId),
-    /// The same, or go on with it if it is there: the id follows from something else, and may have been made before.
+    /// Begin a conversation under this id, or go on with it if it is there: the id follows from something else, and may
+    /// have been made before.
     Ensured(ThreadId),
     Existing(ThreadId),
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub enum Ask {
+pub enum RunInput {
     /// Say something new, after `parent` or the thread's head.
     Say { id: MessageId, text: String, parent: Option<MessageId> },
     /// Answer a message again: this one, or the thread's head.
@@ -256,7 +223,7 @@ pub struct Once {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Submitted {
+pub struct SubmittedRun {
     pub thread: ThreadId,
     pub run: RunId,
     pub admitted: Admitted,
@@ -269,7 +236,7 @@ pub enum Admitted {
     /// It waits; the run before it was told to stop, if one is named. `resumed` says that the run before it waited for
     /// a yes and goes on without it.
     Queued { interrupted: Option<RunId>, resumed: bool },
-    /// The same was asked before under the same key.
+    /// The request came before under the same key.
     Replayed,
 }
 
@@ -290,7 +257,7 @@ pub struct JobRow {
     pub key: String,
     pub scope: Scope,
     pub thread: Option<ThreadId>,
-    pub status: String,
+    pub status: JobStatus,
     /// Times it was begun.
     pub attempts: u32,
     pub epoch: u64,
@@ -301,7 +268,7 @@ pub struct JobRow {
     pub updated_at: Timestamp,
 }
 
-/// What to do with a job that failed.
+/// The future of a job that failed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Retry {
     At(Timestamp),
@@ -333,14 +300,14 @@ pub struct KeyRow {
     pub revoked_by: Option<String>,
 }
 
-/// What a model call outside a run has used.
+/// Usage of a model call outside a run.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Spent {
     pub model: String,
     pub usage: Usage,
 }
 
-/// What a scope has used of a model on one day.
+/// Usage of a model by a scope on one day.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct UsageRow {
     pub day: String,

@@ -1,4 +1,4 @@
-//! What a kept text comes from, in words: the wire id of a thing, or one of the names here.
+//! Sources of kept texts, as words: the wire id of a thing, or one of the names here.
 //!
 //! A text is kept for as long as its source is what it was. Where a source can change, its name says which state of it
 //! was meant.

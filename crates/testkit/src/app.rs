@@ -15,7 +15,7 @@ use rusqlite::Connection;
 use serde_json::Value;
 use server::ServerLimits;
 use service::{AgentParts, Bus, CallShares, DEFAULT_DOCUMENT_BYTES, InProcess, Service, ServiceParts};
-use store::sqlite::{Boundary, Options};
+use store::sqlite::{Boundary, SqliteOptions};
 use store::{Sqlite, Store};
 use tempfile::TempDir;
 use tokio::net::TcpListener;
@@ -394,13 +394,13 @@ fn service(
     let clock = Arc::new(StandingClock);
     let bus = Arc::new(Bus::default());
     let boundary = setup.fuse.clone().map(|fuse| Arc::new(fuse) as Arc<dyn Boundary>);
-    let options = Options { boundary, ..Options::default() };
-    let store = Sqlite::open_with(&folder.join("data"), clock.clone(), bus.clone(), options)
+    let options = SqliteOptions { boundary, ..SqliteOptions::default() };
+    let store = Store::open_sqlite_with(&folder.join("data"), clock.clone(), bus.clone(), options)
         .expect("the database opens");
     stand_still(folder);
-    let store: Arc<dyn Store> = Arc::new(store);
+    
     let agent = AgentParts {
-        recall: Arc::new(Recall::new(Arc::clone(&store), setup.embedder.clone())),
+        recall: Arc::new(Recall::new(Arc::new(&store), setup.embedder.clone())),
         store,
         bus,
         apps: app::load_all(&folder.join("apps")).expect("the app is good"),

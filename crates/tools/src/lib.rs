@@ -99,7 +99,7 @@ pub struct Calling<'a> {
     pub thread: Option<ThreadId>,
     pub run: Option<RunId>,
     /// For reading.
-    pub store: &'a Arc<dyn Store>,
+    pub store: &'a Store,
     /// For the user's own credentials.
     pub vault: &'a Arc<dyn Vault>,
     /// For looking up what is known of the user.

@@ -12,7 +12,7 @@ use protocol::{
     TimeOrderedIds, ToolComplete, ToolStart, ToolStatus, Usage, UserId,
 };
 use serde_json::Value;
-use store::{Ask, Publish, Request, Sqlite, Store, Submission, Target};
+use store::{Publish, RunInput, RunRequest, Store, Submission, Target};
 use tempfile::TempDir;
 use tokio_util::sync::CancellationToken;
 
@@ -82,7 +82,7 @@ impl Publish for Nobody {
 }
 
 pub(crate) struct World {
-    pub(crate) store: Arc<dyn Store>,
+    pub(crate) store: Store,
     pub(crate) recall: Arc<Recall>,
     pub(crate) scope: Scope,
     pub(crate) ids: Arc<dyn Ids>,
@@ -110,8 +110,8 @@ pub(crate) fn catalog() -> Catalog {
     Catalog::builtin(Arc::new(SystemClock))
 }
 
-fn store(folder: &Path) -> Arc<dyn Store> {
-    Arc::new(Sqlite::open(&folder.join("data"), Arc::new(SystemClock), Arc::new(Nobody)).unwrap())
+fn store(folder: &Path) -> Store {
+    Store::open_sqlite(&folder.join("data"), Arc::new(SystemClock), Arc::new(Nobody)).unwrap()
 }
 
 impl World {
@@ -119,7 +119,7 @@ impl World {
         let (folder, app) = app(TOML);
         let store = store(folder.path());
         Self {
-            recall: Arc::new(Recall::new(Arc::clone(&store), None)),
+            recall: Arc::new(Recall::new(store.clone(), None)),
             store,
             scope: Scope { app: AppId::new("demo"), user: UserId::new("alice") },
             ids: Arc::new(TimeOrderedIds),
@@ -178,8 +178,8 @@ impl World {
             once: None,
             replay_only: false,
             limits: protocol::UserLimits::default(),
-            request: Request {
-                ask: Ask::Say { id: self.ids.message(), text: "hi".into(), parent: None },
+            request: RunRequest {
+                ask: RunInput::Say { id: self.ids.message(), text: "hi".into(), parent: None },
                 model: None,
                 settings: Settings::default(),
                 system_prompt: None,

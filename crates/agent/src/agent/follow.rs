@@ -43,7 +43,7 @@ impl Agent {
             }
             if after > head || self.world.store.is_skipped(row.thread, after).await? {
                 // Read again: a run that ended before the head was read has nothing more to come.
-                let row = run_row(&*self.world.store, principal, run).await?;
+                let row = run_row(&self.world.store, principal, run).await?;
                 return self.snapshot(row, head, subscription).await.map(Some);
             }
         }
@@ -59,16 +59,16 @@ impl Agent {
         after: Option<Seq>,
     ) -> Result<Follower, Error> {
         let subscription = self.world.bus.subscribe(thread); // see `listen`
-        let row = thread_row(&*self.world.store, principal, thread).await?;
+        let row = thread_row(&self.world.store, principal, thread).await?;
         Ok(self.follower(subscription, (thread, None), after.unwrap_or(0).min(row.last_seq)))
     }
 
     /// A run, and a place to listen from before it was looked at: were its thread deleted in between, nobody would ever
     /// close the place.
     async fn listen(&self, principal: &Principal, run: RunId) -> Result<(RunRow, Subscription), Error> {
-        let thread = run_row(&*self.world.store, principal, run).await?.thread;
+        let thread = run_row(&self.world.store, principal, run).await?.thread;
         let subscription = self.world.bus.subscribe(thread);
-        Ok((run_row(&*self.world.store, principal, run).await?, subscription))
+        Ok((run_row(&self.world.store, principal, run).await?, subscription))
     }
 
     fn follower(&self, subscription: Subscription, of: (ThreadId, Option<RunId>), after: Seq) -> Follower {
@@ -83,7 +83,7 @@ impl Agent {
         }
         let head = self.world.store.head(row.thread).await?;
         // Read again: its turn may have come before the head was read.
-        Ok(before(&run_row(&*self.world.store, principal, row.id).await?).unwrap_or(head))
+        Ok(before(&run_row(&self.world.store, principal, row.id).await?).unwrap_or(head))
     }
 
     /// For a cursor that is not in the log: where the run stands, then what follows.

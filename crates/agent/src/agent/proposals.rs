@@ -154,7 +154,7 @@ impl Agent {
         let executor = Executor::new(&self.world, &action.scope, serving.app.limits.tool_timeout, &stop);
         let calling = Calling {
             thread: action.thread,
-            zone: profile::zone_in_app(&*self.world.store, &action.scope, &serving.app).await,
+            zone: profile::zone_in_app(&self.world.store, &action.scope, &serving.app).await,
             ..executor.calling(CallId::new(action.id.uuid()), action.input)
         };
         executor.call_approved(&serving.tools(), &action.tool, calling).await

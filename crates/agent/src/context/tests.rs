@@ -123,7 +123,7 @@ fn row() -> impl Strategy<Value = MessageRow> {
     (role, proptest::option::of(raw()), vec(raw(), 0..4), vec(raw(), 0..8), total).prop_map(
         |(role, said, steps, results, total)| MessageRow {
             id: MessageId::new(Uuid::nil()),
-            role: role.to_owned(),
+            role: role.into(),
             parent: None,
             run: Some(RunId::new(Uuid::nil())),
             model: None,

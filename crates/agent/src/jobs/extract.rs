@@ -13,7 +13,8 @@ use model::{Counter, Error, AnswerFormat, PromptMessage, Model, Schema, SchemaSu
 use protocol::{JobId, MemoryId, Role, Settings, ThreadId};
 use serde_json::Value;
 use store::{
-    Ask, Extraction, JobRow, MemoryChange, MemoryRow, MessageRow, NewMemory, RecordQuery, RunJob, Source,
+    JobRow, MemoryChange, MemoryExtraction, MemoryOrigin, MemoryRow, MessageRow, NewMemoryRow, RecordQuery,
+    RunInput, RunJob,
 };
 
 use super::ask::{Unanswered, ask};
@@ -79,8 +80,8 @@ impl BackgroundJob for ExtractMemories {
 }
 
 /// The work that a message causes: looking for memories in it, unless asking to remember is all that it does.
-pub fn of_message(app: &App, ask: &Ask, id: impl Fn() -> JobId) -> Vec<RunJob> {
-    let (Some(how), Ask::Say { text, .. }) = (&app.memory.extraction, ask) else { return Vec::new() };
+pub fn of_message(app: &App, ask: &RunInput, id: impl Fn() -> JobId) -> Vec<RunJob> {
+    let (Some(how), RunInput::Say { text, .. }) = (&app.memory.extraction, ask) else { return Vec::new() };
     if app.memory.remember && SpokenRequests::of(text).is_whole_message() {
         return Vec::new();
     }
@@ -98,7 +99,7 @@ async fn look(
     let store = &world.store;
     let rows = store.unextracted(thread, MAX_TURNS).await.map_err(error_text)?;
     let (Some(first), Some(last)) = (rows.first(), rows.last()) else { return Ok(JobEffect::Nothing) };
-    let nothing = Extraction { from: first.seq, through: last.seq, ..Extraction::default() };
+    let nothing = MemoryExtraction { from: first.seq, through: last.seq, ..MemoryExtraction::default() };
     let is_off = store.memory_is_off(&job.scope).await.map_err(error_text)?;
     let as_of = Some(store.recall_head(&job.scope).await.map_err(error_text)?);
     let forgotten = world.recall.forgotten(&job.scope).await.map_err(error_text)?;
@@ -121,13 +122,13 @@ async fn look(
         // Asked again, it would say the same, and these messages would stand in the way of later ones.
         Ok((None, spent)) if job.attempts >= MAX_NONSENSE => {
             tracing::warn!(%thread, model = model.name(), "the memory model answers nonsense; these messages are left");
-            return Ok(JobEffect::Memories(Extraction { spent: Some(spent), ..nothing }));
+            return Ok(JobEffect::Memories(MemoryExtraction { spent: Some(spent), ..nothing }));
         }
         Err(Unanswered::Failed { error: error @ (Error::ContextLength | Error::Rejected { .. }), spent })
             if job.attempts >= MAX_NONSENSE =>
         {
             tracing::warn!(%thread, model = model.name(), %error, "the memory model refuses; these messages are left");
-            return Ok(JobEffect::Memories(Extraction { spent, ..nothing }));
+            return Ok(JobEffect::Memories(MemoryExtraction { spent, ..nothing }));
         }
         // The job of a later message looks at these as well.
         Err(Unanswered::Unaffordable) => return Ok(JobEffect::Nothing),
@@ -146,7 +147,7 @@ async fn look(
         changes.extend(stored(world, job, (thread, &turns), change).await?);
     }
     let (limit, per_subject) = (app.memory.keep, app.memory.keep_per_subject);
-    Ok(JobEffect::Memories(Extraction { changes, limit, per_subject, spent, as_of, ..nothing }))
+    Ok(JobEffect::Memories(MemoryExtraction { changes, limit, per_subject, spent, as_of, ..nothing }))
 }
 
 fn error_text(error: impl std::fmt::Display) -> String {
@@ -217,7 +218,7 @@ async fn records(world: &World, job: &JobRow, how: &How) -> Result<String, Strin
     let mut lines = Vec::new();
     for kind in &how.records {
         let any = RecordQuery::default();
-        let rows = store::newest_records(&*world.store, &job.scope, kind, any, MAX_RECORDS)
+        let rows = store::newest_records(&world.store, &job.scope, kind, any, MAX_RECORDS)
             .await
             .map_err(error_text)?;
         lines.extend(
@@ -314,7 +315,7 @@ async fn stored(
 ) -> Result<Option<MemoryChange>, String> {
     let source = |source: extract::CitedWords| {
         let said = turns.iter().find(|turn| turn.message == source.message);
-        Source {
+        MemoryOrigin {
             thread: Some(thread),
             message: Some(source.message),
             words: Some(source.words),
@@ -330,7 +331,7 @@ async fn stored(
                 return Ok(None);
             }
             let from = source(from);
-            MemoryChange::Create(NewMemory {
+            MemoryChange::Create(NewMemoryRow {
                 id: world.ids.memory(),
                 text: fact,
                 kind,

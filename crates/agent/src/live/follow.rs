@@ -9,7 +9,7 @@ mod parked;
 use std::sync::Arc;
 
 use protocol::{Kind, RunId, Seq, Stored, ThreadId};
-use store::Log;
+use store::EventLog;
 
 use super::bus::{Subscription, Tail};
 use super::snapshot;
@@ -19,7 +19,7 @@ pub(crate) use parked::until_parked;
 
 /// One reader's place in a thread's log.
 pub struct Follower {
-    log: Arc<dyn Log>,
+    log: Arc<dyn EventLog>,
     subscription: Subscription,
     thread: ThreadId,
     /// Only this run's events, and the end after its `run:end`.
@@ -45,7 +45,7 @@ enum Place {
 
 impl Follower {
     pub(crate) fn new(
-        log: Arc<dyn Log>,
+        log: Arc<dyn EventLog>,
         subscription: Subscription,
         (thread, run): (ThreadId, Option<RunId>),
         after: Seq,

@@ -3,7 +3,7 @@
 use memory::remember::{self, RememberCommand, RememberOutcome, Statement};
 use memory::{pinning, secrets};
 use protocol::{ContextLoaded, Event, MemoryId, Pinned, Remembered, RememberedOutcome, RunStart};
-use store::{NewMemory, NewPin, Source, Write};
+use store::{MemoryOrigin, NewMemoryRow, NewPinRow, Write};
 
 use super::Run;
 use crate::context::{self, Gathered, NewestMessages, PromptBudget, UserFacts};
@@ -24,7 +24,7 @@ impl Run {
     /// Notes what the prompt takes from outside the log, and keeps what the message asks to remember or to pin.
     pub(super) async fn load(&mut self, state: &RunState) -> Result<Vec<Event>, store::Error> {
         let Some(start) = &state.start else { return Err(store::Error::NotFound("run:start")) };
-        let newest = NewestMessages::read(&*self.world.store, self.thread, start.message_id).await?;
+        let newest = NewestMessages::read(&self.world.store, self.thread, start.message_id).await?;
         let message = newest.text();
         let spoken = SpokenRequests::of(&message);
         if let Some(text) = spoken.pin {
@@ -68,7 +68,7 @@ impl Run {
         remembers: bool,
     ) -> Result<Gathered, store::Error> {
         let (profile, forgotten) = tokio::try_join!(
-            profile::told_to_app(&*self.world.store, &self.scope),
+            profile::told_to_app(&self.world.store, &self.scope),
             self.world.recall.forgotten(&self.scope)
         )?;
         let sources = context::Sources { remembers, ..self.sources(start, &profile) };
@@ -135,7 +135,7 @@ impl Run {
             pinning::PinCommand::Nothing => (None, pinning::HOW_TO.to_owned()),
             pinning::PinCommand::TooLong => (None, pinning::TOO_LONG.to_owned()),
         };
-        let pin = pin.map(|text| NewPin {
+        let pin = pin.map(|text| NewPinRow {
             id: self.world.ids.pin(),
             thread: Some(self.thread),
             text: text.to_owned(),
@@ -188,13 +188,13 @@ impl Run {
             ));
         }
         let id = self.world.ids.memory();
-        let source = Source {
+        let source = MemoryOrigin {
             thread: Some(self.thread),
             message: state.start.as_ref().map(|start| start.message_id),
             words: Some(words.to_owned()),
             at: Some(self.started),
         };
-        let new = NewMemory {
+        let new = NewMemoryRow {
             id,
             text: content.clone(),
             kind: memory::extract::DEFAULT_KIND.to_owned(),

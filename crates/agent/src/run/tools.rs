@@ -150,7 +150,7 @@ impl Run {
 
     /// Where the user lives; read once for all calls of a run.
     async fn zone(&self) -> TimeZone {
-        let read = || profile::zone_in_app(&*self.world.store, &self.scope, &self.app);
+        let read = || profile::zone_in_app(&self.world.store, &self.scope, &self.app);
         self.zone.get_or_init(read).await.clone()
     }
 

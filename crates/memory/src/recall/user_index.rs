@@ -6,7 +6,8 @@ use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 use jiff::Timestamp;
 use protocol::{Event, Role, ThreadId};
 use store::{
-    ChunkRow, ItemRef, ItemRow, MAX_ITEM_BYTES_PER_READ, MemoryRow, NewVector, RawEvent, Said, StoredVector,
+    ChunkRow, ItemRef, ItemRow, MAX_ITEM_BYTES_PER_READ, MemoryRow, MemoryStatus, MessageRole, NewVector,
+    RawEvent, RecallMessage, StoredVector,
 };
 use tokio::sync::Semaphore;
 
@@ -133,7 +134,8 @@ impl UserIndexState {
 
     /// Whether the rows tell of a change of what is hidden, so that every text has to be read again.
     pub(super) fn hides_other_than(&self, rows: &[ItemRow]) -> bool {
-        rows.iter().any(|row| matches!(row.what, store::Item::Tombstones) && row.rev > self.tombstones_of)
+        rows.iter()
+            .any(|row| matches!(row.what, store::RecallItem::Tombstones) && row.rev > self.tombstones_of)
     }
 
     /// Takes in rows in the order of their changes, up to `head` or beyond.
@@ -154,30 +156,30 @@ impl UserIndexState {
         let mut left_out = Ok(());
         for ItemRow { what, .. } in rows {
             match what {
-                store::Item::Memory(row, vector) if row.status == "active" => {
+                store::RecallItem::Memory(row, vector) if row.status == MemoryStatus::Active => {
                     left_out = left_out.and(self.put(memory(*row), vector));
                 }
-                store::Item::Memory(row, _) => self.remove(ItemRef::Memory(row.id)),
-                store::Item::Message(said, vector) => match message(&said, &self.forgotten) {
+                store::RecallItem::Memory(row, _) => self.remove(ItemRef::Memory(row.id)),
+                store::RecallItem::Message(said, vector) => match message(&said, &self.forgotten) {
                     Some(item) => {
                         self.threads.entry(said.thread).or_default().insert(item.id);
                         left_out = left_out.and(self.put(item, vector));
                     }
                     None => self.remove(ItemRef::Message(said.id)),
                 },
-                store::Item::Chunk(row, vector) => left_out = left_out.and(self.put_chunk(row, vector)),
-                store::Item::DocumentGone(document) => {
+                store::RecallItem::Chunk(row, vector) => left_out = left_out.and(self.put_chunk(row, vector)),
+                store::RecallItem::DocumentGone(document) => {
                     for id in self.documents.remove_document(document) {
                         self.bare.remove(&ItemRef::Chunk(id));
                     }
                 }
-                store::Item::ThreadGone(thread) => {
+                store::RecallItem::ThreadGone(thread) => {
                     let gone = self.threads.remove(&thread).unwrap_or_default();
                     self.bare.retain(|id, _| !gone.contains(id));
                     self.index.remove_all(gone);
                 }
-                store::Item::Gone(id) => self.remove(id),
-                store::Item::Tombstones => {}
+                store::RecallItem::Gone(id) => self.remove(id),
+                store::RecallItem::Tombstones => {}
             }
         }
         if let Err(error) = left_out {
@@ -330,7 +332,7 @@ fn memory(row: MemoryRow) -> IndexItem {
 }
 
 /// None when there is nothing to find it by.
-fn message(said: &Said, forgotten: &Forgotten) -> Option<IndexItem> {
+fn message(said: &RecallMessage, forgotten: &Forgotten) -> Option<IndexItem> {
     let text = words(said.said.as_ref()?)?;
     let text = forgotten.clear(&text, said.at);
     if text.replace(FORGOTTEN, "").trim().is_empty() {
@@ -342,10 +344,10 @@ fn message(said: &Said, forgotten: &Forgotten) -> Option<IndexItem> {
         place: said.seq,
         at: said.at,
         speaker: None,
-        role: match said.role.as_str() {
-            "user" => Some(Role::User),
-            "assistant" => Some(Role::Assistant),
-            _ => None,
+        role: match said.role {
+            MessageRole::User => Some(Role::User),
+            MessageRole::Assistant => Some(Role::Assistant),
+            MessageRole::Other(_) => None,
         },
         text: text.into(),
         importance: 0.0,

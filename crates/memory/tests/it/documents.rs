@@ -32,7 +32,7 @@ impl World {
     }
 }
 
-async fn upload(store: &Arc<dyn Store>, name: &str, pieces: impl IntoIterator<Item = String>) -> DocumentId {
+async fn upload(store: &Store, name: &str, pieces: impl IntoIterator<Item = String>) -> DocumentId {
     let piece = |(number, text): (usize, String)| NewChunk {
         id: TimeOrderedIds.chunk(),
         suspicious: text.contains("ignore"),
@@ -218,7 +218,7 @@ async fn without_an_embedder_that_answers_there_is_no_likeness_and_words_are_lef
     let world = World::new(None);
     world.upload("zoo.txt", &["zebras live here"]).await;
     assert_eq!(world.recall.likeness("zebras", &others).await, None);
-    let broken = Recall::new(Arc::clone(&world.store), Some(Arc::new(Broken)));
+    let broken = Recall::new(world.store.clone(), Some(Arc::new(Broken)));
     let both = tokio::join!(broken.likeness("zebras", &others), broken.likeness("zebras", &others));
     assert_eq!(both, (None, None));
     assert_eq!(broken.passages(&scope("alice"), "zebras", None, 5).await.unwrap().len(), 1);
@@ -297,7 +297,7 @@ proptest! {
                 }
                 world.passages("number 7", None, 50).await;
             }
-            let fresh = Recall::new(Arc::clone(&world.store), Some(Arc::new(Letters("first"))));
+            let fresh = Recall::new(world.store.clone(), Some(Arc::new(Letters("first"))));
             let named = ids.get(..2).unwrap_or(&ids);
             for (question, among) in [("number 7", None), ("anything at all", None), ("word 3", Some(named))] {
                 let kept = world.passages(question, among, 50).await;

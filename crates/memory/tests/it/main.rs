@@ -14,7 +14,7 @@ use memory::recall::{Recall, RecallQuestion};
 use model::Embedder;
 use proptest::prelude::*;
 use protocol::{AppId, Clock, Ids, MemoryId, Principal, Scope, Stored, SystemClock, TimeOrderedIds, UserId};
-use store::{MemoryEdit, NewMemory, Publish, Sqlite, Store};
+use store::{MemoryEdit, NewMemoryRow, Publish, Store};
 use tempfile::TempDir;
 
 struct Silent;
@@ -44,7 +44,7 @@ impl Embedder for Letters {
 }
 
 struct World {
-    store: Arc<dyn Store>,
+    store: Store,
     recall: Recall,
     _folder: TempDir,
 }
@@ -60,13 +60,12 @@ fn principal(user: &str) -> Principal {
 impl World {
     fn new(embedder: Option<Arc<dyn Embedder>>) -> Self {
         let folder = tempfile::tempdir().unwrap();
-        let store = Sqlite::open(folder.path(), Arc::new(SystemClock), Arc::new(Silent)).unwrap();
-        let store: Arc<dyn Store> = Arc::new(store);
-        Self { recall: Recall::new(Arc::clone(&store), embedder), store, _folder: folder }
+        let store = Store::open_sqlite(folder.path(), Arc::new(SystemClock), Arc::new(Silent)).unwrap();
+        Self { recall: Recall::new(store.clone(), embedder), store, _folder: folder }
     }
 
     async fn add(&self, user: &str, text: &str) -> MemoryId {
-        let memory = NewMemory {
+        let memory = NewMemoryRow {
             id: TimeOrderedIds.memory(),
             text: text.into(),
             kind: "fact".into(),
@@ -132,7 +131,7 @@ async fn vectors_are_of_one_model_and_of_the_text_as_it_is() {
     world.store.edit_memory(&principal("alice"), id, edit, None).await.unwrap();
     world.recall.embed(&scope("alice")).await.unwrap();
     assert_eq!(world.found("alice", "blue moons").await, ["bright mornings"]);
-    let other = Recall::new(Arc::clone(&world.store), Some(Arc::new(Letters("second"))));
+    let other = Recall::new(world.store.clone(), Some(Arc::new(Letters("second"))));
     assert_eq!(found(&other, "alice", "bright").await, ["bright mornings"], "by its words meanwhile");
     other.embed(&scope("alice")).await.unwrap();
     assert_eq!(found(&other, "alice", "blue moons").await, ["bright mornings"]);
@@ -236,7 +235,7 @@ proptest! {
                 }
                 world.found("alice", "number 7").await;
             }
-            let fresh = Recall::new(Arc::clone(&world.store), Some(Arc::new(Letters("first"))));
+            let fresh = Recall::new(world.store.clone(), Some(Arc::new(Letters("first"))));
             for question in ["number 7", "word number 3 and 4", "anything at all"] {
                 let ask = |recall| { let recall: &Recall = recall; recall.search(&SCOPE, RecallQuestion::new(question, SystemClock.now(), 50, Among::Both)) };
                 let kept: Vec<ItemRef> = ask(&world.recall).await.unwrap().iter().map(|found| found.item.id).collect();

@@ -9,7 +9,7 @@ use memory::exchange::{self, ExchangeFormat, Portable};
 use memory::extract::is_duplicate;
 use memory::{secrets, suspicion};
 use protocol::{ImportRefused, ImportReport, Principal, Scope};
-use store::{MAX_MEMORIES_PER_SCOPE, MemoryCursor, MemoryRow, NewMemory, Once, PageOf, PageRows};
+use store::{MAX_MEMORIES_PER_SCOPE, MemoryCursor, MemoryRow, NewMemoryRow, Once, PageOf, PageRows};
 
 use crate::{Error, Service};
 
@@ -196,7 +196,7 @@ impl Service {
 
     async fn put(&self, scope: &Scope, memory: Portable, once: Option<Once>) -> Result<Fate, Error> {
         let id = self.world().ids.memory();
-        let new = NewMemory {
+        let new = NewMemoryRow {
             id,
             text: memory.text,
             kind: memory.kind,

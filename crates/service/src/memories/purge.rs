@@ -73,5 +73,5 @@ fn holds(row: &ActionRow, words: &Forgotten) -> bool {
         words.clear_json(&mut cleared, Timestamp::MIN);
         cleared != *value
     };
-    row.status != "started" && (hidden(&row.input) || hidden(&row.output))
+    row.status != ActionStatus::Started && (hidden(&row.input) || hidden(&row.output))
 }

@@ -6,15 +6,13 @@ use std::collections::hash_map::Entry;
 use std::sync::Arc;
 
 use jiff::Timestamp;
-use protocol::{Delta, Event, Kind, MAX_STORED_DEPTH, RunId, Seq, Stored, ThreadId, json_depth};
+use protocol::{Delta, Kind, RunId, Seq, Stored, ThreadId};
 use rusqlite::{CachedStatement, Connection, OptionalExtension, params};
 
-use super::ledger::OutputPlace;
 use super::read::sql;
-use super::{actions, proposals, writes};
 use crate::error::is_refusal;
 use crate::outbox::Outbox;
-use crate::{Error, Stop, Write};
+use crate::{Error, Stop};
 
 /// Threads whose next number the writer remembers between batches.
 const MAX_REMEMBERED: usize = 16 * 1024;
@@ -123,6 +121,11 @@ impl<'c> Batch<'c> {
         self.at
     }
 
+    /// The moment of the transaction, as a time.
+    pub(super) fn now(&self) -> Result<Timestamp, Error> {
+        Timestamp::from_millisecond(self.at).map_err(|_| Error::Aborted)
+    }
+
     /// Appends what waits in the outbox. If the log refuses it (the run has ended), the outbox closes.
     pub(super) fn deltas(&mut self, outbox: &Outbox) -> Result<(), Error> {
         let mut taken = std::mem::take(&mut self.taken);
@@ -164,58 +167,7 @@ impl<'c> Batch<'c> {
         Ok(stop.flatten().and_then(|stop| Stop::parse(&stop)))
     }
 
-    /// Appends an event and does what it implies. None when it comes second: a call's first result stays, and so does
-    /// what was first decided about a proposal.
-    pub(super) fn record(
-        &mut self,
-        thread: ThreadId,
-        run: Option<RunId>,
-        event: &Event,
-    ) -> Result<Option<Seq>, Error> {
-        self.record_with(thread, run, event, &[])
-    }
-
-    /// The same with the writes of the call, if the event is a result, or with what the run writes down as it begins.
-    pub(super) fn record_with(
-        &mut self,
-        thread: ThreadId,
-        run: Option<RunId>,
-        event: &Event,
-        writes: &[Write],
-    ) -> Result<Option<Seq>, Error> {
-        if self.comes_second(event)? {
-            return Ok(None);
-        }
-        let body: Arc<str> = event.body().into();
-        if json_depth(&body) > MAX_STORED_DEPTH {
-            return Err(Error::TooDeep(event.kind().name()));
-        }
-        let seq = self.append(thread, run, event.kind(), Arc::clone(&body))?;
-        self.project(thread, run, event, seq)?;
-        if let (Event::ToolComplete(result), Some(run)) = (event, run) {
-            actions::ended(self, run, result, writes, OutputPlace::of(seq, &body))?;
-        }
-        if let (Event::ContextLoaded(_), Some(run)) = (event, run) {
-            writes::note(self, run, writes)?;
-        }
-        Ok(Some(seq))
-    }
-
-    fn comes_second(&self, event: &Event) -> Result<bool, Error> {
-        if let Event::ToolComplete(result) = event
-            && self.has_result(result)?
-        {
-            tracing::warn!(call = %result.call_id, "a late result was dropped");
-            actions::late(self, result)?;
-            return Ok(true);
-        }
-        if let Event::ProposalClosed(closed) = event {
-            return proposals::is_closed(self, closed);
-        }
-        Ok(false)
-    }
-
-    fn append(
+    pub(super) fn append(
         &mut self,
         thread: ThreadId,
         run: Option<RunId>,

@@ -6,7 +6,7 @@ use rusqlite::backup::{Backup, StepResult};
 use rusqlite::{Connection, OpenFlags};
 
 use super::statements::Performer;
-use super::{Audited, FILE, audit, boot, migrate, private, reader, statements};
+use super::{Audited, FILE, audit, boot, migrate, private_files, reader, statements};
 use crate::Error;
 
 /// Pages (of 4 KiB) that are copied between two reports.
@@ -23,7 +23,7 @@ pub fn backup(from: &Path, into: &Path, mut report: impl FnMut(u64, u64)) -> Res
     // Held to the end: whatever is written meanwhile is not part of the copy, and does not make it begin again.
     let moment = source.unchecked_transaction()?;
     migrate::require_newest(&moment)?;
-    drop(private::open_private_file(&into.join(FILE)).map_err(Error::Folder)?);
+    drop(private_files::open_private_file(&into.join(FILE)).map_err(Error::Folder)?);
     let mut copy = Connection::open_with_flags(into.join(FILE), OpenFlags::default())?;
     statements::note(&mut copy, Performer::Audit)?;
     pages(&moment, &mut copy, &mut report)?;

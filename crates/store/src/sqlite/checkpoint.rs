@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use rusqlite::Connection;
 
-use super::{BUSY_TIMEOUT, tidy};
+use super::BUSY_TIMEOUT;
 use crate::Error;
 
 /// Pages (of 4 KiB) after which the other connection begins to copy.
@@ -110,7 +110,7 @@ impl Checkpointer {
         }
         let _turn = self.state.turn.lock().unwrap_or_else(PoisonError::into_inner);
         let _cannot_fail = conn.busy_timeout(patience);
-        let done = self.state.note(tidy::start_afresh(conn)).unwrap_or(false);
+        let done = self.state.note(start_afresh(conn)).unwrap_or(false);
         let _cannot_fail = conn.busy_timeout(BUSY_TIMEOUT);
         done
     }
@@ -127,4 +127,10 @@ pub(super) fn full_or_failed(conn: &Connection, error: Error) -> Error {
     // SAFETY: the connection is open for as long as it is borrowed, and the call only reads a number from it.
     let system = unsafe { rusqlite::ffi::sqlite3_system_errno(conn.handle()) };
     error.of_system(system)
+}
+
+/// Copies the whole write-ahead log into the database and empties it. False while somebody reads an old moment.
+pub(super) fn start_afresh(conn: &Connection) -> Result<bool, Error> {
+    let busy = conn.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |row| row.get::<_, i64>(0));
+    Ok(busy.map_err(|error| full_or_failed(conn, error.into()))? == 0)
 }

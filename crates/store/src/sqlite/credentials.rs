@@ -1,31 +1,28 @@
 //! Credentials: sealed bytes by name, each in its scope.
 
-use async_trait::async_trait;
 use protocol::Scope;
 use rusqlite::{Connection, OptionalExtension, Row, params};
 use uuid::Uuid;
 
 use super::append::Batch;
 use super::read::{count, text, time};
-use super::{Sqlite, once};
+use super::{Sqlite, idempotency};
 use crate::{
-    CredentialRow, Credentials, Error, MAX_CREDENTIAL_BYTES, MAX_CREDENTIAL_NAME_BYTES,
-    MAX_CREDENTIALS_PER_SCOPE, Once,
+    CredentialRow, Error, MAX_CREDENTIAL_BYTES, MAX_CREDENTIAL_NAME_BYTES, MAX_CREDENTIALS_PER_SCOPE, Once,
 };
 
-#[async_trait]
-impl Credentials for Sqlite {
-    async fn credentials(&self, scope: &Scope) -> Result<Vec<CredentialRow>, Error> {
+impl Sqlite {
+    pub(crate) async fn credentials(&self, scope: &Scope) -> Result<Vec<CredentialRow>, Error> {
         let scope = scope.clone();
         self.readers.read(move |conn| list(conn, &scope)).await
     }
 
-    async fn credential(&self, scope: &Scope, name: &str) -> Result<Option<Vec<u8>>, Error> {
+    pub(crate) async fn credential(&self, scope: &Scope, name: &str) -> Result<Option<Vec<u8>>, Error> {
         let (scope, name) = (scope.clone(), name.to_owned());
         self.readers.read(move |conn| sealed(conn, &scope, &name)).await
     }
 
-    async fn put_credential(
+    pub(crate) async fn put_credential(
         &self,
         scope: &Scope,
         name: &str,
@@ -34,8 +31,8 @@ impl Credentials for Sqlite {
     ) -> Result<CredentialRow, Error> {
         let (scope, name) = (scope.clone(), name.to_owned());
         let work = move |batch: &mut Batch<'_>| {
-            if once::earlier(batch, &scope, once.as_ref())?.is_none() {
-                once::remember(batch, &scope, once.as_ref(), Uuid::nil())?;
+            if idempotency::earlier(batch, &scope, once.as_ref())?.is_none() {
+                idempotency::remember(batch, &scope, once.as_ref(), Uuid::nil())?;
                 put(batch, &scope, &name, &sealed)?;
             }
             find(batch.conn(), &scope, &name)?.ok_or(Error::NotFound("credential"))
@@ -43,13 +40,18 @@ impl Credentials for Sqlite {
         self.writer.write(work).await
     }
 
-    async fn delete_credential(&self, scope: &Scope, name: &str, once: Option<Once>) -> Result<(), Error> {
+    pub(crate) async fn delete_credential(
+        &self,
+        scope: &Scope,
+        name: &str,
+        once: Option<Once>,
+    ) -> Result<(), Error> {
         let (scope, name) = (scope.clone(), name.to_owned());
         let work = move |batch: &mut Batch<'_>| {
-            if once::earlier(batch, &scope, once.as_ref())?.is_some() {
+            if idempotency::earlier(batch, &scope, once.as_ref())?.is_some() {
                 return Ok(());
             }
-            once::remember(batch, &scope, once.as_ref(), Uuid::nil())?;
+            idempotency::remember(batch, &scope, once.as_ref(), Uuid::nil())?;
             delete(batch, &scope, &name)
         };
         self.writer.write(work).await

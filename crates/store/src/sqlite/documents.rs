@@ -3,17 +3,16 @@
 //! Whatever is cut in between goes on from what the rows say: one that never became whole is purged, and one that
 //! recall was told of in part is told of in full by the next purge.
 
-use async_trait::async_trait;
 use jiff::Timestamp;
 use protocol::{DocumentId, Principal, Scope};
 use rusqlite::{Connection, OptionalExtension, Row, params};
 
 use super::append::Batch;
-use super::read::{count, id, one_more, sql, text, time};
-use super::{Sqlite, once, read, recall, texts, threads, tidy};
+use super::read::{count, id, one_more, page_start, scope_at, sql, text, time};
+use super::{Sqlite, idempotency, items, read, texts, tidy};
 use crate::{
-    ChunkRow, DocumentRow, Documents, Error, MAX_CHUNK_BYTES, MAX_CHUNKS_PER_DOCUMENT, MAX_CHUNKS_PER_READ,
-    MAX_DOCUMENTS_PER_SCOPE, NewChunk, NewDocument, Once, PageOf, PageRows, TimeCursor,
+    ChunkRow, DocumentRow, Error, MAX_CHUNK_BYTES, MAX_CHUNKS_PER_DOCUMENT, MAX_CHUNKS_PER_READ,
+    MAX_DOCUMENTS_PER_SCOPE, NewChunk, NewDocument, Once, PageOf, PageRows, RecallKind, TimeCursor,
 };
 
 /// Pieces that are added, listed or removed in one transaction, and bytes of their texts: streams must not feel it.
@@ -29,9 +28,8 @@ const COLUMNS: &str =
 /// What nobody else sees is no document yet, or none any more.
 const VISIBLE: &str = "status = 'ready' AND deleted_at IS NULL";
 
-#[async_trait]
-impl Documents for Sqlite {
-    async fn add_document(
+impl Sqlite {
+    pub(crate) async fn add_document(
         &self,
         scope: &Scope,
         document: NewDocument,
@@ -68,21 +66,29 @@ impl Documents for Sqlite {
         Ok(added)
     }
 
-    async fn document_made(&self, scope: &Scope, once: &Once) -> Result<Option<DocumentRow>, Error> {
+    pub(crate) async fn document_made(
+        &self,
+        scope: &Scope,
+        once: &Once,
+    ) -> Result<Option<DocumentRow>, Error> {
         let (scope, once) = (scope.clone(), once.clone());
         let work = move |conn: &Connection| {
-            let made = once::made(conn, &scope, Some(&once))?;
+            let made = idempotency::made(conn, &scope, Some(&once))?;
             made.map(|made| find(conn, made.into(), scope.user.as_str())).transpose()
         };
         self.readers.read(work).await
     }
 
-    async fn document(&self, principal: &Principal, document: DocumentId) -> Result<DocumentRow, Error> {
+    pub(crate) async fn document(
+        &self,
+        principal: &Principal,
+        document: DocumentId,
+    ) -> Result<DocumentRow, Error> {
         let user = principal.user().clone();
         self.readers.read(move |conn| find(conn, document, user.as_str())).await
     }
 
-    async fn documents(
+    pub(crate) async fn documents(
         &self,
         scope: &Scope,
         page: PageOf<TimeCursor<DocumentId>>,
@@ -91,7 +97,7 @@ impl Documents for Sqlite {
         self.readers.read(move |conn| newest(conn, &scope, page)).await
     }
 
-    async fn document_embedded(&self, document: DocumentId, model: &str) -> Result<u32, Error> {
+    pub(crate) async fn document_embedded(&self, document: DocumentId, model: &str) -> Result<u32, Error> {
         let model = model.to_owned();
         let work = move |conn: &Connection| {
             let mut find = conn.prepare_cached(
@@ -103,7 +109,7 @@ impl Documents for Sqlite {
         self.readers.read(work).await
     }
 
-    async fn delete_document(
+    pub(crate) async fn delete_document(
         &self,
         principal: &Principal,
         document: DocumentId,
@@ -113,7 +119,7 @@ impl Documents for Sqlite {
         self.writer.write(move |batch| delete(batch, &principal, document, once.as_ref())).await
     }
 
-    async fn chunks(
+    pub(crate) async fn chunks(
         &self,
         scope: &Scope,
         document: DocumentId,
@@ -162,7 +168,7 @@ fn begin(
     once: Option<&Once>,
 ) -> Result<Option<DocumentRow>, Error> {
     let scope = &new.scope;
-    if let Some(earlier) = once::earlier(batch, scope, once)? {
+    if let Some(earlier) = idempotency::earlier(batch, scope, once)? {
         return find(batch.conn(), earlier.into(), scope.user.as_str()).map(Some);
     }
     let mut all = batch.conn().prepare_cached(
@@ -217,14 +223,14 @@ fn insert(batch: &Batch<'_>, document: DocumentId, first: u32, part: &[NewChunk]
 /// Shows a document that is whole. If the same was added meanwhile under the same key, that one stays, and this one goes.
 fn finish(batch: &Batch<'_>, new: &DocumentRow, once: Option<&Once>) -> Result<DocumentRow, Error> {
     let user = new.scope.user.as_str();
-    if let Some(earlier) = once::earlier(batch, &new.scope, once)? {
+    if let Some(earlier) = idempotency::earlier(batch, &new.scope, once)? {
         batch
             .conn()
             .prepare_cached("UPDATE documents SET deleted_at = ?2 WHERE id = ?1")?
             .execute(params![new.id.bytes(), batch.at()])?;
         return find(batch.conn(), earlier.into(), user);
     }
-    once::remember(batch, &new.scope, once, new.id.uuid())?;
+    idempotency::remember(batch, &new.scope, once, new.id.uuid())?;
     batch
         .conn()
         .prepare_cached("UPDATE documents SET status = 'ready', created_at = ?2 WHERE id = ?1")?
@@ -259,18 +265,18 @@ fn delete(
     document: DocumentId,
     once: Option<&Once>,
 ) -> Result<(), Error> {
-    if once::repeated(batch, principal, once)? {
+    if idempotency::repeated(batch, principal, once)? {
         return Ok(());
     }
     let DocumentRow { scope, .. } = find(batch.conn(), document, principal.user().as_str())?;
-    once::earlier(batch, &scope, once)?;
-    once::remember(batch, &scope, once, document.uuid())?;
+    idempotency::earlier(batch, &scope, once)?;
+    idempotency::remember(batch, &scope, once, document.uuid())?;
     batch
         .conn()
         .prepare_cached("UPDATE documents SET deleted_at = ?2 WHERE id = ?1")?
         .execute(params![document.bytes(), batch.at()])?;
     texts::drop_of(batch, &scope, &document.to_string())?;
-    recall::changed(batch, &scope, recall::Kind::Document, document.bytes())
+    items::changed(batch, &scope, RecallKind::Document, document.bytes())
 }
 
 /// Goes on with what was left: tells recall of pieces it has not heard of, and removes some of what is deleted or was
@@ -338,10 +344,7 @@ fn newest(
         "SELECT {COLUMNS} FROM documents WHERE app = ?1 AND user = ?2 AND {VISIBLE}
             AND (created_at, id) < (?3, ?4) ORDER BY created_at DESC, id DESC LIMIT ?5"
     ))?;
-    let (at, last) = match page.after {
-        Some(cursor) => (cursor.at.as_millisecond(), cursor.id.bytes().to_vec()),
-        None => (i64::MAX, vec![0xff; 16]),
-    };
+    let (at, last) = page_start(page.after.map(|cursor| (cursor.at, *cursor.id.bytes())));
     let limit = one_more(page.limit);
     let rows = find.query(params![scope.app.as_str(), scope.user.as_str(), at, last, limit])?;
     read::page(rows, page.limit, document_row)
@@ -368,7 +371,7 @@ fn document_row(row: &Row<'_>) -> rusqlite::Result<DocumentRow> {
     let pages = row.get::<_, Option<i64>>(8)?.map(|_| short(row, 8)).transpose()?;
     Ok(DocumentRow {
         id: id(row, 0)?,
-        scope: threads::scope(row, 1)?,
+        scope: scope_at(row, 1)?,
         name: text(row, 3)?,
         title: row.get(4)?,
         kind: text(row, 5)?,

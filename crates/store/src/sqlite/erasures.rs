@@ -1,159 +1,34 @@
-//! Erasing what the ledger, the snapshots and the kept prompts say of things that are deleted.
+//! Notes about deleted things, for the sweep that erases their traces.
 //!
-//! What the user's own hand deletes is erased with the next sweep, and undo refuses it at once. What a tool deletes, or an
-//! undo, can be brought back until its time is over, and is erased then.
+//! Things that the user deletes are erased with the next sweep, and undo refuses them at once. Things that a tool or an undo
+//! deletes can be restored until their time is over, and are erased then.
 
-use async_trait::async_trait;
-use jiff::Timestamp;
-use protocol::{ActionId, MemoryId, Principal, RecordId, Scope};
+use protocol::{ActionId, Scope};
 use rusqlite::{Connection, OptionalExtension, params};
 
 use super::append::Batch;
-use super::read::{count, id, sql, text};
-use super::{Sqlite, actions, memories, recall, records, texts, threads, tidy};
-use crate::{
-    Change, Erasure, Error, MAX_ACTIONS_PER_PURGE, MemoryPurge, Once, PurgedWords, Tombstone, source,
-};
-
-/// Actions erased in one transaction.
-const MAX_ACTIONS: i64 = 100;
-/// Kept texts and lines of snapshots removed in one transaction.
-const MAX_TEXTS: i64 = 200;
-
-const REASON: &str = "what it changed was deleted";
-
-/// Where the name of a file begins here.
-const FILE: &str = "file:";
-
-#[async_trait]
-impl Erasure for Sqlite {
-    async fn words_of_memory(
-        &self,
-        principal: &Principal,
-        memory: MemoryId,
-    ) -> Result<Vec<Tombstone>, Error> {
-        let user = principal.user().clone();
-        let read = move |conn: &Connection| {
-            memories::find(conn, memory, user.as_str())?;
-            recall::tombstones_of(conn, memory)
-        };
-        self.readers.read(read).await
-    }
-
-    async fn purge_memory(
-        &self,
-        principal: &Principal,
-        memory: MemoryId,
-        purge: MemoryPurge,
-        once: Option<Once>,
-    ) -> Result<(), Error> {
-        let principal = principal.clone();
-        let work = move |batch: &mut Batch<'_>| {
-            memories::purge::purge(batch, &principal, memory, &purge, once.as_ref())
-        };
-        self.writer.write(work).await
-    }
-
-    async fn erase_actions(&self, scope: &Scope, actions: Vec<ActionId>) -> Result<(), Error> {
-        let scope = scope.clone();
-        let work = move |batch: &mut Batch<'_>| {
-            let some = actions.iter().take(MAX_ACTIONS_PER_PURGE);
-            some.into_iter()
-                .try_for_each(|action| actions::erase_one(batch, &scope, *action, memories::purge::REASON))?;
-            tidy::removed(batch)
-        };
-        self.writer.write(work).await
-    }
-
-    async fn shadows(&self, scope: &Scope) -> Result<Vec<PurgedWords>, Error> {
-        let scope = scope.clone();
-        self.readers.read(move |conn| recall::shadows(conn, &scope)).await
-    }
-
-    async fn erasures(&self, scope: &Scope) -> Result<u64, Error> {
-        let scope = scope.clone();
-        self.readers.read(move |conn| number(conn, &scope)).await
-    }
-
-    async fn erase(&self, undo_before: Timestamp) -> Result<bool, Error> {
-        // Mostly there is nothing, and then nobody writes.
-        let is_due =
-            move |conn: &Connection| Ok(next(conn, undo_before)?.is_some() || records::is_to_merge(conn)?);
-        if !self.readers.read(is_due).await? {
-            return Ok(false);
-        }
-        let work = move |batch: &mut Batch<'_>| Ok(sweep(batch, undo_before)? || records::merge(batch)?);
-        self.writer.write(work).await
-    }
-
-    async fn tidy(&self) -> Result<bool, Error> {
-        let afresh = self.writer.afresh();
-        if !self.readers.read(move |conn| tidy::is_due(conn, &afresh)).await? {
-            return Ok(false);
-        }
-        let afresh = self.writer.afresh();
-        self.writer.write_ahead(move |batch| tidy::step(batch, &afresh)).await
-    }
-
-    fn is_untidy(&self) -> bool {
-        self.writer.afresh().is_left()
-    }
-}
-
-/// The one who deletes.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Hand {
-    /// The user, directly.
-    Own,
-    /// A tool, or an undo.
-    Tool,
-}
-
-/// How a record is named here.
-pub(super) fn of_record(record: RecordId) -> String {
-    record.to_string()
-}
-
-/// How a file is named here.
-pub(super) fn of_file(path: &str) -> String {
-    format!("{FILE}{path}")
-}
-
-/// By which name kept texts and snapshots have a thing that is named here.
-fn texts_of(scope: &Scope, thing: &str) -> String {
-    thing.strip_prefix(FILE).map_or_else(|| thing.to_owned(), |path| source::of_file(scope, path))
-}
-
-/// How what the user says of themselves to an app is named here.
-pub(super) const PROFILE: &str = "profile";
-
-fn of_change(change: &Change) -> String {
-    match change {
-        Change::Record { id, .. } => of_record(*id),
-        Change::File { path, .. } => of_file(path),
-        Change::Memory { id, .. } => id.to_string(),
-        Change::Profile { .. } => PROFILE.to_owned(),
-    }
-}
+use super::read::count;
+use crate::rules::erasure::{DeletedBy, change_name};
+use crate::{AppliedChange, Error};
 
 /// Notes which things an action has changed, so that it is found when they are deleted.
 pub(super) fn changed(
     batch: &Batch<'_>,
     scope: &Scope,
     action: ActionId,
-    changes: &[Change],
+    changes: &[AppliedChange],
 ) -> Result<(), Error> {
     let mut note = batch.conn().prepare_cached(
         "INSERT INTO action_things (app, user, thing, action) VALUES (?1, ?2, ?3, ?4) ON CONFLICT DO NOTHING",
     )?;
     for change in changes {
-        note.execute(params![scope.app.as_str(), scope.user.as_str(), of_change(change), action.bytes()])?;
+        note.execute(params![scope.app.as_str(), scope.user.as_str(), change_name(change), action.bytes()])?;
     }
     Ok(())
 }
 
 /// A thing is deleted: what is said of it elsewhere is to be erased, at once or later.
-pub(super) fn deleted(batch: &Batch<'_>, scope: &Scope, thing: &str, by: Hand) -> Result<(), Error> {
+pub(super) fn deleted(batch: &Batch<'_>, scope: &Scope, thing: &str, by: DeletedBy) -> Result<(), Error> {
     let (app, user) = (scope.app.as_str(), scope.user.as_str());
     // The entry of the call that deletes it may be the next one of the ledger.
     batch
@@ -164,10 +39,10 @@ pub(super) fn deleted(batch: &Batch<'_>, scope: &Scope, thing: &str, by: Hand) -
                     coalesce((SELECT position FROM ledger_heads WHERE app = ?1 AND user = ?2), 0) + (?4 = 0), ?5)
                 ON CONFLICT DO UPDATE SET position = excluded.position, at = excluded.at",
         )?
-        .execute(params![app, user, thing, by == Hand::Own, batch.at()])?;
+        .execute(params![app, user, thing, by == DeletedBy::User, batch.at()])?;
     match by {
-        Hand::Own => count_erasure(batch, scope),
-        Hand::Tool => Ok(()),
+        DeletedBy::User => count_erasure(batch, scope),
+        DeletedBy::Tool => Ok(()),
     }
 }
 
@@ -188,7 +63,7 @@ pub(super) fn number(conn: &Connection, scope: &Scope) -> Result<u64, Error> {
 }
 
 /// From here on, nothing is kept of what prompts said of the scope's records before.
-fn count_erasure(batch: &Batch<'_>, scope: &Scope) -> Result<(), Error> {
+pub(super) fn count_erasure(batch: &Batch<'_>, scope: &Scope) -> Result<(), Error> {
     batch
         .conn()
         .prepare_cached(
@@ -197,82 +72,4 @@ fn count_erasure(batch: &Batch<'_>, scope: &Scope) -> Result<(), Error> {
         )?
         .execute([scope.app.as_str(), scope.user.as_str()])?;
     Ok(())
-}
-
-/// A deleted thing whose traces are to go.
-struct Due {
-    scope: Scope,
-    thing: String,
-    by_hand: bool,
-    position: u64,
-}
-
-/// Erases some of what is said of one thing that the user deleted, or that a tool deleted at `undo_before` or earlier.
-/// True when there was one.
-pub(super) fn sweep(batch: &Batch<'_>, undo_before: Timestamp) -> Result<bool, Error> {
-    let Some(due) = next(batch.conn(), undo_before)? else { return Ok(false) };
-    let source = texts_of(&due.scope, &due.thing);
-    if erase_actions(batch, &due)? || texts::drop_some(batch, &due.scope, &source, MAX_TEXTS)? {
-        return Ok(true);
-    }
-    if !due.by_hand {
-        count_erasure(batch, &due.scope)?;
-    }
-    if texts::drop_stale_records(batch, &due.scope, MAX_TEXTS)? {
-        return Ok(true);
-    }
-    records::merge_later(batch)?;
-    tidy::removed(batch)?;
-    batch
-        .conn()
-        .prepare_cached("DELETE FROM erasures WHERE app = ?1 AND user = ?2 AND thing = ?3 AND by_hand = ?4")?
-        .execute(params![due.scope.app.as_str(), due.scope.user.as_str(), due.thing, due.by_hand])?;
-    Ok(true)
-}
-
-fn next(conn: &Connection, undo_before: Timestamp) -> Result<Option<Due>, Error> {
-    // By hand at whatever time; by a tool only when its time is over.
-    for (by_hand, before) in [(true, i64::MAX), (false, undo_before.as_millisecond())] {
-        let found = conn
-            .prepare_cached(
-                "SELECT app, user, thing, position FROM erasures WHERE by_hand = ?1 AND at <= ?2 ORDER BY at LIMIT 1",
-            )?
-            .query_row(params![by_hand, before], |row| {
-                Ok(Due {
-                    scope: threads::scope(row, 0)?,
-                    thing: text(row, 2)?,
-                    by_hand,
-                    position: count(row, 3)?,
-                })
-            })
-            .optional()?;
-        if found.is_some() {
-            return Ok(found);
-        }
-    }
-    Ok(None)
-}
-
-/// Erases some of the actions that changed the thing before it was deleted. True when there were any.
-fn erase_actions(batch: &Batch<'_>, due: &Due) -> Result<bool, Error> {
-    let (app, user) = (due.scope.app.as_str(), due.scope.user.as_str());
-    let found = batch
-        .conn()
-        .prepare_cached(
-            "SELECT t.action FROM action_things t CROSS JOIN actions a ON a.id = t.action
-                WHERE t.app = ?1 AND t.user = ?2 AND t.thing = ?3 AND a.position <= ?4 AND a.status <> 'started'
-                LIMIT ?5",
-        )?
-        .query_map(params![app, user, due.thing, sql(due.position), MAX_ACTIONS], |row| id(row, 0))?
-        .collect::<Result<Vec<ActionId>, _>>()?;
-    for action in &found {
-        actions::erase_one(batch, &due.scope, *action, REASON)?;
-        batch
-            .conn()
-            .prepare_cached(
-                "DELETE FROM action_things WHERE app = ?1 AND user = ?2 AND thing = ?3 AND action = ?4",
-            )?
-            .execute(params![app, user, due.thing, action.bytes()])?;
-    }
-    Ok(!found.is_empty())
 }

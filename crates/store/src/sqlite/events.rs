@@ -3,21 +3,19 @@
 use std::borrow::Cow;
 use std::sync::Arc;
 
-use async_trait::async_trait;
 use protocol::{Kind, MessageId, RunId, Seq, Stored, ThreadId};
 use rusqlite::{Connection, OptionalExtension, Row, params};
 
+use super::Sqlite;
 use super::read::{count, id, maybe_id, sql, text};
-use super::{Sqlite, threads};
-use crate::{Error, Log, MAX_BYTES_PER_READ, MAX_EVENTS_PER_READ, RawEvent};
+use crate::{Error, MAX_BYTES_PER_READ, MAX_EVENTS_PER_READ, RawEvent};
 
 /// Facts of one run that are read back when it is replayed: more than its limits allow it to write. There are 201 steps,
 /// 200 calls with a start, a result, two of a proposal and 20 sources each, and retries of each of nine models.
 const MAX_FACTS: i64 = 65_536;
 
-#[async_trait]
-impl Log for Sqlite {
-    async fn events(
+impl Sqlite {
+    pub(crate) async fn events(
         &self,
         thread: ThreadId,
         run: Option<RunId>,
@@ -26,7 +24,7 @@ impl Log for Sqlite {
         self.readers.read(move |conn| events(conn, thread, run, after)).await
     }
 
-    async fn facts(&self, run: RunId) -> Result<Vec<RawEvent>, Error> {
+    pub(crate) async fn facts(&self, run: RunId) -> Result<Vec<RawEvent>, Error> {
         self.readers
             .read(move |conn| {
                 let mut find = conn.prepare_cached(
@@ -39,7 +37,7 @@ impl Log for Sqlite {
             .await
     }
 
-    async fn first_message(&self, thread: ThreadId) -> Result<Option<MessageId>, Error> {
+    pub(crate) async fn first_message(&self, thread: ThreadId) -> Result<Option<MessageId>, Error> {
         self.readers
             .read(move |conn| {
                 let mut find =
@@ -49,11 +47,11 @@ impl Log for Sqlite {
             .await
     }
 
-    async fn is_named(&self, thread: ThreadId) -> Result<bool, Error> {
-        self.readers.read(move |conn| threads::is_named(conn, thread)).await
+    pub(crate) async fn is_named(&self, thread: ThreadId) -> Result<bool, Error> {
+        self.readers.read(move |conn| is_named(conn, thread)).await
     }
 
-    async fn head(&self, thread: ThreadId) -> Result<Seq, Error> {
+    pub(crate) async fn head(&self, thread: ThreadId) -> Result<Seq, Error> {
         self.readers
             .read(move |conn| {
                 let mut find = conn.prepare_cached("SELECT next_seq - 1 FROM threads WHERE id = ?1")?;
@@ -97,6 +95,13 @@ fn stored(thread: ThreadId, row: &Row<'_>) -> rusqlite::Result<Stored> {
     let RawEvent { seq, kind, body } = raw(row)?;
     let kind = Kind::parse(&kind).map_or(Cow::Owned(kind), |kind| Cow::Borrowed(kind.name()));
     Ok(Stored { thread, seq, run: maybe_id(row, 3)?, kind, body: body.into() })
+}
+
+/// Whether the thread has a title, or is gone.
+pub(super) fn is_named(conn: &Connection, thread: ThreadId) -> Result<bool, Error> {
+    let mut find =
+        conn.prepare_cached("SELECT 1 FROM threads WHERE id = ?1 AND title IS NULL AND deleted_at IS NULL")?;
+    Ok(!find.exists([thread.bytes()])?)
 }
 
 /// The first three columns as a row of the log.

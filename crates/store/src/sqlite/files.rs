@@ -1,51 +1,41 @@
 //! Files: a user's Markdown by path. A deleted one keeps its row and its version.
 
-use async_trait::async_trait;
 use protocol::Scope;
 use rusqlite::{Connection, OptionalExtension, Row, params};
 
 use super::append::Batch;
-use super::erasures::{self, Hand};
 use super::read::{count, sql, text, time};
-use super::{Sqlite, once};
-use crate::{
-    Change, Error, FileRow, FileSize, Files, MAX_FILE_BYTES, MAX_FILE_BYTES_PER_SCOPE, MAX_FILES_PER_SCOPE,
-    MAX_PATH_BYTES, Once, Write,
+use super::{Sqlite, erasures, idempotency};
+use crate::rules::erasure::{self, DeletedBy};
+use crate::rules::records::{
+    FileTotals, StandingVersion, check_file_room, check_file_size, check_path, file_name, not_there,
 };
+use crate::{AppliedChange, Error, FileRow, FileSize, MAX_FILES_PER_SCOPE, Once, Write};
 
 const COLUMNS: &str = "path, version, content, updated_at";
 
-/// A file as it stands, deleted or not. All zero and empty where there never was one.
-#[derive(Default)]
-struct Standing {
-    version: u64,
-    state: u64,
-    content: Option<String>,
-}
-
-#[async_trait]
-impl Files for Sqlite {
-    async fn files(&self, scope: &Scope) -> Result<Vec<FileRow>, Error> {
+impl Sqlite {
+    pub(crate) async fn files(&self, scope: &Scope) -> Result<Vec<FileRow>, Error> {
         let scope = scope.clone();
         self.readers.read(move |conn| list(conn, &scope)).await
     }
 
-    async fn file_sizes(&self, scope: &Scope) -> Result<Vec<FileSize>, Error> {
+    pub(crate) async fn file_sizes(&self, scope: &Scope) -> Result<Vec<FileSize>, Error> {
         let scope = scope.clone();
         self.readers.read(move |conn| sizes(conn, &scope)).await
     }
 
-    async fn file(&self, scope: &Scope, path: &str) -> Result<FileRow, Error> {
+    pub(crate) async fn file(&self, scope: &Scope, path: &str) -> Result<FileRow, Error> {
         let (scope, path) = (scope.clone(), path.to_owned());
         self.readers.read(move |conn| find(conn, &scope, &path)?.ok_or(Error::NotFound("file"))).await
     }
 
-    async fn file_version(&self, scope: &Scope, path: &str) -> Result<u64, Error> {
+    pub(crate) async fn file_version(&self, scope: &Scope, path: &str) -> Result<u64, Error> {
         let (scope, path) = (scope.clone(), path.to_owned());
         self.readers.read(move |conn| Ok(standing(conn, &scope, &path)?.version)).await
     }
 
-    async fn put_file(
+    pub(crate) async fn put_file(
         &self,
         scope: &Scope,
         write: Write,
@@ -54,10 +44,10 @@ impl Files for Sqlite {
         let Write::File { path, content, expected } = write else { return Err(Error::NotFound("file")) };
         let scope = scope.clone();
         let work = move |batch: &mut Batch<'_>| {
-            if once::earlier(batch, &scope, once.as_ref())?.is_none() {
+            if idempotency::earlier(batch, &scope, once.as_ref())?.is_none() {
                 // What a key made is found by the path, which the request names again.
-                once::remember(batch, &scope, once.as_ref(), uuid::Uuid::nil())?;
-                self::write(batch, &scope, (&path, content.as_deref()), expected, Hand::Own)?;
+                idempotency::remember(batch, &scope, once.as_ref(), uuid::Uuid::nil())?;
+                self::write(batch, &scope, (&path, content.as_deref()), expected, DeletedBy::User)?;
             }
             find(batch.conn(), &scope, &path)
         };
@@ -71,22 +61,13 @@ pub(super) fn write(
     scope: &Scope,
     (path, content): (&str, Option<&str>),
     expected: u64,
-    by: Hand,
-) -> Result<Change, Error> {
-    if path.is_empty() || path.len() > MAX_PATH_BYTES {
-        return Err(Error::Changed(format!("the path of a file has 1 to {MAX_PATH_BYTES} bytes")));
-    }
+    by: DeletedBy,
+) -> Result<AppliedChange, Error> {
+    check_path(path)?;
     let standing = standing(batch.conn(), scope, path)?;
-    if standing.version != expected {
-        let version = standing.version;
-        return Err(Error::Changed(match standing.content {
-            Some(_) if expected == 0 => format!("there is a file {path} already; its version is {version}"),
-            Some(_) => format!("the file {path} has changed meanwhile; its version is {version}"),
-            None => format!("there is no file {path}"),
-        }));
-    }
+    standing.check_expected(expected, &file_name(path))?;
     if content.is_none() {
-        erasures::deleted(batch, scope, &erasures::of_file(path), by)?;
+        erasures::deleted(batch, scope, &erasure::file_name(path), by)?;
     }
     let state = expected + 1;
     set(batch, scope, (path, content), standing, state)
@@ -98,15 +79,15 @@ pub(super) fn restore(
     scope: &Scope,
     (path, before): (&str, Option<&str>),
     (left, was): (u64, u64),
-) -> Result<Option<Change>, Error> {
+) -> Result<Option<AppliedChange>, Error> {
     let standing = standing(batch.conn(), scope, path)?;
     if standing.state != left {
         return Ok(None);
     }
-    let thing = erasures::of_file(path);
+    let thing = erasure::file_name(path);
     match before {
         Some(_) => erasures::restored(batch, scope, &thing)?,
-        None => erasures::deleted(batch, scope, &thing, Hand::Tool)?,
+        None => erasures::deleted(batch, scope, &thing, DeletedBy::Tool)?,
     }
     set(batch, scope, (path, before), standing, was).map(Some)
 }
@@ -115,17 +96,16 @@ fn set(
     batch: &Batch<'_>,
     scope: &Scope,
     (path, content): (&str, Option<&str>),
-    standing: Standing,
+    standing: StandingVersion<String>,
     state: u64,
-) -> Result<Change, Error> {
+) -> Result<AppliedChange, Error> {
     match content {
-        None if standing.content.is_none() => {
-            return Err(Error::Changed(format!("there is no file {path}")));
+        None if standing.contents.is_none() => return Err(not_there(&file_name(path))),
+        Some(content) => {
+            check_file_size(content.len())?;
+            let replaced = standing.contents.as_ref().map(String::len);
+            check_file_room(totals(batch, scope)?, content.len(), replaced)?;
         }
-        Some(content) if content.len() > MAX_FILE_BYTES => {
-            return Err(Error::Changed(format!("a file has at most {MAX_FILE_BYTES} bytes")));
-        }
-        Some(content) => room(batch, scope, content.len(), &standing)?,
         None => {}
     }
     let version = standing.version + 1;
@@ -145,36 +125,25 @@ fn set(
             content,
             batch.at()
         ])?;
-    Ok(Change::File { path: path.to_owned(), before: standing.content, was: standing.state, version })
+    Ok(AppliedChange::File { path: path.to_owned(), before: standing.contents, was: standing.state, version })
 }
 
-/// Whether the scope has room for a file of so many bytes in place of what stands there.
-fn room(batch: &Batch<'_>, scope: &Scope, bytes: usize, standing: &Standing) -> Result<(), Error> {
+/// How many files a scope has, and their bytes together.
+fn totals(batch: &Batch<'_>, scope: &Scope) -> Result<FileTotals, Error> {
     let mut all = batch.conn().prepare_cached(
         "SELECT count(*), coalesce(sum(length(CAST(content AS BLOB))), 0) FROM files
             WHERE app = ?1 AND user = ?2 AND content IS NOT NULL",
     )?;
-    let (files, held) =
-        all.query_row([scope.app.as_str(), scope.user.as_str()], |row| Ok((count(row, 0)?, count(row, 1)?)))?;
-    let (there, freed) = standing.content.as_ref().map_or((0, 0), |content| (1, content.len() as u64));
-    if files - there >= MAX_FILES_PER_SCOPE as u64 {
-        return Err(Error::Changed(format!(
-            "there are {MAX_FILES_PER_SCOPE} files already; delete some first"
-        )));
-    }
-    if held.saturating_sub(freed) + bytes as u64 > MAX_FILE_BYTES_PER_SCOPE as u64 {
-        let message = format!("the files would have more than {MAX_FILE_BYTES_PER_SCOPE} bytes together");
-        return Err(Error::Changed(format!("{message}; shorten or delete some first")));
-    }
-    Ok(())
+    let totals = |row: &Row<'_>| Ok(FileTotals { files: count(row, 0)?, bytes: count(row, 1)? });
+    Ok(all.query_row([scope.app.as_str(), scope.user.as_str()], totals)?)
 }
 
-fn standing(conn: &Connection, scope: &Scope, path: &str) -> Result<Standing, Error> {
+fn standing(conn: &Connection, scope: &Scope, path: &str) -> Result<StandingVersion<String>, Error> {
     let mut find = conn.prepare_cached(
         "SELECT version, state, content FROM files WHERE app = ?1 AND user = ?2 AND path = ?3",
     )?;
     let found = find.query_row([scope.app.as_str(), scope.user.as_str(), path], |row| {
-        Ok(Standing { version: count(row, 0)?, state: count(row, 1)?, content: row.get(2)? })
+        Ok(StandingVersion { version: count(row, 0)?, state: count(row, 1)?, contents: row.get(2)? })
     });
     Ok(found.optional()?.unwrap_or_default())
 }

@@ -6,9 +6,9 @@ use protocol::{MessageId, RunId, Seq, ThreadId};
 use rusqlite::{Connection, OptionalExtension, Row, params};
 
 use super::events::raw;
-use super::places;
+use super::message_paths;
 use super::read::{FillingPage, count, id, maybe_id, sql, text, time};
-use crate::{Error, MessageRow, PageOf, PageRows, RawEvent};
+use crate::{Error, MessageRole, MessageRow, PageOf, PageRows, RawEvent};
 
 /// Messages that a path is followed back at most where nothing but the parents tells the way.
 const MAX_WALKED: i64 = 20_000;
@@ -41,7 +41,7 @@ pub(super) fn page(
     page: PageOf<Seq>,
 ) -> Result<PageRows<MessageRow>, Error> {
     let after = page.after.unwrap_or(0);
-    let rows = match places::after(conn, (thread, leaf), after, page.limit.saturating_add(1))? {
+    let rows = match message_paths::after(conn, (thread, leaf), after, page.limit.saturating_add(1))? {
         Some(ids) => {
             let rows = ids.into_iter().filter_map(|id| of_id(conn, thread, id).transpose());
             rows.collect::<Result<Vec<_>, _>>()?
@@ -92,7 +92,7 @@ pub(super) fn unextracted(
 /// Adds what a message is made of.
 fn fill(conn: &Connection, thread: ThreadId, row: &mut MessageRow) -> Result<(), Error> {
     row.said = event(conn, thread, row.seq)?;
-    if let (Some(run), "assistant") = (row.run, row.role.as_str()) {
+    if let (Some(run), MessageRole::Assistant) = (row.run, &row.role) {
         row.steps = of_run(conn, run, "step:end", MAX_STEPS)?;
         row.results = of_run(conn, run, "tool:complete", MessageRow::MAX_RESULTS as i64)?;
         row.results_total = total(conn, run, &row.results)?;
@@ -131,7 +131,7 @@ fn walk(conn: &Connection, thread: ThreadId, leaf: MessageId, depth: i64) -> Res
 fn message(row: &Row<'_>) -> rusqlite::Result<MessageRow> {
     Ok(MessageRow {
         id: id(row, 0)?,
-        role: text(row, 1)?,
+        role: MessageRole::parse(text(row, 1)?),
         parent: maybe_id(row, 2)?,
         run: maybe_id(row, 3)?,
         model: row.get(4)?,

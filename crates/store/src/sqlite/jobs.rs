@@ -2,55 +2,56 @@
 
 use std::time::Duration;
 
-use async_trait::async_trait;
 use jiff::Timestamp;
-use protocol::{AppId, Event, JobId, Kind, PlannedCall, RunId, Scope, SpendBounds, SpendGrant, ThreadId};
+use protocol::{AppId, Event, JobId, PlannedCall, RunId, Scope, SpendBounds, SpendGrant, ThreadId};
 use rusqlite::{Connection, OptionalExtension, Row, params};
 
 use super::append::Batch;
-use super::read::{count, id, maybe_id, one_more, sql, text, time};
-use super::{Sqlite, read, reserve, threads, usage};
-use crate::{Error, JobCursor, JobRow, Jobs, MAX_JOB_ATTEMPTS, NewJob, PageOf, PageRows, Retry, Spent};
+use super::read::{count, id, maybe_id, one_more, page_start, scope_at, sql, text, time};
+use super::{Sqlite, events, read, reserve, usage};
+use crate::rules::jobs::{
+    JobMove, MAX_WORKING_PER_USER, PROCESS_ENDED, after_failure, dead_before, due_at, is_late, scope_key,
+};
+use crate::{Error, JobCursor, JobRow, JobStatus, MAX_JOB_ATTEMPTS, NewJob, PageOf, PageRows, Retry, Spent};
 
 const COLUMNS: &str =
     "id, kind, key, app, user, thread, status, attempts, epoch, run_at, error, created_at, updated_at";
 
-/// No job is due later than this, the first millisecond of the year 9000: what is later cannot be read as a time.
-const LATEST_MS: i64 = 221_845_392_000_000;
-
 /// Jobs forgotten in one transaction, of those done and of those dead.
 const MAX_FORGOTTEN: i64 = 500;
 
-/// How much longer than one that is done a dead job is kept, in milliseconds: thirty days.
-const DEAD_KEPT_MS: i64 = 30 * 24 * 60 * 60 * 1000;
-
-#[async_trait]
-impl Jobs for Sqlite {
-    async fn schedule(&self, job: NewJob) -> Result<(), Error> {
+impl Sqlite {
+    pub(crate) async fn schedule(&self, job: NewJob) -> Result<(), Error> {
         self.writer.write(move |batch| add(batch, ("", ""), None, &Task::of(&job, &job.key))).await
     }
 
-    async fn schedule_for(&self, scope: &Scope, job: NewJob) -> Result<(), Error> {
+    pub(crate) async fn schedule_for(&self, scope: &Scope, job: NewJob) -> Result<(), Error> {
         let scope = scope.clone();
         self.writer.write(move |batch| schedule_for(batch, &scope, &job)).await
     }
 
-    async fn claim(&self) -> Result<Option<JobRow>, Error> {
+    pub(crate) async fn claim(&self) -> Result<Option<JobRow>, Error> {
         self.writer.write(claim).await
     }
 
-    async fn next_due(&self) -> Result<Option<Timestamp>, Error> {
+    pub(crate) async fn next_due(&self) -> Result<Option<Timestamp>, Error> {
         self.readers
             .read(|conn| {
-                let mut find = conn.prepare_cached(
-                    "SELECT due_at FROM job_users WHERE working < 8 AND due_at IS NOT NULL ORDER BY due_at LIMIT 1",
-                )?;
+                let mut find = conn.prepare_cached(&format!(
+                    "SELECT due_at FROM job_users WHERE working < {MAX_WORKING_PER_USER} AND due_at IS NOT NULL
+                        ORDER BY due_at LIMIT 1"
+                ))?;
                 Ok(find.query_row([], |row| time(row, 0)).optional()?)
             })
             .await
     }
 
-    async fn complete(&self, job: &JobRow, effect: Option<Event>, spent: Option<Spent>) -> Result<(), Error> {
+    pub(crate) async fn complete(
+        &self,
+        job: &JobRow,
+        effect: Option<Event>,
+        spent: Option<Spent>,
+    ) -> Result<(), Error> {
         let job = job.clone();
         let work = move |batch: &mut Batch<'_>| {
             complete(batch, &job, effect.as_ref())?;
@@ -59,7 +60,7 @@ impl Jobs for Sqlite {
         self.writer.write(work).await
     }
 
-    async fn fail(
+    pub(crate) async fn fail(
         &self,
         job: &JobRow,
         error: String,
@@ -74,7 +75,7 @@ impl Jobs for Sqlite {
         self.writer.write(work).await
     }
 
-    async fn reserve_for_job(
+    pub(crate) async fn reserve_for_job(
         &self,
         job: &JobRow,
         call: PlannedCall,
@@ -85,11 +86,15 @@ impl Jobs for Sqlite {
         self.writer.write_ahead(move |batch| reserve::for_job(batch, &job, &call, &bounds)).await
     }
 
-    async fn jobs(&self, page: PageOf<JobCursor>) -> Result<PageRows<JobRow>, Error> {
+    pub(crate) async fn jobs(&self, page: PageOf<JobCursor>) -> Result<PageRows<JobRow>, Error> {
         self.readers.read(move |conn| list(conn, page)).await
     }
 
-    async fn jobs_of_app(&self, app: &AppId, page: PageOf<JobCursor>) -> Result<PageRows<JobRow>, Error> {
+    pub(crate) async fn jobs_of_app(
+        &self,
+        app: &AppId,
+        page: PageOf<JobCursor>,
+    ) -> Result<PageRows<JobRow>, Error> {
         let app = app.clone();
         self.readers.read(move |conn| list_of_app(conn, &app, page)).await
     }
@@ -114,7 +119,7 @@ pub(super) fn enqueue(batch: &Batch<'_>, run: RunId, task: &Task<'_>) -> Result<
     let (scope, thread) = batch
         .conn()
         .prepare_cached("SELECT app, user, thread FROM runs WHERE id = ?1")?
-        .query_row([run.bytes()], |row| Ok((threads::scope(row, 0)?, id(row, 2)?)))?;
+        .query_row([run.bytes()], |row| Ok((scope_at(row, 0)?, id(row, 2)?)))?;
     add(batch, (scope.app.as_str(), scope.user.as_str()), Some(thread), task)
 }
 
@@ -124,7 +129,6 @@ fn add(
     thread: Option<ThreadId>,
     task: &Task<'_>,
 ) -> Result<(), Error> {
-    let delay = i64::try_from(task.delay.as_millis()).unwrap_or(i64::MAX);
     batch
         .conn()
         .prepare_cached(
@@ -138,7 +142,7 @@ fn add(
             app,
             user,
             thread.as_ref().map(ThreadId::bytes),
-            batch.at().saturating_add(delay).min(LATEST_MS),
+            due_at(batch.at(), task.delay),
             batch.at()
         ])?;
     Ok(())
@@ -147,7 +151,7 @@ fn add(
 /// Adds a job for a scope. A key is good for all scopes, so this one is made of the scope, too.
 fn schedule_for(batch: &Batch<'_>, scope: &Scope, job: &NewJob) -> Result<(), Error> {
     let (app, user) = (scope.app.as_str(), scope.user.as_str());
-    let key = serde_json::to_string(&[app, user, &job.key]).map_err(|_| Error::Aborted)?;
+    let key = scope_key(scope, &job.key)?;
     batch
         .conn()
         .prepare_cached("DELETE FROM jobs WHERE kind = ?1 AND key = ?2 AND status IN ('done', 'dead')")?
@@ -159,9 +163,9 @@ fn schedule_for(batch: &Batch<'_>, scope: &Scope, job: &NewJob) -> Result<(), Er
 /// killed the process.
 pub(super) fn adopt(batch: &Batch<'_>) -> Result<(), Error> {
     batch.conn().execute(
-        "UPDATE jobs SET status = iif(attempts >= ?1, 'dead', 'ready'), updated_at = ?2,
-                error = 'the process ended while the job ran' WHERE status = 'running'",
-        params![MAX_JOB_ATTEMPTS, batch.at()],
+        "UPDATE jobs SET status = iif(attempts >= ?1, 'dead', 'ready'), updated_at = ?2, error = ?3
+                WHERE status = 'running'",
+        params![MAX_JOB_ATTEMPTS, batch.at(), PROCESS_ENDED],
     )?;
     // A clock that was put back must not keep those waiting who were served by the later one.
     batch.conn().execute("UPDATE job_users SET served_at = ?1 WHERE served_at > ?1", [batch.at()])?;
@@ -188,7 +192,7 @@ pub(super) fn forget(batch: &Batch<'_>, before: Timestamp) -> Result<bool, Error
         (
             "DELETE FROM jobs WHERE id IN
                 (SELECT id FROM jobs WHERE status = 'dead' AND updated_at < ?1 ORDER BY updated_at LIMIT ?2)",
-            before.saturating_sub(DEAD_KEPT_MS),
+            dead_before(before),
         ),
     ] {
         forgotten += batch.conn().prepare_cached(statement)?.execute([before, MAX_FORGOTTEN])?;
@@ -199,12 +203,12 @@ pub(super) fn forget(batch: &Batch<'_>, before: Timestamp) -> Result<bool, Error
 /// Takes the first job of the line that is due longest, of the user who has waited longest and has fewer than eight at
 /// work. Whom that is, triggers have written down.
 fn claim(batch: &mut Batch<'_>) -> Result<Option<JobRow>, Error> {
-    let mut find = batch.conn().prepare_cached(
+    let mut find = batch.conn().prepare_cached(&format!(
         "SELECT user, kind, app, nullif(thread, x'') FROM job_lines
-            WHERE user = (SELECT user FROM job_users WHERE working < 8 AND due_at IS NOT NULL AND due_at <= ?1
-                ORDER BY due_at LIMIT 1)
-            ORDER BY due_at LIMIT 1",
-    )?;
+            WHERE user = (SELECT user FROM job_users
+                WHERE working < {MAX_WORKING_PER_USER} AND due_at IS NOT NULL AND due_at <= ?1 ORDER BY due_at LIMIT 1)
+            ORDER BY due_at LIMIT 1"
+    ))?;
     let line =
         |row: &Row<'_>| Ok((text(row, 0)?, text(row, 1)?, text(row, 2)?, maybe_id::<ThreadId>(row, 3)?));
     let Some((user, kind, app, thread)) = find.query_row([batch.at()], line).optional()? else {
@@ -222,42 +226,34 @@ fn claim(batch: &mut Batch<'_>) -> Result<Option<JobRow>, Error> {
 
 /// Marks a job as done, if it is still this owner's.
 pub(super) fn done(batch: &Batch<'_>, job: &JobRow) -> Result<(), Error> {
-    leave(batch, job, "done", None, job.run_at)
+    leave(batch, job, JobStatus::Done, None, job.run_at)
 }
 
 fn complete(batch: &mut Batch<'_>, job: &JobRow, effect: Option<&Event>) -> Result<(), Error> {
     done(batch, job)?;
     if let (Some(event), Some(thread)) = (effect, job.thread)
-        && !is_late(batch, thread, event)?
+        && !is_late(event, events::is_named(batch.conn(), thread)?)
     {
         batch.record(thread, None, event)?;
     }
     Ok(())
 }
 
-/// Whether the effect comes too late to count: a name for a thread that its user has named meanwhile.
-fn is_late(batch: &Batch<'_>, thread: ThreadId, effect: &Event) -> Result<bool, Error> {
-    Ok(effect.kind() == Kind::ThreadNamed && threads::is_named(batch.conn(), thread)?)
-}
-
-fn fail(batch: &mut Batch<'_>, job: &JobRow, error: &str, retry: Retry) -> Result<(), Error> {
-    match retry {
-        Retry::At(run_at) => leave(batch, job, "ready", Some(error), run_at),
-        Retry::Uncounted(run_at) => {
-            leave(batch, job, "ready", Some(error), run_at)?;
-            let uncount = "UPDATE jobs SET attempts = attempts - 1 WHERE id = ?1 AND attempts > 0";
-            batch.conn().prepare_cached(uncount)?.execute([job.id.bytes()])?;
-            Ok(())
-        }
-        Retry::Never => leave(batch, job, "dead", Some(error), job.run_at),
+fn fail(batch: &Batch<'_>, job: &JobRow, error: &str, retry: Retry) -> Result<(), Error> {
+    let JobMove { status, run_at, counts } = after_failure(job, retry);
+    leave(batch, job, status, Some(error), run_at)?;
+    if !counts {
+        let uncount = "UPDATE jobs SET attempts = attempts - 1 WHERE id = ?1 AND attempts > 0";
+        batch.conn().prepare_cached(uncount)?.execute([job.id.bytes()])?;
     }
+    Ok(())
 }
 
 /// Moves a job on, if it is still this owner's.
 fn leave(
     batch: &Batch<'_>,
     job: &JobRow,
-    status: &str,
+    status: JobStatus,
     error: Option<&str>,
     run_at: Timestamp,
 ) -> Result<(), Error> {
@@ -270,7 +266,7 @@ fn leave(
         .execute(params![
             job.id.bytes(),
             sql(job.epoch),
-            status,
+            status.name(),
             error,
             run_at.as_millisecond(),
             batch.at()
@@ -282,7 +278,7 @@ fn list(conn: &Connection, page: PageOf<JobCursor>) -> Result<PageRows<JobRow>, 
     let mut find = conn.prepare_cached(&format!(
         "SELECT {COLUMNS} FROM jobs WHERE (created_at, id) < (?1, ?2) ORDER BY created_at DESC, id DESC LIMIT ?3"
     ))?;
-    let (created_at, last) = position(page.after);
+    let (created_at, last) = page_start(page.after.map(|cursor| (cursor.created_at, *cursor.id.bytes())));
     let rows = find.query(params![created_at, last, one_more(page.limit)])?;
     read::page(rows, page.limit, job_row)
 }
@@ -292,17 +288,9 @@ fn list_of_app(conn: &Connection, app: &AppId, page: PageOf<JobCursor>) -> Resul
         "SELECT {COLUMNS} FROM jobs WHERE app = ?4 AND (created_at, id) < (?1, ?2)
             ORDER BY created_at DESC, id DESC LIMIT ?3"
     ))?;
-    let (created_at, last) = position(page.after);
+    let (created_at, last) = page_start(page.after.map(|cursor| (cursor.created_at, *cursor.id.bytes())));
     let rows = find.query(params![created_at, last, one_more(page.limit), app.as_str()])?;
     read::page(rows, page.limit, job_row)
-}
-
-/// Before which job a page begins; after all of them when none is named.
-fn position(after: Option<JobCursor>) -> (i64, Vec<u8>) {
-    match after {
-        Some(cursor) => (cursor.created_at.as_millisecond(), cursor.id.bytes().to_vec()),
-        None => (i64::MAX, vec![0xff; 16]),
-    }
 }
 
 fn job_row(row: &Row<'_>) -> rusqlite::Result<JobRow> {
@@ -310,9 +298,9 @@ fn job_row(row: &Row<'_>) -> rusqlite::Result<JobRow> {
         id: id::<JobId>(row, 0)?,
         kind: text(row, 1)?,
         key: text(row, 2)?,
-        scope: threads::scope(row, 3)?,
+        scope: scope_at(row, 3)?,
         thread: maybe_id(row, 5)?,
-        status: text(row, 6)?,
+        status: JobStatus::parse(&text(row, 6)?).unwrap_or(JobStatus::Dead),
         attempts: u32::try_from(count(row, 7)?).unwrap_or(u32::MAX),
         epoch: count(row, 8)?,
         run_at: time(row, 9)?,

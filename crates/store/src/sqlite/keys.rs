@@ -1,18 +1,16 @@
 //! Keys of users, by their hash.
 
-use async_trait::async_trait;
 use protocol::{AppId, KeyId, Scope};
 use rusqlite::{Row, params};
 
 use super::read::{id, maybe_time, text, time};
-use super::{Sqlite, once};
-use crate::{Error, KeyRow, Keys, Once};
+use super::{Sqlite, idempotency};
+use crate::{Error, KeyRow, Once};
 
 const COLUMNS: &str = "id, user, app, admin, created_at, revoked_at, made_by, revoked_by";
 
-#[async_trait]
-impl Keys for Sqlite {
-    async fn add_key(
+impl Sqlite {
+    pub(crate) async fn add_key(
         &self,
         key: KeyRow,
         hash: [u8; 32],
@@ -21,10 +19,10 @@ impl Keys for Sqlite {
         self.writer
             .write(move |batch| {
                 if let Some((scope, once)) = &once {
-                    if let Some(earlier) = once::earlier(batch, scope, Some(once))? {
+                    if let Some(earlier) = idempotency::earlier(batch, scope, Some(once))? {
                         return Ok(Some(earlier.into()));
                     }
-                    once::remember(batch, scope, Some(once), key.id.uuid())?;
+                    idempotency::remember(batch, scope, Some(once), key.id.uuid())?;
                 }
                 batch
                     .conn()
@@ -46,7 +44,7 @@ impl Keys for Sqlite {
             .await
     }
 
-    async fn good_keys(&self) -> Result<Vec<([u8; 32], KeyRow)>, Error> {
+    pub(crate) async fn good_keys(&self) -> Result<Vec<([u8; 32], KeyRow)>, Error> {
         self.readers
             .read(|conn| {
                 let mut find =
@@ -57,7 +55,7 @@ impl Keys for Sqlite {
             .await
     }
 
-    async fn keys(&self) -> Result<Vec<KeyRow>, Error> {
+    pub(crate) async fn keys(&self) -> Result<Vec<KeyRow>, Error> {
         self.readers
             .read(|conn| {
                 let mut find =
@@ -68,7 +66,12 @@ impl Keys for Sqlite {
             .await
     }
 
-    async fn revoke_key(&self, key: KeyId, only_app: Option<AppId>, by: String) -> Result<bool, Error> {
+    pub(crate) async fn revoke_key(
+        &self,
+        key: KeyId,
+        only_app: Option<AppId>,
+        by: String,
+    ) -> Result<bool, Error> {
         self.writer
             .write(move |batch| {
                 let revoked = batch

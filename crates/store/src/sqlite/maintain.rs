@@ -1,6 +1,5 @@
-//! What crosses scopes: finding unfinished runs after a start, purging what was deleted, pruning what is old.
+//! Work that crosses scopes: finding unfinished runs after a start, purging what was deleted, pruning what is old.
 
-use async_trait::async_trait;
 use jiff::Timestamp;
 use protocol::{AppId, RunId, Scope, ThreadId};
 use rusqlite::{Connection, OptionalExtension, params};
@@ -8,15 +7,16 @@ use rusqlite::{Connection, OptionalExtension, params};
 use super::append::Batch;
 use super::read::id;
 use super::verify::Check;
-use super::{Sqlite, actions, documents, jobs, missing, pace, proposals, purge, recall, reserve, runs};
-use crate::{ActionRow, Error, Maintenance, RunRow, Verified};
+use super::{
+    Sqlite, action_rows, documents, jobs, missing_apps, proposals, purge, rate_limits, recall, reserve, runs,
+};
+use crate::{ActionRow, Error, RunRow, Verified};
 
 /// Keys of requests forgotten in one transaction.
 const PURGE_KEYS: i64 = 500;
 
-#[async_trait]
-impl Maintenance for Sqlite {
-    async fn adopt(&self) -> Result<Vec<RunRow>, Error> {
+impl Sqlite {
+    pub(crate) async fn adopt(&self) -> Result<Vec<RunRow>, Error> {
         let work = |batch: &mut Batch<'_>| {
             reserve::adopt(batch)?;
             jobs::adopt(batch)?;
@@ -25,7 +25,7 @@ impl Maintenance for Sqlite {
         self.writer.write(work).await
     }
 
-    async fn is_deleted(&self, thread: ThreadId) -> Result<bool, Error> {
+    pub(crate) async fn is_deleted(&self, thread: ThreadId) -> Result<bool, Error> {
         let deleted = move |conn: &Connection| {
             let mut find =
                 conn.prepare_cached("SELECT 1 FROM threads WHERE id = ?1 AND deleted_at IS NOT NULL")?;
@@ -34,60 +34,64 @@ impl Maintenance for Sqlite {
         self.readers.read(deleted).await
     }
 
-    async fn active_run(&self, thread: ThreadId) -> Result<Option<RunRow>, Error> {
+    pub(crate) async fn active_run(&self, thread: ThreadId) -> Result<Option<RunRow>, Error> {
         self.readers.read(move |conn| runs::active(conn, thread)).await
     }
 
-    async fn purge(&self, deleted_before: Timestamp, forget_before: Timestamp) -> Result<bool, Error> {
+    pub(crate) async fn purge(
+        &self,
+        deleted_before: Timestamp,
+        forget_before: Timestamp,
+    ) -> Result<bool, Error> {
         let work = move |batch: &mut Batch<'_>| {
             let forgotten = forget(batch, forget_before)?
                 || jobs::forget(batch, forget_before)?
-                || pace::forget(batch, forget_before)?;
+                || rate_limits::forget(batch, forget_before)?;
             Ok(purge::purge(batch, deleted_before)? || documents::purge(batch, deleted_before)? || forgotten)
         };
         self.writer.write(work).await
     }
 
-    async fn prune(&self, ended_before: Timestamp) -> Result<bool, Error> {
+    pub(crate) async fn prune(&self, ended_before: Timestamp) -> Result<bool, Error> {
         // Nobody is promised anything: what a power failure brings back is pruned again.
         self.writer.write_ahead(move |batch| prune(batch, ended_before)).await
     }
 
-    async fn expire_proposals(&self) -> Result<Vec<ThreadId>, Error> {
+    pub(crate) async fn expire_proposals(&self) -> Result<Vec<ThreadId>, Error> {
         self.writer.write(proposals::expire).await
     }
 
-    async fn next_expiry(&self) -> Result<Option<Timestamp>, Error> {
+    pub(crate) async fn next_expiry(&self) -> Result<Option<Timestamp>, Error> {
         self.readers.read(proposals::next_expiry).await
     }
 
-    async fn missing_apps(&self) -> Result<Vec<(AppId, Timestamp)>, Error> {
-        self.readers.read(missing::list).await
+    pub(crate) async fn missing_apps(&self) -> Result<Vec<(AppId, Timestamp)>, Error> {
+        self.readers.read(missing_apps::list).await
     }
 
-    async fn note_missing(&self, app: &AppId) -> Result<Timestamp, Error> {
+    pub(crate) async fn note_missing(&self, app: &AppId) -> Result<Timestamp, Error> {
         let app = app.clone();
-        self.writer.write(move |batch| missing::add(batch, &app)).await
+        self.writer.write(move |batch| missing_apps::add(batch, &app)).await
     }
 
-    async fn note_found(&self, app: &AppId) -> Result<(), Error> {
+    pub(crate) async fn note_found(&self, app: &AppId) -> Result<(), Error> {
         let app = app.clone();
-        self.writer.write(move |batch| missing::remove(batch, &app)).await
+        self.writer.write(move |batch| missing_apps::remove(batch, &app)).await
     }
 
-    async fn begun_actions(&self) -> Result<Vec<ActionRow>, Error> {
-        self.readers.read(actions::begun).await
+    pub(crate) async fn begun_actions(&self) -> Result<Vec<ActionRow>, Error> {
+        self.readers.read(action_rows::begun).await
     }
 
-    async fn verify_ledger(&self) -> Result<Verified, Error> {
+    pub(crate) async fn verify_ledger(&self) -> Result<Verified, Error> {
         let mut check = Check::default();
         while !check.is_done() {
             check = self.readers.read(move |conn| check.next(conn)).await?;
         }
-        Ok(check.found())
+        Ok(check.report())
     }
 
-    async fn scopes_to_embed(
+    pub(crate) async fn scopes_to_embed(
         &self,
         model: &str,
         after: Option<&Scope>,
@@ -97,15 +101,15 @@ impl Maintenance for Sqlite {
         self.readers.read(move |conn| recall::scopes_to_embed(conn, &model, after.as_ref(), limit)).await
     }
 
-    fn is_open(&self) -> bool {
+    pub(crate) fn is_open(&self) -> bool {
         self.writer.is_open()
     }
 
-    async fn writing_ended(&self) {
+    pub(crate) async fn writing_ended(&self) {
         self.writer.ended().await;
     }
 
-    async fn secret(&self) -> Result<[u8; 32], Error> {
+    pub(crate) async fn secret(&self) -> Result<[u8; 32], Error> {
         let secret = |conn: &Connection| {
             let mut find = conn.prepare_cached("SELECT value FROM secrets WHERE name = 'server'")?;
             Ok(find.query_row([], |row| row.get(0))?)

@@ -2,7 +2,6 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use async_trait::async_trait;
 use protocol::AppId;
 use rusqlite::{Connection, Row, params};
 use serde_json::Value;
@@ -12,7 +11,7 @@ use super::append::Batch;
 use super::read::{count, maybe_time, text, time};
 use crate::{
     Approved, Error, MAX_MCP_DEFINITION_BYTES, MAX_MCP_NAME_BYTES, MAX_MCP_SERVERS_PER_APP,
-    MAX_MCP_TOOLS_PER_SERVER, McpOffer, McpToolRow, McpTools,
+    MAX_MCP_TOOLS_PER_SERVER, McpOffer, McpToolRow,
 };
 
 const COLUMNS: &str =
@@ -22,14 +21,13 @@ const COLUMNS: &str =
 /// Tools that one read returns at most: all that there can be.
 const MAX_TOOLS_PER_READ: usize = MAX_MCP_SERVERS_PER_APP * MAX_MCP_TOOLS_PER_SERVER;
 
-#[async_trait]
-impl McpTools for Sqlite {
-    async fn mcp_tools(&self, app: &AppId) -> Result<Vec<McpToolRow>, Error> {
+impl Sqlite {
+    pub(crate) async fn mcp_tools(&self, app: &AppId) -> Result<Vec<McpToolRow>, Error> {
         let app = app.clone();
         self.readers.read(move |conn| list(conn, &app)).await
     }
 
-    async fn put_mcp_tools(
+    pub(crate) async fn put_mcp_tools(
         &self,
         app: &AppId,
         server: &str,
@@ -43,7 +41,7 @@ impl McpTools for Sqlite {
         self.writer.write(work).await
     }
 
-    async fn approve_mcp_tools(
+    pub(crate) async fn approve_mcp_tools(
         &self,
         app: &AppId,
         server: &str,
@@ -58,7 +56,12 @@ impl McpTools for Sqlite {
         self.writer.write(work).await
     }
 
-    async fn revoke_mcp_tools(&self, app: &AppId, server: &str, tools: Vec<String>) -> Result<(), Error> {
+    pub(crate) async fn revoke_mcp_tools(
+        &self,
+        app: &AppId,
+        server: &str,
+        tools: Vec<String>,
+    ) -> Result<(), Error> {
         let key = Key::new(app, server);
         self.writer.write(move |batch| revoke(batch, &key, &tools)).await
     }

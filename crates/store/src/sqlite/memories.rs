@@ -7,21 +7,19 @@ mod snapshot;
 
 use std::collections::BTreeSet;
 
-use async_trait::async_trait;
 use protocol::{MemoryId, Principal, RunId, Scope, ThreadId};
 use rusqlite::{Connection, OptionalExtension, Row, params};
 use uuid::Uuid;
 
 use super::append::Batch;
-use super::read::{count, id, maybe_id, maybe_time, one_more, text, time};
-use super::{Sqlite, history, once, read, threads};
+use super::read::{count, id, maybe_id, maybe_time, one_more, page_start, scope_at, text, time};
+use super::{Sqlite, history, idempotency, read};
+use crate::rules::memories::end_updated_versions;
 use crate::{
-    Error, Extracted, Extraction, JobRow, MAX_SOURCES_PER_MEMORY, Memories, MemoryCursor, MemoryEdit,
-    MemoryHistory, MemoryRow, MemoryVersion, MessageRow, NewMemory, Once, PageOf, PageRows, SnapshotLine,
-    Source,
+    Error, ExtractedMemories, JobRow, MAX_SOURCES_PER_MEMORY, MemoryCursor, MemoryEdit, MemoryExtraction,
+    MemoryHistory, MemoryOrigin, MemoryRow, MemoryStatus, MemoryVersion, MessageRow, NewMemoryRow, Once,
+    PageOf, PageRows, SnapshotLine,
 };
-
-pub(super) const ACTIVE: &str = "active";
 
 /// The word for memories of any status in a list.
 const ALL: &str = "all";
@@ -35,56 +33,59 @@ pub(super) const COLUMNS: &str =
 pub(super) const FIRST_SOURCE: &str = "LEFT JOIN memory_sources s
     ON s.number = (SELECT min(first.number) FROM memory_sources first WHERE first.memory = m.id)";
 
-#[async_trait]
-impl Memories for Sqlite {
-    async fn add_memory(
+impl Sqlite {
+    pub(crate) async fn add_memory(
         &self,
         scope: &Scope,
-        memory: NewMemory,
+        memory: NewMemoryRow,
         once: Option<Once>,
     ) -> Result<MemoryRow, Error> {
         let scope = scope.clone();
         let work = move |batch: &mut Batch<'_>| {
-            if let Some(earlier) = once::earlier(batch, &scope, once.as_ref())? {
+            if let Some(earlier) = idempotency::earlier(batch, &scope, once.as_ref())? {
                 return find(batch.conn(), earlier.into(), scope.user.as_str());
             }
             let id = change::insert(batch, &scope, &memory)?;
-            once::remember(batch, &scope, once.as_ref(), id.uuid())?;
+            idempotency::remember(batch, &scope, once.as_ref(), id.uuid())?;
             find(batch.conn(), id, scope.user.as_str())
         };
         self.writer.write(work).await
     }
 
-    async fn begin_import(&self, scope: &Scope, once: Once) -> Result<(), Error> {
+    pub(crate) async fn begin_import(&self, scope: &Scope, once: Once) -> Result<(), Error> {
         let scope = scope.clone();
-        let work = move |batch: &mut Batch<'_>| match once::earlier(batch, &scope, Some(&once))? {
+        let work = move |batch: &mut Batch<'_>| match idempotency::earlier(batch, &scope, Some(&once))? {
             Some(_) => Ok(()),
-            None => once::remember(batch, &scope, Some(&once), uuid::Uuid::nil()),
+            None => idempotency::remember(batch, &scope, Some(&once), uuid::Uuid::nil()),
         };
         self.writer.write(work).await
     }
 
-    async fn memory(&self, principal: &Principal, memory: MemoryId) -> Result<MemoryRow, Error> {
+    pub(crate) async fn memory(&self, principal: &Principal, memory: MemoryId) -> Result<MemoryRow, Error> {
         let user = principal.user().clone();
         self.readers.read(move |conn| find(conn, memory, user.as_str())).await
     }
 
-    async fn memory_history(&self, principal: &Principal, memory: MemoryId) -> Result<MemoryHistory, Error> {
+    pub(crate) async fn memory_history(
+        &self,
+        principal: &Principal,
+        memory: MemoryId,
+    ) -> Result<MemoryHistory, Error> {
         let user = principal.user().clone();
         self.readers.read(move |conn| history_of(conn, memory, user.as_str())).await
     }
 
-    async fn memories(
+    pub(crate) async fn memories(
         &self,
         scope: &Scope,
         status: Option<&str>,
         page: PageOf<MemoryCursor>,
     ) -> Result<PageRows<MemoryRow>, Error> {
-        let (scope, status) = (scope.clone(), status.unwrap_or(ACTIVE).to_owned());
+        let (scope, status) = (scope.clone(), status.unwrap_or(MemoryStatus::Active.name()).to_owned());
         self.readers.read(move |conn| list(conn, &scope, &status, page)).await
     }
 
-    async fn active_memories(&self, scope: &Scope, limit: usize) -> Result<Vec<MemoryRow>, Error> {
+    pub(crate) async fn active_memories(&self, scope: &Scope, limit: usize) -> Result<Vec<MemoryRow>, Error> {
         let mut newest: Vec<MemoryRow> = Vec::new();
         let mut more = true;
         while more && newest.len() < limit {
@@ -97,12 +98,16 @@ impl Memories for Sqlite {
         Ok(newest)
     }
 
-    async fn memories_by_id(&self, scope: &Scope, ids: &[MemoryId]) -> Result<Vec<MemoryRow>, Error> {
+    pub(crate) async fn memories_by_id(
+        &self,
+        scope: &Scope,
+        ids: &[MemoryId],
+    ) -> Result<Vec<MemoryRow>, Error> {
         let (scope, ids) = (scope.clone(), ids.to_vec());
         self.readers.read(move |conn| by_id(conn, &scope, &ids)).await
     }
 
-    async fn edit_memory(
+    pub(crate) async fn edit_memory(
         &self,
         principal: &Principal,
         memory: MemoryId,
@@ -112,7 +117,7 @@ impl Memories for Sqlite {
         self.by_hand(principal, memory, once, move |batch, row| change::edit(batch, row, edit)).await
     }
 
-    async fn forget_memory(
+    pub(crate) async fn forget_memory(
         &self,
         principal: &Principal,
         memory: MemoryId,
@@ -121,7 +126,7 @@ impl Memories for Sqlite {
         self.by_hand(principal, memory, once, change::forget).await.map(drop)
     }
 
-    async fn restore_memory(
+    pub(crate) async fn restore_memory(
         &self,
         principal: &Principal,
         memory: MemoryId,
@@ -130,26 +135,35 @@ impl Memories for Sqlite {
         self.by_hand(principal, memory, once, change::restore).await
     }
 
-    async fn memory_is_off(&self, scope: &Scope) -> Result<bool, Error> {
+    pub(crate) async fn memory_is_off(&self, scope: &Scope) -> Result<bool, Error> {
         let scope = scope.clone();
         self.readers.read(move |conn| is_off(conn, &scope)).await
     }
 
-    async fn set_memory_off(&self, scope: &Scope, off: bool, once: Option<Once>) -> Result<(), Error> {
+    pub(crate) async fn set_memory_off(
+        &self,
+        scope: &Scope,
+        off: bool,
+        once: Option<Once>,
+    ) -> Result<(), Error> {
         let scope = scope.clone();
         self.writer.write(move |batch| set_off(batch, &scope, off, once.as_ref())).await
     }
 
-    async fn unextracted(&self, thread: ThreadId, limit: usize) -> Result<Vec<MessageRow>, Error> {
+    pub(crate) async fn unextracted(&self, thread: ThreadId, limit: usize) -> Result<Vec<MessageRow>, Error> {
         self.readers.read(move |conn| history::unextracted(conn, thread, limit)).await
     }
 
-    async fn extract(&self, job: &JobRow, extraction: Extraction) -> Result<Extracted, Error> {
+    pub(crate) async fn extract(
+        &self,
+        job: &JobRow,
+        extraction: MemoryExtraction,
+    ) -> Result<ExtractedMemories, Error> {
         let job = job.clone();
         self.writer.write(move |batch| extract::extract(batch, &job, extraction)).await
     }
 
-    async fn keep_snapshot(
+    pub(crate) async fn keep_snapshot(
         &self,
         scope: &Scope,
         thread: ThreadId,
@@ -159,12 +173,20 @@ impl Memories for Sqlite {
         self.writer.write(move |batch| snapshot::keep(batch, &scope, thread, &lines)).await
     }
 
-    async fn snapshot(&self, scope: &Scope, thread: ThreadId) -> Result<Option<Vec<SnapshotLine>>, Error> {
+    pub(crate) async fn snapshot(
+        &self,
+        scope: &Scope,
+        thread: ThreadId,
+    ) -> Result<Option<Vec<SnapshotLine>>, Error> {
         let scope = scope.clone();
         self.readers.read(move |conn| snapshot::find(conn, &scope, thread)).await
     }
 
-    async fn forgotten_among(&self, scope: &Scope, ids: &[MemoryId]) -> Result<Vec<MemoryId>, Error> {
+    pub(crate) async fn forgotten_among(
+        &self,
+        scope: &Scope,
+        ids: &[MemoryId],
+    ) -> Result<Vec<MemoryId>, Error> {
         let (scope, ids) = (scope.clone(), ids.to_vec());
         let work = move |conn: &Connection| {
             let mut find = conn.prepare_cached(
@@ -195,10 +217,10 @@ impl Sqlite {
         let user = principal.user().clone();
         let work = move |batch: &mut Batch<'_>| {
             let row = find(batch.conn(), memory, user.as_str())?;
-            if once::earlier(batch, &row.scope, once.as_ref())?.is_some() {
+            if idempotency::earlier(batch, &row.scope, once.as_ref())?.is_some() {
                 return Ok(row);
             }
-            once::remember(batch, &row.scope, once.as_ref(), memory.uuid())?;
+            idempotency::remember(batch, &row.scope, once.as_ref(), memory.uuid())?;
             change(batch, row)?;
             find(batch.conn(), memory, user.as_str())
         };
@@ -247,10 +269,7 @@ fn list(
         "SELECT {COLUMNS} FROM memories m {FIRST_SOURCE} WHERE m.app = ?1 AND m.user = ?2 AND {of_status}
             AND (m.created_at, m.id) < (?3, ?4) ORDER BY m.created_at DESC, m.id DESC LIMIT ?5"
     ))?;
-    let (created_at, last) = match page.after {
-        Some(cursor) => (cursor.created_at.as_millisecond(), cursor.id.bytes().to_vec()),
-        None => (i64::MAX, vec![0xff; 16]),
-    };
+    let (created_at, last) = page_start(page.after.map(|cursor| (cursor.created_at, *cursor.id.bytes())));
     let limit = one_more(page.limit);
     let rows =
         find.query(params![scope.app.as_str(), scope.user.as_str(), created_at, last, limit, status])?;
@@ -260,7 +279,7 @@ fn list(
 fn by_id(conn: &Connection, scope: &Scope, ids: &[MemoryId]) -> Result<Vec<MemoryRow>, Error> {
     let mut found = Vec::new();
     for memory in ids {
-        found.extend(of_scope(conn, *memory, scope)?.filter(|row| row.status == ACTIVE));
+        found.extend(of_scope(conn, *memory, scope)?.filter(|row| row.status == MemoryStatus::Active));
     }
     Ok(found)
 }
@@ -274,13 +293,7 @@ fn history_of(conn: &Connection, memory: MemoryId, user: &str) -> Result<MemoryH
         )?
         .query_map(params![memory.bytes(), MemoryHistory::MAX_VERSIONS as i64], version_row)?
         .collect::<Result<Vec<_>, _>>()?;
-    let mut next: Option<MemoryVersion> = None;
-    for version in &mut versions {
-        // What an update took the place of was so until then.
-        let updated = next.take().filter(|next| next.reason == change::UPDATED);
-        version.valid_until = version.valid_until.or(updated.and_then(|next| next.valid_from));
-        next = Some(version.clone());
-    }
+    end_updated_versions(&mut versions);
     versions.reverse();
     let sources = conn
         .prepare_cached(
@@ -297,10 +310,10 @@ fn is_off(conn: &Connection, scope: &Scope) -> Result<bool, Error> {
 }
 
 fn set_off(batch: &Batch<'_>, scope: &Scope, off: bool, once: Option<&Once>) -> Result<(), Error> {
-    if once::earlier(batch, scope, once)?.is_some() {
+    if idempotency::earlier(batch, scope, once)?.is_some() {
         return Ok(());
     }
-    once::remember(batch, scope, once, Uuid::nil())?;
+    idempotency::remember(batch, scope, once, Uuid::nil())?;
     let statement = if off {
         "INSERT INTO memory_off (app, user) VALUES (?1, ?2) ON CONFLICT DO NOTHING"
     } else {
@@ -314,10 +327,10 @@ pub(super) fn memory_row(row: &Row<'_>) -> rusqlite::Result<MemoryRow> {
     let sourced = row.get::<_, Option<i64>>(18)?.is_some();
     Ok(MemoryRow {
         id: id(row, 0)?,
-        scope: threads::scope(row, 1)?,
+        scope: scope_at(row, 1)?,
         text: text(row, 3)?,
         kind: text(row, 4)?,
-        status: text(row, 5)?,
+        status: status(row, 5)?,
         access_count: count(row, 6)?,
         last_accessed_at: maybe_time(row, 7)?,
         source: text(row, 8)?,
@@ -331,9 +344,14 @@ pub(super) fn memory_row(row: &Row<'_>) -> rusqlite::Result<MemoryRow> {
     })
 }
 
+/// A status that cannot be read counts as removed: the memory is in no prompt.
+fn status(row: &Row<'_>, column: usize) -> rusqlite::Result<MemoryStatus> {
+    Ok(MemoryStatus::parse(&text(row, column)?).unwrap_or(MemoryStatus::Removed))
+}
+
 /// A source in the columns from `first` on.
-fn source(row: &Row<'_>, first: usize) -> rusqlite::Result<Source> {
-    Ok(Source {
+fn source(row: &Row<'_>, first: usize) -> rusqlite::Result<MemoryOrigin> {
+    Ok(MemoryOrigin {
         thread: maybe_id(row, first)?,
         message: maybe_id(row, first + 1)?,
         words: row.get(first + 2)?,
@@ -346,7 +364,7 @@ fn version_row(row: &Row<'_>) -> rusqlite::Result<MemoryVersion> {
         version: count(row, 0)?,
         text: text(row, 1)?,
         kind: text(row, 2)?,
-        status: text(row, 3)?,
+        status: status(row, 3)?,
         reason: text(row, 4)?,
         valid_from: maybe_time(row, 5)?,
         valid_until: maybe_time(row, 6)?,

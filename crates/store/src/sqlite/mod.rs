@@ -1,46 +1,50 @@
 //! SQLite: one file in the data folder, one writer thread, a few readers beside it.
 
+mod action_rows;
 mod actions;
 mod append;
 mod audit;
 mod backup;
 mod boot;
 mod checkpoint;
-mod closing;
 mod credentials;
 mod documents;
 mod erasures;
 mod events;
 mod files;
-mod force;
 mod history;
+mod idempotency;
+mod items;
 mod jobs;
 mod keys;
 mod ledger;
 mod maintain;
 mod mcp;
 mod memories;
+mod message_paths;
 mod migrate;
-mod missing;
-mod once;
-mod pace;
+mod missing_apps;
+mod open_databases;
 mod personas;
 mod pins;
-mod places;
-mod private;
+mod private_files;
 mod profiles;
 mod project;
 mod proposals;
 mod purge;
 mod queue;
+mod rate_limits;
 mod read;
 mod recall;
 mod records;
 mod reserve;
+mod run_end;
+mod run_start;
 mod runs;
 mod statements;
 mod submit;
 mod summaries;
+mod sweep;
 mod texts;
 mod threads;
 mod tidy;
@@ -59,18 +63,19 @@ use protocol::{Clock, Stored};
 use rusqlite::{Connection, OpenFlags};
 
 use crate::outbox::Outbox;
-use crate::{Error, Publish, RunLog, RunRow};
+use crate::{Error, Publish, RunRow};
 
 pub use crate::outbox::Coalesce;
 pub use audit::{Audited, audit};
 pub use backup::backup;
-pub use closing::wait_until_closed;
-pub use private::{make_private_folder, mode_for_others};
+pub use open_databases::wait_until_closed;
+pub use private_files::{make_private_folder, mode_for_others};
 use read::Readers;
 use statements::Performer;
 pub use tidy::compact;
 pub use usage::day;
 pub use verify::verify;
+pub(crate) use writer::SqliteRunLog;
 use writer::Writer;
 
 /// The database's name in the data folder.
@@ -90,7 +95,7 @@ const BUSY_TIMEOUT: Duration = Duration::from_secs(5);
 const READERS: usize = 4;
 
 /// A store in one folder. A second process on the same folder is refused.
-pub struct Sqlite {
+pub(crate) struct Sqlite {
     writer: Writer,
     readers: Arc<Readers>,
     coalesce: Coalesce,
@@ -98,31 +103,27 @@ pub struct Sqlite {
 
 impl Sqlite {
     /// Opens or creates the database, bringing its schema up to date.
-    pub fn open(folder: &Path, clock: Arc<dyn Clock>, publish: Arc<dyn Publish>) -> Result<Self, Error> {
-        Self::open_with(folder, clock, publish, Options::default())
-    }
-
-    pub fn open_with(
+    pub(crate) fn open_with(
         folder: &Path,
         clock: Arc<dyn Clock>,
         publish: Arc<dyn Publish>,
-        options: Options,
+        options: SqliteOptions,
     ) -> Result<Self, Error> {
         make_private_folder(folder).map_err(Error::Folder)?;
         let lock = lock(folder)?;
-        private::close_to_others(folder);
+        private_files::close_to_others(folder);
         let path = folder.join(FILE);
         // SQLite gives its other files the rights of this one.
-        drop(private::open_private_file(&path).map_err(Error::Folder)?);
+        drop(private_files::open_private_file(&path).map_err(Error::Folder)?);
         let mut conn = connect(&path, OpenFlags::default())?;
         migrate::migrate(&mut conn)?;
         // A process that was killed may have left what it had removed in the log.
-        if !tidy::start_afresh(&conn)? {
+        if !checkpoint::start_afresh(&conn)? {
             tidy::note_removed(&conn)?; // somebody reads an old moment; the sweep tries again
         }
         statements::note(&mut conn, Performer::Start)?;
-        places::fill_in(&mut conn)?;
-        let Options { coalesce, boot, boundary } = options;
+        message_paths::fill_in(&mut conn)?;
+        let SqliteOptions { coalesce, boot, boundary } = options;
         boot::begin(&mut conn, boot.or_else(boot::of_this_machine), clock.now())?;
         statements::note(&mut conn, Performer::Writer)?;
         let readers = Readers::open(READERS, || reader(&path, Performer::Reader))?;
@@ -132,14 +133,14 @@ impl Sqlite {
         Ok(Self { writer, readers: Arc::new(readers), coalesce })
     }
 
-    fn run_log(&self, run: &RunRow) -> Arc<dyn RunLog> {
-        Arc::new(writer::SqliteRunLog::new(self.writer.clone(), Outbox::new(run, self.coalesce)))
+    pub(crate) fn run_log(&self, run: &RunRow) -> SqliteRunLog {
+        SqliteRunLog::new(self.writer.clone(), Outbox::new(run, self.coalesce))
     }
 }
 
 /// How a store differs from the usual one.
 #[derive(Default)]
-pub struct Options {
+pub struct SqliteOptions {
     pub coalesce: Coalesce,
     /// Which start of the machine this is. Asked of the system when absent.
     pub boot: Option<String>,
@@ -165,7 +166,7 @@ pub enum Moment {
     AfterCommit,
 }
 
-/// What the writer thread owns: when it ends, and not before, another process may have the folder.
+/// Resources of the writer thread: when it ends, and not before, another process may have the folder.
 struct Owned {
     conn: Connection,
     wal: PathBuf,
@@ -176,7 +177,7 @@ struct Owned {
 
 /// Locks the folder, giving an owner that is just ending a moment to do so.
 fn lock(folder: &Path) -> Result<File, Error> {
-    let file = private::open_private_file(&folder.join(LOCK)).map_err(Error::Folder)?;
+    let file = private_files::open_private_file(&folder.join(LOCK)).map_err(Error::Folder)?;
     for _ in 0..LOCK_TRIES {
         match file.try_lock() {
             Ok(()) => return Ok(file),

@@ -1,57 +1,64 @@
 //! Personas: named prompts of users, each in its scope.
 
-use async_trait::async_trait;
 use protocol::Scope;
 use rusqlite::{Connection, OptionalExtension, Row, params};
 use uuid::Uuid;
 
 use super::append::Batch;
 use super::read::{count, one_more, sql, text, time};
-use super::{Sqlite, once, read, texts, tidy};
+use super::{Sqlite, idempotency, read, texts, tidy};
 use crate::{
-    Error, MAX_PERSONA_BYTES, MAX_PERSONAS_PER_SCOPE, NewPersona, Once, PageOf, PageRows, PersonaRow,
-    Personas, source,
+    Error, MAX_PERSONA_BYTES, MAX_PERSONAS_PER_SCOPE, NewPersonaRow, Once, PageOf, PageRows, PersonaRow,
+    source,
 };
 
 const COLUMNS: &str = "id, name, prompt, settings, created_at, updated_at";
 
-#[async_trait]
-impl Personas for Sqlite {
-    async fn personas(&self, scope: &Scope, page: PageOf<u64>) -> Result<PageRows<PersonaRow>, Error> {
+impl Sqlite {
+    pub(crate) async fn personas(
+        &self,
+        scope: &Scope,
+        page: PageOf<u64>,
+    ) -> Result<PageRows<PersonaRow>, Error> {
         let scope = scope.clone();
         self.readers.read(move |conn| list(conn, &scope, page)).await
     }
 
-    async fn persona(&self, scope: &Scope, id: &str) -> Result<Option<PersonaRow>, Error> {
+    pub(crate) async fn persona(&self, scope: &Scope, id: &str) -> Result<Option<PersonaRow>, Error> {
         let (scope, id) = (scope.clone(), id.to_owned());
         self.readers.read(move |conn| find(conn, &scope, &id)).await
     }
 
-    async fn add_persona(
+    pub(crate) async fn add_persona(
         &self,
         scope: &Scope,
-        persona: NewPersona,
+        persona: NewPersonaRow,
         once: Option<Once>,
     ) -> Result<PersonaRow, Error> {
         self.put(scope, persona, once, insert).await
     }
 
-    async fn change_persona(
+    pub(crate) async fn change_persona(
         &self,
         scope: &Scope,
-        persona: NewPersona,
+        persona: NewPersonaRow,
         once: Option<Once>,
     ) -> Result<PersonaRow, Error> {
         self.put(scope, persona, once, update).await
     }
 
-    async fn delete_persona(&self, scope: &Scope, id: &str, once: Option<Once>) -> Result<(), Error> {
+    pub(crate) async fn delete_persona(
+        &self,
+        scope: &Scope,
+        id: &str,
+        once: Option<Once>,
+    ) -> Result<(), Error> {
         let (scope, id) = (scope.clone(), id.to_owned());
         let work = move |batch: &mut Batch<'_>| {
-            if once::earlier(batch, &scope, once.as_ref())?.is_some() {
+            if idempotency::earlier(batch, &scope, once.as_ref())?.is_some() {
                 return Ok(());
             }
-            once::remember(batch, &scope, once.as_ref(), Uuid::nil())?;
+            idempotency::remember(batch, &scope, once.as_ref(), Uuid::nil())?;
             delete(batch, &scope, &id)
         };
         self.writer.write(work).await
@@ -63,14 +70,14 @@ impl Sqlite {
     async fn put(
         &self,
         scope: &Scope,
-        persona: NewPersona,
+        persona: NewPersonaRow,
         once: Option<Once>,
-        put: fn(&Batch<'_>, &Scope, &NewPersona) -> Result<(), Error>,
+        put: fn(&Batch<'_>, &Scope, &NewPersonaRow) -> Result<(), Error>,
     ) -> Result<PersonaRow, Error> {
         let scope = scope.clone();
         let work = move |batch: &mut Batch<'_>| {
-            if once::earlier(batch, &scope, once.as_ref())?.is_none() {
-                once::remember(batch, &scope, once.as_ref(), Uuid::nil())?;
+            if idempotency::earlier(batch, &scope, once.as_ref())?.is_none() {
+                idempotency::remember(batch, &scope, once.as_ref(), Uuid::nil())?;
                 if persona.prompt.len() > MAX_PERSONA_BYTES {
                     let message = format!("the prompt of a persona has at most {MAX_PERSONA_BYTES} bytes");
                     return Err(Error::Changed(message));
@@ -83,7 +90,7 @@ impl Sqlite {
     }
 }
 
-fn insert(batch: &Batch<'_>, scope: &Scope, new: &NewPersona) -> Result<(), Error> {
+fn insert(batch: &Batch<'_>, scope: &Scope, new: &NewPersonaRow) -> Result<(), Error> {
     if find(batch.conn(), scope, &new.id)?.is_some() {
         return Err(Error::Changed(format!("there is a persona {} already", new.id)));
     }
@@ -112,7 +119,7 @@ fn insert(batch: &Batch<'_>, scope: &Scope, new: &NewPersona) -> Result<(), Erro
     Ok(())
 }
 
-fn update(batch: &Batch<'_>, scope: &Scope, new: &NewPersona) -> Result<(), Error> {
+fn update(batch: &Batch<'_>, scope: &Scope, new: &NewPersonaRow) -> Result<(), Error> {
     batch
         .conn()
         .prepare_cached(

@@ -1,32 +1,35 @@
 //! Pins: what users marked as important, in one thread or in all of an app.
 
-use async_trait::async_trait;
 use protocol::{PinId, Principal, Scope, ThreadId};
 use rusqlite::{Connection, OptionalExtension, Row, params};
 
 use super::append::Batch;
-use super::read::{count, id, maybe_id, one_more, sql, text, time};
-use super::{Sqlite, once, read, texts, threads, tidy};
-use crate::{Error, MAX_PIN_BYTES, MAX_PINS_PER_SCOPE, NewPin, Once, PageOf, PageRows, PinRow, Pins};
+use super::read::{count, id, maybe_id, one_more, scope_at, sql, text, time};
+use super::{Sqlite, idempotency, read, texts, tidy};
+use crate::{Error, MAX_PIN_BYTES, MAX_PINS_PER_SCOPE, NewPinRow, Once, PageOf, PageRows, PinRow};
 
 const COLUMNS: &str = "p.id, p.thread, p.text, p.created_at";
 
-#[async_trait]
-impl Pins for Sqlite {
-    async fn add_pin(&self, scope: &Scope, pin: NewPin, once: Option<Once>) -> Result<PinRow, Error> {
+impl Sqlite {
+    pub(crate) async fn add_pin(
+        &self,
+        scope: &Scope,
+        pin: NewPinRow,
+        once: Option<Once>,
+    ) -> Result<PinRow, Error> {
         let scope = scope.clone();
         let work = move |batch: &mut Batch<'_>| {
-            if let Some(earlier) = once::earlier(batch, &scope, once.as_ref())? {
+            if let Some(earlier) = idempotency::earlier(batch, &scope, once.as_ref())? {
                 return find(batch.conn(), &scope, earlier.into());
             }
-            once::remember(batch, &scope, once.as_ref(), pin.id.uuid())?;
+            idempotency::remember(batch, &scope, once.as_ref(), pin.id.uuid())?;
             insert(batch, &scope, &pin)?;
             find(batch.conn(), &scope, pin.id)
         };
         self.writer.write(work).await
     }
 
-    async fn pins(&self, scope: &Scope, thread: Option<ThreadId>) -> Result<Vec<PinRow>, Error> {
+    pub(crate) async fn pins(&self, scope: &Scope, thread: Option<ThreadId>) -> Result<Vec<PinRow>, Error> {
         let scope = scope.clone();
         let all = move |conn: &Connection| {
             let mut pins = Vec::new();
@@ -42,7 +45,7 @@ impl Pins for Sqlite {
         self.readers.read(all).await
     }
 
-    async fn pin_page(
+    pub(crate) async fn pin_page(
         &self,
         scope: &Scope,
         thread: Option<ThreadId>,
@@ -52,14 +55,19 @@ impl Pins for Sqlite {
         self.readers.read(move |conn| list(conn, &scope, thread, page)).await
     }
 
-    async fn delete_pin(&self, principal: &Principal, pin: PinId, once: Option<Once>) -> Result<(), Error> {
+    pub(crate) async fn delete_pin(
+        &self,
+        principal: &Principal,
+        pin: PinId,
+        once: Option<Once>,
+    ) -> Result<(), Error> {
         let principal = principal.clone();
         self.writer.write(move |batch| delete(batch, &principal, pin, once.as_ref())).await
     }
 }
 
 /// Adds a pin; its thread, if it has one, must be the scope's.
-pub(super) fn insert(batch: &Batch<'_>, scope: &Scope, new: &NewPin) -> Result<(), Error> {
+pub(super) fn insert(batch: &Batch<'_>, scope: &Scope, new: &NewPinRow) -> Result<(), Error> {
     if new.text.is_empty() || new.text.len() > MAX_PIN_BYTES {
         return Err(Error::Changed(format!("a pin has 1 to {MAX_PIN_BYTES} bytes")));
     }
@@ -97,18 +105,18 @@ pub(super) fn insert(batch: &Batch<'_>, scope: &Scope, new: &NewPin) -> Result<(
 }
 
 fn delete(batch: &Batch<'_>, principal: &Principal, pin: PinId, once: Option<&Once>) -> Result<(), Error> {
-    if once::repeated(batch, principal, once)? {
+    if idempotency::repeated(batch, principal, once)? {
         return Ok(());
     }
     let scope = batch
         .conn()
         .prepare_cached("DELETE FROM pins WHERE id = ?1 AND user = ?2 RETURNING app, user")?
-        .query_row(params![pin.bytes(), principal.user().as_str()], |row| threads::scope(row, 0))
+        .query_row(params![pin.bytes(), principal.user().as_str()], |row| scope_at(row, 0))
         .optional()?
         .filter(|scope| principal.may_use(&scope.app))
         .ok_or(Error::NotFound("pin"))?; // then nothing of it is committed
-    once::earlier(batch, &scope, once)?;
-    once::remember(batch, &scope, once, pin.uuid())?;
+    idempotency::earlier(batch, &scope, once)?;
+    idempotency::remember(batch, &scope, once, pin.uuid())?;
     texts::drop_of(batch, &scope, &pin.to_string())?;
     tidy::removed(batch)
 }

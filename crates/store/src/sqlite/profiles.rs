@@ -1,25 +1,23 @@
 //! Profiles: what users say of themselves, to all apps or to one.
 
-use async_trait::async_trait;
 use protocol::Scope;
 use rusqlite::{Connection, OptionalExtension, Row, params};
 use serde_json::{Value, json};
 use uuid::Uuid;
 
 use super::append::Batch;
-use super::erasures::{self, Hand};
 use super::read::{count, maybe_time, text};
-use super::{Sqlite, once, texts, tidy};
-use crate::{Change, Error, MAX_PROFILE_BYTES, Once, ProfileRow, Profiles};
+use super::{Sqlite, erasures, idempotency, texts, tidy};
+use crate::rules::erasure::{self, DeletedBy};
+use crate::{AppliedChange, Error, MAX_PROFILE_BYTES, Once, ProfileRow};
 
-#[async_trait]
-impl Profiles for Sqlite {
-    async fn profile(&self, scope: &Scope) -> Result<ProfileRow, Error> {
+impl Sqlite {
+    pub(crate) async fn profile(&self, scope: &Scope) -> Result<ProfileRow, Error> {
         let scope = scope.clone();
         self.readers.read(move |conn| find(conn, &scope)).await
     }
 
-    async fn put_profile(
+    pub(crate) async fn put_profile(
         &self,
         scope: &Scope,
         profile: ProfileRow,
@@ -27,11 +25,11 @@ impl Profiles for Sqlite {
     ) -> Result<ProfileRow, Error> {
         let scope = scope.clone();
         let work = move |batch: &mut Batch<'_>| {
-            if once::earlier(batch, &scope, once.as_ref())?.is_none() {
+            if idempotency::earlier(batch, &scope, once.as_ref())?.is_none() {
                 put(batch, &scope, &profile)?;
                 // What calls say of it is the user's to take away, too.
-                erasures::deleted(batch, &scope, erasures::PROFILE, Hand::Own)?;
-                once::remember(batch, &scope, once.as_ref(), Uuid::nil())?;
+                erasures::deleted(batch, &scope, erasure::PROFILE, DeletedBy::User)?;
+                idempotency::remember(batch, &scope, once.as_ref(), Uuid::nil())?;
             }
             find(batch.conn(), &scope)
         };
@@ -40,10 +38,10 @@ impl Profiles for Sqlite {
 }
 
 /// What a call puts in the place of the profile of a version.
-pub(super) fn write(batch: &Batch<'_>, scope: &Scope, profile: &ProfileRow) -> Result<Change, Error> {
+pub(super) fn write(batch: &Batch<'_>, scope: &Scope, profile: &ProfileRow) -> Result<AppliedChange, Error> {
     let standing = find(batch.conn(), scope)?;
     put(batch, scope, profile)?;
-    Ok(Change::Profile { before: said(&standing), version: profile.version.saturating_add(1) })
+    Ok(AppliedChange::Profile { before: profile_json(&standing), version: profile.version.saturating_add(1) })
 }
 
 /// Puts back what an action has changed, if it still is as the action has left it.
@@ -52,7 +50,7 @@ pub(super) fn restore(
     scope: &Scope,
     before: &Value,
     left: u64,
-) -> Result<Option<Change>, Error> {
+) -> Result<Option<AppliedChange>, Error> {
     let standing = find(batch.conn(), scope)?;
     if standing.version != left {
         return Ok(None);
@@ -61,7 +59,7 @@ pub(super) fn restore(
 }
 
 /// All that a profile says.
-fn said(profile: &ProfileRow) -> Value {
+fn profile_json(profile: &ProfileRow) -> Value {
     let ProfileRow { name, timezone, locale, fields, .. } = profile;
     json!({ "name": name, "timezone": timezone, "locale": locale, "fields": fields })
 }

@@ -1,31 +1,85 @@
-//! What an event implies for the other tables, written in the transaction that appends it.
+//! Recording an event: it is appended, and the rows that it implies are written in the same transaction.
+
+use std::sync::Arc;
 
 use protocol::{
-    Event, MessageId, MessageUser, RunEnd, RunId, Seq, StepEnd, StepReset, StreamComplete, ThreadId,
-    ToolComplete,
+    Event, MAX_STORED_DEPTH, MessageId, MessageUser, RunEnd, RunId, Seq, StepEnd, StepReset, StreamComplete,
+    ThreadId, ToolComplete, json_depth,
 };
 use rusqlite::{OptionalExtension, params};
 
 use super::append::Batch;
 use super::read::{id, maybe_id, sql};
-use super::{actions, memories, places, proposals, queue, recall, reserve, summaries, usage};
-use crate::Error;
+use super::{actions, items, memories, message_paths, proposals, queue, reserve, summaries, usage, writes};
+use crate::rules::ledger::OutputPlace;
+use crate::{Error, MessageRole, Write};
 
 /// A message and the event that holds its text.
-struct Said {
+struct NewMessage {
     id: MessageId,
     parent: Option<MessageId>,
-    role: &'static str,
+    role: MessageRole,
     seq: Seq,
 }
 
 impl Batch<'_> {
-    pub(super) fn has_result(&self, result: &ToolComplete) -> Result<bool, Error> {
+    /// Appends an event and does what it implies. None when it comes second: a call's first result stays, and so does
+    /// what was first decided about a proposal.
+    pub(super) fn record(
+        &mut self,
+        thread: ThreadId,
+        run: Option<RunId>,
+        event: &Event,
+    ) -> Result<Option<Seq>, Error> {
+        self.record_with(thread, run, event, &[])
+    }
+
+    /// Records an event with the writes of the call, if the event is a result, or with what the run writes down as it begins.
+    pub(super) fn record_with(
+        &mut self,
+        thread: ThreadId,
+        run: Option<RunId>,
+        event: &Event,
+        writes: &[Write],
+    ) -> Result<Option<Seq>, Error> {
+        if self.comes_second(event)? {
+            return Ok(None);
+        }
+        let body: Arc<str> = event.body().into();
+        if json_depth(&body) > MAX_STORED_DEPTH {
+            return Err(Error::TooDeep(event.kind().name()));
+        }
+        let seq = self.append(thread, run, event.kind(), Arc::clone(&body))?;
+        self.project(thread, run, event, seq)?;
+        if let (Event::ToolComplete(result), Some(run)) = (event, run) {
+            actions::ended(self, run, result, writes, OutputPlace::of(seq, &body))?;
+        }
+        if let (Event::ContextLoaded(_), Some(run)) = (event, run) {
+            writes::note(self, run, writes)?;
+        }
+        Ok(Some(seq))
+    }
+
+    fn comes_second(&self, event: &Event) -> Result<bool, Error> {
+        if let Event::ToolComplete(result) = event
+            && self.has_result(result)?
+        {
+            tracing::warn!(call = %result.call_id, "a late result was dropped");
+            actions::late(self, result)?;
+            return Ok(true);
+        }
+        if let Event::ProposalClosed(closed) = event {
+            return proposals::is_closed(self, closed);
+        }
+        Ok(false)
+    }
+
+    fn has_result(&self, result: &ToolComplete) -> Result<bool, Error> {
         let mut find = self.conn().prepare_cached("SELECT 1 FROM tool_results WHERE call = ?1")?;
         Ok(find.exists([result.call_id.bytes()])?)
     }
 
-    pub(super) fn project(
+    fn project(
         &mut self,
         thread: ThreadId,
         run: Option<RunId>,
@@ -43,7 +97,7 @@ impl Batch<'_> {
             (Event::ProposalClosed(closed), Some(run)) => proposals::closed(self, run, closed),
             (Event::StreamComplete(answer), Some(run)) => self.answer(thread, run, answer, seq),
             (Event::RunEnd(end), Some(run)) => self.end(thread, run, end, seq),
-            (Event::ThreadNamed(named), _) => self.named(thread, &named.title),
+            (Event::ThreadNamed(named), _) => self.set_title(thread, &named.title),
             (Event::Summary(summary), _) => summaries::made(self, thread, summary),
             (
                 Event::MessageUser(_)
@@ -71,13 +125,17 @@ impl Batch<'_> {
 
     fn user_message(&self, thread: ThreadId, run: RunId, said: &MessageUser, seq: Seq) -> Result<(), Error> {
         let MessageUser { message_id: id, parent_id: parent, .. } = *said;
-        self.message(thread, run, &Said { id, parent, role: "user", seq })
+        self.message(thread, run, &NewMessage { id, parent, role: MessageRole::User, seq })
     }
 
     fn answer(&self, thread: ThreadId, run: RunId, answer: &StreamComplete, seq: Seq) -> Result<(), Error> {
         self.answered_by(run)?;
-        let parent = Some(self.asked(run)?);
-        self.message(thread, run, &Said { id: answer.message_id, parent, role: "assistant", seq })?;
+        let parent = Some(self.answered_message(run)?);
+        self.message(
+            thread,
+            run,
+            &NewMessage { id: answer.message_id, parent, role: MessageRole::Assistant, seq },
+        )?;
         memories::referenced(self, run, &answer.memories_referenced)
     }
 
@@ -98,14 +156,14 @@ impl Batch<'_> {
         Ok(())
     }
 
-    fn asked(&self, run: RunId) -> Result<MessageId, Error> {
+    fn answered_message(&self, run: RunId) -> Result<MessageId, Error> {
         let mut find = self.conn().prepare_cached("SELECT message FROM runs WHERE id = ?1")?;
         Ok(find.query_row([run.bytes()], |row| id(row, 0))?)
     }
 
-    fn message(&self, thread: ThreadId, run: RunId, said: &Said) -> Result<(), Error> {
+    fn message(&self, thread: ThreadId, run: RunId, said: &NewMessage) -> Result<(), Error> {
         let parent = said.parent.as_ref().map(MessageId::bytes);
-        let place = places::below(self.conn(), thread, said.id, said.parent)?;
+        let place = message_paths::below(self.conn(), thread, said.id, said.parent)?;
         self.conn()
             .prepare_cached(
                 "INSERT INTO messages (id, thread, parent, role, run, seq, created_at, depth, leap)
@@ -115,7 +173,7 @@ impl Batch<'_> {
                 said.id.bytes(),
                 thread.bytes(),
                 parent,
-                said.role,
+                said.role.name(),
                 run.bytes(),
                 sql(said.seq),
                 self.at(),
@@ -128,7 +186,7 @@ impl Batch<'_> {
                         model = coalesce((SELECT model FROM runs WHERE id = ?4), model) WHERE id = ?1",
             )?
             .execute(params![thread.bytes(), said.id.bytes(), self.at(), run.bytes()])?;
-        recall::said(self, thread, said.id)
+        items::message_added(self, thread, said.id)
     }
 
     fn step(&self, run: RunId, step: &StepEnd, seq: Seq) -> Result<(), Error> {
@@ -174,8 +232,12 @@ impl Batch<'_> {
             )?;
             let said: Option<i64> = last_step.query_row([run.bytes()], |row| row.get(0))?;
             let said = said.and_then(|seq| u64::try_from(seq).ok()).unwrap_or(seq);
-            let parent = Some(self.asked(run)?);
-            self.message(thread, run, &Said { id: message, parent, role: "assistant", seq: said })?;
+            let parent = Some(self.answered_message(run)?);
+            self.message(
+                thread,
+                run,
+                &NewMessage { id: message, parent, role: MessageRole::Assistant, seq: said },
+            )?;
         }
         proposals::run_ended(self, run)?;
         reserve::settle(self, run.bytes())?;
@@ -200,7 +262,7 @@ impl Batch<'_> {
         if busy { Ok(()) } else { queue::start_next(self, thread) }
     }
 
-    fn named(&self, thread: ThreadId, title: &str) -> Result<(), Error> {
+    fn set_title(&self, thread: ThreadId, title: &str) -> Result<(), Error> {
         self.conn()
             .prepare_cached("UPDATE threads SET title = ?2, updated_at = max(updated_at, ?3) WHERE id = ?1")?
             .execute(params![thread.bytes(), title, self.at()])?;

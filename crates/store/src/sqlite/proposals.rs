@@ -1,21 +1,19 @@
 //! Proposals: calls that wait for a yes. One of a run is closed by events of that run; one without outlives it.
 
-use async_trait::async_trait;
 use protocol::{
-    ActionId, CallId, Decision, Event, Principal, ProposalClosed, ProposalId, ProposalOpen, RunId, Scope,
-    ThreadId, ToolComplete, ToolStatus, canonical,
+    ActionId, CallId, Decision, Principal, ProposalClosed, ProposalId, ProposalOpen, RunId, Scope, ThreadId,
 };
 use rusqlite::{Connection, OptionalExtension, Row, params};
-use serde_json::{Value, json};
-use sha2::{Digest, Sha256};
+use serde_json::Value;
 
 use super::append::Batch;
-use super::read::{count, id, maybe_id, maybe_time, one_more, text, time};
-use super::{Sqlite, once, read, threads};
-use crate::{
-    ActionRow, Error, MAX_OPEN_PROPOSALS, NewAction, NewProposal, Once, PageOf, PageRows, ProposalRow,
-    Proposals, TimeCursor,
+use super::read::{count, id, maybe_id, maybe_time, one_more, page_start, scope_at, text, time};
+use super::{Sqlite, idempotency, read};
+use crate::rules::proposals::{
+    DecisionRuling, ProposalClosing, call_hash, changeable, check_confirmable, check_room, closing,
+    opened as proposal_of, rule_on_decision,
 };
+use crate::{ActionRow, Error, NewAction, NewProposal, Once, PageOf, PageRows, ProposalRow, TimeCursor};
 
 const COLUMNS: &str =
     "p.id, p.app, p.user, p.thread, p.run, p.call, p.tool, p.input, p.hash, p.note, p.status, p.action,
@@ -30,9 +28,8 @@ const MAX_EXPIRED: i64 = 100;
 /// Open proposals of one run that are read. A step has no more calls.
 const MAX_PER_RUN: i64 = 32;
 
-#[async_trait]
-impl Proposals for Sqlite {
-    async fn proposals(
+impl Sqlite {
+    pub(crate) async fn proposals(
         &self,
         scope: &Scope,
         open: bool,
@@ -42,12 +39,20 @@ impl Proposals for Sqlite {
         self.readers.read(move |conn| list(conn, &scope, open, page)).await
     }
 
-    async fn proposal(&self, principal: &Principal, proposal: ProposalId) -> Result<ProposalRow, Error> {
+    pub(crate) async fn proposal(
+        &self,
+        principal: &Principal,
+        proposal: ProposalId,
+    ) -> Result<ProposalRow, Error> {
         let user = principal.user().clone();
         self.readers.read(move |conn| find(conn, proposal, user.as_str())).await
     }
 
-    async fn proposal_of(&self, scope: &Scope, proposal: ProposalId) -> Result<ProposalRow, Error> {
+    pub(crate) async fn proposal_of(
+        &self,
+        scope: &Scope,
+        proposal: ProposalId,
+    ) -> Result<ProposalRow, Error> {
         let scope = scope.clone();
         let of_scope = move |conn: &Connection| {
             let row = find(conn, proposal, scope.user.as_str())?;
@@ -56,11 +61,11 @@ impl Proposals for Sqlite {
         self.readers.read(of_scope).await
     }
 
-    async fn proposals_of(&self, run: RunId) -> Result<Vec<ProposalRow>, Error> {
+    pub(crate) async fn proposals_of(&self, run: RunId) -> Result<Vec<ProposalRow>, Error> {
         self.readers.read(move |conn| open_of(conn, run)).await
     }
 
-    async fn decide(
+    pub(crate) async fn decide(
         &self,
         principal: &Principal,
         proposal: ProposalId,
@@ -70,69 +75,53 @@ impl Proposals for Sqlite {
         let user = principal.user().clone();
         let work =
             move |batch: &mut Batch<'_>| decide(batch, user.as_str(), proposal, decision, once.as_ref());
-        self.writer.write(work).await?
+        match self.writer.write(work).await? {
+            DecisionAnswer::Decided(row) => Ok(row),
+            DecisionAnswer::Refused(error) => Err(error),
+        }
     }
 }
 
-/// Decides, or says why not. A refusal may have closed the proposal, so it is a result of its own and is committed.
+/// A decision that was committed, or the refusal of one: that may have closed the proposal, so it is committed, too.
+enum DecisionAnswer {
+    Decided(ProposalRow),
+    Refused(Error),
+}
+
 fn decide(
     batch: &mut Batch<'_>,
     user: &str,
     proposal: ProposalId,
     decision: Decision,
     once: Option<&Once>,
-) -> Result<Result<ProposalRow, Error>, Error> {
+) -> Result<DecisionAnswer, Error> {
     let row = find(batch.conn(), proposal, user)?;
-    if once::earlier(batch, &row.scope, once)?.is_some() {
-        return Ok(Ok(row));
+    if idempotency::earlier(batch, &row.scope, once)?.is_some() {
+        return Ok(DecisionAnswer::Decided(row));
     }
-    if let Some(decided) = row.decision {
-        return Ok(Err(Error::Decided(decided.name())));
-    }
-    if is_over(batch, &row) {
-        // The run of one that has a run is told by `expire`, whose caller takes it up again.
-        if row.run.is_none() {
-            close(batch, &row, Decision::Expired)?;
+    match rule_on_decision(&row, batch.at()) {
+        DecisionRuling::Accept => {}
+        DecisionRuling::Decided(decided) => {
+            return Ok(DecisionAnswer::Refused(Error::Decided(decided.name())));
         }
-        return Ok(Err(Error::Decided(Decision::Expired.name())));
+        DecisionRuling::Expired { close: closes } => {
+            if closes {
+                close(batch, &row, Decision::Expired)?;
+            }
+            return Ok(DecisionAnswer::Refused(Error::Decided(Decision::Expired.name())));
+        }
     }
-    once::remember(batch, &row.scope, once, proposal.uuid())?;
+    idempotency::remember(batch, &row.scope, once, proposal.uuid())?;
     close(batch, &row, decision)?;
-    find(batch.conn(), proposal, user).map(Ok)
+    find(batch.conn(), proposal, user).map(DecisionAnswer::Decided)
 }
 
 /// Closes an open proposal. For one of a run this is an event, and the call's result unless it may run now.
 fn close(batch: &mut Batch<'_>, row: &ProposalRow, decision: Decision) -> Result<(), Error> {
-    let (Some(thread), Some(run), Some(call_id)) = (row.thread, row.run, row.call) else {
-        set(batch, row.id, decision, None)?;
-        return Ok(());
+    let Some(ProposalClosing { thread, run, events }) = closing(row, decision) else {
+        return set(batch, row.id, decision, None);
     };
-    let closed = ProposalClosed { proposal_id: row.id, call_id, decision };
-    batch.record(thread, Some(run), &Event::ProposalClosed(closed))?;
-    if let Some(message) = denial(decision) {
-        let result = ToolComplete {
-            call_id,
-            name: row.tool.clone(),
-            status: ToolStatus::Denied,
-            output: json!({ "error": decision.name(), "message": message }),
-            duration_ms: 0,
-            outside: false,
-            suspicious: false,
-        };
-        batch.record(thread, Some(run), &Event::ToolComplete(result))?;
-    }
-    Ok(())
-}
-
-/// What the model is told of a call that may not run.
-fn denial(decision: Decision) -> Option<&'static str> {
-    match decision {
-        Decision::Confirmed => None,
-        Decision::Rejected => Some("the user said no"),
-        Decision::Expired => Some("the user gave no answer in time"),
-        Decision::Superseded => Some("the user went on without giving an answer"),
-        Decision::Withdrawn => Some("the call was withdrawn"),
-    }
+    events.iter().try_for_each(|event| batch.record(thread, Some(run), event).map(drop))
 }
 
 /// Closes all open proposals of a run because a new message has come. False when there were none.
@@ -178,21 +167,13 @@ pub(super) fn opened(
     run: RunId,
     open: &ProposalOpen,
 ) -> Result<(), Error> {
-    let ProposalOpen { proposal_id, call_id, name, input, expires_at } = open;
     let scope = batch
         .conn()
         .prepare_cached("SELECT app, user FROM runs WHERE id = ?1")?
-        .query_row([run.bytes()], |row| threads::scope(row, 0))
+        .query_row([run.bytes()], |row| scope_at(row, 0))
         .optional()?
         .ok_or(Error::NotFound("run"))?;
-    let new = NewProposal {
-        id: *proposal_id,
-        tool: name.clone(),
-        input: input.clone(),
-        note: None,
-        expires_at: *expires_at,
-    };
-    insert(batch, &scope, Some(thread), Some((run, *call_id)), &new)?;
+    insert(batch, &scope, Some(thread), Some((run, open.call_id)), &proposal_of(open))?;
     batch
         .conn()
         .prepare_cached("UPDATE runs SET status = 'waiting' WHERE id = ?1 AND status = 'running'")?
@@ -240,19 +221,7 @@ pub(super) fn confirm(
     action: &NewAction,
 ) -> Result<Option<ThreadId>, Error> {
     let row = find(batch.conn(), proposal, scope.user.as_str())?;
-    if row.scope != *scope || row.call.is_some() {
-        return Err(Error::NotFound("proposal"));
-    }
-    match row.decision {
-        None if is_over(batch, &row) => return Err(Error::Decided(Decision::Expired.name())),
-        None => {}
-        // A yes that was given before anything was begun still stands.
-        Some(Decision::Confirmed) if row.action.is_none() => {}
-        Some(decided) => return Err(Error::Decided(decided.name())),
-    }
-    if hash(&action.tool, &action.input) != row.hash {
-        return Err(Error::Changed("the proposal has changed meanwhile".into()));
-    }
+    check_confirmable(&row, scope, action, batch.at())?;
     set(batch, proposal, Decision::Confirmed, Some(action.id))?;
     Ok(row.thread)
 }
@@ -265,10 +234,7 @@ pub(super) fn propose(batch: &Batch<'_>, by: &ActionRow, new: &NewProposal) -> R
             "SELECT count(*) FROM proposals WHERE app = ?1 AND user = ?2 AND status = 'open' AND run IS NULL",
         )?
         .query_row([by.scope.app.as_str(), by.scope.user.as_str()], |row| count(row, 0))?;
-    if open >= MAX_OPEN_PROPOSALS as u64 {
-        let words = format!("{MAX_OPEN_PROPOSALS} proposals are open already; wait until some are decided");
-        return Err(Error::Changed(words));
-    }
+    check_room(open)?;
     insert(batch, &by.scope, by.thread, None, new)
 }
 
@@ -286,7 +252,7 @@ pub(super) fn reword(
         .prepare_cached(
             "UPDATE proposals SET input = ?2, hash = ?3, note = coalesce(?4, note) WHERE id = ?1",
         )?
-        .execute(params![proposal.bytes(), input.to_string(), hash(&row.tool, input), note])?;
+        .execute(params![proposal.bytes(), input.to_string(), call_hash(&row.tool, input), note])?;
     Ok(())
 }
 
@@ -295,23 +261,13 @@ pub(super) fn withdraw(batch: &Batch<'_>, scope: &Scope, proposal: ProposalId) -
     set(batch, proposal, Decision::Withdrawn, None)
 }
 
-/// A proposal that whoever made it can still change.
+/// A proposal that the tool that made it can still change.
 fn still_open(batch: &Batch<'_>, scope: &Scope, proposal: ProposalId) -> Result<ProposalRow, Error> {
-    let found = find(batch.conn(), proposal, scope.user.as_str());
-    let row = match found {
-        Ok(row) if row.scope == *scope && row.call.is_none() => row,
-        Ok(_) | Err(Error::NotFound(_)) => return Err(Error::Changed("there is no such proposal".into())),
-        Err(error) => return Err(error),
+    let row = match find(batch.conn(), proposal, scope.user.as_str()) {
+        Err(Error::NotFound(_)) => None,
+        found => Some(found?),
     };
-    let decided = if is_over(batch, &row) { Some(Decision::Expired) } else { row.decision };
-    match decided {
-        None => Ok(row),
-        Some(decided) => Err(Error::Changed(format!("the proposal is {}", decided.name()))),
-    }
-}
-
-fn is_over(batch: &Batch<'_>, row: &ProposalRow) -> bool {
-    row.decision.is_none() && row.expires_at.as_millisecond() <= batch.at()
+    changeable(row, scope, batch.at())
 }
 
 fn set(
@@ -357,17 +313,12 @@ fn insert(
             call.as_ref().map(CallId::bytes),
             new.tool,
             new.input.to_string(),
-            hash(&new.tool, &new.input),
+            call_hash(&new.tool, &new.input),
             new.note,
             new.expires_at.as_millisecond(),
             batch.at()
         ])?;
     Ok(())
-}
-
-/// Of `[tool, input]` in its one spelling.
-fn hash(tool: &str, input: &Value) -> [u8; 32] {
-    Sha256::digest(canonical(&json!([tool, input]))).into()
 }
 
 fn find(conn: &Connection, proposal: ProposalId, user: &str) -> Result<ProposalRow, Error> {
@@ -397,10 +348,7 @@ fn list(
         "SELECT {COLUMNS} FROM proposals p WHERE p.app = ?1 AND p.user = ?2 AND (NOT ?3 OR p.status = 'open') AND {SHOWN}
             AND (p.created_at, p.id) < (?4, ?5) ORDER BY p.created_at DESC, p.id DESC LIMIT ?6"
     ))?;
-    let (at, last) = match page.after {
-        Some(cursor) => (cursor.at.as_millisecond(), cursor.id.bytes().to_vec()),
-        None => (i64::MAX, vec![0xff; 16]),
-    };
+    let (at, last) = page_start(page.after.map(|cursor| (cursor.at, *cursor.id.bytes())));
     let (app, user) = (scope.app.as_str(), scope.user.as_str());
     let rows = find.query(params![app, user, open, at, last, one_more(page.limit)])?;
     read::page(rows, page.limit, proposal_row)
@@ -410,7 +358,7 @@ fn proposal_row(row: &Row<'_>) -> rusqlite::Result<ProposalRow> {
     let status = text(row, 10)?;
     Ok(ProposalRow {
         id: id(row, 0)?,
-        scope: threads::scope(row, 1)?,
+        scope: scope_at(row, 1)?,
         thread: maybe_id(row, 3)?,
         run: maybe_id(row, 4)?,
         call: maybe_id(row, 5)?,

@@ -7,7 +7,7 @@ use rusqlite::{OptionalExtension, params};
 
 use super::append::Batch;
 use super::read::id;
-use super::{actions, texts, tidy};
+use super::{action_rows, texts, tidy};
 use crate::Error;
 
 /// Rows removed in one transaction: a few milliseconds, so that streams do not feel it.
@@ -100,7 +100,7 @@ pub(super) fn purge(batch: &Batch<'_>, deleted_before: Timestamp) -> Result<bool
 /// Removes as much of the thread as one transaction may, and the thread itself when nothing else is left.
 fn remove_some(batch: &Batch<'_>, thread: ThreadId) -> Result<(), Error> {
     // What came out of calls is in the events: the actions that tell of it are erased before those go.
-    if actions::erase(batch, thread, PURGE_ACTIONS)? == PURGE_ACTIONS {
+    if action_rows::erase(batch, thread, PURGE_ACTIONS)? == PURGE_ACTIONS {
         return Ok(());
     }
     let mut left = PURGE_ROWS;

@@ -5,26 +5,24 @@ use rusqlite::{OptionalExtension, params};
 
 use super::append::Batch;
 use super::read::{count, id, text};
-use super::submit;
-use crate::{Error, MAX_QUEUED_PER_THREAD, Request};
+use super::run_start;
+use crate::rules::submit::{check_queue_room, is_urgent};
+use crate::{Error, RunRequest};
 
 pub(super) fn push(
     batch: &Batch<'_>,
     thread: ThreadId,
     run: RunId,
-    request: &Request,
+    request: &RunRequest,
     on_busy: OnBusy,
 ) -> Result<(), Error> {
     let mut waiting = batch.conn().prepare_cached("SELECT count(*) FROM queue WHERE thread = ?1")?;
-    if waiting.query_row([thread.bytes()], |row| count(row, 0))? >= MAX_QUEUED_PER_THREAD as u64 {
-        return Err(Error::QueueFull);
-    }
+    check_queue_room(waiting.query_row([thread.bytes()], |row| count(row, 0))?)?;
     let request = serde_json::to_string(request).map_err(|_| Error::Aborted)?;
-    let urgent = on_busy == OnBusy::Interrupt;
     batch
         .conn()
         .prepare_cached("INSERT INTO queue (thread, run, urgent, submission) VALUES (?1, ?2, ?3, ?4)")?
-        .execute(params![thread.bytes(), run.bytes(), urgent, request])?;
+        .execute(params![thread.bytes(), run.bytes(), is_urgent(on_busy), request])?;
     Ok(())
 }
 
@@ -46,8 +44,8 @@ pub(super) fn start_next(batch: &mut Batch<'_>, thread: ThreadId) -> Result<(), 
         .optional()?;
     let Some((run, request)) = next else { return Ok(()) };
     remove(batch, run)?;
-    match serde_json::from_str::<Request>(&request) {
-        Ok(request) => match batch.part(|batch| submit::begin(batch, thread, run, request))? {
+    match serde_json::from_str::<RunRequest>(&request) {
+        Ok(request) => match batch.part(|batch| run_start::begin(batch, thread, run, request))? {
             None => yield_to_urgent(batch, thread, run),
             Some(refused) => {
                 tracing::warn!(%thread, %run, %refused, "a queued message could not begin");

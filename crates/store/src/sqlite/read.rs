@@ -4,8 +4,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use jiff::Timestamp;
 use protocol::{
-    ActionId, CallId, ChunkId, DocumentId, JobId, KeyId, MemoryId, MessageId, PinId, ProposalId, RecordId,
-    RunId, SummaryId, ThreadId,
+    ActionId, AppId, CallId, ChunkId, DocumentId, JobId, KeyId, MemoryId, MessageId, PinId, ProposalId,
+    RecordId, RunId, Scope, SummaryId, ThreadId, UserId,
 };
 use rusqlite::types::{FromSql, FromSqlError, FromSqlResult, Type, ValueRef};
 use rusqlite::{Connection, Row, Rows};
@@ -107,6 +107,11 @@ pub(super) fn page<T>(
     Ok(filling.done())
 }
 
+/// The time and id before which a page of the newest rows begins; after all of them without a cursor.
+pub(super) fn page_start(after: Option<(Timestamp, [u8; 16])>) -> (i64, Vec<u8>) {
+    after.map_or_else(|| (i64::MAX, vec![0xff; 16]), |(at, id)| (at.as_millisecond(), id.to_vec()))
+}
+
 /// The rows that a statement must look at for a page of so many.
 pub(super) fn one_more(limit: usize) -> i64 {
     sql(limit as u64).saturating_add(1)
@@ -124,18 +129,28 @@ pub(super) fn bytes_of(row: &Row<'_>) -> usize {
 
 /// Sixteen bytes as an id.
 #[derive(Clone, Copy)]
-pub(super) struct Id(Uuid);
+pub(super) struct StoredId(Uuid);
 
-impl FromSql for Id {
+impl StoredId {
+    pub(super) fn new(uuid: Uuid) -> Self {
+        Self(uuid)
+    }
+
+    pub(super) fn uuid(self) -> Uuid {
+        self.0
+    }
+}
+
+impl FromSql for StoredId {
     fn column_result(value: ValueRef<'_>) -> FromSqlResult<Self> {
-        Uuid::from_slice(value.as_blob()?).map(Id).map_err(|error| FromSqlError::Other(Box::new(error)))
+        Uuid::from_slice(value.as_blob()?).map(StoredId).map_err(|error| FromSqlError::Other(Box::new(error)))
     }
 }
 
 macro_rules! ids {
     ($($name:ident),*) => {
-        $(impl From<Id> for $name {
-            fn from(id: Id) -> Self {
+        $(impl From<StoredId> for $name {
+            fn from(id: StoredId) -> Self {
                 $name::new(id.0)
             }
         })*
@@ -147,12 +162,17 @@ ids!(
     RunId, SummaryId, ThreadId
 );
 
-pub(super) fn id<T: From<Id>>(row: &Row<'_>, column: usize) -> rusqlite::Result<T> {
-    row.get::<_, Id>(column).map(T::from)
+/// A scope in this column and the next.
+pub(super) fn scope_at(row: &Row<'_>, column: usize) -> rusqlite::Result<Scope> {
+    Ok(Scope { app: AppId::new(text(row, column)?), user: UserId::new(text(row, column + 1)?) })
 }
 
-pub(super) fn maybe_id<T: From<Id>>(row: &Row<'_>, column: usize) -> rusqlite::Result<Option<T>> {
-    row.get::<_, Option<Id>>(column).map(|id| id.map(T::from))
+pub(super) fn id<T: From<StoredId>>(row: &Row<'_>, column: usize) -> rusqlite::Result<T> {
+    row.get::<_, StoredId>(column).map(T::from)
+}
+
+pub(super) fn maybe_id<T: From<StoredId>>(row: &Row<'_>, column: usize) -> rusqlite::Result<Option<T>> {
+    row.get::<_, Option<StoredId>>(column).map(|id| id.map(T::from))
 }
 
 /// Numbers in the database are signed; ours are not. A negative one is corrupt and reads as zero.

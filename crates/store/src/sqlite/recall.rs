@@ -1,51 +1,23 @@
-//! What can be recalled: what changed, in the order of change, with the vectors that were made of it.
+//! Recall: items in the order in which they changed, with their vectors.
 
-use async_trait::async_trait;
-use protocol::{MemoryId, MessageId, Scope, ThreadId};
+use protocol::{MemoryId, Scope};
 use rusqlite::types::ValueRef;
 use rusqlite::{Connection, OptionalExtension, Row, params};
 
 use super::append::Batch;
-use super::read::{count, id, sql, text, time};
-use super::{Sqlite, documents, memories, threads};
+use super::read::{count, id, scope_at, sql, text, time};
+use super::{Sqlite, documents, items, memories};
 use crate::{
-    Error, Item, ItemRef, ItemRow, MAX_ITEM_BYTES_PER_READ, MAX_ITEMS_PER_READ, MAX_TOMBSTONES_PER_READ,
-    NewVector, PurgedWords, RawEvent, Recall, Said, StoredVector, Tombstone,
+    Error, ItemRef, ItemRow, MAX_ITEM_BYTES_PER_READ, MAX_ITEMS_PER_READ, MAX_TOMBSTONES_PER_READ,
+    MessageRole, NewVector, PurgedWords, RawEvent, RecallItem, RecallKind, RecallMessage, StoredVector,
+    TombstoneRow,
 };
 
 /// Vectors put down in one transaction.
 const MAX_VECTORS_PER_WRITE: usize = 256;
 
-/// What an item is about.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Kind {
-    Memory,
-    Message,
-    Chunk,
-    Thread,
-    Document,
-    Tombstone,
-}
-
-impl Kind {
-    const ALL: [Kind; 6] =
-        [Kind::Memory, Kind::Message, Kind::Chunk, Kind::Thread, Kind::Document, Kind::Tombstone];
-
-    fn name(self) -> &'static str {
-        match self {
-            Kind::Memory => "memory",
-            Kind::Message => "message",
-            Kind::Chunk => "chunk",
-            Kind::Thread => "thread",
-            Kind::Document => "document",
-            Kind::Tombstone => "tombstone",
-        }
-    }
-}
-
-#[async_trait]
-impl Recall for Sqlite {
-    async fn recall_head(&self, scope: &Scope) -> Result<u64, Error> {
+impl Sqlite {
+    pub(crate) async fn recall_head(&self, scope: &Scope) -> Result<u64, Error> {
         let scope = scope.clone();
         let newest = move |conn: &Connection| {
             let mut find = conn.prepare_cached(
@@ -57,7 +29,7 @@ impl Recall for Sqlite {
         self.readers.read(newest).await
     }
 
-    async fn recall_changes(
+    pub(crate) async fn recall_changes(
         &self,
         scope: &Scope,
         after: u64,
@@ -68,12 +40,17 @@ impl Recall for Sqlite {
         self.readers.read(move |conn| changes(conn, &scope, after, model.as_deref(), limit)).await
     }
 
-    async fn tombstones(&self, scope: &Scope) -> Result<Vec<Tombstone>, Error> {
+    pub(crate) async fn tombstones(&self, scope: &Scope) -> Result<Vec<TombstoneRow>, Error> {
         let scope = scope.clone();
         self.readers.read(move |conn| tombstones(conn, &scope)).await
     }
 
-    async fn put_vectors(&self, scope: &Scope, model: &str, vectors: Vec<NewVector>) -> Result<(), Error> {
+    pub(crate) async fn put_vectors(
+        &self,
+        scope: &Scope,
+        model: &str,
+        vectors: Vec<NewVector>,
+    ) -> Result<(), Error> {
         for part in vectors.chunks(MAX_VECTORS_PER_WRITE) {
             let (scope, model, part) = (scope.clone(), model.to_owned(), part.to_vec());
             let work = move |batch: &mut Batch<'_>| {
@@ -83,32 +60,6 @@ impl Recall for Sqlite {
         }
         Ok(())
     }
-}
-
-/// Gives an item a place after every other.
-pub(super) fn changed(batch: &Batch<'_>, scope: &Scope, kind: Kind, id: &[u8; 16]) -> Result<(), Error> {
-    batch
-        .conn()
-        .prepare_cached("INSERT OR REPLACE INTO items (app, user, kind, id) VALUES (?1, ?2, ?3, ?4)")?
-        .execute(params![scope.app.as_str(), scope.user.as_str(), kind.name(), id])?;
-    Ok(())
-}
-
-/// A message was said; in a deleted thread it counts no more.
-pub(super) fn said(batch: &Batch<'_>, thread: ThreadId, message: MessageId) -> Result<(), Error> {
-    batch
-        .conn()
-        .prepare_cached(
-            "INSERT OR REPLACE INTO items (app, user, kind, id)
-                SELECT app, user, 'message', ?2 FROM threads WHERE id = ?1 AND deleted_at IS NULL",
-        )?
-        .execute(params![thread.bytes(), message.bytes()])?;
-    Ok(())
-}
-
-pub(super) fn drop_vectors(batch: &Batch<'_>, memory: MemoryId) -> Result<(), Error> {
-    batch.conn().prepare_cached("DELETE FROM vectors WHERE item = ?1")?.execute([memory.bytes()])?;
-    Ok(())
 }
 
 pub(super) fn scopes_to_embed(
@@ -130,7 +81,7 @@ pub(super) fn scopes_to_embed(
             ORDER BY i.app, i.user LIMIT ?2",
     )?;
     let (app, user) = after.map_or(("", ""), |scope| (scope.app.as_str(), scope.user.as_str()));
-    let rows = find.query_map(params![model, sql(limit as u64), app, user], |row| threads::scope(row, 0))?;
+    let rows = find.query_map(params![model, sql(limit as u64), app, user], |row| scope_at(row, 0))?;
     Ok(rows.collect::<Result<_, _>>()?)
 }
 
@@ -170,19 +121,17 @@ fn changes(
     Ok(found)
 }
 
-fn item(row: &Row<'_>) -> rusqlite::Result<Item> {
-    let name = text(row, 22)?;
-    let kind = Kind::ALL.into_iter().find(|kind| kind.name() == name);
-    Ok(match kind {
-        Some(Kind::Memory) if is_null(row, 0)? => Item::Gone(ItemRef::Memory(id(row, 23)?)),
-        Some(Kind::Memory) => Item::Memory(Box::new(memories::memory_row(row)?), vector(row)?),
-        Some(Kind::Message) if is_null(row, 24)? => Item::Gone(ItemRef::Message(id(row, 23)?)),
-        Some(Kind::Message) => Item::Message(said_row(row)?, vector(row)?),
-        Some(Kind::Chunk) if is_null(row, 30)? => Item::Gone(ItemRef::Chunk(id(row, 23)?)),
-        Some(Kind::Chunk) => Item::Chunk(documents::chunk_row(row, 23, 30)?, vector(row)?),
-        Some(Kind::Thread) => Item::ThreadGone(id(row, 23)?),
-        Some(Kind::Document) => Item::DocumentGone(id(row, 23)?),
-        Some(Kind::Tombstone) | None => Item::Tombstones,
+fn item(row: &Row<'_>) -> rusqlite::Result<RecallItem> {
+    Ok(match RecallKind::parse(&text(row, 22)?) {
+        Some(RecallKind::Memory) if is_null(row, 0)? => RecallItem::Gone(ItemRef::Memory(id(row, 23)?)),
+        Some(RecallKind::Memory) => RecallItem::Memory(Box::new(memories::memory_row(row)?), vector(row)?),
+        Some(RecallKind::Message) if is_null(row, 24)? => RecallItem::Gone(ItemRef::Message(id(row, 23)?)),
+        Some(RecallKind::Message) => RecallItem::Message(said_row(row)?, vector(row)?),
+        Some(RecallKind::Chunk) if is_null(row, 30)? => RecallItem::Gone(ItemRef::Chunk(id(row, 23)?)),
+        Some(RecallKind::Chunk) => RecallItem::Chunk(documents::chunk_row(row, 23, 30)?, vector(row)?),
+        Some(RecallKind::Thread) => RecallItem::ThreadGone(id(row, 23)?),
+        Some(RecallKind::Document) => RecallItem::DocumentGone(id(row, 23)?),
+        Some(RecallKind::Tombstone) | None => RecallItem::Tombstones,
     })
 }
 
@@ -190,14 +139,15 @@ fn is_null(row: &Row<'_>, column: usize) -> rusqlite::Result<bool> {
     Ok(row.get_ref(column)? == ValueRef::Null)
 }
 
-fn said_row(row: &Row<'_>) -> rusqlite::Result<Said> {
+fn said_row(row: &Row<'_>) -> rusqlite::Result<RecallMessage> {
     let seq = count(row, 26)?;
     let said = if is_null(row, 28)? {
         None
     } else {
         Some(RawEvent { seq, kind: text(row, 28)?, body: text(row, 29)? })
     };
-    Ok(Said { id: id(row, 23)?, thread: id(row, 24)?, role: text(row, 25)?, seq, at: time(row, 27)?, said })
+    let role = MessageRole::parse(text(row, 25)?);
+    Ok(RecallMessage { id: id(row, 23)?, thread: id(row, 24)?, role, seq, at: time(row, 27)?, said })
 }
 
 fn vector(row: &Row<'_>) -> rusqlite::Result<Option<StoredVector>> {
@@ -205,23 +155,28 @@ fn vector(row: &Row<'_>) -> rusqlite::Result<Option<StoredVector>> {
     Ok(Some(StoredVector { hash, vector: row.get(20)? }))
 }
 
-fn size(what: &Item) -> usize {
+fn size(what: &RecallItem) -> usize {
     let bytes = |vector: &Option<StoredVector>| vector.as_ref().map_or(0, |vector| vector.vector.len());
     match what {
-        Item::Memory(row, vector) => row.text.len() + bytes(vector),
-        Item::Message(said, vector) => said.said.as_ref().map_or(0, |said| said.body.len()) + bytes(vector),
-        Item::Chunk(chunk, vector) => chunk.text.len() + bytes(vector),
-        Item::ThreadGone(_) | Item::DocumentGone(_) | Item::Tombstones | Item::Gone(_) => 0,
+        RecallItem::Memory(row, vector) => row.text.len() + bytes(vector),
+        RecallItem::Message(said, vector) => {
+            said.said.as_ref().map_or(0, |said| said.body.len()) + bytes(vector)
+        }
+        RecallItem::Chunk(chunk, vector) => chunk.text.len() + bytes(vector),
+        RecallItem::ThreadGone(_)
+        | RecallItem::DocumentGone(_)
+        | RecallItem::Tombstones
+        | RecallItem::Gone(_) => 0,
     }
 }
 
-fn tombstones(conn: &Connection, scope: &Scope) -> Result<Vec<Tombstone>, Error> {
+fn tombstones(conn: &Connection, scope: &Scope) -> Result<Vec<TombstoneRow>, Error> {
     let mut find = conn.prepare_cached(
         "SELECT memory, words, at FROM tombstones WHERE app = ?1 AND user = ?2 ORDER BY number DESC LIMIT ?3",
     )?;
     let rows = find.query_map(
         params![scope.app.as_str(), scope.user.as_str(), MAX_TOMBSTONES_PER_READ as i64],
-        |row| Ok(Tombstone { memory: id(row, 0)?, words: text(row, 1)?, at: time(row, 2)? }),
+        |row| Ok(TombstoneRow { memory: id(row, 0)?, words: text(row, 1)?, at: time(row, 2)? }),
     )?;
     let mut found = rows.collect::<Result<Vec<_>, _>>()?;
     found.reverse();
@@ -229,17 +184,17 @@ fn tombstones(conn: &Connection, scope: &Scope) -> Result<Vec<Tombstone>, Error>
 }
 
 /// The words that were forgotten with a memory.
-pub(super) fn tombstones_of(conn: &Connection, memory: MemoryId) -> Result<Vec<Tombstone>, Error> {
+pub(super) fn tombstones_of(conn: &Connection, memory: MemoryId) -> Result<Vec<TombstoneRow>, Error> {
     let mut find = conn.prepare_cached(
         "SELECT memory, words, at FROM tombstones WHERE memory = ?1 ORDER BY number LIMIT ?2",
     )?;
     let rows = find.query_map(params![memory.bytes(), MAX_TOMBSTONES_PER_READ as i64], |row| {
-        Ok(Tombstone { memory: id(row, 0)?, words: text(row, 1)?, at: time(row, 2)? })
+        Ok(TombstoneRow { memory: id(row, 0)?, words: text(row, 1)?, at: time(row, 2)? })
     })?;
     Ok(rows.collect::<Result<_, _>>()?)
 }
 
-/// What is left of purged words.
+/// Traces of purged words.
 pub(super) fn shadows(conn: &Connection, scope: &Scope) -> Result<Vec<PurgedWords>, Error> {
     let mut find = conn.prepare_cached(
         "SELECT shadow, at FROM shadows WHERE app = ?1 AND user = ?2 ORDER BY number DESC LIMIT ?3",
@@ -256,18 +211,18 @@ pub(super) fn shadows(conn: &Connection, scope: &Scope) -> Result<Vec<PurgedWord
 fn put_vector(batch: &Batch<'_>, scope: &Scope, model: &str, new: &NewVector) -> Result<(), Error> {
     let (kind, item, of_scope) = match &new.item {
         ItemRef::Memory(memory) => (
-            Kind::Memory,
+            RecallKind::Memory,
             memory.bytes(),
             "SELECT 1 FROM memories WHERE id = ?1 AND app = ?2 AND user = ?3 AND status = 'active'",
         ),
         ItemRef::Message(message) => (
-            Kind::Message,
+            RecallKind::Message,
             message.bytes(),
             "SELECT 1 FROM messages m JOIN threads t ON t.id = m.thread
                 WHERE m.id = ?1 AND t.app = ?2 AND t.user = ?3 AND t.deleted_at IS NULL",
         ),
         ItemRef::Chunk(chunk) => (
-            Kind::Chunk,
+            RecallKind::Chunk,
             chunk.bytes(),
             "SELECT 1 FROM chunks c JOIN documents d ON d.id = c.document WHERE c.id = ?1
                 AND d.app = ?2 AND d.user = ?3 AND d.status = 'ready' AND d.deleted_at IS NULL",
@@ -283,5 +238,5 @@ fn put_vector(batch: &Batch<'_>, scope: &Scope, model: &str, new: &NewVector) ->
             "INSERT OR REPLACE INTO vectors (app, user, item, model, hash, vector) VALUES (?1, ?2, ?3, ?4, ?5, ?6)",
         )?
         .execute(params![app, user, item, model, new.hash, new.vector])?;
-    changed(batch, scope, kind, item)
+    items::changed(batch, scope, kind, item)
 }

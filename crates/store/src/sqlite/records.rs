@@ -1,6 +1,5 @@
 //! Records: typed objects of an app, found by their fields and their words. A deleted one keeps its row and its version.
 
-use async_trait::async_trait;
 use protocol::{RecordId, Scope};
 use rusqlite::{Connection, OptionalExtension, Row, params};
 use serde_json::Value;
@@ -8,12 +7,13 @@ use sha2::{Digest, Sha256};
 use std::collections::BTreeSet;
 
 use super::append::Batch;
-use super::erasures::{self, Hand};
-use super::read::{FillingPage, bytes_of, count, id, one_more, sql, text, time};
-use super::{Sqlite, once, read, threads};
+use super::read::{FillingPage, bytes_of, count, id, one_more, page_start, scope_at, sql, text, time};
+use super::{Sqlite, erasures, idempotency, read};
+use crate::rules::erasure::{self, DeletedBy};
+use crate::rules::records::{StandingVersion, check_record_room, check_record_size, not_there, record_name};
 use crate::{
-    Change, Error, MAX_RECORD_BYTES, MAX_RECORDS_PER_TYPE, Once, PageOf, PageRows, RecordQuery, RecordRow,
-    Records, TimeCursor, Write,
+    AppliedChange, Error, MAX_RECORDS_PER_TYPE, Once, PageOf, PageRows, RecordQuery, RecordRow, TimeCursor,
+    Write,
 };
 
 /// Words of a search that count, and characters of each.
@@ -40,7 +40,7 @@ const HAS_FIELDS: &str = "NOT EXISTS (
             OR (f.type = 'array' AND EXISTS (SELECT 1 FROM json_each(f.value) e
                 WHERE e.value IS w.value AND replace(e.type, 'real', 'integer') = replace(w.type, 'real', 'integer'))))))";
 
-/// What becomes of a record.
+/// The new state of a record.
 #[derive(Clone, Copy)]
 pub(super) struct Put<'a> {
     pub(super) id: RecordId,
@@ -48,24 +48,20 @@ pub(super) struct Put<'a> {
     pub(super) data: Option<&'a Value>,
 }
 
-/// A record as it stands, deleted or not. All zero and empty where there never was one.
-#[derive(Default)]
-struct Standing {
-    version: u64,
-    state: u64,
-    data: Option<Value>,
-}
-
-#[async_trait]
-impl Records for Sqlite {
-    async fn record_of(&self, scope: &Scope, kind: &str, record: RecordId) -> Result<RecordRow, Error> {
+impl Sqlite {
+    pub(crate) async fn record_of(
+        &self,
+        scope: &Scope,
+        kind: &str,
+        record: RecordId,
+    ) -> Result<RecordRow, Error> {
         let (scope, kind) = (scope.clone(), kind.to_owned());
         let read =
             move |conn: &Connection| find(conn, &scope, &kind, record)?.ok_or(Error::NotFound("record"));
         self.readers.read(read).await
     }
 
-    async fn records(
+    pub(crate) async fn records(
         &self,
         scope: &Scope,
         kind: &str,
@@ -76,7 +72,12 @@ impl Records for Sqlite {
         self.readers.read(move |conn| list(conn, &scope, &kind, &query, page)).await
     }
 
-    async fn count_records(&self, scope: &Scope, kind: &str, ids: &[RecordId]) -> Result<usize, Error> {
+    pub(crate) async fn count_records(
+        &self,
+        scope: &Scope,
+        kind: &str,
+        ids: &[RecordId],
+    ) -> Result<usize, Error> {
         let (scope, kind) = (scope.clone(), kind.to_owned());
         // No more than this can be there, and one named twice counts once.
         let ids: BTreeSet<RecordId> = ids.iter().copied().take(MAX_RECORDS_PER_TYPE).collect();
@@ -87,7 +88,7 @@ impl Records for Sqlite {
         self.readers.read(read).await
     }
 
-    async fn put_record(
+    pub(crate) async fn put_record(
         &self,
         scope: &Scope,
         write: Write,
@@ -98,12 +99,12 @@ impl Records for Sqlite {
         };
         let scope = scope.clone();
         let work = move |batch: &mut Batch<'_>| {
-            if let Some(earlier) = once::earlier(batch, &scope, once.as_ref())? {
+            if let Some(earlier) = idempotency::earlier(batch, &scope, once.as_ref())? {
                 return find(batch.conn(), &scope, &kind, earlier.into());
             }
-            once::remember(batch, &scope, once.as_ref(), record.uuid())?;
+            idempotency::remember(batch, &scope, once.as_ref(), record.uuid())?;
             let put = Put { id: record, kind: &kind, data: data.as_ref() };
-            self::write(batch, &scope, put, expected, Hand::Own)?;
+            self::write(batch, &scope, put, expected, DeletedBy::User)?;
             find(batch.conn(), &scope, &kind, record)
         };
         self.writer.write(work).await
@@ -116,19 +117,12 @@ pub(super) fn write(
     scope: &Scope,
     put: Put<'_>,
     expected: u64,
-    by: Hand,
-) -> Result<Change, Error> {
+    by: DeletedBy,
+) -> Result<AppliedChange, Error> {
     let standing = standing(batch, scope, put)?;
-    if standing.version != expected {
-        let (Put { id, kind, .. }, version) = (put, standing.version);
-        return Err(Error::Changed(match standing.data {
-            Some(_) if expected == 0 => format!("there is a {kind} {id} already; its version is {version}"),
-            Some(_) => format!("the {kind} {id} has changed meanwhile; its version is {version}"),
-            None => format!("there is no {kind} {id}"),
-        }));
-    }
+    standing.check_expected(expected, &record_name(put.kind, put.id))?;
     if put.data.is_none() {
-        erasures::deleted(batch, scope, &erasures::of_record(put.id), by)?;
+        erasures::deleted(batch, scope, &erasure::record_name(put.id), by)?;
     }
     set(batch, scope, put, standing, expected + 1)
 }
@@ -139,15 +133,15 @@ pub(super) fn restore(
     scope: &Scope,
     put: Put<'_>,
     (left, was): (u64, u64),
-) -> Result<Option<Change>, Error> {
+) -> Result<Option<AppliedChange>, Error> {
     let standing = standing(batch, scope, put)?;
     if standing.state != left {
         return Ok(None);
     }
-    let thing = erasures::of_record(put.id);
+    let thing = erasure::record_name(put.id);
     match put.data {
         Some(_) => erasures::restored(batch, scope, &thing)?,
-        None => erasures::deleted(batch, scope, &thing, Hand::Tool)?,
+        None => erasures::deleted(batch, scope, &thing, DeletedBy::Tool)?,
     }
     set(batch, scope, put, standing, was).map(Some)
 }
@@ -156,17 +150,15 @@ fn set(
     batch: &Batch<'_>,
     scope: &Scope,
     put: Put<'_>,
-    standing: Standing,
+    standing: StandingVersion<Value>,
     state: u64,
-) -> Result<Change, Error> {
+) -> Result<AppliedChange, Error> {
     let Put { id: record, kind, data } = put;
     let json = data.map(Value::to_string);
-    match (&json, &standing.data) {
-        (None, None) => return Err(Error::Changed(format!("there is no {kind} {record}"))),
-        (Some(json), _) if json.len() > MAX_RECORD_BYTES => {
-            return Err(Error::Changed(format!("a record has at most {MAX_RECORD_BYTES} bytes")));
-        }
-        (Some(_), None) => room(batch, scope, kind)?,
+    json.as_ref().map_or(Ok(()), |json| check_record_size(json.len()))?;
+    match (&json, &standing.contents) {
+        (None, None) => return Err(not_there(&record_name(kind, record))),
+        (Some(_), None) => check_record_room(number_of_type(batch, scope, kind)?, kind)?,
         (Some(_) | None, Some(_)) => {}
     }
     let version = standing.version + 1;
@@ -192,8 +184,8 @@ fn set(
             |row| row.get(0),
         )?;
     index(batch, number, &owner(scope, kind), data)?;
-    let (before, was) = (standing.data, standing.state);
-    Ok(Change::Record { id: record, kind: kind.to_owned(), before, was, version })
+    let (before, was) = (standing.contents, standing.state);
+    Ok(AppliedChange::Record { id: record, kind: kind.to_owned(), before, was, version })
 }
 
 fn index(batch: &Batch<'_>, number: i64, owner: &str, data: Option<&Value>) -> Result<(), Error> {
@@ -247,34 +239,29 @@ pub(super) fn merge(batch: &Batch<'_>) -> Result<bool, Error> {
     Ok(true)
 }
 
-fn room(batch: &Batch<'_>, scope: &Scope, kind: &str) -> Result<(), Error> {
+/// How many records of a type a scope has.
+fn number_of_type(batch: &Batch<'_>, scope: &Scope, kind: &str) -> Result<u64, Error> {
     let mut there = batch.conn().prepare_cached(
         "SELECT count(*) FROM records WHERE app = ?1 AND user = ?2 AND type = ?3 AND data IS NOT NULL",
     )?;
-    let there = there.query_row([scope.app.as_str(), scope.user.as_str(), kind], |row| count(row, 0))?;
-    if there < MAX_RECORDS_PER_TYPE as u64 {
-        return Ok(());
-    }
-    let words =
-        format!("there are {MAX_RECORDS_PER_TYPE} records of the type {kind} already; delete some first");
-    Err(Error::Changed(words))
+    Ok(there.query_row([scope.app.as_str(), scope.user.as_str(), kind], |row| count(row, 0))?)
 }
 
 /// One of another scope or type is as if it were not there, but its id is taken.
-fn standing(batch: &Batch<'_>, scope: &Scope, put: Put<'_>) -> Result<Standing, Error> {
+fn standing(batch: &Batch<'_>, scope: &Scope, put: Put<'_>) -> Result<StandingVersion<Value>, Error> {
     let found = batch
         .conn()
         .prepare_cached("SELECT version, state, data, app, user, type FROM records WHERE id = ?1")?
         .query_row([put.id.bytes()], |row| {
-            let owned = threads::scope(row, 3)? == *scope && text(row, 5)? == put.kind;
-            let data = row.get::<_, Option<String>>(2)?.map(|data| parsed(&data));
-            Ok((owned, Standing { version: count(row, 0)?, state: count(row, 1)?, data }))
+            let owned = scope_at(row, 3)? == *scope && text(row, 5)? == put.kind;
+            let contents = row.get::<_, Option<String>>(2)?.map(|data| parsed(&data));
+            Ok((owned, StandingVersion { version: count(row, 0)?, state: count(row, 1)?, contents }))
         })
         .optional()?;
     match found {
-        None => Ok(Standing::default()),
+        None => Ok(StandingVersion::default()),
         Some((true, standing)) => Ok(standing),
-        Some((false, _)) => Err(Error::Changed(format!("there is no {} {}", put.kind, put.id))),
+        Some((false, _)) => Err(not_there(&record_name(put.kind, put.id))),
     }
 }
 
@@ -299,10 +286,7 @@ fn list(
         query.fields.iter().map(|(name, value)| (name.as_str(), [value])).collect();
     let fields = serde_json::to_string(&fields).map_err(|_| Error::Aborted)?;
     let (app, user, limit) = (scope.app.as_str(), scope.user.as_str(), one_more(page.limit));
-    let (at, last) = match page.after {
-        Some(cursor) => (cursor.at.as_millisecond(), cursor.id.bytes().to_vec()),
-        None => (i64::MAX, vec![0xff; 16]),
-    };
+    let (at, last) = page_start(page.after.map(|cursor| (cursor.at, *cursor.id.bytes())));
     match words(query.text.as_deref().unwrap_or_default()) {
         None => {
             let mut find = conn.prepare_cached(&format!(
@@ -396,7 +380,7 @@ fn parsed(json: &str) -> Value {
 fn record_row(row: &Row<'_>) -> rusqlite::Result<RecordRow> {
     Ok(RecordRow {
         id: id(row, 0)?,
-        scope: threads::scope(row, 1)?,
+        scope: scope_at(row, 1)?,
         kind: text(row, 3)?,
         version: count(row, 4)?,
         data: parsed(&text(row, 5)?),

@@ -1,13 +1,14 @@
-//! What model calls under way may still spend. It is held from before a call until what the call used is counted, in the
+//! Reservations of what model calls under way may still spend. One is held from before a call until what the call used is counted, in the
 //! transaction that counts it. Who holds something is the run or the job that makes the call, one call at a time.
 
 use jiff::Timestamp;
-use protocol::{Cost, Outlay, PlannedCall, RunId, Scope, SpendBounds, SpendGrant, Spending, UserLimits};
+use protocol::{Outlay, PlannedCall, RunId, Scope, SpendBounds, SpendGrant, Usage};
 use rusqlite::params;
 
 use super::append::Batch;
-use super::read::{count, sql};
-use super::{pace, threads, usage};
+use super::read::{count, scope_at, sql};
+use super::{rate_limits, usage};
+use crate::rules::spending::{SpendingRows, add_held, needs_day, user_limits};
 use crate::{Error, JobRow};
 
 /// Holds what a run's next call may spend, if that fits.
@@ -20,12 +21,11 @@ pub(super) fn for_run(
     let (scope, used) = batch
         .conn()
         .prepare_cached(&format!("SELECT app, user, {} FROM runs WHERE id = ?1", usage::COLUMNS))?
-        .query_row([run.bytes()], |row| Ok((threads::scope(row, 0)?, usage::read(row, 2)?)))?;
-    let run_outlay = Outlay { tokens: used.total(), cost: used.cost };
-    decide(batch, (run.bytes(), &scope), run_outlay, (call, bounds))
+        .query_row([run.bytes()], |row| Ok((scope_at(row, 0)?, usage::read(row, 2)?)))?;
+    decide(batch, (run.bytes(), &scope), used, (call, bounds))
 }
 
-/// The same for a job, which is no part of a run.
+/// Holds what a call of a job may spend, if that fits.
 pub(super) fn for_job(
     batch: &Batch<'_>,
     job: &JobRow,
@@ -38,28 +38,26 @@ pub(super) fn for_job(
     if !find.exists(params![job.id.bytes(), sql(job.epoch)])? {
         return Err(Error::Fenced);
     }
-    decide(batch, (job.id.bytes(), &job.scope), Outlay::default(), (call, bounds))
+    decide(batch, (job.id.bytes(), &job.scope), Usage::default(), (call, bounds))
 }
 
 fn decide(
     batch: &Batch<'_>,
     (holder, scope): (&[u8; 16], &Scope),
-    run: Outlay,
+    run: Usage,
     (call, bounds): (&PlannedCall, &SpendBounds),
 ) -> Result<SpendGrant, Error> {
     let at = Timestamp::from_millisecond(batch.at()).unwrap_or(Timestamp::UNIX_EPOCH);
-    let mut spending = Spending { run, held: held_by_others(batch, holder, scope)?, ..Spending::default() };
-    if bounds.day_tokens.is_some() || bounds.day_cost.is_some() {
-        let used = usage::of_day(batch.conn(), scope, &usage::day(at))?;
-        spending.day = Outlay { tokens: used.total(), cost: used.cost };
+    let mut rows =
+        SpendingRows { run, held: held_by_others(batch, holder, scope)?, ..SpendingRows::default() };
+    if needs_day(bounds) {
+        rows.day = usage::of_day(batch.conn(), scope, &usage::day(at))?;
     }
-    if bounds.tokens_per_minute.is_some() || bounds.tokens_per_day.is_some() {
-        let (tokens_per_minute, tokens_per_day) = (bounds.tokens_per_minute, bounds.tokens_per_day);
-        let limits = UserLimits { tokens_per_minute, tokens_per_day, ..UserLimits::default() };
-        let used = pace::used(batch.conn(), scope, &limits, at)?;
-        (spending.minute_tokens, spending.day_tokens) = (used.minute_tokens, used.day_tokens);
+    let limits = user_limits(bounds);
+    if !limits.is_none() {
+        rows.used = rate_limits::used(batch.conn(), scope, &limits, at)?;
     }
-    let grant = call.decide(bounds, &spending);
+    let grant = call.decide(bounds, &rows.spending());
     if let SpendGrant::Granted { held, .. } = grant {
         batch
             .conn()
@@ -88,8 +86,7 @@ fn held_by_others(batch: &Batch<'_>, holder: &[u8; 16], scope: &Scope) -> Result
     let mut held = Outlay::default();
     for row in rows {
         let (tokens, cost) = row?;
-        held.tokens = held.tokens.saturating_add(tokens);
-        held.cost = Cost(held.cost.0.saturating_add(cost));
+        add_held(&mut held, tokens, cost);
     }
     Ok(held)
 }

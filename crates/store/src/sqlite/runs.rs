@@ -1,43 +1,44 @@
 //! Runs: looking up, cancelling, adopting.
 
-use std::sync::Arc;
-
-use async_trait::async_trait;
 use protocol::{Failure, Principal, RunId, RunStatus, Seq, ThreadId};
 use rusqlite::{Connection, OptionalExtension, Row, params};
 
 use super::Sqlite;
 use super::append::Batch;
-use super::read::{count, id, maybe_time, sql, text, time};
-use super::{force, once, queue, submit, threads, usage};
-use crate::{Error, ForcedEnd, Once, RunLog, RunRow, Runs, Stop, Submission, Submitted};
+use super::read::{count, id, maybe_time, scope_at, sql, text, time};
+use super::{idempotency, queue, run_end, submit, usage};
+use crate::{Error, ForcedEnd, Once, RunRow, Stop, Submission, SubmittedRun};
 
 const COLUMNS: &str = "r.id, r.thread, r.app, r.user, r.message, r.status, r.model, r.error, r.stop, r.epoch,
     r.start_seq, r.end_seq, r.created_at, r.ended_at, r.input_tokens, r.output_tokens, r.cached_tokens,
     r.reasoning_tokens, r.cost, r.estimated";
 
-#[async_trait]
-impl Runs for Sqlite {
-    async fn submit(&self, submission: Submission) -> Result<Submitted, Error> {
+impl Sqlite {
+    pub(crate) async fn submit(&self, submission: Submission) -> Result<SubmittedRun, Error> {
         self.writer.write(move |batch| submit::submit(batch, submission)).await
     }
 
-    async fn run(&self, principal: &Principal, run: RunId) -> Result<RunRow, Error> {
+    pub(crate) async fn run(&self, principal: &Principal, run: RunId) -> Result<RunRow, Error> {
         let user = principal.user().clone();
         self.readers.read(move |conn| find(conn, run, user.as_str())).await
     }
 
-    async fn cancel(&self, principal: &Principal, run: RunId, once: Option<Once>) -> Result<RunRow, Error> {
+    pub(crate) async fn cancel(
+        &self,
+        principal: &Principal,
+        run: RunId,
+        once: Option<Once>,
+    ) -> Result<RunRow, Error> {
         let principal = principal.clone();
         self.writer.write(move |batch| cancel(batch, &principal, run, once.as_ref())).await
     }
 
-    async fn force_end(&self, run: &RunRow, end: ForcedEnd) -> Result<(), Error> {
+    pub(crate) async fn force_end(&self, run: &RunRow, end: ForcedEnd) -> Result<(), Error> {
         let (run, thread, epoch) = (run.id, run.thread, run.epoch);
-        self.writer.write(move |batch| force::end(batch, (run, thread, epoch), &end)).await
+        self.writer.write(move |batch| run_end::end(batch, (run, thread, epoch), &end)).await
     }
 
-    async fn is_skipped(&self, thread: ThreadId, seq: Seq) -> Result<bool, Error> {
+    pub(crate) async fn is_skipped(&self, thread: ThreadId, seq: Seq) -> Result<bool, Error> {
         self.readers
             .read(move |conn| {
                 let mut find = conn.prepare_cached(
@@ -46,10 +47,6 @@ impl Runs for Sqlite {
                 Ok(find.exists(params![thread.bytes(), sql(seq)])?)
             })
             .await
-    }
-
-    fn log(&self, run: &RunRow) -> Arc<dyn RunLog> {
-        self.run_log(run)
     }
 }
 
@@ -61,10 +58,10 @@ fn cancel(
 ) -> Result<RunRow, Error> {
     let user = principal.user().as_str();
     let row = find(batch.conn(), run, user)?;
-    if once::earlier(batch, &row.scope, once)?.is_some() {
+    if idempotency::earlier(batch, &row.scope, once)?.is_some() {
         return Ok(row);
     }
-    once::remember(batch, &row.scope, once, run.uuid())?;
+    idempotency::remember(batch, &row.scope, once, run.uuid())?;
     if !queue::cancel(batch, row.thread, run)? {
         batch
             .conn()
@@ -110,7 +107,7 @@ fn run_row(row: &Row<'_>) -> rusqlite::Result<RunRow> {
     Ok(RunRow {
         id: id(row, 0)?,
         thread: id(row, 1)?,
-        scope: threads::scope(row, 2)?,
+        scope: scope_at(row, 2)?,
         message: id(row, 4)?,
         status,
         model: row.get(6)?,

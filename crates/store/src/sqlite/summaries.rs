@@ -1,6 +1,5 @@
 //! Summaries: what stands for older parts of conversations, as their events tell it.
 
-use async_trait::async_trait;
 use protocol::{Event, MessageId, Summary, ThreadId};
 use rusqlite::{Connection, Row, params};
 use uuid::Uuid;
@@ -8,15 +7,14 @@ use uuid::Uuid;
 use super::append::Batch;
 use super::read::{count, id, maybe_id, one_more, sql, time};
 use super::{Sqlite, jobs, read, texts, usage};
-use crate::{Error, JobRow, MAX_SUMMARIES_PER_READ, NewText, PageOf, PageRows, Spent, Summaries, SummaryRow};
+use crate::{Error, JobRow, MAX_SUMMARIES_PER_READ, NewText, PageOf, PageRows, Spent, SummaryRow};
 
-#[async_trait]
-impl Summaries for Sqlite {
-    async fn summaries(&self, thread: ThreadId, all: bool) -> Result<Vec<SummaryRow>, Error> {
+impl Sqlite {
+    pub(crate) async fn summaries(&self, thread: ThreadId, all: bool) -> Result<Vec<SummaryRow>, Error> {
         self.readers.read(move |conn| list(conn, thread, all)).await
     }
 
-    async fn summary_page(
+    pub(crate) async fn summary_page(
         &self,
         thread: ThreadId,
         all: bool,
@@ -25,7 +23,7 @@ impl Summaries for Sqlite {
         self.readers.read(move |conn| oldest(conn, thread, all, page)).await
     }
 
-    async fn summarise(
+    pub(crate) async fn summarise(
         &self,
         job: &JobRow,
         summary: Option<(Summary, String)>,

@@ -3,21 +3,23 @@
 //! An app's instructions are the same for everybody, so they are kept once, without a user, and go with the last thread
 //! that has a prompt made of them.
 
-use async_trait::async_trait;
 use protocol::{ActionId, DocumentId, MemoryId, MessageId, PinId, RecordId, Scope, ThreadId};
 use rusqlite::{Connection, OptionalExtension, params};
 
 use super::append::Batch;
 use super::read::text;
 use super::{Sqlite, erasures};
-use crate::{Error, MAX_TEXT_BYTES, MAX_TEXTS_PER_WRITE, NewText, Texts, source};
+use crate::{Error, MAX_TEXT_BYTES, MAX_TEXTS_PER_WRITE, NewText, source};
 
 /// Stands for all users of an app.
 const NOBODY: &str = "";
 
-#[async_trait]
-impl Texts for Sqlite {
-    async fn texts(&self, scope: &Scope, named: &[(String, [u8; 16])]) -> Result<Vec<Option<String>>, Error> {
+impl Sqlite {
+    pub(crate) async fn texts(
+        &self,
+        scope: &Scope,
+        named: &[(String, [u8; 16])],
+    ) -> Result<Vec<Option<String>>, Error> {
         let (scope, named) = (scope.clone(), named.to_vec());
         self.readers.read(move |conn| find(conn, &scope, &named)).await
     }

@@ -1,51 +1,53 @@
 //! Threads: creating, listing, renaming, hiding.
 
-use async_trait::async_trait;
-use protocol::{AppId, Event, MessageId, Principal, RunId, Scope, Seq, ThreadId, ThreadNamed, UserId};
+use protocol::{Event, MessageId, Principal, RunId, Scope, Seq, ThreadId, ThreadNamed};
 use rusqlite::{Connection, OptionalExtension, Row, params};
 
 use super::append::Batch;
-use super::read::{count, id, maybe_id, one_more, text, time};
-use super::{Sqlite, history, once, queue, read, recall};
+use super::read::{count, id, maybe_id, one_more, page_start, scope_at, time};
+use super::{Sqlite, history, idempotency, items, queue, read};
 use crate::{
-    Error, MessageRow, NewThread, Once, PageOf, PageRows, ThreadCursor, ThreadEdit, ThreadRow, Threads,
+    Error, MessageRow, NewThreadRow, Once, PageOf, PageRows, RecallKind, ThreadCursor, ThreadEdit, ThreadRow,
 };
 
 const COLUMNS: &str = "t.id, t.app, t.user, t.title, t.head, t.model, t.message_count,
     (SELECT r.id FROM runs r WHERE r.thread = t.id AND r.status IN ('running', 'waiting')),
     t.next_seq - 1, t.created_at, t.updated_at, t.persona";
 
-#[async_trait]
-impl Threads for Sqlite {
-    async fn create_thread(
+impl Sqlite {
+    pub(crate) async fn create_thread(
         &self,
         scope: &Scope,
-        thread: NewThread,
+        thread: NewThreadRow,
         once: Option<Once>,
     ) -> Result<ThreadRow, Error> {
         let scope = scope.clone();
         let work = move |batch: &mut Batch<'_>| {
-            if let Some(earlier) = once::earlier(batch, &scope, once.as_ref())? {
+            if let Some(earlier) = idempotency::earlier(batch, &scope, once.as_ref())? {
                 return find(batch.conn(), earlier.into(), scope.user.as_str());
             }
-            once::remember(batch, &scope, once.as_ref(), thread.id.uuid())?;
+            idempotency::remember(batch, &scope, once.as_ref(), thread.id.uuid())?;
             let id = insert(batch, &scope, &thread)?;
             find(batch.conn(), id, scope.user.as_str())
         };
         self.writer.write(work).await
     }
 
-    async fn thread(&self, principal: &Principal, thread: ThreadId) -> Result<ThreadRow, Error> {
+    pub(crate) async fn thread(&self, principal: &Principal, thread: ThreadId) -> Result<ThreadRow, Error> {
         let user = principal.user().clone();
         self.readers.read(move |conn| find(conn, thread, user.as_str())).await
     }
 
-    async fn threads(&self, scope: &Scope, page: PageOf<ThreadCursor>) -> Result<PageRows<ThreadRow>, Error> {
+    pub(crate) async fn threads(
+        &self,
+        scope: &Scope,
+        page: PageOf<ThreadCursor>,
+    ) -> Result<PageRows<ThreadRow>, Error> {
         let scope = scope.clone();
         self.readers.read(move |conn| list(conn, &scope, page)).await
     }
 
-    async fn change_thread(
+    pub(crate) async fn change_thread(
         &self,
         principal: &Principal,
         thread: ThreadId,
@@ -55,10 +57,10 @@ impl Threads for Sqlite {
         let user = principal.user().clone();
         let work = move |batch: &mut Batch<'_>| {
             let row = find(batch.conn(), thread, user.as_str())?;
-            if once::earlier(batch, &row.scope, once.as_ref())?.is_some() {
+            if idempotency::earlier(batch, &row.scope, once.as_ref())?.is_some() {
                 return Ok(row);
             }
-            once::remember(batch, &row.scope, once.as_ref(), thread.uuid())?;
+            idempotency::remember(batch, &row.scope, once.as_ref(), thread.uuid())?;
             if let Some(persona) = change.persona {
                 batch
                     .conn()
@@ -77,7 +79,7 @@ impl Threads for Sqlite {
         self.writer.write(work).await
     }
 
-    async fn delete_thread(
+    pub(crate) async fn delete_thread(
         &self,
         principal: &Principal,
         thread: ThreadId,
@@ -87,11 +89,16 @@ impl Threads for Sqlite {
         self.writer.write(move |batch| delete(batch, &principal, thread, once.as_ref())).await
     }
 
-    async fn path(&self, thread: ThreadId, leaf: MessageId, newest: usize) -> Result<Vec<MessageRow>, Error> {
+    pub(crate) async fn path(
+        &self,
+        thread: ThreadId,
+        leaf: MessageId,
+        newest: usize,
+    ) -> Result<Vec<MessageRow>, Error> {
         self.readers.read(move |conn| history::path(conn, thread, leaf, newest)).await
     }
 
-    async fn messages(
+    pub(crate) async fn messages(
         &self,
         thread: ThreadId,
         leaf: MessageId,
@@ -107,12 +114,12 @@ fn delete(
     thread: ThreadId,
     once: Option<&Once>,
 ) -> Result<Option<RunId>, Error> {
-    if once::repeated(batch, principal, once)? {
+    if idempotency::repeated(batch, principal, once)? {
         return Ok(None);
     }
     let row = find(batch.conn(), thread, principal.user().as_str())?;
-    once::earlier(batch, &row.scope, once)?;
-    once::remember(batch, &row.scope, once, thread.uuid())?;
+    idempotency::earlier(batch, &row.scope, once)?;
+    idempotency::remember(batch, &row.scope, once, thread.uuid())?;
     queue::clear(batch, thread)?;
     batch
         .conn()
@@ -125,11 +132,11 @@ fn delete(
                 WHERE thread = ?1 AND ended_at IS NULL AND stop IS NOT 'cancelled'",
         )?
         .execute([thread.bytes()])?;
-    recall::changed(batch, &row.scope, recall::Kind::Thread, thread.bytes())?;
+    items::changed(batch, &row.scope, RecallKind::Thread, thread.bytes())?;
     Ok(row.active_run)
 }
 
-pub(super) fn insert(batch: &mut Batch<'_>, scope: &Scope, thread: &NewThread) -> Result<ThreadId, Error> {
+pub(super) fn insert(batch: &mut Batch<'_>, scope: &Scope, thread: &NewThreadRow) -> Result<ThreadId, Error> {
     batch
         .conn()
         .prepare_cached(
@@ -143,7 +150,7 @@ pub(super) fn insert(batch: &mut Batch<'_>, scope: &Scope, thread: &NewThread) -
 /// The thread of this id, made if there is none.
 pub(super) fn ensure(batch: &mut Batch<'_>, scope: &Scope, id: ThreadId) -> Result<ThreadId, Error> {
     match is_deleted(batch.conn(), id)? {
-        None => insert(batch, scope, &NewThread { id, title: None, persona: None }),
+        None => insert(batch, scope, &NewThreadRow { id, title: None, persona: None }),
         Some(false) => Ok(id),
         Some(true) => Err(Error::Changed("it was deleted a moment ago; send it once more".into())),
     }
@@ -169,30 +176,16 @@ fn list(conn: &Connection, scope: &Scope, page: PageOf<ThreadCursor>) -> Result<
         "SELECT {COLUMNS} FROM threads t WHERE t.app = ?1 AND t.user = ?2 AND t.deleted_at IS NULL
             AND (t.updated_at, t.id) < (?3, ?4) ORDER BY t.updated_at DESC, t.id DESC LIMIT ?5"
     ))?;
-    let (updated_at, last) = match page.after {
-        Some(cursor) => (cursor.updated_at.as_millisecond(), cursor.id.bytes().to_vec()),
-        None => (i64::MAX, vec![0xff; 16]),
-    };
+    let (updated_at, last) = page_start(page.after.map(|cursor| (cursor.updated_at, *cursor.id.bytes())));
     let limit = one_more(page.limit);
     let rows = find.query(params![scope.app.as_str(), scope.user.as_str(), updated_at, last, limit])?;
     read::page(rows, page.limit, thread_row)
 }
 
-/// Whether the thread has a title, or is gone.
-pub(super) fn is_named(conn: &Connection, thread: ThreadId) -> Result<bool, Error> {
-    let mut find =
-        conn.prepare_cached("SELECT 1 FROM threads WHERE id = ?1 AND title IS NULL AND deleted_at IS NULL")?;
-    Ok(!find.exists([thread.bytes()])?)
-}
-
-pub(super) fn scope(row: &Row<'_>, column: usize) -> rusqlite::Result<Scope> {
-    Ok(Scope { app: AppId::new(text(row, column)?), user: UserId::new(text(row, column + 1)?) })
-}
-
 fn thread_row(row: &Row<'_>) -> rusqlite::Result<ThreadRow> {
     Ok(ThreadRow {
         id: id(row, 0)?,
-        scope: scope(row, 1)?,
+        scope: scope_at(row, 1)?,
         title: row.get(3)?,
         head: maybe_id(row, 4)?,
         model: row.get(5)?,

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicU8, Ordering};
 use rusqlite::{Connection, OpenFlags};
 
 use super::append::Batch;
-use super::checkpoint::full_or_failed;
+use super::checkpoint::start_afresh;
 use super::{FILE, connect, lock, migrate};
 use crate::Error;
 
@@ -95,12 +95,6 @@ pub(super) fn step(batch: &Batch<'_>, afresh: &Afresh) -> Result<bool, Error> {
         afresh.want();
     }
     Ok(false)
-}
-
-/// Copies the whole write-ahead log into the database and empties it. False while somebody reads an old moment.
-pub(super) fn start_afresh(conn: &Connection) -> Result<bool, Error> {
-    let busy = conn.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |row| row.get::<_, i64>(0));
-    Ok(busy.map_err(|error| full_or_failed(conn, error.into()))? == 0)
 }
 
 /// Writes the database of a folder anew, without free pages and without anything that was removed, and makes it one that

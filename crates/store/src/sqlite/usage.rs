@@ -1,23 +1,21 @@
-//! What users have used: added up by day, app and model in the transaction of what used it.
+//! Usage of models: added up by day, app and model in the transaction of the call.
 
-use async_trait::async_trait;
 use jiff::Timestamp;
 use jiff::tz::Offset;
 use protocol::{Cost, Principal, RunId, Scope, Seq, Usage, Used, UserLimits};
 use rusqlite::{Connection, OptionalExtension, Row, params};
 
 use super::append::Batch;
-use super::read::{count, sql, text};
-use super::{Sqlite, pace, threads};
-use crate::{Error, MAX_USAGE_ROWS, UsageRow, Usages};
+use super::read::{count, scope_at, sql, text};
+use super::{Sqlite, rate_limits};
+use crate::{Error, MAX_USAGE_ROWS, UsageRow};
 
 /// As [`read`] expects them.
 pub(super) const COLUMNS: &str =
     "input_tokens, output_tokens, cached_tokens, reasoning_tokens, cost, estimated";
 
-#[async_trait]
-impl Usages for Sqlite {
-    async fn usage(
+impl Sqlite {
+    pub(crate) async fn usage(
         &self,
         user: &Principal,
         from_day: String,
@@ -27,14 +25,14 @@ impl Usages for Sqlite {
         self.readers.read(move |conn| report(conn, user.as_str(), &from_day, &to_day)).await
     }
 
-    async fn usage_of_day(&self, scope: &Scope, day: String) -> Result<Usage, Error> {
+    pub(crate) async fn usage_of_day(&self, scope: &Scope, day: String) -> Result<Usage, Error> {
         let scope = scope.clone();
         self.readers.read(move |conn| of_day(conn, &scope, &day)).await
     }
 
-    async fn used(&self, scope: &Scope, limits: UserLimits, at: Timestamp) -> Result<Used, Error> {
+    pub(crate) async fn used(&self, scope: &Scope, limits: UserLimits, at: Timestamp) -> Result<Used, Error> {
         let scope = scope.clone();
-        self.readers.read(move |conn| pace::used(conn, &scope, &limits, at)).await
+        self.readers.read(move |conn| rate_limits::used(conn, &scope, &limits, at)).await
     }
 }
 
@@ -66,7 +64,7 @@ pub(super) fn of_run(
     let (scope, model, mut total) = batch
         .conn()
         .prepare_cached(&format!("SELECT app, user, model, {COLUMNS} FROM runs WHERE id = ?1"))?
-        .query_row([run.bytes()], |row| Ok((threads::scope(row, 0)?, text(row, 2)?, read(row, 3)?)))?;
+        .query_row([run.bytes()], |row| Ok((scope_at(row, 0)?, text(row, 2)?, read(row, 3)?)))?;
     total += used;
     batch
         .conn()
@@ -85,14 +83,14 @@ pub(super) fn of_run(
         ])?;
     let model = match fallback {
         Some(fallback) => fallback.to_owned(),
-        None => asked(batch, run, seq)?.unwrap_or(model),
+        None => asked_model(batch, run, seq)?.unwrap_or(model),
     };
     // Without a model there was no call: the step ended by saying so.
     if model.is_empty() { Ok(()) } else { add(batch, &scope, &model, used) }
 }
 
 /// The model that was asked last before this event: a step names it when it starts, and when it turns to another.
-fn asked(batch: &Batch<'_>, run: RunId, seq: Seq) -> Result<Option<String>, Error> {
+fn asked_model(batch: &Batch<'_>, run: RunId, seq: Seq) -> Result<Option<String>, Error> {
     let mut find = batch.conn().prepare_cached(
         "SELECT body ->> '$.model' FROM events
             WHERE run = ?1 AND kind IN ('step:start', 'step:retry', 'step:reset') AND seq < ?2
@@ -104,7 +102,7 @@ fn asked(batch: &Batch<'_>, run: RunId, seq: Seq) -> Result<Option<String>, Erro
 
 /// Adds one model call to what the scope has used today.
 pub(super) fn add(batch: &Batch<'_>, scope: &Scope, model: &str, used: Usage) -> Result<(), Error> {
-    pace::spent(batch, scope, used.total())?;
+    rate_limits::spent(batch, scope, used.total())?;
     let today = day(Timestamp::from_millisecond(batch.at()).unwrap_or(Timestamp::UNIX_EPOCH));
     let (user, app) = (scope.user.as_str(), scope.app.as_str());
     let before = batch
@@ -146,7 +144,7 @@ fn report(conn: &Connection, user: &str, from_day: &str, to_day: &str) -> Result
     let rows = find.query_map(params![user, from_day, to_day, MAX_USAGE_ROWS as i64], |row| {
         Ok(UsageRow {
             day: text(row, 0)?,
-            scope: threads::scope(row, 1)?,
+            scope: scope_at(row, 1)?,
             model: text(row, 3)?,
             calls: count(row, 4)?,
             usage: read(row, 5)?,

@@ -14,7 +14,6 @@ use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
 use std::thread;
 use std::time::Duration;
 
-use async_trait::async_trait;
 use protocol::{Clock, Delta, Event, Kind, PlannedCall, SpendBounds, SpendGrant};
 use rusqlite::Connection;
 use tokio::sync::{oneshot, watch};
@@ -22,11 +21,12 @@ use tokio::sync::{oneshot, watch};
 use super::append::{Batch, Seqs};
 use super::boot::POWER_LOSS_MARGIN;
 use super::checkpoint::{Checkpointer, full_or_failed};
-use super::closing::OpenDatabase;
+use super::open_databases::OpenDatabase;
 use super::tidy::Afresh;
 use super::{BUSY_TIMEOUT, Boundary, Moment, Owned, jobs, proposals, queue, reserve};
 use crate::outbox::{Outbox, Pushed};
-use crate::{Error, NewJob, Publish, RunLog, Write};
+use crate::rules::run_log::{is_promise, writes_belong};
+use crate::{Error, NewJob, Publish, Write};
 
 /// Commands that may wait for the writer. Runs announce themselves at most once each, so this bounds requests.
 const MAX_QUEUED: usize = 8192;
@@ -173,7 +173,7 @@ impl Writer {
         self.write_with(Sync::Full, None, work).await
     }
 
-    /// The same for a part of something that a later write promises: with that one, it is on the disk.
+    /// Runs `work` as a part of something that a later write promises: with that one, it is on the disk.
     pub(super) async fn write_ahead<R: Send + 'static>(
         &self,
         work: impl FnOnce(&mut Batch<'_>) -> Result<R, Error> + Send + 'static,
@@ -202,7 +202,8 @@ impl Writer {
 }
 
 /// One run's end of the queue.
-pub(super) struct SqliteRunLog {
+#[derive(Clone)]
+pub(crate) struct SqliteRunLog {
     writer: Writer,
     outbox: Arc<Outbox>,
 }
@@ -225,9 +226,8 @@ impl SqliteRunLog {
     }
 }
 
-#[async_trait]
-impl RunLog for SqliteRunLog {
-    fn push(&self, delta: Delta) -> Result<(), Delta> {
+impl SqliteRunLog {
+    pub(crate) fn push(&self, delta: Delta) -> Result<(), Delta> {
         match self.outbox.push(delta) {
             Pushed::Joined => Ok(()),
             Pushed::Full(delta) => Err(delta),
@@ -239,14 +239,14 @@ impl RunLog for SqliteRunLog {
         }
     }
 
-    async fn room(&self) {
+    pub(crate) async fn room(&self) {
         if self.outbox.must_announce() && !self.announce() {
             return tokio::task::yield_now().await;
         }
         self.outbox.room().await;
     }
 
-    async fn reserve(&self, call: PlannedCall, bounds: SpendBounds) -> Result<SpendGrant, Error> {
+    pub(crate) async fn reserve(&self, call: PlannedCall, bounds: SpendBounds) -> Result<SpendGrant, Error> {
         let outbox = Arc::clone(&self.outbox);
         let work = move |batch: &mut Batch<'_>| {
             if !batch.is_owner(&outbox)? {
@@ -258,21 +258,18 @@ impl RunLog for SqliteRunLog {
         self.writer.write_ahead(work).await
     }
 
-    async fn record(
+    pub(crate) async fn record(
         &self,
         events: Vec<Event>,
         caused: Vec<NewJob>,
         writes: Vec<Write>,
     ) -> Result<Vec<bool>, Error> {
-        if !writes.is_empty() && !have_a_place(&events, &writes) {
+        if !writes.is_empty() && !writes_belong(&events, &writes) {
             tracing::error!(run = %self.outbox.run, "writes belong to one result, or to the beginning of a run");
             return Err(Error::Aborted);
         }
         let outbox = Arc::clone(&self.outbox);
-        // A text is worth as much as the event that names it, and is committed with it.
-        let kept = |write: &Write| matches!(write, Write::Keep(_));
-        let promise = !writes.iter().all(kept) || events.iter().any(|event| event.kind().is_promise());
-        let sync = if promise { Sync::Full } else { Sync::Normal };
+        let sync = if is_promise(&events, &writes) { Sync::Full } else { Sync::Normal };
         let work = move |batch: &mut Batch<'_>| {
             if !batch.is_owner(&outbox)? {
                 return Err(Error::Fenced);
@@ -310,20 +307,6 @@ fn append(
         proposals::supersede(batch, outbox.run)?; // the user has gone on already
     }
     Ok(recorded)
-}
-
-/// Whether exactly one of the events is what the writes belong to: the result of their call, or, for what is remembered,
-/// forgotten, pinned or kept without a call, `context:loaded`.
-fn have_a_place(events: &[Event], writes: &[Write]) -> bool {
-    let number = |kind| events.iter().filter(|event| event.kind() == kind).count();
-    let without_call = |write: &Write| {
-        matches!(write, Write::Remember(_) | Write::Forget { .. } | Write::Pin(_) | Write::Keep(_))
-    };
-    match (number(Kind::ToolComplete), number(Kind::ContextLoaded)) {
-        (1, 0) => true,
-        (0, 1) => writes.iter().all(without_call),
-        (_, _) => false,
-    }
 }
 
 struct Committer {

@@ -1,39 +1,32 @@
 //! Writes: those of a call, in order, with its outcome; those of a run that begins, with what it has loaded.
 
-use protocol::{ActionId, RunId};
+use protocol::RunId;
 
 use super::append::Batch;
-use super::erasures::Hand;
 use super::memories::change;
-use super::read::id;
+use super::read::{id, scope_at};
 use super::records::Put;
-use super::{files, pins, profiles, proposals, records, texts, threads, undo};
-use crate::{ActionRow, Change, Error, MAX_WRITES_PER_CALL, Write};
-
-/// What writes have come to.
-#[derive(Default)]
-pub(super) struct Applied {
-    pub(super) changes: Vec<Change>,
-    /// The action that was taken back.
-    pub(super) undo_of: Option<ActionId>,
-}
+use super::{files, pins, profiles, proposals, records, texts, undo};
+use crate::rules::actions::{AppliedWrites, second_undo};
+use crate::rules::erasure::DeletedBy;
+use crate::{ActionRow, Error, MAX_WRITES_PER_CALL, Write};
 
 /// Applies what `by` writes. [`Error::Changed`] if any of it cannot be: then the whole transaction must go.
-pub(super) fn apply(batch: &Batch<'_>, by: &ActionRow, writes: &[Write]) -> Result<Applied, Error> {
+pub(super) fn apply(batch: &Batch<'_>, by: &ActionRow, writes: &[Write]) -> Result<AppliedWrites, Error> {
     if writes.len() > MAX_WRITES_PER_CALL {
         return Err(Error::Changed(format!("a call changes at most {MAX_WRITES_PER_CALL} things")));
     }
     let scope = &by.scope;
-    let mut applied = Applied::default();
+    let mut applied = AppliedWrites::default();
     for write in writes {
         match write {
             Write::Record { id, kind, data, expected } => {
                 let put = Put { id: *id, kind, data: data.as_ref() };
-                applied.changes.push(records::write(batch, scope, put, *expected, Hand::Tool)?);
+                applied.changes.push(records::write(batch, scope, put, *expected, DeletedBy::Tool)?);
             }
             Write::File { path, content, expected } => {
                 let put = (path.as_str(), content.as_deref());
-                applied.changes.push(files::write(batch, scope, put, *expected, Hand::Tool)?);
+                applied.changes.push(files::write(batch, scope, put, *expected, DeletedBy::Tool)?);
             }
             Write::Propose(new) => proposals::propose(batch, by, new)?,
             Write::Reword { id, input, note } => {
@@ -41,7 +34,7 @@ pub(super) fn apply(batch: &Batch<'_>, by: &ActionRow, writes: &[Write]) -> Resu
             }
             Write::Withdraw { id } => proposals::withdraw(batch, scope, *id)?,
             Write::Undo { .. } if applied.undo_of.is_some() => {
-                return Err(Error::Changed("a call takes back one action at most".into()));
+                return Err(second_undo());
             }
             Write::Undo { action } => {
                 applied.changes.extend(undo::take_back(batch, by, *action)?);
@@ -61,7 +54,7 @@ pub(super) fn note(batch: &Batch<'_>, run: RunId, writes: &[Write]) -> Result<()
         return Ok(());
     }
     let mut find = batch.conn().prepare_cached("SELECT app, user, thread FROM runs WHERE id = ?1")?;
-    let (scope, thread) = find.query_row([run.bytes()], |row| Ok((threads::scope(row, 0)?, id(row, 2)?)))?;
+    let (scope, thread) = find.query_row([run.bytes()], |row| Ok((scope_at(row, 0)?, id(row, 2)?)))?;
     let mut kept = Vec::new();
     for write in writes {
         match write {

@@ -1,13 +1,11 @@
 //! Actions: each call of a run, and each confirmed proposal, with what it changed, committed with what it tells.
 
-use std::sync::Arc;
-
 use protocol::{ActionId, CallId, Effect, Event, Ids, RecordId, RunStatus, Scope, ToolComplete, ToolStatus};
 use rusqlite::Connection;
 use serde_json::{Value, json};
 use store::{
-    ActionEnd, ActionFilter, ActionRow, Actions, Change, Error, Files, MAX_WRITES_PER_CALL, Maintenance,
-    NewAction, NewProposal, PageOf, Proposals, Records, RunLog, Submitted, Threads, Write,
+    ActionEnd, ActionFilter, ActionRow, AppliedChange, Error, MAX_WRITES_PER_CALL, NewAction, NewProposal,
+    PageOf, RunLog, SubmittedRun, Write,
 };
 
 use crate::support::{Fixture, after, call, end, once, principal, result, scope, start, step_end};
@@ -15,10 +13,7 @@ use crate::support::{Fixture, after, call, end, once, principal, result, scope, 
 pub(crate) const ALL: PageOf<u64> = PageOf { after: None, limit: 1_000 };
 
 /// A run with one step of so many calls, all of a tool that changes things.
-pub(crate) async fn run_with_calls(
-    fixture: &Fixture,
-    count: usize,
-) -> (Submitted, Arc<dyn RunLog>, Vec<CallId>) {
+pub(crate) async fn run_with_calls(fixture: &Fixture, count: usize) -> (SubmittedRun, RunLog, Vec<CallId>) {
     let (submitted, log) = fixture.run().await;
     let calls: Vec<CallId> = (0..count).map(|_| fixture.ids.call()).collect();
     let asked = calls.iter().map(|id| protocol::Call { input: json!({ "asked": 1 }), ..call(*id) }).collect();
@@ -27,7 +22,7 @@ pub(crate) async fn run_with_calls(
 }
 
 /// Begins a call and ends it with these writes.
-pub(crate) async fn act(log: &Arc<dyn RunLog>, call: CallId, writes: Vec<Write>) -> Result<Vec<bool>, Error> {
+pub(crate) async fn act(log: &RunLog, call: CallId, writes: Vec<Write>) -> Result<Vec<bool>, Error> {
     log.record(vec![start(call, "echo", Effect::Reversible)], vec![], vec![]).await.unwrap();
     log.record(vec![result(call, "done")], vec![], writes).await
 }
@@ -69,7 +64,7 @@ async fn e1_an_intent_comes_before_and_an_outcome_with_what_was_changed() {
         step: Some(1),
         tool: "makePart".into(),
         effect: Effect::Reversible,
-        status: "started".into(),
+        status: store::ActionStatus::Started,
         input: json!({ "n": 1 }),
         output: Value::Null,
         changes: vec![],
@@ -85,11 +80,11 @@ async fn e1_an_intent_comes_before_and_an_outcome_with_what_was_changed() {
     let writes = vec![record(part, json!({ "name": "bolt" }), 0), file("a.md", Some("# A"), 0)];
     assert_eq!(log.record(vec![result(calls[0], "done")], vec![], writes).await.unwrap(), [true]);
     let changes = vec![
-        Change::Record { id: part, kind: "part".into(), before: None, was: 0, version: 1 },
-        Change::File { path: "a.md".into(), before: None, was: 0, version: 1 },
+        AppliedChange::Record { id: part, kind: "part".into(), before: None, was: 0, version: 1 },
+        AppliedChange::File { path: "a.md".into(), before: None, was: 0, version: 1 },
     ];
     let ended = ActionRow {
-        status: "complete".into(),
+        status: store::ActionStatus::Ended(ToolStatus::Complete),
         output: json!("done"),
         changes,
         duration_ms: Some(1),
@@ -117,7 +112,7 @@ async fn e1_a_write_that_comes_too_late_takes_the_whole_outcome_with_it() {
     assert!(refusal(act(&log, calls[0], stale).await).contains("has changed meanwhile"));
     assert!(matches!(fixture.store.record_of(&alice, "part", other).await, Err(Error::NotFound(_))));
     assert_eq!(fixture.store.record_of(&alice, "part", part).await.unwrap().data, json!(2));
-    assert_eq!(action(&fixture, calls[0]).await.status, "started");
+    assert_eq!(action(&fixture, calls[0]).await.status.name(), "started");
     assert_eq!(fixture.published.of(submitted.thread).len(), published + 1, "the intent alone");
     let failed = ToolComplete {
         call_id: calls[0],
@@ -129,7 +124,7 @@ async fn e1_a_write_that_comes_too_late_takes_the_whole_outcome_with_it() {
         suspicious: false,
     };
     log.record(vec![Event::ToolComplete(failed)], vec![], vec![]).await.unwrap();
-    assert_eq!(action(&fixture, calls[0]).await.status, "failed");
+    assert_eq!(action(&fixture, calls[0]).await.status.name(), "failed");
     assert_eq!(fixture.store.verify_ledger().await.unwrap().faults, Vec::<String>::new());
 }
 
@@ -164,7 +159,7 @@ async fn a_call_that_never_began_has_an_action_with_what_its_step_asked() {
     log.record(vec![result(calls[0], "refused")], vec![], vec![]).await.unwrap();
     let row = action(&fixture, calls[0]).await;
     assert_eq!((row.effect, row.input, row.step), (Effect::Read, json!({ "asked": 1 }), Some(1)));
-    assert_eq!((row.output, row.status.as_str()), (json!("refused"), "complete"));
+    assert_eq!((row.output, row.status.name()), (json!("refused"), "complete"));
     assert_eq!(kinds(&fixture.database(), calls[0]), ["outcome"]);
     assert_eq!(fixture.store.verify_ledger().await.unwrap().faults, Vec::<String>::new());
 }
@@ -178,7 +173,7 @@ async fn r5_a_call_that_begins_again_is_the_same_action() {
     }
     log.record(vec![result(calls[0], "done")], vec![], vec![]).await.unwrap();
     let row = action(&fixture, calls[0]).await;
-    assert_eq!((row.status.as_str(), row.position), ("complete", 1));
+    assert_eq!((row.status.name(), row.position), ("complete", 1));
     assert_eq!(kinds(&fixture.database(), calls[0]), ["intent", "intent", "outcome"]);
     assert_eq!(fixture.store.verify_ledger().await.unwrap().faults, Vec::<String>::new());
 }
@@ -225,11 +220,12 @@ async fn m1_actions_are_a_users_own_listed_newest_first_and_filtered() {
     assert_eq!(ids(ActionFilter { run: Some(first.run), ..any() }).await, [b, a]);
     assert_eq!(ids(ActionFilter { thread: Some(first.thread), ..any() }).await, [undo, b, a]);
     assert_eq!(ids(ActionFilter { tool: Some("look".into()), ..any() }).await, [b]);
-    assert_eq!(ids(ActionFilter { status: Some("started".into()), ..any() }).await, [b]);
+    assert_eq!(ids(ActionFilter { status: store::ActionStatus::parse("started"), ..any() }).await, [b]);
     assert_eq!(ids(ActionFilter { effect: Some(Effect::Reversible), ..any() }).await, [undo, c, a]);
     assert_eq!(ids(ActionFilter { undone: Some(true), ..any() }).await, [a]);
     assert_eq!(
-        ids(ActionFilter { undone: Some(false), status: Some("complete".into()), ..any() }).await,
+        ids(ActionFilter { undone: Some(false), status: store::ActionStatus::parse("complete"), ..any() })
+            .await,
         [undo, c]
     );
     let first_page = list(scope("alice"), any(), PageOf { after: None, limit: 3 }).await;
@@ -262,7 +258,7 @@ async fn a_confirmed_proposal_becomes_an_action_without_a_run_that_ends_once() {
     let foreign = store.begin_action(&scope("bob"), new.id, fresh(new.input.clone()), None).await;
     assert!(matches!(foreign, Err(Error::NotFound("proposal"))));
     let begun = store.begin_action(&alice, new.id, fresh(new.input.clone()), once("k", 1)).await.unwrap();
-    assert_eq!((begun.status.as_str(), begun.run, begun.thread), ("started", None, Some(submitted.thread)));
+    assert_eq!((begun.status.name(), begun.run, begun.thread), ("started", None, Some(submitted.thread)));
     let again = store.begin_action(&alice, new.id, fresh(new.input.clone()), once("k", 1)).await.unwrap();
     assert_eq!(again, begun, "the same request again gives the action it made");
     let second = store.begin_action(&alice, new.id, fresh(new.input.clone()), None).await;
@@ -285,7 +281,7 @@ async fn a_confirmed_proposal_becomes_an_action_without_a_run_that_ends_once() {
         Err(Error::NotFound("action"))
     ));
     let ended = store.end_action(&alice, begun.id, done(1)).await.unwrap();
-    assert_eq!((ended.status.as_str(), ended.duration_ms, ended.changes.len()), ("complete", Some(7), 1));
+    assert_eq!((ended.status.name(), ended.duration_ms, ended.changes.len()), ("complete", Some(7), 1));
     assert_eq!(store.end_action(&alice, begun.id, done(2)).await.unwrap(), ended, "the first outcome stays");
     assert_eq!(store.record_of(&alice, "part", part).await.unwrap().data, json!(1));
     assert_eq!(store.begun_actions().await.unwrap(), []);

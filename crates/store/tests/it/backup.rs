@@ -6,8 +6,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use protocol::RunStatus;
 use rusqlite::Connection;
+use store::Error;
 use store::sqlite::{audit, backup};
-use store::{Error, Maintenance, Runs};
 
 use crate::support::{Fixture, Published, end, open, reset, step_end, text};
 

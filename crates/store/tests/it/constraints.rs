@@ -2,7 +2,7 @@
 
 use protocol::{Ids, RunStatus};
 use rusqlite::Connection;
-use store::{Error, Memories, NewMemory, Source, Target};
+use store::{Error, MemoryOrigin, NewMemoryRow, Target};
 
 use crate::support::{Fixture, answer, call, end, result, scope, step_end};
 
@@ -135,8 +135,7 @@ async fn q1_a_thread_has_one_run_under_way() {
     let second = "INSERT INTO runs (id, thread, app, user, message, status, start_seq, created_at)
                   SELECT randomblob(16), thread, app, user, message, 'running', 9, 0 FROM runs";
     refused(&conn, second, "UNIQUE constraint failed: runs.thread");
-    let busy =
-        store::Runs::submit(&fixture.store, fixture.submission(Target::Existing(submitted.thread))).await;
+    let busy = fixture.store.submit(fixture.submission(Target::Existing(submitted.thread))).await;
     assert!(matches!(busy, Err(Error::Busy)));
     log.record(vec![end(submitted.run, RunStatus::Cancelled)], vec![], vec![]).await.unwrap();
     fixture.submit(Target::Existing(submitted.thread)).await;
@@ -165,12 +164,12 @@ async fn rows_do_not_cross_threads_or_scopes() {
 #[tokio::test]
 async fn m5_what_a_memory_was_and_rests_on_does_not_change() {
     let fixture = Fixture::new();
-    let memory = NewMemory {
+    let memory = NewMemoryRow {
         id: fixture.ids.memory(),
         text: "lives in Oslo".into(),
         kind: "fact".into(),
         source: "user",
-        sources: vec![Source { words: Some("I live in Oslo".into()), ..Source::default() }],
+        sources: vec![MemoryOrigin { words: Some("I live in Oslo".into()), ..MemoryOrigin::default() }],
         valid_from: None,
         created_at: None,
     };

@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use protocol::{AppId, ContextLoaded, Event, Scope, UserId};
 use serde_json::{Map, Value, json};
-use store::{Error, MAX_PROFILE_BYTES, Maintenance, NewText, ProfileRow, Profiles, RunLog, Texts, Write};
+use store::{Error, MAX_PROFILE_BYTES, NewText, ProfileRow, RunLog, Write};
 
 use crate::support::{Fixture, Published, after, once, open, scope};
 
@@ -26,7 +26,7 @@ fn text(source: &(impl ToString + ?Sized), number: u8) -> NewText {
 }
 
 /// Keeps texts as a run does that begins.
-async fn keep(log: &Arc<dyn RunLog>, texts: Vec<NewText>) -> Result<Vec<bool>, Error> {
+async fn keep(log: &RunLog, texts: Vec<NewText>) -> Result<Vec<bool>, Error> {
     log.record(vec![loaded()], vec![], texts.into_iter().map(Write::Keep).collect()).await
 }
 

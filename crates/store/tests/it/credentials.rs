@@ -4,8 +4,7 @@ use std::sync::Arc;
 
 use protocol::Scope;
 use store::{
-    CredentialRow, Credentials, Error, MAX_CREDENTIAL_BYTES, MAX_CREDENTIAL_NAME_BYTES,
-    MAX_CREDENTIALS_PER_SCOPE,
+    CredentialRow, Error, MAX_CREDENTIAL_BYTES, MAX_CREDENTIAL_NAME_BYTES, MAX_CREDENTIALS_PER_SCOPE,
 };
 
 use crate::actions::refusal;

@@ -6,9 +6,9 @@ use std::collections::BTreeMap;
 
 use protocol::{AppId, ChunkId, ContextLoaded, DocumentId, Event, Ids, Scope};
 use store::{
-    ChunkRow, DocumentRow, Documents, Error, Item, ItemRef, MAX_CHUNK_BYTES, MAX_CHUNKS_PER_DOCUMENT,
-    MAX_CHUNKS_PER_READ, MAX_DOCUMENTS_PER_SCOPE, Maintenance, NewChunk, NewDocument, NewText, NewVector,
-    PageOf, Recall, Texts, TimeCursor, Write,
+    ChunkRow, DocumentRow, Error, ItemRef, MAX_CHUNK_BYTES, MAX_CHUNKS_PER_DOCUMENT, MAX_CHUNKS_PER_READ,
+    MAX_DOCUMENTS_PER_SCOPE, NewChunk, NewDocument, NewText, NewVector, PageOf, RecallItem, TimeCursor,
+    Write,
 };
 
 use crate::support::{Fixture, Forward, after, once, principal, scope};
@@ -73,16 +73,16 @@ impl Reader {
             self.rev = last.rev;
             for row in rows {
                 match row.what {
-                    Item::Chunk(row, vector) => {
+                    RecallItem::Chunk(row, vector) => {
                         self.pieces.insert(row.id, (row, vector.map(|vector| vector.hash[0])));
                     }
-                    Item::DocumentGone(id) => self.pieces.retain(|_, (row, _)| row.document != id),
-                    Item::Gone(ItemRef::Chunk(id)) => drop(self.pieces.remove(&id)),
-                    what @ (Item::Memory(..)
-                    | Item::Message(..)
-                    | Item::ThreadGone(_)
-                    | Item::Tombstones
-                    | Item::Gone(_)) => panic!("{what:?}"),
+                    RecallItem::DocumentGone(id) => self.pieces.retain(|_, (row, _)| row.document != id),
+                    RecallItem::Gone(ItemRef::Chunk(id)) => drop(self.pieces.remove(&id)),
+                    what @ (RecallItem::Memory(..)
+                    | RecallItem::Message(..)
+                    | RecallItem::ThreadGone(_)
+                    | RecallItem::Tombstones
+                    | RecallItem::Gone(_)) => panic!("{what:?}"),
                 }
             }
         }

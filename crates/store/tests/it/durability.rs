@@ -6,8 +6,8 @@ use std::sync::Arc;
 
 use protocol::{Ids, MemoryId, RunStatus, Seq, Stored, ThreadId};
 use rusqlite::Connection;
-use store::sqlite::{Coalesce, Options, audit};
-use store::{Maintenance, Memories, NewMemory, RunLog, Runs, Sqlite, Submitted};
+use store::sqlite::{Coalesce, SqliteOptions, audit};
+use store::{NewMemoryRow, RunLog, Store, SubmittedRun};
 use tempfile::TempDir;
 use testkit::still::{CountingIds, StandingClock};
 
@@ -16,9 +16,10 @@ use crate::support::{Fixture, Published, end, in_memory, principal, reset, scope
 /// Bytes of a sector, which a disk writes whole or not at all.
 const SECTOR: usize = 512;
 
-fn start(folder: &Path, published: &Arc<Published>, boot: &str) -> Sqlite {
-    let options = Options { coalesce: Coalesce::Never, boot: Some(boot.into()), ..Options::default() };
-    Sqlite::open_with(folder, Arc::new(StandingClock), published.clone(), options).unwrap()
+fn start(folder: &Path, published: &Arc<Published>, boot: &str) -> Store {
+    let options =
+        SqliteOptions { coalesce: Coalesce::Never, boot: Some(boot.into()), ..SqliteOptions::default() };
+    Store::open_sqlite_with(folder, Arc::new(StandingClock), published.clone(), options).unwrap()
 }
 
 fn skipped(folder: &Path) -> Vec<(Seq, Seq, String)> {
@@ -111,7 +112,7 @@ fn end_of(wal: &[u8]) -> usize {
 /// A store at work, with what anybody was told of it.
 struct Work {
     fixture: Fixture,
-    runs: Vec<(Submitted, Arc<dyn RunLog>)>,
+    runs: Vec<(SubmittedRun, RunLog)>,
     memories: Vec<MemoryId>,
     synced: Synced,
     /// What was published when the disk had all of it.
@@ -136,7 +137,7 @@ impl Work {
             }
             1 => {
                 let id = self.fixture.ids.memory();
-                let memory = NewMemory {
+                let memory = NewMemoryRow {
                     id,
                     text: format!("memory {id}"),
                     kind: "fact".into(),

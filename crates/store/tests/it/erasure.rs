@@ -5,20 +5,18 @@ use std::sync::Arc;
 
 use protocol::{CallId, Effect, Ids, RunStatus};
 use serde_json::{Value, json};
-use store::{
-    Erasure, Error, Files, Maintenance, NewText, Records, RunLog, Target, Texts, Threads, Write, source,
-};
+use store::{Error, NewText, RunLog, Target, Write, source};
 
 use crate::support::{Fixture, Forward, after, call, end, principal, result, scope, start, step_end};
 
-async fn run_with_calls(fixture: &Fixture, count: usize) -> (Arc<dyn RunLog>, Vec<CallId>) {
+async fn run_with_calls(fixture: &Fixture, count: usize) -> (RunLog, Vec<CallId>) {
     let (_, log) = fixture.run().await;
     let calls: Vec<CallId> = (0..count).map(|_| fixture.ids.call()).collect();
     log.record(vec![step_end(calls.iter().copied().map(call).collect())], vec![], vec![]).await.unwrap();
     (log, calls)
 }
 
-async fn act(log: &Arc<dyn RunLog>, id: CallId, write: Write) {
+async fn act(log: &RunLog, id: CallId, write: Write) {
     log.record(vec![start(id, "echo", Effect::Reversible)], vec![], vec![]).await.unwrap();
     log.record(vec![result(id, "done")], vec![], vec![write]).await.unwrap();
 }
@@ -34,7 +32,7 @@ async fn undo(fixture: &Fixture, id: CallId) -> Result<(), String> {
         effect: Effect::Idempotent,
         input: json!({}),
     };
-    match store::Actions::undo(&fixture.store, &principal("alice"), id.into(), by, None).await {
+    match fixture.store.undo(&principal("alice"), id.into(), by, None).await {
         Ok(_) => Ok(()),
         Err(Error::Changed(reason)) => Err(reason),
         Err(error) => panic!("{error}"),
@@ -58,7 +56,7 @@ fn rows_with(fixture: &Fixture, word: &str) -> i64 {
 
 /// What came out of a call, as a list of actions shows it.
 async fn output(fixture: &Fixture, id: CallId) -> Value {
-    store::Actions::action(&fixture.store, &principal("alice"), id.into()).await.unwrap().output
+    fixture.store.action(&principal("alice"), id.into()).await.unwrap().output
 }
 
 async fn sweep(fixture: &Fixture, undo_before: i64) {
@@ -155,10 +153,10 @@ async fn a_profile_that_changes_leaves_no_prompt_with_what_it_was() {
         let named = [(source::of_profile(version), [1; 16])];
         fixture.store.texts(&scope("alice"), &named).await.unwrap()[0].is_some()
     };
-    store::Profiles::put_profile(&fixture.store, &everywhere, said(0), None).await.unwrap();
+    fixture.store.put_profile(&everywhere, said(0), None).await.unwrap();
     keep(1).await;
     assert!(kept(1).await);
-    store::Profiles::put_profile(&fixture.store, &everywhere, said(1), None).await.unwrap();
+    fixture.store.put_profile(&everywhere, said(1), None).await.unwrap();
     assert!(!kept(1).await);
     keep(1).await;
     assert!(!kept(1).await, "a run that began before does not bring it back");
@@ -248,7 +246,7 @@ async fn a_database_from_before_keeps_instructions_once_and_finds_what_its_actio
     let named = [("app_r".to_owned(), 7_u128.to_be_bytes())];
     assert_eq!(store.texts(&scope("bob"), &named).await.unwrap(), [Some("Be kind.".to_owned())]);
     let thread = protocol::ThreadId::new(uuid::Uuid::from_u128(1));
-    let lines = store::Memories::snapshot(&store, &scope("alice"), thread).await.unwrap().unwrap();
+    let lines = store.snapshot(&scope("alice"), thread).await.unwrap().unwrap();
     let lines: Vec<(String, String)> = lines.into_iter().map(|line| (line.source, line.text)).collect();
     let memory = "mem_00000000000000000000000000000021".to_owned();
     assert_eq!(lines, [(thread.to_string(), "Identity:".into()), (memory, "- tea".into())]);

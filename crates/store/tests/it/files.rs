@@ -1,7 +1,7 @@
 //! Files: a scope's own Markdown by path, with a version that only grows.
 
 use protocol::{AppId, Scope};
-use store::{Error, FileRow, Files, MAX_FILE_BYTES, MAX_FILES_PER_SCOPE, MAX_PATH_BYTES, Write};
+use store::{Error, FileRow, MAX_FILE_BYTES, MAX_FILES_PER_SCOPE, MAX_PATH_BYTES, Write};
 
 use crate::support::{Fixture, after, once, scope};
 

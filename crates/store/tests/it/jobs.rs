@@ -5,10 +5,7 @@ use std::time::Duration;
 
 use jiff::{SignedDuration, Timestamp};
 use protocol::{AppId, Clock, Event, Ids, OnBusy, RunStatus, Scope, ThreadNamed};
-use store::{
-    Ask, Error, JobRow, Jobs, Log, Maintenance, NewJob, PageOf, Retry, RunJob, Runs, Submission, Target,
-    Threads,
-};
+use store::{Error, JobRow, NewJob, PageOf, Retry, RunInput, RunJob, Submission, Target};
 use testkit::still::StandingClock;
 
 use crate::support::{Fixture, Forward, after, end, principal, scope, step_end};
@@ -71,7 +68,7 @@ async fn j4_a_job_that_fails_waits_and_in_the_end_is_dead_with_a_reason() {
     fixture.store.fail(&other, "hopeless".into(), Retry::Never, None).await.unwrap();
     assert_eq!(fixture.store.next_due().await.unwrap(), Some(soon()));
     let jobs = fixture.store.jobs(PageOf { after: None, limit: 10 }).await.unwrap().rows;
-    let mut states: Vec<_> = jobs.iter().map(|job| (job.status.as_str(), job.error.as_deref())).collect();
+    let mut states: Vec<_> = jobs.iter().map(|job| (job.status.name(), job.error.as_deref())).collect();
     states.sort_unstable();
     assert_eq!(states, [("dead", Some("hopeless")), ("ready", Some("too early"))]);
 }
@@ -149,7 +146,7 @@ fn causing(fixture: &Fixture, thread: Target, delay_ms: u64) -> (Submission, Str
     let mut submission = fixture.submission(thread);
     submission.on_busy = OnBusy::Queue;
     submission.request.jobs = vec![RunJob { id: fixture.ids.job(), kind: "extract".into(), delay_ms }];
-    let Ask::Say { id, .. } = submission.request.ask else { unreachable!() };
+    let RunInput::Say { id, .. } = submission.request.ask else { unreachable!() };
     (submission, id.to_string())
 }
 
@@ -182,7 +179,7 @@ async fn answering_again_says_nothing_and_so_causes_nothing() {
     let (first, log) = fixture.run().await;
     log.record(vec![end(first.run, RunStatus::Failed)], vec![], vec![]).await.unwrap();
     let (mut again, _) = causing(&fixture, Target::Existing(first.thread), 0);
-    again.request.ask = Ask::Again { of: None };
+    again.request.ask = RunInput::Again { of: None };
     fixture.store.submit(again).await.unwrap();
     assert_eq!(due(&fixture).await, []);
 }
@@ -327,7 +324,7 @@ async fn left(fixture: &Fixture, clock: &Forward, day: i64) -> Vec<String> {
     clock.to(day * DAY);
     while fixture.store.purge(after(0), after((day - 1) * DAY)).await.unwrap() {}
     let jobs = fixture.store.jobs(PageOf { after: None, limit: 10 }).await.unwrap();
-    let mut left: Vec<String> = jobs.rows.into_iter().map(|job| job.status).collect();
+    let mut left: Vec<String> = jobs.rows.into_iter().map(|job| job.status.name().to_owned()).collect();
     left.sort_unstable();
     left
 }

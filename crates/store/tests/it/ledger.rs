@@ -4,7 +4,7 @@ use protocol::{Effect, Ids};
 use rusqlite::Connection;
 use serde_json::json;
 use sha2::{Digest, Sha256};
-use store::{Actions, Maintenance, NewAction, Verified};
+use store::{NewAction, Verified};
 
 use crate::actions::{act, action, file, record, run_with_calls};
 use crate::support::{Fixture, principal, result, scope, start};
@@ -155,9 +155,9 @@ async fn e3_chains_are_a_scopes_own_and_longer_than_a_page() {
     for user in ["alice", "bob"] {
         let mut submission = fixture.submission(store::Target::New(fixture.ids.thread()));
         submission.scope = scope(user);
-        let submitted = store::Runs::submit(&fixture.store, submission).await.unwrap();
-        let row = store::Runs::run(&fixture.store, &principal(user), submitted.run).await.unwrap();
-        let log = store::Runs::log(&fixture.store, &row);
+        let submitted = fixture.store.submit(submission).await.unwrap();
+        let row = fixture.store.run(&principal(user), submitted.run).await.unwrap();
+        let log = fixture.store.log(&row);
         for step in 1..=10 {
             let calls: Vec<_> = (0..32).map(|_| fixture.ids.call()).collect();
             let protocol::Event::StepEnd(end) =

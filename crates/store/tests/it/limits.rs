@@ -4,7 +4,7 @@ use std::sync::{Arc, Mutex};
 
 use jiff::Timestamp;
 use protocol::{AppId, Clock, Event, Ids, OnBusy, Quota, RunStatus, Scope, StepEnd, Usage, Used, UserLimits};
-use store::{Admitted, Error, Maintenance, Once, Runs, Submission, Submitted, Target, Threads, Usages};
+use store::{Admitted, Error, Once, Submission, SubmittedRun, Target};
 
 use crate::support::{Fixture, end, principal, scope, step_end};
 
@@ -36,7 +36,7 @@ fn submission(fixture: &Fixture, limits: UserLimits) -> Submission {
     Submission { limits, ..fixture.submission(Target::New(fixture.ids.thread())) }
 }
 
-async fn submit(fixture: &Fixture, limits: UserLimits) -> Result<Submitted, Error> {
+async fn submit(fixture: &Fixture, limits: UserLimits) -> Result<SubmittedRun, Error> {
     fixture.store.submit(submission(fixture, limits)).await
 }
 
@@ -48,7 +48,7 @@ async fn refused(fixture: &Fixture, limits: UserLimits) -> (Quota, u32) {
     }
 }
 
-async fn finish(fixture: &Fixture, submitted: Submitted, tokens: u64) {
+async fn finish(fixture: &Fixture, submitted: SubmittedRun, tokens: u64) {
     let Event::StepEnd(step) = step_end(vec![]) else { unreachable!() };
     let usage = Usage { input_tokens: tokens, ..Usage::default() };
     let step = Event::StepEnd(StepEnd { usage, ..step });

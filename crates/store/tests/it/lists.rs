@@ -3,8 +3,8 @@
 use protocol::{Event, Ids, MessageId, RunStatus, StreamComplete, Usage};
 use serde_json::json;
 use store::{
-    ActionFilter, Actions, MAX_BYTES_PER_PAGE, MessageRow, PageOf, PageRows, PersonaRow, Personas, Pins,
-    RecordQuery, Records, Submitted, Target, Threads, TimeCursor, Write,
+    ActionFilter, MAX_BYTES_PER_PAGE, MessageRow, PageOf, PageRows, PersonaRow, RecordQuery, SubmittedRun,
+    Target, TimeCursor, Write,
 };
 
 use crate::support::{Fixture, call, end, principal, result, scope, step_end};
@@ -16,7 +16,7 @@ const OUTPUT_BYTES: usize = 64 * 1024;
 const EXCHANGES: usize = 8;
 
 /// Says something, and answers it after 32 calls.
-async fn exchange(fixture: &Fixture, thread: Target, output: &str) -> Submitted {
+async fn exchange(fixture: &Fixture, thread: Target, output: &str) -> SubmittedRun {
     let submitted = fixture.submit(thread).await;
     let log = fixture.log(submitted).await;
     let calls: Vec<_> = (0..32).map(|_| fixture.ids.call()).collect();
@@ -136,7 +136,7 @@ async fn short_lists_end_a_page_by_their_bytes_too() {
     for number in 0..80 {
         let id = format!("p{number:02}");
         let prompt = "x".repeat(store::MAX_PERSONA_BYTES);
-        let new = store::NewPersona { name: id.clone(), id, prompt, settings: json!({}) };
+        let new = store::NewPersonaRow { name: id.clone(), id, prompt, settings: json!({}) };
         fixture.store.add_persona(&alice, new, None).await.unwrap();
     }
     let seen = std::cell::Cell::new(0_u64);
@@ -150,7 +150,7 @@ async fn short_lists_end_a_page_by_their_bytes_too() {
     assert_eq!((names, pages), ((0..80).map(|number| format!("p{number:02}")).collect(), 2));
     for _ in 0..1_200 {
         let pin =
-            store::NewPin { id: fixture.ids.pin(), thread: None, text: "x".repeat(store::MAX_PIN_BYTES) };
+            store::NewPinRow { id: fixture.ids.pin(), thread: None, text: "x".repeat(store::MAX_PIN_BYTES) };
         fixture.store.add_pin(&alice, pin, None).await.unwrap();
     }
     let whole = fixture.store.pins(&alice, None).await.unwrap();

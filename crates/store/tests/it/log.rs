@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use protocol::{Event, Ids, MessageId, RunId, RunStatus, ThreadNamed};
-use store::{Error, Log, Maintenance, PageOf, RunLog, Runs, Target, ThreadEdit, Threads};
+use store::{Error, PageOf, RunLog, Target, ThreadEdit};
 use tokio::task::JoinSet;
 
 use crate::support::{
@@ -13,7 +13,7 @@ use crate::support::{
 const DELTAS: usize = 200;
 
 /// Says numbers, with a fact here and there, to the end.
-async fn talk(log: Arc<dyn RunLog>, run: RunId, message: MessageId) {
+async fn talk(log: RunLog, run: RunId, message: MessageId) {
     for n in 0..DELTAS {
         let mut delta = text(&format!("{n},"));
         while let Err(back) = log.push(delta) {
@@ -178,7 +178,7 @@ async fn a_path_is_the_branch_that_ends_in_its_leaf() {
     .await
     .unwrap();
     let mut branch = fixture.submission(Target::Existing(first.thread));
-    branch.request.ask = store::Ask::Again { of: Some(answered) };
+    branch.request.ask = store::RunInput::Again { of: Some(answered) };
     let second = fixture.store.submit(branch).await.unwrap();
     let alice = alice();
     let message = fixture.store.run(&alice, first.run).await.unwrap().message;

@@ -6,7 +6,7 @@ use protocol::AppId;
 use serde_json::{Value, json};
 use store::{
     Approved, Error, MAX_MCP_DEFINITION_BYTES, MAX_MCP_NAME_BYTES, MAX_MCP_SERVERS_PER_APP,
-    MAX_MCP_TOOLS_PER_SERVER, McpOffer, McpToolRow, McpTools,
+    MAX_MCP_TOOLS_PER_SERVER, McpOffer, McpToolRow,
 };
 
 use crate::actions::refusal;

@@ -2,8 +2,8 @@
 
 use protocol::{AppId, Clock, Event, Ids, MemoryId, RunStatus, Scope, StreamComplete};
 use store::{
-    Error, MAX_MEMORIES_PER_SCOPE, MAX_MEMORY_BYTES, Memories, MemoryCursor, MemoryEdit, MemoryRow,
-    NewMemory, PageOf,
+    Error, MAX_MEMORIES_PER_SCOPE, MAX_MEMORY_BYTES, MemoryCursor, MemoryEdit, MemoryRow, NewMemoryRow,
+    PageOf,
 };
 use testkit::still::StandingClock;
 
@@ -13,8 +13,8 @@ mod changes;
 mod extraction;
 mod recall;
 
-fn new(fixture: &Fixture, text: &str) -> NewMemory {
-    NewMemory {
+fn new(fixture: &Fixture, text: &str) -> NewMemoryRow {
+    NewMemoryRow {
         id: fixture.ids.memory(),
         text: text.into(),
         kind: "fact".into(),
@@ -76,7 +76,7 @@ async fn a_memory_reads_back_as_it_was_added() {
         scope: alice.clone(),
         text: "lives in Oslo".into(),
         kind: "fact".into(),
-        status: "active".into(),
+        status: store::MemoryStatus::Active,
         access_count: 0,
         last_accessed_at: None,
         source: "user".into(),
@@ -148,7 +148,7 @@ async fn a_forgotten_memory_is_in_no_list_and_stays_forgotten() {
         let both = fixture.store.memories_by_id(&alice, &[gone.id, kept.id]).await.unwrap();
         assert_eq!(texts(both), ["kept"]);
         let row = fixture.store.memory(&her, gone.id).await.unwrap();
-        assert_eq!((row.status.as_str(), row.text.as_str()), ("forgotten", "gone"));
+        assert_eq!((row.status.name(), row.text.as_str()), ("forgotten", "gone"));
     }
 }
 
@@ -167,7 +167,7 @@ async fn under_a_key_a_memory_is_added_and_forgotten_once() {
     }
     assert!(matches!(fixture.store.forget_memory(&her, first.id, once("a", 3)).await, Err(Error::KeyReused)));
     let again = fixture.store.add_memory(&alice, new(&fixture, "one"), once("a", 1)).await.unwrap();
-    assert_eq!((again.id, again.status.as_str()), (first.id, "forgotten"), "as it is now");
+    assert_eq!((again.id, again.status.name()), (first.id, "forgotten"), "as it is now");
 }
 
 #[tokio::test]
@@ -182,13 +182,13 @@ async fn a_scope_remembers_so_much_and_a_memory_is_so_long() {
     add(&fixture, &scope("bob"), "somebody else's").await;
     fixture.store.forget_memory(&principal("alice"), last.id, None).await.unwrap();
     let fits = fixture.store.restore_memory(&principal("alice"), last.id, None).await.unwrap();
-    assert_eq!(fits.status, "active");
+    assert_eq!(fits.status.name(), "active");
     fixture.store.forget_memory(&principal("alice"), last.id, None).await.unwrap();
     let fits = fixture.store.add_memory(&alice, new(&fixture, "fits now"), once("k", 1)).await;
     assert_eq!(fits.unwrap().text, "fits now", "a refusal uses up no key");
     let restored = fixture.store.restore_memory(&principal("alice"), last.id, None).await;
     assert!(matches!(restored, Err(Error::MemoriesFull)), "its place is taken");
-    assert_eq!(fixture.store.memory(&principal("alice"), last.id).await.unwrap().status, "forgotten");
+    assert_eq!(fixture.store.memory(&principal("alice"), last.id).await.unwrap().status.name(), "forgotten");
     for (bytes, good) in [(0, false), (1, true), (MAX_MEMORY_BYTES, true), (MAX_MEMORY_BYTES + 1, false)] {
         let added = fixture.store.add_memory(&scope("eve"), new(&fixture, &"x".repeat(bytes)), None).await;
         assert_eq!(added.is_ok(), good, "{bytes} bytes");

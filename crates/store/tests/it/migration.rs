@@ -4,10 +4,7 @@ use std::sync::Arc;
 
 use protocol::{Ids, MemoryId, RunStatus, Usage};
 use rusqlite::Connection;
-use store::{
-    ActionFilter, Actions, Error, Item, Log, Maintenance, Memories, MemoryVersion, NewMemory, PageOf, Recall,
-    Runs, Threads, Usages,
-};
+use store::{ActionFilter, Error, MemoryVersion, NewMemoryRow, PageOf, RecallItem};
 use testkit::still::CountingIds;
 
 use crate::support::{Published, end, in_memory, open, principal, result, scope, step_end};
@@ -55,7 +52,7 @@ async fn a_database_of_the_first_version_keeps_what_it_holds_and_takes_what_is_n
     store.log(&runs[0]).record(vec![step_end(vec![])], vec![], vec![]).await.unwrap();
     let day = store::day(protocol::Clock::now(&testkit::still::StandingClock));
     assert_eq!(store.usage_of_day(&scope("alice"), day).await.unwrap().total(), 7);
-    let memory = NewMemory {
+    let memory = NewMemoryRow {
         id: CountingIds::default().memory(),
         text: "x".into(),
         kind: "fact".into(),
@@ -146,15 +143,15 @@ async fn a_database_from_before_versions_has_first_ones_and_can_be_recalled() {
         .unwrap()
         .into_iter()
         .map(|row| match row.what {
-            Item::Memory(row, None) => row.id.uuid(),
-            Item::Message(said, None) => said.id.uuid(),
-            what @ (Item::Memory(..)
-            | Item::Message(..)
-            | Item::Chunk(..)
-            | Item::DocumentGone(_)
-            | Item::ThreadGone(_)
-            | Item::Tombstones
-            | Item::Gone(_)) => panic!("{what:?}"),
+            RecallItem::Memory(row, None) => row.id.uuid(),
+            RecallItem::Message(said, None) => said.id.uuid(),
+            what @ (RecallItem::Memory(..)
+            | RecallItem::Message(..)
+            | RecallItem::Chunk(..)
+            | RecallItem::DocumentGone(_)
+            | RecallItem::ThreadGone(_)
+            | RecallItem::Tombstones
+            | RecallItem::Gone(_)) => panic!("{what:?}"),
         })
         .collect();
     assert_eq!(told, [id(0x13), id(0x12), id(0x21)], "what is there, in the order in which it came");
@@ -169,7 +166,7 @@ async fn a_database_from_before_versions_has_first_ones_and_can_be_recalled() {
     assert_eq!(history.sources, []);
     let gone = MemoryId::new(id(0x22));
     let restored = store.restore_memory(&her, gone, None).await.unwrap();
-    assert_eq!((restored.status.as_str(), restored.version), ("active", 2));
+    assert_eq!((restored.status.name(), restored.version), ("active", 2));
     let history = store.memory_history(&her, gone).await.unwrap();
     assert_eq!(reasons(&history.versions), [(1, "forgotten".to_owned()), (2, "restored".to_owned())]);
     store.forget_memory(&her, kept, None).await.unwrap();

@@ -9,8 +9,8 @@ use protocol::{
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 use store::{
-    ActionEnd, Actions, Admitted, Error, MAX_OPEN_PROPOSALS, Maintenance, NewAction, NewProposal, PageOf,
-    ProposalRow, Proposals, RunLog, Runs, Stop, Submitted, Target, Threads, TimeCursor, Write,
+    ActionEnd, Admitted, Error, MAX_OPEN_PROPOSALS, NewAction, NewProposal, PageOf, ProposalRow, RunLog,
+    Stop, SubmittedRun, Target, TimeCursor, Write,
 };
 
 use crate::actions::{act, action, kinds, refusal, run_with_calls};
@@ -24,10 +24,7 @@ fn open(id: ProposalId, call_id: CallId, seconds: i64) -> Event {
 }
 
 /// A run that waits for as many proposals, which expire after 10, 20, … seconds.
-async fn waiting(
-    fixture: &Fixture,
-    count: usize,
-) -> (Submitted, Arc<dyn RunLog>, Vec<CallId>, Vec<ProposalId>) {
+async fn waiting(fixture: &Fixture, count: usize) -> (SubmittedRun, RunLog, Vec<CallId>, Vec<ProposalId>) {
     let (submitted, log, calls) = run_with_calls(fixture, count).await;
     let ids: Vec<ProposalId> = calls.iter().map(|_| fixture.ids.proposal()).collect();
     let opened = calls.iter().zip(&ids).zip(1..).map(|((call, id), n)| open(*id, *call, 10 * n)).collect();
@@ -35,7 +32,7 @@ async fn waiting(
     (submitted, log, calls, ids)
 }
 
-async fn status(fixture: &Fixture, submitted: Submitted) -> RunStatus {
+async fn status(fixture: &Fixture, submitted: SubmittedRun) -> RunStatus {
     fixture.store.run(&principal("alice"), submitted.run).await.unwrap().status
 }
 
@@ -48,7 +45,7 @@ async fn decide(fixture: &Fixture, id: ProposalId, decision: Decision) -> Result
 }
 
 /// The kinds of the thread's newest events with what each says of a decision or a result.
-fn newest(fixture: &Fixture, submitted: Submitted, count: usize) -> Vec<String> {
+fn newest(fixture: &Fixture, submitted: SubmittedRun, count: usize) -> Vec<String> {
     let events = fixture.published.of(submitted.thread);
     let said = events.iter().skip(events.len() - count).map(|event| {
         let body: Value = serde_json::from_str(&event.body).unwrap();
@@ -59,7 +56,7 @@ fn newest(fixture: &Fixture, submitted: Submitted, count: usize) -> Vec<String> 
 }
 
 /// A proposal that outlives its run.
-async fn lasting(fixture: &Fixture, seconds: i64) -> (Submitted, ProposalId) {
+async fn lasting(fixture: &Fixture, seconds: i64) -> (SubmittedRun, ProposalId) {
     let (submitted, log, calls) = run_with_calls(fixture, 1).await;
     let new = new(fixture, seconds);
     let id = new.id;
@@ -116,7 +113,7 @@ async fn a_run_waits_while_any_of_its_proposals_is_open() {
     assert_eq!(status(&fixture, submitted).await, RunStatus::Running);
     assert_eq!(newest(&fixture, submitted, 2), ["proposal:closed rejected", "tool:complete rejected"]);
     let denied = action(&fixture, calls[1]).await;
-    assert_eq!((denied.status.as_str(), denied.input), ("denied", json!({ "asked": 1 })));
+    assert_eq!((denied.status.name(), denied.input), ("denied", json!({ "asked": 1 })));
     assert_eq!(kinds(&fixture.database(), calls[1]), ["outcome"]);
     act(&log, calls[0], vec![]).await.unwrap();
     log.record(vec![end(submitted.run, RunStatus::Completed)], vec![], vec![]).await.unwrap();
@@ -183,7 +180,7 @@ async fn q1_a_message_to_a_waiting_thread_goes_on_without_the_answer_unless_it_i
         assert_eq!((row.status, row.stop), (RunStatus::Running, stop));
         for (id, call) in ids.iter().zip(&calls) {
             assert_eq!(proposal(&fixture, *id).await.decision, Some(Decision::Superseded));
-            assert_eq!(action(&fixture, *call).await.status, "denied");
+            assert_eq!(action(&fixture, *call).await.status.name(), "denied");
         }
         let mut third = fixture.submission(Target::Existing(first.thread));
         third.on_busy = OnBusy::Queue;
@@ -222,7 +219,7 @@ async fn what_nobody_answers_in_time_is_denied_and_its_run_goes_on() {
     assert!(matches!(decide(&fixture, ids[0], Decision::Confirmed).await, Err(Error::Decided("expired"))));
     assert_eq!(fixture.store.expire_proposals().await.unwrap(), [], "it still waits for the other");
     assert_eq!(proposal(&fixture, ids[0]).await.decision, Some(Decision::Expired));
-    assert_eq!(action(&fixture, calls[0]).await.status, "denied");
+    assert_eq!(action(&fixture, calls[0]).await.status.name(), "denied");
     assert_eq!(status(&fixture, submitted).await, RunStatus::Waiting);
     assert_eq!(fixture.store.next_expiry().await.unwrap(), Some(after(20)));
     clock.to(25);
@@ -382,6 +379,6 @@ async fn a_thread_is_not_purged_while_what_it_proposed_is_being_done() {
     fixture.store.end_action(&alice, action, done).await.unwrap();
     while fixture.store.purge(after(1), after(0)).await.unwrap() {}
     let row = fixture.store.action(&principal("alice"), action).await.unwrap();
-    assert_eq!((row.input, row.output, row.status.as_str()), (Value::Null, Value::Null, "complete"));
+    assert_eq!((row.input, row.output, row.status.name()), (Value::Null, Value::Null, "complete"));
     assert_eq!(fixture.store.verify_ledger().await.unwrap().faults, Vec::<String>::new());
 }

@@ -4,14 +4,14 @@ use std::sync::Arc;
 
 use protocol::{Delta, Effect, Ids, OnBusy, RunStatus, Stored};
 use rusqlite::params;
-use store::{Error, Log, Maintenance, Runs, Submitted, Target, Threads};
+use store::{Error, SubmittedRun, Target};
 
 use crate::support::{Fixture, Forward, after, answer, call, end, principal, result, start, step_end, text};
 
 const DELTAS: &str = "('text:delta', 'reasoning:delta', 'tool:input')";
 
 /// A run with every kind of delta and a call, to its end.
-async fn spoken(fixture: &Fixture, submitted: Submitted, status: RunStatus) {
+async fn spoken(fixture: &Fixture, submitted: SubmittedRun, status: RunStatus) {
     let log = fixture.log(submitted).await;
     let id = fixture.ids.call();
     log.push(Delta::Reasoning { step: 1, delta: "hm".into() }).unwrap();
@@ -32,7 +32,7 @@ async fn prune(fixture: &Fixture, seconds: i64) -> usize {
     pruned
 }
 
-async fn log_of(fixture: &Fixture, submitted: Submitted) -> Vec<Arc<Stored>> {
+async fn log_of(fixture: &Fixture, submitted: SubmittedRun) -> Vec<Arc<Stored>> {
     fixture.store.events(submitted.thread, None, 0).await.unwrap()
 }
 
@@ -183,7 +183,7 @@ async fn the_database_refuses_what_is_no_pruning() {
     spoken(&fixture, ended, RunStatus::Completed).await;
     prune(&fixture, 0).await;
     let conn = fixture.database();
-    let refused = |sql: &str, of: Submitted, why: &str| {
+    let refused = |sql: &str, of: SubmittedRun, why: &str| {
         let error = conn.execute(sql, params![of.run.bytes()]).unwrap_err().to_string();
         assert!(error.contains(why), "{sql}: {error}");
     };

@@ -1,19 +1,17 @@
 //! Busy threads, keys and owners: whoever comes twice, late or after somebody else.
 
 use protocol::{Event, Ids, OnBusy, RunStatus};
-use store::{
-    Admitted, Error, MAX_QUEUED_PER_THREAD, Maintenance, Once, Runs, Stop, Submitted, Target, Threads,
-};
+use store::{Admitted, Error, MAX_QUEUED_PER_THREAD, Once, Stop, SubmittedRun, Target};
 
 use crate::support::{Fixture, end, principal, scope, step_end, text};
 
-async fn queue(fixture: &Fixture, behind: Submitted, on_busy: OnBusy) -> Result<Submitted, Error> {
+async fn queue(fixture: &Fixture, behind: SubmittedRun, on_busy: OnBusy) -> Result<SubmittedRun, Error> {
     let mut submission = fixture.submission(Target::Existing(behind.thread));
     submission.on_busy = on_busy;
     fixture.store.submit(submission).await
 }
 
-async fn status(fixture: &Fixture, run: Submitted) -> RunStatus {
+async fn status(fixture: &Fixture, run: SubmittedRun) -> RunStatus {
     fixture.store.run(&principal("alice"), run.run).await.unwrap().status
 }
 

@@ -6,7 +6,7 @@ use proptest::prelude::*;
 use protocol::{AppId, Ids, RecordId, Scope};
 use serde_json::{Value, json};
 use store::{
-    Error, MAX_RECORD_BYTES, MAX_RECORDS_PER_TYPE, PageOf, RecordQuery, RecordRow, Records, TimeCursor, Write,
+    Error, MAX_RECORD_BYTES, MAX_RECORDS_PER_TYPE, PageOf, RecordQuery, RecordRow, TimeCursor, Write,
 };
 
 use crate::support::{Fixture, Forward, after, once, scope};

@@ -5,7 +5,7 @@ use std::time::Duration;
 use protocol::{
     Cost, Event, Ids, Outlay, PlannedCall, RunStatus, SpendBound, SpendBounds, SpendGrant, StepRetry, Usage,
 };
-use store::{Error, Jobs, Maintenance, NewJob, Retry, Runs, Spent, Target, Threads, Usages};
+use store::{Error, NewJob, Retry, Spent, Target};
 
 use crate::support::{Fixture, after, end, principal, reset, scope, step_end};
 

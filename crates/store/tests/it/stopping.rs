@@ -2,11 +2,11 @@
 
 use protocol::{Effect, Event, Failure, Ids, ProposalOpen, RunStatus, StepStart};
 use serde_json::{Value, json};
-use store::{Error, ForcedEnd, Log, Maintenance, Runs, Stop, Target};
+use store::{Error, ForcedEnd, Stop, Target};
 
 use crate::support::{Fixture, after, call, end, principal, result, start, step_end};
 
-async fn cancelled(fixture: &Fixture) -> (store::Submitted, std::sync::Arc<dyn store::RunLog>) {
+async fn cancelled(fixture: &Fixture) -> (store::SubmittedRun, store::RunLog) {
     let (run, log) = fixture.run().await;
     fixture.store.cancel(&principal("alice"), run.run, None).await.unwrap();
     (run, log)

@@ -1,10 +1,7 @@
 //! Summaries: told in the log, one of a level for each end, merged once, and gone with their thread.
 
 use protocol::{Event, Ids, MessageId, RunStatus, Summary, SummaryId, ThreadId, Usage};
-use store::{
-    Error, JobRow, Jobs, MAX_TEXT_BYTES, Maintenance, NewJob, PageOf, Runs, Spent, Summaries, SummaryRow,
-    Target, Threads, Usages,
-};
+use store::{Error, JobRow, MAX_TEXT_BYTES, NewJob, PageOf, Spent, SummaryRow, Target};
 
 use crate::support::{Fixture, after, answer, end, principal, scope, step_end};
 
@@ -67,7 +64,7 @@ impl Talk {
 
 async fn status(fixture: &Fixture, job: &JobRow) -> String {
     let jobs = fixture.store.jobs(PageOf { after: None, limit: 99 }).await.unwrap().rows;
-    jobs.into_iter().find(|row| row.id == job.id).unwrap().status
+    jobs.into_iter().find(|row| row.id == job.id).unwrap().status.name().to_owned()
 }
 
 async fn ids(fixture: &Fixture, thread: ThreadId, all: bool) -> Vec<SummaryId> {

@@ -12,7 +12,7 @@ use protocol::{
 };
 use rusqlite::Connection;
 use serde_json::json;
-use store::{Ask, Error, Once, Publish, Request, RunLog, Runs, Sqlite, Submission, Submitted, Target};
+use store::{Error, Once, Publish, RunInput, RunLog, RunRequest, Store, Submission, SubmittedRun, Target};
 use tempfile::TempDir;
 use testkit::still::{CountingIds, StandingClock};
 
@@ -37,7 +37,7 @@ impl Published {
 }
 
 pub(crate) struct Fixture {
-    pub(crate) store: Sqlite,
+    pub(crate) store: Store,
     pub(crate) published: Arc<Published>,
     pub(crate) ids: CountingIds,
     pub(crate) folder: TempDir,
@@ -51,7 +51,7 @@ impl Fixture {
     pub(crate) fn by(clock: Arc<dyn Clock>) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let published = Arc::new(Published::default());
-        let store = Sqlite::open(folder.path(), clock, published.clone()).unwrap();
+        let store = Store::open_sqlite(folder.path(), clock, published.clone()).unwrap();
         Self { store, published, ids: CountingIds::default(), folder }
     }
 
@@ -72,8 +72,8 @@ impl Fixture {
             once: None,
             replay_only: false,
             limits: UserLimits::default(),
-            request: Request {
-                ask: Ask::Say { id: self.ids.message(), text: "hi".into(), parent: None },
+            request: RunRequest {
+                ask: RunInput::Say { id: self.ids.message(), text: "hi".into(), parent: None },
                 model: Some("m".into()),
                 settings: Settings::default(),
                 system_prompt: None,
@@ -85,17 +85,17 @@ impl Fixture {
         }
     }
 
-    pub(crate) async fn submit(&self, thread: Target) -> Submitted {
+    pub(crate) async fn submit(&self, thread: Target) -> SubmittedRun {
         self.store.submit(self.submission(thread)).await.unwrap()
     }
 
     /// A run under way in a thread of its own.
-    pub(crate) async fn run(&self) -> (Submitted, Arc<dyn RunLog>) {
+    pub(crate) async fn run(&self) -> (SubmittedRun, RunLog) {
         let submitted = self.submit(Target::New(self.ids.thread())).await;
         (submitted, self.log(submitted).await)
     }
 
-    pub(crate) async fn log(&self, submitted: Submitted) -> Arc<dyn RunLog> {
+    pub(crate) async fn log(&self, submitted: SubmittedRun) -> RunLog {
         self.store.log(&self.store.run(&principal("alice"), submitted.run).await.unwrap())
     }
 }
@@ -105,8 +105,8 @@ pub(crate) fn in_memory() -> TempDir {
     tempfile::tempdir_in("/dev/shm").or_else(|_| tempfile::tempdir()).unwrap()
 }
 
-pub(crate) fn open(folder: &Path, published: Arc<Published>) -> Result<Sqlite, Error> {
-    Sqlite::open(folder, Arc::new(StandingClock), published)
+pub(crate) fn open(folder: &Path, published: Arc<Published>) -> Result<Store, Error> {
+    Store::open_sqlite(folder, Arc::new(StandingClock), published)
 }
 
 pub(crate) fn scope(user: &str) -> Scope {

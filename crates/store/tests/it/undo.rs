@@ -7,8 +7,8 @@ use proptest::prelude::*;
 use protocol::{ActionId, AppId, Effect, Ids, RecordId, Scope, ToolStatus};
 use serde_json::{Value, json};
 use store::{
-    ActionEnd, ActionFilter, ActionRow, Actions, Change, Erasure, Error, Files, Maintenance, NewAction,
-    PageOf, ProfileRow, Profiles, RecordQuery, Records, Threads, Write,
+    ActionEnd, ActionFilter, ActionRow, AppliedChange, Error, NewAction, PageOf, ProfileRow, RecordQuery,
+    Write,
 };
 
 use crate::actions::{ALL, act, action, file, kinds, record, refusal, run_with_calls};
@@ -43,12 +43,12 @@ async fn e4_an_undo_is_an_action_of_its_own_and_happens_once() {
     assert_eq!(action(&fixture, calls[0]).await.undone_by, Some(undone.id));
     assert_eq!(action(&fixture, undone.id).await, undone);
     assert_eq!(
-        (undone.undo_of, undone.status.as_str(), undone.run, undone.thread),
+        (undone.undo_of, undone.status.name(), undone.run, undone.thread),
         (Some(calls[0].into()), "complete", None, Some(submitted.thread))
     );
     let changes = [
-        Change::File { path: "a.md".into(), before: Some("new".into()), was: 1, version: 2 },
-        Change::Record { id: part, kind: "part".into(), before: None, was: 2, version: 3 },
+        AppliedChange::File { path: "a.md".into(), before: Some("new".into()), was: 1, version: 2 },
+        AppliedChange::Record { id: part, kind: "part".into(), before: None, was: 2, version: 3 },
     ];
     assert_eq!(undone.changes, changes, "the newest change is put back first");
     let conn = fixture.database();
@@ -198,7 +198,7 @@ async fn e4_a_call_of_a_run_undoes_as_its_own_action() {
 async fn foreign_action(fixture: &Fixture, scope: Scope) -> ActionId {
     let mut submission = fixture.submission(store::Target::New(fixture.ids.thread()));
     submission.scope = scope;
-    let submitted = store::Runs::submit(&fixture.store, submission).await.unwrap();
+    let submitted = fixture.store.submit(submission).await.unwrap();
     let log = fixture.log(submitted).await;
     let call = fixture.ids.call();
     log.record(vec![crate::support::step_end(vec![crate::support::call(call)])], vec![], vec![])
@@ -327,7 +327,7 @@ async fn e4_a_call_that_changes_a_thing_twice_is_undone_as_one() {
 }
 
 /// A call that acted outside, as the ledger has it afterwards.
-async fn acted_outside(fixture: &Fixture) -> (store::Submitted, ActionId) {
+async fn acted_outside(fixture: &Fixture) -> (store::SubmittedRun, ActionId) {
     let (submitted, log, calls) = run_with_calls(fixture, 1).await;
     act(&log, calls[0], vec![]).await.unwrap();
     (submitted, calls[0].into())
@@ -355,12 +355,12 @@ async fn e4_an_undo_outside_names_what_it_undoes_from_its_beginning_and_marks_it
     let (submitted, done) = acted_outside(&fixture).await;
     let begun = begin(&fixture, done).await.unwrap();
     let expected = (Some(done), Some(submitted.thread), None, "started");
-    assert_eq!((begun.undo_of, begun.thread, begun.run, begun.status.as_str()), expected);
+    assert_eq!((begun.undo_of, begun.thread, begun.run, begun.status.name()), expected);
     assert_eq!(action(&fixture, begun.id).await, begun);
     assert_eq!(action(&fixture, done).await.undone_by, None, "nothing has happened yet");
     no_faults(&fixture).await;
     let undone = end(&fixture, begun.id, ToolStatus::Complete).await;
-    assert_eq!((undone.undo_of, undone.status.as_str()), (Some(done), "complete"));
+    assert_eq!((undone.undo_of, undone.status.name()), (Some(done), "complete"));
     assert_eq!(action(&fixture, begun.id).await, undone);
     assert_eq!(action(&fixture, done).await.undone_by, Some(begun.id));
     let conn = fixture.database();
@@ -395,7 +395,7 @@ async fn e4_a_failed_undo_outside_frees_the_action_and_an_unknown_one_never_does
     for nothing in [ToolStatus::Failed, ToolStatus::Denied, ToolStatus::Cancelled, ToolStatus::Failed] {
         let begun = begin(&fixture, done).await.unwrap();
         let row = end(&fixture, begun.id, nothing).await;
-        assert_eq!((row.undo_of, row.status.as_str()), (Some(done), nothing.name()));
+        assert_eq!((row.undo_of, row.status.name()), (Some(done), nothing.name()));
         assert_eq!(action(&fixture, done).await.undone_by, None);
     }
     let begun = begin(&fixture, done).await.unwrap();

@@ -7,7 +7,7 @@ use jiff::Timestamp;
 use protocol::{
     AppId, Clock, Cost, Event, Ids, RunStatus, Scope, StepEnd, StepReset, StepRetry, StepStart, Usage,
 };
-use store::{Error, Jobs, NewJob, Runs, Spent, Target, UsageRow, Usages};
+use store::{Error, NewJob, Spent, Target, UsageRow};
 use testkit::still::StandingClock;
 
 use crate::support::{Fixture, call, end, principal, reset, result, scope, step_end};

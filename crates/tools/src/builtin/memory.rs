@@ -12,7 +12,7 @@ use memory::recall::{RecallHit, RecallQuestion};
 use memory::{extract, secrets, suspicion};
 use protocol::{MAX_KIND_BYTES, MemoryId, Role};
 use serde_json::{Value, json};
-use store::{MAX_MEMORY_BYTES, NewMemory, Write};
+use store::{MAX_MEMORY_BYTES, NewMemoryRow, Write};
 
 use super::{closed_spec, failed, found_limit, limit_schema, query_schema, text};
 use crate::{Calling, Failed, Tool, ToolOutput, ToolSpec};
@@ -139,8 +139,8 @@ impl Tool for SaveMemory {
         let id = calling.ids.memory();
         let kind = text(&calling.input, "kind").unwrap_or(extract::DEFAULT_KIND).to_owned();
         let sources =
-            calling.thread.map(|thread| store::Source { thread: Some(thread), ..Default::default() });
-        let memory = NewMemory {
+            calling.thread.map(|thread| store::MemoryOrigin { thread: Some(thread), ..Default::default() });
+        let memory = NewMemoryRow {
             id,
             text: fact,
             kind,

@@ -4,9 +4,9 @@
 mod tests;
 
 use async_trait::async_trait;
-use protocol::{ActionId, Effect};
+use protocol::{ActionId, Effect, ToolStatus};
 use serde_json::{Value, json};
-use store::{ActionFilter, ActionRow, Write};
+use store::{ActionFilter, ActionRow, ActionStatus, Write};
 
 use super::{closed_spec, count, failed, present, text};
 use crate::{Calling, Failed, Tool, ToolOutput, ToolSpec};
@@ -44,9 +44,8 @@ impl Tool for ListRecentActions {
         let filter =
             ActionFilter { tool: text(&calling.input, "tool").map(str::to_owned), ..ActionFilter::default() };
         // This call is an action too, and says nothing.
-        let mut rows = store::newest_actions(&**calling.store, calling.scope, filter, limit + 1)
-            .await
-            .map_err(failed)?;
+        let mut rows =
+            store::newest_actions(calling.store, calling.scope, filter, limit + 1).await.map_err(failed)?;
         let forgotten = calling.recall.forgotten(calling.scope).await.map_err(failed)?;
         for row in &mut rows {
             forgotten.clear_json(&mut row.input, row.started_at);
@@ -65,7 +64,7 @@ fn view(row: &ActionRow) -> Value {
         "actionId": row.id,
         "tool": row.tool,
         "at": row.started_at,
-        "status": row.status,
+        "status": row.status.name(),
         "undoable": obstacle(row).is_none(),
         "undone": row.undone_by.is_some(),
         "input": format!("{shown}{more}"),
@@ -109,9 +108,9 @@ fn obstacle(action: &ActionRow) -> Option<&'static str> {
         Some("the action was undone already")
     } else if action.undo_of.is_some() {
         Some("the action is an undo, which cannot be undone; make the change again")
-    } else if action.status == "started" {
+    } else if action.status == ActionStatus::Started {
         Some("the action is still under way")
-    } else if action.status != "complete" {
+    } else if action.status != ActionStatus::Ended(ToolStatus::Complete) {
         Some("the action did not succeed, so it changed nothing")
     } else if action.changes.is_empty() && action.effect == Effect::Reversible {
         Some("the action acted outside; only the user can take it back, in their list of actions")

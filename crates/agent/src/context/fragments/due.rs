@@ -99,7 +99,7 @@ mod tests {
             scope: Scope { app: AppId::new("tutor"), user: UserId::new("ann") },
             text: "Understands halves".into(),
             kind: kind.into(),
-            status: "active".into(),
+            status: store::MemoryStatus::Active,
             access_count: uses,
             last_accessed_at: (uses > 0).then_some(used),
             source: "user".into(),

@@ -11,9 +11,9 @@ use std::fmt::Display;
 use app::Fragment;
 use jiff::Timestamp;
 use memory::tombstone::Forgotten;
-use protocol::{ActionId, Effect, MemoryId};
+use protocol::{ActionId, Effect, MemoryId, ToolStatus};
 use serde_json::Value;
-use store::{ActionFilter, MAX_SNAPSHOT_LINE_BYTES, PageOf, RecordQuery, SnapshotLine};
+use store::{ActionFilter, ActionStatus, MAX_SNAPSHOT_LINE_BYTES, PageOf, RecordQuery, SnapshotLine};
 
 use crate::context::gather::Sources;
 use crate::context::{Fence, PromptPiece, capped};
@@ -159,8 +159,9 @@ async fn changes(from: &Sources<'_>, forgotten: &Forgotten) -> Result<Vec<Snapsh
         store::newest_actions(&*from.world.store, from.scope, ActionFilter::default(), MAX_ACTIONS).await?;
     // An action that was undone has changed nothing, and neither has its undo.
     let lasts = |row: &store::ActionRow| row.undone_by.is_none() && row.undo_of.is_none();
-    let changed =
-        rows.into_iter().filter(|row| row.effect != Effect::Read && row.status == "complete" && lasts(row));
+    let changed = rows.into_iter().filter(|row| {
+        row.effect != Effect::Read && row.status == ActionStatus::Ended(ToolStatus::Complete) && lasts(row)
+    });
     let lines = changed.take(MAX_CHANGES).map(|mut row| {
         hiding::hide_in_action(&mut row, forgotten);
         let day = row.started_at.strftime("%Y-%m-%d");

@@ -47,7 +47,7 @@ pub(crate) struct NewestMessages {
 impl NewestMessages {
     /// Reads the path that ends in `leaf`; if that fails, the message `leaf` alone.
     pub(crate) async fn read(
-        store: &dyn Store,
+        store: &Store,
         thread: ThreadId,
         leaf: MessageId,
     ) -> Result<Self, store::Error> {
@@ -170,7 +170,7 @@ pub(crate) fn chain(all: &[SummaryRow], end: MessageId) -> Vec<SummaryRow> {
 
 /// The messages that the log says were shown, as short as they were.
 pub(in crate::context) async fn again(
-    (store, thread): (&dyn Store, ThreadId),
+    (store, thread): (&Store, ThreadId),
     leaf: MessageId,
     (shown, bytes): (Option<&[Stretch]>, Option<u64>),
     forgotten: &Forgotten,

@@ -17,7 +17,7 @@ fn rows(said: &[(&str, &str)]) -> Vec<MessageRow> {
     let mut rows = talk(said.len() as u64);
     rows.truncate(said.len());
     for (row, (role, text)) in rows.iter_mut().zip(said) {
-        row.role = (*role).to_owned();
+        row.role = (*role).into();
         let event = match *role {
             "user" => {
                 Event::MessageUser(MessageUser { message_id: row.id, parent_id: None, text: (*text).into() })

@@ -85,9 +85,9 @@ mod tests {
     use std::sync::atomic::{AtomicUsize, Ordering};
 
     use async_trait::async_trait;
-    use protocol::{MessageId, RunId, Seq, ThreadId};
+    use protocol::{RunId, Seq, ThreadId};
     use serde_json::json;
-    use store::{Log, MAX_EVENTS_PER_READ, RawEvent};
+    use store::{EventLog, MAX_EVENTS_PER_READ, RawEvent};
     use uuid::Uuid;
 
     use super::*;
@@ -113,7 +113,7 @@ mod tests {
     }
 
     #[async_trait]
-    impl Log for Counted {
+    impl EventLog for Counted {
         async fn events(
             &self,
             _: ThreadId,
@@ -130,18 +130,6 @@ mod tests {
         async fn facts(&self, _: RunId) -> Result<Vec<RawEvent>, store::Error> {
             panic!("all facts are read again");
         }
-
-        async fn first_message(&self, _: ThreadId) -> Result<Option<MessageId>, store::Error> {
-            panic!("nobody asks for it");
-        }
-
-        async fn head(&self, _: ThreadId) -> Result<Seq, store::Error> {
-            panic!("nobody asks for it");
-        }
-
-        async fn is_named(&self, _: ThreadId) -> Result<bool, store::Error> {
-            panic!("nobody asks for it");
-        }
     }
 
     fn counted(events: Vec<(Kind, serde_json::Value)>) -> Arc<Counted> {
@@ -156,7 +144,7 @@ mod tests {
     /// Follows to the end of the wait; gives how often it was looked which calls the user is asked about.
     async fn follow(log: &Arc<Counted>, asked: &[CallId]) -> usize {
         let subscription = Arc::new(Bus::default()).subscribe(thread());
-        let log = Arc::clone(log) as Arc<dyn Log>;
+        let log = Arc::clone(log) as Arc<dyn EventLog>;
         let mut follower = Follower::new(log, subscription, (thread(), Some(run())), 0);
         let looks = AtomicUsize::new(0);
         let now = || {

@@ -14,7 +14,6 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Wake, Waker};
 
 use async_trait::async_trait;
-use protocol::MessageId;
 use store::{MAX_BYTES_PER_READ, Publish, RawEvent};
 use uuid::Uuid;
 
@@ -108,7 +107,7 @@ impl Committed {
 }
 
 #[async_trait]
-impl Log for Committed {
+impl EventLog for Committed {
     async fn events(
         &self,
         thread: ThreadId,
@@ -124,18 +123,6 @@ impl Log for Committed {
 
     async fn facts(&self, _: RunId) -> Result<Vec<RawEvent>, store::Error> {
         Ok(Vec::new())
-    }
-
-    async fn is_named(&self, _: ThreadId) -> Result<bool, store::Error> {
-        Ok(false)
-    }
-
-    async fn first_message(&self, _: ThreadId) -> Result<Option<MessageId>, store::Error> {
-        Ok(None)
-    }
-
-    async fn head(&self, _: ThreadId) -> Result<Seq, store::Error> {
-        Ok(self.lock().last().map_or(0, |event| event.seq))
     }
 }
 
@@ -235,7 +222,7 @@ trait Reading {
 
 impl Reading for Follower {
     fn begin(log: &Arc<Committed>, bus: &Arc<Bus>, case: &Case) -> Self {
-        let log = Arc::clone(log) as Arc<dyn Log>;
+        let log = Arc::clone(log) as Arc<dyn EventLog>;
         Follower::new(log, bus.subscribe(thread()), (thread(), case.run), case.after)
     }
 

@@ -14,8 +14,8 @@ fn message_row(rev: u64, second: i64, words: &str) -> ItemRow {
         RawEvent { seq: rev, kind: "message:user".into(), body: serde_json::to_string(&body).unwrap() };
     let at = Timestamp::UNIX_EPOCH + SignedDuration::from_secs(second);
     let thread = ThreadId::new(uuid::Uuid::from_u128(u128::from(rev % 7)));
-    let row = Said { id, thread, role: "user".into(), seq: rev, at, said: Some(said) };
-    ItemRow { rev, what: store::Item::Message(row, None) }
+    let row = RecallMessage { id, thread, role: "user".into(), seq: rev, at, said: Some(said) };
+    ItemRow { rev, what: store::RecallItem::Message(row, None) }
 }
 
 fn piece(rev: u64, second: i64) -> ItemRow {
@@ -29,7 +29,7 @@ fn piece(rev: u64, second: i64) -> ItemRow {
         suspicious: false,
         at: Timestamp::UNIX_EPOCH + SignedDuration::from_secs(second),
     };
-    ItemRow { rev, what: store::Item::Chunk(row, None) }
+    ItemRow { rev, what: store::RecallItem::Chunk(row, None) }
 }
 
 fn seconds(state: &UserIndexState) -> Vec<i64> {
@@ -77,7 +77,7 @@ fn everything_is_read_again_in_place_and_what_is_cut_short_goes_on() {
         at: Timestamp::UNIX_EPOCH + SignedDuration::from_secs(9),
         memory,
     };
-    let changed = ItemRow { rev: 3, what: store::Item::Tombstones };
+    let changed = ItemRow { rev: 3, what: store::RecallItem::Tombstones };
     assert!(state.hides_other_than(std::slice::from_ref(&changed)));
     state.read_again(Forgotten::new(&[tombstone]), 3);
     assert!(state.is_behind(2), "until everything is read, nobody may search");

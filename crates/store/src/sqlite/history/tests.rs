@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use uuid::Uuid;
 
-use super::super::{migrate, places};
+use super::super::{message_paths, migrate};
 use super::*;
 
 /// Messages of a long thread, more than a walk follows.
@@ -102,7 +102,7 @@ fn every_message_of_a_long_thread_is_listed_and_a_page_costs_the_same_anywhere()
     let dearest = |length: u128| {
         let parents = line(length);
         let mut conn = filled(&parents);
-        places::fill_in(&mut conn).unwrap();
+        message_paths::fill_in(&mut conn).unwrap();
         assert_eq!(paged(&conn, length, 1_000), walked(&parents, length));
         let places = [0, length / 7, length / 2, length - 60];
         places.map(|number| steps(&mut conn, length, number as u64 * 3)).into_iter().max().unwrap()
@@ -137,7 +137,7 @@ fn a_branch_has_the_messages_of_its_own_path_and_no_others() {
             parents.push(parent.map(u128::from));
         }
         let mut conn = filled(&parents);
-        places::fill_in(&mut conn).unwrap();
+        message_paths::fill_in(&mut conn).unwrap();
         for _ in 0..10 {
             let leaf = u128::from(drawn.below(200) + 1);
             let path = walked(&parents, leaf);
@@ -153,7 +153,7 @@ fn a_branch_has_the_messages_of_its_own_path_and_no_others() {
 fn a_new_message_has_the_place_that_filling_in_would_give_it() {
     let parents = line(100);
     let mut conn = filled(&parents);
-    places::fill_in(&mut conn).unwrap();
+    message_paths::fill_in(&mut conn).unwrap();
     let all: HashMap<u128, (u64, u128)> = conn
         .prepare("SELECT id, depth, leap FROM messages")
         .unwrap()
@@ -166,7 +166,7 @@ fn a_new_message_has_the_place_that_filling_in_would_give_it() {
         .unwrap();
     for number in 1..=100_u128 {
         let parent = parents[number as usize - 1].map(message_id);
-        let place = places::below(&conn, thread(), message_id(number), parent).unwrap().unwrap();
+        let place = message_paths::below(&conn, thread(), message_id(number), parent).unwrap().unwrap();
         assert_eq!((place.depth, place.leap.uuid().as_u128()), all[&number]);
     }
     assert_eq!(all[&100].0, 100);
@@ -184,13 +184,13 @@ fn a_path_whose_places_are_missing_or_wrong_is_walked() {
         "UPDATE messages SET leap = randomblob(16)",
     ] {
         let mut conn = filled(&parents);
-        places::fill_in(&mut conn).unwrap();
+        message_paths::fill_in(&mut conn).unwrap();
         conn.execute_batch("DROP TRIGGER messages_placed_once").unwrap();
         conn.execute_batch(damage).unwrap();
         assert_eq!(paged(&conn, 50, 10), walked(&parents, 50), "{damage}");
     }
     let mut conn = filled(&parents);
-    places::fill_in(&mut conn).unwrap();
+    message_paths::fill_in(&mut conn).unwrap();
     let refused = conn.execute_batch("UPDATE messages SET depth = 7").unwrap_err().to_string();
     assert!(refused.contains("a message keeps its place"), "{refused}");
     conn.execute_batch("DROP TRIGGER messages_fixed").unwrap();
@@ -205,11 +205,11 @@ fn filling_in_takes_as_many_transactions_as_it_needs_and_goes_on_where_it_was_cu
     let left = |conn: &Connection| -> i64 {
         conn.query_row("SELECT count(*) FROM messages WHERE depth IS NULL", [], |row| row.get(0)).unwrap()
     };
-    places::fill_in(&mut conn).unwrap();
+    message_paths::fill_in(&mut conn).unwrap();
     assert_eq!(left(&conn), 0);
     conn.execute_batch("DROP TRIGGER messages_placed_once").unwrap();
     conn.execute("UPDATE messages SET depth = NULL, leap = NULL WHERE seq > 21000", []).unwrap();
-    places::fill_in(&mut conn).unwrap();
+    message_paths::fill_in(&mut conn).unwrap();
     assert_eq!(left(&conn), 0);
     assert_eq!(paged(&conn, 12_000, 1_000), walked(&parents, 12_000));
 }

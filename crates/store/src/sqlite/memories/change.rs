@@ -3,34 +3,27 @@
 use jiff::Timestamp;
 use protocol::{MemoryId, MessageId, Scope, ThreadId};
 use rusqlite::{OptionalExtension, params};
-use sha2::{Digest, Sha256};
 
+use super::of_scope;
 use super::purge::FAMILY;
-use super::{ACTIVE, of_scope};
+use crate::rules::memories::{self, UPDATED, is_current, words_hash};
 use crate::sqlite::append::Batch;
 use crate::sqlite::read::{count, id, sql};
-use crate::sqlite::recall::{self, Kind};
-use crate::sqlite::texts;
+use crate::sqlite::{items, texts};
 use crate::{
-    Change, Error, MAX_MEMORIES_PER_SCOPE, MAX_SOURCES_PER_MEMORY, MemoryEdit, MemoryRow, NewMemory, Source,
+    AppliedChange, Error, MAX_SOURCES_PER_MEMORY, MemoryEdit, MemoryOrigin, MemoryRow, MemoryStatus,
+    NewMemoryRow, RecallKind,
 };
-
-pub(super) const UPDATED: &str = "updated";
-pub(super) const FORGOTTEN: &str = "forgotten";
-const REMOVED: &str = "removed";
-
-/// Of a hash, what is kept: enough that no two texts of one user share it.
-const SAID_BYTES: usize = 16;
 
 /// Adds a memory, and gives its id; if an active one says the same, that one's, and adds nothing. This is decided where
 /// it is written, so that of two at the same moment the second finds the first. [`Error::MemoriesFull`] if the scope has
 /// as many as it may have.
-pub(super) fn insert(batch: &Batch<'_>, scope: &Scope, memory: &NewMemory) -> Result<MemoryId, Error> {
+pub(super) fn insert(batch: &Batch<'_>, scope: &Scope, memory: &NewMemoryRow) -> Result<MemoryId, Error> {
     if let Some(known) = same(batch, scope, &memory.text)? {
         return Ok(known);
     }
     has_room(batch, scope)?;
-    let NewMemory { id, text, kind, source, sources, valid_from, created_at } = memory;
+    let NewMemoryRow { id, text, kind, source, sources, valid_from, created_at } = memory;
     // What comes from the future counts as new.
     let created_at = created_at.map_or(batch.at(), Timestamp::as_millisecond).min(batch.at());
     batch
@@ -50,7 +43,7 @@ pub(super) fn insert(batch: &Batch<'_>, scope: &Scope, memory: &NewMemory) -> Re
             source,
             created_at,
             batch.at(),
-            said(text)
+            words_hash(text)
         ])?;
     for source in sources.iter().take(MAX_SOURCES_PER_MEMORY) {
         add_source(batch, *id, source)?;
@@ -66,30 +59,21 @@ fn same(batch: &Batch<'_>, scope: &Scope, text: &str) -> Result<Option<MemoryId>
             WHERE app = ?1 AND user = ?2 AND same = ?3 AND status = 'active' LIMIT 1",
     )?;
     let found =
-        find.query_row(params![scope.app.as_str(), scope.user.as_str(), said(text)], |row| id(row, 0));
+        find.query_row(params![scope.app.as_str(), scope.user.as_str(), words_hash(text)], |row| id(row, 0));
     Ok(found.optional()?)
-}
-
-/// Stands for the words of a text, whatever their case and what is between them.
-fn said(text: &str) -> Vec<u8> {
-    let words = text.split(|letter: char| !letter.is_alphanumeric()).filter(|word| !word.is_empty());
-    let plain = words.map(str::to_lowercase).collect::<Vec<_>>().join(" ");
-    // Signs alone are what the text says.
-    let said = if plain.is_empty() { text.trim().to_owned() } else { plain };
-    Sha256::digest(said).into_iter().take(SAID_BYTES).collect()
 }
 
 /// A memory that is written in a run. [`Error::Known`] if one says the same.
 pub(in crate::sqlite) fn remember(
     batch: &Batch<'_>,
     scope: &Scope,
-    memory: &NewMemory,
-) -> Result<Change, Error> {
+    memory: &NewMemoryRow,
+) -> Result<AppliedChange, Error> {
     match insert(batch, scope, memory) {
         // It is the call's to answer for.
         Err(full @ Error::MemoriesFull) => Err(Error::Changed(full.to_string())),
         Ok(known) if known != memory.id => Err(Error::Known(known)),
-        added => added.map(|id| Change::Memory { id, version: 1 }),
+        added => added.map(|id| AppliedChange::Memory { id, version: 1 }),
     }
 }
 
@@ -99,23 +83,17 @@ pub(in crate::sqlite) fn undo(
     scope: &Scope,
     memory: MemoryId,
     left: u64,
-) -> Result<Option<Change>, Error> {
+) -> Result<Option<AppliedChange>, Error> {
     let Some(row) = current(batch, scope, memory, left)? else { return Ok(None) };
-    let version = advance(batch, &MemoryRow { status: REMOVED.into(), ..row }, "undone")?;
-    Ok(Some(Change::Memory { id: memory, version }))
+    let version = advance(batch, &MemoryRow { status: MemoryStatus::Removed, ..row }, "undone")?;
+    Ok(Some(AppliedChange::Memory { id: memory, version }))
 }
 
 pub(super) fn edit(batch: &Batch<'_>, row: MemoryRow, edit: MemoryEdit) -> Result<(), Error> {
-    if row.status != ACTIVE {
-        return Err(Error::Changed(format!("the memory is {}; restore it first", row.status)));
+    match memories::edited(row, edit)? {
+        Some(edited) => advance(batch, &edited, "edited").map(drop),
+        None => Ok(()),
     }
-    let (text, kind) = (row.text.clone(), row.kind.clone());
-    let edited =
-        MemoryRow { text: edit.text.unwrap_or(row.text), kind: edit.kind.unwrap_or(row.kind), ..row };
-    if edited.text == text && edited.kind == kind {
-        return Ok(());
-    }
-    advance(batch, &edited, "edited").map(drop)
 }
 
 /// Forgets the scope's memory of that id, if there is one.
@@ -129,7 +107,7 @@ pub(in crate::sqlite) fn forget_named(
 
 /// What it rests on is forgotten with it, and nothing that was made of its text stays.
 pub(super) fn forget(batch: &Batch<'_>, row: MemoryRow) -> Result<(), Error> {
-    if row.status == FORGOTTEN {
+    if row.status == MemoryStatus::Forgotten {
         return Ok(());
     }
     let (memory, scope) = (row.id, row.scope.clone());
@@ -143,23 +121,23 @@ pub(super) fn forget(batch: &Batch<'_>, row: MemoryRow) -> Result<(), Error> {
                      UNION SELECT v.text FROM family f CROSS JOIN memory_versions v ON v.memory = f.id)"
         ))?
         .execute(params![memory.bytes(), scope.app.as_str(), scope.user.as_str(), batch.at()])?;
-    advance(batch, &MemoryRow { status: FORGOTTEN.into(), ..row }, FORGOTTEN)?;
-    recall::drop_vectors(batch, memory)?;
+    advance(batch, &MemoryRow { status: MemoryStatus::Forgotten, ..row }, "forgotten")?;
+    items::drop_vectors(batch, memory)?;
     texts::drop_kept(batch, &scope, &memory.to_string())?;
-    recall::changed(batch, &scope, Kind::Tombstone, memory.bytes())
+    items::changed(batch, &scope, RecallKind::Tombstone, memory.bytes())
 }
 
 pub(super) fn restore(batch: &Batch<'_>, row: MemoryRow) -> Result<(), Error> {
-    if row.status == ACTIVE {
+    if row.status == MemoryStatus::Active {
         return Ok(());
     }
     has_room(batch, &row.scope)?;
     let (memory, scope) = (row.id, row.scope.clone());
-    let restored = MemoryRow { status: ACTIVE.into(), valid_until: None, superseded_by: None, ..row };
+    let restored = MemoryRow { status: MemoryStatus::Active, valid_until: None, superseded_by: None, ..row };
     advance(batch, &restored, "restored")?;
     let freed =
         batch.conn().prepare_cached("DELETE FROM tombstones WHERE memory = ?1")?.execute([memory.bytes()])?;
-    if freed == 0 { Ok(()) } else { recall::changed(batch, &scope, Kind::Tombstone, memory.bytes()) }
+    if freed == 0 { Ok(()) } else { items::changed(batch, &scope, RecallKind::Tombstone, memory.bytes()) }
 }
 
 /// What was so until now is otherwise from now on.
@@ -167,17 +145,17 @@ pub(super) fn update(
     batch: &Batch<'_>,
     row: MemoryRow,
     (text, kind): (String, String),
-    source: &Source,
+    source: &MemoryOrigin,
 ) -> Result<(), Error> {
     add_source(batch, row.id, source)?;
-    let valid_from = Some(now(batch)?);
+    let valid_from = Some(batch.now()?);
     advance(batch, &MemoryRow { text, kind, valid_from, ..row }, UPDATED).map(drop)
 }
 
-pub(super) fn remove(batch: &Batch<'_>, row: MemoryRow, source: &Source) -> Result<(), Error> {
+pub(super) fn remove(batch: &Batch<'_>, row: MemoryRow, source: &MemoryOrigin) -> Result<(), Error> {
     add_source(batch, row.id, source)?;
-    let valid_until = Some(now(batch)?);
-    advance(batch, &MemoryRow { status: REMOVED.into(), valid_until, ..row }, REMOVED).map(drop)
+    let valid_until = Some(batch.now()?);
+    advance(batch, &MemoryRow { status: MemoryStatus::Removed, valid_until, ..row }, "removed").map(drop)
 }
 
 pub(super) fn merge(
@@ -188,14 +166,14 @@ pub(super) fn merge(
 ) -> Result<(), Error> {
     for row in from {
         inherit(batch, into.id, row.id)?;
-        let superseded = MemoryRow { status: "superseded".into(), superseded_by: Some(into.id), ..row };
+        let superseded = MemoryRow { status: MemoryStatus::Superseded, superseded_by: Some(into.id), ..row };
         advance(batch, &superseded, "superseded")?;
     }
     advance(batch, &MemoryRow { text, kind, ..into }, "merged").map(drop)
 }
 
 pub(super) fn expire(batch: &Batch<'_>, row: MemoryRow) -> Result<(), Error> {
-    advance(batch, &MemoryRow { status: "expired".into(), ..row }, "expired").map(drop)
+    advance(batch, &MemoryRow { status: MemoryStatus::Expired, ..row }, "expired").map(drop)
 }
 
 /// The scope's memory, if it is active and still has this version.
@@ -206,7 +184,7 @@ pub(super) fn current(
     version: u64,
 ) -> Result<Option<MemoryRow>, Error> {
     let found = of_scope(batch.conn(), memory, scope)?;
-    Ok(found.filter(|row| row.status == ACTIVE && row.version == version))
+    Ok(found.filter(|row| is_current(row, version)))
 }
 
 /// How many active memories the scope has.
@@ -217,8 +195,8 @@ pub(super) fn active(batch: &Batch<'_>, scope: &Scope) -> Result<u64, Error> {
     Ok(found.optional()?.unwrap_or(0))
 }
 
-pub(super) fn add_source(batch: &Batch<'_>, memory: MemoryId, source: &Source) -> Result<(), Error> {
-    let Source { thread, message, words, at } = source;
+pub(super) fn add_source(batch: &Batch<'_>, memory: MemoryId, source: &MemoryOrigin) -> Result<(), Error> {
+    let MemoryOrigin { thread, message, words, at } = source;
     batch
         .conn()
         .prepare_cached(
@@ -253,11 +231,7 @@ fn inherit(batch: &Batch<'_>, into: MemoryId, from: MemoryId) -> Result<(), Erro
 }
 
 fn has_room(batch: &Batch<'_>, scope: &Scope) -> Result<(), Error> {
-    if active(batch, scope)? >= MAX_MEMORIES_PER_SCOPE as u64 { Err(Error::MemoriesFull) } else { Ok(()) }
-}
-
-fn now(batch: &Batch<'_>) -> Result<Timestamp, Error> {
-    Timestamp::from_millisecond(batch.at()).map_err(|_| Error::Aborted)
+    memories::check_room(active(batch, scope)?)
 }
 
 /// Writes what a memory is after a change, as its next version. Gives that.
@@ -266,7 +240,7 @@ fn advance(batch: &Batch<'_>, row: &MemoryRow, reason: &str) -> Result<u64, Erro
     let mut other_text =
         batch.conn().prepare_cached("SELECT 1 FROM memories WHERE id = ?1 AND text <> ?2")?;
     if other_text.exists(params![row.id.bytes(), row.text])? {
-        recall::drop_vectors(batch, row.id)?;
+        items::drop_vectors(batch, row.id)?;
     }
     let version = row.version.saturating_add(1);
     batch
@@ -279,13 +253,13 @@ fn advance(batch: &Batch<'_>, row: &MemoryRow, reason: &str) -> Result<u64, Erro
             row.id.bytes(),
             row.text,
             row.kind,
-            row.status,
+            row.status.name(),
             sql(version),
             row.valid_from.map(Timestamp::as_millisecond),
             row.valid_until.map(Timestamp::as_millisecond),
             row.superseded_by.as_ref().map(MemoryId::bytes),
             batch.at(),
-            said(&row.text)
+            words_hash(&row.text)
         ])?;
     note(batch, &row.scope, row.id, reason)?;
     Ok(version)
@@ -300,5 +274,5 @@ fn note(batch: &Batch<'_>, scope: &Scope, memory: MemoryId, reason: &str) -> Res
                 SELECT id, version, text, kind, status, ?2, valid_from, valid_until, ?3 FROM memories WHERE id = ?1",
         )?
         .execute(params![memory.bytes(), reason, batch.at()])?;
-    recall::changed(batch, scope, Kind::Memory, memory.bytes())
+    items::changed(batch, scope, RecallKind::Memory, memory.bytes())
 }

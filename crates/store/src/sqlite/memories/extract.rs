@@ -1,25 +1,26 @@
-//! What a job has found in messages becomes memories, in one transaction with the job's end.
+//! Extraction: findings of a job in messages become memories, in one transaction with the job's end.
 
-use std::collections::{BTreeMap, BTreeSet};
-
-use protocol::{Event, MemoryId, MemoryUpdate, Scope, Seq, ThreadId};
+use protocol::{Event, MemoryId, Scope, Seq, ThreadId};
 use rusqlite::{OptionalExtension, params};
 
 use super::{change, is_off, of_scope};
+use crate::rules::memories::{
+    are_different, beyond_limit, is_extraction_wanted, purged_meanwhile, update_event,
+};
 use crate::sqlite::append::Batch;
 use crate::sqlite::read::{count, id, sql, text};
 use crate::sqlite::{jobs, usage};
 use crate::{
-    Error, Extracted, Extraction, JobRow, MAX_CHANGES_PER_EXTRACTION, MAX_EXPIRED_PER_EXTRACTION,
-    MemoryChange, MemoryRow, Source,
+    Error, ExtractedMemories, JobRow, MAX_CHANGES_PER_EXTRACTION, MAX_EXPIRED_PER_EXTRACTION, MemoryChange,
+    MemoryExtraction, MemoryOrigin, MemoryRow,
 };
 
 pub(super) fn extract(
     batch: &mut Batch<'_>,
     job: &JobRow,
-    extraction: Extraction,
-) -> Result<Extracted, Error> {
-    let Extraction { from, through, changes, limit, per_subject, spent, as_of } = extraction;
+    extraction: MemoryExtraction,
+) -> Result<ExtractedMemories, Error> {
+    let MemoryExtraction { from, through, changes, limit, per_subject, spent, as_of } = extraction;
     jobs::done(batch, job)?;
     if let Some(spent) = spent {
         usage::add(batch, &job.scope, &spent.model, spent.usage)?;
@@ -31,7 +32,7 @@ pub(super) fn extract(
     if let Some(thread) = job.thread {
         looked(batch, thread, through)?;
     }
-    let mut extracted = Extracted::default();
+    let mut extracted = ExtractedMemories::default();
     if !wanted {
         extracted.skipped = changes.len();
         return Ok(extracted);
@@ -47,7 +48,7 @@ pub(super) fn extract(
             false => expire(batch, &job.scope, limit)?,
         };
     }
-    if let (Some(thread), Some(update)) = (job.thread, told(&extracted)) {
+    if let (Some(thread), Some(update)) = (job.thread, update_event(&extracted)) {
         batch.record(thread, None, &Event::MemoryUpdate(update))?;
     }
     Ok(extracted)
@@ -62,12 +63,8 @@ fn is_wanted(batch: &Batch<'_>, job: &JobRow, from: Seq, through: Seq) -> Result
     let Some(thread) = job.thread else { return Ok(true) };
     let mut find =
         batch.conn().prepare_cached("SELECT extracted FROM threads WHERE id = ?1 AND deleted_at IS NULL")?;
-    match find.query_row([thread.bytes()], |row| count(row, 0)).optional()? {
-        None => Ok(false),
-        Some(extracted) if extracted < from || through == 0 => Ok(true),
-        Some(extracted) if extracted >= through => Ok(false),
-        Some(_) => Err(Error::Changed("some of the messages were looked at meanwhile".into())),
-    }
+    let extracted = find.query_row([thread.bytes()], |row| count(row, 0)).optional()?;
+    is_extraction_wanted(extracted, from, through)
 }
 
 /// [`Error::Changed`] if a memory was purged since: nobody knows any more which words were its own.
@@ -77,7 +74,7 @@ fn nothing_purged(batch: &Batch<'_>, scope: &Scope, as_of: u64) -> Result<(), Er
             AND NOT EXISTS (SELECT 1 FROM tombstones t WHERE t.memory = i.id)",
     )?;
     if purged.exists(params![scope.app.as_str(), scope.user.as_str(), sql(as_of)])? {
-        return Err(Error::Changed("a memory was purged meanwhile".into()));
+        return Err(purged_meanwhile());
     }
     Ok(())
 }
@@ -95,7 +92,7 @@ fn apply(
     batch: &Batch<'_>,
     scope: &Scope,
     change: MemoryChange,
-    extracted: &mut Extracted,
+    extracted: &mut ExtractedMemories,
 ) -> Result<bool, Error> {
     match change {
         MemoryChange::Create(memory) => {
@@ -147,8 +144,7 @@ fn mergeable(
     into: (MemoryId, u64),
     from: &[(MemoryId, u64)],
 ) -> Result<Option<(MemoryRow, Vec<MemoryRow>)>, Error> {
-    let different: BTreeSet<MemoryId> = from.iter().map(|(id, _)| *id).chain([into.0]).collect();
-    if from.is_empty() || different.len() != from.len() + 1 {
+    if !are_different(into.0, from) {
         return Ok(None);
     }
     let Some(target) = change::current(batch, scope, into.0, into.1)? else { return Ok(None) };
@@ -161,7 +157,7 @@ fn mergeable(
 }
 
 /// Whether these words were forgotten after they were said: then they must not come back by a job that read them before.
-fn is_forgotten(batch: &Batch<'_>, scope: &Scope, source: &Source) -> Result<bool, Error> {
+fn is_forgotten(batch: &Batch<'_>, scope: &Scope, source: &MemoryOrigin) -> Result<bool, Error> {
     let Some(words) = &source.words else { return Ok(false) };
     let said = source.at.map_or(batch.at(), jiff::Timestamp::as_millisecond);
     let mut find = batch.conn().prepare_cached(
@@ -189,7 +185,7 @@ fn expire(batch: &Batch<'_>, scope: &Scope, limit: usize) -> Result<Vec<MemoryId
     let_go(batch, scope, least)
 }
 
-/// The same for each subject by itself. Every active memory of the scope is looked at, and there are never more than
+/// Expires memories of each subject by itself. Every active memory of the scope is looked at, and there are never more than
 /// [`crate::MAX_MEMORIES_PER_SCOPE`].
 fn expire_by_subject(batch: &Batch<'_>, scope: &Scope, limit: usize) -> Result<Vec<MemoryId>, Error> {
     if change::active(batch, scope)? <= limit as u64 {
@@ -200,19 +196,10 @@ fn expire_by_subject(batch: &Batch<'_>, scope: &Scope, limit: usize) -> Result<V
             WHERE app = ?1 AND user = ?2 AND status = 'active'
             ORDER BY access_count * 864000000 + created_at DESC, created_at DESC, id DESC",
     )?;
-    let mut stay: BTreeMap<String, usize> = BTreeMap::new();
-    let mut over: Vec<MemoryId> = Vec::new();
-    let mut rows = all.query(params![scope.app.as_str(), scope.user.as_str()])?;
-    while let Some(row) = rows.next()? {
-        let count = stay.entry(text(row, 1)?).or_default();
-        *count += 1;
-        if *count > limit {
-            over.push(id(row, 0)?);
-        }
-    }
-    over.reverse();
-    over.truncate(MAX_EXPIRED_PER_EXTRACTION);
-    let_go(batch, scope, over)
+    let ranked = all
+        .query_map(params![scope.app.as_str(), scope.user.as_str()], |row| Ok((id(row, 0)?, text(row, 1)?)))?
+        .collect::<Result<Vec<_>, _>>()?;
+    let_go(batch, scope, beyond_limit(ranked, limit))
 }
 
 fn let_go(batch: &Batch<'_>, scope: &Scope, memories: Vec<MemoryId>) -> Result<Vec<MemoryId>, Error> {
@@ -222,11 +209,4 @@ fn let_go(batch: &Batch<'_>, scope: &Scope, memories: Vec<MemoryId>) -> Result<V
         }
     }
     Ok(memories)
-}
-
-/// What the thread is told; nothing when nothing changed.
-fn told(extracted: &Extracted) -> Option<MemoryUpdate> {
-    let Extracted { created, updated, merged, removed, expired, skipped: _ } = extracted.clone();
-    let update = MemoryUpdate { created, updated, merged, removed, expired };
-    (update != MemoryUpdate::default()).then_some(update)
 }

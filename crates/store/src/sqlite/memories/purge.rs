@@ -3,13 +3,11 @@
 use protocol::{MemoryId, Principal, Scope};
 use rusqlite::params;
 
-use super::change::FORGOTTEN;
 use super::find;
 use crate::sqlite::append::Batch;
 use crate::sqlite::read::id;
-use crate::sqlite::recall::{self, Kind};
-use crate::sqlite::{actions, once, texts, tidy};
-use crate::{Error, MAX_ACTIONS_PER_PURGE, MemoryPurge, Once};
+use crate::sqlite::{action_rows, idempotency, items, texts, tidy};
+use crate::{Error, MAX_ACTIONS_PER_PURGE, MemoryPurge, MemoryStatus, Once, RecallKind};
 
 pub(in crate::sqlite) const REASON: &str = "a memory was purged";
 
@@ -24,26 +22,26 @@ pub(in crate::sqlite) fn purge(
     purge: &MemoryPurge,
     once: Option<&Once>,
 ) -> Result<(), Error> {
-    if once::repeated(batch, principal, once)? {
+    if idempotency::repeated(batch, principal, once)? {
         return Ok(());
     }
     let row = find(batch.conn(), memory, principal.user().as_str())?;
-    if row.status != FORGOTTEN {
+    if row.status != MemoryStatus::Forgotten {
         return Err(Error::Changed("the memory was restored meanwhile; forget it again".into()));
     }
     if purge.actions.len() > MAX_ACTIONS_PER_PURGE {
         return Err(Error::Changed(format!("at most {MAX_ACTIONS_PER_PURGE} actions are erased at once")));
     }
-    once::earlier(batch, &row.scope, once)?;
-    once::remember(batch, &row.scope, once, memory.uuid())?;
+    idempotency::earlier(batch, &row.scope, once)?;
+    idempotency::remember(batch, &row.scope, once, memory.uuid())?;
     for action in &purge.actions {
-        actions::erase_one(batch, &row.scope, *action, REASON)?;
+        action_rows::erase_one(batch, &row.scope, *action, REASON)?;
     }
     for member in family(batch, memory)? {
         remove(batch, &row.scope, member)?;
     }
     keep_shadows(batch, &row.scope, purge)?;
-    recall::changed(batch, &row.scope, Kind::Tombstone, memory.bytes())?;
+    items::changed(batch, &row.scope, RecallKind::Tombstone, memory.bytes())?;
     tidy::removed(batch)
 }
 
@@ -54,7 +52,7 @@ fn family(batch: &Batch<'_>, memory: MemoryId) -> Result<Vec<MemoryId>, Error> {
 }
 
 fn remove(batch: &Batch<'_>, scope: &Scope, memory: MemoryId) -> Result<(), Error> {
-    recall::drop_vectors(batch, memory)?;
+    items::drop_vectors(batch, memory)?;
     texts::drop_of(batch, scope, &memory.to_string())?;
     for statement in [
         "DELETE FROM tombstones WHERE memory = ?1",
@@ -65,7 +63,7 @@ fn remove(batch: &Batch<'_>, scope: &Scope, memory: MemoryId) -> Result<(), Erro
         batch.conn().prepare_cached(statement)?.execute([memory.bytes()])?;
     }
     // It has a new place among the changes, so that indexes hear that it is gone.
-    recall::changed(batch, scope, Kind::Memory, memory.bytes())
+    items::changed(batch, scope, RecallKind::Memory, memory.bytes())
 }
 
 fn keep_shadows(batch: &Batch<'_>, scope: &Scope, purge: &MemoryPurge) -> Result<(), Error> {

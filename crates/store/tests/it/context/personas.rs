@@ -3,8 +3,8 @@
 use protocol::{Event, Ids, Scope};
 use serde_json::json;
 use store::{
-    Error, Log, MAX_PERSONA_BYTES, MAX_PERSONAS_PER_SCOPE, NewPersona, NewThread, PageOf, PersonaRow,
-    Personas, Runs, Target, ThreadEdit, Threads,
+    Error, MAX_PERSONA_BYTES, MAX_PERSONAS_PER_SCOPE, NewPersonaRow, NewThreadRow, PageOf, PersonaRow,
+    Target, ThreadEdit,
 };
 
 use super::elsewhere;
@@ -12,9 +12,9 @@ use crate::support::{Fixture, after, once, principal, scope};
 
 const ALL: PageOf<u64> = PageOf { after: None, limit: 1_000 };
 
-fn new(id: &str, name: &str) -> NewPersona {
+fn new(id: &str, name: &str) -> NewPersonaRow {
     let settings = json!({ "temperature": 0.3, "model": "m" });
-    NewPersona { id: id.into(), name: name.into(), prompt: "Be brief.".into(), settings }
+    NewPersonaRow { id: id.into(), name: name.into(), prompt: "Be brief.".into(), settings }
 }
 
 async fn listed(fixture: &Fixture, scope: &Scope) -> Vec<String> {
@@ -85,11 +85,12 @@ async fn prompts_have_so_many_bytes_and_there_are_so_many_personas() {
     for (id, bytes, good) in
         [("a", 0, true), ("b", MAX_PERSONA_BYTES, true), ("c", MAX_PERSONA_BYTES + 1, false)]
     {
-        let long = NewPersona { prompt: "x".repeat(bytes), ..new(id, "x") };
+        let long = NewPersonaRow { prompt: "x".repeat(bytes), ..new(id, "x") };
         let added = fixture.store.add_persona(&alice, long.clone(), None).await;
         assert_eq!(added.is_ok(), good, "{bytes} bytes");
         assert!(good || matches!(added, Err(Error::Changed(_))));
-        let changed = fixture.store.change_persona(&alice, NewPersona { id: "a".into(), ..long }, None).await;
+        let changed =
+            fixture.store.change_persona(&alice, NewPersonaRow { id: "a".into(), ..long }, None).await;
         assert_eq!(changed.is_ok(), good);
     }
     let fill = format!(
@@ -116,7 +117,7 @@ async fn a_thread_has_a_persona_until_that_is_deleted() {
     let fixture = Fixture::new();
     let (alice, her) = (scope("alice"), principal("alice"));
     let begin = async |scope: &Scope| {
-        let thread = NewThread { id: fixture.ids.thread(), title: None, persona: Some("a".into()) };
+        let thread = NewThreadRow { id: fixture.ids.thread(), title: None, persona: Some("a".into()) };
         let row = fixture.store.create_thread(scope, thread, None).await.unwrap();
         assert_eq!(row.persona.as_deref(), Some("a"));
         row

@@ -1,17 +1,17 @@
 //! Pins: of a thread or of all, oldest first, within bounds, and nobody else's.
 
 use protocol::{Ids, ThreadId};
-use store::{Error, MAX_PIN_BYTES, MAX_PINS_PER_SCOPE, NewPin, NewThread, PinRow, Pins, Threads, Write};
+use store::{Error, MAX_PIN_BYTES, MAX_PINS_PER_SCOPE, NewPinRow, NewThreadRow, PinRow, Write};
 
 use super::{elsewhere, is_kept, loaded, text};
 use crate::support::{Fixture, after, once, principal, scope};
 
-fn new(fixture: &Fixture, thread: Option<ThreadId>, text: &str) -> NewPin {
-    NewPin { id: fixture.ids.pin(), thread, text: text.into() }
+fn new(fixture: &Fixture, thread: Option<ThreadId>, text: &str) -> NewPinRow {
+    NewPinRow { id: fixture.ids.pin(), thread, text: text.into() }
 }
 
 async fn thread(fixture: &Fixture) -> ThreadId {
-    let thread = NewThread { id: fixture.ids.thread(), title: None, persona: None };
+    let thread = NewThreadRow { id: fixture.ids.thread(), title: None, persona: None };
     fixture.store.create_thread(&scope("alice"), thread, None).await.unwrap().id
 }
 
@@ -26,7 +26,7 @@ async fn pins_of_a_thread_stand_with_those_of_all_oldest_first() {
     let alice = scope("alice");
     let (one, two) = (thread(&fixture).await, thread(&fixture).await);
     let first = new(&fixture, Some(one), "in one");
-    let NewPin { id, thread, text } = first.clone();
+    let NewPinRow { id, thread, text } = first.clone();
     let expected = PinRow { id, thread, text, created_at: after(0) };
     assert_eq!(fixture.store.add_pin(&alice, first, None).await.unwrap(), expected);
     for (thread, text) in [(None, "in all"), (Some(two), "in two"), (Some(one), "in one too")] {
@@ -108,7 +108,7 @@ async fn a_run_that_begins_pins_what_was_asked_or_begins_not() {
     log.record(vec![loaded()], vec![], writes).await.unwrap();
     assert_eq!(listed(&fixture, Some(submitted.thread)).await, ["asked for"]);
     assert!(is_kept(&fixture, pin.id, 1).await, "it is kept of what the same writes make");
-    let empty = NewPin { text: String::new(), id: fixture.ids.pin(), thread: None };
+    let empty = NewPinRow { text: String::new(), id: fixture.ids.pin(), thread: None };
     let refused = log.record(vec![loaded()], vec![], vec![Write::Pin(empty)]).await;
     assert!(matches!(refused, Err(Error::Changed(_))));
 }

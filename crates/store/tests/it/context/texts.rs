@@ -1,10 +1,7 @@
 //! Texts beside the log: in their scope, in the order asked for, and never longer there than what they come from.
 
 use protocol::{Ids, RunStatus, Scope};
-use store::{
-    Error, Log, MAX_TEXT_BYTES, MAX_TEXTS_PER_WRITE, Maintenance, Memories, NewMemory, NewPin, NewText, Pins,
-    Runs, Target, Texts, Threads, Write,
-};
+use store::{Error, MAX_TEXT_BYTES, MAX_TEXTS_PER_WRITE, NewMemoryRow, NewPinRow, NewText, Target, Write};
 
 use super::{elsewhere, is_kept, keep, loaded, text};
 use crate::support::{Fixture, after, call, end, principal, result, scope, step_end};
@@ -15,7 +12,7 @@ fn named(source: &str, number: u8) -> (String, [u8; 16]) {
 
 async fn memory(fixture: &Fixture, scope: &Scope) -> protocol::MemoryId {
     let id = fixture.ids.memory();
-    let memory = NewMemory {
+    let memory = NewMemoryRow {
         id,
         text: format!("It is {id}"),
         kind: "fact".into(),
@@ -70,7 +67,7 @@ async fn what_was_kept_of_a_memory_or_a_pin_goes_with_it() {
     let (alice, her) = (scope("alice"), principal("alice"));
     let (_, log) = fixture.run().await;
     let (gone, kept) = (memory(&fixture, &alice).await, memory(&fixture, &alice).await);
-    let pin = NewPin { id: fixture.ids.pin(), thread: None, text: "important".into() };
+    let pin = NewPinRow { id: fixture.ids.pin(), thread: None, text: "important".into() };
     fixture.store.add_pin(&alice, pin.clone(), None).await.unwrap();
     keep(&log, vec![text(&gone, 1), text(&gone, 2), text(&kept, 3), text(&pin.id, 4)]).await.unwrap();
     fixture.store.forget_memory(&her, gone, None).await.unwrap();
@@ -106,7 +103,7 @@ async fn what_was_kept_of_a_thread_its_messages_and_its_pins_is_purged_with_it()
     let (alice, her) = (scope("alice"), principal("alice"));
     let (gone, old) = fixture.run().await;
     let said = fixture.store.run(&her, gone.run).await.unwrap().message;
-    let pin = NewPin { id: fixture.ids.pin(), thread: Some(gone.thread), text: "important".into() };
+    let pin = NewPinRow { id: fixture.ids.pin(), thread: Some(gone.thread), text: "important".into() };
     fixture.store.add_pin(&alice, pin.clone(), None).await.unwrap();
     let many: Vec<_> = (0..250).map(|number| text(&gone.thread, number)).collect();
     keep(&old, many).await.unwrap();
@@ -133,7 +130,7 @@ async fn a_call_keeps_and_pins_nothing_and_the_beginning_of_a_run_writes_nothing
     let (submitted, log) = fixture.run().await;
     let id = fixture.ids.call();
     log.record(vec![step_end(vec![call(id)])], vec![], vec![]).await.unwrap();
-    let pin = Write::Pin(NewPin { id: fixture.ids.pin(), thread: None, text: "x".into() });
+    let pin = Write::Pin(NewPinRow { id: fixture.ids.pin(), thread: None, text: "x".into() });
     let file = Write::File { path: "a.md".into(), content: Some("x".into()), expected: 0 };
     for (event, write) in [
         (result(id, "done"), pin.clone()),

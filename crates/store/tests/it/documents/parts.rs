@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use protocol::{ChunkId, DocumentId};
 use rusqlite::Connection;
-use store::{Documents, Error, MAX_CHUNK_BYTES, Maintenance, Recall};
+use store::{Error, MAX_CHUNK_BYTES};
 
 use super::{Reader, add, count, listed, new, purge};
 use crate::support::{Fixture, Published, after, once, open, principal, scope};

@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use protocol::{Event, Ids, MemoryId, MessageId, RunStatus, ThreadId};
 use store::{
-    Change, Error, MAX_SOURCES_PER_MEMORY, Maintenance, Memories, MemoryEdit, MemoryRow, MemoryVersion,
-    NewMemory, PageOf, Recall, SnapshotLine, Source, Threads, Tombstone, Write,
+    AppliedChange, Error, MAX_SOURCES_PER_MEMORY, MemoryEdit, MemoryOrigin, MemoryRow, MemoryVersion,
+    NewMemoryRow, PageOf, SnapshotLine, TombstoneRow, Write,
 };
 
 use super::{add, listed, new, texts};
@@ -17,8 +17,13 @@ fn line(text: &str) -> Vec<SnapshotLine> {
     vec![SnapshotLine { source: "nothing".into(), at: after(0), text: text.into() }]
 }
 
-pub(super) fn said(thread: ThreadId, message: MessageId, words: &str) -> Source {
-    Source { thread: Some(thread), message: Some(message), words: Some(words.into()), at: Some(after(0)) }
+pub(super) fn said(thread: ThreadId, message: MessageId, words: &str) -> MemoryOrigin {
+    MemoryOrigin {
+        thread: Some(thread),
+        message: Some(message),
+        words: Some(words.into()),
+        at: Some(after(0)),
+    }
 }
 
 fn edit(text: Option<&str>, kind: Option<&str>) -> MemoryEdit {
@@ -35,7 +40,11 @@ pub(super) async fn versions(fixture: &Fixture, id: MemoryId) -> Vec<(u64, Strin
         (*version, text, kind, status),
         "a memory is its newest version"
     );
-    history.versions.into_iter().map(|row| (row.version, row.status, row.reason, row.text)).collect()
+    history
+        .versions
+        .into_iter()
+        .map(|row| (row.version, row.status.name().to_owned(), row.reason, row.text))
+        .collect()
 }
 
 fn version(number: u64, status: &str, reason: &str, text: &str) -> (u64, String, String, String) {
@@ -52,11 +61,11 @@ async fn an_import_keeps_its_times_and_sources() {
     let fixture = Fixture::new();
     let (thread, message) = (fixture.ids.thread(), fixture.ids.message());
     let sources = vec![
-        Source { words: Some("by hand".into()), at: Some(after(-5)), ..Source::default() },
+        MemoryOrigin { words: Some("by hand".into()), at: Some(after(-5)), ..MemoryOrigin::default() },
         said(thread, message, "I live in Oslo"),
-        Source::default(),
+        MemoryOrigin::default(),
     ];
-    let memory = NewMemory {
+    let memory = NewMemoryRow {
         source: "import",
         sources: sources.clone(),
         valid_from: Some(after(-86_400)),
@@ -67,13 +76,13 @@ async fn an_import_keeps_its_times_and_sources() {
     assert_eq!((row.created_at, row.updated_at, row.valid_from), (after(-60), after(0), memory.valid_from));
     assert_eq!((row.source.as_str(), &row.first_source), ("import", &Some(sources[0].clone())));
     let history = fixture.store.memory_history(&principal("alice"), row.id).await.unwrap();
-    let undated = Source { at: Some(after(0)), ..Source::default() };
+    let undated = MemoryOrigin { at: Some(after(0)), ..MemoryOrigin::default() };
     assert_eq!(history.sources, [sources[0].clone(), sources[1].clone(), undated]);
     let first = MemoryVersion {
         version: 1,
         text: "lives in Oslo".into(),
         kind: "fact".into(),
-        status: "active".into(),
+        status: store::MemoryStatus::Active,
         reason: "created".into(),
         valid_from: memory.valid_from,
         valid_until: None,
@@ -85,8 +94,8 @@ async fn an_import_keeps_its_times_and_sources() {
 #[tokio::test]
 async fn a_memory_has_so_many_sources() {
     let fixture = Fixture::new();
-    let sources = vec![Source::default(); MAX_SOURCES_PER_MEMORY + 1];
-    let memory = NewMemory { sources, ..new(&fixture, "x") };
+    let sources = vec![MemoryOrigin::default(); MAX_SOURCES_PER_MEMORY + 1];
+    let memory = NewMemoryRow { sources, ..new(&fixture, "x") };
     let row = fixture.store.add_memory(&scope("alice"), memory, None).await.unwrap();
     let history = fixture.store.memory_history(&principal("alice"), row.id).await.unwrap();
     assert_eq!(history.sources.len(), MAX_SOURCES_PER_MEMORY);
@@ -134,7 +143,7 @@ async fn words_stay_forgotten_while_a_thread_has_them_and_no_longer() {
         threads.push(submitted.thread);
     }
     let sources = threads.iter().map(|thread| said(*thread, fixture.ids.message(), "my dog Rex")).collect();
-    let memory = NewMemory { sources, ..new(&fixture, "has a dog") };
+    let memory = NewMemoryRow { sources, ..new(&fixture, "has a dog") };
     let row = fixture.store.add_memory(&scope("alice"), memory, None).await.unwrap();
     fixture.store.forget_memory(&her, row.id, None).await.unwrap();
     for (thread, left) in threads.into_iter().zip([&["has a dog", "my dog Rex"][..], &["has a dog"]]) {
@@ -154,9 +163,9 @@ async fn what_is_forgotten_covers_its_words_until_it_is_restored() {
         said(thread, message, "my dog Rex"),
         said(thread, message, "Rex, my dog"),
         said(thread, message, "my dog Rex"),
-        Source::default(),
+        MemoryOrigin::default(),
     ];
-    let memory = NewMemory { sources, ..new(&fixture, "has a dog, Rex") };
+    let memory = NewMemoryRow { sources, ..new(&fixture, "has a dog, Rex") };
     let row = fixture.store.add_memory(&scope("alice"), memory, None).await.unwrap();
     let other = add(&fixture, &scope("alice"), "likes tea").await;
     clock.to(7);
@@ -164,7 +173,7 @@ async fn what_is_forgotten_covers_its_words_until_it_is_restored() {
         fixture.store.forget_memory(&her, row.id, once("k", 1)).await.unwrap();
     }
     let words = ["Rex, my dog", "has a dog, Rex", "my dog Rex"];
-    let expected = words.map(|words| Tombstone { memory: row.id, words: words.into(), at: after(7) });
+    let expected = words.map(|words| TombstoneRow { memory: row.id, words: words.into(), at: after(7) });
     assert_eq!(fixture.store.tombstones(&scope("alice")).await.unwrap(), expected);
     fixture.store.forget_memory(&her, row.id, None).await.unwrap();
     assert_eq!(forgotten(&fixture).await, words, "forgetting twice is forgetting once");
@@ -172,7 +181,7 @@ async fn what_is_forgotten_covers_its_words_until_it_is_restored() {
     clock.to(8);
     for key in [once("r", 1), once("r", 1), None] {
         let restored = fixture.store.restore_memory(&her, row.id, key).await.unwrap();
-        assert_eq!((restored.status.as_str(), restored.version), ("active", 3));
+        assert_eq!((restored.status.name(), restored.version), ("active", 3));
         assert_eq!((restored.created_at, restored.updated_at), (after(0), after(8)));
     }
     assert_eq!(forgotten(&fixture).await, ["likes tea"], "the other one stays forgotten");
@@ -293,7 +302,7 @@ async fn what_a_call_remembers_is_taken_back_with_it() {
         act(&log, *call, vec![Write::Remember(memory.clone())]).await.unwrap();
     }
     let made = action(&fixture, calls[0]).await;
-    assert_eq!(made.changes, [Change::Memory { id: memories[0].id, version: 1 }]);
+    assert_eq!(made.changes, [AppliedChange::Memory { id: memories[0].id, version: 1 }]);
     let by = |fixture: &Fixture| store::NewAction {
         id: fixture.ids.action(),
         tool: "undo".into(),
@@ -301,12 +310,12 @@ async fn what_a_call_remembers_is_taken_back_with_it() {
         input: serde_json::Value::Null,
     };
     let her = principal("alice");
-    let undone = store::Actions::undo(&fixture.store, &her, made.id, by(&fixture), None).await.unwrap();
-    assert_eq!(undone.changes, [Change::Memory { id: memories[0].id, version: 2 }]);
+    let undone = fixture.store.undo(&her, made.id, by(&fixture), None).await.unwrap();
+    assert_eq!(undone.changes, [AppliedChange::Memory { id: memories[0].id, version: 2 }]);
     let expected = [version(1, "active", "created", "one"), version(2, "removed", "undone", "one")];
     assert_eq!(versions(&fixture, memories[0].id).await, expected);
     fixture.store.edit_memory(&her, memories[1].id, edit(Some("2"), None), None).await.unwrap();
-    let late = store::Actions::undo(&fixture.store, &her, calls[1].into(), by(&fixture), None).await;
+    let late = fixture.store.undo(&her, calls[1].into(), by(&fixture), None).await;
     let why = format!("the memory {} was changed since by hand, so it cannot be put back", memories[1].id);
     assert_eq!(refusal(late), why);
     assert_eq!(listed(&fixture, &scope("alice")).await, ["2"]);
@@ -324,7 +333,7 @@ async fn what_a_run_is_asked_to_remember_is_written_as_it_begins() {
     };
     let source = said(submitted.thread, fixture.ids.message(), "remember that I am called Ann");
     let memory =
-        NewMemory { source: "asked", sources: vec![source.clone()], ..new(&fixture, "is called Ann") };
+        NewMemoryRow { source: "asked", sources: vec![source.clone()], ..new(&fixture, "is called Ann") };
     let remember = || vec![Write::Remember(memory.clone())];
     for events in [vec![], vec![step_end(vec![])], vec![loaded(), loaded()]] {
         let refused = log.record(events, vec![], remember()).await;
@@ -351,7 +360,7 @@ async fn a_deleted_conversation_leaves_that_something_was_said_and_when() {
     let (submitted, log) = fixture.run().await;
     let other = said(fixture.ids.thread(), fixture.ids.message(), "kept");
     let sources = vec![said(submitted.thread, fixture.ids.message(), "gone"), other.clone()];
-    let memory = NewMemory { sources, ..new(&fixture, "x") };
+    let memory = NewMemoryRow { sources, ..new(&fixture, "x") };
     let row = fixture.store.add_memory(&scope("alice"), memory, None).await.unwrap();
     let her = principal("alice");
     fixture.store.delete_thread(&her, submitted.thread, None).await.unwrap();
@@ -359,7 +368,7 @@ async fn a_deleted_conversation_leaves_that_something_was_said_and_when() {
     log.record(vec![ended], vec![], vec![]).await.unwrap();
     let head = fixture.store.recall_head(&scope("alice")).await.unwrap();
     while fixture.store.purge(after(1), after(0)).await.unwrap() {}
-    let gone = Source { at: Some(after(0)), ..Source::default() };
+    let gone = MemoryOrigin { at: Some(after(0)), ..MemoryOrigin::default() };
     let history = fixture.store.memory_history(&her, row.id).await.unwrap();
     assert_eq!(history.sources, [gone.clone(), other]);
     assert_eq!((history.memory.first_source, history.memory.version), (Some(gone), 1));

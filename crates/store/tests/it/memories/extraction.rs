@@ -4,9 +4,9 @@ use std::sync::Arc;
 
 use protocol::{Event, Ids, MemoryId, MemoryUpdate, MessageId, RunStatus, Scope, ThreadId, Usage};
 use store::{
-    Erasure, Error, Extracted, Extraction, JobRow, Jobs, MAX_CHANGES_PER_EXTRACTION,
-    MAX_EXPIRED_PER_EXTRACTION, Maintenance, Memories, MemoryChange, MemoryPurge, MemoryRow, NewJob,
-    NewMemory, Recall, Source, Spent, Submitted, Target, Threads, Usages,
+    Error, ExtractedMemories, JobRow, MAX_CHANGES_PER_EXTRACTION, MAX_EXPIRED_PER_EXTRACTION, MemoryChange,
+    MemoryExtraction, MemoryOrigin, MemoryPurge, MemoryRow, NewJob, NewMemoryRow, Spent, SubmittedRun,
+    Target,
 };
 
 use super::changes::{said, versions};
@@ -14,7 +14,7 @@ use super::{add, listed, new};
 use crate::support::{Fixture, Forward, after, answer, end, principal, scope, step_end};
 
 /// A run under way, and a job of its thread that has begun.
-async fn begun(fixture: &Fixture) -> (Submitted, JobRow) {
+async fn begun(fixture: &Fixture) -> (SubmittedRun, JobRow) {
     let (submitted, log) = fixture.run().await;
     let job = NewJob {
         id: fixture.ids.job(),
@@ -26,16 +26,16 @@ async fn begun(fixture: &Fixture) -> (Submitted, JobRow) {
     (submitted, fixture.store.claim().await.unwrap().unwrap())
 }
 
-fn of(changes: Vec<MemoryChange>) -> Extraction {
-    Extraction { from: 1, through: 1, changes, ..Extraction::default() }
+fn of(changes: Vec<MemoryChange>) -> MemoryExtraction {
+    MemoryExtraction { from: 1, through: 1, changes, ..MemoryExtraction::default() }
 }
 
-fn update(row: &MemoryRow, text: &str, source: Source) -> MemoryChange {
+fn update(row: &MemoryRow, text: &str, source: MemoryOrigin) -> MemoryChange {
     MemoryChange::Update { id: row.id, version: row.version, text: text.into(), kind: "place".into(), source }
 }
 
 fn remove(row: &MemoryRow) -> MemoryChange {
-    MemoryChange::Remove { id: row.id, version: row.version, source: Source::default() }
+    MemoryChange::Remove { id: row.id, version: row.version, source: MemoryOrigin::default() }
 }
 
 fn merge(into: &MemoryRow, from: &[&MemoryRow], text: &str) -> MemoryChange {
@@ -49,11 +49,11 @@ fn merge(into: &MemoryRow, from: &[&MemoryRow], text: &str) -> MemoryChange {
 }
 
 async fn status(fixture: &Fixture, id: MemoryId) -> String {
-    fixture.store.memory(&principal("alice"), id).await.unwrap().status
+    fixture.store.memory(&principal("alice"), id).await.unwrap().status.name().to_owned()
 }
 
-async fn sourced(fixture: &Fixture, text: &str, source: Source) -> MemoryRow {
-    let memory = NewMemory { sources: vec![source], ..new(fixture, text) };
+async fn sourced(fixture: &Fixture, text: &str, source: MemoryOrigin) -> MemoryRow {
+    let memory = NewMemoryRow { sources: vec![source], ..new(fixture, text) };
     fixture.store.add_memory(&scope("alice"), memory, None).await.unwrap()
 }
 
@@ -76,13 +76,13 @@ async fn what_is_purged_while_a_job_looks_at_it_does_not_come_back_by_it() {
     let row = add(&fixture, &scope("alice"), "has a dog").await;
     let (_, job) = begun(&fixture).await;
     let as_of = Some(fixture.store.recall_head(&scope("alice")).await.unwrap());
-    let found = || Extraction { as_of, ..of(vec![MemoryChange::Create(new(&fixture, "has a dog"))]) };
+    let found = || MemoryExtraction { as_of, ..of(vec![MemoryChange::Create(new(&fixture, "has a dog"))]) };
     fixture.store.forget_memory(&her, row.id, None).await.unwrap();
     fixture.store.purge_memory(&her, row.id, MemoryPurge::default(), None).await.unwrap();
     let refused = fixture.store.extract(&job, found()).await;
     assert!(matches!(refused, Err(Error::Changed(_))), "{refused:?}");
     let as_of = Some(fixture.store.recall_head(&scope("alice")).await.unwrap());
-    fixture.store.extract(&job, Extraction { as_of, ..found() }).await.expect("it has looked again");
+    fixture.store.extract(&job, MemoryExtraction { as_of, ..found() }).await.expect("it has looked again");
 }
 
 #[tokio::test]
@@ -99,7 +99,7 @@ async fn every_kind_of_change_is_made_and_told() {
     let green = sourced(&fixture, "drinks green tea", said("green tea")).await;
     let same = sourced(&fixture, "tea in the morning", said("tea, please")).await;
     clock.to(60);
-    let born = NewMemory { source: "extracted", ..new(&fixture, "is fifty") };
+    let born = NewMemoryRow { source: "extracted", ..new(&fixture, "is fifty") };
     let changes = vec![
         MemoryChange::Create(born.clone()),
         update(&moved, "lives in Rome", said("I moved to Rome")),
@@ -107,8 +107,8 @@ async fn every_kind_of_change_is_made_and_told() {
         remove(&stopped),
     ];
     let spent = Some(Spent { model: "small".into(), usage: Usage { input_tokens: 7, ..Usage::default() } });
-    let done = fixture.store.extract(&job, Extraction { spent, ..of(changes) }).await.unwrap();
-    let expected = Extracted {
+    let done = fixture.store.extract(&job, MemoryExtraction { spent, ..of(changes) }).await.unwrap();
+    let expected = ExtractedMemories {
         created: vec![born.id],
         updated: vec![moved.id, green.id],
         merged: vec![tea.id, same.id],
@@ -117,7 +117,7 @@ async fn every_kind_of_change_is_made_and_told() {
         skipped: 0,
     };
     assert_eq!(done, expected);
-    let Extracted { created, updated, merged, removed, expired, .. } = expected;
+    let ExtractedMemories { created, updated, merged, removed, expired, .. } = expected;
     let told = MemoryUpdate { created, updated, merged, removed, expired };
     assert_eq!(updates(&fixture, submitted.thread), [told]);
     let today = store::day(after(0));
@@ -134,12 +134,12 @@ async fn every_kind_of_change_is_made_and_told() {
     assert_eq!((merged.versions[1].reason.as_str(), merged.memory.version), ("merged", 2));
     let superseded = history(tea.id).await;
     assert_eq!(superseded.memory.superseded_by, Some(green.id));
-    assert_eq!((superseded.memory.status.as_str(), superseded.sources.len()), ("superseded", 1));
+    assert_eq!((superseded.memory.status.name(), superseded.sources.len()), ("superseded", 1));
     let removed = history(stopped.id).await.memory;
-    assert_eq!((removed.status.as_str(), removed.valid_until), ("removed", Some(after(60))));
+    assert_eq!((removed.status.name(), removed.valid_until), ("removed", Some(after(60))));
     for (id, version) in [(tea.id, 3), (stopped.id, 3)] {
         let row = fixture.store.restore_memory(&her, id, None).await.unwrap();
-        assert_eq!((row.status.as_str(), row.version), ("active", version));
+        assert_eq!((row.status.name(), row.version), ("active", version));
         assert_eq!((row.superseded_by, row.valid_until), (None, None));
     }
 }
@@ -152,7 +152,7 @@ async fn j2_a_stale_owner_extracts_nothing_and_nobody_does_twice() {
     let owner = fixture.store.claim().await.unwrap().unwrap();
     let create = || of(vec![MemoryChange::Create(new(&fixture, "born"))]);
     let spent = Some(Spent { model: "stale".into(), usage: Usage::default() });
-    let refused = fixture.store.extract(&stale, Extraction { spent, ..create() }).await;
+    let refused = fixture.store.extract(&stale, MemoryExtraction { spent, ..create() }).await;
     assert!(matches!(refused, Err(Error::Fenced)));
     assert_eq!(listed(&fixture, &scope("alice")).await, Vec::<String>::new());
     fixture.store.extract(&owner, create()).await.unwrap();
@@ -179,7 +179,7 @@ async fn a_change_for_another_version_or_status_or_scope_is_skipped() {
     let (good, other) = (add(&fixture, &alice, "good").await, add(&fixture, &alice, "other").await);
     let mut changes = Vec::new();
     for wrong in [&edited, &gone, &foreign, &elsewhere] {
-        changes.push(update(wrong, "x", Source::default()));
+        changes.push(update(wrong, "x", MemoryOrigin::default()));
         changes.push(remove(wrong));
         changes.push(merge(wrong, &[&good], "x"));
         changes.push(merge(&good, &[&other, wrong], "x"));
@@ -189,14 +189,14 @@ async fn a_change_for_another_version_or_status_or_scope_is_skipped() {
         merge(&good, &[&other, &other], "x"),
         merge(&good, &[], "x"),
     ]);
-    let expected = Extracted { skipped: changes.len(), ..Extracted::default() };
+    let expected = ExtractedMemories { skipped: changes.len(), ..ExtractedMemories::default() };
     assert_eq!(fixture.store.extract(&job, of(changes)).await.unwrap(), expected);
     assert_eq!(listed(&fixture, &alice).await, ["other", "good", "by hand"]);
     assert_eq!(status(&fixture, gone.id).await, "forgotten");
     assert_eq!(listed(&fixture, &scope("bob")).await, ["bob's"]);
     assert_eq!(updates(&fixture, submitted.thread), [], "nothing changed, so nothing is told");
     let (_, job) = begun(&fixture).await;
-    let twice = vec![update(&good, "new", Source::default()), remove(&good)];
+    let twice = vec![update(&good, "new", MemoryOrigin::default()), remove(&good)];
     let done = fixture.store.extract(&job, of(twice)).await.unwrap();
     assert_eq!((done.updated, done.skipped), (vec![good.id], 1), "the first makes a new version");
 }
@@ -207,8 +207,10 @@ async fn words_that_were_forgotten_meanwhile_do_not_come_back() {
     let fixture = Fixture::by(clock.clone());
     let (submitted, job) = begun(&fixture).await;
     let message = fixture.ids.message();
-    let at =
-        |words: &str, seconds| Source { at: Some(after(seconds)), ..said(submitted.thread, message, words) };
+    let at = |words: &str, seconds| MemoryOrigin {
+        at: Some(after(seconds)),
+        ..said(submitted.thread, message, words)
+    };
     let kept = add(&fixture, &scope("alice"), "kept").await;
     let spare = add(&fixture, &scope("alice"), "spare").await;
     let gone = sourced(&fixture, "has a dog", at("my dog", 0)).await;
@@ -216,7 +218,7 @@ async fn words_that_were_forgotten_meanwhile_do_not_come_back() {
     fixture.store.forget_memory(&principal("alice"), gone.id, None).await.unwrap();
     let create = |words: &str, seconds| {
         let sources = vec![at(words, seconds)];
-        MemoryChange::Create(NewMemory { sources, ..new(&fixture, &format!("{words} at {seconds}")) })
+        MemoryChange::Create(NewMemoryRow { sources, ..new(&fixture, &format!("{words} at {seconds}")) })
     };
     clock.to(20);
     let MemoryChange::Merge { into, from, text, kind, .. } = merge(&kept, &[&spare], "x") else {
@@ -245,7 +247,7 @@ async fn the_least_used_and_oldest_expire_first() {
     let aged = [(1, 10), (0, 0), (2, 25), (0, 0), (0, 5), (0, -3), (1, 0)];
     for (number, (uses, days)) in aged.into_iter().enumerate() {
         let memory =
-            NewMemory { created_at: Some(after(-days * day)), ..new(&fixture, &format!("x{number}")) };
+            NewMemoryRow { created_at: Some(after(-days * day)), ..new(&fixture, &format!("x{number}")) };
         rows.push(fixture.store.add_memory(&alice, memory, None).await.unwrap().id);
         let used = format!("UPDATE memories SET access_count = {uses} WHERE id = ?1");
         fixture.database().execute(&used, [rows.last().unwrap().bytes()]).unwrap();
@@ -255,14 +257,14 @@ async fn the_least_used_and_oldest_expire_first() {
     for (limit, expected) in [(7, 0..0), (6, 0..1), (4, 1..3), (5, 3..3), (1, 3..6), (0, 6..7)] {
         let (submitted, job) = begun(&fixture).await;
         let done =
-            fixture.store.extract(&job, Extraction { limit: Some(limit), ..of(vec![]) }).await.unwrap();
+            fixture.store.extract(&job, MemoryExtraction { limit: Some(limit), ..of(vec![]) }).await.unwrap();
         assert_eq!(done.expired, order[expected.clone()], "{limit} may stay");
         let told: Vec<_> = updates(&fixture, submitted.thread).into_iter().map(|told| told.expired).collect();
         assert_eq!(told.concat(), order[expected]);
     }
     assert_eq!(status(&fixture, rows[4]).await, "expired");
     let row = fixture.store.restore_memory(&principal("alice"), rows[4], None).await.unwrap();
-    assert_eq!((row.status.as_str(), row.version), ("active", 3));
+    assert_eq!((row.status.name(), row.version), ("active", 3));
 }
 
 #[tokio::test]
@@ -274,12 +276,12 @@ async fn each_subject_may_have_as_many_as_the_limit_says() {
         for age in 0..count {
             let created_at = Some(after(-age * day));
             let memory =
-                NewMemory { kind: kind.into(), created_at, ..new(&fixture, &format!("{kind} {age}")) };
+                NewMemoryRow { kind: kind.into(), created_at, ..new(&fixture, &format!("{kind} {age}")) };
             fixture.store.add_memory(&alice, memory, None).await.unwrap();
         }
     }
     let (_, job) = begun(&fixture).await;
-    let by_subject = Extraction { limit: Some(2), per_subject: true, ..of(vec![]) };
+    let by_subject = MemoryExtraction { limit: Some(2), per_subject: true, ..of(vec![]) };
     let done = fixture.store.extract(&job, by_subject).await.unwrap();
     assert_eq!(done.expired.len(), 3);
     let mut left = listed(&fixture, &alice).await;
@@ -309,7 +311,8 @@ async fn an_extraction_is_bounded_in_what_it_changes_and_lets_go() {
     let rest = MAX_CHANGES_PER_EXTRACTION - MAX_EXPIRED_PER_EXTRACTION;
     for expired in [MAX_EXPIRED_PER_EXTRACTION, MAX_EXPIRED_PER_EXTRACTION, rest, 0] {
         let (_, job) = begun(&fixture).await;
-        let done = fixture.store.extract(&job, Extraction { limit: Some(0), ..of(vec![]) }).await.unwrap();
+        let done =
+            fixture.store.extract(&job, MemoryExtraction { limit: Some(0), ..of(vec![]) }).await.unwrap();
         assert_eq!(done.expired.len(), expired);
     }
     assert_eq!(listed(&fixture, &scope("alice")).await, Vec::<String>::new());
@@ -322,7 +325,7 @@ async fn messages_are_looked_at_once_on_every_branch() {
     let (submitted, log) = fixture.run().await;
     let said = async || -> Vec<(String, MessageId)> {
         let rows = fixture.store.unextracted(submitted.thread, 100).await.unwrap();
-        rows.into_iter().map(|row| (row.role, row.id)).collect()
+        rows.into_iter().map(|row| (row.role.name().to_owned(), row.id)).collect()
     };
     let first = fixture.store.unextracted(submitted.thread, 100).await.unwrap();
     assert_eq!(first.len(), 1);
@@ -336,30 +339,34 @@ async fn messages_are_looked_at_once_on_every_branch() {
     .unwrap();
     let branch = fixture.submit(Target::Existing(submitted.thread)).await;
     let rows = fixture.store.unextracted(submitted.thread, 100).await.unwrap();
-    assert_eq!(rows.iter().map(|row| row.role.as_str()).collect::<Vec<_>>(), ["user", "assistant", "user"]);
+    assert_eq!(rows.iter().map(|row| row.role.name()).collect::<Vec<_>>(), ["user", "assistant", "user"]);
     assert_eq!((rows[1].steps.len(), rows[0].seq < rows[1].seq), (1, true));
     assert_eq!(fixture.store.unextracted(submitted.thread, 2).await.unwrap(), rows[..2]);
     assert_eq!(fixture.store.unextracted(submitted.thread, 0).await.unwrap(), []);
     let job = job_of(&fixture, branch).await;
-    let seen = Extraction { from: rows[0].seq, through: rows[1].seq, ..Extraction::default() };
+    let seen = MemoryExtraction { from: rows[0].seq, through: rows[1].seq, ..MemoryExtraction::default() };
     fixture.store.extract(&job, seen.clone()).await.unwrap();
     assert_eq!(said().await, [("user".to_owned(), rows[2].id)]);
-    let late = Extraction { changes: vec![MemoryChange::Create(new(&fixture, "late"))], ..seen };
+    let late = MemoryExtraction { changes: vec![MemoryChange::Create(new(&fixture, "late"))], ..seen };
     let job = job_of(&fixture, branch).await;
     let done = fixture.store.extract(&job, late.clone()).await.unwrap();
-    assert_eq!(done, Extracted { skipped: 1, ..Extracted::default() }, "another was faster with all of them");
+    assert_eq!(
+        done,
+        ExtractedMemories { skipped: 1, ..ExtractedMemories::default() },
+        "another was faster with all of them"
+    );
     let job = job_of(&fixture, branch).await;
-    let half = Extraction { from: rows[1].seq, through: rows[2].seq, ..late.clone() };
+    let half = MemoryExtraction { from: rows[1].seq, through: rows[2].seq, ..late.clone() };
     let some = fixture.store.extract(&job, half).await;
     assert!(matches!(some, Err(Error::Changed(_))), "another was faster with some of them");
-    let rest = Extraction { from: rows[2].seq, through: rows[2].seq, ..late };
+    let rest = MemoryExtraction { from: rows[2].seq, through: rows[2].seq, ..late };
     assert_eq!(fixture.store.extract(&job, rest).await.unwrap().created.len(), 1, "the job is still its own");
     assert_eq!(said().await, []);
     fixture.store.delete_thread(&her, submitted.thread, None).await.unwrap();
     assert_eq!(fixture.store.unextracted(submitted.thread, 9).await.unwrap(), []);
 }
 
-async fn job_of(fixture: &Fixture, run: Submitted) -> JobRow {
+async fn job_of(fixture: &Fixture, run: SubmittedRun) -> JobRow {
     let id = fixture.ids.job();
     let delay = std::time::Duration::ZERO;
     let job = NewJob { id, kind: "extract", key: id.to_string(), delay };
@@ -371,11 +378,12 @@ async fn job_of(fixture: &Fixture, run: Submitted) -> JobRow {
 async fn nothing_is_kept_when_memory_is_off_or_the_thread_is_deleted_meanwhile() {
     let fixture = Fixture::new();
     let alice = scope("alice");
-    let create = || Extraction { limit: Some(0), ..of(vec![MemoryChange::Create(new(&fixture, "late"))]) };
+    let create =
+        || MemoryExtraction { limit: Some(0), ..of(vec![MemoryChange::Create(new(&fixture, "late"))]) };
     let kept = add(&fixture, &alice, "kept").await;
     let (off, job) = begun(&fixture).await;
     fixture.store.set_memory_off(&alice, true, None).await.unwrap();
-    let nothing = Extracted { skipped: 1, ..Extracted::default() };
+    let nothing = ExtractedMemories { skipped: 1, ..ExtractedMemories::default() };
     assert_eq!(fixture.store.extract(&job, create()).await.unwrap(), nothing);
     fixture.store.set_memory_off(&alice, false, None).await.unwrap();
     let unseen = fixture.store.unextracted(off.thread, 9).await.unwrap();
@@ -397,7 +405,8 @@ async fn a_job_of_a_scope_changes_memories_without_a_thread() {
     let job = NewJob { id: fixture.ids.job(), kind: "tidy", key: "all".into(), delay };
     fixture.store.schedule_for(&alice, job).await.unwrap();
     let job = fixture.store.claim().await.unwrap().unwrap();
-    let tidied = Extraction { changes: vec![merge(&one, &[&two], "both")], ..Extraction::default() };
+    let tidied =
+        MemoryExtraction { changes: vec![merge(&one, &[&two], "both")], ..MemoryExtraction::default() };
     assert_eq!(fixture.store.extract(&job, tidied).await.unwrap().merged, [two.id]);
     assert_eq!(listed(&fixture, &alice).await, ["both"]);
 }

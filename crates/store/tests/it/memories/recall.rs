@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 
 use protocol::{AppId, Ids, MemoryId, MessageId, RunStatus, Scope, ThreadId};
 use store::{
-    Error, Item, ItemRef, ItemRow, MAX_ITEM_BYTES_PER_READ, MAX_ITEMS_PER_READ, MAX_VECTOR_BYTES,
-    Maintenance, Memories, MemoryEdit, NewVector, Recall, StoredVector, Submitted, Target, Threads,
+    Error, ItemRef, ItemRow, MAX_ITEM_BYTES_PER_READ, MAX_ITEMS_PER_READ, MAX_VECTOR_BYTES, MemoryEdit,
+    NewVector, RecallItem, StoredVector, SubmittedRun, Target,
 };
 
 use super::add;
@@ -44,19 +44,21 @@ impl Reader {
         assert!(row.rev > self.rev, "in order");
         self.rev = row.rev;
         match row.what {
-            Item::Memory(row, vector) if row.status == "active" => {
+            RecallItem::Memory(row, vector) if row.status == store::MemoryStatus::Active => {
                 self.memories.insert(row.id, (row.text, vector));
             }
-            Item::Memory(row, _) => drop(self.memories.remove(&row.id)),
-            Item::Message(said, vector) => {
+            RecallItem::Memory(row, _) => drop(self.memories.remove(&row.id)),
+            RecallItem::Message(said, vector) => {
                 assert!(said.said.unwrap().body.contains("\"text\""));
                 self.messages.insert(said.id, (said.thread, vector));
             }
-            Item::ThreadGone(thread) => self.messages.retain(|_, (of, _)| *of != thread),
-            Item::Tombstones => self.tombstones += 1,
-            Item::Gone(ItemRef::Memory(id)) => drop(self.memories.remove(&id)),
-            Item::Gone(ItemRef::Message(id)) => drop(self.messages.remove(&id)),
-            what @ (Item::Chunk(..) | Item::DocumentGone(_) | Item::Gone(ItemRef::Chunk(_))) => {
+            RecallItem::ThreadGone(thread) => self.messages.retain(|_, (of, _)| *of != thread),
+            RecallItem::Tombstones => self.tombstones += 1,
+            RecallItem::Gone(ItemRef::Memory(id)) => drop(self.memories.remove(&id)),
+            RecallItem::Gone(ItemRef::Message(id)) => drop(self.messages.remove(&id)),
+            what @ (RecallItem::Chunk(..)
+            | RecallItem::DocumentGone(_)
+            | RecallItem::Gone(ItemRef::Chunk(_))) => {
                 panic!("{what:?}")
             }
         }
@@ -78,7 +80,7 @@ async fn put(fixture: &Fixture, item: ItemRef, byte: u8) {
 }
 
 /// A whole exchange in a thread: two messages.
-async fn exchange(fixture: &Fixture, thread: Target) -> (Submitted, MessageId) {
+async fn exchange(fixture: &Fixture, thread: Target) -> (SubmittedRun, MessageId) {
     let submitted = fixture.submit(thread).await;
     let message = fixture.ids.message();
     let events = vec![step_end(vec![]), answer(message), end(submitted.run, RunStatus::Completed)];
@@ -138,20 +140,20 @@ async fn a_message_is_told_with_the_event_that_holds_its_text() {
     let said: Vec<_> = rows
         .into_iter()
         .map(|row| match row.what {
-            Item::Message(said, None) => said,
-            what @ (Item::Memory(..)
-            | Item::Message(..)
-            | Item::Chunk(..)
-            | Item::DocumentGone(_)
-            | Item::ThreadGone(_)
-            | Item::Tombstones
-            | Item::Gone(_)) => panic!("{what:?}"),
+            RecallItem::Message(said, None) => said,
+            what @ (RecallItem::Memory(..)
+            | RecallItem::Message(..)
+            | RecallItem::Chunk(..)
+            | RecallItem::DocumentGone(_)
+            | RecallItem::ThreadGone(_)
+            | RecallItem::Tombstones
+            | RecallItem::Gone(_)) => panic!("{what:?}"),
         })
         .collect();
     assert_eq!(said[0].said.as_ref().map(|raw| raw.kind.as_str()), Some("message:user"));
     assert_eq!(said[1].said.as_ref().map(|raw| (raw.kind.as_str(), raw.seq)), Some(("stream:complete", 4)));
     assert_eq!((said[1].id, said[1].thread, said[1].seq), (answered, submitted.thread, 4));
-    assert_eq!((said[0].role.as_str(), said[1].role.as_str(), said[1].at), ("user", "assistant", after(0)));
+    assert_eq!((said[0].role.name(), said[1].role.name(), said[1].at), ("user", "assistant", after(0)));
 }
 
 #[tokio::test]
@@ -166,9 +168,9 @@ async fn what_is_said_in_a_deleted_thread_is_not_recalled() {
     put(&fixture, ItemRef::Message(message), 1).await;
     assert_eq!(fixture.store.recall_head(&scope("alice")).await.unwrap(), head);
     let rows = fixture.store.recall_changes(&scope("alice"), 0, None, 9).await.unwrap();
-    let told: Vec<Item> = rows.into_iter().map(|row| row.what).collect();
-    let Item::Gone(ItemRef::Message(_)) = told[0] else { panic!("{told:?}") };
-    assert_eq!(told[1..], [Item::ThreadGone(submitted.thread)]);
+    let told: Vec<RecallItem> = rows.into_iter().map(|row| row.what).collect();
+    let RecallItem::Gone(ItemRef::Message(_)) = told[0] else { panic!("{told:?}") };
+    assert_eq!(told[1..], [RecallItem::ThreadGone(submitted.thread)]);
 }
 
 #[tokio::test]
@@ -259,7 +261,7 @@ async fn one_read_is_bounded_in_items_and_bytes() {
     fixture.database().execute(&fill, []).unwrap();
     let rows = fixture.store.recall_changes(&alice, 0, None, usize::MAX).await.unwrap();
     assert_eq!(rows.len(), MAX_ITEMS_PER_READ);
-    assert!(rows.iter().all(|row| matches!(row.what, Item::Gone(ItemRef::Memory(_)))));
+    assert!(rows.iter().all(|row| matches!(row.what, RecallItem::Gone(ItemRef::Memory(_)))));
     let bob = scope("bob");
     let many = MAX_ITEM_BYTES_PER_READ / MAX_VECTOR_BYTES + 1;
     let mut vectors = Vec::new();

@@ -236,7 +236,7 @@ impl RecordTypeTool {
             RecordQuery { text: None, fields: fields.into_iter().collect() }
         };
         let name = &self.record.name;
-        let rows = store::newest_records(&**calling.store, calling.scope, name, query, limit + 1)
+        let rows = store::newest_records(calling.store, calling.scope, name, query, limit + 1)
             .await
             .map_err(failed)?;
         let mut records = Vec::new();

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, Weak};
 
 use async_trait::async_trait;
-use protocol::{Kind, MessageId, RunEnd, RunStatus};
+use protocol::{Kind, RunEnd, RunStatus};
 use serde_json::{Value, json};
 use store::{MAX_BYTES_PER_READ, MAX_EVENTS_PER_READ, Publish, RawEvent};
 use uuid::Uuid;
@@ -39,7 +39,7 @@ impl Book {
 }
 
 #[async_trait]
-impl Log for Book {
+impl EventLog for Book {
     async fn events(
         &self,
         _: ThreadId,
@@ -69,18 +69,6 @@ impl Log for Book {
             body: event.body.to_string(),
         };
         Ok(events.iter().filter(|event| event.run == Some(run)).map(raw).collect())
-    }
-
-    async fn is_named(&self, _: ThreadId) -> Result<bool, store::Error> {
-        Ok(false)
-    }
-
-    async fn first_message(&self, _: ThreadId) -> Result<Option<MessageId>, store::Error> {
-        Ok(None)
-    }
-
-    async fn head(&self, _: ThreadId) -> Result<Seq, store::Error> {
-        Ok(self.events.lock().unwrap().last().map_or(0, |event| event.seq))
     }
 }
 
@@ -114,7 +102,7 @@ fn last_events(from: Seq) -> Vec<Arc<Stored>> {
 }
 
 fn follower(book: &Arc<Book>, bus: &Arc<Bus>, of: Option<RunId>) -> Follower {
-    let log = Arc::clone(book) as Arc<dyn Log>;
+    let log = Arc::clone(book) as Arc<dyn EventLog>;
     Follower::new(log, bus.subscribe(thread()), (thread(), of), 0)
 }
 

@@ -1,14 +1,13 @@
 //! How much a user does in an app: counted by the minute of the clock, and held against limits where a run is accepted.
 
 use jiff::Timestamp;
-use protocol::{DAY_SECONDS, MINUTE_SECONDS, Quota, Scope, Used, UserLimits};
+use protocol::{Scope, Used, UserLimits};
 use rusqlite::{Connection, params};
 
 use super::append::Batch;
 use super::read::{count, sql};
 use crate::Error;
-
-const MILLIS: i64 = 1_000;
+use crate::rules::rate_limits::{self, MinuteRow, add_minute, day_of, minute_of};
 
 /// Minutes of users that are forgotten in one transaction.
 const PURGE_MINUTES: i64 = 500;
@@ -25,14 +24,7 @@ pub(super) fn admit(
         return Ok(());
     }
     let at = Timestamp::from_millisecond(batch.at()).unwrap_or(Timestamp::UNIX_EPOCH);
-    let allowances = limits.allowances(&used(batch.conn(), scope, limits, at)?, at);
-    let spent = allowances.into_iter().filter(|allowance| allowance.left == 0);
-    let refusing = spent.filter(|allowance| begins || allowance.quota != Quota::Running);
-    // Whoever waits for the longest one is not refused again by another.
-    match refusing.max_by_key(|allowance| allowance.retry_after()) {
-        Some(refusing) => Err(Error::Limited(refusing)),
-        None => Ok(()),
-    }
+    rate_limits::check(limits, &used(batch.conn(), scope, limits, at)?, at, begins)
 }
 
 /// Counts a run that was accepted.
@@ -56,7 +48,7 @@ fn add(batch: &Batch<'_>, scope: &Scope, runs: i64, tokens: u64) -> Result<(), E
         .execute(params![
             scope.app.as_str(),
             scope.user.as_str(),
-            first(batch.at(), MINUTE_SECONDS),
+            minute_of(batch.at()),
             runs,
             sql(tokens)
         ])?;
@@ -71,7 +63,7 @@ pub(super) fn used(
     at: Timestamp,
 ) -> Result<Used, Error> {
     let at = at.as_millisecond();
-    let (minute, day) = (first(at, MINUTE_SECONDS), first(at, DAY_SECONDS));
+    let (day, next_day) = day_of(at);
     let (app, user) = (scope.app.as_str(), scope.user.as_str());
     let mut running =
         conn.prepare_cached("SELECT count(*) FROM runs WHERE app = ?1 AND user = ?2 AND status = 'running'")?;
@@ -83,16 +75,11 @@ pub(super) fn used(
     let mut minutes = conn.prepare_cached(
         "SELECT minute, runs, tokens FROM pace WHERE app = ?1 AND user = ?2 AND minute >= ?3 AND minute < ?4",
     )?;
-    let rows = minutes.query_map(params![app, user, day, day + DAY_SECONDS * MILLIS], |row| {
-        Ok((row.get::<_, i64>(0)?, count(row, 1)?, count(row, 2)?))
+    let rows = minutes.query_map(params![app, user, day, next_day], |row| {
+        Ok(MinuteRow { minute: row.get(0)?, runs: count(row, 1)?, tokens: count(row, 2)? })
     })?;
     for row in rows {
-        let (of, runs, tokens) = row?;
-        used.day_runs = used.day_runs.saturating_add(runs);
-        used.day_tokens = used.day_tokens.saturating_add(tokens);
-        if of == minute {
-            (used.minute_runs, used.minute_tokens) = (runs, tokens);
-        }
+        add_minute(&mut used, row?, at);
     }
     Ok(used)
 }
@@ -105,11 +92,6 @@ pub(super) fn forget(batch: &Batch<'_>, before: Timestamp) -> Result<bool, Error
             "DELETE FROM pace WHERE (app, user, minute) IN
                 (SELECT app, user, minute FROM pace WHERE minute < ?1 ORDER BY minute LIMIT ?2)",
         )?
-        .execute(params![first(before.as_millisecond(), DAY_SECONDS), PURGE_MINUTES])?;
+        .execute(params![day_of(before.as_millisecond()).0, PURGE_MINUTES])?;
     Ok(forgotten > 0)
-}
-
-/// The first millisecond of the window that a moment is in.
-fn first(millis: i64, window_seconds: i64) -> i64 {
-    millis - millis.rem_euclid(window_seconds * MILLIS)
 }

@@ -4,33 +4,34 @@ use protocol::{Principal, Scope};
 use rusqlite::{Connection, OptionalExtension, params};
 
 use super::append::Batch;
-use super::read::Id;
+use super::read::StoredId;
+use crate::rules::idempotency::{UsedKey, replayed};
 use crate::{Error, Once};
 
-/// What the key made earlier in this scope; an error if it was used for something else.
-pub(super) fn earlier(batch: &Batch<'_>, scope: &Scope, once: Option<&Once>) -> Result<Option<Id>, Error> {
+/// The target of an earlier request under the key; an error if the key was used for another request.
+pub(super) fn earlier(
+    batch: &Batch<'_>,
+    scope: &Scope,
+    once: Option<&Once>,
+) -> Result<Option<StoredId>, Error> {
     made(batch.conn(), scope, once)
 }
 
-/// The same for whoever only reads.
-pub(super) fn made(conn: &Connection, scope: &Scope, once: Option<&Once>) -> Result<Option<Id>, Error> {
+/// The target of an earlier request, for a reader.
+pub(super) fn made(conn: &Connection, scope: &Scope, once: Option<&Once>) -> Result<Option<StoredId>, Error> {
     let Some(once) = once else { return Ok(None) };
-    let found: Option<(Vec<u8>, Id)> = conn
+    let used = conn
         .prepare_cached(
             "SELECT fingerprint, target FROM idempotency WHERE app = ?1 AND user = ?2 AND key = ?3",
         )?
         .query_row(params![scope.app.as_str(), scope.user.as_str(), once.key], |row| {
-            Ok((row.get(0)?, row.get(1)?))
+            Ok(UsedKey { fingerprint: row.get(0)?, target: row.get::<_, StoredId>(1)?.uuid() })
         })
         .optional()?;
-    match found {
-        None => Ok(None),
-        Some((fingerprint, target)) if fingerprint == once.fingerprint => Ok(Some(target)),
-        Some(_) => Err(Error::KeyReused),
-    }
+    Ok(replayed(used, once)?.map(StoredId::new))
 }
 
-/// The same for a request that names a thing instead of an app, which may be gone by now. The fingerprint covers what
+/// Whether a request was made before that names a thing instead of an app, which may be gone by now. The fingerprint covers what
 /// was asked of which thing, so it finds its own row in whatever app that was.
 pub(super) fn repeated(batch: &Batch<'_>, principal: &Principal, once: Option<&Once>) -> Result<bool, Error> {
     let Some(once) = once else { return Ok(false) };

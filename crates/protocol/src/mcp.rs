@@ -1,4 +1,4 @@
-//! What the API takes and gives of tools that reach outside: servers of tools, and credentials of users.
+//! MCP servers and their tools, and credentials of users, as the API takes and gives them.
 
 use std::fmt;
 

@@ -1,45 +1,32 @@
 //! The end of a run that nobody can drive, from its rows alone: whatever its log contains, its thread is free again.
 
-use protocol::{
-    CallId, Event, Failure, MessageId, RunEnd, RunId, RunStatus, ThreadId, ToolComplete, ToolStatus,
-};
+use protocol::{Event, Failure, MessageId, RunEnd, RunId, RunStatus, ThreadId};
 use rusqlite::{OptionalExtension, params};
 
 use super::append::Batch;
 use super::read::{id, sql, text};
+use crate::rules::run_end::{OpenCall, abandoned_result, ending, is_to_end};
 use crate::{Error, ForcedEnd};
-
-/// A call that has no result.
-struct OpenCall {
-    id: CallId,
-    name: String,
-    begun: bool,
-}
 
 pub(super) fn end(
     batch: &mut Batch<'_>,
     (run, thread, epoch): (RunId, ThreadId, u64),
     end: &ForcedEnd,
 ) -> Result<(), Error> {
-    let owned: Option<bool> = batch
+    let ended: Option<bool> = batch
         .conn()
         .prepare_cached("SELECT ended_at IS NOT NULL FROM runs WHERE id = ?1 AND epoch = ?2")?
         .query_row(params![run.bytes(), sql(epoch)], |row| row.get(0))
         .optional()?;
-    match owned {
-        None => return Err(Error::Fenced),
-        Some(true) => return Ok(()),
-        Some(false) => {}
+    if !is_to_end(ended)? {
+        return Ok(());
     }
     batch.count_on(thread)?;
     for call in open_calls(batch, run)? {
-        let result = Event::ToolComplete(answer(call, end));
+        let result = Event::ToolComplete(abandoned_result(call, end));
         batch.record(thread, Some(run), &result)?;
     }
-    let (status, error) = match batch.stop_of(run)? {
-        Some(stop) => (stop.status(), None),
-        None => (end.status, Some(end.error.clone())),
-    };
+    let (status, error) = ending(batch.stop_of(run)?, end);
     let message = has_said_something(batch, run)?.then_some(end.message);
     let refused = batch.part(|batch| finish(batch, (run, thread), (status, error.clone()), message))?;
     match refused {
@@ -70,15 +57,6 @@ fn open_calls(batch: &Batch<'_>, run: RunId) -> Result<Vec<OpenCall>, Error> {
     let open =
         |row: &rusqlite::Row<'_>| Ok(OpenCall { id: id(row, 0)?, name: text(row, 1)?, begun: row.get(2)? });
     Ok(find.query_map([run.bytes()], open)?.collect::<Result<_, _>>()?)
-}
-
-fn answer(call: OpenCall, end: &ForcedEnd) -> ToolComplete {
-    let (status, output) = match call.begun {
-        true => (ToolStatus::Unknown, end.unknown.clone()),
-        false => (ToolStatus::Cancelled, end.cancelled.clone()),
-    };
-    let OpenCall { id: call_id, name, .. } = call;
-    ToolComplete { call_id, name, status, output, duration_ms: 0, outside: false, suspicious: false }
 }
 
 /// Whether some step of the run has words or calls that can be read.

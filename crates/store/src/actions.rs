@@ -1,6 +1,5 @@
-//! What tools do to the store: writes, the changes they come to, and the rows of actions, proposals, records and files.
+//! Writes of tools, the changes they come to, and the rows of actions, proposals, records and files.
 
-use async_trait::async_trait;
 use jiff::Timestamp;
 use protocol::{
     ActionId, CallId, Decision, Effect, MemoryId, ProposalId, RecordId, RunId, Scope, ThreadId, ToolStatus,
@@ -8,8 +7,8 @@ use protocol::{
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::context::{NewPin, NewText, ProfileRow};
-use crate::{Error, NewMemory, Once, PageOf, PageRows};
+use crate::context::{NewPinRow, NewText, ProfileRow};
+use crate::{ActionStatus, NewMemoryRow};
 
 /// One change that a call makes, committed together with its outcome. It names the version it was made for: if the thing
 /// has changed meanwhile, nothing of the call is committed.
@@ -17,7 +16,7 @@ use crate::{Error, NewMemory, Once, PageOf, PageRows};
 pub enum Write {
     /// Makes, changes or (without data) deletes a record. `expected` is 0 for one that is not there yet.
     Record { id: RecordId, kind: String, data: Option<Value>, expected: u64 },
-    /// The same for a file, by its path.
+    /// Makes, changes or (without content) deletes a file, by its path.
     File { path: String, content: Option<String>, expected: u64 },
     /// Proposes a call that outlives its run.
     Propose(NewProposal),
@@ -28,7 +27,7 @@ pub enum Write {
     /// Takes back what another action changed.
     Undo { action: ActionId },
     /// Adds a memory. It needs no call: what the user asks to be remembered is written with `context:loaded`.
-    Remember(NewMemory),
+    Remember(NewMemoryRow),
     /// Forgets a memory, because the user has said so in a message; not for calls. One that is gone is left alone.
     Forget { memory: MemoryId },
     /// Puts what the user says of themselves to this app in the place of the profile of that version.
@@ -36,13 +35,13 @@ pub enum Write {
     /// Keeps a text beside the log, with the `context:loaded` that names it; not for calls.
     Keep(NewText),
     /// Adds a pin, with the `context:loaded` that says so; not for calls.
-    Pin(NewPin),
+    Pin(NewPinRow),
 }
 
-/// What a write has changed, kept with its action so that it can be put back.
+/// The change that a write has made, kept with its action so that it can be put back.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "what", rename_all = "snake_case")]
-pub enum Change {
+pub enum AppliedChange {
     /// `before` is null for a record that was not there. `version` is the one the write has made, `was` the one that
     /// first had what is in `before`: an undo brings that state back under a new version.
     Record {
@@ -63,7 +62,7 @@ pub enum Change {
         id: MemoryId,
         version: u64,
     },
-    /// What the user says of themselves to the app; `before` is what stood there, as an object of its fields.
+    /// The profile of the user in the app; `before` is what stood there, as an object of its fields.
     Profile {
         before: Value,
         version: u64,
@@ -90,12 +89,11 @@ pub struct ActionRow {
     pub step: Option<u32>,
     pub tool: String,
     pub effect: Effect,
-    /// `started`, or how the call ended.
-    pub status: String,
+    pub status: ActionStatus,
     pub input: Value,
     pub output: Value,
-    /// What can be put back; empty when nothing can.
-    pub changes: Vec<Change>,
+    /// The changes that can be put back; empty when nothing can.
+    pub changes: Vec<AppliedChange>,
     pub started_at: Timestamp,
     pub duration_ms: Option<u64>,
     pub undone_by: Option<ActionId>,
@@ -112,7 +110,7 @@ pub struct ActionFilter {
     pub run: Option<RunId>,
     pub thread: Option<ThreadId>,
     pub tool: Option<String>,
-    pub status: Option<String>,
+    pub status: Option<ActionStatus>,
     pub effect: Option<Effect>,
     pub undone: Option<bool>,
 }
@@ -150,7 +148,7 @@ pub struct ProposalRow {
     pub note: Option<String>,
     /// None while it is open.
     pub decision: Option<Decision>,
-    /// What a confirmed one became.
+    /// The action that a confirmed proposal became.
     pub action: Option<ActionId>,
     pub expires_at: Timestamp,
     pub created_at: Timestamp,
@@ -201,59 +199,17 @@ pub struct TimeCursor<I> {
     pub id: I,
 }
 
-/// What looking through the whole ledger has shown.
+/// The result of verifying the whole ledger.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Verified {
     pub scopes: u64,
     pub entries: u64,
     /// Entries whose payload was erased: their chain holds, and what they said is gone.
     pub erased: u64,
-    /// What does not hold, in words, at most [`Verified::MAX_FAULTS`].
+    /// Faults in words, at most [`Verified::MAX_FAULTS`].
     pub faults: Vec<String>,
 }
 
 impl Verified {
     pub const MAX_FAULTS: usize = 100;
-}
-
-/// Typed objects of apps.
-#[async_trait]
-pub trait Records: Send + Sync {
-    async fn record_of(&self, scope: &Scope, kind: &str, id: RecordId) -> Result<RecordRow, Error>;
-    /// Newest change first, or best match first where words are asked for.
-    async fn records(
-        &self,
-        scope: &Scope,
-        kind: &str,
-        query: RecordQuery,
-        page: PageOf<TimeCursor<RecordId>>,
-    ) -> Result<PageRows<RecordRow>, Error>;
-    /// How many of these are records of this kind in the scope.
-    async fn count_records(&self, scope: &Scope, kind: &str, ids: &[RecordId]) -> Result<usize, Error>;
-    /// Makes, changes or deletes a record by the user's own hand. None when it was deleted.
-    async fn put_record(
-        &self,
-        scope: &Scope,
-        write: Write,
-        once: Option<Once>,
-    ) -> Result<Option<RecordRow>, Error>;
-}
-
-/// Markdown files of users, by path.
-#[async_trait]
-pub trait Files: Send + Sync {
-    /// By path.
-    async fn files(&self, scope: &Scope) -> Result<Vec<FileRow>, Error>;
-    /// The same without what they hold, which is not read.
-    async fn file_sizes(&self, scope: &Scope) -> Result<Vec<FileSize>, Error>;
-    async fn file(&self, scope: &Scope, path: &str) -> Result<FileRow, Error>;
-    /// The version a path has or had; 0 if there never was a file.
-    async fn file_version(&self, scope: &Scope, path: &str) -> Result<u64, Error>;
-    /// Makes, changes or deletes a file by the user's own hand. None when it was deleted.
-    async fn put_file(
-        &self,
-        scope: &Scope,
-        write: Write,
-        once: Option<Once>,
-    ) -> Result<Option<FileRow>, Error>;
 }

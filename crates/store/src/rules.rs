@@ -1,0 +1,19 @@
+//! The rules of the product about stored data: pure functions over typed rows.
+//!
+//! A back end reads rows inside its transaction, asks a rule, and writes the answer. Rules do no I/O and know no
+//! database, so a synchronous and an asynchronous back end share them.
+
+pub mod actions;
+pub mod erasure;
+pub mod idempotency;
+pub mod jobs;
+pub mod ledger;
+pub mod memories;
+pub mod proposals;
+pub mod rate_limits;
+pub mod records;
+pub mod run_end;
+pub mod run_log;
+pub mod spending;
+pub mod submit;
+pub mod undo;

@@ -1,0 +1,70 @@
+//! Jobs: at least once in execution, once in effect. A user's jobs never keep those of others waiting.
+
+use jiff::Timestamp;
+use protocol::{Event, Kind, Scope};
+
+use crate::{Error, JobRow, JobStatus, Retry};
+
+/// Jobs of one user that are at work at once. A back end claims the first job of the line that is due longest, of the user
+/// who has waited longest and has fewer than these at work. A line is a kind of job in one thread.
+pub const MAX_WORKING_PER_USER: u64 = 8;
+
+/// No job is due later than this, the first millisecond of the year 9000: what is later cannot be read as a time.
+const LATEST_MS: i64 = 221_845_392_000_000;
+
+/// Why a job is ready again that a process had begun which is gone.
+pub const PROCESS_ENDED: &str = "the process ended while the job ran";
+
+/// How much longer than one that is done a dead job is kept, in milliseconds: thirty days.
+const DEAD_KEPT_MS: i64 = 30 * 24 * 60 * 60 * 1000;
+
+/// When a job is due that is added now with a delay, all in milliseconds.
+pub fn due_at(at: i64, delay: std::time::Duration) -> i64 {
+    at.saturating_add(i64::try_from(delay.as_millis()).unwrap_or(i64::MAX)).min(LATEST_MS)
+}
+
+/// The key of a scope's own job. A key is good for all scopes, so this one is made of the scope, too.
+pub fn scope_key(scope: &Scope, key: &str) -> Result<String, Error> {
+    serde_json::to_string(&[scope.app.as_str(), scope.user.as_str(), key]).map_err(|_| Error::Aborted)
+}
+
+/// A job after an attempt.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct JobMove {
+    pub status: JobStatus,
+    pub run_at: Timestamp,
+    /// Whether the attempt counts.
+    pub counts: bool,
+}
+
+/// The state of a job that failed.
+pub fn after_failure(job: &JobRow, retry: Retry) -> JobMove {
+    match retry {
+        Retry::At(run_at) => JobMove { status: JobStatus::Ready, run_at, counts: true },
+        Retry::Uncounted(run_at) => JobMove { status: JobStatus::Ready, run_at, counts: false },
+        Retry::Never => JobMove { status: JobStatus::Dead, run_at: job.run_at, counts: true },
+    }
+}
+
+/// Whether the effect of a job comes too late to count: a title for a thread that its user has named meanwhile.
+pub fn is_late(effect: &Event, thread_has_title: bool) -> bool {
+    effect.kind() == Kind::ThreadNamed && thread_has_title
+}
+
+/// Dead jobs from before this moment are forgotten, where done ones from before `done_before` are.
+pub fn dead_before(done_before: i64) -> i64 {
+    done_before.saturating_sub(DEAD_KEPT_MS)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    #[test]
+    fn every_time_a_job_is_due_can_be_read() {
+        assert_eq!(due_at(5, Duration::from_millis(7)), 12);
+        assert!(Timestamp::from_millisecond(due_at(i64::MAX, Duration::MAX)).is_ok());
+    }
+}

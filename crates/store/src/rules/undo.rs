@@ -1,0 +1,226 @@
+//! Undo: an action is undone once, by an action of its own, and only while nothing newer stands on it.
+
+use jiff::Timestamp;
+use protocol::{ActionId, Effect, ToolStatus};
+use serde_json::json;
+
+use crate::{ActionEnd, ActionRow, ActionStatus, AppliedChange, Error, Write};
+
+/// Why an erased action is not undone.
+const ERASED: &str = "what the action did was erased, because its conversation or what it changed was deleted, or its \
+    time for an undo is over";
+
+/// Rows that decide whether an action can be undone.
+#[derive(Debug, Clone, Copy)]
+pub struct UndoRequest<'a> {
+    pub action: &'a ActionRow,
+    /// The action that is to undo it.
+    pub by: ActionId,
+    /// Whether the contents of the action were erased.
+    pub erased: bool,
+    /// The state of another action that has undone it, or tries to.
+    pub attempt: Option<ActionStatus>,
+}
+
+impl UndoRequest<'_> {
+    /// Whether the changes that the action made in the store can be put back; the error says why not.
+    pub fn check_here(&self) -> Result<(), Error> {
+        refuse(self.refusal().or_else(|| refusal_here(self.action)))
+    }
+
+    /// Whether a call outside the store may undo the action; the error says why not.
+    pub fn check_outside(&self) -> Result<(), Error> {
+        refuse(self.refusal().or_else(|| refusal_outside(self.action)))
+    }
+
+    /// Why the action cannot be undone, whatever it did.
+    fn refusal(&self) -> Option<&'static str> {
+        let Self { action, by, erased, attempt } = *self;
+        if action.id == by {
+            return Some("an action cannot take back itself");
+        }
+        if action.undo_of.is_some() {
+            return Some("what took back another action cannot be taken back");
+        }
+        if action.undone_by.is_some() {
+            return Some("the action was taken back already");
+        }
+        if erased {
+            return Some(ERASED);
+        }
+        if action.status != ActionStatus::Ended(ToolStatus::Complete) {
+            return Some("the action was not completed, so there is nothing to take back");
+        }
+        attempt.map(|attempt| match attempt {
+            ActionStatus::Started => "the action is just being taken back",
+            ActionStatus::Ended(_) => "the action may have been taken back already, and nobody can know",
+        })
+    }
+}
+
+fn refuse(reason: Option<&'static str>) -> Result<(), Error> {
+    reason.map_or(Ok(()), |reason| Err(Error::Changed(reason.into())))
+}
+
+fn refusal_here(action: &ActionRow) -> Option<&'static str> {
+    let changes_nothing_reversible = match action.effect {
+        Effect::Idempotent | Effect::Reversible => false,
+        Effect::Read | Effect::Irreversible => true,
+    };
+    (changes_nothing_reversible || action.changes.is_empty())
+        .then_some("the action changed nothing that can be put back")
+}
+
+fn refusal_outside(action: &ActionRow) -> Option<&'static str> {
+    match action.effect {
+        Effect::Reversible => None,
+        Effect::Read | Effect::Idempotent | Effect::Irreversible => {
+            Some("the action did nothing that can be taken back")
+        }
+    }
+}
+
+/// The end of an action with which the user undoes another.
+pub fn end_by_user(action: ActionId) -> ActionEnd {
+    ActionEnd {
+        status: ToolStatus::Complete,
+        output: json!({ "undone": action }),
+        duration_ms: 0,
+        writes: vec![Write::Undo { action }],
+    }
+}
+
+/// All changes of an action to one thing: the first of them, and the version that the last one has left.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct ThingChange<'a> {
+    pub change: &'a AppliedChange,
+    pub left: u64,
+}
+
+/// One for each changed thing, the one changed last first.
+pub fn changes_by_thing(changes: &[AppliedChange]) -> Vec<ThingChange<'_>> {
+    let mut things: Vec<ThingChange<'_>> = Vec::new();
+    for change in changes.iter().rev() {
+        match things.iter_mut().find(|thing| is_same_thing(thing.change, change)) {
+            Some(thing) => thing.change = change,
+            None => things.push(ThingChange { change, left: version(change) }),
+        }
+    }
+    things
+}
+
+fn version(change: &AppliedChange) -> u64 {
+    match change {
+        AppliedChange::Record { version, .. }
+        | AppliedChange::File { version, .. }
+        | AppliedChange::Memory { version, .. }
+        | AppliedChange::Profile { version, .. } => *version,
+    }
+}
+
+fn is_same_thing(one: &AppliedChange, other: &AppliedChange) -> bool {
+    match (one, other) {
+        (AppliedChange::Record { id: one, .. }, AppliedChange::Record { id: other, .. }) => one == other,
+        (AppliedChange::File { path: one, .. }, AppliedChange::File { path: other, .. }) => one == other,
+        (AppliedChange::Memory { id: one, .. }, AppliedChange::Memory { id: other, .. }) => one == other,
+        (AppliedChange::Profile { .. }, AppliedChange::Profile { .. }) => true,
+        (
+            AppliedChange::Record { .. }
+            | AppliedChange::File { .. }
+            | AppliedChange::Memory { .. }
+            | AppliedChange::Profile { .. },
+            _,
+        ) => false,
+    }
+}
+
+/// A changed thing: its name for people, and the field of a stored change by which it is found.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ChangedThing {
+    name: String,
+    /// A path into the change as JSON.
+    pub field: &'static str,
+    pub key: String,
+}
+
+impl ChangedThing {
+    pub fn of(change: &AppliedChange) -> Self {
+        let (name, field, key) = match change {
+            AppliedChange::Record { id, kind, .. } => (format!("the {kind} {id}"), "$.id", id.to_string()),
+            AppliedChange::File { path, .. } => (format!("the file {path}"), "$.path", path.clone()),
+            AppliedChange::Memory { id, .. } => (format!("the memory {id}"), "$.id", id.to_string()),
+            AppliedChange::Profile { .. } => ("the profile".to_owned(), "$.what", "profile".to_owned()),
+        };
+        Self { name, field, key }
+    }
+
+    /// Why the thing cannot be put back: it has changed since, by the tool of another action or by hand.
+    pub fn changed_since(&self, by: Option<(String, Timestamp)>) -> Error {
+        let name = &self.name;
+        Error::Changed(match by {
+            Some((tool, at)) => format!("{name} was changed since by {tool} at {at}; undo that first"),
+            None => format!("{name} was changed since by hand, so it cannot be put back"),
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use protocol::{AppId, Scope, UserId};
+    use uuid::Uuid;
+
+    use super::*;
+    use crate::rules::actions::new_action;
+
+    fn id(number: u128) -> ActionId {
+        ActionId::new(Uuid::from_u128(number))
+    }
+
+    fn file(path: &str, version: u64) -> AppliedChange {
+        AppliedChange::File { path: path.into(), before: None, was: 0, version }
+    }
+
+    fn done(effect: Effect, changes: Vec<AppliedChange>) -> ActionRow {
+        let scope = Scope { app: AppId::new("app"), user: UserId::new("alice") };
+        let status = ActionStatus::Ended(ToolStatus::Complete);
+        ActionRow { status, effect, changes, ..new_action(id(1), scope, "t".into(), Timestamp::UNIX_EPOCH) }
+    }
+
+    fn words(checked: Result<(), Error>) -> String {
+        checked.err().map(|error| error.to_string()).unwrap_or_default()
+    }
+
+    #[test]
+    fn an_action_is_undone_once_and_only_when_complete() {
+        let action = done(Effect::Reversible, vec![file("a", 1)]);
+        let fresh = UndoRequest { action: &action, by: id(2), erased: false, attempt: None };
+        assert!(fresh.check_here().is_ok() && fresh.check_outside().is_ok());
+        let refused = |request: UndoRequest<'_>, part: &str| {
+            let words = words(request.check_here());
+            assert!(words.contains(part), "{words}");
+        };
+        refused(UndoRequest { by: id(1), ..fresh }, "itself");
+        refused(UndoRequest { erased: true, ..fresh }, "was erased");
+        refused(UndoRequest { attempt: Some(ActionStatus::Started), ..fresh }, "just being");
+        let unknown = Some(ActionStatus::Ended(ToolStatus::Unknown));
+        refused(UndoRequest { attempt: unknown, ..fresh }, "nobody can know");
+        let undone = ActionRow { undone_by: Some(id(3)), ..action.clone() };
+        refused(UndoRequest { action: &undone, ..fresh }, "already");
+        let undo = ActionRow { undo_of: Some(id(3)), ..action.clone() };
+        refused(UndoRequest { action: &undo, ..fresh }, "took back another");
+        let begun = ActionRow { status: ActionStatus::Started, ..action.clone() };
+        refused(UndoRequest { action: &begun, ..fresh }, "not completed");
+        let read = done(Effect::Read, vec![file("a", 1)]);
+        refused(UndoRequest { action: &read, ..fresh }, "nothing that can be put back");
+        assert!(words(UndoRequest { action: &read, ..fresh }.check_outside()).contains("nothing that can"));
+    }
+
+    #[test]
+    fn several_changes_of_one_thing_are_put_back_together() {
+        let changes = [file("a", 1), file("b", 1), file("a", 2)];
+        let things = changes_by_thing(&changes);
+        let expected =
+            [ThingChange { change: &changes[0], left: 2 }, ThingChange { change: &changes[1], left: 1 }];
+        assert_eq!(things, expected);
+    }
+}

@@ -1,0 +1,221 @@
+//! The rows of actions: reading, writing and erasing them.
+
+use protocol::{ActionId, Effect, RunId, Scope, ThreadId, ToolStatus, canonical};
+use rusqlite::{Connection, OptionalExtension, Row, ToSql, params, params_from_iter};
+use serde_json::Value;
+
+use super::append::Batch;
+use super::read::{self, count, id, maybe_id, one_more, scope_at, sql, text, time};
+use super::{ledger, texts};
+use crate::rules::actions::{output_in, stored_changes};
+use crate::rules::erasure::THREAD_DELETED;
+use crate::{ActionFilter, ActionRow, ActionStatus, AppliedChange, Error, PageOf, PageRows};
+
+const COLUMNS: &str =
+    "id, app, user, thread, run, step, tool, effect, status, input, output, changes, started_at,
+    duration_ms, undone_by, undo_of, position";
+
+/// The columns that are read of an action: its own, whether another is taking it back or may have, and the event that tells what
+/// came out, where the action itself does not. The output of a call of a run is stored once, in its `tool:complete`.
+const READ: &str =
+    "id, app, user, thread, run, step, tool, effect, status, input, output, changes, started_at,
+    duration_ms, undone_by, undo_of, position,
+    EXISTS (SELECT 1 FROM actions u WHERE u.undo_of = actions.id AND u.status IN ('started', 'unknown')),
+    CASE WHEN status <> 'started' AND input IS NOT NULL AND output IS NULL THEN
+        (SELECT e.body FROM tool_results x CROSS JOIN events e ON e.thread = actions.thread AND e.seq = x.seq
+            WHERE x.call = actions.id) END";
+
+/// Actions without a run that are looked at after a start. Each was confirmed by hand.
+const MAX_BEGUN: i64 = 1_000;
+
+/// Removes what was said in and by the thread's calls, at most `limit` of them. Gives how many those were.
+pub(super) fn erase(batch: &Batch<'_>, thread: ThreadId, limit: usize) -> Result<usize, Error> {
+    let mut next = batch.conn().prepare_cached(
+        "UPDATE actions SET input = NULL, output = NULL, changes = NULL WHERE id IN
+            (SELECT id FROM actions WHERE thread = ?1 AND input IS NOT NULL ORDER BY position LIMIT ?2)
+            RETURNING id, app, user",
+    )?;
+    let erased = next
+        .query_map(params![thread.bytes(), limit as i64], |row| Ok((id(row, 0)?, scope_at(row, 1)?)))?
+        .collect::<Result<Vec<(ActionId, Scope)>, _>>()?;
+    for (action, scope) in &erased {
+        erase_traces(batch, scope, *action, THREAD_DELETED)?;
+    }
+    Ok(erased.len())
+}
+
+/// Removes what one action said and did, unless that was done before.
+pub(super) fn erase_one(
+    batch: &Batch<'_>,
+    scope: &Scope,
+    action: ActionId,
+    reason: &str,
+) -> Result<(), Error> {
+    let erased = batch
+        .conn()
+        .prepare_cached(
+            "UPDATE actions SET input = NULL, output = NULL, changes = NULL
+                WHERE id = ?1 AND app = ?2 AND user = ?3 AND input IS NOT NULL",
+        )?
+        .execute(params![action.bytes(), scope.app.as_str(), scope.user.as_str()])?;
+    if erased == 0 { Ok(()) } else { erase_traces(batch, scope, action, reason) }
+}
+
+/// Removes what is said of an erased action elsewhere: in the ledger, in snapshots, in the proposal it comes from.
+fn erase_traces(batch: &Batch<'_>, scope: &Scope, action: ActionId, reason: &str) -> Result<(), Error> {
+    ledger::erase(batch, scope, action, reason)?;
+    texts::drop_of(batch, scope, &action.to_string())?;
+    batch.conn().prepare_cached("DELETE FROM action_things WHERE action = ?1")?.execute([action.bytes()])?;
+    batch
+        .conn()
+        .prepare_cached("UPDATE proposals SET input = '{}', note = NULL WHERE action = ?1")?
+        .execute([action.bytes()])?;
+    Ok(())
+}
+
+/// Whether what it did is not known any more.
+pub(super) fn is_erased(batch: &Batch<'_>, action: ActionId) -> Result<bool, Error> {
+    let mut find = batch.conn().prepare_cached("SELECT 1 FROM actions WHERE id = ?1 AND input IS NULL")?;
+    Ok(find.exists([action.bytes()])?)
+}
+
+/// Actions that no run will end, oldest first.
+pub(super) fn begun(conn: &Connection) -> Result<Vec<ActionRow>, Error> {
+    let mut find = conn.prepare_cached(&format!(
+        "SELECT {READ} FROM actions WHERE status = 'started' AND run IS NULL ORDER BY started_at LIMIT ?1"
+    ))?;
+    Ok(find.query_map([MAX_BEGUN], action_row)?.collect::<Result<_, _>>()?)
+}
+
+pub(super) fn insert(batch: &Batch<'_>, action: &ActionRow, own_output: Option<&str>) -> Result<(), Error> {
+    batch
+        .conn()
+        .prepare_cached(&format!(
+            "INSERT INTO actions ({COLUMNS})
+                VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17)"
+        ))?
+        .execute(params![
+            action.id.bytes(),
+            action.scope.app.as_str(),
+            action.scope.user.as_str(),
+            action.thread.as_ref().map(ThreadId::bytes),
+            action.run.as_ref().map(RunId::bytes),
+            action.step,
+            action.tool,
+            action.effect.name(),
+            action.status.name(),
+            canonical(&action.input),
+            own_output,
+            stored_changes(action)?,
+            action.started_at.as_millisecond(),
+            action.duration_ms.map(sql),
+            action.undone_by.as_ref().map(ActionId::bytes),
+            action.undo_of.as_ref().map(ActionId::bytes),
+            sql(action.position),
+        ])?;
+    Ok(())
+}
+
+pub(super) fn update(batch: &Batch<'_>, action: &ActionRow, own_output: Option<&str>) -> Result<(), Error> {
+    batch
+        .conn()
+        .prepare_cached(
+            "UPDATE actions SET effect = ?2, input = ?3, status = ?4, output = ?5, changes = ?6, duration_ms = ?7,
+                undo_of = ?8 WHERE id = ?1",
+        )?
+        .execute(params![
+            action.id.bytes(),
+            action.effect.name(),
+            canonical(&action.input),
+            action.status.name(),
+            own_output,
+            stored_changes(action)?,
+            action.duration_ms.map(sql),
+            action.undo_of.as_ref().map(ActionId::bytes),
+        ])?;
+    Ok(())
+}
+
+pub(super) fn find(conn: &Connection, action: ActionId) -> Result<Option<ActionRow>, Error> {
+    let mut find = conn.prepare_cached(&format!("SELECT {READ} FROM actions WHERE id = ?1"))?;
+    Ok(find.query_row([action.bytes()], action_row).optional()?)
+}
+
+pub(super) fn of_user(conn: &Connection, action: ActionId, user: &str) -> Result<ActionRow, Error> {
+    let found = find(conn, action)?.filter(|row| row.scope.user.as_str() == user);
+    found.ok_or(Error::NotFound("action"))
+}
+
+/// All actions in the order of their ids, for going through them.
+pub(super) fn after(conn: &Connection, last: [u8; 16], limit: i64) -> Result<Vec<ActionRow>, Error> {
+    let mut find =
+        conn.prepare_cached(&format!("SELECT {READ} FROM actions WHERE id > ?1 ORDER BY id LIMIT ?2"))?;
+    Ok(find.query_map(params![last, limit], action_row)?.collect::<Result<_, _>>()?)
+}
+
+pub(super) fn list(
+    conn: &Connection,
+    scope: &Scope,
+    filter: &ActionFilter,
+    page: PageOf<u64>,
+) -> Result<PageRows<ActionRow>, Error> {
+    let before = page.after.map_or(i64::MAX, sql);
+    let (app, user) = (scope.app.as_str(), scope.user.as_str());
+    let run = filter.run.map(|run| run.bytes().to_vec());
+    let thread = filter.thread.map(|thread| thread.bytes().to_vec());
+    let (effect, status) = (filter.effect.map(Effect::name), filter.status.map(ActionStatus::name));
+    let mut wanted: Vec<(&str, &dyn ToSql)> =
+        vec![("app = ?", &app), ("user = ?", &user), ("position < ?", &before)];
+    let optional: [(&str, Option<&dyn ToSql>); 6] = [
+        ("run = ?", run.as_ref().map(|run| run as &dyn ToSql)),
+        ("thread = ?", thread.as_ref().map(|thread| thread as &dyn ToSql)),
+        ("tool = ?", filter.tool.as_ref().map(|tool| tool as &dyn ToSql)),
+        ("status = ?", status.as_ref().map(|status| status as &dyn ToSql)),
+        ("effect = ?", effect.as_ref().map(|effect| effect as &dyn ToSql)),
+        ("(undone_by IS NOT NULL) = ?", filter.undone.as_ref().map(|undone| undone as &dyn ToSql)),
+    ];
+    wanted.extend(optional.into_iter().filter_map(|(sql, value)| Some((sql, value?))));
+    let conditions: Vec<&str> = wanted.iter().map(|(condition, _)| *condition).collect();
+    let limit = one_more(page.limit);
+    let mut find = conn.prepare(&format!(
+        "SELECT {READ} FROM actions WHERE {} ORDER BY position DESC LIMIT ?",
+        conditions.join(" AND ")
+    ))?;
+    let values = wanted.iter().map(|(_, value)| *value).chain([&limit as &dyn ToSql]);
+    read::page(find.query(params_from_iter(values))?, page.limit, action_row)
+}
+
+pub(super) fn json(row: &Row<'_>, column: usize) -> rusqlite::Result<Option<Value>> {
+    Ok(row.get::<_, Option<String>>(column)?.and_then(|json| serde_json::from_str(&json).ok()))
+}
+
+/// The output in the body of a `tool:complete` in this column.
+fn told_output(row: &Row<'_>, column: usize) -> rusqlite::Result<Option<Value>> {
+    Ok(row.get::<_, Option<String>>(column)?.map(|body| output_in(&body)))
+}
+
+fn action_row(row: &Row<'_>) -> rusqlite::Result<ActionRow> {
+    let changes = row.get::<_, Option<String>>(11)?;
+    let changes = changes.and_then(|changes| serde_json::from_str::<Vec<AppliedChange>>(&changes).ok());
+    Ok(ActionRow {
+        id: id(row, 0)?,
+        scope: scope_at(row, 1)?,
+        thread: maybe_id(row, 3)?,
+        run: maybe_id(row, 4)?,
+        step: row.get(5)?,
+        tool: text(row, 6)?,
+        // An effect that nobody can read is best not repeated.
+        effect: Effect::parse(&text(row, 7)?).unwrap_or(Effect::Irreversible),
+        // The schema knows no other status; one that cannot be read is not known.
+        status: ActionStatus::parse(&text(row, 8)?).unwrap_or(ActionStatus::Ended(ToolStatus::Unknown)),
+        input: json(row, 9)?.unwrap_or_default(),
+        output: json(row, 10)?.or(told_output(row, 18)?).unwrap_or_default(),
+        changes: changes.unwrap_or_default(),
+        started_at: time(row, 12)?,
+        duration_ms: row.get::<_, Option<i64>>(13)?.and_then(|duration| u64::try_from(duration).ok()),
+        undone_by: maybe_id(row, 14)?,
+        undo_of: maybe_id(row, 15)?,
+        undo_under_way: row.get(17)?,
+        position: count(row, 16)?,
+    })
+}

@@ -1,0 +1,38 @@
+//! Items: things that recall reads, numbered anew with each change.
+
+use protocol::{MemoryId, MessageId, Scope, ThreadId};
+use rusqlite::params;
+
+use super::append::Batch;
+use crate::{Error, RecallKind};
+
+/// Gives an item a place after every other.
+pub(super) fn changed(
+    batch: &Batch<'_>,
+    scope: &Scope,
+    kind: RecallKind,
+    id: &[u8; 16],
+) -> Result<(), Error> {
+    batch
+        .conn()
+        .prepare_cached("INSERT OR REPLACE INTO items (app, user, kind, id) VALUES (?1, ?2, ?3, ?4)")?
+        .execute(params![scope.app.as_str(), scope.user.as_str(), kind.name(), id])?;
+    Ok(())
+}
+
+/// A message was added. In a deleted thread it counts no more.
+pub(super) fn message_added(batch: &Batch<'_>, thread: ThreadId, message: MessageId) -> Result<(), Error> {
+    batch
+        .conn()
+        .prepare_cached(
+            "INSERT OR REPLACE INTO items (app, user, kind, id)
+                SELECT app, user, 'message', ?2 FROM threads WHERE id = ?1 AND deleted_at IS NULL",
+        )?
+        .execute(params![thread.bytes(), message.bytes()])?;
+    Ok(())
+}
+
+pub(super) fn drop_vectors(batch: &Batch<'_>, memory: MemoryId) -> Result<(), Error> {
+    batch.conn().prepare_cached("DELETE FROM vectors WHERE item = ?1")?.execute([memory.bytes()])?;
+    Ok(())
+}
