@@ -4,7 +4,7 @@
 //! the job are one transaction.
 
 use async_trait::async_trait;
-use protocol::{Event, Summary};
+use protocol::{Event, Summary, ThreadNamed};
 use store::{Extraction, JobRow, Spent};
 
 use crate::world::World;
@@ -50,12 +50,12 @@ pub(crate) fn kind_of(job: &JobRow) -> Option<&'static dyn BackgroundJob> {
 #[derive(Debug)]
 pub(crate) enum JobEffect {
     Nothing,
-    /// An event of the job's thread, or none; and what a model was paid.
-    Event {
-        event: Option<Event>,
+    /// Nothing, though a model was paid for it.
+    Paid(Option<Spent>),
+    ThreadName {
+        title: Option<String>,
         spent: Option<Spent>,
     },
-    /// Changes of memories.
     Memories(Extraction),
     Summary {
         summary: Summary,
@@ -69,7 +69,7 @@ impl JobEffect {
     pub(crate) fn spent(&self) -> Option<Spent> {
         match self {
             Self::Nothing => None,
-            Self::Event { spent, .. } | Self::Summary { spent, .. } => spent.clone(),
+            Self::Paid(spent) | Self::ThreadName { spent, .. } | Self::Summary { spent, .. } => spent.clone(),
             Self::Memories(extraction) => extraction.spent.clone(),
         }
     }
@@ -78,7 +78,11 @@ impl JobEffect {
     pub(crate) async fn commit(self, world: &World, job: &JobRow) -> Result<(), store::Error> {
         match self {
             Self::Nothing => world.store.complete(job, None, None).await,
-            Self::Event { event, spent } => world.store.complete(job, event, spent).await,
+            Self::Paid(spent) => world.store.complete(job, None, spent).await,
+            Self::ThreadName { title, spent } => {
+                let named = title.map(|title| Event::ThreadNamed(ThreadNamed { title }));
+                world.store.complete(job, named, spent).await
+            }
             Self::Summary { summary, text, spent } => {
                 world.store.summarise(job, Some((summary, text)), spent).await
             }

@@ -1,4 +1,4 @@
-//! All policy of runs, pure and total: what a run does next, which calls are made, what follows a failed model call, and
+//! The policy of runs, pure and total: what a run does next, which calls are made, what follows a failed model call, and
 //! what may be spent. `run` asks here and performs what is decided.
 
 mod calls;

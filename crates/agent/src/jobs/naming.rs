@@ -44,8 +44,8 @@ impl BackgroundJob for NameThread {
         true
     }
 
-    /// The event that names the thread; none if it has a name or there is nothing to name it by. Whether it still wants one is
-    /// looked at again when the event is committed.
+    /// A name for the thread; none if it has one or there is nothing to name it by. Whether it still wants one is looked at
+    /// again when the name is committed.
     async fn run(&self, world: &World, job: &JobRow) -> Result<JobEffect, UnfinishedJob> {
         let Some(thread) = job.thread else { return Ok(JobEffect::Nothing) };
         if world.store.is_named(thread).await.map_err(|error| error.to_string())? {
@@ -55,8 +55,7 @@ impl BackgroundJob for NameThread {
         let (title, spent) = ask(world, job, &first).await?.unwrap_or_default();
         let title = tidy(&title).or_else(|| tidy(&first));
         tracing::debug!(%thread, "a thread was named");
-        let event = title.map(|title| Event::ThreadNamed(ThreadNamed { title }));
-        Ok(JobEffect::Event { event, spent })
+        Ok(JobEffect::ThreadName { title, spent })
     }
 }
 

@@ -83,7 +83,7 @@ impl BackgroundJob for SummariseThread {
             // Asked again it would refuse again; the next run of a thread that is too long causes another job.
             Err(Unanswered::Failed { error, spent }) if !error.is_retryable() => {
                 tracing::warn!(%thread, model = model.name(), %error, "a stretch was not summarised");
-                return Ok(JobEffect::Event { event: None, spent });
+                return Ok(JobEffect::Paid(spent));
             }
             Err(Unanswered::Unaffordable) => return Ok(JobEffect::Nothing),
             Err(unanswered) => return Err(unanswered.into()),
