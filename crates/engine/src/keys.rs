@@ -10,10 +10,10 @@ use std::sync::{OnceLock, PoisonError, RwLock};
 use jiff::Timestamp;
 use protocol::{AppId, KeyId, KeyView, Principal, Scope};
 use sha2::{Digest, Sha256};
-use store::{KeyRow, Once};
+use store::Once;
 use tokio::sync::{Semaphore, SemaphorePermit};
 
-use crate::{Engine, Error, views};
+use crate::{Engine, Error};
 
 /// What a token begins with, so that people and scanners know one when they see one.
 const PREFIX: &str = "rondo_";
@@ -98,7 +98,7 @@ fn hash(token: &str) -> [u8; 32] {
     Sha256::digest(token.as_bytes()).into()
 }
 
-fn grant(key: &KeyRow) -> Grant {
+fn grant(key: &KeyView) -> Grant {
     Grant { user: key.user.clone(), app: key.app.clone().map(AppId::new), admin: key.admin }
 }
 
@@ -145,7 +145,7 @@ impl Engine {
         {
             return Err(Error::invalid("app", "there is no app of that name"));
         }
-        let row = KeyRow {
+        let row = KeyView {
             id: KeyId::new(self.fresh_id()),
             user,
             app: new.app,
@@ -162,7 +162,7 @@ impl Engine {
 
     async fn keep_key(
         &self,
-        row: KeyRow,
+        row: KeyView,
         token: String,
         once: Option<(Scope, Once)>,
     ) -> Result<MadeKey, Error> {
@@ -172,7 +172,7 @@ impl Engine {
         }
         self.ring().write(|keys| keys.insert(hash(&token), (row.id, grant(&row))));
         self.ring().any.store(true, Ordering::Release);
-        let KeyRow { id, user, app, admin, made_by, .. } = row;
+        let KeyView { id, user, app, admin, made_by, .. } = row;
         tracing::info!(key = %id, user, app, admin, by = made_by, "a key was made");
         Ok(MadeKey { id, token: Some(token) })
     }
@@ -182,7 +182,7 @@ impl Engine {
         let only = by.and_then(Principal::only_app).map(AppId::as_str);
         let mut rows = self.store().keys().await?;
         rows.retain(|row| only.is_none() || row.app.as_deref() == only);
-        Ok(rows.into_iter().map(views::key).collect())
+        Ok(rows)
     }
 
     /// From here on the key is good for nothing. One that `by` does not look after is answered as if it did not exist.

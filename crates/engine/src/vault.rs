@@ -3,7 +3,7 @@
 use async_trait::async_trait;
 use aws_lc_rs::aead::{AES_256_GCM, Aad, NONCE_LEN, Nonce, RandomizedNonceKey};
 use protocol::{CredentialView, Principal, Scope};
-use store::{CredentialRow, MAX_CREDENTIAL_NAME_BYTES, Once, Store};
+use store::{MAX_CREDENTIAL_NAME_BYTES, Once, Store};
 use tools::{Failed, Vault};
 
 use crate::{Engine, Error};
@@ -67,7 +67,7 @@ impl Engine {
     /// The names of what the user has given to an app.
     pub async fn credentials(&self, principal: &Principal, app: &str) -> Result<Vec<CredentialView>, Error> {
         let (scope, _) = self.share_of(principal, app)?;
-        Ok(self.store().credentials(&scope).await?.into_iter().map(view).collect())
+        Ok(self.store().credentials(&scope).await?)
     }
 
     /// Keeps a credential, sealed. Servers that need it are looked at with it.
@@ -97,7 +97,7 @@ impl Engine {
             Err(error) => return Err(error.into()),
         };
         self.in_background(self.clone().look_at_personal_servers(scope));
-        Ok(view(row))
+        Ok(row)
     }
 
     pub async fn delete_credential(
@@ -109,8 +109,4 @@ impl Engine {
         let (scope, _) = self.share_of(principal, app)?;
         Ok(self.store().delete_credential(&scope, name, once).await?)
     }
-}
-
-fn view(row: CredentialRow) -> CredentialView {
-    CredentialView { name: row.name, updated_at: row.updated_at }
 }

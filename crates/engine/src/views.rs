@@ -1,14 +1,13 @@
 //! Rows as the API shows them.
 
 use protocol::{
-    Decision, Event, JobView, KeyView, Kind, MemoryHistoryView, MemorySource, MemoryVersionView, MemoryView,
-    Message, ProposalView, Role, RunEnd, RunId, RunResult, RunStatus, RunView, SaidView, Seq, Snapshot,
-    Stored, StreamComplete, ThreadId, ThreadView, ToolCallView, ToolComplete, ToolResultView, ToolStart,
-    ToolStatus,
+    Decision, Event, JobView, Kind, MemoryHistoryView, MemorySource, MemoryVersionView, MemoryView, Message,
+    ProposalView, Role, RunEnd, RunId, RunResult, RunStatus, RunView, SaidView, Seq, Snapshot, Stored,
+    StreamComplete, ThreadId, ThreadView, ToolCallView, ToolComplete, ToolResultView, ToolStart, ToolStatus,
 };
 use store::{
-    JobRow, KeyRow, MemoryHistory, MemoryOrigin, MemoryRow, MemoryStatus, MemoryVersion, MessageRow,
-    ProposalRow, RawEvent, RunRow, Stop, ThreadRow,
+    JobRow, MemoryHistory, MemoryOrigin, MemoryRow, MemoryStatus, MemoryVersion, MessageRow, ProposalRow,
+    RawEvent, RunRow, Stop, ThreadRow,
 };
 
 use crate::run::RunState;
@@ -63,11 +62,6 @@ pub(crate) fn job(row: JobRow) -> JobView {
         created_at: row.created_at,
         updated_at: row.updated_at,
     }
-}
-
-pub(crate) fn key(row: KeyRow) -> KeyView {
-    let KeyRow { id, user, app, admin, created_at, revoked_at, made_by, revoked_by } = row;
-    KeyView { id, user, app, admin, created_at, revoked_at, made_by, revoked_by }
 }
 
 pub(crate) fn proposal(row: ProposalRow) -> ProposalView {
