@@ -54,7 +54,7 @@ fn hash(token: &str) -> [u8; 32] {
     Sha256::digest(token.as_bytes()).into()
 }
 
-fn grant(key: &KeyRow) -> Grant {
+fn grant(key: &KeyView) -> Grant {
     Grant { user: key.user.clone(), app: key.app.clone().map(AppId::new), admin: key.admin }
 }
 
@@ -101,7 +101,7 @@ impl Service {
         {
             return Err(Error::invalid("app", "there is no app of that name"));
         }
-        let row = KeyRow {
+        let row = KeyView {
             id: KeyId::new(self.world().ids.fresh()),
             user,
             app: new.app,
@@ -118,7 +118,7 @@ impl Service {
 
     async fn keep_key(
         &self,
-        row: KeyRow,
+        row: KeyView,
         token: String,
         once: Option<(Scope, Once)>,
     ) -> Result<MadeKey, Error> {
@@ -128,7 +128,7 @@ impl Service {
         }
         self.key_ring().write(|keys| keys.insert(hash(&token), (row.id, grant(&row))));
         self.key_ring().any.store(true, Ordering::Release);
-        let KeyRow { id, user, app, admin, made_by, .. } = row;
+        let KeyView { id, user, app, admin, made_by, .. } = row;
         tracing::info!(key = %id, user, app, admin, by = made_by, "a key was made");
         Ok(MadeKey { id, token: Some(token) })
     }
@@ -138,7 +138,7 @@ impl Service {
         let only = by.and_then(Principal::only_app).map(AppId::as_str);
         let mut rows = self.store().keys().await?;
         rows.retain(|row| only.is_none() || row.app.as_deref() == only);
-        Ok(rows.into_iter().map(views::key).collect())
+        Ok(rows)
     }
 
     /// From here on the key is good for nothing. One that `by` does not look after is answered as if it did not exist.

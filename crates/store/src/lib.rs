@@ -44,7 +44,7 @@ pub use limits::{
 };
 pub use log::{EventLog, Publish};
 pub use mcp::{
-    Approved, CredentialRow, MAX_CREDENTIAL_BYTES, MAX_CREDENTIAL_NAME_BYTES, MAX_CREDENTIALS_PER_SCOPE,
+    Approved, MAX_CREDENTIAL_BYTES, MAX_CREDENTIAL_NAME_BYTES, MAX_CREDENTIALS_PER_SCOPE,
     MAX_MCP_DEFINITION_BYTES, MAX_MCP_NAME_BYTES, MAX_MCP_SERVERS_PER_APP, MAX_MCP_TOOLS_PER_SERVER,
     McpOffer, McpToolRow,
 };
@@ -55,7 +55,7 @@ pub use memory::{
 };
 pub use newest::{newest_actions, newest_records};
 pub use rows::{
-    Admitted, ForcedEnd, JobCursor, JobRow, KeyRow, MessageRow, NewJob, NewThreadRow, Once, PageOf, PageRows,
+    Admitted, ForcedEnd, JobCursor, JobRow, MessageRow, NewJob, NewThreadRow, Once, PageOf, PageRows,
     RawEvent, Retry, RunInput, RunJob, RunRequest, RunRow, Spent, Submission, SubmittedRun, Target,
     ThreadCursor, ThreadEdit, ThreadRow, UsageRow,
 };

@@ -51,10 +51,3 @@ pub struct Approved {
     /// Nobody for one that was there when its server was first seen.
     pub by: Option<String>,
 }
-
-/// A credential without what it holds.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct CredentialRow {
-    pub name: String,
-    pub updated_at: Timestamp,
-}

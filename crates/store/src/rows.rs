@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 use protocol::{
-    DocumentId, Event, Failure, JobId, KeyId, MessageId, OnBusy, RunId, RunStatus, Scope, Seq, Settings,
-    ThreadId, Usage, UserLimits,
+    DocumentId, Event, Failure, JobId, MessageId, OnBusy, RunId, RunStatus, Scope, Seq, Settings, ThreadId,
+    Usage, UserLimits,
 };
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -282,22 +282,6 @@ pub enum Retry {
 pub struct JobCursor {
     pub created_at: Timestamp,
     pub id: JobId,
-}
-
-/// A user's key, without what proves it.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct KeyRow {
-    pub id: KeyId,
-    pub user: String,
-    /// The only app it is good for; all of them when none.
-    pub app: Option<String>,
-    pub admin: bool,
-    pub created_at: Timestamp,
-    pub revoked_at: Option<Timestamp>,
-    /// The user who made it; none for keys from before this was noted.
-    pub made_by: Option<String>,
-    /// The user who revoked it first.
-    pub revoked_by: Option<String>,
 }
 
 /// Usage of a model call outside a run.

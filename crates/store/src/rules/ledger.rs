@@ -338,14 +338,14 @@ mod tests {
         ActionRow { status, output: json!("ok"), duration_ms: Some(5), ..action() }
     }
 
-    fn told() -> [(LedgerKind, LedgerPayload); 2] {
+    fn call_payloads() -> [(LedgerKind, LedgerPayload); 2] {
         let outcome = LedgerPayload::outcome(&done(), true, None);
         [(LedgerKind::Intent, LedgerPayload::intent(&action())), (LedgerKind::Outcome, outcome)]
     }
 
     #[test]
     fn every_entry_stands_on_the_one_before_and_on_its_scope() {
-        let mut rows = chain(&told());
+        let mut rows = chain(&call_payloads());
         assert_eq!(entry_faults(&LedgerHead::origin(&scope("alice")), &rows[0]), Vec::<String>::new());
         assert_eq!(entry_faults(&LedgerHead::origin(&scope("eve")), &rows[0]).len(), 1);
         let head = LedgerHead { position: 1, hash: rows[0].hash };
@@ -358,7 +358,7 @@ mod tests {
 
     #[test]
     fn an_action_is_what_its_entries_say() {
-        let rows = chain(&told());
+        let rows = chain(&call_payloads());
         let folded = fold(&done(), &rows).unwrap();
         assert_eq!(differences(&done(), &folded.action, false), Vec::<&str>::new());
         let other = ActionRow { tool: "delete".into(), ..done() };

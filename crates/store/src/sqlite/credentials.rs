@@ -1,18 +1,16 @@
 //! Credentials: sealed bytes by name, each in its scope.
 
-use protocol::Scope;
+use protocol::{CredentialView, Scope};
 use rusqlite::{Connection, OptionalExtension, Row, params};
 use uuid::Uuid;
 
 use super::append::Batch;
 use super::read::{count, text, time};
 use super::{Sqlite, idempotency};
-use crate::{
-    CredentialRow, Error, MAX_CREDENTIAL_BYTES, MAX_CREDENTIAL_NAME_BYTES, MAX_CREDENTIALS_PER_SCOPE, Once,
-};
+use crate::{Error, MAX_CREDENTIAL_BYTES, MAX_CREDENTIAL_NAME_BYTES, MAX_CREDENTIALS_PER_SCOPE, Once};
 
 impl Sqlite {
-    pub(crate) async fn credentials(&self, scope: &Scope) -> Result<Vec<CredentialRow>, Error> {
+    pub(crate) async fn credentials(&self, scope: &Scope) -> Result<Vec<CredentialView>, Error> {
         let scope = scope.clone();
         self.readers.read(move |conn| list(conn, &scope)).await
     }
@@ -28,7 +26,7 @@ impl Sqlite {
         name: &str,
         sealed: Vec<u8>,
         once: Option<Once>,
-    ) -> Result<CredentialRow, Error> {
+    ) -> Result<CredentialView, Error> {
         let (scope, name) = (scope.clone(), name.to_owned());
         let work = move |batch: &mut Batch<'_>| {
             if idempotency::earlier(batch, &scope, once.as_ref())?.is_none() {
@@ -95,7 +93,7 @@ fn delete(batch: &Batch<'_>, scope: &Scope, name: &str) -> Result<(), Error> {
     if deleted == 0 { Err(Error::NotFound("credential")) } else { Ok(()) }
 }
 
-fn find(conn: &Connection, scope: &Scope, name: &str) -> Result<Option<CredentialRow>, Error> {
+fn find(conn: &Connection, scope: &Scope, name: &str) -> Result<Option<CredentialView>, Error> {
     let mut find = conn.prepare_cached(
         "SELECT name, updated_at FROM credentials WHERE app = ?1 AND user = ?2 AND name = ?3",
     )?;
@@ -108,7 +106,7 @@ fn sealed(conn: &Connection, scope: &Scope, name: &str) -> Result<Option<Vec<u8>
     Ok(find.query_row([scope.app.as_str(), scope.user.as_str(), name], |row| row.get(0)).optional()?)
 }
 
-fn list(conn: &Connection, scope: &Scope) -> Result<Vec<CredentialRow>, Error> {
+fn list(conn: &Connection, scope: &Scope) -> Result<Vec<CredentialView>, Error> {
     let mut find = conn.prepare_cached(
         "SELECT name, updated_at FROM credentials WHERE app = ?1 AND user = ?2 ORDER BY name LIMIT ?3",
     )?;
@@ -117,6 +115,6 @@ fn list(conn: &Connection, scope: &Scope) -> Result<Vec<CredentialRow>, Error> {
     Ok(rows.collect::<Result<_, _>>()?)
 }
 
-fn credential_row(row: &Row<'_>) -> rusqlite::Result<CredentialRow> {
-    Ok(CredentialRow { name: text(row, 0)?, updated_at: time(row, 1)? })
+fn credential_row(row: &Row<'_>) -> rusqlite::Result<CredentialView> {
+    Ok(CredentialView { name: text(row, 0)?, updated_at: time(row, 1)? })
 }

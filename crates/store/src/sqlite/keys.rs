@@ -1,18 +1,18 @@
 //! Keys of users, by their hash.
 
-use protocol::{AppId, KeyId, Scope};
+use protocol::{AppId, KeyId, KeyView, Scope};
 use rusqlite::{Row, params};
 
 use super::read::{id, maybe_time, text, time};
 use super::{Sqlite, idempotency};
-use crate::{Error, KeyRow, Once};
+use crate::{Error, Once};
 
 const COLUMNS: &str = "id, user, app, admin, created_at, revoked_at, made_by, revoked_by";
 
 impl Sqlite {
     pub(crate) async fn add_key(
         &self,
-        key: KeyRow,
+        key: KeyView,
         hash: [u8; 32],
         once: Option<(Scope, Once)>,
     ) -> Result<Option<KeyId>, Error> {
@@ -44,7 +44,7 @@ impl Sqlite {
             .await
     }
 
-    pub(crate) async fn good_keys(&self) -> Result<Vec<([u8; 32], KeyRow)>, Error> {
+    pub(crate) async fn good_keys(&self) -> Result<Vec<([u8; 32], KeyView)>, Error> {
         self.readers
             .read(|conn| {
                 let mut find =
@@ -55,7 +55,7 @@ impl Sqlite {
             .await
     }
 
-    pub(crate) async fn keys(&self) -> Result<Vec<KeyRow>, Error> {
+    pub(crate) async fn keys(&self) -> Result<Vec<KeyView>, Error> {
         self.readers
             .read(|conn| {
                 let mut find =
@@ -87,8 +87,8 @@ impl Sqlite {
     }
 }
 
-fn key_row(row: &Row<'_>) -> rusqlite::Result<KeyRow> {
-    Ok(KeyRow {
+fn key_row(row: &Row<'_>) -> rusqlite::Result<KeyView> {
+    Ok(KeyView {
         id: id(row, 0)?,
         user: text(row, 1)?,
         app: row.get(2)?,

@@ -1,21 +1,19 @@
 //! Methods for the server and its admin: keys, usage, MCP tools, credentials, and work that crosses scopes.
 
 use jiff::Timestamp;
-use protocol::{AppId, KeyId, Principal, Scope, ThreadId, Usage, Used, UserLimits};
+use protocol::{AppId, CredentialView, KeyId, KeyView, Principal, Scope, ThreadId, Usage, Used, UserLimits};
 
 use super::{Backend, Store};
-use crate::{
-    ActionRow, CredentialRow, Error, KeyRow, McpOffer, McpToolRow, Once, RunRow, UsageRow, Verified,
-};
+use crate::{ActionRow, Error, McpOffer, McpToolRow, Once, RunRow, UsageRow, Verified};
 
 // Keys of users. The store knows the secret of a key by its hash alone.
 store_methods! {
     /// Adds a key. Under the key of a request that the scope made before, gives the one made then.
-    fn add_key(key: KeyRow, hash: [u8; 32], once: Option<(Scope, Once)>) -> Option<KeyId>;
+    fn add_key(key: KeyView, hash: [u8; 32], once: Option<(Scope, Once)>) -> Option<KeyId>;
     /// The keys that were not revoked, by their hash.
-    fn good_keys() -> Vec<([u8; 32], KeyRow)>;
+    fn good_keys() -> Vec<([u8; 32], KeyView)>;
     /// All keys, oldest first, revoked ones too.
-    fn keys() -> Vec<KeyRow>;
+    fn keys() -> Vec<KeyView>;
     /// False when there is no such key, or it is not for `only_app`, where that is given.
     fn revoke_key(id: KeyId, only_app: Option<AppId>, by: String) -> bool;
 }
@@ -52,11 +50,11 @@ store_methods! {
 // Credentials of users, sealed before they come here. Under a key ([`Once`]) a change happens once.
 store_methods! {
     /// By name.
-    fn credentials(scope: &Scope) -> Vec<CredentialRow>;
+    fn credentials(scope: &Scope) -> Vec<CredentialView>;
     /// As it was sealed.
     fn credential(scope: &Scope, name: &str) -> Option<Vec<u8>>;
     /// Adds it or takes the place of the one of its name. [`Error::Changed`] when it is too long or there is no room.
-    fn put_credential(scope: &Scope, name: &str, sealed: Vec<u8>, once: Option<Once>) -> CredentialRow;
+    fn put_credential(scope: &Scope, name: &str, sealed: Vec<u8>, once: Option<Once>) -> CredentialView;
     /// [`Error::NotFound`] if there is none of that name.
     fn delete_credential(scope: &Scope, name: &str, once: Option<Once>) -> ();
 }

@@ -2,16 +2,14 @@
 
 use std::sync::Arc;
 
-use protocol::Scope;
-use store::{
-    CredentialRow, Error, MAX_CREDENTIAL_BYTES, MAX_CREDENTIAL_NAME_BYTES, MAX_CREDENTIALS_PER_SCOPE,
-};
+use protocol::{CredentialView, Scope};
+use store::{Error, MAX_CREDENTIAL_BYTES, MAX_CREDENTIAL_NAME_BYTES, MAX_CREDENTIALS_PER_SCOPE};
 
 use crate::actions::refusal;
 use crate::context::elsewhere;
 use crate::support::{Fixture, Forward, Published, after, once, open, scope};
 
-async fn put(fixture: &Fixture, name: &str, sealed: &[u8]) -> Result<CredentialRow, Error> {
+async fn put(fixture: &Fixture, name: &str, sealed: &[u8]) -> Result<CredentialView, Error> {
     fixture.store.put_credential(&scope("alice"), name, sealed.to_vec(), None).await
 }
 
@@ -24,7 +22,7 @@ async fn a_credential_is_put_replaced_and_deleted_in_its_scope() {
     let clock = Arc::new(Forward::default());
     let fixture = Fixture::by(clock.clone());
     let alice = scope("alice");
-    let row = |name: &str, seconds| CredentialRow { name: name.into(), updated_at: after(seconds) };
+    let row = |name: &str, seconds| CredentialView { name: name.into(), updated_at: after(seconds) };
     let bytes = [0, 255, 10, 128];
     assert_eq!(put(&fixture, "mail", &bytes).await.unwrap(), row("mail", 0));
     clock.to(5);
