@@ -18,7 +18,7 @@ use std::time::Duration;
 use app::{App, Problem};
 use model::Counter;
 use protocol::{Principal, RunId, ThreadId};
-use store::{Admitted, JobRow, Once, PageOf, RunRow, Stop, Submission};
+use store::{Admitted, JobRow, JobStatus, Once, PageOf, RunRow, Stop, Submission};
 use tokio::sync::watch;
 use tools::Vault;
 
@@ -162,7 +162,7 @@ impl Agent {
             let jobs = newest.map(|page| page.rows).unwrap_or_default();
             let now = self.world.now();
             let pending =
-                |job: &JobRow| job.status == "running" || job.status == "ready" && job.run_at <= now;
+                |job: &JobRow| job.status == JobStatus::Running || job.status == JobStatus::Ready && job.run_at <= now;
             if !working && !jobs.iter().any(pending) {
                 return;
             }
@@ -259,7 +259,7 @@ impl Agent {
         }
         world.apps.insert(Arc::clone(&serving));
         if let Some(hub) = world.catalog.hub() {
-            hub.keep(&id, &serving.app.mcp);
+            hub.keep_servers(&id, &serving.app.mcp);
         }
         world.tasks.spawn(mcp::look_at_servers_of(Arc::clone(world), serving));
         self.welcome_app(&id);

@@ -5,7 +5,7 @@
 
 use async_trait::async_trait;
 use protocol::{Event, Summary, ThreadNamed};
-use store::{Extraction, JobRow, Spent};
+use store::{JobRow, MemoryExtraction, Spent};
 
 use crate::world::World;
 
@@ -56,7 +56,7 @@ pub(crate) enum JobEffect {
         title: Option<String>,
         spent: Option<Spent>,
     },
-    Memories(Extraction),
+    Memories(MemoryExtraction),
     Summary {
         summary: Summary,
         text: String,

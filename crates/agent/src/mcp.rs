@@ -6,7 +6,7 @@ use futures_util::future::join_all;
 use protocol::{CallId, Scope, UserId};
 use serde_json::json;
 use tokio_util::sync::CancellationToken;
-use tools::{Failed, Hub, Server};
+use tools::{Failed, McpHub, McpServerHandle};
 
 use crate::apps::ServedApp;
 use crate::world::World;
@@ -38,20 +38,20 @@ pub(crate) async fn look_at_servers_of(world: Arc<World>, serving: Arc<ServedApp
 /// Looks at the servers of an app that need what one user has given.
 pub async fn look_at_personal_servers(world: Arc<World>, scope: Scope) {
     let Some(serving) = world.apps.get(&scope.app) else { return };
-    look_at_all(&world, &serving, &scope, Server::is_personal).await;
+    look_at_all(&world, &serving, &scope, McpServerHandle::is_personal).await;
 }
 
 /// Looks at those of an app's servers that are meant, side by side: one that never answers holds up no other.
-async fn look_at_all(world: &World, serving: &ServedApp, scope: &Scope, meant: impl Fn(&Server) -> bool) {
+async fn look_at_all(world: &World, serving: &ServedApp, scope: &Scope, meant: impl Fn(&McpServerHandle) -> bool) {
     let servers = world.catalog.servers(&serving.app);
     let meant = servers.iter().filter(|server| meant(server));
     join_all(meant.map(|server| look_at(world, serving, server, scope))).await;
 }
 
 /// Takes in what calls have noticed.
-pub(crate) async fn look_after_servers(world: Arc<World>, hub: Arc<Hub>) {
+pub(crate) async fn look_after_servers(world: Arc<World>, hub: Arc<McpHub>) {
     loop {
-        for app in hub.changed().await {
+        for app in hub.changed_apps().await {
             let Some(serving) = world.apps.get(&app) else { continue };
             if let Err(error) = offer_again(&world, &serving).await {
                 tracing::error!(%app, %error, "the tools of an app's servers could not be read");
@@ -60,7 +60,7 @@ pub(crate) async fn look_after_servers(world: Arc<World>, hub: Arc<Hub>) {
     }
 }
 
-async fn look_at(world: &World, serving: &ServedApp, server: &Server, scope: &Scope) {
+async fn look_at(world: &World, serving: &ServedApp, server: &McpServerHandle, scope: &Scope) {
     if let Err(failed) = try_look_at(world, serving, server, scope).await {
         tracing::warn!(app = %serving.app.id, server = server.name(), reason = failed.message, "a server of tools could not be looked at");
     }
@@ -69,7 +69,7 @@ async fn look_at(world: &World, serving: &ServedApp, server: &Server, scope: &Sc
 async fn try_look_at(
     world: &World,
     serving: &ServedApp,
-    server: &Server,
+    server: &McpServerHandle,
     scope: &Scope,
 ) -> Result<(), Failed> {
     let stop = CancellationToken::new();
@@ -96,7 +96,7 @@ pub async fn offer_again(world: &World, serving: &ServedApp) -> Result<(), Error
 }
 
 /// Looks at a server that all users of an app share.
-pub async fn look_at_server(world: &World, serving: &ServedApp, server: &Server) -> Result<(), Failed> {
+pub async fn look_at_server(world: &World, serving: &ServedApp, server: &McpServerHandle) -> Result<(), Failed> {
     let scope = Scope { app: serving.app.id.clone(), user: UserId::new(NOBODY) };
     try_look_at(world, serving, server, &scope).await
 }

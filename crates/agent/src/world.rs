@@ -6,7 +6,7 @@ use std::time::Duration;
 use app::{App, Apps, Problem};
 use jiff::Timestamp;
 use memory::recall::Recall;
-use model::{Model, Registry as Models};
+use model::{Model, ModelRegistry as Models};
 use protocol::{AppId, Clock, Ids, Scope};
 use store::Store;
 use tokio::sync::Notify;

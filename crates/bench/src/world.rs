@@ -10,7 +10,7 @@ use model::{Capabilities, ChatModel, ModelProvider, ModelRegistry, Prices, Provi
 use protocol::{SystemClock, TimeOrderedIds};
 use service::{AgentParts, Bus, CallShares, DEFAULT_DOCUMENT_BYTES, InProcess, Service, ServiceParts};
 use store::sqlite::{Coalesce, SqliteOptions};
-use store::{Sqlite, Store};
+use store::Store;
 use tools::Catalog;
 
 /// The app is `talk`.
@@ -39,7 +39,7 @@ pub(crate) fn service(
     };
     
     let agent = AgentParts {
-        recall: Arc::new(Recall::new(Arc::new(&store), None)),
+        recall: Arc::new(Recall::new(store.clone(), None)),
         store,
         bus,
         apps: app::load_all(&folder.join("apps")).map_err(|problem| problem.to_string())?,

@@ -7,8 +7,7 @@ use std::process::Stdio;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use service::{Extractor, InProcess};
-use memory::documents::{self, DocumentKind, DocumentKind, MAX_DOCUMENT_BYTES, DocumentProblem};
+use memory::documents::{self, DocumentKind, DocumentProblem, ExtractedDocument, MAX_DOCUMENT_BYTES};
 use serde::{Deserialize, Serialize};
 use service::{Extractor, InProcess};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -41,7 +40,7 @@ pub(crate) struct ExtractorProcess {
 /// As the process answers.
 #[derive(Serialize, Deserialize)]
 enum Answer {
-    Read(Extracted),
+    Read(ExtractedDocument),
     Encrypted,
     NoText,
     Empty,
@@ -85,7 +84,7 @@ impl ExtractorProcess {
 
 #[async_trait]
 impl Extractor for ExtractorProcess {
-    async fn extract(&self, kind: DocumentKind, bytes: Vec<u8>) -> Result<DocumentKind, DocumentProblem> {
+    async fn extract(&self, kind: DocumentKind, bytes: Vec<u8>) -> Result<ExtractedDocument, DocumentProblem> {
         match kind {
             DocumentKind::Text | DocumentKind::Markdown => return InProcess.extract(kind, bytes).await,
             DocumentKind::Html | DocumentKind::Pdf | DocumentKind::Docx => {}
@@ -101,7 +100,7 @@ impl Extractor for ExtractorProcess {
     }
 }
 
-fn into_extracted(answer: Answer) -> Result<DocumentProblem, DocumentProblem> {
+fn into_extracted(answer: Answer) -> Result<ExtractedDocument, DocumentProblem> {
     match answer {
         Answer::Read(extracted) => Ok(extracted),
         Answer::Encrypted => Err(DocumentProblem::Encrypted),

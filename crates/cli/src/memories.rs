@@ -12,7 +12,6 @@ use protocol::{
 };
 use reqwest::Method;
 use reqwest::header::CONTENT_TYPE;
-use service::{Added, ExportFormat, LOCAL_USER, MAX_IMPORT_BYTES, PageQuery, Service};
 
 use crate::CommandResult;
 use crate::api_client::{ApiClient, UserOptions};

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use futures_util::StreamExt;
-use model::{ChatModel, Error, Piece, Request};
+use model::{AnswerPiece, ChatModel, Error, ModelRequest};
 use protocol::{Finish, Usage};
 use tokio::time::Instant;
 
@@ -21,32 +21,32 @@ pub(crate) struct ModelAnswer {
 }
 
 /// Every wait is bounded by the provider's time-outs.
-pub(crate) async fn ask_model(chat: &dyn ChatModel, request: &Request) -> Result<ModelAnswer, Error> {
+pub(crate) async fn ask_model(chat: &dyn ChatModel, request: &ModelRequest) -> Result<ModelAnswer, Error> {
     let begun = Instant::now();
     let mut answer = ModelAnswer::default();
     let mut pieces = chat.stream(request).await?;
     while let Some(piece) = pieces.next().await {
         match piece? {
-            Piece::Text(text) => {
+            AnswerPiece::Text(text) => {
                 answer.first.get_or_insert_with(|| begun.elapsed());
                 answer.text.push_str(&text);
             }
-            Piece::Reasoning(_) => {
+            AnswerPiece::Reasoning(_) => {
                 answer.first.get_or_insert_with(|| begun.elapsed());
             }
-            Piece::CallStart { name, .. } => {
+            AnswerPiece::CallStart { name, .. } => {
                 answer.first.get_or_insert_with(|| begun.elapsed());
                 answer.calls.push((name, String::new()));
             }
-            Piece::CallInput { index, json } => {
+            AnswerPiece::CallInput { index, json } => {
                 if let Some((_, arguments)) = answer.calls.get_mut(index) {
                     arguments.push_str(&json);
                 }
             }
-            Piece::CallsVoid => answer.calls.clear(),
-            Piece::Usage(usage) => answer.usage = usage,
-            Piece::Finish(finish) => answer.finish = Some(finish),
-            Piece::Model(_) | Piece::Provider(_) => {}
+            AnswerPiece::CallsVoid => answer.calls.clear(),
+            AnswerPiece::Usage(usage) => answer.usage = usage,
+            AnswerPiece::Finish(finish) => answer.finish = Some(finish),
+            AnswerPiece::Model(_) | AnswerPiece::Provider(_) => {}
         }
     }
     answer.took = begun.elapsed();

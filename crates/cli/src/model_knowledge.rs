@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use jiff::civil::Date;
 use model::Catalogue;
-use model::known::MAX_CATALOGUE_BYTES;
+use model::known_models::MAX_CATALOGUE_BYTES;
 
 /// The catalogue's name in the data folder.
 pub(crate) const CATALOGUE_FILE: &str = "catalogue.toml";

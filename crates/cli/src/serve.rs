@@ -7,6 +7,7 @@ use std::time::Duration;
 use model::MODEL_CHOICES;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use server::{ServerLimits, ServerSettings, Shutdown};
+use service::{CallShares, Service};
 use tokio::net::TcpListener;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio_util::sync::CancellationToken;
@@ -41,7 +42,7 @@ pub(crate) async fn serve(mut config: Config, pull: bool) -> CommandResult {
     let mut signals = Signals::new()?;
     let mut config = discover::complete(config).await;
     let limits = fit_open_files(&mut config);
-    let (service, secrets) = service_setup::engine_with_secrets(&config)?;
+    let (service, secrets) = service_setup::service_with_secrets(&config)?;
     let listener = TcpListener::bind(config.listen).await.map_err(|error| {
         format!(
             "cannot listen on {}: {error}; choose another address with --listen or RONDO_LISTEN",

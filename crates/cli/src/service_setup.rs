@@ -7,7 +7,7 @@ use memory::recall::Recall;
 use model::{Embedder, Endpoint, HttpEmbeddings, InvalidEndpoint, ModelRegistry, ProviderKey, ProviderWire};
 use protocol::{SystemClock, TimeOrderedIds};
 use service::{AgentParts, Bus, Extractor, InProcess, Service, ServiceParts};
-use store::{Sqlite, Store};
+use store::Store;
 use tools::{Catalog, Egress, ExternalAccess, McpHub, Secrets, TavilyConfig, WebSearchConfig};
 
 use crate::config::{self, Config, Embeddings, ProviderConfig};
@@ -16,21 +16,21 @@ use crate::{CommandError, CommandResult, local, vault, weights};
 
 /// Opens the data folder and reads the apps. Nothing runs until the service is started.
 pub(crate) fn service(config: &Config) -> CommandResult<Service> {
-    engine_with_secrets(config).map(|(service, _)| service)
+    service_with_secrets(config).map(|(service, _)| service)
 }
 
 /// The service with the secrets of its tools, to which the secrets of later apps are added.
-pub(crate) fn engine_with_secrets(config: &Config) -> CommandResult<(Service, Arc<Secrets>)> {
+pub(crate) fn service_with_secrets(config: &Config) -> CommandResult<(Service, Arc<Secrets>)> {
     let clock = Arc::new(SystemClock);
     let bus = Arc::new(Bus::default());
     let apps = app::load_all(&config.apps)?;
     let models = registry(config)?;
     let outside = egress(config, &apps)?;
     let secrets = Arc::clone(&outside.secrets);
-    let store: Store = Arc::new(open_store(config, bus.clone())?);
+    let store = open_store(config, bus.clone())?;
     let embedder = embedder(config)?.map(|(embedder, _)| embedder);
     let agent = AgentParts {
-        recall: Arc::new(Recall::new(Arc::new(&store), embedder)),
+        recall: Arc::new(Recall::new(store.clone(), embedder)),
         store,
         bus,
         tools: Catalog::builtin(clock.clone()).reaching(outside),

@@ -15,7 +15,7 @@ use std::ops::Range;
 
 use jiff::Timestamp;
 use serde_json::Value;
-use store::Tombstone;
+use store::TombstoneRow;
 
 use retold::Retold;
 use shadow::Shadows;
@@ -48,12 +48,12 @@ struct Node {
 const ROOT: usize = 0;
 
 impl Forgotten {
-    pub fn new(tombstones: &[Tombstone]) -> Self {
+    pub fn new(tombstones: &[TombstoneRow]) -> Self {
         Self::with_shadows(tombstones, &[], &ShadowKey::default())
     }
 
     /// Tombstones together with the shadows of purged words, which were made with this key.
-    pub fn with_shadows(tombstones: &[Tombstone], shadows: &[(Shadow, Timestamp)], key: &ShadowKey) -> Self {
+    pub fn with_shadows(tombstones: &[TombstoneRow], shadows: &[(Shadow, Timestamp)], key: &ShadowKey) -> Self {
         let purged = shadows.iter().map(|(_, at)| *at);
         let newest = tombstones.iter().map(|tombstone| tombstone.at).chain(purged).max();
         let (retold, shadows) = (Retold::new(tombstones), Shadows::new(shadows, key));
@@ -65,7 +65,7 @@ impl Forgotten {
         this
     }
 
-    fn add(&mut self, tombstone: &Tombstone) {
+    fn add(&mut self, tombstone: &TombstoneRow) {
         let words = spans(&tombstone.words);
         if words.is_empty() {
             return;

@@ -10,7 +10,6 @@ use axum::http::uri::Authority;
 use axum::http::{HeaderMap, HeaderName, Method, header};
 use service::{Service, Grant, LOCAL_USER};
 use protocol::{Principal, UserId};
-use service::{Grant, LOCAL_USER};
 
 use crate::error::{ApiProblem, ProblemCode};
 use crate::{Api, Proxying};

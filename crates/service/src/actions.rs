@@ -188,7 +188,7 @@ enum Standing {
 
 /// `elsewhere` says whether it acted outside, and whether its tool can take that back.
 fn standing(row: &ActionRow, elsewhere: OutsideEffect) -> Standing {
-    let is = |status: ToolStatus| row.status == status.name();
+    let is = |status: ToolStatus| row.status == ActionStatus::Ended(status);
     if let Some(by) = row.undone_by {
         return Standing::Undone(by);
     }

@@ -33,7 +33,7 @@ impl Service {
     pub fn remove_app(&self, app: &AppId) {
         self.world().apps.remove(app);
         if let Some(hub) = self.world().catalog.hub() {
-            hub.keep(app, &[]);
+            hub.keep_servers(app, &[]);
         }
     }
 

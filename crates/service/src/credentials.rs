@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use agent::look_at_personal_servers;
 use protocol::{CredentialView, Principal};
-use store::{CredentialRow, MAX_CREDENTIAL_NAME_BYTES, Once};
+use store::{MAX_CREDENTIAL_NAME_BYTES, Once};
 
 use crate::{Error, Service};
 
@@ -15,7 +15,7 @@ impl Service {
     /// The names of what the user has given to an app.
     pub async fn credentials(&self, principal: &Principal, app: &str) -> Result<Vec<CredentialView>, Error> {
         let (scope, _) = self.share_of(principal, app)?;
-        Ok(self.store().credentials(&scope).await?.into_iter().map(view).collect())
+        Ok(self.store().credentials(&scope).await?)
     }
 
     /// Keeps a credential, sealed. Servers that need it are looked at with it.
@@ -45,7 +45,7 @@ impl Service {
             Err(error) => return Err(error.into()),
         };
         self.world().tasks.spawn(look_at_personal_servers(Arc::clone(self.world()), scope));
-        Ok(view(row))
+        Ok(row)
     }
 
     pub async fn delete_credential(
@@ -57,8 +57,4 @@ impl Service {
         let (scope, _) = self.share_of(principal, app)?;
         Ok(self.store().delete_credential(&scope, name, once).await?)
     }
-}
-
-fn view(row: CredentialRow) -> CredentialView {
-    CredentialView { name: row.name, updated_at: row.updated_at }
 }

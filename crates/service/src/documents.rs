@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use agent::embed_soon;
-use memory::documents::{self, DocumentKind, DocumentKind, DocumentProblem};
+use memory::documents::{self, DocumentKind, DocumentProblem, ExtractedDocument};
 use memory::recall::Passage;
 use memory::suspicion;
 use protocol::{

@@ -8,10 +8,10 @@ use std::sync::atomic::Ordering;
 use jiff::Timestamp;
 use protocol::{AppId, KeyId, KeyView, Principal, Scope};
 use sha2::{Digest, Sha256};
-use store::{KeyRow, Once};
+use store::Once;
 
 use crate::key_ring::Grant;
-use crate::{Error, Service, views};
+use crate::{Error, Service};
 
 /// The beginning of a token, so that people and scanners know one when they see one.
 const PREFIX: &str = "rondo_";

@@ -87,14 +87,14 @@ impl Service {
         self.mcp_view(&serving, &server).await
     }
 
-    fn mcp_server(&self, app: &str, name: &str) -> Result<(Arc<Serving>, Arc<McpServerHandle>), Error> {
+    fn mcp_server(&self, app: &str, name: &str) -> Result<(Arc<ServedApp>, Arc<McpServerHandle>), Error> {
         let missing = || Error::NotFound { what: "server" };
         let serving = self.world().apps.get(&AppId::new(app)).ok_or(Error::NotFound { what: "app" })?;
         let servers = self.world().catalog.servers(&serving.app);
         Ok((serving, servers.into_iter().find(|server| server.name() == name).ok_or_else(missing)?))
     }
 
-    async fn mcp_view(&self, serving: &Serving, server: &McpServerHandle) -> Result<McpServerView, Error> {
+    async fn mcp_view(&self, serving: &ServedApp, server: &McpServerHandle) -> Result<McpServerView, Error> {
         let rows = self.store().mcp_tools(&serving.app.id).await?;
         Ok(view(&serving.app.id, server, &rows))
     }

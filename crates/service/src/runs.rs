@@ -47,7 +47,7 @@ impl Service {
             once,
             replay_only: spent.is_some(),
             limits: serving.app.user_limits,
-            request: store::Request {
+            request: store::RunRequest {
                 ask,
                 model: self.world().models.name(wanted),
                 settings: new.settings.settings.or(&speaks.settings).or(&serving.app.settings),

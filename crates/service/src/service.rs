@@ -52,7 +52,7 @@ pub(crate) struct RequestState {
 impl Service {
     /// Fails if an app names a tool that does not exist, or a model that it may not use.
     pub fn new(parts: ServiceParts) -> Result<Self, Problem> {
-        let vault = Arc::new(SealedVault::new(Arc::clone(&parts.agent.store), &parts.vault_key));
+        let vault = Arc::new(SealedVault::new(parts.agent.store.clone(), &parts.vault_key));
         let shared = RequestState {
             keys: KeyRing::default(),
             vault: Arc::clone(&vault),

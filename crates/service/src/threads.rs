@@ -17,7 +17,7 @@ impl Service {
         let scope = principal.scope(self.serving(principal, app)?.app.id.clone());
         let title = new.title.as_deref().map(checks::title).transpose()?;
         let persona = new.persona_id.map(checks::persona).transpose()?;
-        let thread = store::NewThread { id: self.world().ids.thread(), title, persona };
+        let thread = store::NewThreadRow { id: self.world().ids.thread(), title, persona };
         Ok(views::thread(self.store().create_thread(&scope, thread, once).await?))
     }
 

@@ -1,11 +1,12 @@
 //! Rows as the API shows them.
 
 use protocol::{
-    Decision, JobView, KeyView, MemoryHistoryView, MemorySource, MemoryVersionView, MemoryView, ProposalView,
+    Decision, JobView, MemoryHistoryView, MemorySource, MemoryVersionView, MemoryView, ProposalView,
     RunView, SaidView, ThreadView,
 };
 use store::{
-    JobRow, KeyRow, MemoryHistory, MemoryRow, MemoryVersion, ProposalRow, RunRow, Source, Stop, ThreadRow,
+    JobRow, MemoryHistory, MemoryOrigin, MemoryRow, MemoryStatus, MemoryVersion, ProposalRow, RunRow, Stop,
+    ThreadRow,
 };
 
 /// The note about a source that was deleted.
@@ -47,7 +48,7 @@ pub(crate) fn job(row: JobRow) -> JobView {
     JobView {
         id: row.id,
         kind: row.kind,
-        status: row.status,
+        status: row.status.name().to_owned(),
         attempts: row.attempts,
         app_id: row.scope.app.to_string(),
         user_id: row.scope.user.to_string(),
@@ -57,11 +58,6 @@ pub(crate) fn job(row: JobRow) -> JobView {
         created_at: row.created_at,
         updated_at: row.updated_at,
     }
-}
-
-pub(crate) fn key(row: KeyRow) -> KeyView {
-    let KeyRow { id, user, app, admin, created_at, revoked_at, made_by, revoked_by } = row;
-    KeyView { id, user, app, admin, created_at, revoked_at, made_by, revoked_by }
 }
 
 pub(crate) fn proposal(row: ProposalRow) -> ProposalView {
@@ -83,7 +79,7 @@ pub(crate) fn proposal(row: ProposalRow) -> ProposalView {
 }
 
 pub(crate) fn memory(row: MemoryRow) -> MemoryView {
-    let written = || Source { at: Some(row.created_at), ..Source::default() };
+    let written = || MemoryOrigin { at: Some(row.created_at), ..MemoryOrigin::default() };
     let said = match row.first_source.clone() {
         Some(source) => said_view(source, &row),
         None => SaidView { note: None, ..said_view(written(), &row) },
@@ -93,7 +89,7 @@ pub(crate) fn memory(row: MemoryRow) -> MemoryView {
         app_id: row.scope.app.to_string(),
         text: row.text,
         kind: row.kind,
-        status: row.status,
+        status: row.status.name().to_owned(),
         version: row.version,
         access_count: row.access_count,
         last_accessed_at: row.last_accessed_at,
@@ -107,13 +103,13 @@ pub(crate) fn memory(row: MemoryRow) -> MemoryView {
 }
 
 /// The words that a memory rests on are forgotten with it; its own text stays, so that it can be restored.
-fn said_view(source: Source, of: &MemoryRow) -> SaidView {
-    let Source { thread, message, words, at } = source;
+fn said_view(source: MemoryOrigin, of: &MemoryRow) -> SaidView {
+    let MemoryOrigin { thread, message, words, at } = source;
     let is_deleted = thread.is_none() && message.is_none() && words.is_none();
     SaidView {
         thread_id: thread,
         message_id: message,
-        words: words.filter(|_| of.status != "forgotten"),
+        words: words.filter(|_| of.status != MemoryStatus::Forgotten),
         at,
         note: is_deleted.then(|| DELETED.to_owned()),
     }
@@ -125,7 +121,7 @@ pub(crate) fn memory_history(history: MemoryHistory) -> MemoryHistoryView {
         version: version.version,
         text: version.text,
         kind: version.kind,
-        status: version.status,
+        status: version.status.name().to_owned(),
         reason: version.reason,
         valid_from: version.valid_from,
         valid_until: version.valid_until,

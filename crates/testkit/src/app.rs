@@ -16,7 +16,7 @@ use serde_json::Value;
 use server::ServerLimits;
 use service::{AgentParts, Bus, CallShares, DEFAULT_DOCUMENT_BYTES, InProcess, Service, ServiceParts};
 use store::sqlite::{Boundary, SqliteOptions};
-use store::{Sqlite, Store};
+use store::Store;
 use tempfile::TempDir;
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
@@ -400,7 +400,7 @@ fn service(
     stand_still(folder);
     
     let agent = AgentParts {
-        recall: Arc::new(Recall::new(Arc::new(&store), setup.embedder.clone())),
+        recall: Arc::new(Recall::new(store.clone(), setup.embedder.clone())),
         store,
         bus,
         apps: app::load_all(&folder.join("apps")).expect("the app is good"),

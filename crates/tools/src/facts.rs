@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use app::{Flow, Permission, Plausible};
+use app::{FlowRule, Permission, Plausible};
 use protocol::Effect;
 use serde_json::Value;
 
@@ -19,7 +19,7 @@ pub struct ToolFacts {
     /// Whether the user is asked first. Without a value the effect decides.
     pub permission: Option<Permission>,
     /// Flows that may cause a call once words from outside are in the prompt.
-    pub flows: Vec<Flow>,
+    pub flows: Vec<FlowRule>,
     /// Arguments that are expected. Where there are any, a call that fits none of them needs the user's approval.
     pub plausible: Vec<Plausible>,
     /// A text that stands for a call where there are no events to tell of it.

@@ -39,7 +39,7 @@ fn is_allowed_flow(facts: &ToolFacts, input: &Value, taint: &Taint) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use app::Flow;
+    use app::FlowRule;
     use serde_json::json;
 
     use super::*;

@@ -72,7 +72,7 @@ impl Agent {
     }
 
     fn follower(&self, subscription: Subscription, of: (ThreadId, Option<RunId>), after: Seq) -> Follower {
-        Follower::new(Arc::clone(&self.world.store) as Arc<dyn store::Log>, subscription, of, after)
+        Follower::new(Arc::new(self.world.store.clone()), subscription, of, after)
     }
 
     /// The number before a run's first event. A queued run has none yet: they come after all there are now.

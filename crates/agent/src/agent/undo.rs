@@ -3,7 +3,7 @@
 
 use protocol::{CallId, Effect, Principal, ToolStatus};
 use serde_json::Value;
-use store::{ActionEnd, ActionRow, NewAction, Once};
+use store::{ActionEnd, ActionRow, ActionStatus, NewAction, Once};
 use tokio_util::sync::CancellationToken;
 use tools::Calling;
 
@@ -41,7 +41,7 @@ impl OutsideEffect {
 
 /// Whether an action is taken back by a call of its tool: what the call does, if so.
 fn outside_undo(apps: &ServedApps, action: &ActionRow) -> Option<Effect> {
-    let done = action.status == ToolStatus::Complete.name() && action.effect == Effect::Reversible;
+    let done = action.status == ActionStatus::Ended(ToolStatus::Complete) && action.effect == Effect::Reversible;
     let tools = apps.get(&action.scope.app).map(|serving| serving.tools());
     tools.filter(|_| done && action.changes.is_empty())?.get(&action.tool)?.undo_effect()
 }
@@ -115,9 +115,9 @@ impl Agent {
 /// Why what was to be taken back outside is not.
 fn outside_refusal(by: &ActionRow) -> Option<String> {
     let said = || by.output.get("message").and_then(Value::as_str).unwrap_or("no reason was given");
-    if by.status == ToolStatus::Complete.name() {
+    if by.status == ActionStatus::Ended(ToolStatus::Complete) {
         None
-    } else if by.status == ToolStatus::Unknown.name() {
+    } else if by.status == ActionStatus::Ended(ToolStatus::Unknown) {
         Some("it is not known whether it was taken back; look there, and put it back by hand".into())
     } else {
         Some(format!("it could not be taken back: {}", said()))

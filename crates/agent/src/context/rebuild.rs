@@ -17,7 +17,7 @@ pub(crate) async fn rebuild(
     tools: Arc<[ToolSpec]>,
 ) -> Result<Context, store::Error> {
     let forgotten = from.world.recall.forgotten(from.scope).await?;
-    let of = (&*from.world.store, from.thread);
+    let of = (&from.world.store, from.thread);
     let (mut pieces, mut past) = tokio::try_join!(
         pieces(from, &loaded.parts),
         history::again(of, start.message_id, (loaded.history.as_deref(), loaded.history_bytes), &forgotten)

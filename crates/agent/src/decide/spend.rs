@@ -1,6 +1,6 @@
 //! The money a user may still spend, and why a model call is refused that would spend more.
 
-use app::{App, Budget};
+use app::{App, AppBudget};
 use protocol::{Cost, Failure, SpendBound, Usage};
 
 use super::{BUDGET_EXCEEDED, MODEL_WITHOUT_PRICE, RATE_LIMITED, failure};
@@ -47,12 +47,12 @@ pub(crate) fn refusal(app: &App, bound: SpendBound, never: bool) -> Failure {
 }
 
 /// Whether the app bounds what a user may spend in a day.
-pub fn has_day(budget: &Budget) -> bool {
+pub fn has_day(budget: &AppBudget) -> bool {
     budget.day_tokens.is_some() || budget.day_cost.is_some()
 }
 
 /// Whether the user has spent what the app allows in a day.
-pub fn day_spent(budget: &Budget, spent: &Usage) -> bool {
+pub fn day_spent(budget: &AppBudget, spent: &Usage) -> bool {
     let is_reached = |limit: Option<u64>, spent: u64| limit.is_some_and(|limit| spent >= limit);
     is_reached(budget.day_tokens, spent.total())
         || is_reached(budget.day_cost.map(|Cost(limit)| limit), spent.cost.0)

@@ -111,7 +111,7 @@ async fn look(
     let left = fit(model.capabilities().context_window, &mut turns, &mut shown, &mut extra);
     let left = left.min(app.history.budget as usize);
     let before = earlier(world, (thread, app), first, &forgotten, (left, model.tokens())).await?;
-    let zone = profile::zone_in_app(&**store, &job.scope, app).await;
+    let zone = profile::zone_in_app(store, &job.scope, app).await;
     let today = world.now().to_zoned(zone.clone()).date();
     let batch = ExtractionBatch { turns: &turns, earlier: &before, known: &shown, extra: &extra, today, zone: &zone };
     let prompt = how.prompt.as_deref().unwrap_or(extract::DEFAULT_PROMPT);

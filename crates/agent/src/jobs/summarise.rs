@@ -75,7 +75,7 @@ impl BackgroundJob for SummariseThread {
         let tokens = (app.history.budget / SHARE).clamp(MIN_TOKENS, MAX_TOKENS);
         let settings = Settings { max_tokens: Some(tokens), ..Settings::default() };
         let prompt = how.prompt.as_deref().unwrap_or(DEFAULT_PROMPT).trim().to_owned();
-        let said = Message::User(Fence::of(world.secret(), thread).wrap(&work.text));
+        let said = PromptMessage::User(Fence::of(world.secret(), thread).wrap(&work.text));
         let request = model.request(prompt, vec![said], &settings);
         let most = (tokens * BYTES_PER_TOKEN) as usize;
         let (answer, spent) = match ask(world, job, &model, request, most).await {

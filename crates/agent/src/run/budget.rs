@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use ::model::{Model, Request};
+use ::model::{Model, ModelRequest};
 use protocol::{Failure, SpendGrant};
 
 use super::Run;
@@ -28,7 +28,7 @@ impl Run {
     pub(super) async fn fund(
         &self,
         model: &Model,
-        request: &mut Request,
+        request: &mut ModelRequest,
         prompt: u64,
     ) -> Result<Result<(), Unfunded>, store::Error> {
         let bounds = spending::bounds_of_run(&self.app);

@@ -37,13 +37,13 @@ impl<'a> Executor<'a> {
     }
 
     /// Makes a call that was prepared.
-    pub(crate) async fn call(&self, prepared: &PreparedCall<'_>, calling: Calling<'_>) -> Executed {
+    pub(crate) async fn call(&self, prepared: &PreparedCall<'_>, calling: Calling<'_>) -> ExecutedCall {
         let begun = Instant::now();
-        Executed::since(begun, prepared.run(calling, self.timeout).await)
+        ExecutedCall::since(begun, prepared.run(calling, self.timeout).await)
     }
 
     /// Makes a call that its user has approved, if it still can be made.
-    pub(crate) async fn call_approved(&self, tools: &ToolRegistry, tool: &str, calling: Calling<'_>) -> Executed {
+    pub(crate) async fn call_approved(&self, tools: &ToolRegistry, tool: &str, calling: Calling<'_>) -> ExecutedCall {
         let begun = Instant::now();
         let outcome = match tools.find(tool) {
             Ok(tool) => match tool.prepare(&calling, &Taint::new()).await {
@@ -52,7 +52,7 @@ impl<'a> Executor<'a> {
             },
             Err(failed) => failed.into(),
         };
-        Executed::since(begun, outcome)
+        ExecutedCall::since(begun, outcome)
     }
 
     /// Undoes a call that acted outside and had this output.
@@ -62,13 +62,13 @@ impl<'a> Executor<'a> {
         tool: &str,
         calling: Calling<'_>,
         output: &Value,
-    ) -> Executed {
+    ) -> ExecutedCall {
         let begun = Instant::now();
         let outcome = match tools.find(tool) {
             Ok(tool) => tool.undo(calling, output, self.timeout).await,
             Err(failed) => failed.into(),
         };
-        Executed::since(begun, outcome)
+        ExecutedCall::since(begun, outcome)
     }
 }
 
@@ -97,12 +97,12 @@ pub(crate) fn calling<'a>(
 }
 
 /// The outcome of a call, and how long the call took.
-pub(crate) struct Executed {
+pub(crate) struct ExecutedCall {
     pub(crate) outcome: CallOutcome,
     pub(crate) duration_ms: u64,
 }
 
-impl Executed {
+impl ExecutedCall {
     pub(crate) fn since(begun: Instant, outcome: CallOutcome) -> Self {
         let duration_ms = u64::try_from(begun.elapsed().as_millis()).unwrap_or(u64::MAX);
         Self { outcome, duration_ms }

@@ -51,7 +51,7 @@ pub(crate) struct Run {
     pub(crate) fence: Fence,
     /// Counts tokens where there is no model.
     pub(crate) counter: Counter,
-    pub(crate) log: Arc<dyn RunLog>,
+    pub(crate) log: RunLog,
     pub(crate) started: Timestamp,
     pub(crate) limits: RunLimits,
     /// Says when, and how, the run is to end before its time.

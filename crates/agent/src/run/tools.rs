@@ -105,7 +105,7 @@ impl Run {
             return Ok(Vec::new());
         }
         let begun_at = Instant::now();
-        let settle = |outcome: CallOutcome| self.settle(&call, Executed::since(begun_at, outcome));
+        let settle = |outcome: CallOutcome| self.settle(&call, ExecutedCall::since(begun_at, outcome));
         let (approved, begun) = match verdict {
             CallVerdict::Refuse(outcome) => return settle(outcome).await,
             CallVerdict::Run { approved, begun } => (approved, begun),
@@ -174,7 +174,7 @@ impl Run {
     }
 
     /// Commits the outcome with what the call writes. If that came too late, the call has failed and nothing is written.
-    async fn settle(&self, call: &Call, executed: Executed) -> Result<Vec<Event>, store::Error> {
+    async fn settle(&self, call: &Call, executed: ExecutedCall) -> Result<Vec<Event>, store::Error> {
         let CallOutcome { writes, sources, .. } = &executed.outcome;
         let mut events = vec![complete(call, &executed)];
         events.extend(sources.iter().cloned().map(Event::Source));
@@ -186,8 +186,8 @@ impl Run {
 }
 
 /// The event that ends a call.
-fn complete(call: &Call, executed: &Executed) -> Event {
-    let Executed { outcome: CallOutcome { status, output, outside, .. }, duration_ms } = executed;
+fn complete(call: &Call, executed: &ExecutedCall) -> Event {
+    let ExecutedCall { outcome: CallOutcome { status, output, outside, .. }, duration_ms } = executed;
     Event::ToolComplete(ToolComplete {
         call_id: call.id,
         name: call.name.clone(),

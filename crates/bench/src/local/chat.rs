@@ -6,7 +6,7 @@ use futures_util::StreamExt;
 use local::chat::{LocalChat, LocalChatOptions};
 use local::gguf::Gguf;
 use local::llama::{Cache, Llama, Runner, StepPart, load};
-use model::{ChatModel, ModelRequest, ModelRequest};
+use model::{ChatModel, ModelRequest, PromptMessage};
 
 use super::peer::{Peer, field};
 use super::{BenchFailure, BenchLine, Better, ROUNDS, Wanted, best, fetched};

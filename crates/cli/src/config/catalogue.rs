@@ -1,11 +1,10 @@
 //! Which models are listed, who serves the others, and which one answers when nobody is named.
 
-use model::{Capabilities, Kind, Listing, Timeouts};
+use model::{Capabilities, Listing, ProviderKind, Timeouts};
 use serde_json::Map;
 
-use super::{Config, ProviderConfig};
-use crate::weights;
-use crate::weights::{self, PulledModel};
+use super::{Config, Local, ProviderConfig};
+use crate::weights::{self, PulledModel, WeightsKind};
 
 impl Config {
     pub(crate) fn provider(&self, name: &str) -> Option<&ProviderConfig> {
@@ -150,15 +149,15 @@ impl Config {
 }
 
 /// This process, as one that serves models.
-fn this_process(local: &Local) -> Provider {
-    Provider {
+fn this_process(local: &Local) -> ProviderConfig {
+    ProviderConfig {
         name: weights::PROVIDER.to_owned(),
         wire: None,
-        kind: Kind::Local,
+        kind: ProviderKind::Local,
         base_url: "this process".to_owned(),
         api_key: None,
         open: false,
-        capabilities: Capabilities { context_window: local.context, ..Capabilities::of_kind(Kind::Local) },
+        capabilities: Capabilities { context_window: local.context, ..Capabilities::of_kind(ProviderKind::Local) },
         timeouts: Timeouts::default(),
         prices: None,
     }

@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 use std::io::Write as _;
 use std::sync::Arc;
 
-use model::{Embedder, Error, AnswerFormat, AnswerPiece, Model, ModelRequest, Schema, SchemaSupport, ToolSpec};
+use model::{AnswerFormat, Embedder, Error, Model, ModelRequest, PromptMessage, Schema, SchemaSupport, ToolSpec};
 use protocol::{Finish, Settings, Usage};
 use serde_json::{Value, json};
 use tokio::time::Instant;

@@ -6,7 +6,7 @@ use std::collections::{BTreeSet, HashMap};
 use std::hash::Hash;
 
 use jiff::Timestamp;
-use store::Tombstone;
+use store::TombstoneRow;
 
 use super::FORGOTTEN;
 use crate::words;
@@ -61,7 +61,7 @@ impl<T: Ord + Hash> ForgottenFacts<T> {
 pub(super) struct Retold(ForgottenFacts<String>);
 
 impl Retold {
-    pub(super) fn new(tombstones: &[Tombstone]) -> Self {
+    pub(super) fn new(tombstones: &[TombstoneRow]) -> Self {
         let mut this = Self::default();
         for tombstone in tombstones {
             let terms: BTreeSet<String> = words::terms(&tombstone.words).into_iter().collect();
@@ -108,7 +108,7 @@ mod tests {
     }
 
     fn retold() -> Retold {
-        let tombstone = |words: &str| Tombstone {
+        let tombstone = |words: &str| TombstoneRow {
             words: words.to_owned(),
             at: at(10),
             memory: MemoryId::new(Uuid::nil()),

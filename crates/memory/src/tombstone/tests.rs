@@ -11,15 +11,15 @@ fn at(second: i64) -> Timestamp {
     Timestamp::from_second(second).unwrap()
 }
 
-fn tombstone(words: &str, second: i64) -> Tombstone {
-    Tombstone { words: words.to_owned(), at: at(second), memory: MemoryId::new(Uuid::nil()) }
+fn tombstone(words: &str, second: i64) -> TombstoneRow {
+    TombstoneRow { words: words.to_owned(), at: at(second), memory: MemoryId::new(Uuid::nil()) }
 }
 
-fn redact<'a>(text: &'a str, said_at: Timestamp, tombstones: &[Tombstone]) -> Cow<'a, str> {
+fn redact<'a>(text: &'a str, said_at: Timestamp, tombstones: &[TombstoneRow]) -> Cow<'a, str> {
     Forgotten::new(tombstones).redact(text, said_at)
 }
 
-fn is_forgotten(words: &str, said_at: Timestamp, tombstones: &[Tombstone]) -> bool {
+fn is_forgotten(words: &str, said_at: Timestamp, tombstones: &[TombstoneRow]) -> bool {
     redact(words, said_at, tombstones) != words
 }
 

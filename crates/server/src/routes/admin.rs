@@ -6,7 +6,6 @@ use axum::http::StatusCode;
 use service::NewKey;
 use protocol::{JobView, KeyMade, KeyRequest, KeyView, Page};
 use serde::Serialize;
-use service::NewKey;
 use utoipa::ToSchema;
 
 use crate::auth::Admin;

@@ -8,7 +8,6 @@ use protocol::{
     ImportReport, MemoryHistoryView, MemoryHit, MemoryPatch, MemoryQuery, MemorySettings, MemoryView,
     NewMemory, Page,
 };
-use service::Added;
 
 use crate::auth::Caller;
 use crate::body::{FileBody, Json};

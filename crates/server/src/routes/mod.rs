@@ -30,7 +30,6 @@ use axum::response::Response;
 use axum::{Json, Router};
 use service::{Service, Follower};
 use protocol::Principal;
-use service::{Follower, Service};
 use tokio::sync::Semaphore;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;

@@ -4,7 +4,7 @@ use jiff::Timestamp;
 use memory::tombstone::{Forgotten, Shadow};
 use protocol::{ActionId, MemoryId, Principal, Scope};
 use store::{
-    ActionFilter, ActionRow, MAX_ACTIONS_PER_PURGE, MemoryPurge, Once, PageOf, PurgedWords, Tombstone,
+    ActionFilter, ActionRow, ActionStatus, MAX_ACTIONS_PER_PURGE, MemoryPurge, Once, PageOf, PurgedWords, TombstoneRow,
 };
 
 use crate::{Error, Service};
@@ -39,9 +39,9 @@ impl Service {
         Ok(())
     }
 
-    async fn shadows(&self, tombstones: &[Tombstone]) -> Result<Vec<PurgedWords>, Error> {
+    async fn shadows(&self, tombstones: &[TombstoneRow]) -> Result<Vec<PurgedWords>, Error> {
         let key = self.store().secret().await?;
-        let shadow = |tombstone: &Tombstone| {
+        let shadow = |tombstone: &TombstoneRow| {
             let shadow = Shadow::of(&tombstone.words, &key)?.to_bytes();
             Some(PurgedWords { shadow, at: tombstone.at })
         };
@@ -49,8 +49,8 @@ impl Service {
     }
 
     /// Erases the actions that hold the words, and gives the last of them, which go with the memory.
-    async fn erase_most(&self, scope: &Scope, tombstones: &[Tombstone]) -> Result<Vec<ActionId>, Error> {
-        let always = tombstones.iter().map(|tombstone| Tombstone { at: Timestamp::MAX, ..tombstone.clone() });
+    async fn erase_most(&self, scope: &Scope, tombstones: &[TombstoneRow]) -> Result<Vec<ActionId>, Error> {
+        let always = tombstones.iter().map(|tombstone| TombstoneRow { at: Timestamp::MAX, ..tombstone.clone() });
         let words = Forgotten::new(&always.collect::<Vec<_>>());
         let (mut found, mut after) = (Vec::new(), None);
         loop {

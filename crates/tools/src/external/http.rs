@@ -47,7 +47,7 @@ struct HttpCall {
 /// The request that undoes what a call did.
 struct HttpUndo {
     call: HttpCall,
-    request: Request,
+    request: RequestTemplate,
 }
 
 /// The tool that an app declares, with its undo if there is one.
@@ -70,8 +70,8 @@ pub(crate) fn http_tool(
     };
     let undo = tool.undo.as_ref().map(|request| ToolUndo {
         effect: match request.method {
-            Method::Get | Method::Head | Method::Put | Method::Delete => Effect::Idempotent,
-            Method::Post | Method::Patch => Effect::Irreversible,
+            HttpMethod::Get | HttpMethod::Head | HttpMethod::Put | HttpMethod::Delete => Effect::Idempotent,
+            HttpMethod::Post | HttpMethod::Patch => Effect::Irreversible,
         },
         call: Arc::new(HttpUndo { call: call(needs(request)), request: request.clone() }),
     });

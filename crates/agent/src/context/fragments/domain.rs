@@ -216,7 +216,7 @@ async fn records(
     let mut records = BTreeMap::new();
     for kind in kinds {
         let any = RecordQuery::default();
-        let mut rows = store::newest_records(&*from.world.store, from.scope, kind, any, MAX_RECORDS).await?;
+        let mut rows = store::newest_records(&from.world.store, from.scope, kind, any, MAX_RECORDS).await?;
         rows.reverse(); // the oldest first, as people list things
         records.insert(kind.clone(), rows.into_iter().map(with_id).collect());
     }

@@ -8,7 +8,7 @@ use crate::context::gather::Sources;
 use crate::personas;
 
 pub(in crate::context) async fn read(from: &Sources<'_>, id: &str) -> Result<PromptPiece, Warning> {
-    let persona = personas::find(&*from.world.store, from.app, from.scope, id).await?;
+    let persona = personas::find(&from.world.store, from.app, from.scope, id).await?;
     // The app's own go with the thread; the user's with the persona.
     let source = match from.app.personas.contains_key(id) {
         true => from.thread.to_string(),

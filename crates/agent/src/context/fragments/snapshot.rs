@@ -127,7 +127,7 @@ async fn records(from: &Sources<'_>) -> Result<Vec<ShownRecord>, store::Error> {
     let mut shown = Vec::new();
     for kind in &from.app.memory.snapshot {
         let any = RecordQuery::default();
-        let rows = store::newest_records(&*from.world.store, from.scope, kind, any, MAX_RECORDS).await?;
+        let rows = store::newest_records(&from.world.store, from.scope, kind, any, MAX_RECORDS).await?;
         let is_active = |data: &Value| {
             let status = data.get("status").and_then(Value::as_str);
             !status.is_some_and(|status| ENDED.contains(&status))
@@ -156,7 +156,7 @@ fn brief(data: Value) -> Value {
 
 async fn changes(from: &Sources<'_>, forgotten: &Forgotten) -> Result<Vec<SnapshotLine>, store::Error> {
     let rows =
-        store::newest_actions(&*from.world.store, from.scope, ActionFilter::default(), MAX_ACTIONS).await?;
+        store::newest_actions(&from.world.store, from.scope, ActionFilter::default(), MAX_ACTIONS).await?;
     // An action that was undone has changed nothing, and neither has its undo.
     let lasts = |row: &store::ActionRow| row.undone_by.is_none() && row.undo_of.is_none();
     let changed = rows.into_iter().filter(|row| {

@@ -5,14 +5,14 @@ use std::collections::BTreeMap;
 use app::Problem;
 use app::source::Spanned;
 use app::source::bounds::{number, text, whole_number};
-use model::{Capabilities, Kind, Listing, Price, ProviderWire, Tokens, ProviderWire, known_models};
+use model::{Capabilities, Listing, Price, ProviderKind, ProviderWire, SchemaSupport, Tokens, known_models};
 use serde::{Deserialize, Deserializer};
 use serde_json::{Map, Value};
 
 use super::providers::{MAX_CONTEXT_TOKENS, MIN_CONTEXT_TOKENS, kind, structured};
 use super::{Chosen, Reader, non_empty, one_of};
 use crate::config::{Config, Embeddings, ProviderConfig};
-use crate::{local, pull};
+use crate::weights::{self, WeightsKind};
 
 /// US dollars for a million tokens.
 const MAX_PRICE: i32 = 10_000;
@@ -25,11 +25,11 @@ pub(super) struct RawModel {
     #[serde(deserialize_with = "non_empty")]
     id: Option<String>,
     #[serde(deserialize_with = "kind")]
-    kind: Option<Kind>,
+    kind: Option<ProviderKind>,
     streaming: Option<bool>,
     tools: Option<bool>,
     #[serde(deserialize_with = "structured")]
-    structured: Option<Structured>,
+    structured: Option<SchemaSupport>,
     vision: Option<bool>,
     sampling: Option<bool>,
     thinking: Option<bool>,

@@ -8,7 +8,7 @@ use app::Problem;
 use app::source::Spanned;
 use app::source::bounds::whole_number;
 use model::known_models::{KnownProvider, PROVIDERS};
-use model::{Capabilities, ProviderKind, Prices, ProviderWire, Timeouts, ProviderWire};
+use model::{Capabilities, Prices, ProviderKind, ProviderWire, SchemaSupport, Timeouts};
 use serde::{Deserialize, Deserializer};
 
 use super::egress::RawSecret;
@@ -30,19 +30,19 @@ const STRUCTURED: [SchemaSupport; 3] =
 #[serde(default, deny_unknown_fields)]
 pub(super) struct RawProvider {
     #[serde(deserialize_with = "wire")]
-    wire: Option<Wire>,
+    wire: Option<ProviderWire>,
     base_url: Option<Spanned<String>>,
     api_key_env: Option<Spanned<String>>,
     api_key_file: Option<Spanned<String>>,
     #[serde(deserialize_with = "kind")]
-    kind: Option<Kind>,
+    kind: Option<ProviderKind>,
     open: Option<bool>,
     #[serde(deserialize_with = "prices")]
     prices: Option<Prices>,
     streaming: Option<bool>,
     tools: Option<bool>,
     #[serde(deserialize_with = "structured")]
-    structured: Option<Structured>,
+    structured: Option<SchemaSupport>,
     #[serde(deserialize_with = "whole_number::<MIN_CONTEXT_TOKENS, MAX_CONTEXT_TOKENS, _, _>")]
     context_window: Option<u32>,
     #[serde(deserialize_with = "whole_number::<1, MAX_CONTEXT_TOKENS, _, _>")]
@@ -167,20 +167,20 @@ impl RawProvider {
     }
 }
 
-fn wire<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Wire>, D::Error> {
-    one_of(deserializer, &Wire::ALL, Wire::name)
+fn wire<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<ProviderWire>, D::Error> {
+    one_of(deserializer, &ProviderWire::ALL, ProviderWire::name)
 }
 
 fn prices<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Prices>, D::Error> {
     one_of(deserializer, &Prices::WRITTEN, Prices::name)
 }
 
-pub(super) fn kind<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Kind>, D::Error> {
-    one_of(deserializer, &KINDS, Kind::name)
+pub(super) fn kind<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<ProviderKind>, D::Error> {
+    one_of(deserializer, &KINDS, ProviderKind::name)
 }
 
-pub(super) fn structured<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Structured>, D::Error> {
-    one_of(deserializer, &STRUCTURED, Structured::name)
+pub(super) fn structured<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<SchemaSupport>, D::Error> {
+    one_of(deserializer, &STRUCTURED, SchemaSupport::name)
 }
 
 /// Checks a base URL and writes it the way the wire's adapter extends it.

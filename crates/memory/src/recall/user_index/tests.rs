@@ -72,7 +72,7 @@ fn everything_is_read_again_in_place_and_what_is_cut_short_goes_on() {
     state.take_in(rows.clone(), 2);
     assert!(!state.is_behind(2) && state.is_behind(3));
     let memory = TimeOrderedIds.memory();
-    let tombstone = store::Tombstone {
+    let tombstone = store::TombstoneRow {
         words: "lives in Oslo".into(),
         at: Timestamp::UNIX_EPOCH + SignedDuration::from_secs(9),
         memory,

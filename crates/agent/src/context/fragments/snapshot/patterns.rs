@@ -116,7 +116,7 @@ async fn recurring(
     }
     let sessions: BTreeSet<ThreadId> = rows.iter().map(|row| row.id).collect();
     let actions =
-        store::newest_actions(&*from.world.store, from.scope, ActionFilter::default(), MAX_ACTIONS).await?;
+        store::newest_actions(&from.world.store, from.scope, ActionFilter::default(), MAX_ACTIONS).await?;
     let mut counts: Vec<(usize, &(String, String))> = Vec::new();
     for record in records {
         let about = actions.iter().filter(|action| names(&action.input, &record.0));
