@@ -12,11 +12,7 @@ pub async fn run_row(store: &Store, principal: &Principal, run: RunId) -> Result
 }
 
 /// The thread of this id, if the principal may use its app.
-pub async fn thread_row(
-    store: &Store,
-    principal: &Principal,
-    thread: ThreadId,
-) -> Result<ThreadRow, Error> {
+pub async fn thread_row(store: &Store, principal: &Principal, thread: ThreadId) -> Result<ThreadRow, Error> {
     let row = store.thread(principal, thread).await?;
     if principal.may_use(&row.scope.app) { Ok(row) } else { Err(Error::NotFound { what: "thread" }) }
 }

@@ -161,8 +161,9 @@ impl Agent {
             let newest = self.world.store.jobs(PageOf { after: None, limit: 100 }).await;
             let jobs = newest.map(|page| page.rows).unwrap_or_default();
             let now = self.world.now();
-            let pending =
-                |job: &JobRow| job.status == JobStatus::Running || job.status == JobStatus::Ready && job.run_at <= now;
+            let pending = |job: &JobRow| {
+                job.status == JobStatus::Running || job.status == JobStatus::Ready && job.run_at <= now
+            };
             if !working && !jobs.iter().any(pending) {
                 return;
             }

@@ -42,7 +42,12 @@ pub async fn look_at_personal_servers(world: Arc<World>, scope: Scope) {
 }
 
 /// Looks at those of an app's servers that are meant, side by side: one that never answers holds up no other.
-async fn look_at_all(world: &World, serving: &ServedApp, scope: &Scope, meant: impl Fn(&McpServerHandle) -> bool) {
+async fn look_at_all(
+    world: &World,
+    serving: &ServedApp,
+    scope: &Scope,
+    meant: impl Fn(&McpServerHandle) -> bool,
+) {
     let servers = world.catalog.servers(&serving.app);
     let meant = servers.iter().filter(|server| meant(server));
     join_all(meant.map(|server| look_at(world, serving, server, scope))).await;
@@ -96,7 +101,11 @@ pub async fn offer_again(world: &World, serving: &ServedApp) -> Result<(), Error
 }
 
 /// Looks at a server that all users of an app share.
-pub async fn look_at_server(world: &World, serving: &ServedApp, server: &McpServerHandle) -> Result<(), Failed> {
+pub async fn look_at_server(
+    world: &World,
+    serving: &ServedApp,
+    server: &McpServerHandle,
+) -> Result<(), Failed> {
     let scope = Scope { app: serving.app.id.clone(), user: UserId::new(NOBODY) };
     try_look_at(world, serving, server, &scope).await
 }

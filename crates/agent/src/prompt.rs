@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use model::{Counter, PromptMessage, Model};
+use model::{Counter, Model, PromptMessage};
 use protocol::{Event, FragmentView, PromptLedger, PromptView, StepEnd, Warning};
 use serde_json::{Value, json};
 use store::RunRow;

@@ -139,24 +139,14 @@ fn read(dir: &Path, problems: &mut Problems) -> App {
     let (personas, persona_texts) = problems.keep(markdown::personas(dir, &raw.ranges));
     let files = problems.keep(tables::files(dir));
     let first = Tables { source, tool: raw.tool, mcp: raw.mcp };
-    let over = NeedsRecords {
-        raw_memory: raw.memory,
-        raw_tools: raw.tools,
-        raw_targets: raw.targets,
-        first,
-        files: &files,
-    };
+    let (raw_memory, raw_tools, raw_targets) = (raw.memory, raw.tools, raw.targets);
+    let over = NeedsRecords { raw_memory, raw_tools, raw_targets, first, files: &files };
     let dependents = record_dependents(dir, over, problems);
     let optional = [title.as_deref(), schema.as_deref(), dependents.extract.as_deref(), summarise.as_deref()];
+    let lists = [&dependents.record_texts, &persona_texts, &dependents.section_texts];
     let texts = [&*text, &*instructions].into_iter().chain(optional.into_iter().flatten());
-    let texts = texts
-        .chain(
-            [&dependents.record_texts, &persona_texts, &dependents.section_texts]
-                .into_iter()
-                .flatten()
-                .map(String::as_str),
-        )
-        .chain(files.iter().map(|(_, text)| text.as_str()));
+    let texts = texts.chain(lists.into_iter().flatten().map(String::as_str));
+    let texts = texts.chain(files.iter().map(|(_, text)| text.as_str()));
     let contents = tables::contents(&dependents.toolset.declared);
     let revision = revision(texts.map(str::as_bytes).chain(contents.iter().map(Vec::as_slice)));
     App {

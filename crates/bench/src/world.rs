@@ -9,8 +9,8 @@ use memory::recall::Recall;
 use model::{Capabilities, ChatModel, ModelProvider, ModelRegistry, Prices, ProviderKind, ProviderWire};
 use protocol::{SystemClock, TimeOrderedIds};
 use service::{AgentParts, Bus, CallShares, DEFAULT_DOCUMENT_BYTES, InProcess, Service, ServiceParts};
-use store::sqlite::{Coalesce, SqliteOptions};
 use store::Store;
+use store::sqlite::{Coalesce, SqliteOptions};
 use tools::Catalog;
 
 /// The app is `talk`.
@@ -37,7 +37,7 @@ pub(crate) fn service(
         capabilities: Capabilities::of_kind(ProviderKind::Cloud),
         prices: Prices::Unknown,
     };
-    
+
     let agent = AgentParts {
         recall: Arc::new(Recall::new(store.clone(), None)),
         store,

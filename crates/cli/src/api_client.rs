@@ -4,11 +4,11 @@
 use std::io::Write;
 use std::time::Duration;
 
-use service::{Service, LOCAL_USER};
 use reqwest::{Client, Method, RequestBuilder, Response, StatusCode};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
+use service::{LOCAL_USER, Service};
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;

@@ -19,7 +19,7 @@ use app::Problem;
 use app::source::bounds::whole_number;
 use app::source::{FileText, read_file};
 use model::known_models::KnownProvider;
-use model::{Capabilities, ProviderKind, Listing, Prices, Timeouts, ProviderWire, known_models};
+use model::{Capabilities, Listing, Prices, ProviderKind, ProviderWire, Timeouts, known_models};
 use serde::Deserialize;
 use server::Proxying;
 use service::{CallShares, DEFAULT_DOCUMENT_BYTES};
@@ -58,7 +58,7 @@ pub(crate) struct Config {
     pub(crate) outside: EgressConfig,
     pub(crate) pull: Pull,
     pub(crate) local: Local,
-    /// ModelKnowledge about models.
+    /// Knowledge about models.
     pub(crate) knowledge: ModelKnowledge,
     /// The models whose weights are in the data folder, by name.
     pub(crate) pulled: Vec<PulledModel>,

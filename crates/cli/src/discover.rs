@@ -16,7 +16,9 @@ const LOCAL: &str = "ollama";
 /// The configuration with what was found in it.
 pub(crate) async fn complete(mut config: Config) -> Config {
     if !config.has_remote() {
-        if let Some(ollama) = known_models::provider(LOCAL).filter(|_| config.discover).map(ProviderConfig::of) {
+        if let Some(ollama) =
+            known_models::provider(LOCAL).filter(|_| config.discover).map(ProviderConfig::of)
+        {
             config = adopt(config, ollama).await;
         }
         config.settle_default();

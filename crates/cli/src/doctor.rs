@@ -12,7 +12,7 @@ use app::{App, Apps};
 use reqwest::StatusCode;
 
 use crate::config::Config;
-use crate::{CommandResult, catalogue, discover, service_setup, http};
+use crate::{CommandResult, catalogue, discover, http, service_setup};
 
 /// How long anything outside may take to answer.
 const PATIENCE: Duration = Duration::from_secs(5);

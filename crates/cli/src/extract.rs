@@ -84,7 +84,11 @@ impl ExtractorProcess {
 
 #[async_trait]
 impl Extractor for ExtractorProcess {
-    async fn extract(&self, kind: DocumentKind, bytes: Vec<u8>) -> Result<ExtractedDocument, DocumentProblem> {
+    async fn extract(
+        &self,
+        kind: DocumentKind,
+        bytes: Vec<u8>,
+    ) -> Result<ExtractedDocument, DocumentProblem> {
         match kind {
             DocumentKind::Text | DocumentKind::Markdown => return InProcess.extract(kind, bytes).await,
             DocumentKind::Html | DocumentKind::Pdf | DocumentKind::Docx => {}
@@ -106,7 +110,9 @@ fn into_extracted(answer: Answer) -> Result<ExtractedDocument, DocumentProblem> 
         Answer::Encrypted => Err(DocumentProblem::Encrypted),
         Answer::NoText => Err(DocumentProblem::NoText),
         Answer::Empty => Err(DocumentProblem::Empty),
-        Answer::TooManyPages(pages) => Err(DocumentProblem::TooManyPages { pages, limit: documents::MAX_PAGES }),
+        Answer::TooManyPages(pages) => {
+            Err(DocumentProblem::TooManyPages { pages, limit: documents::MAX_PAGES })
+        }
         Answer::TooLarge => {
             Err(DocumentProblem::TooLarge { what: "bytes of text", limit: documents::MAX_TEXT_BYTES })
         }

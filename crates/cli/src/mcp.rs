@@ -12,7 +12,6 @@ use protocol::{
 };
 use reqwest::Method;
 use serde_json::json;
-use service::{LOCAL_USER, Service};
 
 use self::definition::{changes, lines};
 use crate::CommandResult;

@@ -5,13 +5,13 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use clap::{Subcommand, ValueEnum};
-use service::MAX_IMPORT_BYTES;
 use protocol::{
     ImportReport, MemoryHistoryView, MemoryHit, MemoryId, MemoryQuery, MemorySettings, MemoryView, NewMemory,
     Page,
 };
 use reqwest::Method;
 use reqwest::header::CONTENT_TYPE;
+use service::MAX_IMPORT_BYTES;
 
 use crate::CommandResult;
 use crate::api_client::{ApiClient, UserOptions};

@@ -12,7 +12,7 @@ use model::{Embedder, MODEL_CHOICES};
 use crate::config::Config;
 use crate::service_setup::Embeds;
 use crate::weights::{self, WeightsKind};
-use crate::{CommandResult, catalogue, discover, service_setup, local, pull};
+use crate::{CommandResult, catalogue, discover, local, pull, service_setup};
 
 #[derive(Subcommand)]
 pub(crate) enum ModelsCommand {

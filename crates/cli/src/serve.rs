@@ -18,7 +18,7 @@ use crate::control::ControlFile;
 use crate::pull;
 use crate::watch::AppWatch;
 use crate::weights::WeightsKind;
-use crate::{CommandError, CommandResult, catalogue, discover, service_setup, local};
+use crate::{CommandError, CommandResult, catalogue, discover, local, service_setup};
 
 /// Files that the server has open besides its connections, at most: its database, models and tools that it asks, folders
 /// that it watches.
@@ -137,18 +137,6 @@ async fn end_unwritten(
     let _either_way =
         tokio::time::timeout(LAST_ANSWERS, async { tokio::join!(serving, service.abandon()) }).await;
     UNWRITTEN.into()
-}
-
-/// Plants the bug that the crash harness asks for, and says so.
-#[cfg(feature = "planted")]
-fn plant() -> CommandResult {
-    use protocol::planted::Bug;
-    if let Some(name) = crate::config::process_environment("RONDO_PLANTED") {
-        let bug = Bug::parse(&name).ok_or_else(|| format!("RONDO_PLANTED: there is no bug {name:?}"))?;
-        bug.plant();
-        tracing::warn!(bug = name, "a bug is planted");
-    }
-    Ok(())
 }
 
 /// The configured limits, with no more connections and model calls than there can be files: a server that has run out of

@@ -53,7 +53,11 @@ impl Forgotten {
     }
 
     /// Tombstones together with the shadows of purged words, which were made with this key.
-    pub fn with_shadows(tombstones: &[TombstoneRow], shadows: &[(Shadow, Timestamp)], key: &ShadowKey) -> Self {
+    pub fn with_shadows(
+        tombstones: &[TombstoneRow],
+        shadows: &[(Shadow, Timestamp)],
+        key: &ShadowKey,
+    ) -> Self {
         let purged = shadows.iter().map(|(_, at)| *at);
         let newest = tombstones.iter().map(|tombstone| tombstone.at).chain(purged).max();
         let (retold, shadows) = (Retold::new(tombstones), Shadows::new(shadows, key));

@@ -8,8 +8,8 @@ use axum::extract::FromRequestParts;
 use axum::http::request::Parts;
 use axum::http::uri::Authority;
 use axum::http::{HeaderMap, HeaderName, Method, header};
-use service::{Service, Grant, LOCAL_USER};
 use protocol::{Principal, UserId};
+use service::{Grant, LOCAL_USER, Service};
 
 use crate::error::{ApiProblem, ProblemCode};
 use crate::{Api, Proxying};

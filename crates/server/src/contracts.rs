@@ -15,9 +15,9 @@ use std::sync::Arc;
 
 use axum::http::{HeaderName, HeaderValue};
 use bytes::Bytes;
-use service::Service;
 use protocol::{Event, Principal, ProposalId, ReasoningDelta, Stored, TextDelta, ToolInput};
 use serde::Serialize;
+use service::Service;
 
 use crate::event_stream::{EventWriter, StreamCut, StreamState};
 

@@ -10,9 +10,9 @@ use axum::body::Body;
 use axum::http::{HeaderName, header};
 use axum::response::{IntoResponse, Response};
 use bytes::Bytes;
-use service::{Error, Follower};
 use futures_util::stream::{self, Stream, StreamExt};
 use protocol::Stored;
+use service::{Error, Follower};
 use tokio::time::{Instant, sleep_until};
 use tokio_util::sync::CancellationToken;
 

@@ -2,9 +2,9 @@
 
 use axum::extract::{FromRequestParts, Path};
 use axum::http::request::Parts;
-use service::{FilePlace, RecordPlace, RecordsPlace};
 use protocol::{ActionId, DocumentId, KeyId, MemoryId, PinId, ProposalId, RecordId, RunId, ThreadId};
 use serde::Deserialize;
+use service::{FilePlace, RecordPlace, RecordsPlace};
 use utoipa::IntoParams;
 
 use crate::Api;

@@ -5,10 +5,10 @@ use std::str::FromStr;
 use axum::extract::{FromRequestParts, Query};
 use axum::http::header;
 use axum::http::request::Parts;
-use service::{ActionQuery, MessageQuery, PageQuery, RecordSearch};
 use protocol::{RunId, Seq, ThreadId};
 use serde::de::{DeserializeOwned, Error as _};
 use serde::{Deserialize, Deserializer};
+use service::{ActionQuery, MessageQuery, PageQuery, RecordSearch};
 use utoipa::IntoParams;
 
 use crate::Api;

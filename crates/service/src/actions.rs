@@ -358,7 +358,7 @@ mod tests {
             assert_eq!(standing(&called, OutsideEffect::Undo), Standing::Undoable, "{effect:?}");
             assert!(matches!(standing(&called, OutsideEffect::Stays), Standing::Stays(_)), "{effect:?}");
             assert_eq!(standing(&called, OutsideEffect::Nothing), Standing::Nothing, "{effect:?}");
-            let failed = ActionRow { status: "failed".into(), ..called };
+            let failed = ActionRow { status: ActionStatus::Ended(ToolStatus::Failed), ..called };
             assert_eq!(standing(&failed, OutsideEffect::Stays), Standing::Nothing, "{effect:?}");
         }
     }

@@ -6,7 +6,7 @@ use std::str::FromStr;
 use app::{OutOfRange, Ranges, Within};
 use jiff::Timestamp;
 use protocol::{MessageId, NewRun, Page, Regenerate, Seq, Settings};
-use store::{RunInput, JobCursor, PageOf, PageRows, ThreadCursor, TimeCursor};
+use store::{JobCursor, PageOf, PageRows, RunInput, ThreadCursor, TimeCursor};
 
 use crate::Error;
 

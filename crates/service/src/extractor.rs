@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use async_trait::async_trait;
-use memory::documents::{self, ExtractedDocument, DocumentKind, DocumentProblem};
+use memory::documents::{self, DocumentKind, DocumentProblem, ExtractedDocument};
 
 /// How long one upload is read.
 const EXTRACT_PATIENCE: Duration = Duration::from_secs(60);
@@ -11,7 +11,8 @@ const EXTRACT_PATIENCE: Duration = Duration::from_secs(60);
 /// Reads uploads as text. Parsers meet whatever people find, so a binary may run this in a process of its own.
 #[async_trait]
 pub trait Extractor: Send + Sync {
-    async fn extract(&self, kind: DocumentKind, bytes: Vec<u8>) -> Result<ExtractedDocument, DocumentProblem>;
+    async fn extract(&self, kind: DocumentKind, bytes: Vec<u8>)
+    -> Result<ExtractedDocument, DocumentProblem>;
 }
 
 /// Reads uploads on a thread of this process. One that hangs keeps its thread; only its answer is not waited for.
@@ -20,7 +21,11 @@ pub struct InProcess;
 
 #[async_trait]
 impl Extractor for InProcess {
-    async fn extract(&self, kind: DocumentKind, bytes: Vec<u8>) -> Result<ExtractedDocument, DocumentProblem> {
+    async fn extract(
+        &self,
+        kind: DocumentKind,
+        bytes: Vec<u8>,
+    ) -> Result<ExtractedDocument, DocumentProblem> {
         let reading = tokio::task::spawn_blocking(move || documents::extract(kind, &bytes));
         match tokio::time::timeout(EXTRACT_PATIENCE, reading).await {
             Ok(Ok(read)) => read,

@@ -1,7 +1,5 @@
 //! Credentials of users, sealed with a key that is not in the database, each for its own place in it.
 
-use std::sync::Arc;
-
 use async_trait::async_trait;
 use aws_lc_rs::aead::{AES_256_GCM, Aad, NONCE_LEN, Nonce, RandomizedNonceKey};
 use protocol::Scope;

@@ -1,8 +1,8 @@
 //! Rows as the API shows them.
 
 use protocol::{
-    Decision, JobView, MemoryHistoryView, MemorySource, MemoryVersionView, MemoryView, ProposalView,
-    RunView, SaidView, ThreadView,
+    Decision, JobView, MemoryHistoryView, MemorySource, MemoryVersionView, MemoryView, ProposalView, RunView,
+    SaidView, ThreadView,
 };
 use store::{
     JobRow, MemoryHistory, MemoryOrigin, MemoryRow, MemoryStatus, MemoryVersion, ProposalRow, RunRow, Stop,

@@ -15,8 +15,8 @@ use rusqlite::Connection;
 use serde_json::Value;
 use server::ServerLimits;
 use service::{AgentParts, Bus, CallShares, DEFAULT_DOCUMENT_BYTES, InProcess, Service, ServiceParts};
-use store::sqlite::{Boundary, SqliteOptions};
 use store::Store;
+use store::sqlite::{Boundary, SqliteOptions};
 use tempfile::TempDir;
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
@@ -398,7 +398,7 @@ fn service(
     let store = Store::open_sqlite_with(&folder.join("data"), clock.clone(), bus.clone(), options)
         .expect("the database opens");
     stand_still(folder);
-    
+
     let agent = AgentParts {
         recall: Arc::new(Recall::new(store.clone(), setup.embedder.clone())),
         store,

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use app::source::did_you_mean;
-use app::{Adjusted, App, Declared, ToolKind, MAX_TOOLS, Problem, ToolRef};
+use app::{Adjusted, App, Declared, MAX_TOOLS, Problem, ToolKind, ToolRef};
 use protocol::{Clock, Effect};
 use store::McpToolRow;
 
@@ -89,7 +89,7 @@ impl Catalog {
         let mut chosen = Vec::new();
         for listed in &app.tools {
             for name in members(&listed.name) {
-                match self.tools.get(name).map(|tool| tool.clone().as_the_app_has_it(&app.adjusted)) {
+                match self.tools.get(name).map(|tool| tool.clone().with_adjustments(&app.adjusted)) {
                     None if SEARCHES.contains(&name) => {} // nobody has set it up
                     None if ![CREATE_PROPOSAL, UPDATE_PROPOSAL].contains(&name) => {
                         let message = format!("there is no tool named \"{name}\"");
@@ -135,7 +135,7 @@ impl Catalog {
                     tracing::warn!(app = %app.id, tool = name, "a tool of a server is not offered: there is no room, or another has its name");
                     continue;
                 }
-                let tool = tool.as_the_app_has_it(&app.adjusted);
+                let tool = tool.with_adjustments(&app.adjusted);
                 chosen.push(Chosen { place: &config.name, name, tool: Some(tool) });
             }
         }
@@ -175,7 +175,7 @@ fn own_words(declared: &Declared) -> Adjusted {
 }
 
 impl OfferedTool {
-    fn as_the_app_has_it(self, changes: &[Adjusted]) -> Self {
+    fn with_adjustments(self, changes: &[Adjusted]) -> Self {
         match changes.iter().find(|change| change.tool.name == self.spec.name) {
             Some(change) => self.adjusted(change),
             None => self,
@@ -250,7 +250,7 @@ fn add_proposals(chosen: &mut [Chosen<'_>], changes: &[Adjusted]) -> Result<(), 
         } else {
             OfferedTool::new(builtin::UpdateProposal { others }, facts)
         };
-        *tool = Some(proposals.as_the_app_has_it(changes));
+        *tool = Some(proposals.with_adjustments(changes));
     }
     Ok(())
 }

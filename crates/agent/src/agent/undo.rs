@@ -41,7 +41,8 @@ impl OutsideEffect {
 
 /// Whether an action is taken back by a call of its tool: what the call does, if so.
 fn outside_undo(apps: &ServedApps, action: &ActionRow) -> Option<Effect> {
-    let done = action.status == ActionStatus::Ended(ToolStatus::Complete) && action.effect == Effect::Reversible;
+    let done =
+        action.status == ActionStatus::Ended(ToolStatus::Complete) && action.effect == Effect::Reversible;
     let tools = apps.get(&action.scope.app).map(|serving| serving.tools());
     tools.filter(|_| done && action.changes.is_empty())?.get(&action.tool)?.undo_effect()
 }

@@ -271,7 +271,11 @@ impl Fit<'_> {
 }
 
 /// The answer that this model is to give, how its provider is told, and what it is told itself.
-pub(crate) fn form(context: &Context, model: &Model, tools: &[ToolSpec]) -> (WantedAnswer, AnswerFormat, String) {
+pub(crate) fn form(
+    context: &Context,
+    model: &Model,
+    tools: &[ToolSpec],
+) -> (WantedAnswer, AnswerFormat, String) {
     let Some(shape) = &context.shape else {
         return match context.settings.output_format {
             // Providers insist that the prompt says so too.

@@ -23,7 +23,8 @@ pub(crate) fn call_verdicts(state: &RunState, calls: &[Call]) -> Vec<CallVerdict
 }
 
 fn verdict(state: &RunState, calls: &[Call], index: usize, call: &Call, room: usize) -> CallVerdict {
-    let refuse = |status, error, message: &str| CallVerdict::Refuse(CallOutcome::refused(status, error, message));
+    let refuse =
+        |status, error, message: &str| CallVerdict::Refuse(CallOutcome::refused(status, error, message));
     if call.raw.is_some() {
         let message =
             "the arguments were not a complete JSON object, or nested too deep; the call was not run";

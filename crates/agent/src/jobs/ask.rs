@@ -76,7 +76,12 @@ pub(super) async fn ask(
 }
 
 /// Holds what the call may use, if the app bounds that.
-async fn fund(world: &World, job: &JobRow, model: &Model, request: &mut ModelRequest) -> Result<(), Unanswered> {
+async fn fund(
+    world: &World,
+    job: &JobRow,
+    model: &Model,
+    request: &mut ModelRequest,
+) -> Result<(), Unanswered> {
     let Some(app) = world.app(&job.scope.app) else { return Ok(()) };
     let bounds = spending::bounds_of_user(&app);
     if bounds.is_none() {

@@ -5,11 +5,13 @@ use std::sync::Arc;
 
 use app::{App, ExtractionRules as How};
 use async_trait::async_trait;
-use memory::extract::{self, ConversationTurn, ExtractedChange, ExtractionBatch, MAX_TURNS, SeenMemory, ShownMemory};
+use memory::extract::{
+    self, ConversationTurn, ExtractedChange, ExtractionBatch, MAX_TURNS, SeenMemory, ShownMemory,
+};
 use memory::index::{Among, ItemRef};
 use memory::recall::RecallQuestion;
 use memory::tombstone::Forgotten;
-use model::{Counter, Error, AnswerFormat, PromptMessage, Model, Schema, SchemaSupport};
+use model::{AnswerFormat, Counter, Error, Model, PromptMessage, Schema, SchemaSupport};
 use protocol::{JobId, MemoryId, Role, Settings, ThreadId};
 use serde_json::Value;
 use store::{
@@ -106,14 +108,16 @@ async fn look(
     let mut turns = turns(&rows, &forgotten, app);
     let model = choose(world, app, how).filter(|_| turns.iter().any(|turn| turn.role == Role::User));
     let Some(model) = model.filter(|_| !is_off) else { return Ok(JobEffect::Memories(nothing)) };
-    let mut shown: Vec<ShownMemory> = memories_near(world, job, &turns).await?.values().map(known_memory).collect();
+    let mut shown: Vec<ShownMemory> =
+        memories_near(world, job, &turns).await?.values().map(known_memory).collect();
     let mut extra = records(world, job, how).await?;
     let left = fit(model.capabilities().context_window, &mut turns, &mut shown, &mut extra);
     let left = left.min(app.history.budget as usize);
     let before = earlier(world, (thread, app), first, &forgotten, (left, model.tokens())).await?;
     let zone = profile::zone_in_app(store, &job.scope, app).await;
     let today = world.now().to_zoned(zone.clone()).date();
-    let batch = ExtractionBatch { turns: &turns, earlier: &before, known: &shown, extra: &extra, today, zone: &zone };
+    let batch =
+        ExtractionBatch { turns: &turns, earlier: &before, known: &shown, extra: &extra, today, zone: &zone };
     let prompt = how.prompt.as_deref().unwrap_or(extract::DEFAULT_PROMPT);
     let request = request(&model, &extract::request(prompt, &batch));
     let answered = ask(world, job, &model, request, MAX_RESULT_BYTES).await;

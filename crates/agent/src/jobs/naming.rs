@@ -3,7 +3,7 @@
 
 use async_trait::async_trait;
 use model::PromptMessage;
-use protocol::{Event, Settings, ThreadNamed};
+use protocol::Settings;
 use store::{JobRow, MessageRow, Spent};
 
 use super::ask::Unanswered;

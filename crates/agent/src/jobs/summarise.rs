@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use app::{App, Summarise};
 use async_trait::async_trait;
-use model::{PromptMessage, Model};
+use model::{Model, PromptMessage};
 use protocol::{MessageId, Role, Settings, Summary, ThreadId};
 use store::{JobRow, MessageRow, SummaryRow};
 

@@ -43,7 +43,12 @@ impl<'a> Executor<'a> {
     }
 
     /// Makes a call that its user has approved, if it still can be made.
-    pub(crate) async fn call_approved(&self, tools: &ToolRegistry, tool: &str, calling: Calling<'_>) -> ExecutedCall {
+    pub(crate) async fn call_approved(
+        &self,
+        tools: &ToolRegistry,
+        tool: &str,
+        calling: Calling<'_>,
+    ) -> ExecutedCall {
         let begun = Instant::now();
         let outcome = match tools.find(tool) {
             Ok(tool) => match tool.prepare(&calling, &Taint::new()).await {

@@ -117,8 +117,7 @@ impl Run {
             Ok(tool) => tool,
             Err(failed) => return settle(failed.into()).await,
         };
-        let executor =
-            Executor::new(&self.world, &self.scope, self.app.limits.tool_timeout, &shared.stop);
+        let executor = Executor::new(&self.world, &self.scope, self.app.limits.tool_timeout, &shared.stop);
         let calling = Calling {
             thread: Some(self.thread),
             run: Some(self.id),

@@ -157,7 +157,10 @@ fn this_process(local: &Local) -> ProviderConfig {
         base_url: "this process".to_owned(),
         api_key: None,
         open: false,
-        capabilities: Capabilities { context_window: local.context, ..Capabilities::of_kind(ProviderKind::Local) },
+        capabilities: Capabilities {
+            context_window: local.context,
+            ..Capabilities::of_kind(ProviderKind::Local)
+        },
         timeouts: Timeouts::default(),
         prices: None,
     }

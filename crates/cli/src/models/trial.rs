@@ -4,7 +4,9 @@ use std::fmt::Write as _;
 use std::io::Write as _;
 use std::sync::Arc;
 
-use model::{AnswerFormat, Embedder, Error, Model, ModelRequest, PromptMessage, Schema, SchemaSupport, ToolSpec};
+use model::{
+    AnswerFormat, Embedder, Error, Model, ModelRequest, PromptMessage, Schema, SchemaSupport, ToolSpec,
+};
 use protocol::{Finish, Settings, Usage};
 use serde_json::{Value, json};
 use tokio::time::Instant;
@@ -50,7 +52,8 @@ pub(super) async fn run(model: &Model, provider: &ProviderConfig, message: &str)
         say("structured  not tried: the model can only be told of a schema in words\n")?;
     } else {
         let format = AnswerFormat::Schema(Arc::new(schema()));
-        let heard = ask_model(&*model.chat, &ModelRequest { format, ..ask(model, "What is 6 times 7?") }).await;
+        let heard =
+            ask_model(&*model.chat, &ModelRequest { format, ..ask(model, "What is 6 times 7?") }).await;
         say(&report("structured", heard, &mut usage, model, structured))?;
     }
     say(&total(&usage, model))

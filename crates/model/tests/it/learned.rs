@@ -77,25 +77,15 @@ async fn a_setting_that_the_provider_names_is_left_out_and_never_sent_again() {
     let said = "Unsupported parameter: 'temperature' is not supported with this model.";
     let only = "Unsupported value: 'temperature' does not support 0.4 with this model. Only the default (1) value is \
                 supported.";
+    let (not_supported, deprecated) =
+        ("'top_p' is not supported", "`temperature` is deprecated for this model.");
     let older = ProviderWire::Anthropic(AnthropicVersion::V2023);
     for (wire, name, reply) in [
         (ProviderWire::Chat, "temperature", openai("temperature", Some("unsupported_parameter"), said)),
         (ProviderWire::Chat, "temperature", openai("temperature", Some("unsupported_value"), only)),
         (ProviderWire::Responses, "temperature", openai("temperature", None, said)),
-        (
-            ProviderWire::Responses,
-            "top_p",
-            openai("top_p", Some("unsupported_parameter"), "'top_p' is not supported"),
-        ),
-        (
-            older,
-            "temperature",
-            Reply::status(400).error(
-                "invalid_request_error",
-                None,
-                "`temperature` is deprecated for this model.",
-            ),
-        ),
+        (ProviderWire::Responses, "top_p", openai("top_p", Some("unsupported_parameter"), not_supported)),
+        (older, "temperature", Reply::status(400).error("invalid_request_error", None, deprecated)),
         (
             ProviderWire::Chat, // Gemini, in its copy of this protocol
             "presence_penalty",

@@ -3,9 +3,9 @@
 
 use axum::Json as Answer;
 use axum::http::StatusCode;
-use service::NewKey;
 use protocol::{JobView, KeyMade, KeyRequest, KeyView, Page};
 use serde::Serialize;
+use service::NewKey;
 use utoipa::ToSchema;
 
 use crate::auth::Admin;

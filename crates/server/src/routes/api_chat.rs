@@ -11,7 +11,6 @@ use axum::http::request::Parts;
 use axum::response::{IntoResponse, Response};
 use protocol::{NewRun, Principal, ProposalView, Regenerate, RunId, ThreadId, ThreadView};
 use serde::Deserialize;
-use service::Once;
 use utoipa::IntoParams;
 
 use self::request::{Approval, ChatAsk, NewChat};

@@ -3,8 +3,8 @@
 use axum::Json as Answer;
 use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::{IntoResponse, Response};
-use service::Terms;
 use protocol::{FileView, Page};
+use service::Terms;
 
 use crate::auth::Caller;
 use crate::body::TextBody;

@@ -3,11 +3,11 @@
 use axum::Json as Answer;
 use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
-use service::{Added, ExportFormat};
 use protocol::{
     ImportReport, MemoryHistoryView, MemoryHit, MemoryPatch, MemoryQuery, MemorySettings, MemoryView,
     NewMemory, Page,
 };
+use service::{Added, ExportFormat};
 
 use crate::auth::Caller;
 use crate::body::{FileBody, Json};

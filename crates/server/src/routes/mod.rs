@@ -28,8 +28,8 @@ use axum::http::StatusCode;
 use axum::middleware::from_fn_with_state;
 use axum::response::Response;
 use axum::{Json, Router};
-use service::{Service, Follower};
 use protocol::Principal;
+use service::{Follower, Service};
 use tokio::sync::Semaphore;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
@@ -58,7 +58,12 @@ fn created<T>(made: T) -> (StatusCode, Json<T>) {
     (StatusCode::CREATED, Json(made))
 }
 
-pub(crate) fn router(service: Service, settings: ServerSettings, bound: IpAddr, shutdown: Shutdown) -> Router {
+pub(crate) fn router(
+    service: Service,
+    settings: ServerSettings,
+    bound: IpAddr,
+    shutdown: Shutdown,
+) -> Router {
     let (router, description) = described().split_for_parts();
     let (following, answering) = (StreamPermits::default(), StreamPermits::default());
     let uploads = Arc::new(Semaphore::new(upload::MAX_UPLOADS));

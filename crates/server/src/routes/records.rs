@@ -2,8 +2,8 @@
 
 use axum::Json as Answer;
 use axum::http::StatusCode;
-use service::{Edit, Terms};
 use protocol::{Page, RecordView};
+use service::{Edit, Terms};
 
 use crate::auth::Caller;
 use crate::body::{Json, ObjectFields};

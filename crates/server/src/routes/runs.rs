@@ -4,10 +4,10 @@ use axum::Json as Answer;
 use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
-use service::{Once, AcceptedRun};
 use protocol::{NewRun, Principal, PromptView, RunResult, RunView};
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer};
+use service::{AcceptedRun, Once};
 use utoipa::IntoParams;
 
 use crate::Api;

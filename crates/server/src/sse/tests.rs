@@ -3,10 +3,10 @@
 use std::time::Duration;
 
 use axum::body::Body;
-use service::Error;
 use futures_util::stream;
 use http_body_util::BodyExt;
 use protocol::{ThreadId, UserId};
+use service::Error;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 

@@ -4,7 +4,8 @@ use jiff::Timestamp;
 use memory::tombstone::{Forgotten, Shadow};
 use protocol::{ActionId, MemoryId, Principal, Scope};
 use store::{
-    ActionFilter, ActionRow, ActionStatus, MAX_ACTIONS_PER_PURGE, MemoryPurge, Once, PageOf, PurgedWords, TombstoneRow,
+    ActionFilter, ActionRow, ActionStatus, MAX_ACTIONS_PER_PURGE, MemoryPurge, Once, PageOf, PurgedWords,
+    TombstoneRow,
 };
 
 use crate::{Error, Service};
@@ -50,7 +51,8 @@ impl Service {
 
     /// Erases the actions that hold the words, and gives the last of them, which go with the memory.
     async fn erase_most(&self, scope: &Scope, tombstones: &[TombstoneRow]) -> Result<Vec<ActionId>, Error> {
-        let always = tombstones.iter().map(|tombstone| TombstoneRow { at: Timestamp::MAX, ..tombstone.clone() });
+        let always =
+            tombstones.iter().map(|tombstone| TombstoneRow { at: Timestamp::MAX, ..tombstone.clone() });
         let words = Forgotten::new(&always.collect::<Vec<_>>());
         let (mut found, mut after) = (Vec::new(), None);
         loop {

@@ -44,7 +44,7 @@ mod tests {
             suspicious: false,
         });
         let write = [Write::File { path: "a".into(), content: None, expected: 1 }];
-        assert!(writes_belong(&[result.clone()], &write));
+        assert!(writes_belong(std::slice::from_ref(&result), &write));
         assert!(!writes_belong(&[result.clone(), result], &write));
         assert!(!writes_belong(&[], &write));
     }

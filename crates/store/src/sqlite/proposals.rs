@@ -76,7 +76,7 @@ impl Sqlite {
         let work =
             move |batch: &mut Batch<'_>| decide(batch, user.as_str(), proposal, decision, once.as_ref());
         match self.writer.write(work).await? {
-            DecisionAnswer::Decided(row) => Ok(row),
+            DecisionAnswer::Decided(row) => Ok(*row),
             DecisionAnswer::Refused(error) => Err(error),
         }
     }
@@ -84,7 +84,7 @@ impl Sqlite {
 
 /// A decision that was committed, or the refusal of one: that may have closed the proposal, so it is committed, too.
 enum DecisionAnswer {
-    Decided(ProposalRow),
+    Decided(Box<ProposalRow>),
     Refused(Error),
 }
 
@@ -97,7 +97,7 @@ fn decide(
 ) -> Result<DecisionAnswer, Error> {
     let row = find(batch.conn(), proposal, user)?;
     if idempotency::earlier(batch, &row.scope, once)?.is_some() {
-        return Ok(DecisionAnswer::Decided(row));
+        return Ok(DecisionAnswer::Decided(Box::new(row)));
     }
     match rule_on_decision(&row, batch.at()) {
         DecisionRuling::Accept => {}
@@ -113,7 +113,7 @@ fn decide(
     }
     idempotency::remember(batch, &row.scope, once, proposal.uuid())?;
     close(batch, &row, decision)?;
-    find(batch.conn(), proposal, user).map(DecisionAnswer::Decided)
+    find(batch.conn(), proposal, user).map(|row| DecisionAnswer::Decided(Box::new(row)))
 }
 
 /// Closes an open proposal. For one of a run this is an event, and the call's result unless it may run now.

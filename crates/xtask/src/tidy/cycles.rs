@@ -179,8 +179,7 @@ impl PathReader<'_> {
     /// Adds every path of the tree that begins here.
     fn tree(&mut self, prefix: &mut Vec<String>, uses: &mut Vec<UsedPath>) {
         let depth = prefix.len();
-        loop {
-            let Some(token) = self.tokens.get(self.at) else { break };
+        while let Some(token) = self.tokens.get(self.at) {
             if token.text == "{" {
                 self.group(prefix, uses);
                 break;

@@ -46,11 +46,7 @@ pub(crate) struct NewestMessages {
 
 impl NewestMessages {
     /// Reads the path that ends in `leaf`; if that fails, the message `leaf` alone.
-    pub(crate) async fn read(
-        store: &Store,
-        thread: ThreadId,
-        leaf: MessageId,
-    ) -> Result<Self, store::Error> {
+    pub(crate) async fn read(store: &Store, thread: ThreadId, leaf: MessageId) -> Result<Self, store::Error> {
         match store.path(thread, leaf, FIRST_WINDOW + 1).await {
             Ok(rows) => Ok(Self { rows, is_complete: true }),
             Err(error) => {

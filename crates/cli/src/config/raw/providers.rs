@@ -179,7 +179,9 @@ pub(super) fn kind<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<
     one_of(deserializer, &KINDS, ProviderKind::name)
 }
 
-pub(super) fn structured<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<SchemaSupport>, D::Error> {
+pub(super) fn structured<'de, D: Deserializer<'de>>(
+    deserializer: D,
+) -> Result<Option<SchemaSupport>, D::Error> {
     one_of(deserializer, &STRUCTURED, SchemaSupport::name)
 }
 

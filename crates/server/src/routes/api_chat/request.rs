@@ -112,7 +112,7 @@ pub(super) enum ChatAsk {
         text: String,
         parent: Option<MessageId>,
     },
-    /// AnswerId again: this message, or the last.
+    /// Answer again: this message, or the last.
     Again(Option<AnswerId>),
     Decide(Vec<Approval>),
 }

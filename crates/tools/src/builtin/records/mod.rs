@@ -288,7 +288,11 @@ fn view(row: &RecordRow) -> Value {
 }
 
 /// Values that the app sets by itself must fit their fields.
-fn check_values(tool: &ToolRef, declared: &app::DeclaredRecordTool, record: &RecordType) -> Result<(), Problem> {
+fn check_values(
+    tool: &ToolRef,
+    declared: &app::DeclaredRecordTool,
+    record: &RecordType,
+) -> Result<(), Problem> {
     let mut loose = record.schema.clone();
     if let Some(schema) = loose.as_object_mut() {
         schema.remove("required");
