@@ -1,15 +1,11 @@
 //! What the native API takes and gives, in camelCase.
 
-use std::fmt;
-use std::marker::PhantomData;
-
 use jiff::Timestamp;
-use serde::de::value::MapAccessDeserializer;
-use serde::de::{MapAccess, Visitor};
-use serde::{Deserialize, Deserializer, Serialize};
+use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use utoipa::ToSchema;
 
+use crate::json_fields::{deserialize_present, from_object};
 use crate::{
     CallId, DocumentId, Failure, JobId, KeyId, MessageId, PersonaSettings, ProposalView, RunId, RunStatus,
     Seq, ThreadId, Usage, Warning,
@@ -83,34 +79,6 @@ pub enum OnBusy {
     Reject,
     /// The run under way is stopped, and this message is next.
     Interrupt,
-}
-
-/// Tells a field that is null from one that is absent.
-pub(crate) fn deserialize_present<'de, D: Deserializer<'de>, T: Deserialize<'de>>(
-    deserializer: D,
-) -> Result<Option<Option<T>>, D::Error> {
-    Option::deserialize(deserializer).map(Some)
-}
-
-/// Reads a struct from an object alone; serde would also take a list of its fields in order, which nobody means.
-pub(crate) fn from_object<'de, D: Deserializer<'de>, T: Deserialize<'de>>(
-    deserializer: D,
-) -> Result<T, D::Error> {
-    struct Object<T>(PhantomData<T>);
-
-    impl<'de, T: Deserialize<'de>> Visitor<'de> for Object<T> {
-        type Value = T;
-
-        fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-            f.write_str("an object")
-        }
-
-        fn visit_map<M: MapAccess<'de>>(self, map: M) -> Result<T, M::Error> {
-            T::deserialize(MapAccessDeserializer::new(map))
-        }
-    }
-
-    deserializer.deserialize_map(Object(PhantomData))
 }
 
 /// Which message to answer again: `true` for the one at the thread's head (or at `parentId`), or a message's id.

@@ -7,7 +7,7 @@ use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::Value;
 use utoipa::ToSchema;
 
-use crate::api::{deserialize_present, from_object};
+use crate::json_fields::{deserialize_present, from_object};
 use crate::{
     DocumentId, Effort, MessageId, OutputFormat, PinId, PromptLedger, RunId, Seq, Settings, SummaryId,
     ThreadId, Usage, Warning,

@@ -10,6 +10,7 @@ mod context;
 mod depth;
 mod event;
 mod id;
+mod json_fields;
 mod limits;
 mod mcp;
 mod memory;

@@ -21,7 +21,7 @@ pub fn audit(data: &Path) -> Vec<String> {
 mod tests {
     use super::*;
     use crate::TestApp;
-    use crate::upstream::{Call, Reply};
+    use crate::upstream::{Reply, ScriptedCall};
 
     /// Takes away what prevents damage, and adds a memory.
     const FRAGILE: &str = "PRAGMA foreign_keys = OFF;
@@ -98,8 +98,10 @@ mod tests {
     #[tokio::test]
     async fn each_kind_of_damage_is_found() {
         let app = TestApp::start().await;
-        app.upstream
-            .script([Reply::stream().call(Call::new("echo", r#"{"text":"x"}"#)), Reply::says("Done.")]);
+        app.upstream.script([
+            Reply::stream().call(ScriptedCall::new("echo", r#"{"text":"x"}"#)),
+            Reply::says("Done."),
+        ]);
         app.say("Hello").await;
         assert_eq!(audit(&app.data()), Vec::<String>::new());
         assert_eq!(damaged(&app, FRAGILE), Vec::<String>::new());

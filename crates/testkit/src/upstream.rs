@@ -7,11 +7,11 @@
 //!
 //! ```no_run
 //! # async fn example() {
-//! use testkit::upstream::{Call, Reply, Upstream};
+//! use testkit::upstream::{ScriptedCall, Reply, Upstream};
 //!
 //! let upstream = Upstream::start().await;
 //! upstream.script([
-//!     Reply::stream().text("Let me see. ").call(Call::new("calculate", r#"{"expression":"2+2"}"#)),
+//!     Reply::stream().text("Let me see. ").call(ScriptedCall::new("calculate", r#"{"expression":"2+2"}"#)),
 //!     Reply::says("Four."),
 //! ]);
 //! // … point a client at `upstream.base_url()` and run it …
@@ -35,7 +35,7 @@ use serde_json::{Value, json};
 use tokio::task::JoinSet;
 
 use self::reply::ReplyAct;
-pub use self::reply::{Call, Gate, Reply};
+pub use self::reply::{Gate, Reply, ScriptedCall};
 use self::wire::Wire;
 use crate::listen::{Watched, complain, header, listen};
 

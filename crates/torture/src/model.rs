@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use testkit::upstream::{Call, Observer, Received, Reply, ReplyEnding, Upstream};
+use testkit::upstream::{Observer, Received, Reply, ReplyEnding, ScriptedCall, Upstream};
 
 use self::reading::{Wish, wish};
 use crate::private_words::PrivateWords;
@@ -205,7 +205,7 @@ fn perform(program: &MessageProgram, step: usize, attempt: usize, tools: bool) -
     let mut reply = spoken(&pieces, pace);
     let calls: &[_] = if tools { &wanted.calls } else { &[] };
     for (name, arguments) in calls {
-        reply = reply.call(Call::new(name, &arguments.to_string()).fragments(FRAGMENT));
+        reply = reply.call(ScriptedCall::new(name, &arguments.to_string()).fragments(FRAGMENT));
     }
     let tokens = tokens(&program.tag, step);
     let reply = reply.usage(tokens.0, tokens.1);

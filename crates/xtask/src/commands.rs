@@ -54,26 +54,14 @@ pub(crate) fn border(root: &Path) -> bool {
     build_for_tests(root, ["border"]).is_some_and(|[program]| border::run(root, &program))
 }
 
-/// Checks the house rules, or lists their debts.
-pub(crate) fn tidy(root: &Path, args: &[String]) -> bool {
-    match args {
-        [] => {
-            let findings = tidy::check(root);
-            for finding in &findings {
-                println!("{finding}");
-            }
-            println!("tidy: {} to put right", findings.len());
-            findings.is_empty()
-        }
-        [list, debts] if list == "--list" && debts == "debts" => {
-            print!("{}", tidy::list_debts(root));
-            true
-        }
-        _ => {
-            eprintln!("error: `cargo xtask tidy` takes nothing, or `--list debts`");
-            false
-        }
+/// Checks the house rules.
+pub(crate) fn tidy(root: &Path) -> bool {
+    let findings = tidy::check(root);
+    for finding in &findings {
+        println!("{finding}");
     }
+    println!("tidy: {} to put right", findings.len());
+    findings.is_empty()
 }
 
 /// Prints the size of each crate.
@@ -150,7 +138,9 @@ fn run_tests(root: &Path, report: &Report, nextest: bool) {
         return;
     }
     let mut command = if nextest {
-        cargo(root, &["nextest", "run", "--workspace"])
+        let mut command = cargo(root, &["nextest", "run", "--workspace"]);
+        command.args(["--test-threads", &tests_at_once().to_string()]);
+        command
     } else {
         println!("cargo-nextest is not installed; running the same tests with `cargo test`");
         cargo(root, &["test", "--workspace", "--lib", "--bins", "--tests"])
@@ -159,6 +149,11 @@ fn run_tests(root: &Path, report: &Report, nextest: bool) {
     statements::begin(root);
     report.part("tests", || succeeds(&mut command));
     statements::end(root);
+}
+
+/// Most tests wait for a socket, a process or the disk half of the time, so twice as many run as there are processors.
+fn tests_at_once() -> usize {
+    thread::available_parallelism().map_or(2, |processors| processors.get() * 2)
 }
 
 /// Tests that need something which was fetched before.
@@ -190,7 +185,7 @@ fn by_name<'a>(tests: &[&'a str]) -> Vec<&'a str> {
 
 fn check_sources(root: &Path, report: &Report) {
     report.part("format", || succeeds(&mut cargo(root, &["fmt", "--all", "--check"])));
-    report.part("tidy", || tidy(root, &[]));
+    report.part("tidy", || tidy(root));
 }
 
 /// A program in release mode. Of the whole workspace, so that `run`, `bench`, `eval` and `torture` share their builds:

@@ -34,8 +34,7 @@ Commands:
                 with names of parts, such as `test build tests border`, those alone
   check         Formatting, tidy and lints, without running tests
   tidy          The house rules no compiler knows: which crate may use which, sizes, module docs, words that belong to
-                one room, names, modules that import each other, patches of planted bugs;
-                --list debts    rules that the code does not keep yet, by crate, with every finding
+                one room, names, modules that import each other, patches of planted bugs
   lines         How large each crate is: lines of code without comments, blanks and tests, files, the type with the most
                 methods, modules that import each other, names that stand for several types
   border        Show that tools reach nothing inside: every spelling of an inner address, in a network namespace full
@@ -78,7 +77,7 @@ fn main() -> ExitCode {
         }
         "test" => commands::test(root(), rest),
         "check" if rest.is_empty() => commands::check(root()),
-        "tidy" => commands::tidy(root(), rest),
+        "tidy" if rest.is_empty() => commands::tidy(root()),
         "lines" if rest.is_empty() => commands::lines(root()),
         "border" if rest.is_empty() => commands::border(root()),
         "statements" if rest.is_empty() => statements::check(root()),

@@ -4,7 +4,6 @@
 
 mod bare_names;
 pub(crate) mod cycles;
-mod debts;
 mod machine;
 mod patches;
 mod rooms;
@@ -22,8 +21,6 @@ use std::path::Path;
 use walkdir::{DirEntry, WalkDir};
 
 use crate::source::{RustFile, SourceFile, SourceTree, relative};
-
-use self::debts::CrateFinding;
 
 /// Names that hold nothing of ours. `data` is one only at the root.
 const SKIPPED: &[&str] = &[".git", "target", "node_modules"];
@@ -53,19 +50,13 @@ impl fmt::Display for Finding {
 /// Checks every file under `root`. An empty list means that all is in order.
 pub(crate) fn check(root: &Path) -> Vec<Finding> {
     let (mut findings, tree) = check_files(root);
-    findings.extend(debts::check(&check_tree(&tree)));
+    findings.extend(check_tree(&tree));
     findings.extend(patches::check(root));
     findings
 }
 
-/// The debts as they are now.
-pub(crate) fn list_debts(root: &Path) -> String {
-    let (_, tree) = check_files(root);
-    debts::list(&check_tree(&tree))
-}
-
 /// The rules that look at all files together.
-fn check_tree(tree: &SourceTree) -> Vec<CrateFinding> {
+fn check_tree(tree: &SourceTree) -> Vec<Finding> {
     [bare_names::check(tree), cycles::check(tree), test_places::check(tree), type_names::check(tree)].concat()
 }
 

@@ -1,7 +1,7 @@
 //! `rondo actions`: what tools did, and whether the ledger is whole.
 
 use testkit::sql::Connection;
-use testkit::upstream::{Call, Reply};
+use testkit::upstream::{Reply, ScriptedCall};
 
 use crate::process::within;
 use crate::world::World;
@@ -9,7 +9,9 @@ use crate::world::World;
 const SAID: &str = r#"{"expression":"123457 + 1"}"#;
 
 async fn a_run(world: &World) {
-    world.upstream.script([Reply::stream().call(Call::new("calculate", SAID)), Reply::says("There.")]);
+    world
+        .upstream
+        .script([Reply::stream().call(ScriptedCall::new("calculate", SAID)), Reply::says("There.")]);
     let ended = world.run(&["chat", "Add it up."]).await;
     assert_eq!(ended.code, Some(0), "{}", ended.errors);
 }

@@ -3,7 +3,7 @@
 use std::fs;
 
 use serde_json::{Value, json};
-use testkit::upstream::{Call, Gate, Reply};
+use testkit::upstream::{Gate, Reply, ScriptedCall};
 
 use crate::mcp::{SCRIPT, python, tool};
 use crate::process::{Ended, within};
@@ -63,7 +63,7 @@ async fn a_change_is_for_the_next_run_and_the_one_under_way_keeps_its_own() {
     let world = world().await;
     let gate = Gate::new();
     world.upstream.script([
-        Reply::stream().text("Let me see.").wait(&gate).call(Call::new("current_time", "{}")),
+        Reply::stream().text("Let me see.").wait(&gate).call(ScriptedCall::new("current_time", "{}")),
         Reply::says("Noon."),
         Reply::says("Two."),
     ]);

@@ -4,7 +4,7 @@
 use std::process::Command;
 
 use serde_json::{Value, json};
-use testkit::upstream::{Call, Gate, Reply};
+use testkit::upstream::{Gate, Reply, ScriptedCall};
 use testkit::web::{self, Web};
 
 use crate::cut::{Cut, status};
@@ -52,9 +52,10 @@ async fn cut_in_mid_request(effect: &str) -> (Vec<testkit::Frame>, Vec<web::WebA
     write_app(&world, &web);
     let gate = Gate::new();
     web.on("POST", &format!("/{effect}"), [done().wait(&gate), done()]);
-    world
-        .upstream
-        .script([Reply::stream().call(Call::new(effect, r#"{"sum":5}"#)), Reply::says("That is that.")]);
+    world.upstream.script([
+        Reply::stream().call(ScriptedCall::new(effect, r#"{"sum":5}"#)),
+        Reply::says("That is that."),
+    ]);
     let server = Server::start(&mut rondo(&world, &web)).await;
     let frames = server.stream("/v1/apps/border/runs", &json!({ "message": "Pay" })).await;
     let cut = Cut::of(Vec::new(), &frames);
@@ -105,7 +106,7 @@ async fn an_answer_that_may_not_have_been_recorded_is_not_asked_for_again() {
             if answered {
                 Reply::says("Paid.")
             } else {
-                Reply::stream().call(Call::new("irreversible", r#"{"sum":5}"#))
+                Reply::stream().call(ScriptedCall::new("irreversible", r#"{"sum":5}"#))
             }
         });
         let server = Server::start(&mut rondo(&world, &web)).await;
@@ -133,9 +134,10 @@ async fn an_undo_that_was_cut_is_ended_by_the_next_start() {
     let gate = Gate::new();
     web.on("POST", "/reversible", [done()]);
     web.on("DELETE", "/reversible/7", [web::WebReply::status(204).wait(&gate), web::WebReply::status(204)]);
-    world
-        .upstream
-        .script([Reply::stream().call(Call::new("reversible", r#"{"sum":5}"#)), Reply::says("Done.")]);
+    world.upstream.script([
+        Reply::stream().call(ScriptedCall::new("reversible", r#"{"sum":5}"#)),
+        Reply::says("Done."),
+    ]);
     let server = Server::start(&mut rondo(&world, &web)).await;
     server.stream("/v1/apps/border/runs", &json!({ "message": "Book" })).await.all().await;
     let (_, actions) = server.get("/v1/apps/border/actions").await;

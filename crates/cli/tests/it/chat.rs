@@ -1,6 +1,6 @@
 //! `rondo chat`, through a running server and through its own.
 
-use testkit::upstream::{Call, Gate, Reply};
+use testkit::upstream::{Gate, Reply, ScriptedCall};
 
 use crate::process::{Process, connection_refused, within};
 use crate::world::{Server, World};
@@ -11,8 +11,8 @@ async fn one_message_through_its_own_server() {
     world.upstream.script([
         Reply::stream()
             .text("Let me see.")
-            .call(Call::new("calculate", r#"{"expression": "6 * 7"}"#))
-            .call(Call::new("calculate", r#"{"expression": "six"}"#)),
+            .call(ScriptedCall::new("calculate", r#"{"expression": "6 * 7"}"#))
+            .call(ScriptedCall::new("calculate", r#"{"expression": "six"}"#)),
         Reply::stream().text("It is ").text("42.\n").text("\u{1b}[2JQuite sure."),
     ]);
     let ended = world.run(&["chat", "What is 6 times 7?"]).await;

@@ -1,7 +1,7 @@
 //! kill -9 at chosen moments, then a start on the same data (R2, S2, S3, S5, C2, D2).
 
 use serde_json::json;
-use testkit::upstream::{Call, Gate, Reply};
+use testkit::upstream::{Gate, Reply, ScriptedCall};
 
 use crate::cut::{Cut, reply, status};
 use crate::process::within;
@@ -95,8 +95,8 @@ async fn during_the_tools_of_a_step() {
         world.upstream.program(move |body| match body["messages"].as_array().and_then(|all| all.last()) {
             Some(last) if last["role"] == "tool" => Reply::stream().wait(&held).text("It is 42."),
             _ => Reply::stream()
-                .call(Call::new("calculate", r#"{"expression": "6 * 7"}"#))
-                .call(Call::new("current_time", "{}")),
+                .call(ScriptedCall::new("calculate", r#"{"expression": "6 * 7"}"#))
+                .call(ScriptedCall::new("current_time", "{}")),
         });
         let server = world.serve().await;
         let mut frames = server.say("What is 6 times 7?").await;

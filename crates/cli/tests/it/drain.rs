@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use reqwest::{Method, Response};
 use serde_json::{Value, json};
-use testkit::upstream::{Call, Gate, Reply};
+use testkit::upstream::{Gate, Reply, ScriptedCall};
 use testkit::web::{self, Web};
 
 use crate::process::within;
@@ -34,7 +34,7 @@ async fn with_an_action(web: &Web, drain_seconds: u32) -> (World, Server, String
     let config = format!("[server]\ndrain_seconds = {drain_seconds}\n[egress]\nallow = [{:?}]", web.host());
     world.write("rondo.toml", &config);
     web.on("POST", "/tickets", [web::WebReply::json(&json!({ "id": 1 }))]);
-    world.upstream.script([Reply::stream().call(Call::new("open", "{}")), Reply::says("Done.")]);
+    world.upstream.script([Reply::stream().call(ScriptedCall::new("open", "{}")), Reply::says("Done.")]);
     let server = desk(&world).await;
     let (status, run) =
         server.post("/v1/apps/desk/runs", &json!({ "message": "Open it", "stream": false })).await;

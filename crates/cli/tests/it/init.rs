@@ -1,7 +1,7 @@
 //! `rondo init`: a new app works at once.
 
 use serde_json::json;
-use testkit::upstream::{Call, Reply};
+use testkit::upstream::{Reply, ScriptedCall};
 
 use crate::process::{Ended, Process};
 use crate::world::{Server, World, files};
@@ -30,7 +30,7 @@ async fn a_new_app_is_good_and_asks_before_it_writes() {
     assert_eq!((checked.code, checked.output.as_str()), (Some(0), "ok    my-tasks\n"), "{checked:?}");
 
     world.upstream.script([
-        Reply::stream().call(Call::new("addTask", r#"{"title": "Water the plants"}"#)),
+        Reply::stream().call(ScriptedCall::new("addTask", r#"{"title": "Water the plants"}"#)),
         Reply::says("It is on your list."),
     ]);
     let server = Server::start(&mut world.rondo(&["serve", "--apps", &apps])).await;

@@ -5,7 +5,7 @@ use std::fs;
 use std::process::Command;
 
 use serde_json::{Value, json};
-use testkit::upstream::{Call, Reply};
+use testkit::upstream::{Reply, ScriptedCall};
 
 use crate::process::{Ended, Process, within};
 use crate::world::{Server, World};
@@ -300,7 +300,7 @@ async fn a_process_that_serves_tools_ends_when_the_server_is_killed() {
 #[tokio::test]
 async fn an_answer_that_nests_too_deep_fails_the_call_at_once() {
     let sums = Sums::new("[tool.sums__add]\neffect = \"read\"\n").await;
-    let call = Reply::stream().call(Call::new("sums__add", "{}"));
+    let call = Reply::stream().call(ScriptedCall::new("sums__add", "{}"));
     sums.world.upstream.script([call, Reply::says("It failed.")]);
     let server = sums.serve().await;
     let offered = sums.told(&["mcp", "refresh", "mine", "sums"]).await;

@@ -3,7 +3,7 @@
 use std::process::Command;
 
 use serde_json::{Value, json};
-use testkit::upstream::{Call, Reply};
+use testkit::upstream::{Reply, ScriptedCall};
 
 use crate::doctor::server;
 use crate::process::{Ended, Process};
@@ -90,7 +90,7 @@ async fn a_model_is_tried_in_three_calls() {
     world.upstream.require_key(KEY);
     world.upstream.script([
         Reply::stream().text("Hello ").text("there.").usage(20, 4),
-        Reply::stream().call(Call::new("look_up_weather", r#"{"city": "Paris"}"#)).usage(50, 10),
+        Reply::stream().call(ScriptedCall::new("look_up_weather", r#"{"city": "Paris"}"#)).usage(50, 10),
         Reply::stream().text(r#"{"product":"#).text(" 42}").usage(30, 6),
     ]);
     world.write("rondo.toml", "[models.mine]\nid = 'theirs'\nprice = { input = 1, output = 2 }");
@@ -128,7 +128,7 @@ async fn what_a_model_gets_wrong_is_said_and_what_it_cannot_do_is_not_asked() {
         Reply::says("I would look that up."),
         Reply::says("Forty-two."),
         Reply::says("Hello."),
-        Reply::stream().call(Call::new("look_up_weather", r#"{"town": 1}"#)),
+        Reply::stream().call(ScriptedCall::new("look_up_weather", r#"{"town": 1}"#)),
         Reply::status(400).error("invalid_request_error", None, "no schema here"),
         Reply::says("Hello."),
     ]);
@@ -201,7 +201,7 @@ async fn every_wire_can_be_tried() {
     ] {
         world.upstream.script([
             Reply::says("Hello there."),
-            Reply::stream().call(Call::new("look_up_weather", r#"{"city": "Paris"}"#)),
+            Reply::stream().call(ScriptedCall::new("look_up_weather", r#"{"city": "Paris"}"#)),
             Reply::says(r#"{"product": 42}"#),
         ]);
         let text = format!(

@@ -5,7 +5,7 @@ use std::path::Path;
 
 use reqwest::Method;
 use serde_json::{Value, json};
-use testkit::upstream::{Call, Reply};
+use testkit::upstream::{Reply, ScriptedCall};
 use testkit::web::{self, Web};
 
 use crate::cut::{Cut, reply, status};
@@ -210,8 +210,8 @@ async fn a_model_reads_and_after_a_yes_adds_through_imported_tools() {
     web.on("POST", "/v1/pets", [web::WebReply::json(&json!({ "id": 8 }))]);
     let pet = json!({ "name": "Mi{{ secret.x }}a", "parent": { "id": 7 }, "notify": true });
     world.upstream.script([
-        Reply::stream().call(Call::new("den_getPetById", r#"{"petId":7,"fields":"name & kind"}"#)),
-        Reply::stream().call(Call::new("den_addPet", &pet.to_string())),
+        Reply::stream().call(ScriptedCall::new("den_getPetById", r#"{"petId":7,"fields":"name & kind"}"#)),
+        Reply::stream().call(ScriptedCall::new("den_addPet", &pet.to_string())),
         Reply::says("Welcome."),
     ]);
     let mut command = world.rondo(&["serve"]);

@@ -3,7 +3,7 @@
 use std::process::Command;
 
 use serde_json::{Value, json};
-use testkit::upstream::{Call, Reply};
+use testkit::upstream::{Reply, ScriptedCall};
 
 use crate::world::{Server, World, names};
 
@@ -21,8 +21,8 @@ async fn a_chat_with_tools_from_end_to_end() {
     world.upstream.script([
         Reply::stream()
             .text("Let me see. ")
-            .call(Call::new("calculate", r#"{"expression": "6 * 7"}"#).fragments(4))
-            .call(Call::new("current_time", r#"{"timezone": "Asia/Tokyo"}"#)),
+            .call(ScriptedCall::new("calculate", r#"{"expression": "6 * 7"}"#).fragments(4))
+            .call(ScriptedCall::new("current_time", r#"{"timezone": "Asia/Tokyo"}"#)),
         Reply::stream().text("It is ").text("42."),
         Reply::says("As I said, 42."),
     ]);

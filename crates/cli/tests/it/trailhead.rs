@@ -2,7 +2,7 @@
 
 use reqwest::Method;
 use serde_json::{Value, json};
-use testkit::upstream::{Call, Reply};
+use testkit::upstream::{Reply, ScriptedCall};
 use testkit::{Frame, Frames};
 
 use crate::cut::{Cut, reply, status};
@@ -33,7 +33,9 @@ fn results(body: &Value) -> Vec<Value> {
 }
 
 fn calls(calls: &[(&str, Value)]) -> Reply {
-    calls.iter().fold(Reply::stream(), |reply, (name, input)| reply.call(Call::new(name, &input.to_string())))
+    calls
+        .iter()
+        .fold(Reply::stream(), |reply, (name, input)| reply.call(ScriptedCall::new(name, &input.to_string())))
 }
 
 fn evidence(content: &str) -> (&'static str, Value) {

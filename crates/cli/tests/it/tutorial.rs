@@ -4,7 +4,7 @@ use std::path::Path;
 use std::process::Command;
 
 use serde_json::{Value, json};
-use testkit::upstream::{Call, Reply};
+use testkit::upstream::{Reply, ScriptedCall};
 
 use crate::process::Process;
 use crate::world::{Server, World};
@@ -40,7 +40,7 @@ fn model(request: &Value) -> Reply {
     let planted = last["role"] == "user" && last["content"].to_string().contains("planted tomatoes");
     let plant = json!({ "name": "Tomatoes", "place": "behind the shed" });
     if planted {
-        Reply::stream().call(Call::new("addPlant", &plant.to_string()))
+        Reply::stream().call(ScriptedCall::new("addPlant", &plant.to_string()))
     } else if last["role"] == "tool" {
         Reply::says(WRITTEN)
     } else {

@@ -7,7 +7,7 @@ use std::process::Command;
 use reqwest::Method;
 use serde::Deserialize;
 use serde_json::{Value, json};
-use testkit::upstream::{Call, Reply, Upstream};
+use testkit::upstream::{Reply, ScriptedCall, Upstream};
 use testkit::{Frame, Frames};
 
 use crate::process::{Ended, Process};
@@ -133,7 +133,9 @@ impl Product {
 
 /// A step that calls these tools at once.
 pub(crate) fn calls(calls: &[(&str, Value)]) -> Reply {
-    calls.iter().fold(Reply::stream(), |reply, (name, input)| reply.call(Call::new(name, &input.to_string())))
+    calls
+        .iter()
+        .fold(Reply::stream(), |reply, (name, input)| reply.call(ScriptedCall::new(name, &input.to_string())))
 }
 
 /// The data of the events of one name.

@@ -4,7 +4,7 @@ use std::path::Path;
 use std::process::Command;
 
 use serde_json::{Value, json};
-use testkit::upstream::{Call, Gate, Reply};
+use testkit::upstream::{Gate, Reply, ScriptedCall};
 
 use crate::process::Process;
 use crate::world::{Server, World};
@@ -62,7 +62,7 @@ fn tool(seen: &Value) -> &Value {
 async fn text_and_tools_reach_every_version() {
     let (world, server) = start().await;
     for major in MAJORS {
-        let calculate = Call::new("calculate", r#"{"expression":"6*7"}"#).fragments(4);
+        let calculate = ScriptedCall::new("calculate", r#"{"expression":"6*7"}"#).fragments(4);
         world.upstream.script([
             Reply::stream().reasoning("A sum.").text("Let me see.").call(calculate),
             Reply::stream().text("It is ").text("42."),
@@ -136,7 +136,7 @@ async fn the_user_is_asked_and_the_answer_goes_on() {
     for major in MAJORS.into_iter().filter(|major| *major >= ASKING) {
         for (word, state) in [("approve", "output-available"), ("deny", "output-denied")] {
             world.upstream.script([
-                Reply::stream().text("May I?").call(Call::new("current_time", "{}")),
+                Reply::stream().text("May I?").call(ScriptedCall::new("current_time", "{}")),
                 Reply::says("Well."),
             ]);
             let seen = says(&server, major, word).await;

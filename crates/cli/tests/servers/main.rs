@@ -23,7 +23,7 @@ use std::process::Command;
 
 use process::{Process, within};
 use serde_json::{Value, json};
-use testkit::upstream::{Call, Reply};
+use testkit::upstream::{Reply, ScriptedCall};
 use testkit::web::{self, Web};
 use world::{Server, World};
 
@@ -68,9 +68,9 @@ async fn seen(server: &Server, name: &str) -> Vec<String> {
 
 /// What a run that makes these calls gets for them, by name.
 async fn call(world: &World, server: &Server, calls: &[(&str, Value)]) -> Vec<(String, bool, Value)> {
-    let step = calls
-        .iter()
-        .fold(Reply::stream(), |reply, (name, input)| reply.call(Call::new(name, &input.to_string())));
+    let step = calls.iter().fold(Reply::stream(), |reply, (name, input)| {
+        reply.call(ScriptedCall::new(name, &input.to_string()))
+    });
     world.upstream.script([step, Reply::says("Done.")]);
     let (status, run) = server.post("/v1/apps/demo/runs", &json!({ "message": "Go", "stream": false })).await;
     assert_eq!((status, &run["status"]), (200, &json!("completed")), "{run}");
@@ -213,7 +213,7 @@ async fn a_public_description_becomes_tools_that_work() {
 
 /// What cannot be taken back is asked for first.
 async fn adds_a_pet(world: &World, server: &Server) {
-    let add = Call::new("pets_addPet", r#"{"name":"Rex","photoUrls":[]}"#);
+    let add = ScriptedCall::new("pets_addPet", r#"{"name":"Rex","photoUrls":[]}"#);
     world.upstream.script([Reply::stream().call(add), Reply::says("Added.")]);
     let (_, run) = server.post("/v1/apps/demo/runs", &json!({ "message": "Add Rex", "stream": false })).await;
     assert_eq!(run["status"], "waiting", "{run}");

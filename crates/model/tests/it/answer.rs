@@ -4,7 +4,7 @@ use futures_util::StreamExt;
 use model::{AnswerPiece, ModelRequest, ProviderWire, Timeouts};
 use protocol::Finish;
 use serde_json::json;
-use testkit::upstream::{Call, Gate, Reply, Upstream};
+use testkit::upstream::{Gate, Reply, ScriptedCall, Upstream};
 
 use crate::support::{
     PATIENT, SHORT, answer_to, ask, ask_for, body_of, client, hello, input, opaque, readable, said, start,
@@ -35,7 +35,7 @@ async fn reasoning_is_kept_for_the_provider_that_needs_it() {
         (ProviderWire::Anthropic(model::AnthropicVersion::V2023), r#""signature":"signature_0""#),
         (ProviderWire::Anthropic(model::AnthropicVersion::V2026), r#""signature":"signature_0""#),
     ] {
-        let reply = Reply::stream().reasoning("Hm.").call(Call::new("now", "{}"));
+        let reply = Reply::stream().reasoning("Hm.").call(ScriptedCall::new("now", "{}"));
         let (pieces, _) = answer_to(wire, reply, PATIENT).await;
         let opaque = opaque(&pieces).map(|opaque| opaque.to_string());
         assert!(opaque.as_ref().is_some_and(|opaque| opaque.contains(kept)), "{wire:?}: {opaque:?}");
@@ -46,8 +46,8 @@ async fn reasoning_is_kept_for_the_provider_that_needs_it() {
 async fn two_parallel_calls() {
     for wire in ProviderWire::ALL {
         let reply = Reply::stream()
-            .call(Call::new("weather", r#"{"city":"Oslo"}"#).id("one").fragments(9))
-            .call(Call::new("weather", r#"{"city":"Rome"}"#).id("two"))
+            .call(ScriptedCall::new("weather", r#"{"city":"Oslo"}"#).id("one").fragments(9))
+            .call(ScriptedCall::new("weather", r#"{"city":"Rome"}"#).id("two"))
             .without_usage();
         let (pieces, error) = answer_to(wire, reply, PATIENT).await;
         let first = match wire {
@@ -69,7 +69,7 @@ async fn two_parallel_calls() {
 #[tokio::test]
 async fn calls_without_an_id_or_arguments() {
     for wire in ProviderWire::ALL {
-        let reply = Reply::stream().call(Call::new("now", "").id("")).without_usage();
+        let reply = Reply::stream().call(ScriptedCall::new("now", "").id("")).without_usage();
         let (pieces, error) = answer_to(wire, reply, PATIENT).await;
         let expected = match wire {
             // The id of the item stands for that of the call.
@@ -90,8 +90,8 @@ async fn calls_without_an_id_or_arguments() {
 #[tokio::test]
 async fn calls_without_an_index_and_a_wrong_reason() {
     let reply = Reply::stream()
-        .call(Call::new("a", "").without_index())
-        .call(Call::new("b", "{}").without_index())
+        .call(ScriptedCall::new("a", "").without_index())
+        .call(ScriptedCall::new("b", "{}").without_index())
         .finish("stop");
     let expected = vec![
         start(0, Some("call_0"), "a"),
@@ -129,7 +129,7 @@ async fn the_connection_may_hang_once_the_reason_is_known() {
 async fn an_answer_is_the_same_wherever_it_is_split() {
     for wire in ProviderWire::ALL {
         let reply = || {
-            let call = Call::new("a", r#"{"é":"🎵"}"#).fragments(3);
+            let call = ScriptedCall::new("a", r#"{"é":"🎵"}"#).fragments(3);
             Reply::stream().reasoning("ü").text("é🎵").call(call).without_usage()
         };
         let whole = answer_to(wire, reply(), PATIENT).await;
@@ -170,8 +170,9 @@ async fn a_connection_is_used_again() {
 }
 
 fn varied() -> Reply {
-    let calls = Reply::stream().reasoning("Hm.").text("Hi").call(Call::new("a", r#"{"x":1}"#).id("one"));
-    calls.call(Call::new("b", r#"{"y":2}"#).id("two")).usage(3, 2)
+    let calls =
+        Reply::stream().reasoning("Hm.").text("Hi").call(ScriptedCall::new("a", r#"{"x":1}"#).id("one"));
+    calls.call(ScriptedCall::new("b", r#"{"y":2}"#).id("two")).usage(3, 2)
 }
 
 fn varied_pieces() -> Vec<AnswerPiece> {

@@ -7,7 +7,7 @@ use futures_util::StreamExt;
 use model::{AnswerPiece, ChatModel, Endpoint, Error, Phase, ProviderWire, Timeouts, connect};
 use protocol::Finish;
 use serde_json::Value;
-use testkit::upstream::{Call, Gate, Reply, Upstream};
+use testkit::upstream::{Gate, Reply, ScriptedCall, Upstream};
 
 use crate::status::{error, unavailable, with_code};
 use crate::support::{
@@ -108,7 +108,7 @@ fn slim(body: &str) -> String {
 }
 
 async fn a_cut_is_never_a_finish(wire: ProviderWire) {
-    let reply = Reply::stream().text("é🎵").call(Call::new("a", r#"{"x":1}"#));
+    let reply = Reply::stream().text("é🎵").call(ScriptedCall::new("a", r#"{"x":1}"#));
     let upstream = Upstream::start().await;
     let client = client(wire, &upstream, PATIENT);
     let body = slim(&body_of(wire, reply, true).await);
@@ -174,7 +174,7 @@ async fn a_chunked_body_that_ends_early() {
 #[tokio::test]
 async fn events_are_read_however_they_are_laid_out() {
     for wire in ProviderWire::ALL {
-        let reply = || Reply::stream().text("x").call(Call::new("a", r#"{"b":"c"}"#));
+        let reply = || Reply::stream().text("x").call(ScriptedCall::new("a", r#"{"b":"c"}"#));
         let plain = body_of(wire, reply(), true).await;
         let expected = answer_to(wire, reply(), PATIENT).await;
         assert_eq!(expected.1, None, "{wire:?}");
@@ -301,7 +301,7 @@ async fn arguments_that_are_cut_are_handed_on_as_they_are() {
                 AnswerPiece::Finish(finish),
             ]
         };
-        let reply = || Reply::stream().call(Call::new("a", r#"{"x":"#));
+        let reply = || Reply::stream().call(ScriptedCall::new("a", r#"{"x":"#));
         assert_eq!(answer_to(wire, reply(), PATIENT).await, (pieces(Finish::ToolCalls), None), "{wire:?}");
         let cut = answer_to(wire, reply().finish("length"), PATIENT).await;
         assert_eq!(cut, (pieces(Finish::Length), None), "{wire:?}");
@@ -312,7 +312,7 @@ async fn arguments_that_are_cut_are_handed_on_as_they_are() {
 async fn ten_thousand_calls() {
     const CALLS: usize = 10_000;
     for wire in ProviderWire::ALL {
-        let reply = (0..CALLS).fold(Reply::stream(), |reply, _| reply.call(Call::new("a", "{}")));
+        let reply = (0..CALLS).fold(Reply::stream(), |reply, _| reply.call(ScriptedCall::new("a", "{}")));
         let body = body_of(wire, reply, true).await;
         let (pieces, error) = answer_to(wire, stream_of(wire, body), PATIENT).await;
         assert_eq!(error, None, "{wire:?}");

@@ -217,7 +217,7 @@ async fn a_field_of_the_providers_own_is_sent_once() {
 async fn a_turn_with_reasoning_and_calls_goes_back_as_it_came() {
     for wire in ProviderWire::ALL {
         let upstream = Upstream::start().await;
-        let call = testkit::upstream::Call::new("calculate", r#"{"expression":"2+2"}"#);
+        let call = testkit::upstream::ScriptedCall::new("calculate", r#"{"expression":"2+2"}"#);
         upstream.script([Reply::stream().reasoning("Hm.").text("Let me see.").call(call), Reply::says("4")]);
         let client = client(wire, &upstream, PATIENT);
         let settings = Settings { reasoning_effort: Some(Effort::Low), ..Settings::default() };

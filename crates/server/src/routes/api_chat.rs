@@ -22,7 +22,7 @@ use crate::idempotency::IdempotencyKey;
 use crate::path::ChatPath;
 use crate::query::read_params;
 use crate::routes::FollowedEvents;
-use crate::routes::runs::{self, RunRequest};
+use crate::routes::runs::{self, RunPost};
 
 /// Who answers when there are several apps and nobody names one.
 const DEFAULT_APP: &str = "trailhead";
@@ -82,7 +82,7 @@ pub(super) async fn chat(
     let ask = chat.ask()?;
     let place = place(&api, &principal, chat.app.clone().or(extras.app), &chat).await?;
     let encoder = UiMessageEncoder::new(extras.resets);
-    let request = RunRequest { app: &place.app, new: place.run(&chat), once };
+    let request = RunPost { app: &place.app, new: place.run(&chat), once };
     let asked = AskedChat { ask, thread: place.thread, encoder };
     let answer = answer(&api, &principal, asked, request).await;
     let answer = answer.map(|stream| ([UI_MESSAGE_STREAM], stream).into_response());
@@ -101,7 +101,7 @@ async fn answer(
     api: &Api,
     principal: &Principal,
     AskedChat { ask, thread, encoder }: AskedChat,
-    RunRequest { app, new, once }: RunRequest<'_>,
+    RunPost { app, new, once }: RunPost<'_>,
 ) -> Result<Response, ApiProblem> {
     let new = match ask {
         ChatAsk::Decide(approvals) => {
@@ -115,7 +115,7 @@ async fn answer(
             NewRun { regenerate: Some(Regenerate::Message(message)), ..new }
         }
     };
-    runs::stream_encoded(api, principal, RunRequest { app, new, once }, encoder).await
+    runs::stream_encoded(api, principal, RunPost { app, new, once }, encoder).await
 }
 
 /// A run's field by the name it has in this contract.

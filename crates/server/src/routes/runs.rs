@@ -72,7 +72,7 @@ pub(super) async fn create_run(
     Json(new, once): Json<NewRun>,
 ) -> Response {
     let streams = new.stream.unwrap_or(true);
-    let request = RunRequest { app: &app, new, once };
+    let request = RunPost { app: &app, new, once };
     let answer = match (streams, format) {
         (true, AnswerFormat::Events) => stream_events(&api, &principal, request).await,
         (true, AnswerFormat::Delta) => {
@@ -84,7 +84,7 @@ pub(super) async fn create_run(
 }
 
 /// A message to an app, and the key under which it is meant once.
-pub(super) struct RunRequest<'a> {
+pub(super) struct RunPost<'a> {
     pub(super) app: &'a str,
     pub(super) new: NewRun,
     pub(super) once: Option<Once>,
@@ -94,7 +94,7 @@ pub(super) struct RunRequest<'a> {
 pub(super) async fn stream_events(
     api: &Api,
     principal: &Principal,
-    request: RunRequest<'_>,
+    request: RunPost<'_>,
 ) -> Result<Response, ApiProblem> {
     follow(api, principal, request, |followed| api.stream(followed)).await
 }
@@ -103,7 +103,7 @@ pub(super) async fn stream_events(
 pub(super) async fn stream_encoded(
     api: &Api,
     principal: &Principal,
-    request: RunRequest<'_>,
+    request: RunPost<'_>,
     encoder: impl Encoder,
 ) -> Result<Response, ApiProblem> {
     follow(api, principal, request, |followed| api.encoded(principal, encoder, followed)).await
@@ -112,7 +112,7 @@ pub(super) async fn stream_encoded(
 async fn follow(
     api: &Api,
     principal: &Principal,
-    RunRequest { app, new, once }: RunRequest<'_>,
+    RunPost { app, new, once }: RunPost<'_>,
     stream: impl FnOnce(FollowedEvents) -> Response,
 ) -> Result<Response, ApiProblem> {
     let permit = api.may_be_answered(principal)?;
@@ -125,7 +125,7 @@ async fn follow(
 async fn await_result(
     api: &Api,
     principal: &Principal,
-    RunRequest { app, new, once }: RunRequest<'_>,
+    RunPost { app, new, once }: RunPost<'_>,
 ) -> Result<Response, ApiProblem> {
     let _permit = api.may_be_answered(principal)?;
     let submitted = api.service.submit(principal, app, new, once).await?;

@@ -3,7 +3,7 @@
 use axum::http::Method;
 use serde_json::{Value, json};
 use service::NewKey;
-use testkit::upstream::{Call, Reply};
+use testkit::upstream::{Reply, ScriptedCall};
 use testkit::{Answer, Setup, TestApp};
 
 use crate::support::{Names, RUNS, good, problem, refused, told};
@@ -15,12 +15,12 @@ async fn start() -> TestApp {
     TestApp::with(Setup::app("tools = [\"echo\", \"markdown\", \"risky\", \"gated\", \"undo\"]")).await
 }
 
-fn create(path: &str) -> Call {
-    Call::new("createMarkdownFile", &json!({ "path": path, "content": "# One\n" }).to_string())
+fn create(path: &str) -> ScriptedCall {
+    ScriptedCall::new("createMarkdownFile", &json!({ "path": path, "content": "# One\n" }).to_string())
 }
 
 /// A run that makes these calls, one after the other, and ends.
-async fn run(app: &TestApp, calls: impl IntoIterator<Item = Call>) -> Names {
+async fn run(app: &TestApp, calls: impl IntoIterator<Item = ScriptedCall>) -> Names {
     let mut replies: Vec<Reply> = calls.into_iter().map(|call| Reply::stream().call(call)).collect();
     replies.push(Reply::says("Done."));
     app.upstream.script(replies);
@@ -69,8 +69,11 @@ fn timeless(mut actions: Vec<Value>) -> Vec<Value> {
 #[tokio::test]
 async fn every_call_of_a_run_is_an_action() {
     let app = start().await;
-    let names =
-        run(&app, [create("a.md"), Call::new("echo", r#"{"text":"x"}"#), Call::new("echo", "{}")]).await;
+    let names = run(
+        &app,
+        [create("a.md"), ScriptedCall::new("echo", r#"{"text":"x"}"#), ScriptedCall::new("echo", "{}")],
+    )
+    .await;
     let all = list(&app, "").await;
     assert_eq!(tools(&all), ["echo", "echo", "createMarkdownFile"]);
     insta::assert_json_snapshot!("actions_of_a_run", timeless(all.clone()));
@@ -121,7 +124,7 @@ async fn a_list_that_means_nothing_is_refused() {
 #[tokio::test]
 async fn paging_through_actions_loses_and_doubles_nothing() {
     let app = start().await;
-    run(&app, (0..5).map(|n| Call::new("echo", &json!({ "text": n.to_string() }).to_string()))).await;
+    run(&app, (0..5).map(|n| ScriptedCall::new("echo", &json!({ "text": n.to_string() }).to_string()))).await;
     let whole = list(&app, "").await;
     assert_eq!(whole.len(), 5);
     for limit in [1, 2, 4, 5, 6] {
@@ -139,7 +142,7 @@ async fn paging_through_actions_loses_and_doubles_nothing() {
 #[tokio::test]
 async fn an_action_is_taken_back_once() {
     let app = start().await;
-    run(&app, [create("a.md"), Call::new("echo", r#"{"text":"x"}"#)]).await;
+    run(&app, [create("a.md"), ScriptedCall::new("echo", r#"{"text":"x"}"#)]).await;
     let all = list(&app, "").await;
     let (read, made) = (&all[0], &all[1]);
     assert_eq!((&made["undoable"], &read["undoable"]), (&json!(true), &json!(false)));
@@ -183,7 +186,7 @@ async fn a_run_is_taken_back_as_a_whole_and_says_what_stays() {
             create("a.md"),
             create("b.md"),
             create("c.md"),
-            Call::new("writeMarkdownSection", &section.to_string()),
+            ScriptedCall::new("writeMarkdownSection", &section.to_string()),
         ],
     )
     .await;
@@ -205,7 +208,7 @@ async fn a_run_is_taken_back_as_a_whole_and_says_what_stays() {
 #[tokio::test]
 async fn what_cannot_be_taken_back_is_said_to_stay() {
     let app = start().await;
-    app.upstream.script([Reply::stream().call(create("a.md")).call(Call::new("risky", "{}"))]);
+    app.upstream.script([Reply::stream().call(create("a.md")).call(ScriptedCall::new("risky", "{}"))]);
     let waiting = good(app.post(RUNS, &json!({ "message": "Do it", "stream": false })).await);
     let name = |field: &str| waiting[field].as_str().unwrap().to_owned();
     let names = Names { run: name("runId"), thread: name("threadId") };
@@ -225,8 +228,10 @@ async fn what_cannot_be_taken_back_is_said_to_stay() {
 #[tokio::test]
 async fn a_run_under_way_is_not_taken_back() {
     let app = start().await;
-    app.upstream
-        .script([Reply::stream().call(create("a.md")), Reply::stream().call(Call::new("gated", "{}"))]);
+    app.upstream.script([
+        Reply::stream().call(create("a.md")),
+        Reply::stream().call(ScriptedCall::new("gated", "{}")),
+    ]);
     let stream = app.stream(RUNS, &json!({ "message": "Do it" })).await;
     let names = Names::of(&stream);
     app.gate.reached().await;

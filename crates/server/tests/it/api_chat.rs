@@ -2,7 +2,7 @@
 
 use axum::http::Method;
 use serde_json::{Value, json};
-use testkit::upstream::{Call, Gate, Reply};
+use testkit::upstream::{Gate, Reply, ScriptedCall};
 use testkit::{Setup, TestApp};
 
 use crate::support::{THREADS, problem, prompt, refused, repeating, said, send_as, thread, token};
@@ -72,7 +72,7 @@ async fn an_answer_with_a_tool_is_a_message_of_two_steps() {
         Reply::stream()
             .reasoning("They want an echo.")
             .text("Let me see.")
-            .call(Call::new("echo", r#"{"text":"hi","n":3}"#)),
+            .call(ScriptedCall::new("echo", r#"{"text":"hi","n":3}"#)),
         Reply::says("It says hi.").usage(20, 7),
     ]);
     let sent = sent(&app, &says("chat-1", "Say hi")).await;
@@ -170,7 +170,8 @@ fn decided(run: &str, approval: &Value, approved: bool) -> Value {
 async fn a_call_that_needs_a_yes_ends_the_stream_and_the_yes_goes_on_with_it() {
     for approved in [true, false] {
         let app = TestApp::with(Setup::app("tools = [\"risky\"]")).await;
-        app.upstream.script([Reply::stream().call(Call::new("risky", r#"{"n":1}"#)), Reply::says("Well.")]);
+        app.upstream
+            .script([Reply::stream().call(ScriptedCall::new("risky", r#"{"n":1}"#)), Reply::says("Well.")]);
         let asked = sent(&app, &says("c", "Do it")).await;
         let asked_chunks = chunks(&asked.text);
         assert_eq!(kinds(&asked_chunks).last(), Some(&"finish"));
@@ -194,7 +195,7 @@ async fn a_call_that_needs_a_yes_ends_the_stream_and_the_yes_goes_on_with_it() {
 async fn nobody_decides_for_another_or_in_another_chat() {
     let app = TestApp::with(Setup::app("tools = [\"risky\"]")).await;
     let (ann, bob) = (token(&app, "ann").await, token(&app, "bob").await);
-    app.upstream.script([Reply::stream().call(Call::new("risky", r#"{"n":1}"#))]);
+    app.upstream.script([Reply::stream().call(ScriptedCall::new("risky", r#"{"n":1}"#))]);
     let request = app.request(Method::POST, CHAT).bearer_auth(&ann).json(&says("c", "Do it"));
     let text = request.send().await.unwrap().text().await.unwrap();
     let approval = the(&chunks(&text), "tool-approval-request").clone();

@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use axum::http::Method;
 use serde_json::json;
-use testkit::upstream::{Call, Gate, Reply};
+use testkit::upstream::{Gate, Reply, ScriptedCall};
 use testkit::{Answer, Setup, TestApp, script};
 
 use crate::support::{Names, RUNS, THREADS, good, prompt, rows, say_in, status_of, wire};
@@ -71,8 +71,8 @@ async fn c1_a_run_is_cancelled_while_its_tools_work() {
     app.upstream.script([
         Reply::stream()
             .text("Both. ")
-            .call(Call::new("echo", r#"{"text":"a"}"#))
-            .call(Call::new("hang", "{}")),
+            .call(ScriptedCall::new("echo", r#"{"text":"a"}"#))
+            .call(ScriptedCall::new("hang", "{}")),
         Reply::says("Now."),
     ]);
     let mut stream = app.stream(RUNS, &json!({ "message": "Hi" })).await;

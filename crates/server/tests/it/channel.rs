@@ -1,7 +1,7 @@
 //! The thread's channel: one sequence without gaps, the same for everybody (S1, S2).
 
 use serde_json::{Value, json};
-use testkit::upstream::{Call, Reply};
+use testkit::upstream::{Reply, ScriptedCall};
 use testkit::{Frame, Frames, TestApp};
 
 use crate::support::{Names, RUNS, THREADS, good, patch, say, say_in, status_of};
@@ -19,7 +19,9 @@ async fn s1_every_client_of_a_thread_sees_the_same_gapless_sequence() {
     let app = TestApp::start().await;
     app.upstream.script([
         Reply::says("One."),
-        Reply::stream().call(Call::new("echo", r#"{"text":"a"}"#)).call(Call::new("echo", r#"{"text":"b"}"#)),
+        Reply::stream()
+            .call(ScriptedCall::new("echo", r#"{"text":"a"}"#))
+            .call(ScriptedCall::new("echo", r#"{"text":"b"}"#)),
         Reply::says("Two."),
         Reply::status(401).error("invalid_request_error", None, "no"),
         Reply::says("Four."),
@@ -92,7 +94,7 @@ async fn s2_every_event_is_in_the_database_when_it_arrives() {
     let app = TestApp::start().await;
     let words = (0..60).fold(Reply::stream(), |reply, number| reply.text(&format!("w{number} ")));
     app.upstream.script([
-        Reply::stream().reasoning("Hm.").call(Call::new("echo", r#"{"text":"a"}"#).fragments(2)),
+        Reply::stream().reasoning("Hm.").call(ScriptedCall::new("echo", r#"{"text":"a"}"#).fragments(2)),
         words,
     ]);
     let mut stream = app.stream(RUNS, &json!({ "message": "Hi" })).await;

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use axum::http::Method;
 use serde_json::json;
 use testkit::TestApp;
-use testkit::upstream::{Call, Reply};
+use testkit::upstream::{Reply, ScriptedCall};
 
 use crate::support::{Names, RUNS, THREADS, delete, good, patch, refused, rows, say, say_in};
 
@@ -37,7 +37,7 @@ async fn a_deleted_thread_is_gone_and_its_neighbour_stays() {
     let app = TestApp::start().await;
     app.upstream.script([
         Reply::says("Kept."),
-        Reply::stream().call(Call::new("echo", r#"{"text":"a"}"#)),
+        Reply::stream().call(ScriptedCall::new("echo", r#"{"text":"a"}"#)),
         Reply::says("Gone."),
         Reply::says("Gone too."),
     ]);
@@ -84,7 +84,7 @@ async fn deleting_a_thread_stops_its_run_and_ends_its_streams() {
 #[tokio::test]
 async fn deleting_a_thread_whose_run_waits_for_a_yes_deletes_it_at_once() {
     let app = TestApp::with(testkit::Setup::app("tools = [\"risky\"]")).await;
-    app.upstream.script([Reply::stream().call(Call::new("risky", "{}"))]);
+    app.upstream.script([Reply::stream().call(ScriptedCall::new("risky", "{}"))]);
     let mut stream = app.stream(RUNS, &json!({ "message": "Do it" })).await;
     let names = Names::of(&stream);
     stream.until("proposal:open").await;

@@ -5,7 +5,7 @@ use std::time::Duration;
 use axum::http::Method;
 use serde_json::{Value, json};
 use server::ServerLimits;
-use testkit::upstream::{Call, Gate, Reply};
+use testkit::upstream::{Gate, Reply, ScriptedCall};
 use testkit::web::{self, Web};
 use testkit::{Reach, Setup, TestApp};
 
@@ -52,7 +52,7 @@ async fn a_search_is_marked_once_before_its_answer() {
     let app = TestApp::with(Setup { reach, ..Setup::app("tools = ['web_search']") }).await;
     let found = || web::WebReply::tavily(None, &[("Moss", "https://a.example.com/", "Shade.")]);
     web.on("POST", "/search", [found(), found(), found(), found()]);
-    let search = |query: &str| Call::new("tavily_search", &json!({ "query": query }).to_string());
+    let search = |query: &str| ScriptedCall::new("tavily_search", &json!({ "query": query }).to_string());
     let script = || [Reply::stream().call(search("moss")).call(search("fern")), Reply::says("In shade.")];
     app.upstream.script(script());
     let (streamed, _) = sent(&app, &json!({ "message": "Where?" })).await;
@@ -72,7 +72,7 @@ async fn a_search_is_marked_once_before_its_answer() {
 #[tokio::test]
 async fn texts_of_several_steps_are_paragraphs() {
     let app = TestApp::start().await;
-    let echo = |n: u32| Call::new("echo", &json!({ "text": "hi", "n": n }).to_string());
+    let echo = |n: u32| ScriptedCall::new("echo", &json!({ "text": "hi", "n": n }).to_string());
     app.upstream.script([
         Reply::stream().reasoning("Hm.").text("Let me see.").call(echo(1)).call(echo(2)),
         Reply::says("It says hi."),

@@ -6,7 +6,7 @@ mod secrets;
 mod undo;
 
 use serde_json::{Value, json};
-use testkit::upstream::{Call, Reply};
+use testkit::upstream::{Reply, ScriptedCall};
 use testkit::web::{self, Web};
 use testkit::{Frame, Reach, Setup, TestApp};
 
@@ -30,7 +30,7 @@ pub(crate) fn tool(name: &str, effect: &str, http: &str) -> String {
 
 /// The events of a run in which the model calls the tool once and then answers.
 pub(crate) async fn run(app: &TestApp, tool: &str, input: &Value) -> Vec<Frame> {
-    let call = Call::new(tool, &input.to_string());
+    let call = ScriptedCall::new(tool, &input.to_string());
     app.upstream.script([Reply::stream().call(call), Reply::says("Done.")]);
     let frames = app.stream(RUNS, &json!({ "message": "Do it" })).await.all().await;
     assert_eq!(status_of(&frames), "completed", "{frames:?}");

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 use testkit::TestApp;
-use testkit::upstream::{Call, Reply};
+use testkit::upstream::{Reply, ScriptedCall};
 use testkit::web::{self, Web};
 
 use crate::http_tools::{peak_kib, setup};
@@ -41,7 +41,7 @@ async fn talkative() -> (TestApp, Names) {
         if count.fetch_add(1, std::sync::atomic::Ordering::Relaxed) % 2 == 1 {
             return Reply::says("Done.");
         }
-        let look = |number: usize| Call::new("look", &json!({ "n": number }).to_string());
+        let look = |number: usize| ScriptedCall::new("look", &json!({ "n": number }).to_string());
         (0..CALLS).fold(Reply::stream(), |reply, number| reply.call(look(number)))
     });
     let texts = (0..EXCHANGES * CALLS).map(|number| format!("{number} {}", "x".repeat(OUTPUT_BYTES)));

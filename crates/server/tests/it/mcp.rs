@@ -4,7 +4,7 @@ use axum::http::Method;
 use serde_json::{Value, json};
 use service::NewKey;
 use testkit::mcp::{McpReply, ScriptedMcpServer, tool};
-use testkit::upstream::{Call, Gate, Reply};
+use testkit::upstream::{Gate, Reply, ScriptedCall};
 use testkit::{Reach, Setup, TestApp};
 
 use crate::support::{RUNS, good, keyed, problem, refused, send_as, token};
@@ -46,7 +46,7 @@ fn setup(app: &str, allow: Vec<String>) -> Setup {
 }
 
 fn script(app: &TestApp, tool: &str) {
-    let call = Call::new(tool, r#"{"a":1,"b":2}"#);
+    let call = ScriptedCall::new(tool, r#"{"a":1,"b":2}"#);
     app.upstream.script([Reply::stream().call(call), Reply::says("There you are.")]);
 }
 

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 use testkit::mcp::{McpReply, ScriptedMcpServer, tool};
-use testkit::upstream::{Call, Gate, Reply};
+use testkit::upstream::{Gate, Reply, ScriptedCall};
 use testkit::{Frame, Reach, Setup, TestApp};
 
 use crate::support::{RUNS, good, status_of};
@@ -30,7 +30,7 @@ fn add() -> Value {
 }
 
 fn script(app: &TestApp) {
-    let call = Call::new("math__add", r#"{"a":1,"b":2}"#);
+    let call = ScriptedCall::new("math__add", r#"{"a":1,"b":2}"#);
     app.upstream.script([Reply::stream().call(call), Reply::says("There you are.")]);
 }
 

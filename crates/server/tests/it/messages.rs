@@ -1,7 +1,7 @@
 //! What was said, as a tree: answers with their tool calls, branches, and answers given again.
 
 use serde_json::{Value, json};
-use testkit::upstream::{Call, Reply};
+use testkit::upstream::{Reply, ScriptedCall};
 use testkit::{Setup, TestApp};
 
 use crate::support::{Names, RUNS, good, prompt, refused, rows, say, say_in, told};
@@ -35,9 +35,9 @@ async fn an_answer_carries_its_tool_calls_and_their_results() {
     app.upstream.script([
         Reply::stream()
             .text("Two at once.")
-            .call(Call::new("echo", r#"{"text":"a"}"#))
-            .call(Call::new("echo", "{\"text\":")),
-        Reply::stream().call(Call::new("refuse", "{}")),
+            .call(ScriptedCall::new("echo", r#"{"text":"a"}"#))
+            .call(ScriptedCall::new("echo", "{\"text\":")),
+        Reply::stream().call(ScriptedCall::new("refuse", "{}")),
         Reply::says("Done."),
     ]);
     let names = say(&app, "Use your tools").await;

@@ -3,7 +3,7 @@
 use axum::http::Method;
 use serde_json::{Value, json};
 use service::NewKey;
-use testkit::upstream::{Call, Reply};
+use testkit::upstream::{Reply, ScriptedCall};
 use testkit::{Answer, Setup, TestApp};
 
 use crate::support::{RUNS, good, problem, refused, say};
@@ -17,7 +17,7 @@ async fn start() -> TestApp {
 
 /// A run that waits for a yes, as a client that does not stream sees it.
 async fn waiting(app: &TestApp) -> Value {
-    app.upstream.script([Reply::stream().call(Call::new("risky", r#"{"n":1}"#))]);
+    app.upstream.script([Reply::stream().call(ScriptedCall::new("risky", r#"{"n":1}"#))]);
     let result = good(app.post(RUNS, &json!({ "message": "Do it", "stream": false })).await);
     assert_eq!(result["status"], "waiting", "{result}");
     result
@@ -86,7 +86,7 @@ async fn a_proposal_without_a_run_is_carried_out_when_it_is_confirmed() {
     let app = TestApp::with(Setup::app("tools = [\"markdown\", \"proposals\"]")).await;
     let file = json!({ "path": "a.md", "content": "# One\n" });
     let input = json!({ "tool": "createMarkdownFile", "input": file, "note": "You asked for it." });
-    let call = Call::new("createProposal", &input.to_string());
+    let call = ScriptedCall::new("createProposal", &input.to_string());
     app.upstream.script([Reply::stream().call(call), Reply::says("I have left you a proposal.")]);
     say(&app, "Propose it").await;
     let open = good(app.get(&format!("{PROPOSALS}?open=true")).await)["data"][0].clone();

@@ -3,7 +3,7 @@
 use axum::http::Method;
 use serde_json::{Value, json};
 use server::ServerLimits;
-use testkit::upstream::{Call, Gate, Reply};
+use testkit::upstream::{Gate, Reply, ScriptedCall};
 use testkit::{Frame, Setup, TestApp};
 
 use crate::support::{
@@ -26,8 +26,8 @@ pub(crate) async fn rich_run(app: &TestApp) -> Names {
         Reply::stream()
             .reasoning("Hm.")
             .text("Let me see. ")
-            .call(Call::new("echo", r#"{"text":"é\n"}"#).fragments(4))
-            .call(Call::new("echo", r#"{"text":"b"}"#)),
+            .call(ScriptedCall::new("echo", r#"{"text":"é\n"}"#).fragments(4))
+            .call(ScriptedCall::new("echo", r#"{"text":"b"}"#)),
         Reply::says("Done."),
     ]);
     let first = say(app, "One").await;
@@ -79,7 +79,7 @@ async fn s3_a_run_under_way_resumes_after_any_event_with_exactly_the_rest() {
     let gate = Gate::new();
     app.upstream.script([
         Reply::says("First."),
-        Reply::stream().text("Let me see. ").call(Call::new("echo", r#"{"text":"a"}"#)),
+        Reply::stream().text("Let me see. ").call(ScriptedCall::new("echo", r#"{"text":"a"}"#)),
         Reply::stream().text("Hel").wait(&gate).text("lo").text("."),
     ]);
     let thread = say(&app, "One").await.thread;
@@ -250,7 +250,7 @@ async fn s6_a_snapshot_has_the_text_of_the_step_that_counts() {
     let app = TestApp::with(Setup::app("tools = [\"gated\"]")).await;
     let gate = Gate::new();
     app.upstream.script([
-        Reply::stream().text("Let me see. ").call(Call::new("gated", "{}")),
+        Reply::stream().text("Let me see. ").call(ScriptedCall::new("gated", "{}")),
         Reply::stream().text("Taken back. ").without_end(),
         Reply::stream().reasoning("Hm.").text("Hel").wait(&gate).text("lo."),
     ]);

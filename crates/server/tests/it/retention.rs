@@ -2,7 +2,7 @@
 
 use axum::http::Method;
 use serde_json::{Value, json};
-use testkit::upstream::{Call, Gate, Reply};
+use testkit::upstream::{Gate, Reply, ScriptedCall};
 use testkit::{Answer, Frame, TestApp};
 
 use crate::resume::rich_run;
@@ -248,7 +248,7 @@ async fn other_contracts_tell_a_pruned_run_by_its_facts() {
                 .reasoning("Hm.")
                 .text("Let me ")
                 .text("see.")
-                .call(Call::new("echo", r#"{"text":"a"}"#)),
+                .call(ScriptedCall::new("echo", r#"{"text":"a"}"#)),
             Reply::stream().text("Do").text("ne."),
         ]);
         let first = posted(&app, path, &body).await;

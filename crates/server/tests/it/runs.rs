@@ -1,7 +1,7 @@
 //! Starting runs and reading them: both forms of the request, both forms of the answer.
 
 use serde_json::json;
-use testkit::upstream::{Call, Gate, Reply};
+use testkit::upstream::{Gate, Reply, ScriptedCall};
 use testkit::{Setup, TestApp, script};
 
 use crate::support::{Names, RUNS, blocks, good, prompt, rows, say, status_of};
@@ -11,7 +11,7 @@ fn a_tool_then_words() -> [Reply; 2] {
         Reply::stream()
             .reasoning("They want an echo.")
             .text("Let me see. ")
-            .call(Call::new("echo", r#"{"text":"hi","n":3}"#).fragments(5)),
+            .call(ScriptedCall::new("echo", r#"{"text":"hi","n":3}"#).fragments(5)),
         Reply::says("It says hi.").usage(20, 7),
     ]
 }

@@ -1,7 +1,7 @@
 //! Once words from outside are in the prompt, what matters is asked for, unless the app allows exactly that flow.
 
 use serde_json::{Value, json};
-use testkit::upstream::{Call, Reply};
+use testkit::upstream::{Reply, ScriptedCall};
 use testkit::web::{self, Web};
 use testkit::{Method, Reach, Setup, TestApp};
 
@@ -46,7 +46,7 @@ fn hostile() -> web::WebReply {
 }
 
 fn call(tool: &str, input: &Value) -> Reply {
-    Reply::stream().call(Call::new(tool, &input.to_string()))
+    Reply::stream().call(ScriptedCall::new(tool, &input.to_string()))
 }
 
 fn search() -> Reply {

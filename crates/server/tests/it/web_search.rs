@@ -1,7 +1,7 @@
 //! Searching the web: what the service is asked, what the model reads, what the user sees, and what goes wrong.
 
 use serde_json::{Value, json};
-use testkit::upstream::{Call, Gate, Reply};
+use testkit::upstream::{Gate, Reply, ScriptedCall};
 use testkit::web::{self, Web};
 use testkit::{Frame, Reach, Setup, TAVILY_KEY, TestApp};
 
@@ -104,7 +104,7 @@ async fn the_marker_is_for_contracts_without_events_and_never_for_the_model() {
     let app = Service::Tavily.app(&web, "").await;
     let found = || Service::Tavily.found();
     web.on("POST", "/search", [found(), found(), found()]);
-    let query = |query: &str| Call::new("tavily_search", &json!({ "query": query }).to_string());
+    let query = |query: &str| ScriptedCall::new("tavily_search", &json!({ "query": query }).to_string());
     app.upstream.script([
         Reply::stream().call(query("a")).call(query("b")),
         Reply::stream().call(query("c")),

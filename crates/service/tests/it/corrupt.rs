@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex};
 
 use serde_json::json;
 use testkit::sql::{Connection, ToSql, params};
-use testkit::upstream::{Call, Reply};
+use testkit::upstream::{Reply, ScriptedCall};
 use testkit::{Method, TestApp};
 use tracing_subscriber::fmt::MakeWriter;
 
@@ -40,8 +40,10 @@ impl MakeWriter<'_> for Logged {
 
 /// A thread with one answered message that used a tool.
 async fn thread(app: &TestApp) -> String {
-    app.upstream
-        .script([Reply::stream().call(Call::new("echo", r#"{"text":"a"}"#)), Reply::says("It is a.")]);
+    app.upstream.script([
+        Reply::stream().call(ScriptedCall::new("echo", r#"{"text":"a"}"#)),
+        Reply::says("It is a."),
+    ]);
     let frames = app.say("What is a?").await;
     frames[1].data["threadId"].as_str().unwrap().to_owned()
 }
@@ -181,7 +183,9 @@ async fn a_stream_of_garbled_rows_keeps_its_framing() {
 
 /// A thread whose run has made one call and waits for a yes to another.
 async fn waiting(app: &TestApp) -> Names {
-    let calls = Reply::stream().call(Call::new("echo", r#"{"text":"a"}"#)).call(Call::new("risky", "{}"));
+    let calls = Reply::stream()
+        .call(ScriptedCall::new("echo", r#"{"text":"a"}"#))
+        .call(ScriptedCall::new("risky", "{}"));
     app.upstream.script([calls]);
     let mut stream = app.stream("/v1/apps/test/runs", &json!({ "message": "Do both" })).await;
     let (run, thread) = (stream.header("x-run-id"), stream.header("x-thread-id"));
@@ -309,7 +313,11 @@ async fn arguments_and_results_that_nest_too_deep_are_read_back() {
     app.gate.open();
     for levels in [60, 63, 64, 100, 123, 124, 126, 127, 128, 1_000, 100_000] {
         let input = format!("{{\"a\":{}}}", testkit::nested_text(levels - 1));
-        let calls = [Call::new("act_read", &input), Call::new("deep", "{}"), Call::new("risky", "{}")];
+        let calls = [
+            ScriptedCall::new("act_read", &input),
+            ScriptedCall::new("deep", "{}"),
+            ScriptedCall::new("risky", "{}"),
+        ];
         app.upstream.script([calls.into_iter().fold(Reply::stream(), Reply::call)]);
         let mut stream = app.stream("/v1/apps/test/runs", &json!({ "message": "Do it" })).await;
         let frames = stream.until("proposal:open").await;

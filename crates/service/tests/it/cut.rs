@@ -1,7 +1,7 @@
 //! A run cut after any event ends the same, and what was sent never changes.
 
 use serde_json::{Value, json};
-use testkit::upstream::{Call, Reply};
+use testkit::upstream::{Reply, ScriptedCall};
 use testkit::{Frame, Setup, TestApp};
 
 /// A model that decides by what it is shown alone, so that asking it again gives the same.
@@ -16,9 +16,9 @@ fn tools_then_words(request: &Value) -> Reply {
         0 => Reply::stream()
             .reasoning("Two things.")
             .text("Looking. ")
-            .call(Call::new("echo", r#"{"text":"one"}"#).fragments(4))
-            .call(Call::new("echo", r#"{"text":"two"}"#)),
-        1 => Reply::stream().call(Call::new("refuse", "{}")).call(Call::new("nothing", "{")),
+            .call(ScriptedCall::new("echo", r#"{"text":"one"}"#).fragments(4))
+            .call(ScriptedCall::new("echo", r#"{"text":"two"}"#)),
+        1 => Reply::stream().call(ScriptedCall::new("refuse", "{}")).call(ScriptedCall::new("nothing", "{")),
         _ => Reply::stream().text("One, ").text("two, ").text("and no."),
     }
 }
@@ -31,7 +31,7 @@ fn forced(request: &Value) -> Reply {
     if request.get("tools").is_none() {
         return Reply::says("Enough.");
     }
-    Reply::stream().call(Call::new("echo", r#"{"text":"again"}"#))
+    Reply::stream().call(ScriptedCall::new("echo", r#"{"text":"again"}"#))
 }
 
 /// What is left of a run once it is over: what it said, called and got.

@@ -1,7 +1,7 @@
 //! What becomes of a call that was cut between intent and outcome, by its effect (R5, E1, E2).
 
 use serde_json::{Value, json};
-use testkit::upstream::{Call, Reply};
+use testkit::upstream::{Reply, ScriptedCall};
 use testkit::{Frame, Setup, TestApp};
 
 const ACTS: &str =
@@ -14,7 +14,7 @@ fn results(frames: &[Frame]) -> Vec<&Value> {
 /// Starts a call, lets the process die while it is under way, and gives back what the run came to.
 async fn cut(tool: &str, setup: Setup) -> (TestApp, Vec<Frame>) {
     let app = TestApp::with(setup).await;
-    app.upstream.script([Reply::stream().call(Call::new(tool, "{}"))]);
+    app.upstream.script([Reply::stream().call(ScriptedCall::new(tool, "{}"))]);
     let mut stream = app.stream("/v1/apps/test/runs", &json!({ "message": "Go" })).await;
     let frames = stream.until("tool:start").await;
     app.gate.reached().await;
@@ -63,7 +63,9 @@ async fn r5_a_tool_of_ours_has_done_nothing_and_runs_again() {
 #[tokio::test]
 async fn an_outside_call_that_never_answers_is_unknown_and_not_failed() {
     let app = TestApp::with(Setup::app(&format!("{ACTS}\n[loop]\ntool_timeout_seconds = 1"))).await;
-    let calls = Reply::stream().call(Call::new("act_idempotent", "{}")).call(Call::new("act_read", "{}"));
+    let calls = Reply::stream()
+        .call(ScriptedCall::new("act_idempotent", "{}"))
+        .call(ScriptedCall::new("act_read", "{}"));
     app.upstream.script([calls, Reply::says("Hm.")]);
     let frames = app.say("Go").await;
     let status =
@@ -74,7 +76,7 @@ async fn an_outside_call_that_never_answers_is_unknown_and_not_failed() {
 #[tokio::test]
 async fn an_outside_call_that_is_cancelled_on_its_way_is_unknown() {
     let app = TestApp::with(Setup::app(ACTS)).await;
-    app.upstream.script([Reply::stream().call(Call::new("act_irreversible", "{}"))]);
+    app.upstream.script([Reply::stream().call(ScriptedCall::new("act_irreversible", "{}"))]);
     let mut stream = app.stream("/v1/apps/test/runs", &json!({ "message": "Go" })).await;
     let frames = stream.until("tool:start").await;
     app.gate.reached().await;
@@ -90,8 +92,8 @@ async fn words_from_outside_make_later_outside_effects_ask() {
     let app = TestApp::with(Setup::app("tools = [\"act_read\", \"risky\", \"echo\"]")).await;
     app.gate.open();
     app.upstream.script([
-        Reply::stream().call(Call::new("act_read", "{}")),
-        Reply::stream().call(Call::new("echo", r#"{"text":"x"}"#)),
+        Reply::stream().call(ScriptedCall::new("act_read", "{}")),
+        Reply::stream().call(ScriptedCall::new("echo", r#"{"text":"x"}"#)),
         Reply::says("Fine."),
     ]);
     let frames = app.say("Go").await;

@@ -1,7 +1,7 @@
 //! When a model fails, the next one of the app answers; readers never see a mixture, and never nothing.
 
 use serde_json::{Value, json};
-use testkit::upstream::{Call, Reply};
+use testkit::upstream::{Reply, ScriptedCall};
 use testkit::{Frame, Setup, TestApp};
 
 const CHAIN: &str = "tools = [\"echo\"]\nfallbacks = [\"backup-model\"]";
@@ -89,7 +89,7 @@ async fn a_long_wait_is_not_waited_for_when_another_can_answer() {
 async fn a_later_step_goes_back_to_the_first_model() {
     let app = TestApp::with(Setup::app(CHAIN)).await;
     app.upstream.script([refused(), Reply::says("Back.")]);
-    app.backup.script([Reply::stream().call(Call::new("echo", r#"{"text":"x"}"#))]);
+    app.backup.script([Reply::stream().call(ScriptedCall::new("echo", r#"{"text":"x"}"#))]);
     let frames = app.say("Hi").await;
     assert_eq!(folded(&frames), "Back.");
     let ends = of(&frames, "step:end");

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use model::Timeouts;
 use serde_json::{Value, json};
-use testkit::upstream::{Call, Reply};
+use testkit::upstream::{Reply, ScriptedCall};
 use testkit::{Frame, Setup, TestApp, script};
 
 fn end(frames: &[Frame]) -> (&Value, &Value) {
@@ -160,10 +160,10 @@ async fn an_error_inside_the_stream_counts_by_whether_anything_was_said() {
 #[tokio::test]
 async fn a_tool_call_that_was_cut_never_runs() {
     let app = TestApp::start().await;
-    let call = || Call::new("echo", r#"{"text":"dangerous"}"#);
+    let call = || ScriptedCall::new("echo", r#"{"text":"dangerous"}"#);
     app.upstream.script([
         Reply::stream().call(call()).without_end(),
-        Reply::stream().call(Call::new("echo", r#"{"text":"trunc"#)).finish("length"),
+        Reply::stream().call(ScriptedCall::new("echo", r#"{"text":"trunc"#)).finish("length"),
         Reply::says("Never mind."),
     ]);
     let frames = app.say("Hi").await;
@@ -193,7 +193,7 @@ async fn filtered_and_shortened_answers_are_answers() {
     app.upstream.script([
         Reply::stream()
             .text("I would rather")
-            .call(Call::new("echo", r#"{"text":"no"}"#))
+            .call(ScriptedCall::new("echo", r#"{"text":"no"}"#))
             .finish("content_filter"),
         Reply::stream().text("This goes on and").finish("length"),
     ]);
@@ -229,11 +229,11 @@ async fn strange_provider_ids_are_only_theirs() {
     let long = "x".repeat(900_000);
     app.upstream.script([
         Reply::stream()
-            .call(Call::new("echo", r#"{"text":"1"}"#).id(""))
-            .call(Call::new("echo", r#"{"text":"2"}"#).id("twice"))
-            .call(Call::new("echo", r#"{"text":"3"}"#).id("twice"))
-            .call(Call::new("echo", r#"{"text":"4"}"#).id(&long))
-            .call(Call::new("echo", r#"{"text":"5"}"#).id("ключ")),
+            .call(ScriptedCall::new("echo", r#"{"text":"1"}"#).id(""))
+            .call(ScriptedCall::new("echo", r#"{"text":"2"}"#).id("twice"))
+            .call(ScriptedCall::new("echo", r#"{"text":"3"}"#).id("twice"))
+            .call(ScriptedCall::new("echo", r#"{"text":"4"}"#).id(&long))
+            .call(ScriptedCall::new("echo", r#"{"text":"5"}"#).id("ключ")),
         Reply::says("All five."),
     ]);
     let frames = app.say("Hi").await;

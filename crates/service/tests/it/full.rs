@@ -2,7 +2,7 @@
 
 use protocol::Kind;
 use serde_json::{Value, json};
-use testkit::upstream::{Call, Gate, Reply};
+use testkit::upstream::{Gate, Reply, ScriptedCall};
 use testkit::{Frame, Fuse, Method, Setup, TestApp, audit};
 
 async fn with(app: &str) -> (TestApp, Fuse) {
@@ -22,7 +22,8 @@ fn assert_sound(app: &TestApp) {
 #[tokio::test]
 async fn what_a_tool_did_is_written_down_when_there_is_space() {
     let (app, fuse) = with("tools = [\"act_irreversible\"]").await;
-    app.upstream.script([Reply::stream().call(Call::new("act_irreversible", "{}")), Reply::says("Paid.")]);
+    app.upstream
+        .script([Reply::stream().call(ScriptedCall::new("act_irreversible", "{}")), Reply::says("Paid.")]);
     let stream = app.stream("/v1/apps/test/runs", &json!({ "message": "Pay" })).await;
     app.gate.reached().await;
     fuse.fill(true);
@@ -78,7 +79,8 @@ async fn a_job_whose_effect_found_no_space_runs_again() {
 #[tokio::test]
 async fn an_undo_outside_is_written_down_when_there_is_space() {
     let (app, fuse) = with("tools = [\"act_undone_once\"]").await;
-    app.upstream.script([Reply::stream().call(Call::new("act_undone_once", "{}")), Reply::says("Booked.")]);
+    app.upstream
+        .script([Reply::stream().call(ScriptedCall::new("act_undone_once", "{}")), Reply::says("Booked.")]);
     app.gate.open();
     app.say("Book").await;
     app.service.idle().await;
@@ -181,7 +183,7 @@ async fn a_cancel_outweighs_an_interruption_that_came_before_it() {
 async fn a_call_whose_intent_waits_for_space_is_not_made_after_a_cancel() {
     let app = with("tools = [\"act_irreversible\", \"echo\"]").await;
     app.0.gate.open();
-    app.0.upstream.script([Reply::stream().call(Call::new("act_irreversible", "{}"))]);
+    app.0.upstream.script([Reply::stream().call(ScriptedCall::new("act_irreversible", "{}"))]);
     let frames = while_it_waits(&app, Kind::ToolStart, "Pay", async |run, _| cancel(&app.0, run).await).await;
     assert_eq!(status(&frames), "cancelled");
     assert_eq!(of(&frames, "tool:complete")[0]["status"], "cancelled");
@@ -201,7 +203,7 @@ async fn the_model_is_not_asked_after_a_cancel_by_a_step_that_waits_for_space() 
 #[tokio::test]
 async fn a_proposal_that_waits_for_space_is_not_made_after_a_cancel() {
     let app = with("tools = [\"risky\"]").await;
-    app.0.upstream.script([Reply::stream().call(Call::new("risky", "{\"n\":1}"))]);
+    app.0.upstream.script([Reply::stream().call(ScriptedCall::new("risky", "{\"n\":1}"))]);
     let frames =
         while_it_waits(&app, Kind::ProposalOpen, "Do it", async |run, _| cancel(&app.0, run).await).await;
     assert_eq!(status(&frames), "cancelled");
@@ -211,7 +213,8 @@ async fn a_proposal_that_waits_for_space_is_not_made_after_a_cancel() {
 #[tokio::test]
 async fn a_yes_that_found_no_space_is_not_given_later() {
     let (app, fuse) = with("tools = [\"risky\"]").await;
-    app.upstream.script([Reply::stream().call(Call::new("risky", "{\"n\":1}")), Reply::says("Left alone.")]);
+    app.upstream
+        .script([Reply::stream().call(ScriptedCall::new("risky", "{\"n\":1}")), Reply::says("Left alone.")]);
     let mut stream = app.stream("/v1/apps/test/runs", &json!({ "message": "Do it" })).await;
     let seen = stream.until("proposal:open").await;
     let proposal = seen.last().unwrap().data["proposalId"].as_str().unwrap().to_owned();

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use serde_json::{Value, json};
-use testkit::upstream::{Call, Reply};
+use testkit::upstream::{Reply, ScriptedCall};
 use testkit::{Answer, Frame, Method, Setup, TestApp};
 
 const APP: &str = r#"
@@ -99,7 +99,7 @@ async fn start() -> TestApp {
             ];
             let answer = Reply::stream().reasoning("quokkathought").text("quokkaanswer");
             let call = |answer: Reply, (name, input): (&str, Value)| {
-                answer.call(Call::new(name, &input.to_string()))
+                answer.call(ScriptedCall::new(name, &input.to_string()))
             };
             return calls.into_iter().fold(answer, call).finish("tool_calls");
         }

@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 use service::NewKey;
-use testkit::upstream::{Call, Reply};
+use testkit::upstream::{Reply, ScriptedCall};
 use testkit::{Frame, Frames, Method, Setup, TestApp};
 
 fn titles(frames: &[Frame]) -> Vec<&Value> {
@@ -37,7 +37,8 @@ async fn a_thread_is_named_by_its_first_words() {
 async fn a_thread_is_named_by_the_model_where_the_app_says_how() {
     let title = Some("Name the conversation in at most five words.".to_owned());
     let app = TestApp::with(Setup { title, ..Setup::default() }).await;
-    app.upstream.script([Reply::stream().call(Call::new("echo", r#"{"text":"x"}"#)), Reply::says("High.")]);
+    app.upstream
+        .script([Reply::stream().call(ScriptedCall::new("echo", r#"{"text":"x"}"#)), Reply::says("High.")]);
     app.upstream.program(|request| {
         let system = request["messages"][0]["content"].as_str().unwrap();
         assert!(system.starts_with("Name the conversation"), "{system}");

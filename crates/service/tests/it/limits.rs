@@ -2,7 +2,7 @@
 
 use model::Capabilities;
 use serde_json::{Value, json};
-use testkit::upstream::{Call, Reply};
+use testkit::upstream::{Reply, ScriptedCall};
 use testkit::{Frame, Setup, TestApp};
 
 fn answer(frames: &[Frame]) -> &Value {
@@ -16,16 +16,16 @@ fn events<'a>(frames: &'a [Frame], event: &str) -> Vec<&'a Value> {
 /// Calls `echo` with another text each time.
 fn another_echo(request: &Value) -> Reply {
     let turns = request["messages"].as_array().unwrap().len();
-    Reply::stream().call(Call::new("echo", &json!({ "text": format!("t{turns}") }).to_string()))
+    Reply::stream().call(ScriptedCall::new("echo", &json!({ "text": format!("t{turns}") }).to_string()))
 }
 
 #[tokio::test]
 async fn at_the_limit_the_model_is_asked_for_words() {
     let app = TestApp::with(Setup::app("tools = [\"echo\"]\n[loop]\nmax_steps = 2")).await;
     app.upstream.script([
-        Reply::stream().call(Call::new("echo", r#"{"text":"one"}"#)),
-        Reply::stream().call(Call::new("echo", r#"{"text":"two"}"#)),
-        Reply::stream().text("One and two.").call(Call::new("echo", r#"{"text":"three"}"#)),
+        Reply::stream().call(ScriptedCall::new("echo", r#"{"text":"one"}"#)),
+        Reply::stream().call(ScriptedCall::new("echo", r#"{"text":"two"}"#)),
+        Reply::stream().text("One and two.").call(ScriptedCall::new("echo", r#"{"text":"three"}"#)),
     ]);
     let frames = app.say("Go on").await;
     assert_eq!(answer(&frames), "One and two.", "a call made although none was offered is dropped");
@@ -49,7 +49,7 @@ async fn an_app_may_say_a_fixed_sentence_at_the_limit() {
     let toml =
         "tools = [\"echo\"]\n[loop]\nmax_steps = 1\nat_limit = \"reply\"\nlimit_reply = \"That is all.\"";
     let app = TestApp::with(Setup::app(toml)).await;
-    app.upstream.script([Reply::stream().call(Call::new("echo", r#"{"text":"one"}"#))]);
+    app.upstream.script([Reply::stream().call(ScriptedCall::new("echo", r#"{"text":"one"}"#))]);
     let frames = app.say("Go on").await;
     assert_eq!(answer(&frames), "That is all.");
     assert_eq!(frames.last().unwrap().data["status"], "completed");
@@ -63,7 +63,7 @@ async fn the_same_call_again_and_again_is_noticed_and_stopped() {
             // The order of the keys does not hide that it is the same call.
             let turns = request["messages"].as_array().unwrap().len();
             let arguments = if turns % 4 == 0 { r#"{"text":"x","n":1}"# } else { r#"{"n":1,"text":"x"}"# };
-            Reply::stream().call(Call::new("echo", arguments))
+            Reply::stream().call(ScriptedCall::new("echo", arguments))
         } else {
             Reply::says("I was going in circles.")
         }
@@ -86,7 +86,7 @@ async fn arguments_that_are_never_usable_end_in_words() {
     app.upstream.program(|request| {
         let turns = request["messages"].as_array().unwrap().len();
         match request.get("tools") {
-            Some(_) => Reply::stream().call(Call::new("echo", &format!(r#"{{"text":"{turns}"#))),
+            Some(_) => Reply::stream().call(ScriptedCall::new("echo", &format!(r#"{{"text":"{turns}"#))),
             None => Reply::says("I cannot write JSON."),
         }
     });
@@ -101,7 +101,7 @@ async fn a_step_keeps_thirty_two_calls_and_names_the_rest() {
     let app = TestApp::start().await;
     let mut reply = Reply::stream();
     for n in 0..40 {
-        reply = reply.call(Call::new("echo", &json!({ "text": n.to_string() }).to_string()));
+        reply = reply.call(ScriptedCall::new("echo", &json!({ "text": n.to_string() }).to_string()));
     }
     app.upstream.script([reply, Reply::says("Many.")]);
     let frames = app.say("Go on").await;

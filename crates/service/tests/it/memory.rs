@@ -7,7 +7,7 @@ mod requests;
 mod snapshot;
 
 use serde_json::{Value, json};
-use testkit::upstream::{Call, Received, Reply};
+use testkit::upstream::{Received, Reply, ScriptedCall};
 use testkit::{Frame, Method, Setup, TestApp, WordVectors};
 
 const TOP: &str = "[memory]\ninject = \"top\"\nhistory = true\n";

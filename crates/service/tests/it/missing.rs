@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use protocol::AppId;
 use serde_json::{Value, json};
-use testkit::upstream::{Call, Gate, Reply};
+use testkit::upstream::{Gate, Reply, ScriptedCall};
 use testkit::{Frame, Method, Setup, TestApp};
 
 const RUNS: &str = "/v1/apps/test/runs";
@@ -167,7 +167,7 @@ async fn a_yes_is_not_spent_on_an_app_that_is_missing() {
     let app = TestApp::with(Setup::app("tools = [\"markdown\", \"proposals\"]")).await;
     let file = json!({ "path": "a.md", "content": "# One\n" });
     let input = json!({ "tool": "createMarkdownFile", "input": file });
-    let propose = Reply::stream().call(Call::new("createProposal", &input.to_string()));
+    let propose = Reply::stream().call(ScriptedCall::new("createProposal", &input.to_string()));
     app.upstream.script([propose, Reply::says("It is proposed.")]);
     app.say("Propose it").await;
     let open = app.get("/v1/apps/test/proposals?open=true").await.body;

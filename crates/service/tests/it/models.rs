@@ -2,7 +2,7 @@
 
 use model::{AnthropicVersion, Capabilities, Price, ProviderKind, ProviderWire};
 use serde_json::{Value, json};
-use testkit::upstream::{Call, Reply};
+use testkit::upstream::{Reply, ScriptedCall};
 use testkit::{Frame, Method, Setup, TestApp};
 
 const ALL: &str = r#"{"temperature": 0.4, "maxTokens": 50, "topP": 0.9, "presencePenalty": 0.2,
@@ -131,8 +131,9 @@ async fn every_wire_runs_tools_and_answers() {
     for wire in ProviderWire::ALL {
         let app = TestApp::with(Setup { wire, ..Setup::default() }).await;
         let think = Reply::stream().reasoning("Hm.").text("Let me see. ");
-        let calls =
-            think.call(Call::new("echo", r#"{"text":"a"}"#)).call(Call::new("echo", r#"{"text":"b"}"#));
+        let calls = think
+            .call(ScriptedCall::new("echo", r#"{"text":"a"}"#))
+            .call(ScriptedCall::new("echo", r#"{"text":"b"}"#));
         app.upstream.script([calls, Reply::says("Found both.").usage(30, 6)]);
         let frames = app.say("Look").await;
         assert_eq!(end(&frames)["status"], "completed", "{wire:?}: {frames:?}");
@@ -221,7 +222,7 @@ async fn a_run_stops_before_a_step_that_could_go_beyond_its_budget() {
     let app = TestApp::with(Setup::app("tools = [\"echo\"]\n[budget]\nrun_tokens = 400")).await;
     app.upstream.program(|body| {
         let turn = body["messages"].as_array().map_or(0, Vec::len);
-        Reply::stream().call(Call::new("echo", &format!("{{\"text\":\"{turn}\"}}"))).usage(90, 10)
+        Reply::stream().call(ScriptedCall::new("echo", &format!("{{\"text\":\"{turn}\"}}"))).usage(90, 10)
     });
     let frames = app.say("Go on for ever").await;
     assert_eq!(
@@ -266,7 +267,7 @@ async fn a_days_budget_stops_a_run_that_is_under_way() {
     let price = Some(Price::flat(1.0, 1.0, 1.0));
     let setup = Setup { price, ..Setup::app("tools = [\"echo\"]\n[budget]\nday_usd = 0.0002") };
     let app = TestApp::with(setup).await;
-    app.upstream.script([Reply::stream().call(Call::new("echo", r#"{"text":"x"}"#)).usage(150, 30)]);
+    app.upstream.script([Reply::stream().call(ScriptedCall::new("echo", r#"{"text":"x"}"#)).usage(150, 30)]);
     let frames = app.say("Hi").await;
     assert_eq!(end(&frames)["error"]["code"], "budget_exceeded");
     assert_eq!(app.upstream.requests().len(), 1);

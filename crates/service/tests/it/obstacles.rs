@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 use testkit::sql::params;
-use testkit::upstream::{Call, Reply};
+use testkit::upstream::{Reply, ScriptedCall};
 use testkit::{Setup, TestApp};
 
 /// How the run of a message ends.
@@ -68,8 +68,8 @@ async fn what_a_call_did_is_written_down_though_the_store_fails_its_sibling() {
         BEGIN SELECT RAISE(ABORT, 'not this one'); END";
     app.database().execute_batch(refuse).unwrap();
     let both = Reply::stream()
-        .call(Call::new("act_irreversible", "{}"))
-        .call(Call::new("echo", "{\"text\":\"unheard\"}"));
+        .call(ScriptedCall::new("act_irreversible", "{}"))
+        .call(ScriptedCall::new("echo", "{\"text\":\"unheard\"}"));
     app.upstream.script([both]);
     let stream = app.stream("/v1/apps/test/runs", &json!({ "message": "Pay" })).await;
     app.gate.reached().await;
@@ -84,7 +84,7 @@ async fn what_a_call_did_is_written_down_though_the_store_fails_its_sibling() {
 #[tokio::test]
 async fn a_panic_in_a_run_ends_it_and_leaves_the_thread_free() {
     let app = TestApp::with(Setup::app("tools = [\"panic_early\", \"echo\"]")).await;
-    app.upstream.script([Reply::stream().call(Call::new("panic_early", "{}"))]);
+    app.upstream.script([Reply::stream().call(ScriptedCall::new("panic_early", "{}"))]);
     let end = end(&app, "Go").await;
     assert_eq!(
         (&end["status"], &end["error"]["code"]),

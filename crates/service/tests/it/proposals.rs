@@ -1,7 +1,7 @@
 //! Calls that need a yes: the run waits without holding anything, and nobody but the user lets it go on.
 
 use serde_json::{Value, json};
-use testkit::upstream::{Call, Gate, Reply};
+use testkit::upstream::{Gate, Reply, ScriptedCall};
 use testkit::{Frame, Frames, Setup, TestApp};
 
 const RISKY: &str = "tools = [\"risky\", \"echo\", \"gated\"]";
@@ -10,8 +10,8 @@ async fn start() -> TestApp {
     TestApp::with(Setup::app(RISKY)).await
 }
 
-fn risky(n: u32) -> Call {
-    Call::new("risky", &format!("{{\"n\":{n}}}"))
+fn risky(n: u32) -> ScriptedCall {
+    ScriptedCall::new("risky", &format!("{{\"n\":{n}}}"))
 }
 
 fn of<'a>(frames: &'a [Frame], event: &str) -> Vec<&'a Value> {
@@ -72,7 +72,8 @@ async fn a_no_is_a_result_and_the_run_goes_on() {
 #[tokio::test]
 async fn siblings_run_and_the_model_waits_for_all() {
     let app = start().await;
-    let calls = Reply::stream().call(risky(1)).call(Call::new("echo", r#"{"text":"x"}"#)).call(risky(2));
+    let calls =
+        Reply::stream().call(risky(1)).call(ScriptedCall::new("echo", r#"{"text":"x"}"#)).call(risky(2));
     app.upstream.script([calls]);
     let body = json!({ "message": "Do it", "stream": false });
     let waiting = app.post("/v1/apps/test/runs", &body).await.body;
@@ -188,7 +189,7 @@ async fn the_app_decides_who_is_asked() {
         "tools = [\"risky\", \"echo\"]\n[tool.risky]\npolicy = \"allow\"\n[tool.echo]\npolicy = \"deny\"",
     ))
     .await;
-    let calls = Reply::stream().call(risky(1)).call(Call::new("echo", r#"{"text":"x"}"#));
+    let calls = Reply::stream().call(risky(1)).call(ScriptedCall::new("echo", r#"{"text":"x"}"#));
     app.upstream.script([calls, Reply::says("Ok.")]);
     let frames = app.say("Do it").await;
     let statuses: Vec<_> = of(&frames, "tool:complete")

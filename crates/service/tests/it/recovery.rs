@@ -1,7 +1,7 @@
 //! A run that its process left goes on from its log, and what was sent never changes.
 
 use serde_json::{Value, json};
-use testkit::upstream::{Call, Gate, Reply};
+use testkit::upstream::{Gate, Reply, ScriptedCall};
 use testkit::{Frame, Setup, TestApp};
 
 fn run_of(frames: &[Frame]) -> String {
@@ -52,7 +52,9 @@ async fn a_step_begun_too_often_is_given_up() {
 async fn tools_without_a_result_run_again_and_finished_ones_do_not() {
     let app = TestApp::with(Setup::app("tools = [\"echo\", \"gated\"]")).await;
     app.upstream.script([
-        Reply::stream().call(Call::new("gated", "{}")).call(Call::new("echo", r#"{"text":"once"}"#)),
+        Reply::stream()
+            .call(ScriptedCall::new("gated", "{}"))
+            .call(ScriptedCall::new("echo", r#"{"text":"once"}"#)),
         Reply::says("Done."),
     ]);
     let mut stream = app.stream("/v1/apps/test/runs", &json!({ "message": "Go" })).await;

@@ -1,7 +1,7 @@
 //! Run scripts: what the model says, and the log that comes of it.
 
 use serde_json::{Value, json};
-use testkit::upstream::{Call, Reply};
+use testkit::upstream::{Reply, ScriptedCall};
 use testkit::{Setup, TestApp, script};
 
 #[tokio::test]
@@ -22,7 +22,7 @@ async fn an_answer_with_reasoning_and_a_tool() {
             .reasoning("They want ")
             .reasoning("an echo.")
             .text("Let me see.")
-            .call(Call::new("echo", r#"{"text":"hello","n":1}"#).fragments(5)),
+            .call(ScriptedCall::new("echo", r#"{"text":"hello","n":1}"#).fragments(5)),
         Reply::says("It says hello."),
     ]);
     insta::assert_snapshot!(script(&app.say("Echo hello").await));
@@ -35,9 +35,9 @@ async fn calls_of_a_step_run_side_by_side() {
     let app = TestApp::with(Setup { meet: 3, ..Setup::app("tools = [\"meet\"]") }).await;
     app.upstream.script([
         Reply::stream()
-            .call(Call::new("meet", "{}"))
-            .call(Call::new("meet", "{}"))
-            .call(Call::new("meet", "{}")),
+            .call(ScriptedCall::new("meet", "{}"))
+            .call(ScriptedCall::new("meet", "{}"))
+            .call(ScriptedCall::new("meet", "{}")),
         Reply::says("All met."),
     ]);
     let frames = app.say("Meet").await;
@@ -54,7 +54,7 @@ async fn no_more_calls_run_at_once_than_the_app_allows() {
     };
     let app = TestApp::with(setup).await;
     app.upstream.script([
-        Reply::stream().call(Call::new("meet", "{}")).call(Call::new("meet", "{}")),
+        Reply::stream().call(ScriptedCall::new("meet", "{}")).call(ScriptedCall::new("meet", "{}")),
         Reply::says("Nobody came."),
     ]);
     let frames = app.say("Meet").await;
@@ -67,7 +67,9 @@ async fn no_more_calls_run_at_once_than_the_app_allows() {
 async fn results_go_back_in_call_order_whatever_order_they_come_in() {
     let app = TestApp::with(Setup::app("tools = [\"echo\", \"gated\"]")).await;
     app.upstream.script([
-        Reply::stream().call(Call::new("gated", "{}")).call(Call::new("echo", r#"{"text":"quick"}"#)),
+        Reply::stream()
+            .call(ScriptedCall::new("gated", "{}"))
+            .call(ScriptedCall::new("echo", r#"{"text":"quick"}"#)),
         Reply::says("Done."),
     ]);
     let mut stream = app.stream("/v1/apps/test/runs", &json!({ "message": "Go" })).await;
@@ -94,14 +96,14 @@ async fn what_goes_wrong_in_a_tool_is_an_answer_to_the_model() {
     let app = TestApp::with(setup).await;
     app.upstream.script([
         Reply::stream()
-            .call(Call::new("panic", "{}"))
-            .call(Call::new("refuse", "{}"))
-            .call(Call::new("hang", "{}"))
-            .call(Call::new("nothing_of_the_kind", "{}"))
-            .call(Call::new("echo", r#"{"text":7,"more":true}"#))
-            .call(Call::new("echo", r#"{"text":"#))
-            .call(Call::new("echo", r#"["text"]"#))
-            .call(Call::new("huge", "{}")),
+            .call(ScriptedCall::new("panic", "{}"))
+            .call(ScriptedCall::new("refuse", "{}"))
+            .call(ScriptedCall::new("hang", "{}"))
+            .call(ScriptedCall::new("nothing_of_the_kind", "{}"))
+            .call(ScriptedCall::new("echo", r#"{"text":7,"more":true}"#))
+            .call(ScriptedCall::new("echo", r#"{"text":"#))
+            .call(ScriptedCall::new("echo", r#"["text"]"#))
+            .call(ScriptedCall::new("huge", "{}")),
         Reply::says("What a day."),
     ]);
     let frames = app.say("Try").await;
@@ -128,9 +130,9 @@ async fn what_goes_wrong_in_a_tool_is_an_answer_to_the_model() {
 async fn a_thread_goes_on_with_its_history() {
     let app = TestApp::start().await;
     app.upstream.script([
-        Reply::stream().text("One moment. ").call(Call::new("echo", r#"{"text":"a"}"#).id("same")),
+        Reply::stream().text("One moment. ").call(ScriptedCall::new("echo", r#"{"text":"a"}"#).id("same")),
         Reply::says("It is a."),
-        Reply::stream().call(Call::new("echo", r#"{"text":"b"}"#).id("same")),
+        Reply::stream().call(ScriptedCall::new("echo", r#"{"text":"b"}"#).id("same")),
         Reply::says("It is b."),
     ]);
     let first = app.say("What is a?").await;

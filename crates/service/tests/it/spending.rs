@@ -3,7 +3,7 @@
 use futures_util::future::join_all;
 use model::Price;
 use serde_json::{Value, json};
-use testkit::upstream::{Call, Gate, Reply};
+use testkit::upstream::{Gate, Reply, ScriptedCall};
 use testkit::{Method, Setup, TestApp};
 
 use crate::apps::version;
@@ -203,7 +203,7 @@ async fn a_run_accepted_before_the_budget_does_not_ask_a_model_without_a_price()
 async fn each_step_of_a_run_holds_what_it_needs_and_no_more() {
     let app =
         TestApp::with(Setup::app("tools = [\"echo\"]\n[budget]\nrun_tokens = 2000\nday_tokens = 5000")).await;
-    let call = Reply::stream().call(Call::new("echo", r#"{"text":"x"}"#)).usage(90, 10);
+    let call = Reply::stream().call(ScriptedCall::new("echo", r#"{"text":"x"}"#)).usage(90, 10);
     app.upstream.script([call, Reply::says("Done.").usage(120, 5)]);
     let frames = app.say("Hi").await;
     assert_eq!(frames.last().unwrap().data["status"], "completed", "{frames:?}");

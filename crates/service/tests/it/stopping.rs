@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
-use testkit::upstream::{Call, Reply};
+use testkit::upstream::{Reply, ScriptedCall};
 use testkit::{Frame, Setup, TestApp};
 
 /// Starts a run that calls `gated` and `tool`, cancels it once both have started, and gives all that follows.
@@ -11,9 +11,9 @@ async fn cancelled(tool: &str) -> (Vec<Frame>, Duration) {
     let toml = "tools = [\"gated\", \"hang\", \"echo\"]\n[loop]\nmax_parallel_tools = 2";
     let app = TestApp::with(Setup::app(toml)).await;
     app.upstream.script([Reply::stream()
-        .call(Call::new("gated", "{}"))
-        .call(Call::new(tool, "{}"))
-        .call(Call::new("echo", r#"{"text":"never"}"#))]);
+        .call(ScriptedCall::new("gated", "{}"))
+        .call(ScriptedCall::new(tool, "{}"))
+        .call(ScriptedCall::new("echo", r#"{"text":"never"}"#))]);
     let mut stream = app.stream("/v1/apps/test/runs", &json!({ "message": "Go" })).await;
     let run = stream.header("x-run-id");
     stream.until("tool:start").await;

@@ -2,7 +2,7 @@
 
 use model::{Capabilities, ProviderKind, SchemaSupport};
 use serde_json::{Value, json};
-use testkit::upstream::{Call, Gate, Reply};
+use testkit::upstream::{Gate, Reply, ScriptedCall};
 use testkit::{Frame, Setup, TestApp};
 
 const TUTOR: &str = "answer = \"structured\"\n[memory]\ninject = \"all\"";
@@ -94,7 +94,7 @@ async fn without_memories_the_schema_is_valid_too() {
 #[tokio::test]
 async fn tools_and_schema_in_one_call_need_no_extra_call() {
     let app = start(WITH_TOOLS, SchemaSupport::WithTools).await;
-    let call = Reply::stream().call(Call::new("echo", r#"{"text":"x"}"#));
+    let call = Reply::stream().call(ScriptedCall::new("echo", r#"{"text":"x"}"#));
     app.upstream.script([call, Reply::says(&object(&[], "Done."))]);
     assert_eq!(text(&app.say("Hi").await), "Done.");
     let requests = app.upstream.requests();
@@ -107,7 +107,7 @@ async fn tools_and_schema_in_one_call_need_no_extra_call() {
 #[tokio::test]
 async fn a_model_that_takes_a_schema_only_alone_gets_one_final_call() {
     let app = start(WITH_TOOLS, SchemaSupport::Alone).await;
-    let call = Reply::stream().call(Call::new("echo", r#"{"text":"found"}"#));
+    let call = Reply::stream().call(ScriptedCall::new("echo", r#"{"text":"found"}"#));
     app.upstream.script([call, Reply::says("a draft nobody reads"), Reply::says(&object(&[], "Done."))]);
     let frames = app.say("Hi").await;
     assert_eq!(text(&frames), "Done.", "the draft does not stream");
@@ -181,7 +181,7 @@ async fn an_object_that_is_cut_off_still_leaves_its_text() {
 async fn at_the_limit_of_steps_the_answer_is_an_object_too() {
     let limited = format!("{WITH_TOOLS}\n[loop]\nmax_steps = 1");
     let app = start(&limited, SchemaSupport::WithTools).await;
-    let call = Reply::stream().call(Call::new("echo", r#"{"text":"x"}"#));
+    let call = Reply::stream().call(ScriptedCall::new("echo", r#"{"text":"x"}"#));
     app.upstream.script([call, Reply::says(&object(&[], "Enough."))]);
     assert_eq!(text(&app.say("Hi").await), "Enough.");
     let last = &app.upstream.requests()[1].body;

@@ -1,7 +1,7 @@
 //! A real log folds to what the server shows, and each kind of damage to one is found.
 
 use super::*;
-use crate::upstream::{Call, Reply};
+use crate::upstream::{Reply, ScriptedCall};
 use crate::{Setup, TestApp};
 
 /// A run that is reset, calls two tools and answers, as its stream shows it; and what the server says of it.
@@ -13,8 +13,8 @@ async fn told() -> (Vec<Frame>, Value, Vec<Value>) {
             .reasoning("They want ")
             .text("Let me ")
             .text("see.")
-            .call(Call::new("echo", r#"{"text":"a"}"#).fragments(4))
-            .call(Call::new("refuse", "{}")),
+            .call(ScriptedCall::new("echo", r#"{"text":"a"}"#).fragments(4))
+            .call(ScriptedCall::new("refuse", "{}")),
         Reply::stream().text("It is ").text("a."),
     ]);
     let frames = app.say("What is it?").await;

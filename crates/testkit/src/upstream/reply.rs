@@ -42,7 +42,7 @@ impl Gate {
 
 /// A tool call as the model would write it.
 #[derive(Debug, Clone)]
-pub struct Call {
+pub struct ScriptedCall {
     name: String,
     arguments: String,
     id: Option<String>,
@@ -50,7 +50,7 @@ pub struct Call {
     fragment: usize,
 }
 
-impl Call {
+impl ScriptedCall {
     /// `arguments` is sent as it is, valid JSON or not. The id is `call_0`, `call_1` and so on unless one is given.
     pub fn new(name: &str, arguments: &str) -> Self {
         Self { name: name.into(), arguments: arguments.into(), id: None, indexed: true, fragment: usize::MAX }
@@ -93,10 +93,10 @@ impl Call {
 /// put into the words of whatever wire the request came by, as one JSON text if the request wants no stream:
 ///
 /// ```
-/// # use testkit::upstream::{Call, Gate, Reply};
+/// # use testkit::upstream::{ScriptedCall, Gate, Reply};
 /// let gate = Gate::new();
 /// Reply::stream().reasoning("Hm.").text("Hel").wait(&gate).text("lo").finish("length");
-/// Reply::stream().call(Call::new("search", r#"{"query":"x"}"#).fragments(3)).usage(100, 20);
+/// Reply::stream().call(ScriptedCall::new("search", r#"{"query":"x"}"#).fragments(3)).usage(100, 20);
 /// Reply::says("Hello").reset_after(200);
 /// Reply::status(429).header("retry-after", "2");
 /// ```
@@ -140,7 +140,7 @@ enum Step {
 enum Part {
     Text(String),
     Reasoning(String),
-    Call(Call),
+    Call(ScriptedCall),
     /// Said in Chat Completions already.
     Chunk(Value),
 }
@@ -259,7 +259,7 @@ impl Reply {
     }
 
     #[must_use]
-    pub fn call(self, call: Call) -> Self {
+    pub fn call(self, call: ScriptedCall) -> Self {
         self.step(Step::Part(Part::Call(call)))
     }
 

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
-use super::{Call, Observer, Received, Reply, ReplyEnding, Upstream};
+use super::{Observer, Received, Reply, ReplyEnding, ScriptedCall, Upstream};
 use crate::listen::Watched;
 
 const CHAT: &str = "/v1/chat/completions";
@@ -81,7 +81,7 @@ async fn answer_at(path: &str, reply: Reply, stream: bool) -> (String, String) {
 }
 
 fn script() -> Reply {
-    let call = Call::new("add", r#"{"a":1}"#).fragments(4);
+    let call = ScriptedCall::new("add", r#"{"a":1}"#).fragments(4);
     Reply::stream().reasoning("Hm.").text("Hel").text("lo").call(call).usage(30, 7)
 }
 

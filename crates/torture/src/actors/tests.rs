@@ -6,7 +6,7 @@ use std::sync::atomic::AtomicUsize;
 use serde_json::{Value, json};
 use service::NewKey;
 use tempfile::TempDir;
-use testkit::upstream::{Call, Reply};
+use testkit::upstream::{Reply, ScriptedCall};
 use testkit::web::{self, Web};
 use testkit::{Setup, TestApp};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -204,7 +204,7 @@ fn reply(request: &Value) -> Reply {
     }
     step.calls.iter().fold(reply, |reply, (name, input)| {
         let name = if name == "ask" { "risky" } else { "echo" };
-        reply.call(Call::new(name, &json!({ "text": input.to_string() }).to_string()))
+        reply.call(ScriptedCall::new(name, &json!({ "text": input.to_string() }).to_string()))
     })
 }
 

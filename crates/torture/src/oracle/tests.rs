@@ -4,7 +4,7 @@ pub(super) mod sample;
 
 use protocol::Kind;
 use testkit::TestApp;
-use testkit::upstream::{Call, Reply};
+use testkit::upstream::{Reply, ScriptedCall};
 
 use super::log::{StoredLog, hex};
 use super::*;
@@ -25,7 +25,7 @@ async fn played(app: &TestApp) -> (Trial, Evidence) {
     app.upstream.script([
         Reply::stream()
             .text("I look it up.")
-            .call(Call::new("echo", r#"{"text":"x"}"#))
+            .call(ScriptedCall::new("echo", r#"{"text":"x"}"#))
             .usage(TOKENS[0].0, TOKENS[0].1),
         Reply::stream().text("It ").text("is done.").usage(TOKENS[1].0, TOKENS[1].1),
     ]);

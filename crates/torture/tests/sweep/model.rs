@@ -6,7 +6,7 @@ use std::sync::{Mutex, PoisonError};
 
 use serde_json::Value;
 use testkit::Fuse;
-use testkit::upstream::{Call, Observer, Received, Reply, ReplyEnding};
+use testkit::upstream::{Observer, Received, Reply, ReplyEnding, ScriptedCall};
 
 /// What it says to a request, given how many came before it.
 pub(crate) type Says = fn(&Value, usize) -> Reply;
@@ -83,7 +83,7 @@ pub(crate) fn calls_then(request: &Value, calls: &[(&str, &str)], answer: &str) 
         return Reply::says(answer);
     }
     let reply = Reply::stream().text("One moment. ");
-    calls.iter().fold(reply, |reply, (name, arguments)| reply.call(Call::new(name, arguments)))
+    calls.iter().fold(reply, |reply, (name, arguments)| reply.call(ScriptedCall::new(name, arguments)))
 }
 
 pub(crate) fn repeats(request: &Value, _: usize) -> Reply {

@@ -1,7 +1,7 @@
 //! Answers of every shape.
 
 use serde_json::{Value, json};
-use testkit::upstream::{Call, Reply};
+use testkit::upstream::{Reply, ScriptedCall};
 use testkit::{Setup, TestApp};
 
 use crate::model::{asked, calls_then, step};
@@ -35,7 +35,7 @@ async fn a_turn_with_reasoning_and_arguments_in_fragments() {
         if step(request) > 0 {
             return Reply::stream().reasoning("So ").reasoning("it is.").text("It says hello.");
         }
-        let call = Call::new("echo", r#"{"text":"hello","n":1}"#).fragments(5);
+        let call = ScriptedCall::new("echo", r#"{"text":"hello","n":1}"#).fragments(5);
         Reply::stream().reasoning("They want ").reasoning("an echo.").text("Let me see.").call(call)
     });
     sweep(scenario, async |client| {
@@ -77,10 +77,10 @@ async fn an_answer_forced_at_the_limit() {
     let setup = || Setup::app("tools = [\"echo\"]\n[loop]\nmax_steps = 2");
     let scenario = Scenario::new("forced answer", setup, 30).says(|request, _| {
         if request.get("tools").is_none() {
-            return Reply::stream().text("Enough.").call(Call::new("echo", r#"{"text":"no"}"#));
+            return Reply::stream().text("Enough.").call(ScriptedCall::new("echo", r#"{"text":"no"}"#));
         }
         let text = json!({ "text": format!("t{}", step(request)) }).to_string();
-        Reply::stream().call(Call::new("echo", &text))
+        Reply::stream().call(ScriptedCall::new("echo", &text))
     });
     sweep(scenario, async |client| {
         client.turn("send", "Go on").await?;

@@ -1,7 +1,7 @@
 //! What was done is taken back, once.
 
 use serde_json::{Value, json};
-use testkit::upstream::{Call, Reply};
+use testkit::upstream::{Reply, ScriptedCall};
 use testkit::{Setup, TestApp};
 
 use crate::client::{Client, Lost};
@@ -14,8 +14,8 @@ const SECTION: &str = r#"{"path":"a.md","heading":"One","content":"Two.","mode":
 /// Writes a file, then adds to it.
 fn writes(request: &Value, _: usize) -> Reply {
     match step(request) {
-        0 => Reply::stream().call(Call::new("createMarkdownFile", FILE)),
-        1 => Reply::stream().call(Call::new("writeMarkdownSection", SECTION)),
+        0 => Reply::stream().call(ScriptedCall::new("createMarkdownFile", FILE)),
+        1 => Reply::stream().call(ScriptedCall::new("writeMarkdownSection", SECTION)),
         _ => Reply::says("Written."),
     }
 }
@@ -64,11 +64,11 @@ async fn an_action_is_taken_back_by_the_model() {
     let scenario = markdown("undo by the model", 20).says(|request, before| {
         let said = request["messages"].to_string();
         match (said.contains("Take it back"), step(request)) {
-            (true, 0) => Reply::stream().call(Call::new("listRecentActions", "{}")),
+            (true, 0) => Reply::stream().call(ScriptedCall::new("listRecentActions", "{}")),
             (true, 1) => {
                 let id = said.split("act_").nth(1).map(|rest| &rest[..32]).unwrap_or_default();
                 let input = json!({ "actionId": format!("act_{id}") }).to_string();
-                Reply::stream().call(Call::new("undoAction", &input))
+                Reply::stream().call(ScriptedCall::new("undoAction", &input))
             }
             (true, _) => Reply::says("Taken back."),
             (false, _) => writes(request, before),

@@ -3,7 +3,6 @@
 //! A file is a module, so its name is checked where the module is declared.
 
 use super::Finding;
-use super::debts::{CrateFinding, Rule};
 use crate::source::{DeclaredName, SourceFile, SourceTree};
 
 const BARE: &[&str] = &[
@@ -13,7 +12,7 @@ const BARE: &[&str] = &[
 ];
 const REMEDY: &str = "name it after what it is or does, with a noun of the glossary";
 
-pub(super) fn check(tree: &SourceTree) -> Vec<CrateFinding> {
+pub(super) fn check(tree: &SourceTree) -> Vec<Finding> {
     let mut findings = Vec::new();
     for file in &tree.files {
         let functions = file.rust.function_names.iter().map(|name| ("function", name));
@@ -31,7 +30,7 @@ fn is_bare(name: &str) -> bool {
     BARE.contains(&name)
 }
 
-fn finding(file: &SourceFile, kind: &str, name: &DeclaredName) -> CrateFinding {
+fn finding(file: &SourceFile, kind: &str, name: &DeclaredName) -> Finding {
     let what = format!("the {kind} `{}` has a name that says nothing by itself", name.name);
-    CrateFinding::new(Rule::BareNames, &file.crate_name, Finding::new(&file.path, name.line, what, REMEDY))
+    Finding::new(&file.path, name.line, what, REMEDY)
 }

@@ -6,7 +6,6 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::Finding;
-use super::debts::{CrateFinding, Rule};
 use crate::source::{SourceFile, SourceTree, Token};
 
 const REMEDY: &str = "move what both need into a module below them";
@@ -28,14 +27,14 @@ pub(crate) struct Import {
     pub(crate) line: usize,
 }
 
-pub(super) fn check(tree: &SourceTree) -> Vec<CrateFinding> {
+pub(super) fn check(tree: &SourceTree) -> Vec<Finding> {
     let finding = |pair: TwoWayPair| {
-        let TwoWayPair { crate_name, first, second } = pair;
+        let TwoWayPair { first, second, .. } = pair;
         let what = format!(
             "the modules `{}` and `{}` import each other; the other import is {}:{}",
             first.from, first.to, second.path, second.line
         );
-        CrateFinding::new(Rule::Cycles, &crate_name, Finding::new(&first.path, first.line, what, REMEDY))
+        Finding::new(&first.path, first.line, what, REMEDY)
     };
     pairs(tree).into_iter().map(finding).collect()
 }

@@ -6,7 +6,6 @@
 use std::collections::BTreeMap;
 
 use super::Finding;
-use super::debts::{CrateFinding, Rule};
 use crate::source::SourceTree;
 
 /// The file of types that mirror somebody else's JSON.
@@ -43,7 +42,7 @@ pub(crate) fn duplicates(tree: &SourceTree) -> BTreeMap<&str, Vec<TypePlace<'_>>
     places
 }
 
-pub(super) fn check(tree: &SourceTree) -> Vec<CrateFinding> {
+pub(super) fn check(tree: &SourceTree) -> Vec<Finding> {
     let mut findings = Vec::new();
     for (name, places) in duplicates(tree) {
         for (index, place) in places.iter().enumerate() {
@@ -51,7 +50,7 @@ pub(super) fn check(tree: &SourceTree) -> Vec<CrateFinding> {
             let Some(other) = other else { continue };
             let what = format!("the type `{name}` is also in {}:{}", other.path, other.line);
             let finding = Finding::new(place.path, place.line, what, REMEDY);
-            findings.push(CrateFinding::new(Rule::TypeNames, place.crate_name, finding));
+            findings.push(finding);
         }
     }
     findings

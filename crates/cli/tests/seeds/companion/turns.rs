@@ -183,8 +183,9 @@ async fn the_last_call_has_what_tools_found_in_its_instructions_and_no_tool_mess
 
 #[tokio::test]
 async fn a_model_that_goes_on_calling_tools_still_ends_in_words() {
-    let stubborn =
-        Reply::stream().text("That is all I have.").call(testkit::upstream::Call::new("calculate", "{}"));
+    let stubborn = Reply::stream()
+        .text("That is all I have.")
+        .call(testkit::upstream::ScriptedCall::new("calculate", "{}"));
     let (product, server) = companion([sum(1), sum(2), sum(3), stubborn]).await;
     let frames = product.say(&server, "Hundreds, please").await;
     assert_eq!((status(&frames), answer(&frames)), ("completed", "That is all I have."));

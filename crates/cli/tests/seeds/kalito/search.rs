@@ -1,7 +1,7 @@
 //! Searching the web: offered, carried out, told to the model, marked for the user, and bounded.
 
 use serde_json::{Value, json};
-use testkit::upstream::{Call, Gate, Reply};
+use testkit::upstream::{Gate, Reply, ScriptedCall};
 use testkit::web;
 
 use super::{MARKER, answers, asked, first, results, searching, sunny};
@@ -70,7 +70,7 @@ async fn a_search_that_fails_is_told_to_the_model_and_the_others_go_on() {
     let refused = web::WebReply::text("out of order").with_status(400);
     let (web, product, server) = searching([sunny()]).await;
     answers(&product, |body| match results(body).len() {
-        0 => calls(&[search("weather")]).call(Call::new("tavily_search", "{not json")),
+        0 => calls(&[search("weather")]).call(ScriptedCall::new("tavily_search", "{not json")),
         2 => calls(&[search("again")]),
         _ => Reply::says("Partly."),
     });

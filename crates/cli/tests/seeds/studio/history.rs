@@ -27,7 +27,7 @@ async fn the_next_turn_shows_the_model_messages_calls_and_results_each_in_its_ro
     let script = [
         Reply::stream()
             .text("Let me see.")
-            .call(testkit::upstream::Call::new("calculate", r#"{"expression":"6 * 7"}"#)),
+            .call(testkit::upstream::ScriptedCall::new("calculate", r#"{"expression":"6 * 7"}"#)),
         Reply::says("It is 42."),
         Reply::says("You are welcome."),
     ];

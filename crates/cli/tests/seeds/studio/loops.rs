@@ -1,6 +1,6 @@
 //! Studio's loop: calls and results one to one, round after round, up to its bounds.
 
-use testkit::upstream::Call;
+use testkit::upstream::ScriptedCall;
 
 use super::*;
 
@@ -51,8 +51,8 @@ async fn each_call_of_a_step_is_run_and_has_one_result() {
 #[tokio::test]
 async fn calls_under_one_id_of_the_model_are_still_two_calls_with_a_result_each() {
     let twice = Reply::stream()
-        .call(Call::new("calculate", r#"{"expression":"1 + 1"}"#).id("same"))
-        .call(Call::new("calculate", r#"{"expression":"2 + 2"}"#).id("same"));
+        .call(ScriptedCall::new("calculate", r#"{"expression":"1 + 1"}"#).id("same"))
+        .call(ScriptedCall::new("calculate", r#"{"expression":"2 + 2"}"#).id("same"));
     let (_product, server) = studio([twice, Reply::says("Two and four.")]).await;
     let frames = say(&server, None, "Two sums, please").await;
     let stored = messages(&server, &session(&frames)).await[1].clone();

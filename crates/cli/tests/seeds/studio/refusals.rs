@@ -1,7 +1,7 @@
 //! Calls that are refused: which events each kind of refusal has, as docs/api.md says.
 
 use reqwest::Method;
-use testkit::upstream::Call;
+use testkit::upstream::ScriptedCall;
 
 use super::*;
 use crate::world::send;
@@ -50,7 +50,12 @@ async fn a_call_that_is_refused_at_once_has_a_result_and_no_start() {
     for (reply, model, status, error) in [
         (calls(&[("run_shell", json!({}))]), None, "failed", "unknown_tool"),
         (calls(&[("calculate", json!({ "expression": "1 + 1" }))]), Some("bare"), "denied", "not_offered"),
-        (Reply::stream().call(Call::new("calculate", "{not json")), None, "failed", "invalid_arguments"),
+        (
+            Reply::stream().call(ScriptedCall::new("calculate", "{not json")),
+            None,
+            "failed",
+            "invalid_arguments",
+        ),
         (calls(&[("calculate", json!({ "sum": 1 }))]), None, "failed", "invalid_arguments"),
         (calls(&[("undoAction", nobodys)]), None, "failed", "not_found"),
         (calls(&[("save_memory", json!({ "text": "Likes tea." }))]), None, "denied", "denied"),

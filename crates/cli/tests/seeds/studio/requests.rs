@@ -1,6 +1,6 @@
 //! What studio is asked with: a message, and perhaps a session, a model and a temperature; and how it streams.
 
-use testkit::upstream::{Call, Gate};
+use testkit::upstream::{Gate, ScriptedCall};
 
 use super::*;
 use crate::process::within;
@@ -98,7 +98,7 @@ async fn a_message_is_required_and_a_session_must_exist() {
 #[tokio::test]
 async fn text_calls_and_results_stream_as_they_come() {
     let gate = Gate::new();
-    let call = Call::new("calculate", r#"{"expression":"6 * 7"}"#);
+    let call = ScriptedCall::new("calculate", r#"{"expression":"6 * 7"}"#);
     let slow = Reply::stream().text("Let me ").text("see. ").wait(&gate).call(call);
     let (_product, server) = studio([slow, Reply::says("It is 42.")]).await;
     let mut stream = server.stream(STREAM, &json!({ "message": "What is 6 times 7?" })).await;

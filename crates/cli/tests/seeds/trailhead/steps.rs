@@ -52,7 +52,7 @@ async fn words_arrive_while_the_model_still_speaks_before_and_after_a_tool() {
         0 => Reply::stream()
             .text("Let me look. ")
             .wait(&first)
-            .call(testkit::upstream::Call::new("searchParts", r#"{"query":"proofreader"}"#)),
+            .call(testkit::upstream::ScriptedCall::new("searchParts", r#"{"query":"proofreader"}"#)),
         _ => Reply::stream().text("It ").wait(&second).text("checks."),
     });
     let mut stream = product.ask(&server, json!({ "message": "Who is it?" })).await;

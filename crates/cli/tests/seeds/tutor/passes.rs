@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 use testkit::Frame;
-use testkit::upstream::{Call, Reply};
+use testkit::upstream::{Reply, ScriptedCall};
 
 use super::{asked, object, results, teaches, text, thread_of, tutor};
 use crate::product::{calls, of, status};
@@ -50,9 +50,10 @@ async fn text_and_calls_that_arrive_in_pieces_are_put_together() {
     let (product, server) = tutor().await;
     let arguments = r#"{"expression": "(1/3) + (1/6)"}"#;
     teaches(&product, move |body| match results(body).len() {
-        0 => {
-            Reply::stream().text("Let me ").text("see.").call(Call::new("calculate", arguments).fragments(3))
-        }
+        0 => Reply::stream()
+            .text("Let me ")
+            .text("see.")
+            .call(ScriptedCall::new("calculate", arguments).fragments(3)),
         _ => Reply::says(&object(&[], "A half.")),
     });
     let frames = product.say(&server, "What is a third and a sixth?").await;

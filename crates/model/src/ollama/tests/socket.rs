@@ -2,7 +2,7 @@
 
 use futures_util::TryStreamExt;
 use protocol::Finish;
-use testkit::upstream::{Call, Reply, Upstream};
+use testkit::upstream::{Reply, ScriptedCall, Upstream};
 
 use crate::{AnswerPiece, Endpoint, Error, ModelRequest, PromptMessage, ProviderWire, Timeouts, connect};
 
@@ -18,7 +18,8 @@ async fn ask(upstream: &Upstream, request: &ModelRequest) -> Result<Vec<AnswerPi
 
 #[tokio::test]
 async fn an_answer_is_the_same_streamed_whole_or_split_anywhere() {
-    let reply = || Reply::stream().reasoning("Hm.").text("é🎵").call(Call::new("a", r#"{"é":"🎵"}"#).id("c"));
+    let reply =
+        || Reply::stream().reasoning("Hm.").text("é🎵").call(ScriptedCall::new("a", r#"{"é":"🎵"}"#).id("c"));
     let mut request = ModelRequest::new("m", "", vec![PromptMessage::User("hello".into())]);
     let upstream = Upstream::start().await;
     upstream.script([reply(), reply().split_at(0..1000), reply()]);

@@ -3,7 +3,7 @@
 use futures_util::TryStreamExt;
 use protocol::{CallId, Finish};
 use serde_json::json;
-use testkit::upstream::{Call, Reply, Upstream};
+use testkit::upstream::{Reply, ScriptedCall, Upstream};
 use uuid::Uuid;
 
 use crate::{
@@ -25,7 +25,10 @@ async fn ask(upstream: &Upstream, request: &ModelRequest) -> Result<Vec<AnswerPi
 async fn what_it_thought_before_a_call_is_returned_with_the_result() {
     let upstream = Upstream::start().await;
     upstream.script([
-        Reply::stream().reasoning("Hm.").text("Let me see.").call(Call::new("search", r#"{"query":"x"}"#)),
+        Reply::stream()
+            .reasoning("Hm.")
+            .text("Let me see.")
+            .call(ScriptedCall::new("search", r#"{"query":"x"}"#)),
         Reply::says("Done."),
     ]);
     let mut request = ModelRequest::new("m", "Be brief.", vec![PromptMessage::User("hello".into())]);
@@ -52,7 +55,8 @@ async fn what_it_thought_before_a_call_is_returned_with_the_result() {
 
 #[tokio::test]
 async fn an_answer_is_the_same_streamed_whole_or_split_anywhere() {
-    let reply = || Reply::stream().reasoning("Hm.").text("é🎵").call(Call::new("a", r#"{"é":"🎵"}"#).id("c"));
+    let reply =
+        || Reply::stream().reasoning("Hm.").text("é🎵").call(ScriptedCall::new("a", r#"{"é":"🎵"}"#).id("c"));
     let mut request = ModelRequest::new("m", "", vec![PromptMessage::User("hello".into())]);
     let upstream = Upstream::start().await;
     upstream.script([reply(), reply().split_at(0..4000), reply()]);

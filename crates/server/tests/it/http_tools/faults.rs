@@ -4,7 +4,7 @@
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
-use testkit::upstream::{Call, Gate, Reply};
+use testkit::upstream::{Gate, Reply, ScriptedCall};
 use testkit::web::{self, Web};
 use testkit::{Method, TestApp, audit};
 
@@ -155,7 +155,7 @@ async fn what_a_server_may_have_done_before_it_failed_is_unknown_and_not_failed(
 async fn held(app: &TestApp, web: &Web, (effect, method): (&str, &str)) -> (testkit::Frames, Names) {
     let gate = Gate::new();
     web.on(method, &path(effect), [web::WebReply::text("late").wait(&gate)]);
-    app.upstream.script([Reply::stream().call(Call::new(effect, "{}"))]);
+    app.upstream.script([Reply::stream().call(ScriptedCall::new(effect, "{}"))]);
     let stream = app.stream(RUNS, &json!({ "message": "Do it" })).await;
     gate.reached().await;
     let names = Names::of(&stream);
@@ -194,7 +194,7 @@ async fn c1_a_call_that_was_to_be_tried_again_is_not_once_the_run_is_cancelled()
     let web = Web::start().await;
     let app = TestApp::with(setup(&web, &tools(""))).await;
     web.on("GET", "/read", [web::WebReply::status(503).header("retry-after", "1")]);
-    app.upstream.script([Reply::stream().call(Call::new("read", "{}"))]);
+    app.upstream.script([Reply::stream().call(ScriptedCall::new("read", "{}"))]);
     let stream = app.stream(RUNS, &json!({ "message": "Do it" })).await;
     let names = Names::of(&stream);
     web.wait_for(1).await;

@@ -2,7 +2,7 @@
 
 use axum::http::Method;
 use serde_json::json;
-use testkit::upstream::{Call, Reply};
+use testkit::upstream::{Reply, ScriptedCall};
 use testkit::web::{self, Web};
 use testkit::{Reach, Setup, TestApp};
 
@@ -139,7 +139,7 @@ async fn x2_an_undo_and_its_failure_tell_no_secret_either() {
     let web = Web::start().await;
     let app = start(&web).await;
     web.on("POST", "/look", [web::WebReply::json(&json!({ "id": 1 }))]);
-    app.upstream.script([Reply::stream().call(Call::new("look", "{}")), Reply::says("Done.")]);
+    app.upstream.script([Reply::stream().call(ScriptedCall::new("look", "{}")), Reply::says("Done.")]);
     let stream = app.stream(RUNS, &json!({ "message": "Do it" })).await;
     let names = Names::of(&stream);
     stream.all().await;

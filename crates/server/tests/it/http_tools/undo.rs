@@ -2,7 +2,7 @@
 
 use axum::http::Method;
 use serde_json::{Value, json};
-use testkit::upstream::{Call, Gate, Reply};
+use testkit::upstream::{Gate, Reply, ScriptedCall};
 use testkit::web::{self, Web};
 use testkit::{Answer, TestApp, audit};
 
@@ -36,7 +36,7 @@ async fn opened(app: &TestApp, web: &Web, ids: &[&str]) -> Names {
     for id in ids {
         web.on("POST", "/a%20b/tickets", [web::WebReply::json(&json!({ "ticket": { "id": id } }))]);
         let input = json!({ "project": "a b" }).to_string();
-        replies.push(Reply::stream().call(Call::new("open", &input)));
+        replies.push(Reply::stream().call(ScriptedCall::new("open", &input)));
     }
     replies.push(Reply::says("Done."));
     app.upstream.script(replies);
@@ -182,7 +182,7 @@ async fn what_cannot_be_taken_back_asks_first_and_a_yes_is_one_request() {
     let web = Web::start().await;
     let app = TestApp::with(setup(&web, &paying(""))).await;
     for word in ["reject", "confirm"] {
-        app.upstream.script([Reply::stream().call(Call::new("pay", "{}"))]);
+        app.upstream.script([Reply::stream().call(ScriptedCall::new("pay", "{}"))]);
         let waiting = good(app.post(RUNS, &json!({ "message": "Pay", "stream": false })).await);
         assert_eq!(waiting["status"], "waiting", "{waiting}");
         assert_eq!(web.arrivals().len(), 0);
@@ -217,8 +217,10 @@ async fn a_proposal_of_its_own_is_one_request_and_what_nobody_knows_is_unknown()
     ] {
         let before = web.arrivals().len();
         let input = json!({ "tool": "pay", "input": {}, "note": status }).to_string();
-        app.upstream
-            .script([Reply::stream().call(Call::new("createProposal", &input)), Reply::says("Proposed.")]);
+        app.upstream.script([
+            Reply::stream().call(ScriptedCall::new("createProposal", &input)),
+            Reply::says("Proposed."),
+        ]);
         told(&app, json!({ "message": "Propose it" })).await;
         let open = good(app.get("/v1/apps/test/proposals?open=true").await);
         web.on("POST", "/pay", [reply]);

@@ -1,6 +1,6 @@
 //! What the model saw, shown afterwards, and the same again after a restart.
 
-use testkit::upstream::{Call, Gate};
+use testkit::upstream::{Gate, ScriptedCall};
 
 use super::*;
 
@@ -9,7 +9,7 @@ async fn the_prompt_is_shown_as_it_was_sent() {
     let files = [("personas/nurse.md", "You are a nurse.")];
     let app = start("tools = [\"echo\"]\n[memory]\ninject = \"top\"\n", &files).await;
     app.upstream.script([
-        Reply::stream().call(Call::new("echo", r#"{"text": "hello"}"#)).finish("tool_calls"),
+        Reply::stream().call(ScriptedCall::new("echo", r#"{"text": "hello"}"#)).finish("tool_calls"),
         Reply::says("Done."),
     ]);
     app.post("/v1/apps/test/memories", &json!({ "text": "Drinks green tea" })).await;

@@ -86,15 +86,17 @@ fn saves(app: &TestApp, fact: &'static str) {
             return Reply::stream()
                 .reasoning(&thought)
                 .text(&thought)
-                .call(Call::new("save_memory", &arguments))
+                .call(ScriptedCall::new("save_memory", &arguments))
                 .finish("tool_calls");
         }
         if !answered && said.contains("Please look") {
             let arguments = json!({ "query": "allergic nuts" }).to_string();
-            return Reply::stream().call(Call::new("search_memories", &arguments)).finish("tool_calls");
+            return Reply::stream()
+                .call(ScriptedCall::new("search_memories", &arguments))
+                .finish("tool_calls");
         }
         if !answered && said.contains("Please list") {
-            return Reply::stream().call(Call::new("listRecentActions", "{}")).finish("tool_calls");
+            return Reply::stream().call(ScriptedCall::new("listRecentActions", "{}")).finish("tool_calls");
         }
         Reply::says("Done.")
     });

@@ -13,7 +13,7 @@ mod sentinels;
 use std::process::ExitCode;
 
 use serde_json::{Value, json};
-use testkit::upstream::{Call, Reply};
+use testkit::upstream::{Reply, ScriptedCall};
 use testkit::{Reach, Setup, TestApp};
 use tokio_util::task::TaskTracker;
 
@@ -39,15 +39,15 @@ async fn main() -> ExitCode {
     };
     let app = TestApp::with(setup).await;
     app.service.idle().await; // the servers of tools have been looked for
-    let mut calls: Vec<Call> = Vec::new();
+    let mut calls: Vec<ScriptedCall> = Vec::new();
     for _ in 0..TIMES {
-        calls.extend(tools.iter().map(|(name, _)| Call::new(name, "{}")));
+        calls.extend(tools.iter().map(|(name, _)| ScriptedCall::new(name, "{}")));
     }
     for number in 0..REDIRECTS.len() {
-        calls.push(Call::new("redirected", &json!({ "number": number.to_string() }).to_string()));
-        calls.push(Call::new("posted", &json!({ "number": number.to_string() }).to_string()));
+        calls.push(ScriptedCall::new("redirected", &json!({ "number": number.to_string() }).to_string()));
+        calls.push(ScriptedCall::new("posted", &json!({ "number": number.to_string() }).to_string()));
     }
-    calls.push(Call::new("allowed", "{}"));
+    calls.push(ScriptedCall::new("allowed", "{}"));
     let made = calls.len();
     let completed = run_all(&app, calls).await;
     let reached = sentinels.reached();
@@ -129,11 +129,11 @@ fn declared() -> (Vec<(String, &'static str)>, usize) {
 }
 
 /// Makes the calls, some in each run. Gives how many of them completed.
-async fn run_all(app: &TestApp, calls: Vec<Call>) -> usize {
+async fn run_all(app: &TestApp, calls: Vec<ScriptedCall>) -> usize {
     let mut completed = 0;
     let mut calls = calls.into_iter().peekable();
     while calls.peek().is_some() {
-        let step: Vec<Call> = calls.by_ref().take(CALLS_PER_RUN).collect();
+        let step: Vec<ScriptedCall> = calls.by_ref().take(CALLS_PER_RUN).collect();
         let reply = step.into_iter().fold(Reply::stream(), Reply::call);
         app.upstream.script([reply, Reply::says("Done.")]);
         let answer = app.post("/v1/apps/test/runs", &json!({ "message": "Try", "stream": false })).await;

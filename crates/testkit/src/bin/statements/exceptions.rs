@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use crate::plan::Performed;
+use crate::performed::Performed;
 
 /// Commands that look through everything, beside the server and on connections of their own.
 pub(crate) const AUDIT: &str = "audit";

@@ -9,6 +9,7 @@
 
 mod exceptions;
 mod filled;
+mod performed;
 mod plan;
 mod source;
 
@@ -16,7 +17,8 @@ use std::collections::BTreeSet;
 use std::path::Path;
 use std::process::ExitCode;
 
-use plan::{Performed, Planner};
+use performed::Performed;
+use plan::Planner;
 use source::Pattern;
 
 const STORE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../store/src");

@@ -1,26 +1,13 @@
 //! How SQLite performs a statement, and what is wrong with that.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::fmt;
 
 use rusqlite::Connection;
 use rusqlite::config::DbConfig;
 
 use crate::exceptions;
 use crate::filled;
-
-/// A statement in one line, and who has performed it.
-#[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct Performed {
-    pub(crate) performer: String,
-    pub(crate) sql: String,
-}
-
-impl fmt::Display for Performed {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "[{}] {}", self.performer, self.sql)
-    }
-}
+use crate::performed::Performed;
 
 pub(crate) struct Planner {
     conn: Connection,

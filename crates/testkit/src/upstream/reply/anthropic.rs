@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::speech::{Speech, arguments, named_event};
-use super::{Call, Fault, Part, Tail};
+use super::{Fault, Part, ScriptedCall, Tail};
 use crate::upstream::wire::Wire;
 
 pub(super) struct Anthropic {
@@ -102,7 +102,7 @@ impl Anthropic {
         self.delta(&json!({"type": "thinking_delta", "thinking": delta}));
     }
 
-    fn call(&mut self, call: &Call) {
+    fn call(&mut self, call: &ScriptedCall) {
         let id = call.id_at(self.calls);
         self.calls += 1;
         self.start(&json!({"type": "tool_use", "id": id, "name": call.name, "input": {}}));

@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::speech::{CREATED, Speech};
-use super::{Call, Fault, Part, Tail};
+use super::{Fault, Part, ScriptedCall, Tail};
 use crate::upstream::wire::Wire;
 
 pub(super) struct ChatSpeech {
@@ -21,7 +21,7 @@ impl ChatSpeech {
         Self { model, reasoning, text, calls, reason: Value::Null, usage: Value::Null }
     }
 
-    fn call(&mut self, call: &Call) -> Vec<Value> {
+    fn call(&mut self, call: &ScriptedCall) -> Vec<Value> {
         let index = self.calls.len();
         let id = Some(call.id_at(index)).filter(|id| !id.is_empty());
         let whole = json!({"name": call.name, "arguments": call.arguments});

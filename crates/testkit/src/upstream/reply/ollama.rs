@@ -3,7 +3,7 @@
 use serde_json::{Map, Value, json};
 
 use super::speech::{Speech, arguments};
-use super::{Call, Fault, Part, Tail};
+use super::{Fault, Part, ScriptedCall, Tail};
 use crate::upstream::wire::Wire;
 
 pub(super) struct OllamaSpeech {
@@ -21,7 +21,7 @@ impl OllamaSpeech {
         Self { model, text, thinking, calls, end: Map::new() }
     }
 
-    fn call(&mut self, call: &Call) -> Value {
+    fn call(&mut self, call: &ScriptedCall) -> Value {
         let index = self.calls.len();
         let function = json!({"index": index, "name": call.name, "arguments": arguments(&call.arguments)});
         let mut whole = json!({"function": function});

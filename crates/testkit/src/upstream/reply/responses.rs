@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::speech::{CREATED, Speech, named_event};
-use super::{Call, Fault, Part, Tail};
+use super::{Fault, Part, ScriptedCall, Tail};
 
 pub(super) struct ResponsesSpeech {
     model: String,
@@ -23,7 +23,7 @@ pub(super) struct ResponsesSpeech {
 enum Open {
     Reasoning(String),
     Message(String),
-    Call { id: String, name: String, arguments: String },
+    ScriptedCall { id: String, name: String, arguments: String },
 }
 
 impl ResponsesSpeech {
@@ -108,7 +108,7 @@ impl ResponsesSpeech {
         self.reasoning(delta);
     }
 
-    fn call(&mut self, call: &Call) {
+    fn call(&mut self, call: &ScriptedCall) {
         self.close("completed");
         let (index, id) = (self.output.len(), self.id("fc"));
         let call_id = call.id_at(self.calls);
