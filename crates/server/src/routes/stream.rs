@@ -9,7 +9,7 @@ use utoipa::ToSchema;
 use crate::Api;
 use crate::body::Json;
 use crate::path::AppPath;
-use crate::routes::runs::{self, RunRequest};
+use crate::routes::runs::{self, RunPost};
 
 /// A message in a chat.
 #[derive(Debug, Deserialize, ToSchema)]
@@ -62,7 +62,7 @@ pub(super) async fn stream(
     AppPath { app }: AppPath,
     Json(chat, once): Json<ChatMessage>,
 ) -> Response {
-    let request = RunRequest { app: &app, new: chat.into(), once };
+    let request = RunPost { app: &app, new: chat.into(), once };
     let started = runs::stream_events(&api, &principal, request).await;
     let started = started.map_err(|problem| problem.rename_field(chat_field));
     api.with_allowance(&principal, &app, started).await

@@ -23,7 +23,7 @@ pub(super) struct ResponsesSpeech {
 enum Open {
     Reasoning(String),
     Message(String),
-    ScriptedCall { id: String, name: String, arguments: String },
+    Call { id: String, name: String, arguments: String },
 }
 
 impl ResponsesSpeech {
