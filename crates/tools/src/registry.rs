@@ -70,7 +70,7 @@ impl ToolRegistry {
         self.tools.get(name)
     }
 
-    /// Takes tool of that name, or an answer to the model that names tools there is.
+    /// The tool of that name, or an answer to the model that lists the names there are.
     pub fn find(&self, name: &str) -> Result<&RegisteredTool, Failed> {
         self.get(name).ok_or_else(|| {
             let names: Vec<&str> = self.specs.iter().map(|spec| spec.name.as_str()).collect();

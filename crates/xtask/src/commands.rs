@@ -138,9 +138,7 @@ fn run_tests(root: &Path, report: &Report, nextest: bool) {
         return;
     }
     let mut command = if nextest {
-        let mut command = cargo(root, &["nextest", "run", "--workspace"]);
-        command.args(["--test-threads", &tests_at_once().to_string()]);
-        command
+        cargo(root, &["nextest", "run", "--workspace"])
     } else {
         println!("cargo-nextest is not installed; running the same tests with `cargo test`");
         cargo(root, &["test", "--workspace", "--lib", "--bins", "--tests"])
@@ -149,11 +147,6 @@ fn run_tests(root: &Path, report: &Report, nextest: bool) {
     statements::begin(root);
     report.part("tests", || succeeds(&mut command));
     statements::end(root);
-}
-
-/// Most tests wait for a socket, a process or the disk half of the time, so twice as many run as there are processors.
-fn tests_at_once() -> usize {
-    thread::available_parallelism().map_or(2, |processors| processors.get() * 2)
 }
 
 /// Tests that need something which was fetched before.
