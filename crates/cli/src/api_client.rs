@@ -15,7 +15,7 @@ use tokio_util::task::TaskTracker;
 
 use crate::config::Config;
 use crate::control::ControlFile;
-use crate::{CommandError, CommandResult, cause, service_setup};
+use crate::{CommandError, CommandResult, cause, http, service_setup};
 
 /// How long the running server may take to answer.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -75,7 +75,7 @@ impl ApiClient {
     pub(crate) fn at(url: &str, token: Option<String>) -> CommandResult<Self> {
         let base = url.trim_end_matches('/').to_owned();
         let server_name = Some(base.clone());
-        Ok(Self { client: client(None)?, base, token, server_name, private: None })
+        Ok(Self { client: client(&base, None)?, base, token, server_name, private: None })
     }
 
     /// The server of the data folder as its admin, who is the machine's own user.
@@ -126,7 +126,7 @@ impl ApiClient {
         let (task, stop) = (TaskTracker::new(), CancellationToken::new());
         task.spawn(server::serve(listener, service, settings, stop.clone()));
         let private = Some(PrivateServer { task, stop });
-        Ok(Self { client: client(None)?, base, token, server_name: None, private })
+        Ok(Self { client: client(&base, None)?, base, token, server_name: None, private })
     }
 
     /// The running server, when the data folder could not be opened because that server has it. Any other trouble is
@@ -134,7 +134,8 @@ impl ApiClient {
     fn running(config: &Config, trouble: CommandError) -> CommandResult<Self> {
         match (trouble.downcast_ref(), ControlFile::of(&config.data)) {
             (Some(store::Error::Locked(_)), Some(ControlFile { url: base, token })) => {
-                let (client, server_name) = (client(Some(PATIENCE))?, Some("the server".to_owned()));
+                let client = client(&base, Some(PATIENCE))?;
+                let server_name = Some("the server".to_owned());
                 Ok(Self { client, base, token: Some(token), server_name, private: None })
             }
             _ => Err(trouble),
@@ -225,8 +226,8 @@ impl ApiClient {
     }
 }
 
-fn client(patience: Option<Duration>) -> CommandResult<Client> {
-    let builder = Client::builder().no_proxy().connect_timeout(CONNECT_PATIENCE);
+fn client(base: &str, patience: Option<Duration>) -> CommandResult<Client> {
+    let builder = http::builder(base).connect_timeout(CONNECT_PATIENCE);
     Ok(match patience {
         Some(patience) => builder.timeout(patience).build()?,
         None => builder.build()?,

@@ -10,7 +10,7 @@ use model::{
     ProviderWire, Timeouts,
 };
 use protocol::Ids;
-use reqwest::{Client, Method, RequestBuilder};
+use reqwest::{Client, ClientBuilder, Method, RequestBuilder};
 use rusqlite::Connection;
 use serde_json::Value;
 use server::ServerLimits;
@@ -95,10 +95,11 @@ impl Reach {
         for url in self.tavily.iter().chain(&self.searxng) {
             allowed.add_url(url).expect("a URL");
         }
-        Egress::new(allowed).expect("there are root certificates")
+        Egress::new(allowed)
     }
 
-    fn egress_tools(&self, egress: Egress) -> ExternalAccess {
+    fn egress_tools(&self) -> ExternalAccess {
+        let egress = self.egress();
         let secrets = Arc::new(Secrets::new(self.secrets.iter().cloned().collect()));
         let tavily = self.tavily.clone().map(|base_url| TavilyConfig { base_url, key: TAVILY_KEY.into() });
         let path = option_env!("PATH").unwrap_or("/usr/local/bin:/usr/bin:/bin");
@@ -155,7 +156,6 @@ pub struct TestApp {
     pub url: String,
     pub service: Service,
     client: Client,
-    egress: (Reach, Egress),
     folder: TempDir,
     setup: Setup,
     ids: Arc<CountingIds>,
@@ -212,8 +212,7 @@ impl TestApp {
         stop.cancel();
         serving.wait().await;
         service.abandon().await;
-        let (folder, ids, costly) = (self.folder, self.ids, Some((self.client, self.egress)));
-        Stopped { upstream, backup, arrivals, setup, folder, ids, costly }
+        Stopped { upstream, backup, arrivals, setup, folder: self.folder, ids: self.ids }
     }
 
     pub fn request(&self, method: Method, path: &str) -> RequestBuilder {
@@ -289,14 +288,12 @@ pub struct Stopped {
     pub setup: Setup,
     folder: TempDir,
     ids: Arc<CountingIds>,
-    /// What takes long to make, from an earlier start: the client, and the way out for what was open then.
-    costly: Option<(Client, (Reach, Egress))>,
 }
 
 impl Stopped {
     async fn on(folder: TempDir, setup: Setup, ids: Arc<CountingIds>) -> Self {
         let (upstream, backup) = (Upstream::start().await, Upstream::start().await);
-        Self { upstream, backup, arrivals: Arrivals::default(), setup, folder, ids, costly: None }
+        Self { upstream, backup, arrivals: Arrivals::default(), setup, folder, ids }
     }
 
     /// The same data in a folder of its own, where what has arrived outside has arrived as well.
@@ -316,7 +313,7 @@ impl Stopped {
         let copied = folder.path().join("data").join(DATABASE);
         std::fs::copy(self.data().join(DATABASE), copied).expect("the database is copied");
         let copied = Self::on(folder, setup, Arc::clone(&self.ids)).await;
-        Self { arrivals: self.arrivals.copy(), costly: self.costly.clone(), ..copied }
+        Self { arrivals: self.arrivals.copy(), ..copied }
     }
 
     pub fn data(&self) -> PathBuf {
@@ -332,19 +329,15 @@ impl Stopped {
 
     /// Starts; what is left if the fuse blew before the server was ready.
     pub async fn start(self) -> Result<TestApp, Box<Stopped>> {
-        let Self { upstream, backup, arrivals, setup, folder, ids, costly } = self;
-        let (client, egress) = costly.unzip();
-        let egress = egress.filter(|(reach, _)| *reach == setup.reach);
-        let egress = egress.unwrap_or_else(|| (setup.reach.clone(), setup.reach.egress()));
+        let Self { upstream, backup, arrivals, setup, folder, ids } = self;
         let gate = Gate::new();
         let tools = samples::catalog((setup.meet, setup.fuse.as_ref()), &gate, &arrivals)
-            .reaching(setup.reach.egress_tools(egress.1.clone()));
+            .reaching(setup.reach.egress_tools());
         let service = service(folder.path(), &setup, (&upstream, &backup), (tools, Arc::clone(&ids)));
         if let Err(error) = service.start().await {
             assert!(setup.fuse.as_ref().is_some_and(Fuse::is_blown), "the service starts: {error}");
             service.abandon().await;
-            let costly = client.map(|client| (client, egress));
-            return Err(Box::new(Self { upstream, backup, arrivals, setup, folder, ids, costly }));
+            return Err(Box::new(Self { upstream, backup, arrivals, setup, folder, ids }));
         }
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("a socket");
         let url = format!("http://{}", listener.local_addr().expect("an address"));
@@ -352,8 +345,7 @@ impl Stopped {
         serving.spawn(server::serve(listener, service.clone(), setup.limits, stop.clone()));
         serving.close();
         let patience = if setup.base_url.is_some() { PATIENCE_WITH_REAL } else { PATIENCE };
-        let fresh = || Client::builder().no_proxy().timeout(patience).build().expect("a client");
-        let client = client.unwrap_or_else(fresh);
+        let client = plain_client().timeout(patience).build().expect("a client");
         Ok(TestApp {
             upstream,
             backup,
@@ -362,7 +354,6 @@ impl Stopped {
             url,
             service,
             client,
-            egress,
             folder,
             setup,
             ids,
@@ -370,6 +361,11 @@ impl Stopped {
             serving,
         })
     }
+}
+
+/// A client for servers on this machine. It reads no certificates, which would take longer than most tests.
+pub fn plain_client() -> ClientBuilder {
+    Client::builder().no_proxy().tls_certs_only([])
 }
 
 fn copy_folder(from: &Path, to: &Path) {

@@ -22,7 +22,7 @@ pub mod upstream;
 mod vectors;
 pub mod web;
 
-pub use app::{Answer, Reach, Setup, Stopped, TAVILY_KEY, TestApp, registry};
+pub use app::{Answer, Reach, Setup, Stopped, TAVILY_KEY, TestApp, plain_client, registry};
 pub use audit::audit;
 pub use boundary::Fuse;
 pub use frames::{Frame, Frames, script};

@@ -8,8 +8,6 @@ use std::path::Path;
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use std::time::Duration;
 
-use reqwest::Client;
-
 /// Where the packages are, seen from here.
 const FOLDER: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../target/real-model");
 
@@ -74,7 +72,7 @@ impl RealModel {
     }
 
     async fn check_health(&self) {
-        let client = Client::builder().no_proxy().timeout(MAX_WAIT_TO_LOAD).build().expect("a client");
+        let client = crate::plain_client().timeout(MAX_WAIT_TO_LOAD).build().expect("a client");
         let health = client.get(format!("{}/health", self.address)).send().await.expect("the model answers");
         assert_eq!(health.status().as_u16(), 200, "the model is loaded");
     }

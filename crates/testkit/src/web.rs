@@ -395,7 +395,7 @@ mod tests {
     async fn a_path_answers_in_the_order_of_its_script_and_keeps_what_came() {
         let web = Web::start().await;
         web.on("POST", "/a", [WebReply::text("one"), WebReply::json(&json!(2)).with_status(418)]);
-        let client = reqwest::Client::new();
+        let client = crate::plain_client().build().unwrap();
         let ask = async || {
             let url = format!("{}/a?x=1", web.url());
             let answer = client.post(url).body("hello").send().await.unwrap();
@@ -415,7 +415,7 @@ mod tests {
     async fn what_nobody_expects_is_a_violation() {
         let web = Web::start().await;
         web.on("POST", "/search", [WebReply::tavily(None, &[])]);
-        let client = reqwest::Client::new();
+        let client = crate::plain_client().build().unwrap();
         let status = async |request: reqwest::RequestBuilder| request.send().await.unwrap().status().as_u16();
         assert_eq!(status(client.get(format!("{}/nothing", web.url()))).await, 500);
         let search = format!("{}/search", web.url());

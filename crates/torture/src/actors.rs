@@ -106,7 +106,7 @@ pub(crate) async fn perform(stage: Stage, number: usize, count: usize) -> Result
         let (pool, streams) = shared
             .entry(place)
             .or_insert_with(|| (ActorPool::default(), Arc::new(Semaphore::new(MAX_STREAMS))));
-        let http = reqwest::Client::builder().no_proxy().connect_timeout(CONNECT_PATIENCE).build()?;
+        let http = testkit::plain_client().connect_timeout(CONNECT_PATIENCE).build()?;
         let (pool, streams, named) = (pool.clone(), Arc::clone(streams), AtomicU64::new(0));
         actors.push(Actor { stage: stage.clone(), number, user, http, pool, streams, salt, named });
     }

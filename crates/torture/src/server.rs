@@ -9,6 +9,7 @@ use std::time::Duration;
 use fastrand::Rng;
 use reqwest::Client;
 use rustix::process::{Pid, Signal, kill_process};
+use testkit::plain_client;
 use tokio::process::{Child, Command};
 use tokio::time::Instant;
 
@@ -83,7 +84,7 @@ pub(crate) struct ProcessUsage {
 
 impl ServerProcess {
     pub(crate) fn new(launch: Launch, starts: Starts) -> Result<Self, TortureError> {
-        let client = Client::builder().no_proxy().timeout(READY_TIMEOUT).pool_max_idle_per_host(0).build()?;
+        let client = plain_client().timeout(READY_TIMEOUT).pool_max_idle_per_host(0).build()?;
         Ok(Self { launch, client, starts, child: None })
     }
 

@@ -3,6 +3,8 @@
 mod fitting;
 mod styles;
 
+use std::sync::{Arc, LazyLock};
+
 use app::{ContextRules, Fragment, HistoryStyle};
 use model::chat::ChatCompletions;
 use model::{Endpoint, Model, ModelRequest, PromptMessage, ToolSpec};
@@ -168,20 +170,25 @@ fn context(rows: &[MessageRow], message: String) -> Context {
     }
 }
 
-/// A model that can do everything.
-fn model() -> std::sync::Arc<Model> {
-    testkit::registry("http://127.0.0.1:9/v1").find("test-model").unwrap()
+/// A model that can do everything. It is made once: thousands of cases ask for it.
+fn model() -> Arc<Model> {
+    static MODEL: LazyLock<Arc<Model>> =
+        LazyLock::new(|| testkit::registry("http://127.0.0.1:9/v1").find("test-model").unwrap());
+    MODEL.clone()
 }
 
+/// The body of the request to the provider. The client, with its certificates, is made once.
 fn sent(request: &ModelRequest) -> Value {
-    let endpoint = Endpoint {
-        provider: "test".into(),
-        base_url: "http://127.0.0.1:9/v1".into(),
-        key: None,
-        timeouts: model::Timeouts::default(),
-    };
-    let body = ChatCompletions::new(&endpoint).unwrap().body(request);
-    serde_json::from_slice(&body).unwrap()
+    static CLIENT: LazyLock<ChatCompletions> = LazyLock::new(|| {
+        let endpoint = Endpoint {
+            provider: "test".into(),
+            base_url: "http://127.0.0.1:9/v1".into(),
+            key: None,
+            timeouts: model::Timeouts::default(),
+        };
+        ChatCompletions::new(&endpoint).unwrap()
+    });
+    serde_json::from_slice(&CLIENT.body(request)).unwrap()
 }
 
 proptest! {

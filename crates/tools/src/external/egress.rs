@@ -10,7 +10,7 @@ mod allow;
 mod tests;
 
 use std::net::SocketAddr;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -44,9 +44,9 @@ const AGENT: &str = concat!("rondo/", env!("CARGO_PKG_VERSION"));
 pub struct Egress {
     allowed: Arc<Allowed>,
     /// Follows a name only to public addresses and to networks that are open.
-    public: Client,
+    public: Arc<OnceLock<Client>>,
     /// Follows a name wherever it leads; for names the operator has opened.
-    opened: Client,
+    opened: Arc<OnceLock<Client>>,
 }
 
 /// A request on its way out.
@@ -124,12 +124,9 @@ pub(super) fn may_have_happened(status: u16) -> bool {
 }
 
 impl Egress {
-    /// Fails where there are no root certificates to check others with.
-    pub fn new(allowed: Allowed) -> Result<Self, reqwest::Error> {
-        let allowed = Arc::new(allowed);
-        let public = Resolver { allowed: Arc::clone(&allowed), any: false };
-        let opened = Resolver { allowed: Arc::clone(&allowed), any: true };
-        Ok(Self { allowed, public: client(public)?, opened: client(opened)? })
+    /// The root certificates are read at the first request. A server whose tools reach nobody does not need them.
+    pub fn new(allowed: Allowed) -> Self {
+        Self { allowed: Arc::new(allowed), public: Arc::default(), opened: Arc::default() }
     }
 
     /// Sends a request and reads the answer. Redirects are followed where nothing but a look is asked for.
@@ -167,6 +164,18 @@ impl Egress {
 
     /// The client that may speak to the host of a URL. It follows no redirect.
     fn client(&self, url: &Url) -> Result<&Client, EgressError> {
+        let any = self.reaches_any(url)?;
+        let client = if any { &self.opened } else { &self.public };
+        if let Some(client) = client.get() {
+            return Ok(client);
+        }
+        let resolver = Resolver { allowed: Arc::clone(&self.allowed), any };
+        let made = new_client(resolver).map_err(|error| trouble(url, error))?;
+        Ok(client.get_or_init(|| made))
+    }
+
+    /// Whether the operator has opened the name in this URL, wherever it leads. An error if the host is closed to tools.
+    fn reaches_any(&self, url: &Url) -> Result<bool, EgressError> {
         let closed = || EgressError::Closed(host(url));
         if !matches!(url.scheme(), "http" | "https") || !url.username().is_empty() || url.password().is_some()
         {
@@ -174,23 +183,21 @@ impl Egress {
         }
         let port = url.port_or_known_default().ok_or_else(closed)?;
         match url.host().ok_or_else(closed)? {
-            url::Host::Domain(name) if self.allowed.name(name.trim_end_matches('.'), port) => {
-                Ok(&self.opened)
-            }
-            url::Host::Domain(_) if Allowed::port(port) => Ok(&self.public),
+            url::Host::Domain(name) if self.allowed.name(name.trim_end_matches('.'), port) => Ok(true),
+            url::Host::Domain(_) if Allowed::port(port) => Ok(false),
             url::Host::Domain(_) => Err(closed()),
             url::Host::Ipv4(address) => self.literal(address.into(), port).ok_or_else(closed),
             url::Host::Ipv6(address) => self.literal(address.into(), port).ok_or_else(closed),
         }
     }
 
-    fn literal(&self, address: std::net::IpAddr, port: u16) -> Option<&Client> {
+    fn literal(&self, address: std::net::IpAddr, port: u16) -> Option<bool> {
         let open = address::is_public(address) && Allowed::port(port) || self.allowed.address(address, port);
-        open.then_some(&self.public)
+        open.then_some(false)
     }
 }
 
-fn client(resolver: Resolver) -> Result<Client, reqwest::Error> {
+fn new_client(resolver: Resolver) -> Result<Client, reqwest::Error> {
     Client::builder()
         .user_agent(AGENT)
         .dns_resolver(Arc::new(resolver))

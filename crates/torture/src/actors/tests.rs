@@ -42,7 +42,7 @@ fn actor(stage: &Stage) -> Actor {
         stage: stage.clone(),
         number: 0,
         user: stage.users[0].clone(),
-        http: reqwest::Client::builder().no_proxy().build().unwrap(),
+        http: testkit::plain_client().build().unwrap(),
         pool: ActorPool::default(),
         streams: Arc::new(Semaphore::new(MAX_STREAMS)),
         salt: 1,

@@ -97,7 +97,7 @@ impl LoadHost {
         }
         let mut host = Self {
             address,
-            client: Client::builder().no_proxy().timeout(REQUEST_TIMEOUT).build()?,
+            client: testkit::plain_client().timeout(REQUEST_TIMEOUT).build()?,
             keys,
             upstream,
             server: ServerProcess::new(launch, Starts::default())?,

@@ -62,7 +62,7 @@ fn egress(open: &[&str]) -> Egress {
     for url in open {
         allowed.add_url(url).unwrap();
     }
-    Egress::new(allowed).unwrap()
+    Egress::new(allowed)
 }
 
 fn get(url: &str) -> Outgoing {
