@@ -3,12 +3,12 @@
 use protocol::{
     ActionId, Principal, ProposalId, RunId, Scope, ThreadId, ToolComplete, ToolStart, ToolStatus,
 };
-use rusqlite::{Connection, OptionalExtension, params};
+use rusqlite::{Connection, params};
 use serde_json::Value;
 
 use super::action_rows::{find, insert, json, list, of_user, update};
 use super::append::Batch;
-use super::read::{id, scope_at};
+use super::read::{find_first, id, scope_at};
 use super::{Sqlite, erasures, idempotency, ledger, proposals, undo, writes};
 use crate::rules::actions::{
     begun_action, call_end, ended_action, new_action, started_action, stored_output,
@@ -232,19 +232,15 @@ pub(super) fn settle(
 
 /// A new action of a call of a run, with the input that its step gave it.
 fn of_call(batch: &Batch<'_>, run: RunId, call: ActionId, tool: &str) -> Result<ActionRow, Error> {
-    let (scope, thread, step, input) = batch
-        .conn()
-        .prepare_cached(
-            "SELECT r.app, r.user, r.thread, c.step,
+    let statement = "SELECT r.app, r.user, r.thread, c.step,
                     (SELECT asked.value -> '$.input' FROM events e, json_each(iif(json_valid(e.body), e.body, '{}'), '$.calls') asked
                         WHERE e.thread = r.thread AND e.seq = c.seq
                           AND asked.value ->> '$.id' = 'call_' || lower(hex(c.id)))
-                FROM runs r LEFT JOIN tool_calls c ON c.id = ?2 AND c.run = r.id WHERE r.id = ?1",
-        )?
-        .query_row(params![run.bytes(), call.bytes()], |row| {
+                FROM runs r LEFT JOIN tool_calls c ON c.id = ?2 AND c.run = r.id WHERE r.id = ?1";
+    let (scope, thread, step, input) =
+        find_first(batch.conn(), statement, params![run.bytes(), call.bytes()], |row| {
             Ok((scope_at(row, 0)?, id(row, 2)?, row.get(3)?, json(row, 4)?))
-        })
-        .optional()?
+        })?
         .ok_or(Error::NotFound("run"))?;
     let action = new_action(call, scope, tool.to_owned(), batch.now()?);
     Ok(ActionRow { thread: Some(thread), run: Some(run), step, input: input.unwrap_or_default(), ..action })

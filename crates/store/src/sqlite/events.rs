@@ -4,10 +4,10 @@ use std::borrow::Cow;
 use std::sync::Arc;
 
 use protocol::{Kind, MessageId, RunId, Seq, Stored, ThreadId};
-use rusqlite::{Connection, OptionalExtension, Row, params};
+use rusqlite::{Connection, Row, params};
 
 use super::Sqlite;
-use super::read::{count, id, maybe_id, sql, text};
+use super::read::{count, find_all, find_first, has_any, id, maybe_id, sql, text};
 use crate::{Error, MAX_BYTES_PER_READ, MAX_EVENTS_PER_READ, RawEvent};
 
 /// Facts of one run that are read back when it is replayed: more than its limits allow it to write. There are 201 steps,
@@ -27,12 +27,9 @@ impl Sqlite {
     pub(crate) async fn facts(&self, run: RunId) -> Result<Vec<RawEvent>, Error> {
         self.readers
             .read(move |conn| {
-                let mut find = conn.prepare_cached(
-                    "SELECT seq, kind, body FROM events WHERE run = ?1
-                        AND kind <> 'text:delta' AND kind <> 'reasoning:delta' AND kind <> 'tool:input' ORDER BY seq LIMIT ?2",
-                )?;
-                let rows = find.query_map(params![run.bytes(), MAX_FACTS], raw)?;
-                Ok(rows.collect::<Result<_, _>>()?)
+                let statement = "SELECT seq, kind, body FROM events WHERE run = ?1
+                        AND kind <> 'text:delta' AND kind <> 'reasoning:delta' AND kind <> 'tool:input' ORDER BY seq LIMIT ?2";
+                find_all(conn, statement, params![run.bytes(), MAX_FACTS], raw)
             })
             .await
     }
@@ -40,9 +37,8 @@ impl Sqlite {
     pub(crate) async fn first_message(&self, thread: ThreadId) -> Result<Option<MessageId>, Error> {
         self.readers
             .read(move |conn| {
-                let mut find =
-                    conn.prepare_cached("SELECT id FROM messages WHERE thread = ?1 ORDER BY seq LIMIT 1")?;
-                Ok(find.query_row([thread.bytes()], |row| id(row, 0)).optional()?)
+                let statement = "SELECT id FROM messages WHERE thread = ?1 ORDER BY seq LIMIT 1";
+                find_first(conn, statement, [thread.bytes()], |row| id(row, 0))
             })
             .await
     }
@@ -54,9 +50,8 @@ impl Sqlite {
     pub(crate) async fn head(&self, thread: ThreadId) -> Result<Seq, Error> {
         self.readers
             .read(move |conn| {
-                let mut find = conn.prepare_cached("SELECT next_seq - 1 FROM threads WHERE id = ?1")?;
-                find.query_row([thread.bytes()], |row| count(row, 0))
-                    .optional()?
+                let statement = "SELECT next_seq - 1 FROM threads WHERE id = ?1";
+                find_first(conn, statement, [thread.bytes()], |row| count(row, 0))?
                     .ok_or(Error::NotFound("thread"))
             })
             .await
@@ -99,9 +94,8 @@ fn stored(thread: ThreadId, row: &Row<'_>) -> rusqlite::Result<Stored> {
 
 /// Whether the thread has a title, or is gone.
 pub(super) fn is_named(conn: &Connection, thread: ThreadId) -> Result<bool, Error> {
-    let mut find =
-        conn.prepare_cached("SELECT 1 FROM threads WHERE id = ?1 AND title IS NULL AND deleted_at IS NULL")?;
-    Ok(!find.exists([thread.bytes()])?)
+    let statement = "SELECT 1 FROM threads WHERE id = ?1 AND title IS NULL AND deleted_at IS NULL";
+    Ok(!has_any(conn, statement, [thread.bytes()])?)
 }
 
 /// The first three columns as a row of the log.

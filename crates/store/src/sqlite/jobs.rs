@@ -4,11 +4,13 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 use protocol::{AppId, Event, JobId, PlannedCall, RunId, Scope, SpendBounds, SpendGrant, ThreadId};
-use rusqlite::{Connection, OptionalExtension, Row, params};
+use rusqlite::{Connection, Row, params};
 
 use super::append::Batch;
-use super::read::{count, id, maybe_id, one_more, page_start, scope_at, sql, text, time};
-use super::{Sqlite, events, read, reserve, usage};
+use super::read::{
+    count, find_first, find_only, find_page, id, maybe_id, one_more, page_start, scope_at, sql, text, time,
+};
+use super::{Sqlite, events, reserve, usage};
 use crate::rules::jobs::{
     JobMove, MAX_WORKING_PER_USER, PROCESS_ENDED, after_failure, dead_before, due_at, is_late, scope_key,
 };
@@ -37,11 +39,11 @@ impl Sqlite {
     pub(crate) async fn next_due(&self) -> Result<Option<Timestamp>, Error> {
         self.readers
             .read(|conn| {
-                let mut find = conn.prepare_cached(&format!(
+                let statement = format!(
                     "SELECT due_at FROM job_users WHERE working < {MAX_WORKING_PER_USER} AND due_at IS NOT NULL
                         ORDER BY due_at LIMIT 1"
-                ))?;
-                Ok(find.query_row([], |row| time(row, 0)).optional()?)
+                );
+                find_first(conn, &statement, [], |row| time(row, 0))
             })
             .await
     }
@@ -116,10 +118,9 @@ impl<'a> Task<'a> {
 
 /// Adds a job of a run, unless one of its kind and key was there before.
 pub(super) fn enqueue(batch: &Batch<'_>, run: RunId, task: &Task<'_>) -> Result<(), Error> {
-    let (scope, thread) = batch
-        .conn()
-        .prepare_cached("SELECT app, user, thread FROM runs WHERE id = ?1")?
-        .query_row([run.bytes()], |row| Ok((scope_at(row, 0)?, id(row, 2)?)))?;
+    let statement = "SELECT app, user, thread FROM runs WHERE id = ?1";
+    let (scope, thread) =
+        find_only(batch.conn(), statement, [run.bytes()], |row| Ok((scope_at(row, 0)?, id(row, 2)?)))?;
     add(batch, (scope.app.as_str(), scope.user.as_str()), Some(thread), task)
 }
 
@@ -129,13 +130,12 @@ fn add(
     thread: Option<ThreadId>,
     task: &Task<'_>,
 ) -> Result<(), Error> {
-    batch
-        .conn()
-        .prepare_cached(
-            "INSERT INTO jobs (id, kind, key, app, user, thread, status, run_at, created_at, updated_at)
-                VALUES (?1, ?2, ?3, ?4, ?5, ?6, 'ready', ?7, ?8, ?8) ON CONFLICT (kind, key) DO NOTHING",
-        )?
-        .execute(params![
+    let statement =
+        "INSERT INTO jobs (id, kind, key, app, user, thread, status, run_at, created_at, updated_at)
+                VALUES (?1, ?2, ?3, ?4, ?5, ?6, 'ready', ?7, ?8, ?8) ON CONFLICT (kind, key) DO NOTHING";
+    batch.execute(
+        statement,
+        params![
             task.id.bytes(),
             task.kind,
             task.key,
@@ -144,18 +144,16 @@ fn add(
             thread.as_ref().map(ThreadId::bytes),
             due_at(batch.at(), task.delay),
             batch.at()
-        ])?;
-    Ok(())
+        ],
+    )
 }
 
 /// Adds a job for a scope. A key is good for all scopes, so this one is made of the scope, too.
 fn schedule_for(batch: &Batch<'_>, scope: &Scope, job: &NewJob) -> Result<(), Error> {
     let (app, user) = (scope.app.as_str(), scope.user.as_str());
     let key = scope_key(scope, &job.key)?;
-    batch
-        .conn()
-        .prepare_cached("DELETE FROM jobs WHERE kind = ?1 AND key = ?2 AND status IN ('done', 'dead')")?
-        .execute([job.kind, &key])?;
+    let statement = "DELETE FROM jobs WHERE kind = ?1 AND key = ?2 AND status IN ('done', 'dead')";
+    batch.execute(statement, [job.kind, &key])?;
     add(batch, (app, user), None, &Task::of(job, &key))
 }
 
@@ -195,7 +193,7 @@ pub(super) fn forget(batch: &Batch<'_>, before: Timestamp) -> Result<bool, Error
             dead_before(before),
         ),
     ] {
-        forgotten += batch.conn().prepare_cached(statement)?.execute([before, MAX_FORGOTTEN])?;
+        forgotten += batch.count_changed(statement, [before, MAX_FORGOTTEN])?;
     }
     Ok(forgotten > 0)
 }
@@ -203,25 +201,25 @@ pub(super) fn forget(batch: &Batch<'_>, before: Timestamp) -> Result<bool, Error
 /// Takes the first job of the line that is due longest, of the user who has waited longest and has fewer than eight at
 /// work. Whom that is, triggers have written down.
 fn claim(batch: &mut Batch<'_>) -> Result<Option<JobRow>, Error> {
-    let mut find = batch.conn().prepare_cached(&format!(
+    let statement = format!(
         "SELECT user, kind, app, nullif(thread, x'') FROM job_lines
             WHERE user = (SELECT user FROM job_users
                 WHERE working < {MAX_WORKING_PER_USER} AND due_at IS NOT NULL AND due_at <= ?1 ORDER BY due_at LIMIT 1)
             ORDER BY due_at LIMIT 1"
-    ))?;
+    );
     let line =
         |row: &Row<'_>| Ok((text(row, 0)?, text(row, 1)?, text(row, 2)?, maybe_id::<ThreadId>(row, 3)?));
-    let Some((user, kind, app, thread)) = find.query_row([batch.at()], line).optional()? else {
+    let Some((user, kind, app, thread)) = find_first(batch.conn(), &statement, [batch.at()], line)? else {
         return Ok(None);
     };
-    let mut take = batch.conn().prepare_cached(&format!(
+    let statement = format!(
         "UPDATE jobs SET status = 'running', attempts = attempts + 1, epoch = epoch + 1, updated_at = ?1
             WHERE id = (SELECT id FROM jobs WHERE status = 'ready' AND user = ?2 AND kind = ?3 AND app = ?4
                 AND thread IS ?5 ORDER BY run_at LIMIT 1)
             RETURNING {COLUMNS}"
-    ))?;
+    );
     let thread = thread.as_ref().map(ThreadId::bytes);
-    Ok(take.query_row(params![batch.at(), user, kind, app, thread], job_row).optional()?)
+    find_first(batch.conn(), &statement, params![batch.at(), user, kind, app, thread], job_row)
 }
 
 /// Marks a job as done, if it is still this owner's.
@@ -244,7 +242,7 @@ fn fail(batch: &Batch<'_>, job: &JobRow, error: &str, retry: Retry) -> Result<()
     leave(batch, job, status, Some(error), run_at)?;
     if !counts {
         let uncount = "UPDATE jobs SET attempts = attempts - 1 WHERE id = ?1 AND attempts > 0";
-        batch.conn().prepare_cached(uncount)?.execute([job.id.bytes()])?;
+        batch.execute(uncount, [job.id.bytes()])?;
     }
     Ok(())
 }
@@ -257,40 +255,32 @@ fn leave(
     error: Option<&str>,
     run_at: Timestamp,
 ) -> Result<(), Error> {
-    let changed = batch
-        .conn()
-        .prepare_cached(
-            "UPDATE jobs SET status = ?3, error = ?4, run_at = ?5, updated_at = ?6
-                WHERE id = ?1 AND epoch = ?2 AND status = 'running'",
-        )?
-        .execute(params![
-            job.id.bytes(),
-            sql(job.epoch),
-            status.name(),
-            error,
-            run_at.as_millisecond(),
-            batch.at()
-        ])?;
+    let statement = "UPDATE jobs SET status = ?3, error = ?4, run_at = ?5, updated_at = ?6
+                WHERE id = ?1 AND epoch = ?2 AND status = 'running'";
+    let changed = batch.count_changed(
+        statement,
+        params![job.id.bytes(), sql(job.epoch), status.name(), error, run_at.as_millisecond(), batch.at()],
+    )?;
     if changed == 1 { reserve::settle(batch, job.id.bytes()) } else { Err(Error::Fenced) }
 }
 
 fn list(conn: &Connection, page: PageOf<JobCursor>) -> Result<PageRows<JobRow>, Error> {
-    let mut find = conn.prepare_cached(&format!(
+    let statement = format!(
         "SELECT {COLUMNS} FROM jobs WHERE (created_at, id) < (?1, ?2) ORDER BY created_at DESC, id DESC LIMIT ?3"
-    ))?;
+    );
     let (created_at, last) = page_start(page.after.map(|cursor| (cursor.created_at, *cursor.id.bytes())));
-    let rows = find.query(params![created_at, last, one_more(page.limit)])?;
-    read::page(rows, page.limit, job_row)
+    let key = params![created_at, last, one_more(page.limit)];
+    find_page(conn, &statement, key, page.limit, job_row)
 }
 
 fn list_of_app(conn: &Connection, app: &AppId, page: PageOf<JobCursor>) -> Result<PageRows<JobRow>, Error> {
-    let mut find = conn.prepare_cached(&format!(
+    let statement = format!(
         "SELECT {COLUMNS} FROM jobs WHERE app = ?4 AND (created_at, id) < (?1, ?2)
             ORDER BY created_at DESC, id DESC LIMIT ?3"
-    ))?;
+    );
     let (created_at, last) = page_start(page.after.map(|cursor| (cursor.created_at, *cursor.id.bytes())));
-    let rows = find.query(params![created_at, last, one_more(page.limit), app.as_str()])?;
-    read::page(rows, page.limit, job_row)
+    let key = params![created_at, last, one_more(page.limit), app.as_str()];
+    find_page(conn, &statement, key, page.limit, job_row)
 }
 
 fn job_row(row: &Row<'_>) -> rusqlite::Result<JobRow> {

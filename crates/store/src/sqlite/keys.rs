@@ -3,7 +3,7 @@
 use protocol::{AppId, KeyId, KeyView, Scope};
 use rusqlite::{Row, params};
 
-use super::read::{id, maybe_time, text, time};
+use super::read::{find_all, id, maybe_time, text, time};
 use super::{Sqlite, idempotency};
 use crate::{Error, Once};
 
@@ -24,46 +24,26 @@ impl Sqlite {
                     }
                     idempotency::remember(batch, scope, Some(once), key.id.uuid())?;
                 }
-                batch
-                    .conn()
-                    .prepare_cached(
-                        "INSERT INTO keys (id, hash, user, app, admin, created_at, made_by)
-                            VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)",
-                    )?
-                    .execute(params![
-                        key.id.bytes(),
-                        hash,
-                        key.user,
-                        key.app,
-                        key.admin,
-                        batch.at(),
-                        key.made_by
-                    ])?;
+                let statement = "INSERT INTO keys (id, hash, user, app, admin, created_at, made_by)
+                            VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)";
+                batch.execute(
+                    statement,
+                    params![key.id.bytes(), hash, key.user, key.app, key.admin, batch.at(), key.made_by],
+                )?;
                 Ok(None)
             })
             .await
     }
 
     pub(crate) async fn good_keys(&self) -> Result<Vec<([u8; 32], KeyView)>, Error> {
-        self.readers
-            .read(|conn| {
-                let mut find =
-                    conn.prepare(&format!("SELECT {COLUMNS}, hash FROM keys WHERE revoked_at IS NULL"))?;
-                let rows = find.query_map([], |row| Ok((row.get(8)?, key_row(row)?)))?;
-                Ok(rows.collect::<Result<_, _>>()?)
-            })
-            .await
+        let statement = format!("SELECT {COLUMNS}, hash FROM keys WHERE revoked_at IS NULL");
+        let with_hash = |row: &Row<'_>| Ok((row.get(8)?, key_row(row)?));
+        self.readers.read(move |conn| find_all(conn, &statement, [], with_hash)).await
     }
 
     pub(crate) async fn keys(&self) -> Result<Vec<KeyView>, Error> {
-        self.readers
-            .read(|conn| {
-                let mut find =
-                    conn.prepare(&format!("SELECT {COLUMNS} FROM keys ORDER BY created_at, id"))?;
-                let rows = find.query_map([], key_row)?;
-                Ok(rows.collect::<Result<_, _>>()?)
-            })
-            .await
+        let statement = format!("SELECT {COLUMNS} FROM keys ORDER BY created_at, id");
+        self.readers.read(move |conn| find_all(conn, &statement, [], key_row)).await
     }
 
     pub(crate) async fn revoke_key(
@@ -74,13 +54,12 @@ impl Sqlite {
     ) -> Result<bool, Error> {
         self.writer
             .write(move |batch| {
-                let revoked = batch
-                    .conn()
-                    .prepare_cached(
-                        "UPDATE keys SET revoked_by = iif(revoked_at IS NULL, ?4, revoked_by),
-                            revoked_at = coalesce(revoked_at, ?2) WHERE id = ?1 AND (?3 IS NULL OR app = ?3)",
-                    )?
-                    .execute(params![key.bytes(), batch.at(), only_app.as_ref().map(AppId::as_str), by])?;
+                let statement = "UPDATE keys SET revoked_by = iif(revoked_at IS NULL, ?4, revoked_by),
+                            revoked_at = coalesce(revoked_at, ?2) WHERE id = ?1 AND (?3 IS NULL OR app = ?3)";
+                let revoked = batch.count_changed(
+                    statement,
+                    params![key.bytes(), batch.at(), only_app.as_ref().map(AppId::as_str), by],
+                )?;
                 Ok(revoked == 1)
             })
             .await

@@ -2,10 +2,10 @@
 
 use jiff::Timestamp;
 use protocol::{AppId, RunId, Scope, ThreadId};
-use rusqlite::{Connection, OptionalExtension, params};
+use rusqlite::{Connection, params};
 
 use super::append::Batch;
-use super::read::id;
+use super::read::{find_first, find_only, has_any, id};
 use super::verify::Check;
 use super::{
     Sqlite, action_rows, documents, jobs, missing_apps, proposals, purge, rate_limits, recall, reserve, runs,
@@ -27,9 +27,8 @@ impl Sqlite {
 
     pub(crate) async fn is_deleted(&self, thread: ThreadId) -> Result<bool, Error> {
         let deleted = move |conn: &Connection| {
-            let mut find =
-                conn.prepare_cached("SELECT 1 FROM threads WHERE id = ?1 AND deleted_at IS NOT NULL")?;
-            Ok(find.exists([thread.bytes()])?)
+            let statement = "SELECT 1 FROM threads WHERE id = ?1 AND deleted_at IS NOT NULL";
+            has_any(conn, statement, [thread.bytes()])
         };
         self.readers.read(deleted).await
     }
@@ -111,45 +110,33 @@ impl Sqlite {
 
     pub(crate) async fn secret(&self) -> Result<[u8; 32], Error> {
         let secret = |conn: &Connection| {
-            let mut find = conn.prepare_cached("SELECT value FROM secrets WHERE name = 'server'")?;
-            Ok(find.query_row([], |row| row.get(0))?)
+            let statement = "SELECT value FROM secrets WHERE name = 'server'";
+            find_only(conn, statement, [], |row| row.get(0))
         };
         self.readers.read(secret).await
     }
 }
 
 fn forget(batch: &Batch<'_>, before: Timestamp) -> Result<bool, Error> {
-    let forgotten = batch
-        .conn()
-        .prepare_cached(
-            "DELETE FROM idempotency WHERE (app, user, key) IN
-                (SELECT app, user, key FROM idempotency WHERE created_at < ?1 ORDER BY created_at LIMIT ?2)",
-        )?
-        .execute(params![before.as_millisecond(), PURGE_KEYS])?;
+    let statement = "DELETE FROM idempotency WHERE (app, user, key) IN
+                (SELECT app, user, key FROM idempotency WHERE created_at < ?1 ORDER BY created_at LIMIT ?2)";
+    let forgotten = batch.count_changed(statement, params![before.as_millisecond(), PURGE_KEYS])?;
     Ok(forgotten > 0)
 }
 
 /// A run at a time is a transaction of a few milliseconds, and leaves no moment in which some of its deltas are gone.
 fn prune(batch: &Batch<'_>, ended_before: Timestamp) -> Result<bool, Error> {
-    let next: Option<(ThreadId, RunId)> = batch
-        .conn()
-        .prepare_cached(
-            "SELECT thread, id FROM runs
-                WHERE ended_at IS NOT NULL AND pruned_at IS NULL AND ended_at <= ?1 ORDER BY ended_at LIMIT 1",
-        )?
-        .query_row([ended_before.as_millisecond()], |row| Ok((id(row, 0)?, id(row, 1)?)))
-        .optional()?;
+    let statement = "SELECT thread, id FROM runs
+                WHERE ended_at IS NOT NULL AND pruned_at IS NULL AND ended_at <= ?1 ORDER BY ended_at LIMIT 1";
+    let next: Option<(ThreadId, RunId)> =
+        find_first(batch.conn(), statement, [ended_before.as_millisecond()], |row| {
+            Ok((id(row, 0)?, id(row, 1)?))
+        })?;
     let Some((thread, run)) = next else { return Ok(false) };
-    batch
-        .conn()
-        .prepare_cached(
-            "DELETE FROM events WHERE thread = ?1 AND run = ?2 AND kind IN ('text:delta', 'reasoning:delta', 'tool:input')
-                AND seq BETWEEN (SELECT start_seq FROM runs WHERE id = ?2) AND (SELECT end_seq FROM runs WHERE id = ?2)",
-        )?
-        .execute(params![thread.bytes(), run.bytes()])?;
-    batch
-        .conn()
-        .prepare_cached("UPDATE runs SET pruned_at = ?2 WHERE id = ?1")?
-        .execute(params![run.bytes(), batch.at()])?;
+    let statement = "DELETE FROM events WHERE thread = ?1 AND run = ?2 AND kind IN ('text:delta', 'reasoning:delta', 'tool:input')
+                AND seq BETWEEN (SELECT start_seq FROM runs WHERE id = ?2) AND (SELECT end_seq FROM runs WHERE id = ?2)";
+    batch.execute(statement, params![thread.bytes(), run.bytes()])?;
+    let statement = "UPDATE runs SET pruned_at = ?2 WHERE id = ?1";
+    batch.execute(statement, params![run.bytes(), batch.at()])?;
     Ok(true)
 }

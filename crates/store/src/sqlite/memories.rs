@@ -8,12 +8,15 @@ mod snapshot;
 use std::collections::BTreeSet;
 
 use protocol::{MemoryId, Principal, RunId, Scope, ThreadId};
-use rusqlite::{Connection, OptionalExtension, Row, params};
+use rusqlite::{Connection, Row, params};
 use uuid::Uuid;
 
 use super::append::Batch;
-use super::read::{count, id, maybe_id, maybe_time, one_more, page_start, scope_at, text, time};
-use super::{Sqlite, history, idempotency, read};
+use super::read::{
+    count, find_all, find_first, find_page, has_any, id, maybe_id, maybe_time, one_more, page_start,
+    scope_at, text, time,
+};
+use super::{Sqlite, history, idempotency};
 use crate::rules::memories::end_updated_versions;
 use crate::{
     Error, ExtractedMemories, JobRow, MAX_SOURCES_PER_MEMORY, MemoryCursor, MemoryEdit, MemoryExtraction,
@@ -242,20 +245,16 @@ pub(super) fn referenced(batch: &Batch<'_>, run: RunId, references: &[String]) -
 }
 
 pub(super) fn find(conn: &Connection, memory: MemoryId, user: &str) -> Result<MemoryRow, Error> {
-    conn.prepare_cached(&format!(
-        "SELECT {COLUMNS} FROM memories m {FIRST_SOURCE} WHERE m.id = ?1 AND m.user = ?2"
-    ))?
-    .query_row(params![memory.bytes(), user], memory_row)
-    .optional()?
-    .ok_or(Error::NotFound("memory"))
+    let statement =
+        format!("SELECT {COLUMNS} FROM memories m {FIRST_SOURCE} WHERE m.id = ?1 AND m.user = ?2");
+    find_first(conn, &statement, params![memory.bytes(), user], memory_row)?.ok_or(Error::NotFound("memory"))
 }
 
 fn of_scope(conn: &Connection, memory: MemoryId, scope: &Scope) -> Result<Option<MemoryRow>, Error> {
-    let mut find = conn.prepare_cached(&format!(
+    let statement = format!(
         "SELECT {COLUMNS} FROM memories m {FIRST_SOURCE} WHERE m.id = ?1 AND m.app = ?2 AND m.user = ?3"
-    ))?;
-    let found = find.query_row(params![memory.bytes(), scope.app.as_str(), scope.user.as_str()], memory_row);
-    Ok(found.optional()?)
+    );
+    find_first(conn, &statement, params![memory.bytes(), scope.app.as_str(), scope.user.as_str()], memory_row)
 }
 
 fn list(
@@ -265,15 +264,14 @@ fn list(
     page: PageOf<MemoryCursor>,
 ) -> Result<PageRows<MemoryRow>, Error> {
     let of_status = if status == ALL { "?6 = 'all'" } else { "m.status = ?6" };
-    let mut find = conn.prepare_cached(&format!(
+    let statement = format!(
         "SELECT {COLUMNS} FROM memories m {FIRST_SOURCE} WHERE m.app = ?1 AND m.user = ?2 AND {of_status}
             AND (m.created_at, m.id) < (?3, ?4) ORDER BY m.created_at DESC, m.id DESC LIMIT ?5"
-    ))?;
+    );
     let (created_at, last) = page_start(page.after.map(|cursor| (cursor.created_at, *cursor.id.bytes())));
     let limit = one_more(page.limit);
-    let rows =
-        find.query(params![scope.app.as_str(), scope.user.as_str(), created_at, last, limit, status])?;
-    read::page(rows, page.limit, memory_row)
+    let key = params![scope.app.as_str(), scope.user.as_str(), created_at, last, limit, status];
+    find_page(conn, &statement, key, page.limit, memory_row)
 }
 
 fn by_id(conn: &Connection, scope: &Scope, ids: &[MemoryId]) -> Result<Vec<MemoryRow>, Error> {
@@ -286,27 +284,24 @@ fn by_id(conn: &Connection, scope: &Scope, ids: &[MemoryId]) -> Result<Vec<Memor
 
 fn history_of(conn: &Connection, memory: MemoryId, user: &str) -> Result<MemoryHistory, Error> {
     let row = find(conn, memory, user)?;
-    let mut versions = conn
-        .prepare_cached(
-            "SELECT version, text, kind, status, reason, valid_from, valid_until, at FROM memory_versions
-                WHERE memory = ?1 ORDER BY version DESC LIMIT ?2",
-        )?
-        .query_map(params![memory.bytes(), MemoryHistory::MAX_VERSIONS as i64], version_row)?
-        .collect::<Result<Vec<_>, _>>()?;
+    let statement =
+        "SELECT version, text, kind, status, reason, valid_from, valid_until, at FROM memory_versions
+                WHERE memory = ?1 ORDER BY version DESC LIMIT ?2";
+    let mut versions =
+        find_all(conn, statement, params![memory.bytes(), MemoryHistory::MAX_VERSIONS as i64], version_row)?;
     end_updated_versions(&mut versions);
     versions.reverse();
-    let sources = conn
-        .prepare_cached(
-            "SELECT thread, message, words, at FROM memory_sources WHERE memory = ?1 ORDER BY number LIMIT ?2",
-        )?
-        .query_map(params![memory.bytes(), MAX_SOURCES_PER_MEMORY as i64], |row| source(row, 0))?
-        .collect::<Result<_, _>>()?;
+    let statement =
+        "SELECT thread, message, words, at FROM memory_sources WHERE memory = ?1 ORDER BY number LIMIT ?2";
+    let sources = find_all(conn, statement, params![memory.bytes(), MAX_SOURCES_PER_MEMORY as i64], |row| {
+        source(row, 0)
+    })?;
     Ok(MemoryHistory { memory: row, versions, sources })
 }
 
 fn is_off(conn: &Connection, scope: &Scope) -> Result<bool, Error> {
-    let mut find = conn.prepare_cached("SELECT 1 FROM memory_off WHERE app = ?1 AND user = ?2")?;
-    Ok(find.exists([scope.app.as_str(), scope.user.as_str()])?)
+    let statement = "SELECT 1 FROM memory_off WHERE app = ?1 AND user = ?2";
+    has_any(conn, statement, [scope.app.as_str(), scope.user.as_str()])
 }
 
 fn set_off(batch: &Batch<'_>, scope: &Scope, off: bool, once: Option<&Once>) -> Result<(), Error> {
@@ -319,8 +314,7 @@ fn set_off(batch: &Batch<'_>, scope: &Scope, off: bool, once: Option<&Once>) -> 
     } else {
         "DELETE FROM memory_off WHERE app = ?1 AND user = ?2"
     };
-    batch.conn().prepare_cached(statement)?.execute([scope.app.as_str(), scope.user.as_str()])?;
-    Ok(())
+    batch.execute(statement, [scope.app.as_str(), scope.user.as_str()])
 }
 
 pub(super) fn memory_row(row: &Row<'_>) -> rusqlite::Result<MemoryRow> {

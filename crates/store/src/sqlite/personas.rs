@@ -1,12 +1,12 @@
 //! Personas: named prompts of users, each in its scope.
 
 use protocol::Scope;
-use rusqlite::{Connection, OptionalExtension, Row, params};
+use rusqlite::{Connection, Row, params};
 use uuid::Uuid;
 
 use super::append::Batch;
-use super::read::{count, one_more, sql, text, time};
-use super::{Sqlite, idempotency, read, texts, tidy};
+use super::read::{count, find_first, find_only, find_page, one_more, sql, text, time};
+use super::{Sqlite, idempotency, texts, tidy};
 use crate::{
     Error, MAX_PERSONA_BYTES, MAX_PERSONAS_PER_SCOPE, NewPersonaRow, Once, PageOf, PageRows, PersonaRow,
     source,
@@ -94,20 +94,18 @@ fn insert(batch: &Batch<'_>, scope: &Scope, new: &NewPersonaRow) -> Result<(), E
     if find(batch.conn(), scope, &new.id)?.is_some() {
         return Err(Error::Changed(format!("there is a persona {} already", new.id)));
     }
-    let mut all =
-        batch.conn().prepare_cached("SELECT count(*) FROM personas WHERE app = ?1 AND user = ?2")?;
-    let there = all.query_row([scope.app.as_str(), scope.user.as_str()], |row| count(row, 0))?;
+    let statement = "SELECT count(*) FROM personas WHERE app = ?1 AND user = ?2";
+    let there =
+        find_only(batch.conn(), statement, [scope.app.as_str(), scope.user.as_str()], |row| count(row, 0))?;
     if there >= MAX_PERSONAS_PER_SCOPE as u64 {
         let message = format!("there are already {MAX_PERSONAS_PER_SCOPE} personas; delete some first");
         return Err(Error::Changed(message));
     }
-    batch
-        .conn()
-        .prepare_cached(
-            "INSERT INTO personas (app, user, id, name, prompt, settings, created_at, updated_at)
-                VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?7)",
-        )?
-        .execute(params![
+    let statement = "INSERT INTO personas (app, user, id, name, prompt, settings, created_at, updated_at)
+                VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?7)";
+    batch.execute(
+        statement,
+        params![
             scope.app.as_str(),
             scope.user.as_str(),
             new.id,
@@ -115,18 +113,16 @@ fn insert(batch: &Batch<'_>, scope: &Scope, new: &NewPersonaRow) -> Result<(), E
             new.prompt,
             new.settings.to_string(),
             batch.at()
-        ])?;
-    Ok(())
+        ],
+    )
 }
 
 fn update(batch: &Batch<'_>, scope: &Scope, new: &NewPersonaRow) -> Result<(), Error> {
-    batch
-        .conn()
-        .prepare_cached(
-            "UPDATE personas SET name = ?4, prompt = ?5, settings = ?6, updated_at = ?7
-                WHERE app = ?1 AND user = ?2 AND id = ?3",
-        )?
-        .execute(params![
+    let statement = "UPDATE personas SET name = ?4, prompt = ?5, settings = ?6, updated_at = ?7
+                WHERE app = ?1 AND user = ?2 AND id = ?3";
+    batch.execute(
+        statement,
+        params![
             scope.app.as_str(),
             scope.user.as_str(),
             new.id,
@@ -134,41 +130,35 @@ fn update(batch: &Batch<'_>, scope: &Scope, new: &NewPersonaRow) -> Result<(), E
             new.prompt,
             new.settings.to_string(),
             batch.at()
-        ])?;
-    Ok(())
+        ],
+    )
 }
 
 fn delete(batch: &Batch<'_>, scope: &Scope, id: &str) -> Result<(), Error> {
     let key = [scope.app.as_str(), scope.user.as_str(), id];
-    let deleted = batch
-        .conn()
-        .prepare_cached("DELETE FROM personas WHERE app = ?1 AND user = ?2 AND id = ?3")?
-        .execute(key)?;
+    let statement = "DELETE FROM personas WHERE app = ?1 AND user = ?2 AND id = ?3";
+    let deleted = batch.count_changed(statement, key)?;
     if deleted == 0 {
         return Err(Error::NotFound("persona"));
     }
-    batch
-        .conn()
-        .prepare_cached("UPDATE threads SET persona = NULL WHERE app = ?1 AND user = ?2 AND persona = ?3")?
-        .execute(key)?;
+    let statement = "UPDATE threads SET persona = NULL WHERE app = ?1 AND user = ?2 AND persona = ?3";
+    batch.execute(statement, key)?;
     texts::drop_of(batch, scope, &source::of_persona(id))?;
     tidy::removed(batch)
 }
 
 fn find(conn: &Connection, scope: &Scope, id: &str) -> Result<Option<PersonaRow>, Error> {
-    let mut find = conn.prepare_cached(&format!(
-        "SELECT {COLUMNS} FROM personas WHERE app = ?1 AND user = ?2 AND id = ?3"
-    ))?;
-    Ok(find.query_row([scope.app.as_str(), scope.user.as_str(), id], persona_row).optional()?)
+    let statement = format!("SELECT {COLUMNS} FROM personas WHERE app = ?1 AND user = ?2 AND id = ?3");
+    find_first(conn, &statement, [scope.app.as_str(), scope.user.as_str(), id], persona_row)
 }
 
 fn list(conn: &Connection, scope: &Scope, page: PageOf<u64>) -> Result<PageRows<PersonaRow>, Error> {
-    let mut find = conn.prepare_cached(&format!(
+    let statement = format!(
         "SELECT {COLUMNS} FROM personas WHERE app = ?1 AND user = ?2 ORDER BY name, id LIMIT ?3 OFFSET ?4"
-    ))?;
+    );
     let (limit, before) = (one_more(page.limit), page.after.map_or(0, sql));
-    let rows = find.query(params![scope.app.as_str(), scope.user.as_str(), limit, before])?;
-    read::page(rows, page.limit, persona_row)
+    let key = params![scope.app.as_str(), scope.user.as_str(), limit, before];
+    find_page(conn, &statement, key, page.limit, persona_row)
 }
 
 fn persona_row(row: &Row<'_>) -> rusqlite::Result<PersonaRow> {

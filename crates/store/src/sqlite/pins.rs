@@ -1,11 +1,13 @@
 //! Pins: what users marked as important, in one thread or in all of an app.
 
 use protocol::{PinId, Principal, Scope, ThreadId};
-use rusqlite::{Connection, OptionalExtension, Row, params};
+use rusqlite::{Connection, Row, params};
 
 use super::append::Batch;
-use super::read::{count, id, maybe_id, one_more, scope_at, sql, text, time};
-use super::{Sqlite, idempotency, read, texts, tidy};
+use super::read::{
+    count, find_first, find_only, find_page, has_any, id, maybe_id, one_more, scope_at, sql, text, time,
+};
+use super::{Sqlite, idempotency, texts, tidy};
 use crate::{Error, MAX_PIN_BYTES, MAX_PINS_PER_SCOPE, NewPinRow, Once, PageOf, PageRows, PinRow};
 
 const COLUMNS: &str = "p.id, p.thread, p.text, p.created_at";
@@ -73,46 +75,35 @@ pub(super) fn insert(batch: &Batch<'_>, scope: &Scope, new: &NewPinRow) -> Resul
     }
     let (app, user) = (scope.app.as_str(), scope.user.as_str());
     if let Some(thread) = new.thread {
-        let there = batch
-            .conn()
-            .prepare_cached(
-                "SELECT 1 FROM threads WHERE id = ?1 AND app = ?2 AND user = ?3 AND deleted_at IS NULL",
-            )?
-            .exists(params![thread.bytes(), app, user])?;
+        let statement =
+            "SELECT 1 FROM threads WHERE id = ?1 AND app = ?2 AND user = ?3 AND deleted_at IS NULL";
+        let there = has_any(batch.conn(), statement, params![thread.bytes(), app, user])?;
         if !there {
             return Err(Error::NotFound("thread"));
         }
     }
-    let mut all = batch.conn().prepare_cached("SELECT count(*) FROM pins WHERE app = ?1 AND user = ?2")?;
-    if all.query_row([app, user], |row| count(row, 0))? >= MAX_PINS_PER_SCOPE as u64 {
+    let statement = "SELECT count(*) FROM pins WHERE app = ?1 AND user = ?2";
+    if find_only(batch.conn(), statement, [app, user], |row| count(row, 0))? >= MAX_PINS_PER_SCOPE as u64 {
         let message = format!("there are already {MAX_PINS_PER_SCOPE} pins; delete some first");
         return Err(Error::Changed(message));
     }
-    batch
-        .conn()
-        .prepare_cached(
-            "INSERT INTO pins (id, app, user, thread, text, created_at) VALUES (?1, ?2, ?3, ?4, ?5, ?6)",
-        )?
-        .execute(params![
-            new.id.bytes(),
-            app,
-            user,
-            new.thread.as_ref().map(ThreadId::bytes),
-            new.text,
-            batch.at()
-        ])?;
-    Ok(())
+    let statement =
+        "INSERT INTO pins (id, app, user, thread, text, created_at) VALUES (?1, ?2, ?3, ?4, ?5, ?6)";
+    batch.execute(
+        statement,
+        params![new.id.bytes(), app, user, new.thread.as_ref().map(ThreadId::bytes), new.text, batch.at()],
+    )
 }
 
 fn delete(batch: &Batch<'_>, principal: &Principal, pin: PinId, once: Option<&Once>) -> Result<(), Error> {
     if idempotency::repeated(batch, principal, once)? {
         return Ok(());
     }
-    let scope = batch
-        .conn()
-        .prepare_cached("DELETE FROM pins WHERE id = ?1 AND user = ?2 RETURNING app, user")?
-        .query_row(params![pin.bytes(), principal.user().as_str()], |row| scope_at(row, 0))
-        .optional()?
+    let statement = "DELETE FROM pins WHERE id = ?1 AND user = ?2 RETURNING app, user";
+    let scope =
+        find_first(batch.conn(), statement, params![pin.bytes(), principal.user().as_str()], |row| {
+            scope_at(row, 0)
+        })?
         .filter(|scope| principal.may_use(&scope.app))
         .ok_or(Error::NotFound("pin"))?; // then nothing of it is committed
     idempotency::earlier(batch, &scope, once)?;
@@ -122,12 +113,9 @@ fn delete(batch: &Batch<'_>, principal: &Principal, pin: PinId, once: Option<&On
 }
 
 fn find(conn: &Connection, scope: &Scope, pin: PinId) -> Result<PinRow, Error> {
-    conn.prepare_cached(&format!(
-        "SELECT {COLUMNS} FROM pins p WHERE p.id = ?1 AND p.app = ?2 AND p.user = ?3"
-    ))?
-    .query_row(params![pin.bytes(), scope.app.as_str(), scope.user.as_str()], pin_row)
-    .optional()?
-    .ok_or(Error::NotFound("pin"))
+    let statement = format!("SELECT {COLUMNS} FROM pins p WHERE p.id = ?1 AND p.app = ?2 AND p.user = ?3");
+    find_first(conn, &statement, params![pin.bytes(), scope.app.as_str(), scope.user.as_str()], pin_row)?
+        .ok_or(Error::NotFound("pin"))
 }
 
 fn list(
@@ -136,15 +124,15 @@ fn list(
     thread: Option<ThreadId>,
     page: PageOf<u64>,
 ) -> Result<PageRows<PinRow>, Error> {
-    let mut find = conn.prepare_cached(&format!(
+    let statement = format!(
         "SELECT {COLUMNS} FROM pins p LEFT JOIN threads t ON t.id = p.thread
             WHERE p.app = ?1 AND p.user = ?2 AND (p.thread IS NULL OR p.thread = ?3 AND t.deleted_at IS NULL)
             ORDER BY p.created_at, p.id LIMIT ?4 OFFSET ?5"
-    ))?;
+    );
     let thread = thread.as_ref().map(ThreadId::bytes);
     let (limit, before) = (one_more(page.limit), page.after.map_or(0, sql));
-    let rows = find.query(params![scope.app.as_str(), scope.user.as_str(), thread, limit, before])?;
-    read::page(rows, page.limit, pin_row)
+    let key = params![scope.app.as_str(), scope.user.as_str(), thread, limit, before];
+    find_page(conn, &statement, key, page.limit, pin_row)
 }
 
 fn pin_row(row: &Row<'_>) -> rusqlite::Result<PinRow> {

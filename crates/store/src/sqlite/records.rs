@@ -7,8 +7,11 @@ use sha2::{Digest, Sha256};
 use std::collections::BTreeSet;
 
 use super::append::Batch;
-use super::read::{FillingPage, bytes_of, count, id, one_more, page_start, scope_at, sql, text, time};
-use super::{Sqlite, erasures, idempotency, read};
+use super::read::{
+    FillingPage, bytes_of, count, find_first, find_only, find_page, has_any, id, one_more, page_start,
+    scope_at, sql, text, time,
+};
+use super::{Sqlite, erasures, idempotency};
 use crate::rules::erasure::{self, DeletedBy};
 use crate::rules::records::{StandingVersion, check_record_room, check_record_size, not_there, record_name};
 use crate::{
@@ -162,102 +165,87 @@ fn set(
         (Some(_) | None, Some(_)) => {}
     }
     let version = standing.version + 1;
-    let number: i64 = batch
-        .conn()
-        .prepare_cached(
-            "INSERT INTO records (id, app, user, type, version, state, data, created_at, updated_at)
+    let statement = "INSERT INTO records (id, app, user, type, version, state, data, created_at, updated_at)
                 VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?8)
                 ON CONFLICT (id) DO UPDATE SET version = excluded.version, state = excluded.state,
-                    data = excluded.data, updated_at = excluded.updated_at RETURNING number",
-        )?
-        .query_row(
-            params![
-                record.bytes(),
-                scope.app.as_str(),
-                scope.user.as_str(),
-                kind,
-                sql(version),
-                sql(state),
-                json,
-                batch.at()
-            ],
-            |row| row.get(0),
-        )?;
+                    data = excluded.data, updated_at = excluded.updated_at RETURNING number";
+    let number: i64 = find_only(
+        batch.conn(),
+        statement,
+        params![
+            record.bytes(),
+            scope.app.as_str(),
+            scope.user.as_str(),
+            kind,
+            sql(version),
+            sql(state),
+            json,
+            batch.at()
+        ],
+        |row| row.get(0),
+    )?;
     index(batch, number, &owner(scope, kind), data)?;
     let (before, was) = (standing.contents, standing.state);
     Ok(AppliedChange::Record { id: record, kind: kind.to_owned(), before, was, version })
 }
 
 fn index(batch: &Batch<'_>, number: i64, owner: &str, data: Option<&Value>) -> Result<(), Error> {
-    batch.conn().prepare_cached("DELETE FROM records_text WHERE rowid = ?1")?.execute([number])?;
+    batch.execute("DELETE FROM records_text WHERE rowid = ?1", [number])?;
     if let Some(data) = data {
-        batch
-            .conn()
-            .prepare_cached("INSERT INTO records_text (rowid, owner, text) VALUES (?1, ?2, ?3)")?
-            .execute(params![number, owner, words_of(data)])?;
+        let statement = "INSERT INTO records_text (rowid, owner, text) VALUES (?1, ?2, ?3)";
+        batch.execute(statement, params![number, owner, words_of(data)])?;
     }
     Ok(())
 }
 
 /// Deleted words stay in the index until its parts are merged; this has them merged by the sweep.
 pub(super) fn merge_later(batch: &Batch<'_>) -> Result<(), Error> {
-    batch
-        .conn()
-        .prepare_cached(
-            "INSERT INTO state (name, value) VALUES (?1, ?2)
-                ON CONFLICT DO UPDATE SET value = ?4 WHERE value = ?3",
-        )?
-        .execute([MERGE, TO_BEGIN, BEGUN, AGAIN])?;
-    Ok(())
+    let statement = "INSERT INTO state (name, value) VALUES (?1, ?2)
+                ON CONFLICT DO UPDATE SET value = ?4 WHERE value = ?3";
+    batch.execute(statement, [MERGE, TO_BEGIN, BEGUN, AGAIN])
 }
 
 pub(super) fn is_to_merge(conn: &Connection) -> Result<bool, Error> {
-    Ok(conn.prepare_cached("SELECT 1 FROM state WHERE name = ?1")?.exists([MERGE])?)
+    has_any(conn, "SELECT 1 FROM state WHERE name = ?1", [MERGE])
 }
 
 /// Merges some of the index, if that is due, so that no deleted word is in it. True when there may be more to merge.
 pub(super) fn merge(batch: &Batch<'_>) -> Result<bool, Error> {
     let conn = batch.conn();
-    let mut stand = conn.prepare_cached("SELECT value FROM state WHERE name = ?1")?;
-    let Some(stand) = stand.query_row([MERGE], |row| text(row, 0)).optional()? else { return Ok(false) };
+    let statement = "SELECT value FROM state WHERE name = ?1";
+    let Some(stand) = find_first(conn, statement, [MERGE], |row| text(row, 0))? else { return Ok(false) };
     // So says the manual: a negative number has all parts merged, and positive ones go on with that.
     let pages = if stand == TO_BEGIN { -MERGED_PAGES } else { MERGED_PAGES };
-    let changes = || -> Result<i64, Error> {
-        Ok(conn.prepare_cached("SELECT total_changes()")?.query_row([], |row| row.get(0))?)
-    };
+    let changes =
+        || -> Result<i64, Error> { find_only(conn, "SELECT total_changes()", [], |row| row.get(0)) };
     let before = changes()?;
-    conn.prepare_cached("INSERT INTO records_text (records_text, rank) VALUES ('merge', ?1)")?
-        .execute([pages])?;
+    batch.execute("INSERT INTO records_text (records_text, rank) VALUES ('merge', ?1)", [pages])?;
     // And so it says that a merge that changes fewer than two rows has found nothing to do.
     let is_over = changes()? - before < 2;
     if is_over && stand != AGAIN {
-        conn.prepare_cached("DELETE FROM state WHERE name = ?1")?.execute([MERGE])?;
+        batch.execute("DELETE FROM state WHERE name = ?1", [MERGE])?;
     } else if is_over || stand == TO_BEGIN {
         let next = if is_over { TO_BEGIN } else { BEGUN };
-        conn.prepare_cached("UPDATE state SET value = ?2 WHERE name = ?1")?.execute([MERGE, next])?;
+        batch.execute("UPDATE state SET value = ?2 WHERE name = ?1", [MERGE, next])?;
     }
     Ok(true)
 }
 
 /// How many records of a type a scope has.
 fn number_of_type(batch: &Batch<'_>, scope: &Scope, kind: &str) -> Result<u64, Error> {
-    let mut there = batch.conn().prepare_cached(
-        "SELECT count(*) FROM records WHERE app = ?1 AND user = ?2 AND type = ?3 AND data IS NOT NULL",
-    )?;
-    Ok(there.query_row([scope.app.as_str(), scope.user.as_str(), kind], |row| count(row, 0))?)
+    let statement =
+        "SELECT count(*) FROM records WHERE app = ?1 AND user = ?2 AND type = ?3 AND data IS NOT NULL";
+    find_only(batch.conn(), statement, [scope.app.as_str(), scope.user.as_str(), kind], |row| count(row, 0))
 }
 
 /// One of another scope or type is as if it were not there, but its id is taken.
 fn standing(batch: &Batch<'_>, scope: &Scope, put: Put<'_>) -> Result<StandingVersion<Value>, Error> {
-    let found = batch
-        .conn()
-        .prepare_cached("SELECT version, state, data, app, user, type FROM records WHERE id = ?1")?
-        .query_row([put.id.bytes()], |row| {
-            let owned = scope_at(row, 3)? == *scope && text(row, 5)? == put.kind;
-            let contents = row.get::<_, Option<String>>(2)?.map(|data| parsed(&data));
-            Ok((owned, StandingVersion { version: count(row, 0)?, state: count(row, 1)?, contents }))
-        })
-        .optional()?;
+    let statement = "SELECT version, state, data, app, user, type FROM records WHERE id = ?1";
+    let found = find_first(batch.conn(), statement, [put.id.bytes()], |row| {
+        let owned = scope_at(row, 3)? == *scope && text(row, 5)? == put.kind;
+        let contents = row.get::<_, Option<String>>(2)?.map(|data| parsed(&data));
+        Ok((owned, StandingVersion { version: count(row, 0)?, state: count(row, 1)?, contents }))
+    })?;
     match found {
         None => Ok(StandingVersion::default()),
         Some((true, standing)) => Ok(standing),
@@ -266,13 +254,16 @@ fn standing(batch: &Batch<'_>, scope: &Scope, put: Put<'_>) -> Result<StandingVe
 }
 
 fn find(conn: &Connection, scope: &Scope, kind: &str, record: RecordId) -> Result<Option<RecordRow>, Error> {
-    let mut find = conn.prepare_cached(&format!(
+    let statement = format!(
         "SELECT {COLUMNS} FROM records r
             WHERE r.id = ?1 AND r.app = ?2 AND r.user = ?3 AND r.type = ?4 AND r.data IS NOT NULL"
-    ))?;
-    let found =
-        find.query_row(params![record.bytes(), scope.app.as_str(), scope.user.as_str(), kind], record_row);
-    Ok(found.optional()?)
+    );
+    find_first(
+        conn,
+        &statement,
+        params![record.bytes(), scope.app.as_str(), scope.user.as_str(), kind],
+        record_row,
+    )
 }
 
 fn list(
@@ -289,12 +280,18 @@ fn list(
     let (at, last) = page_start(page.after.map(|cursor| (cursor.at, *cursor.id.bytes())));
     match words(query.text.as_deref().unwrap_or_default()) {
         None => {
-            let mut find = conn.prepare_cached(&format!(
+            let statement = format!(
                 "SELECT {COLUMNS} FROM records r WHERE r.app = ?1 AND r.user = ?2 AND r.type = ?3 AND r.data IS NOT NULL
                     AND {HAS_FIELDS} AND (r.updated_at, r.id) < (?5, ?6)
                     ORDER BY r.updated_at DESC, r.id DESC LIMIT ?7"
-            ))?;
-            read::page(find.query(params![app, user, kind, fields, at, last, limit])?, page.limit, record_row)
+            );
+            find_page(
+                conn,
+                &statement,
+                params![app, user, kind, fields, at, last, limit],
+                page.limit,
+                record_row,
+            )
         }
         Some(words) => {
             let words = format!("owner:\"{}\" {words}", owner(scope, kind));

@@ -1,11 +1,11 @@
 //! Runs: looking up, cancelling, adopting.
 
 use protocol::{Failure, Principal, RunId, RunStatus, Seq, ThreadId};
-use rusqlite::{Connection, OptionalExtension, Row, params};
+use rusqlite::{Connection, Row, params};
 
 use super::Sqlite;
 use super::append::Batch;
-use super::read::{count, id, maybe_time, scope_at, sql, text, time};
+use super::read::{count, find_all, find_first, has_any, id, maybe_time, scope_at, sql, text, time};
 use super::{idempotency, queue, run_end, submit, usage};
 use crate::{Error, ForcedEnd, Once, RunRow, Stop, Submission, SubmittedRun};
 
@@ -41,10 +41,8 @@ impl Sqlite {
     pub(crate) async fn is_skipped(&self, thread: ThreadId, seq: Seq) -> Result<bool, Error> {
         self.readers
             .read(move |conn| {
-                let mut find = conn.prepare_cached(
-                    "SELECT 1 FROM skipped WHERE thread = ?1 AND first <= ?2 AND ?2 < last",
-                )?;
-                Ok(find.exists(params![thread.bytes(), sql(seq)])?)
+                let statement = "SELECT 1 FROM skipped WHERE thread = ?1 AND first <= ?2 AND ?2 < last";
+                has_any(conn, statement, params![thread.bytes(), sql(seq)])
             })
             .await
     }
@@ -63,41 +61,33 @@ fn cancel(
     }
     idempotency::remember(batch, &row.scope, once, run.uuid())?;
     if !queue::cancel(batch, row.thread, run)? {
-        batch
-            .conn()
-            .prepare_cached(
-                "UPDATE runs SET stop = ?2 WHERE id = ?1 AND stop IS NOT ?2 AND ended_at IS NULL",
-            )?
-            .execute(params![run.bytes(), Stop::Cancelled.name()])?;
+        let statement = "UPDATE runs SET stop = ?2 WHERE id = ?1 AND stop IS NOT ?2 AND ended_at IS NULL";
+        batch.execute(statement, params![run.bytes(), Stop::Cancelled.name()])?;
     }
     find(batch.conn(), run, user)
 }
 
 fn find(conn: &Connection, run: RunId, user: &str) -> Result<RunRow, Error> {
-    conn.prepare_cached(&format!(
+    let statement = format!(
         "SELECT {COLUMNS} FROM runs r JOIN threads t ON t.id = r.thread
             WHERE r.id = ?1 AND r.user = ?2 AND t.deleted_at IS NULL"
-    ))?
-    .query_row(params![run.bytes(), user], run_row)
-    .optional()?
-    .ok_or(Error::NotFound("run"))
+    );
+    find_first(conn, &statement, params![run.bytes(), user], run_row)?.ok_or(Error::NotFound("run"))
 }
 
 /// Takes over every run under way: writes of whoever had them are refused from here on.
 pub(super) fn adopt(batch: &mut Batch<'_>) -> Result<Vec<RunRow>, Error> {
     batch.conn().execute("UPDATE runs SET epoch = epoch + 1 WHERE status IN ('running', 'waiting')", [])?;
-    let mut find = batch.conn().prepare(&format!(
+    let statement = format!(
         "SELECT {COLUMNS} FROM runs r WHERE r.status IN ('running', 'waiting') ORDER BY r.created_at, r.id"
-    ))?;
-    let rows = find.query_map([], run_row)?;
-    Ok(rows.collect::<Result<_, _>>()?)
+    );
+    find_all(batch.conn(), &statement, [], run_row)
 }
 
 pub(super) fn active(conn: &Connection, thread: ThreadId) -> Result<Option<RunRow>, Error> {
-    let mut find = conn.prepare_cached(&format!(
-        "SELECT {COLUMNS} FROM runs r WHERE r.thread = ?1 AND r.status IN ('running', 'waiting')"
-    ))?;
-    Ok(find.query_row([thread.bytes()], run_row).optional()?)
+    let statement =
+        format!("SELECT {COLUMNS} FROM runs r WHERE r.thread = ?1 AND r.status IN ('running', 'waiting')");
+    find_first(conn, &statement, [thread.bytes()], run_row)
 }
 
 fn run_row(row: &Row<'_>) -> rusqlite::Result<RunRow> {

@@ -2,11 +2,11 @@
 
 use jiff::Timestamp;
 use protocol::{ActionId, MemoryId, Principal, Scope};
-use rusqlite::{Connection, OptionalExtension, params};
+use rusqlite::{Connection, params};
 
 use super::append::Batch;
 use super::erasures::count_erasure;
-use super::read::{count, id, scope_at, sql, text};
+use super::read::{count, find_all, find_first, id, scope_at, sql, text};
 use super::{Sqlite, action_rows, erasures, memories, recall, records, texts, tidy};
 use crate::rules::erasure::{THING_DELETED, text_source};
 use crate::{Error, MAX_ACTIONS_PER_PURGE, MemoryPurge, Once, PurgedWords, TombstoneRow};
@@ -115,29 +115,21 @@ fn sweep(batch: &Batch<'_>, undo_before: Timestamp) -> Result<bool, Error> {
     }
     records::merge_later(batch)?;
     tidy::removed(batch)?;
-    batch
-        .conn()
-        .prepare_cached("DELETE FROM erasures WHERE app = ?1 AND user = ?2 AND thing = ?3 AND by_hand = ?4")?
-        .execute(params![due.scope.app.as_str(), due.scope.user.as_str(), due.thing, due.by_hand])?;
+    let statement = "DELETE FROM erasures WHERE app = ?1 AND user = ?2 AND thing = ?3 AND by_hand = ?4";
+    batch.execute(
+        statement,
+        params![due.scope.app.as_str(), due.scope.user.as_str(), due.thing, due.by_hand],
+    )?;
     Ok(true)
 }
 
 fn next(conn: &Connection, undo_before: Timestamp) -> Result<Option<Due>, Error> {
     // By hand at whatever time; by a tool only when its time is over.
     for (by_hand, before) in [(true, i64::MAX), (false, undo_before.as_millisecond())] {
-        let found = conn
-            .prepare_cached(
-                "SELECT app, user, thing, position FROM erasures WHERE by_hand = ?1 AND at <= ?2 ORDER BY at LIMIT 1",
-            )?
-            .query_row(params![by_hand, before], |row| {
-                Ok(Due {
-                    scope: scope_at(row, 0)?,
-                    thing: text(row, 2)?,
-                    by_hand,
-                    position: count(row, 3)?,
-                })
-            })
-            .optional()?;
+        let statement = "SELECT app, user, thing, position FROM erasures WHERE by_hand = ?1 AND at <= ?2 ORDER BY at LIMIT 1";
+        let found = find_first(conn, statement, params![by_hand, before], |row| {
+            Ok(Due { scope: scope_at(row, 0)?, thing: text(row, 2)?, by_hand, position: count(row, 3)? })
+        })?;
         if found.is_some() {
             return Ok(found);
         }
@@ -148,23 +140,20 @@ fn next(conn: &Connection, undo_before: Timestamp) -> Result<Option<Due>, Error>
 /// Erases some of the actions that changed the thing before it was deleted. True when there were any.
 fn erase_actions(batch: &Batch<'_>, due: &Due) -> Result<bool, Error> {
     let (app, user) = (due.scope.app.as_str(), due.scope.user.as_str());
-    let found = batch
-        .conn()
-        .prepare_cached(
-            "SELECT t.action FROM action_things t CROSS JOIN actions a ON a.id = t.action
+    let statement = "SELECT t.action FROM action_things t CROSS JOIN actions a ON a.id = t.action
                 WHERE t.app = ?1 AND t.user = ?2 AND t.thing = ?3 AND a.position <= ?4 AND a.status <> 'started'
-                LIMIT ?5",
-        )?
-        .query_map(params![app, user, due.thing, sql(due.position), MAX_ACTIONS], |row| id(row, 0))?
-        .collect::<Result<Vec<ActionId>, _>>()?;
+                LIMIT ?5";
+    let found = find_all(
+        batch.conn(),
+        statement,
+        params![app, user, due.thing, sql(due.position), MAX_ACTIONS],
+        |row| id(row, 0),
+    )?;
     for action in &found {
         action_rows::erase_one(batch, &due.scope, *action, THING_DELETED)?;
-        batch
-            .conn()
-            .prepare_cached(
-                "DELETE FROM action_things WHERE app = ?1 AND user = ?2 AND thing = ?3 AND action = ?4",
-            )?
-            .execute(params![app, user, due.thing, action.bytes()])?;
+        let statement =
+            "DELETE FROM action_things WHERE app = ?1 AND user = ?2 AND thing = ?3 AND action = ?4";
+        batch.execute(statement, params![app, user, due.thing, action.bytes()])?;
     }
     Ok(!found.is_empty())
 }

@@ -1,11 +1,11 @@
 //! Threads: creating, listing, renaming, hiding.
 
 use protocol::{Event, MessageId, Principal, RunId, Scope, Seq, ThreadId, ThreadNamed};
-use rusqlite::{Connection, OptionalExtension, Row, params};
+use rusqlite::{Connection, Row, params};
 
 use super::append::Batch;
-use super::read::{count, id, maybe_id, one_more, page_start, scope_at, time};
-use super::{Sqlite, history, idempotency, items, queue, read};
+use super::read::{count, find_first, find_page, id, maybe_id, one_more, page_start, scope_at, time};
+use super::{Sqlite, history, idempotency, items, queue};
 use crate::{
     Error, MessageRow, NewThreadRow, Once, PageOf, PageRows, RecallKind, ThreadCursor, ThreadEdit, ThreadRow,
 };
@@ -62,10 +62,8 @@ impl Sqlite {
             }
             idempotency::remember(batch, &row.scope, once.as_ref(), thread.uuid())?;
             if let Some(persona) = change.persona {
-                batch
-                    .conn()
-                    .prepare_cached("UPDATE threads SET persona = ?2 WHERE id = ?1")?
-                    .execute(params![thread.bytes(), persona])?;
+                let statement = "UPDATE threads SET persona = ?2 WHERE id = ?1";
+                batch.execute(statement, params![thread.bytes(), persona])?;
             }
             let named = change.title.map(|title| Event::ThreadNamed(ThreadNamed { title }));
             let seq = match named {
@@ -121,28 +119,28 @@ fn delete(
     idempotency::earlier(batch, &row.scope, once)?;
     idempotency::remember(batch, &row.scope, once, thread.uuid())?;
     queue::clear(batch, thread)?;
-    batch
-        .conn()
-        .prepare_cached("UPDATE threads SET deleted_at = ?2 WHERE id = ?1")?
-        .execute(params![thread.bytes(), batch.at()])?;
-    batch
-        .conn()
-        .prepare_cached(
-            "UPDATE runs SET stop = 'cancelled'
-                WHERE thread = ?1 AND ended_at IS NULL AND stop IS NOT 'cancelled'",
-        )?
-        .execute([thread.bytes()])?;
+    let statement = "UPDATE threads SET deleted_at = ?2 WHERE id = ?1";
+    batch.execute(statement, params![thread.bytes(), batch.at()])?;
+    let statement = "UPDATE runs SET stop = 'cancelled'
+                WHERE thread = ?1 AND ended_at IS NULL AND stop IS NOT 'cancelled'";
+    batch.execute(statement, [thread.bytes()])?;
     items::changed(batch, &row.scope, RecallKind::Thread, thread.bytes())?;
     Ok(row.active_run)
 }
 
 pub(super) fn insert(batch: &mut Batch<'_>, scope: &Scope, thread: &NewThreadRow) -> Result<ThreadId, Error> {
-    batch
-        .conn()
-        .prepare_cached(
-            "INSERT INTO threads (id, app, user, title, persona, created_at, updated_at) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?6)",
-        )?
-        .execute(params![thread.id.bytes(), scope.app.as_str(), scope.user.as_str(), thread.title, thread.persona, batch.at()])?;
+    let statement = "INSERT INTO threads (id, app, user, title, persona, created_at, updated_at) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?6)";
+    batch.execute(
+        statement,
+        params![
+            thread.id.bytes(),
+            scope.app.as_str(),
+            scope.user.as_str(),
+            thread.title,
+            thread.persona,
+            batch.at()
+        ],
+    )?;
     batch.begins(thread.id);
     Ok(thread.id)
 }
@@ -158,28 +156,25 @@ pub(super) fn ensure(batch: &mut Batch<'_>, scope: &Scope, id: ThreadId) -> Resu
 
 /// None if there is no trace of it.
 fn is_deleted(conn: &Connection, thread: ThreadId) -> Result<Option<bool>, Error> {
-    let mut find = conn.prepare_cached("SELECT deleted_at IS NOT NULL FROM threads WHERE id = ?1")?;
-    Ok(find.query_row([thread.bytes()], |row| row.get(0)).optional()?)
+    let statement = "SELECT deleted_at IS NOT NULL FROM threads WHERE id = ?1";
+    find_first(conn, statement, [thread.bytes()], |row| row.get(0))
 }
 
 fn find(conn: &Connection, thread: ThreadId, user: &str) -> Result<ThreadRow, Error> {
-    conn.prepare_cached(&format!(
-        "SELECT {COLUMNS} FROM threads t WHERE t.id = ?1 AND t.user = ?2 AND t.deleted_at IS NULL"
-    ))?
-    .query_row(params![thread.bytes(), user], thread_row)
-    .optional()?
-    .ok_or(Error::NotFound("thread"))
+    let statement =
+        format!("SELECT {COLUMNS} FROM threads t WHERE t.id = ?1 AND t.user = ?2 AND t.deleted_at IS NULL");
+    find_first(conn, &statement, params![thread.bytes(), user], thread_row)?.ok_or(Error::NotFound("thread"))
 }
 
 fn list(conn: &Connection, scope: &Scope, page: PageOf<ThreadCursor>) -> Result<PageRows<ThreadRow>, Error> {
-    let mut find = conn.prepare_cached(&format!(
+    let statement = format!(
         "SELECT {COLUMNS} FROM threads t WHERE t.app = ?1 AND t.user = ?2 AND t.deleted_at IS NULL
             AND (t.updated_at, t.id) < (?3, ?4) ORDER BY t.updated_at DESC, t.id DESC LIMIT ?5"
-    ))?;
+    );
     let (updated_at, last) = page_start(page.after.map(|cursor| (cursor.updated_at, *cursor.id.bytes())));
     let limit = one_more(page.limit);
-    let rows = find.query(params![scope.app.as_str(), scope.user.as_str(), updated_at, last, limit])?;
-    read::page(rows, page.limit, thread_row)
+    let key = params![scope.app.as_str(), scope.user.as_str(), updated_at, last, limit];
+    find_page(conn, &statement, key, page.limit, thread_row)
 }
 
 fn thread_row(row: &Row<'_>) -> rusqlite::Result<ThreadRow> {
