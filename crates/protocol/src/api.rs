@@ -256,7 +256,8 @@ pub struct JobView {
 
 #[derive(Debug, Clone, Deserialize, Serialize, ToSchema)]
 #[serde(deny_unknown_fields)]
-pub struct KeyRequest {
+#[schema(as = KeyRequest)]
+pub struct NewKey {
     /// Who its holder is.
     pub user: String,
     /// The only app it is good for; all of them when absent.

@@ -4,7 +4,7 @@ use agent::most_pin_tokens;
 use memory::secrets;
 use model::Counter;
 use protocol::{NewPin, Page, PinId, PinView, Principal, Scope, ThreadId};
-use store::{MAX_PIN_BYTES, Once, PinRow};
+use store::{MAX_PIN_BYTES, Once};
 
 use crate::checks::{self, PageQuery};
 use crate::{Error, Service};
@@ -84,7 +84,7 @@ impl Service {
         match self.store().add_pin(scope, pin, once).await {
             // Its text is in order: there is no room.
             Err(store::Error::Changed(message)) => Err(Error::Conflict { code: "pins_full", message }),
-            made => Ok(view(made?)),
+            made => Ok(made?),
         }
     }
 
@@ -111,7 +111,7 @@ impl Service {
         page: &PageQuery,
     ) -> Result<Page<PinView>, Error> {
         let asked = page.of_short_list()?;
-        Ok(checks::short_page(self.store().pin_page(scope, thread, asked).await?, asked, view))
+        Ok(checks::short_page(self.store().pin_page(scope, thread, asked).await?, asked, |pin| pin))
     }
 }
 
@@ -127,8 +127,4 @@ fn pin_text(text: &str) -> Result<String, Error> {
         Some(secret) => Err(Error::Secret { field: "text", kind: secret.kind }),
         None => Ok(trimmed.to_owned()),
     }
-}
-
-fn view(row: PinRow) -> PinView {
-    PinView { id: row.id, text: row.text, thread_id: row.thread, created_at: row.created_at }
 }

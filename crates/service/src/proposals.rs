@@ -1,7 +1,7 @@
 //! Proposals as clients ask for them: listed, shown, confirmed and rejected.
 
 use protocol::{Decision, Page, Principal, ProposalId, ProposalView};
-use store::{Once, PageOf, ProposalRow};
+use store::{Once, ProposalRow};
 
 use crate::checks::{self, PageQuery};
 use crate::{Error, Service, views};
@@ -15,9 +15,8 @@ impl Service {
         open: bool,
         page: PageQuery,
     ) -> Result<Page<ProposalView>, Error> {
-        let scope = principal.scope(self.serving(principal, app)?.app.id.clone());
-        let (after, limit) = (page.by_time()?, page.limit()?);
-        let page = self.store().proposals(&scope, open, PageOf { after, limit }).await?;
+        let (scope, _) = self.share_of(principal, app)?;
+        let page = self.store().proposals(&scope, open, page.by_time()?).await?;
         Ok(checks::page(page, |row| checks::time_cursor(row.created_at, row.id), views::proposal))
     }
 

@@ -3,7 +3,7 @@
 use app::RecordType;
 use protocol::{Page, Principal, RecordId, RecordView, Scope};
 use serde_json::{Map, Value};
-use store::{MAX_RECORD_BYTES, Once, PageOf, RecordQuery, RecordRow, Write};
+use store::{MAX_RECORD_BYTES, Once, RecordQuery, Write};
 use tools::Reference;
 
 use crate::checks::{self, PageQuery};
@@ -94,14 +94,14 @@ impl Service {
         page: PageQuery,
     ) -> Result<Page<RecordView>, Error> {
         let (scope, kind) = self.record_type(principal, of)?;
-        let (query, after, limit) = (query(&kind, search)?, page.by_time()?, page.limit()?);
-        let page = self.store().records(&scope, &of.kind, query, PageOf { after, limit }).await?;
-        Ok(checks::page(page, |row| checks::time_cursor(row.updated_at, row.id), view))
+        let (query, wanted) = (query(&kind, search)?, page.by_time()?);
+        let page = self.store().records(&scope, &of.kind, query, wanted).await?;
+        Ok(checks::page(page, |row| checks::time_cursor(row.updated_at, row.id), |row| row))
     }
 
     pub async fn record(&self, principal: &Principal, place: &RecordPlace) -> Result<RecordView, Error> {
         let (scope, _) = self.record_type(principal, &place.of)?;
-        Ok(view(self.store().record_of(&scope, &place.of.kind, place.id).await?))
+        Ok(self.store().record_of(&scope, &place.of.kind, place.id).await?)
     }
 
     pub async fn change_record(
@@ -167,13 +167,8 @@ impl Service {
     }
 }
 
-fn existing_record(row: Option<RecordRow>) -> Result<RecordView, Error> {
-    row.map(view).ok_or(Error::NotFound { what: "record" })
-}
-
-fn view(row: RecordRow) -> RecordView {
-    let RecordRow { id, scope: _, kind, version, data, created_at, updated_at } = row;
-    RecordView { id, kind, version, data, created_at, updated_at }
+fn existing_record(row: Option<RecordView>) -> Result<RecordView, Error> {
+    row.ok_or(Error::NotFound { what: "record" })
 }
 
 fn edited(current: Value, edit: Edit) -> Map<String, Value> {

@@ -1,6 +1,6 @@
 //! Files: a user's Markdown by path. A deleted one keeps its row and its version.
 
-use protocol::Scope;
+use protocol::{FileView, Scope};
 use rusqlite::{Connection, Row, params};
 
 use super::append::Batch;
@@ -10,7 +10,7 @@ use crate::rules::erasure::{self, DeletedBy};
 use crate::rules::records::{
     FileTotals, StandingVersion, check_file_room, check_file_size, check_path, file_name, not_there,
 };
-use crate::{AppliedChange, Error, FileRow, FileSize, MAX_FILES_PER_SCOPE, Once, Write};
+use crate::{AppliedChange, Error, FileRow, MAX_FILES_PER_SCOPE, Once, Write};
 
 const COLUMNS: &str = "path, version, content, updated_at";
 
@@ -20,7 +20,7 @@ impl Sqlite {
         self.readers.read(move |conn| list(conn, &scope)).await
     }
 
-    pub(crate) async fn file_sizes(&self, scope: &Scope) -> Result<Vec<FileSize>, Error> {
+    pub(crate) async fn file_sizes(&self, scope: &Scope) -> Result<Vec<FileView>, Error> {
         let scope = scope.clone();
         self.readers.read(move |conn| sizes(conn, &scope)).await
     }
@@ -150,14 +150,15 @@ fn list(conn: &Connection, scope: &Scope) -> Result<Vec<FileRow>, Error> {
     find_all(conn, &statement, params![scope.app.as_str(), scope.user.as_str(), bound], file_row)
 }
 
-fn sizes(conn: &Connection, scope: &Scope) -> Result<Vec<FileSize>, Error> {
+fn sizes(conn: &Connection, scope: &Scope) -> Result<Vec<FileView>, Error> {
     let statement = "SELECT path, version, octet_length(content), updated_at FROM files
             WHERE app = ?1 AND user = ?2 AND content IS NOT NULL ORDER BY path LIMIT ?3";
     let bound = MAX_FILES_PER_SCOPE as i64;
     find_all(conn, statement, params![scope.app.as_str(), scope.user.as_str(), bound], |row| {
-        Ok(FileSize {
+        Ok(FileView {
             path: text(row, 0)?,
             version: count(row, 1)?,
+            content: None,
             bytes: count(row, 2)?,
             updated_at: time(row, 3)?,
         })

@@ -14,7 +14,7 @@ use super::{Sqlite, events, reserve, usage};
 use crate::rules::jobs::{
     JobMove, MAX_WORKING_PER_USER, PROCESS_ENDED, after_failure, dead_before, due_at, is_late, scope_key,
 };
-use crate::{Error, JobCursor, JobRow, JobStatus, MAX_JOB_ATTEMPTS, NewJob, PageOf, PageRows, Retry, Spent};
+use crate::{Error, JobRow, JobStatus, MAX_JOB_ATTEMPTS, NewJob, PageOf, PageRows, Retry, Spent, TimeCursor};
 
 const COLUMNS: &str =
     "id, kind, key, app, user, thread, status, attempts, epoch, run_at, error, created_at, updated_at";
@@ -88,14 +88,14 @@ impl Sqlite {
         self.writer.write_ahead(move |batch| reserve::for_job(batch, &job, &call, &bounds)).await
     }
 
-    pub(crate) async fn jobs(&self, page: PageOf<JobCursor>) -> Result<PageRows<JobRow>, Error> {
+    pub(crate) async fn jobs(&self, page: PageOf<TimeCursor<JobId>>) -> Result<PageRows<JobRow>, Error> {
         self.readers.read(move |conn| list(conn, page)).await
     }
 
     pub(crate) async fn jobs_of_app(
         &self,
         app: &AppId,
-        page: PageOf<JobCursor>,
+        page: PageOf<TimeCursor<JobId>>,
     ) -> Result<PageRows<JobRow>, Error> {
         let app = app.clone();
         self.readers.read(move |conn| list_of_app(conn, &app, page)).await
@@ -264,22 +264,26 @@ fn leave(
     if changed == 1 { reserve::settle(batch, job.id.bytes()) } else { Err(Error::Fenced) }
 }
 
-fn list(conn: &Connection, page: PageOf<JobCursor>) -> Result<PageRows<JobRow>, Error> {
+fn list(conn: &Connection, page: PageOf<TimeCursor<JobId>>) -> Result<PageRows<JobRow>, Error> {
     let statement = format!(
         "SELECT {COLUMNS} FROM jobs WHERE (created_at, id) < (?1, ?2) ORDER BY created_at DESC, id DESC LIMIT ?3"
     );
-    let (created_at, last) = page_start(page.after.map(|cursor| (cursor.created_at, *cursor.id.bytes())));
-    let key = params![created_at, last, one_more(page.limit)];
+    let (at, last) = page_start(page.after.map(|cursor| (cursor.at, *cursor.id.bytes())));
+    let key = params![at, last, one_more(page.limit)];
     find_page(conn, &statement, key, page.limit, job_row)
 }
 
-fn list_of_app(conn: &Connection, app: &AppId, page: PageOf<JobCursor>) -> Result<PageRows<JobRow>, Error> {
+fn list_of_app(
+    conn: &Connection,
+    app: &AppId,
+    page: PageOf<TimeCursor<JobId>>,
+) -> Result<PageRows<JobRow>, Error> {
     let statement = format!(
         "SELECT {COLUMNS} FROM jobs WHERE app = ?4 AND (created_at, id) < (?1, ?2)
             ORDER BY created_at DESC, id DESC LIMIT ?3"
     );
-    let (created_at, last) = page_start(page.after.map(|cursor| (cursor.created_at, *cursor.id.bytes())));
-    let key = params![created_at, last, one_more(page.limit), app.as_str()];
+    let (at, last) = page_start(page.after.map(|cursor| (cursor.at, *cursor.id.bytes())));
+    let key = params![at, last, one_more(page.limit), app.as_str()];
     find_page(conn, &statement, key, page.limit, job_row)
 }
 

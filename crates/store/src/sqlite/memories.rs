@@ -7,7 +7,7 @@ mod snapshot;
 
 use std::collections::BTreeSet;
 
-use protocol::{MemoryId, Principal, RunId, Scope, ThreadId};
+use protocol::{MemoryId, MemoryVersionView, Principal, RunId, Scope, ThreadId};
 use rusqlite::{Connection, Row, params};
 use uuid::Uuid;
 
@@ -19,9 +19,9 @@ use super::read::{
 use super::{Sqlite, history, idempotency};
 use crate::rules::memories::end_updated_versions;
 use crate::{
-    Error, ExtractedMemories, JobRow, MAX_SOURCES_PER_MEMORY, MemoryCursor, MemoryEdit, MemoryExtraction,
-    MemoryHistory, MemoryOrigin, MemoryRow, MemoryStatus, MemoryVersion, MessageRow, NewMemoryRow, Once,
-    PageOf, PageRows, SnapshotLine,
+    Error, ExtractedMemories, JobRow, MAX_SOURCES_PER_MEMORY, MemoryEdit, MemoryExtraction, MemoryHistory,
+    MemoryOrigin, MemoryRow, MemoryStatus, MessageRow, NewMemoryRow, Once, PageOf, PageRows, SnapshotLine,
+    TimeCursor,
 };
 
 /// The word for memories of any status in a list.
@@ -82,7 +82,7 @@ impl Sqlite {
         &self,
         scope: &Scope,
         status: Option<&str>,
-        page: PageOf<MemoryCursor>,
+        page: PageOf<TimeCursor<MemoryId>>,
     ) -> Result<PageRows<MemoryRow>, Error> {
         let (scope, status) = (scope.clone(), status.unwrap_or(MemoryStatus::Active.name()).to_owned());
         self.readers.read(move |conn| list(conn, &scope, &status, page)).await
@@ -92,7 +92,7 @@ impl Sqlite {
         let mut newest: Vec<MemoryRow> = Vec::new();
         let mut more = true;
         while more && newest.len() < limit {
-            let after = newest.last().map(|row| MemoryCursor { created_at: row.created_at, id: row.id });
+            let after = newest.last().map(|row| TimeCursor { at: row.created_at, id: row.id });
             let page = self.memories(scope, None, PageOf { after, limit: limit - newest.len() }).await?;
             more = page.more;
             newest.extend(page.rows);
@@ -261,16 +261,16 @@ fn list(
     conn: &Connection,
     scope: &Scope,
     status: &str,
-    page: PageOf<MemoryCursor>,
+    page: PageOf<TimeCursor<MemoryId>>,
 ) -> Result<PageRows<MemoryRow>, Error> {
     let of_status = if status == ALL { "?6 = 'all'" } else { "m.status = ?6" };
     let statement = format!(
         "SELECT {COLUMNS} FROM memories m {FIRST_SOURCE} WHERE m.app = ?1 AND m.user = ?2 AND {of_status}
             AND (m.created_at, m.id) < (?3, ?4) ORDER BY m.created_at DESC, m.id DESC LIMIT ?5"
     );
-    let (created_at, last) = page_start(page.after.map(|cursor| (cursor.created_at, *cursor.id.bytes())));
+    let (at, last) = page_start(page.after.map(|cursor| (cursor.at, *cursor.id.bytes())));
     let limit = one_more(page.limit);
-    let key = params![scope.app.as_str(), scope.user.as_str(), created_at, last, limit, status];
+    let key = params![scope.app.as_str(), scope.user.as_str(), at, last, limit, status];
     find_page(conn, &statement, key, page.limit, memory_row)
 }
 
@@ -353,12 +353,12 @@ fn source(row: &Row<'_>, first: usize) -> rusqlite::Result<MemoryOrigin> {
     })
 }
 
-fn version_row(row: &Row<'_>) -> rusqlite::Result<MemoryVersion> {
-    Ok(MemoryVersion {
+fn version_row(row: &Row<'_>) -> rusqlite::Result<MemoryVersionView> {
+    Ok(MemoryVersionView {
         version: count(row, 0)?,
         text: text(row, 1)?,
         kind: text(row, 2)?,
-        status: status(row, 3)?,
+        status: status(row, 3)?.name().to_owned(),
         reason: text(row, 4)?,
         valid_from: maybe_time(row, 5)?,
         valid_until: maybe_time(row, 6)?,

@@ -1,6 +1,6 @@
 //! Pins: what users marked as important, in one thread or in all of an app.
 
-use protocol::{PinId, Principal, Scope, ThreadId};
+use protocol::{PinId, PinView, Principal, Scope, ThreadId};
 use rusqlite::{Connection, Row, params};
 
 use super::append::Batch;
@@ -8,7 +8,7 @@ use super::read::{
     count, find_first, find_only, find_page, has_any, id, maybe_id, one_more, scope_at, sql, text, time,
 };
 use super::{Sqlite, idempotency, texts, tidy};
-use crate::{Error, MAX_PIN_BYTES, MAX_PINS_PER_SCOPE, NewPinRow, Once, PageOf, PageRows, PinRow};
+use crate::{Error, MAX_PIN_BYTES, MAX_PINS_PER_SCOPE, NewPinRow, Once, PageOf, PageRows};
 
 const COLUMNS: &str = "p.id, p.thread, p.text, p.created_at";
 
@@ -18,7 +18,7 @@ impl Sqlite {
         scope: &Scope,
         pin: NewPinRow,
         once: Option<Once>,
-    ) -> Result<PinRow, Error> {
+    ) -> Result<PinView, Error> {
         let scope = scope.clone();
         let work = move |batch: &mut Batch<'_>| {
             if let Some(earlier) = idempotency::earlier(batch, &scope, once.as_ref())? {
@@ -31,7 +31,7 @@ impl Sqlite {
         self.writer.write(work).await
     }
 
-    pub(crate) async fn pins(&self, scope: &Scope, thread: Option<ThreadId>) -> Result<Vec<PinRow>, Error> {
+    pub(crate) async fn pins(&self, scope: &Scope, thread: Option<ThreadId>) -> Result<Vec<PinView>, Error> {
         let scope = scope.clone();
         let all = move |conn: &Connection| {
             let mut pins = Vec::new();
@@ -52,7 +52,7 @@ impl Sqlite {
         scope: &Scope,
         thread: Option<ThreadId>,
         page: PageOf<u64>,
-    ) -> Result<PageRows<PinRow>, Error> {
+    ) -> Result<PageRows<PinView>, Error> {
         let scope = scope.clone();
         self.readers.read(move |conn| list(conn, &scope, thread, page)).await
     }
@@ -112,7 +112,7 @@ fn delete(batch: &Batch<'_>, principal: &Principal, pin: PinId, once: Option<&On
     tidy::removed(batch)
 }
 
-fn find(conn: &Connection, scope: &Scope, pin: PinId) -> Result<PinRow, Error> {
+fn find(conn: &Connection, scope: &Scope, pin: PinId) -> Result<PinView, Error> {
     let statement = format!("SELECT {COLUMNS} FROM pins p WHERE p.id = ?1 AND p.app = ?2 AND p.user = ?3");
     find_first(conn, &statement, params![pin.bytes(), scope.app.as_str(), scope.user.as_str()], pin_row)?
         .ok_or(Error::NotFound("pin"))
@@ -123,7 +123,7 @@ fn list(
     scope: &Scope,
     thread: Option<ThreadId>,
     page: PageOf<u64>,
-) -> Result<PageRows<PinRow>, Error> {
+) -> Result<PageRows<PinView>, Error> {
     let statement = format!(
         "SELECT {COLUMNS} FROM pins p LEFT JOIN threads t ON t.id = p.thread
             WHERE p.app = ?1 AND p.user = ?2 AND (p.thread IS NULL OR p.thread = ?3 AND t.deleted_at IS NULL)
@@ -135,6 +135,11 @@ fn list(
     find_page(conn, &statement, key, page.limit, pin_row)
 }
 
-fn pin_row(row: &Row<'_>) -> rusqlite::Result<PinRow> {
-    Ok(PinRow { id: id(row, 0)?, thread: maybe_id(row, 1)?, text: text(row, 2)?, created_at: time(row, 3)? })
+fn pin_row(row: &Row<'_>) -> rusqlite::Result<PinView> {
+    Ok(PinView {
+        id: id(row, 0)?,
+        thread_id: maybe_id(row, 1)?,
+        text: text(row, 2)?,
+        created_at: time(row, 3)?,
+    })
 }

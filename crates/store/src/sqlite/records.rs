@@ -1,6 +1,6 @@
 //! Records: typed objects of an app, found by their fields and their words. A deleted one keeps its row and its version.
 
-use protocol::{RecordId, Scope};
+use protocol::{RecordId, RecordView, Scope};
 use rusqlite::{Connection, OptionalExtension, Row, params};
 use serde_json::Value;
 use sha2::{Digest, Sha256};
@@ -15,8 +15,7 @@ use super::{Sqlite, erasures, idempotency};
 use crate::rules::erasure::{self, DeletedBy};
 use crate::rules::records::{StandingVersion, check_record_room, check_record_size, not_there, record_name};
 use crate::{
-    AppliedChange, Error, MAX_RECORDS_PER_TYPE, Once, PageOf, PageRows, RecordQuery, RecordRow, TimeCursor,
-    Write,
+    AppliedChange, Error, MAX_RECORDS_PER_TYPE, Once, PageOf, PageRows, RecordQuery, TimeCursor, Write,
 };
 
 /// Words of a search that count, and characters of each.
@@ -57,7 +56,7 @@ impl Sqlite {
         scope: &Scope,
         kind: &str,
         record: RecordId,
-    ) -> Result<RecordRow, Error> {
+    ) -> Result<RecordView, Error> {
         let (scope, kind) = (scope.clone(), kind.to_owned());
         let read =
             move |conn: &Connection| find(conn, &scope, &kind, record)?.ok_or(Error::NotFound("record"));
@@ -70,7 +69,7 @@ impl Sqlite {
         kind: &str,
         query: RecordQuery,
         page: PageOf<TimeCursor<RecordId>>,
-    ) -> Result<PageRows<RecordRow>, Error> {
+    ) -> Result<PageRows<RecordView>, Error> {
         let (scope, kind) = (scope.clone(), kind.to_owned());
         self.readers.read(move |conn| list(conn, &scope, &kind, &query, page)).await
     }
@@ -96,7 +95,7 @@ impl Sqlite {
         scope: &Scope,
         write: Write,
         once: Option<Once>,
-    ) -> Result<Option<RecordRow>, Error> {
+    ) -> Result<Option<RecordView>, Error> {
         let Write::Record { id: record, kind, data, expected } = write else {
             return Err(Error::NotFound("record"));
         };
@@ -253,7 +252,7 @@ fn standing(batch: &Batch<'_>, scope: &Scope, put: Put<'_>) -> Result<StandingVe
     }
 }
 
-fn find(conn: &Connection, scope: &Scope, kind: &str, record: RecordId) -> Result<Option<RecordRow>, Error> {
+fn find(conn: &Connection, scope: &Scope, kind: &str, record: RecordId) -> Result<Option<RecordView>, Error> {
     let statement = format!(
         "SELECT {COLUMNS} FROM records r
             WHERE r.id = ?1 AND r.app = ?2 AND r.user = ?3 AND r.type = ?4 AND r.data IS NOT NULL"
@@ -272,7 +271,7 @@ fn list(
     kind: &str,
     query: &RecordQuery,
     page: PageOf<TimeCursor<RecordId>>,
-) -> Result<PageRows<RecordRow>, Error> {
+) -> Result<PageRows<RecordView>, Error> {
     let fields: Vec<(&str, [&Value; 1])> =
         query.fields.iter().map(|(name, value)| (name.as_str(), [value])).collect();
     let fields = serde_json::to_string(&fields).map_err(|_| Error::Aborted)?;
@@ -319,7 +318,7 @@ fn numbered(
     conn: &Connection,
     numbers: impl Iterator<Item = rusqlite::Result<i64>>,
     limit: usize,
-) -> Result<PageRows<RecordRow>, Error> {
+) -> Result<PageRows<RecordView>, Error> {
     let mut filling = FillingPage::new(limit);
     let mut find = conn.prepare_cached(&format!("SELECT {COLUMNS} FROM records r WHERE r.number = ?1"))?;
     for number in numbers {
@@ -374,10 +373,9 @@ fn parsed(json: &str) -> Value {
     serde_json::from_str(json).unwrap_or_default()
 }
 
-fn record_row(row: &Row<'_>) -> rusqlite::Result<RecordRow> {
-    Ok(RecordRow {
+fn record_row(row: &Row<'_>) -> rusqlite::Result<RecordView> {
+    Ok(RecordView {
         id: id(row, 0)?,
-        scope: scope_at(row, 1)?,
         kind: text(row, 3)?,
         version: count(row, 4)?,
         data: parsed(&text(row, 5)?),

@@ -7,7 +7,7 @@ use super::append::Batch;
 use super::read::{count, find_first, find_page, id, maybe_id, one_more, page_start, scope_at, time};
 use super::{Sqlite, history, idempotency, items, queue};
 use crate::{
-    Error, MessageRow, NewThreadRow, Once, PageOf, PageRows, RecallKind, ThreadCursor, ThreadEdit, ThreadRow,
+    Error, MessageRow, NewThreadRow, Once, PageOf, PageRows, RecallKind, ThreadEdit, ThreadRow, TimeCursor,
 };
 
 const COLUMNS: &str = "t.id, t.app, t.user, t.title, t.head, t.model, t.message_count,
@@ -41,7 +41,7 @@ impl Sqlite {
     pub(crate) async fn threads(
         &self,
         scope: &Scope,
-        page: PageOf<ThreadCursor>,
+        page: PageOf<TimeCursor<ThreadId>>,
     ) -> Result<PageRows<ThreadRow>, Error> {
         let scope = scope.clone();
         self.readers.read(move |conn| list(conn, &scope, page)).await
@@ -166,14 +166,18 @@ fn find(conn: &Connection, thread: ThreadId, user: &str) -> Result<ThreadRow, Er
     find_first(conn, &statement, params![thread.bytes(), user], thread_row)?.ok_or(Error::NotFound("thread"))
 }
 
-fn list(conn: &Connection, scope: &Scope, page: PageOf<ThreadCursor>) -> Result<PageRows<ThreadRow>, Error> {
+fn list(
+    conn: &Connection,
+    scope: &Scope,
+    page: PageOf<TimeCursor<ThreadId>>,
+) -> Result<PageRows<ThreadRow>, Error> {
     let statement = format!(
         "SELECT {COLUMNS} FROM threads t WHERE t.app = ?1 AND t.user = ?2 AND t.deleted_at IS NULL
             AND (t.updated_at, t.id) < (?3, ?4) ORDER BY t.updated_at DESC, t.id DESC LIMIT ?5"
     );
-    let (updated_at, last) = page_start(page.after.map(|cursor| (cursor.updated_at, *cursor.id.bytes())));
+    let (at, last) = page_start(page.after.map(|cursor| (cursor.at, *cursor.id.bytes())));
     let limit = one_more(page.limit);
-    let key = params![scope.app.as_str(), scope.user.as_str(), updated_at, last, limit];
+    let key = params![scope.app.as_str(), scope.user.as_str(), at, last, limit];
     find_page(conn, &statement, key, page.limit, thread_row)
 }
 

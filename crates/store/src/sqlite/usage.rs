@@ -2,13 +2,13 @@
 
 use jiff::Timestamp;
 use jiff::tz::Offset;
-use protocol::{Cost, Principal, RunId, Scope, Seq, Usage, Used, UserLimits};
+use protocol::{Cost, Principal, RunId, Scope, Seq, Usage, UsageView, Used, UserLimits};
 use rusqlite::{Connection, Row, params};
 
 use super::append::Batch;
 use super::read::{count, find_all, find_first, find_only, scope_at, sql, text};
 use super::{Sqlite, rate_limits};
-use crate::{Error, MAX_USAGE_ROWS, UsageRow};
+use crate::{Error, MAX_USAGE_ROWS};
 
 /// As [`read`] expects them.
 pub(super) const COLUMNS: &str =
@@ -20,7 +20,7 @@ impl Sqlite {
         user: &Principal,
         from_day: String,
         to_day: String,
-    ) -> Result<Vec<UsageRow>, Error> {
+    ) -> Result<Vec<UsageView>, Error> {
         let user = user.user().clone();
         self.readers.read(move |conn| report(conn, user.as_str(), &from_day, &to_day)).await
     }
@@ -133,15 +133,15 @@ pub(super) fn add(batch: &Batch<'_>, scope: &Scope, model: &str, used: Usage) ->
     )
 }
 
-fn report(conn: &Connection, user: &str, from_day: &str, to_day: &str) -> Result<Vec<UsageRow>, Error> {
+fn report(conn: &Connection, user: &str, from_day: &str, to_day: &str) -> Result<Vec<UsageView>, Error> {
     let statement = format!(
         "SELECT day, app, user, model, calls, {COLUMNS} FROM usage WHERE user = ?1 AND day BETWEEN ?2 AND ?3
             ORDER BY day DESC, app, model LIMIT ?4"
     );
     find_all(conn, &statement, params![user, from_day, to_day, MAX_USAGE_ROWS as i64], |row| {
-        Ok(UsageRow {
-            day: text(row, 0)?,
-            scope: scope_at(row, 1)?,
+        Ok(UsageView {
+            date: text(row, 0)?,
+            app_id: text(row, 1)?,
             model: text(row, 3)?,
             calls: count(row, 4)?,
             usage: read(row, 5)?,

@@ -1,11 +1,11 @@
 //! Actions with their ledger, proposals, and the records and files that tools change.
 
-use protocol::{ActionId, Decision, Principal, ProposalId, RecordId, RunId, Scope};
+use protocol::{ActionId, Decision, FileView, Principal, ProposalId, RecordId, RecordView, RunId, Scope};
 
 use super::{Backend, Store};
 use crate::{
-    ActionEnd, ActionFilter, ActionRow, Error, FileRow, FileSize, NewAction, Once, PageOf, PageRows,
-    ProposalRow, RecordQuery, RecordRow, TimeCursor, Write,
+    ActionEnd, ActionFilter, ActionRow, Error, FileRow, NewAction, Once, PageOf, PageRows, ProposalRow,
+    RecordQuery, TimeCursor, Write,
 };
 
 // The ledger of what tools did. Actions of runs are written with the events that tell of them.
@@ -49,13 +49,13 @@ store_methods! {
 
 // Typed objects of apps.
 store_methods! {
-    fn record_of(scope: &Scope, kind: &str, id: RecordId) -> RecordRow;
+    fn record_of(scope: &Scope, kind: &str, id: RecordId) -> RecordView;
     /// Newest change first, or best match first where words are asked for.
-    fn records(scope: &Scope, kind: &str, query: RecordQuery, page: PageOf<TimeCursor<RecordId>>) -> PageRows<RecordRow>;
+    fn records(scope: &Scope, kind: &str, query: RecordQuery, page: PageOf<TimeCursor<RecordId>>) -> PageRows<RecordView>;
     /// How many of these are records of this kind in the scope.
     fn count_records(scope: &Scope, kind: &str, ids: &[RecordId]) -> usize;
     /// Makes, changes or deletes a record by the user's own hand. None when it was deleted.
-    fn put_record(scope: &Scope, write: Write, once: Option<Once>) -> Option<RecordRow>;
+    fn put_record(scope: &Scope, write: Write, once: Option<Once>) -> Option<RecordView>;
 }
 
 // Markdown files of users, by path.
@@ -63,7 +63,7 @@ store_methods! {
     /// By path.
     fn files(scope: &Scope) -> Vec<FileRow>;
     /// The sizes of files, by path. Contents are not read.
-    fn file_sizes(scope: &Scope) -> Vec<FileSize>;
+    fn file_sizes(scope: &Scope) -> Vec<FileView>;
     fn file(scope: &Scope, path: &str) -> FileRow;
     /// The version a path has or had; 0 if there never was a file.
     fn file_version(scope: &Scope, path: &str) -> u64;

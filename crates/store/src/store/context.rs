@@ -1,11 +1,11 @@
 //! Parts of prompts besides messages and memories: kept texts, personas, pins, summaries, documents and profiles.
 
-use protocol::{DocumentId, PinId, Principal, Scope, Summary, ThreadId};
+use protocol::{DocumentId, PinId, PinView, Principal, Scope, Summary, ThreadId};
 
 use super::{Backend, Store};
 use crate::{
     ChunkRow, DocumentRow, Error, JobRow, NewDocument, NewPersonaRow, NewPinRow, Once, PageOf, PageRows,
-    PersonaRow, PinRow, ProfileRow, Spent, SummaryRow, TimeCursor,
+    PersonaRow, ProfileRow, Spent, SummaryRow, TimeCursor,
 };
 
 // Texts beside the log. They are written with the events that name them.
@@ -30,11 +30,11 @@ store_methods! {
 // Pins.
 store_methods! {
     /// The thread must be the scope's. [`Error::Changed`] when there is no room.
-    fn add_pin(scope: &Scope, pin: NewPinRow, once: Option<Once>) -> PinRow;
+    fn add_pin(scope: &Scope, pin: NewPinRow, once: Option<Once>) -> PinView;
     /// Oldest first: those of the thread and those of all threads; the latter alone without a thread.
-    fn pins(scope: &Scope, thread: Option<ThreadId>) -> Vec<PinRow>;
+    fn pins(scope: &Scope, thread: Option<ThreadId>) -> Vec<PinView>;
     /// A page of these. The cursor is how many come before.
-    fn pin_page(scope: &Scope, thread: Option<ThreadId>, page: PageOf<u64>) -> PageRows<PinRow>;
+    fn pin_page(scope: &Scope, thread: Option<ThreadId>, page: PageOf<u64>) -> PageRows<PinView>;
     /// Removes it and what prompts kept of it. Removing what is gone is [`Error::NotFound`].
     fn delete_pin(principal: &Principal, id: PinId, once: Option<Once>) -> ();
 }

@@ -5,14 +5,14 @@ use std::sync::Arc;
 
 use jiff::Timestamp;
 use protocol::{
-    AppId, Event, MessageId, PlannedCall, Principal, RunId, Scope, Seq, SpendBounds, SpendGrant, Stored,
-    ThreadId,
+    AppId, Event, JobId, MessageId, PlannedCall, Principal, RunId, Scope, Seq, SpendBounds, SpendGrant,
+    Stored, ThreadId,
 };
 
 use super::{Backend, Store};
 use crate::{
-    Error, ForcedEnd, JobCursor, JobRow, MessageRow, NewJob, NewThreadRow, Once, PageOf, PageRows, RawEvent,
-    Retry, RunLog, RunRow, Spent, Submission, SubmittedRun, ThreadCursor, ThreadEdit, ThreadRow,
+    Error, ForcedEnd, JobRow, MessageRow, NewJob, NewThreadRow, Once, PageOf, PageRows, RawEvent, Retry,
+    RunLog, RunRow, Spent, Submission, SubmittedRun, ThreadEdit, ThreadRow, TimeCursor,
 };
 
 // Conversations and what was said in them. Under a key ([`Once`]) a change happens once; a second time gives what
@@ -23,7 +23,7 @@ store_methods! {
     /// The thread if it is this principal's and not deleted.
     fn thread(principal: &Principal, id: ThreadId) -> ThreadRow;
     /// Newest first.
-    fn threads(scope: &Scope, page: PageOf<ThreadCursor>) -> PageRows<ThreadRow>;
+    fn threads(scope: &Scope, page: PageOf<TimeCursor<ThreadId>>) -> PageRows<ThreadRow>;
     /// Changes what is named, all of it or nothing; a title is recorded as `thread:named`.
     fn change_thread(principal: &Principal, id: ThreadId, change: ThreadEdit, once: Option<Once>) -> ThreadRow;
     /// Hides the thread at once and ends what waits for it; [`Store::purge`] removes its rows later. Gives back
@@ -88,9 +88,9 @@ store_methods! {
     /// Holds what a model call of the job may spend, as [`RunLog::reserve`] does, until the job is done or has failed.
     fn reserve_for_job(job: &JobRow, call: PlannedCall, bounds: SpendBounds) -> SpendGrant;
     /// Jobs of all scopes, newest first: for the admin.
-    fn jobs(page: PageOf<JobCursor>) -> PageRows<JobRow>;
+    fn jobs(page: PageOf<TimeCursor<JobId>>) -> PageRows<JobRow>;
     /// Jobs of one app, newest first.
-    fn jobs_of_app(app: &AppId, page: PageOf<JobCursor>) -> PageRows<JobRow>;
+    fn jobs_of_app(app: &AppId, page: PageOf<TimeCursor<JobId>>) -> PageRows<JobRow>;
 }
 
 impl Store {

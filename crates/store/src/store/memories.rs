@@ -7,9 +7,9 @@ use protocol::{ActionId, MemoryId, Principal, Scope, ThreadId};
 
 use super::{Backend, Store};
 use crate::{
-    Error, ExtractedMemories, ItemRow, JobRow, MemoryCursor, MemoryEdit, MemoryExtraction, MemoryHistory,
-    MemoryPurge, MemoryRow, MessageRow, NewMemoryRow, NewVector, Once, PageOf, PageRows, PurgedWords,
-    SnapshotLine, TombstoneRow,
+    Error, ExtractedMemories, ItemRow, JobRow, MemoryEdit, MemoryExtraction, MemoryHistory, MemoryPurge,
+    MemoryRow, MessageRow, NewMemoryRow, NewVector, Once, PageOf, PageRows, PurgedWords, SnapshotLine,
+    TimeCursor, TombstoneRow,
 };
 
 // Durable facts about users. Each change is a version of its own; one that is not active is in no prompt, but can still
@@ -23,7 +23,7 @@ store_methods! {
     fn memory(principal: &Principal, id: MemoryId) -> MemoryRow;
     fn memory_history(principal: &Principal, id: MemoryId) -> MemoryHistory;
     /// Newest first: the active ones, or those of a status, or `all`.
-    fn memories(scope: &Scope, status: Option<&str>, page: PageOf<MemoryCursor>) -> PageRows<MemoryRow>;
+    fn memories(scope: &Scope, status: Option<&str>, page: PageOf<TimeCursor<MemoryId>>) -> PageRows<MemoryRow>;
     /// The newest `limit` active ones, oldest first, so that a new one changes only the end of a prompt.
     fn active_memories(scope: &Scope, limit: usize) -> Vec<MemoryRow>;
     /// The active memories of the scope among these, in the given order.

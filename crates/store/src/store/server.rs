@@ -1,10 +1,12 @@
 //! Methods for the server and its admin: keys, usage, MCP tools, credentials, and work that crosses scopes.
 
 use jiff::Timestamp;
-use protocol::{AppId, CredentialView, KeyId, KeyView, Principal, Scope, ThreadId, Usage, Used, UserLimits};
+use protocol::{
+    AppId, CredentialView, KeyId, KeyView, Principal, Scope, ThreadId, Usage, UsageView, Used, UserLimits,
+};
 
 use super::{Backend, Store};
-use crate::{ActionRow, Error, McpOffer, McpToolRow, Once, RunRow, UsageRow, Verified};
+use crate::{ActionRow, Error, McpOffer, McpToolRow, Once, RunRow, Verified};
 
 // Keys of users. The store knows the secret of a key by its hash alone.
 store_methods! {
@@ -22,7 +24,7 @@ store_methods! {
 store_methods! {
     /// Usage of a user from one day to another, both included: newest day first, then by app and model, at most
     /// [`crate::MAX_USAGE_ROWS`].
-    fn usage(user: &Principal, from_day: String, to_day: String) -> Vec<UsageRow>;
+    fn usage(user: &Principal, from_day: String, to_day: String) -> Vec<UsageView>;
     /// Usage of the scope on a day, over all models.
     fn usage_of_day(scope: &Scope, day: String) -> Usage;
     /// Use of the rate limits by the scope in the minute and the day of a moment, and how many of its runs work now,
