@@ -19,6 +19,7 @@ pub use context::{
 };
 pub use remembered::{Forgetting, ForgettingOutcome, MemoryUpdate, Remembered, RememberedOutcome};
 
+use crate::json_fields::{from_name, is_default};
 use crate::{CallId, Decision, DocumentId, Effect, MessageId, ProposalId, RunId, Seq, ThreadId, Usage};
 
 macro_rules! events {
@@ -306,16 +307,11 @@ pub struct Structured {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub memories_referenced: Vec<String>,
     /// References to anything else, which were dropped.
-    #[serde(default, skip_serializing_if = "is_none")]
+    #[serde(default, skip_serializing_if = "is_default")]
     pub dropped: u32,
     /// The whole object, for a schema of the app's own.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub data: Option<Value>,
-}
-
-#[expect(clippy::trivially_copy_pass_by_ref, reason = "the signature serde asks for")]
-fn is_none(number: &u32) -> bool {
-    *number == 0
 }
 
 /// A tool call as the model asked for it.
@@ -482,16 +478,6 @@ pub enum RunStatus {
 }
 
 impl RunStatus {
-    pub const ALL: [RunStatus; 7] = [
-        RunStatus::Queued,
-        RunStatus::Running,
-        RunStatus::Waiting,
-        RunStatus::Completed,
-        RunStatus::Failed,
-        RunStatus::Cancelled,
-        RunStatus::Interrupted,
-    ];
-
     pub fn name(self) -> &'static str {
         match self {
             RunStatus::Queued => "queued",
@@ -505,7 +491,7 @@ impl RunStatus {
     }
 
     pub fn parse(name: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|status| status.name() == name)
+        from_name(name)
     }
 
     pub fn is_terminal(self) -> bool {

@@ -171,9 +171,7 @@ pub struct RunRequest {
     pub settings: Settings,
     pub system_prompt: Option<String>,
     /// Who answers; where it begins a thread, there from then on.
-    #[serde(default)]
     pub persona: Option<String>,
-    #[serde(default)]
     pub documents: Option<Vec<DocumentId>>,
     pub app_revision: String,
     /// Work that its message causes, once that is in the log.

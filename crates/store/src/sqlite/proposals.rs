@@ -321,7 +321,6 @@ fn list(
 }
 
 fn proposal_row(row: &Row<'_>) -> rusqlite::Result<ProposalRow> {
-    let status = text(row, 10)?;
     Ok(ProposalRow {
         id: id(row, 0)?,
         scope: scope_at(row, 1)?,
@@ -332,7 +331,7 @@ fn proposal_row(row: &Row<'_>) -> rusqlite::Result<ProposalRow> {
         input: serde_json::from_str(&text(row, 7)?).unwrap_or_default(),
         hash: row.get(8)?,
         note: row.get(9)?,
-        decision: Decision::ALL.into_iter().find(|decision| decision.name() == status),
+        decision: Decision::parse(&text(row, 10)?),
         action: maybe_id(row, 11)?,
         expires_at: time(row, 12)?,
         created_at: time(row, 13)?,
