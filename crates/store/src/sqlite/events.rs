@@ -25,22 +25,16 @@ impl Sqlite {
     }
 
     pub(crate) async fn facts(&self, run: RunId) -> Result<Vec<RawEvent>, Error> {
-        self.readers
-            .read(move |conn| {
-                let statement = "SELECT seq, kind, body FROM events WHERE run = ?1
+        let statement = "SELECT seq, kind, body FROM events WHERE run = ?1
                         AND kind <> 'text:delta' AND kind <> 'reasoning:delta' AND kind <> 'tool:input' ORDER BY seq LIMIT ?2";
-                find_all(conn, statement, params![run.bytes(), MAX_FACTS], raw)
-            })
-            .await
+        let facts = move |conn: &Connection| find_all(conn, statement, params![run.bytes(), MAX_FACTS], raw);
+        self.readers.read(facts).await
     }
 
     pub(crate) async fn first_message(&self, thread: ThreadId) -> Result<Option<MessageId>, Error> {
-        self.readers
-            .read(move |conn| {
-                let statement = "SELECT id FROM messages WHERE thread = ?1 ORDER BY seq LIMIT 1";
-                find_first(conn, statement, [thread.bytes()], |row| id(row, 0))
-            })
-            .await
+        let statement = "SELECT id FROM messages WHERE thread = ?1 ORDER BY seq LIMIT 1";
+        let first = move |conn: &Connection| find_first(conn, statement, [thread.bytes()], |row| id(row, 0));
+        self.readers.read(first).await
     }
 
     pub(crate) async fn is_named(&self, thread: ThreadId) -> Result<bool, Error> {
@@ -48,13 +42,10 @@ impl Sqlite {
     }
 
     pub(crate) async fn head(&self, thread: ThreadId) -> Result<Seq, Error> {
-        self.readers
-            .read(move |conn| {
-                let statement = "SELECT next_seq - 1 FROM threads WHERE id = ?1";
-                find_first(conn, statement, [thread.bytes()], |row| count(row, 0))?
-                    .ok_or(Error::NotFound("thread"))
-            })
-            .await
+        let statement = "SELECT next_seq - 1 FROM threads WHERE id = ?1";
+        let head =
+            move |conn: &Connection| find_first(conn, statement, [thread.bytes()], |row| count(row, 0));
+        self.readers.read(head).await?.ok_or(Error::NotFound("thread"))
     }
 }
 

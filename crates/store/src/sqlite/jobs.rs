@@ -37,15 +37,11 @@ impl Sqlite {
     }
 
     pub(crate) async fn next_due(&self) -> Result<Option<Timestamp>, Error> {
-        self.readers
-            .read(|conn| {
-                let statement = format!(
-                    "SELECT due_at FROM job_users WHERE working < {MAX_WORKING_PER_USER} AND due_at IS NOT NULL
+        let statement = format!(
+            "SELECT due_at FROM job_users WHERE working < {MAX_WORKING_PER_USER} AND due_at IS NOT NULL
                         ORDER BY due_at LIMIT 1"
-                );
-                find_first(conn, &statement, [], |row| time(row, 0))
-            })
-            .await
+        );
+        self.readers.read(move |conn| find_first(conn, &statement, [], |row| time(row, 0))).await
     }
 
     pub(crate) async fn complete(

@@ -26,11 +26,8 @@ impl Sqlite {
     }
 
     pub(crate) async fn is_deleted(&self, thread: ThreadId) -> Result<bool, Error> {
-        let deleted = move |conn: &Connection| {
-            let statement = "SELECT 1 FROM threads WHERE id = ?1 AND deleted_at IS NOT NULL";
-            has_any(conn, statement, [thread.bytes()])
-        };
-        self.readers.read(deleted).await
+        let statement = "SELECT 1 FROM threads WHERE id = ?1 AND deleted_at IS NOT NULL";
+        self.readers.read(move |conn| has_any(conn, statement, [thread.bytes()])).await
     }
 
     pub(crate) async fn active_run(&self, thread: ThreadId) -> Result<Option<RunRow>, Error> {
@@ -109,11 +106,8 @@ impl Sqlite {
     }
 
     pub(crate) async fn secret(&self) -> Result<[u8; 32], Error> {
-        let secret = |conn: &Connection| {
-            let statement = "SELECT value FROM secrets WHERE name = 'server'";
-            find_only(conn, statement, [], |row| row.get(0))
-        };
-        self.readers.read(secret).await
+        let statement = "SELECT value FROM secrets WHERE name = 'server'";
+        self.readers.read(move |conn| find_only(conn, statement, [], |row| row.get(0))).await
     }
 }
 

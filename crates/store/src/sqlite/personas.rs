@@ -103,35 +103,19 @@ fn insert(batch: &Batch<'_>, scope: &Scope, new: &NewPersonaRow) -> Result<(), E
     }
     let statement = "INSERT INTO personas (app, user, id, name, prompt, settings, created_at, updated_at)
                 VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?7)";
-    batch.execute(
-        statement,
-        params![
-            scope.app.as_str(),
-            scope.user.as_str(),
-            new.id,
-            new.name,
-            new.prompt,
-            new.settings.to_string(),
-            batch.at()
-        ],
-    )
+    write(batch, scope, new, statement)
 }
 
 fn update(batch: &Batch<'_>, scope: &Scope, new: &NewPersonaRow) -> Result<(), Error> {
     let statement = "UPDATE personas SET name = ?4, prompt = ?5, settings = ?6, updated_at = ?7
                 WHERE app = ?1 AND user = ?2 AND id = ?3";
-    batch.execute(
-        statement,
-        params![
-            scope.app.as_str(),
-            scope.user.as_str(),
-            new.id,
-            new.name,
-            new.prompt,
-            new.settings.to_string(),
-            batch.at()
-        ],
-    )
+    write(batch, scope, new, statement)
+}
+
+fn write(batch: &Batch<'_>, scope: &Scope, new: &NewPersonaRow, statement: &str) -> Result<(), Error> {
+    let NewPersonaRow { id, name, prompt, settings } = new;
+    let (app, user, settings) = (scope.app.as_str(), scope.user.as_str(), settings.to_string());
+    batch.execute(statement, params![app, user, id, name, prompt, settings, batch.at()])
 }
 
 fn delete(batch: &Batch<'_>, scope: &Scope, id: &str) -> Result<(), Error> {

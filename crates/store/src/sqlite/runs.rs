@@ -39,12 +39,9 @@ impl Sqlite {
     }
 
     pub(crate) async fn is_skipped(&self, thread: ThreadId, seq: Seq) -> Result<bool, Error> {
-        self.readers
-            .read(move |conn| {
-                let statement = "SELECT 1 FROM skipped WHERE thread = ?1 AND first <= ?2 AND ?2 < last";
-                has_any(conn, statement, params![thread.bytes(), sql(seq)])
-            })
-            .await
+        let statement = "SELECT 1 FROM skipped WHERE thread = ?1 AND first <= ?2 AND ?2 < last";
+        let skipped = move |conn: &Connection| has_any(conn, statement, params![thread.bytes(), sql(seq)]);
+        self.readers.read(skipped).await
     }
 }
 
