@@ -7,18 +7,14 @@ use super::append::Batch;
 use super::read::{
     count, find_first, find_only, find_page, has_any, id, maybe_id, one_more, scope_at, sql, text, time,
 };
-use super::{Sqlite, idempotency, texts, tidy};
+use super::{Store, idempotency, texts, tidy};
 use crate::{Error, MAX_PIN_BYTES, MAX_PINS_PER_SCOPE, NewPinRow, Once, PageOf, PageRows};
 
 const COLUMNS: &str = "p.id, p.thread, p.text, p.created_at";
 
-impl Sqlite {
-    pub(crate) async fn add_pin(
-        &self,
-        scope: &Scope,
-        pin: NewPinRow,
-        once: Option<Once>,
-    ) -> Result<PinView, Error> {
+impl Store {
+    /// The thread must be the scope's. [`Error::Changed`] when there is no room.
+    pub async fn add_pin(&self, scope: &Scope, pin: NewPinRow, once: Option<Once>) -> Result<PinView, Error> {
         let scope = scope.clone();
         let work = move |batch: &mut Batch<'_>| {
             if let Some(earlier) = idempotency::earlier(batch, &scope, once.as_ref())? {
@@ -31,7 +27,8 @@ impl Sqlite {
         self.writer.write(work).await
     }
 
-    pub(crate) async fn pins(&self, scope: &Scope, thread: Option<ThreadId>) -> Result<Vec<PinView>, Error> {
+    /// Oldest first: those of the thread and those of all threads; the latter alone without a thread.
+    pub async fn pins(&self, scope: &Scope, thread: Option<ThreadId>) -> Result<Vec<PinView>, Error> {
         let scope = scope.clone();
         let all = move |conn: &Connection| {
             let mut pins = Vec::new();
@@ -47,7 +44,8 @@ impl Sqlite {
         self.readers.read(all).await
     }
 
-    pub(crate) async fn pin_page(
+    /// A page of these. The cursor is how many come before.
+    pub async fn pin_page(
         &self,
         scope: &Scope,
         thread: Option<ThreadId>,
@@ -57,7 +55,8 @@ impl Sqlite {
         self.readers.read(move |conn| list(conn, &scope, thread, page)).await
     }
 
-    pub(crate) async fn delete_pin(
+    /// Removes it and what prompts kept of it. Removing what is gone is [`Error::NotFound`].
+    pub async fn delete_pin(
         &self,
         principal: &Principal,
         pin: PinId,

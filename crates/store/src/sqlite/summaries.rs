@@ -6,15 +6,17 @@ use uuid::Uuid;
 
 use super::append::Batch;
 use super::read::{count, find_all, find_page, has_any, id, maybe_id, one_more, sql, time};
-use super::{Sqlite, jobs, texts, usage};
+use super::{Store, jobs, texts, usage};
 use crate::{Error, JobRow, MAX_SUMMARIES_PER_READ, NewText, PageOf, PageRows, Spent, SummaryRow};
 
-impl Sqlite {
-    pub(crate) async fn summaries(&self, thread: ThreadId, all: bool) -> Result<Vec<SummaryRow>, Error> {
+impl Store {
+    /// In the order of the log, at most [`crate::MAX_SUMMARIES_PER_READ`], the newest: those no other took the place of, or all.
+    pub async fn summaries(&self, thread: ThreadId, all: bool) -> Result<Vec<SummaryRow>, Error> {
         self.readers.read(move |conn| list(conn, thread, all)).await
     }
 
-    pub(crate) async fn summary_page(
+    /// A page of them in the order of the log, from the oldest on. The cursor is how many come before.
+    pub async fn summary_page(
         &self,
         thread: ThreadId,
         all: bool,
@@ -23,7 +25,9 @@ impl Sqlite {
         self.readers.read(move |conn| oldest(conn, thread, all, page)).await
     }
 
-    pub(crate) async fn summarise(
+    /// Commits a summary, its text, the job as done and what it spent, together. Nothing is changed where the thread is
+    /// deleted, another summary of the same level ends at the same message, or one it merges is merged already.
+    pub async fn summarise(
         &self,
         job: &JobRow,
         summary: Option<(Summary, String)>,

@@ -8,14 +8,15 @@ use rusqlite::{Connection, OptionalExtension, params};
 
 use super::append::Batch;
 use super::read::{find_all, find_only, has_any, text};
-use super::{Sqlite, erasures};
+use super::{Store, erasures};
 use crate::{Error, MAX_TEXT_BYTES, MAX_TEXTS_PER_WRITE, NewText, source};
 
 /// Stands for all users of an app.
 const NOBODY: &str = "";
 
-impl Sqlite {
-    pub(crate) async fn texts(
+impl Store {
+    /// Each of these texts if it is still there, in the given order.
+    pub async fn texts(
         &self,
         scope: &Scope,
         named: &[(String, [u8; 16])],
