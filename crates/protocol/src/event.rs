@@ -164,12 +164,26 @@ pub struct Stored {
     pub body: Arc<str>,
 }
 
-/// A piece of a streaming step, before it is an event: the writer joins neighbours of the same kind.
-#[derive(Debug, Clone, PartialEq, Eq)]
+/// A piece of a streaming step, before it is an event: the writer joins neighbours of the same kind. As JSON it is the body
+/// of that event.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(untagged)]
 pub enum Delta {
-    Text { step: u32, delta: String },
-    Reasoning { step: u32, delta: String },
-    ToolInput { step: u32, call: CallId, name: Arc<str>, delta: String },
+    Text {
+        step: u32,
+        delta: String,
+    },
+    Reasoning {
+        step: u32,
+        delta: String,
+    },
+    ToolInput {
+        step: u32,
+        #[serde(rename = "callId")]
+        call: CallId,
+        name: Arc<str>,
+        delta: String,
+    },
 }
 
 impl Delta {
@@ -183,27 +197,7 @@ impl Delta {
 
     /// Appends the body of the event this becomes to `buffer`, borrowing everything: this runs for every token.
     pub fn write_body(&self, buffer: &mut Vec<u8>) {
-        #[derive(Serialize)]
-        struct Piece<'a> {
-            step: u32,
-            delta: &'a str,
-        }
-        #[derive(Serialize)]
-        #[serde(rename_all = "camelCase")]
-        struct Input<'a> {
-            step: u32,
-            call_id: CallId,
-            name: &'a str,
-            delta: &'a str,
-        }
-        let written = match self {
-            Delta::Text { step, delta } | Delta::Reasoning { step, delta } => {
-                serde_json::to_writer(buffer, &Piece { step: *step, delta })
-            }
-            Delta::ToolInput { step, call, name, delta } => {
-                serde_json::to_writer(buffer, &Input { step: *step, call_id: *call, name, delta })
-            }
-        };
+        let written = serde_json::to_writer(buffer, self);
         debug_assert!(written.is_ok(), "a vector takes every byte");
     }
 }

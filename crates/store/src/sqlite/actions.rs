@@ -86,10 +86,9 @@ impl Store {
     ) -> Result<ActionRow, Error> {
         let scope = scope.clone();
         let work = move |batch: &mut Batch<'_>| {
-            if let Some(earlier) = idempotency::earlier(batch, &scope, once.as_ref())? {
+            if let Some(earlier) = idempotency::claim(batch, &scope, once.as_ref(), action.id.uuid())? {
                 return of_user(batch.conn(), earlier.into(), scope.user.as_str());
             }
-            idempotency::remember(batch, &scope, once.as_ref(), action.id.uuid())?;
             let thread = proposals::confirm(batch, &scope, proposal, &action)?;
             begin(batch, &scope, thread, None, action)
         };
@@ -126,10 +125,9 @@ fn undo_by_user(
     once: Option<&Once>,
 ) -> Result<ActionRow, Error> {
     let undone = of_user(batch.conn(), action, user)?;
-    if let Some(earlier) = idempotency::earlier(batch, &undone.scope, once)? {
+    if let Some(earlier) = idempotency::claim(batch, &undone.scope, once, by.id.uuid())? {
         return of_user(batch.conn(), earlier.into(), user);
     }
-    idempotency::remember(batch, &undone.scope, once, by.id.uuid())?;
     // It belongs to the same thread, so that what it says goes when that is deleted.
     let by = begin(batch, &undone.scope, undone.thread, None, by)?;
     settle(batch, by, end_by_user(action), None)
@@ -144,11 +142,10 @@ fn begin_undo(
     once: Option<&Once>,
 ) -> Result<ActionRow, Error> {
     let undone = of_user(batch.conn(), action, user)?;
-    if let Some(earlier) = idempotency::earlier(batch, &undone.scope, once)? {
+    if let Some(earlier) = idempotency::claim(batch, &undone.scope, once, by.id.uuid())? {
         return of_user(batch.conn(), earlier.into(), user);
     }
     undo::request(batch, &undone, by.id)?.check_outside()?;
-    idempotency::remember(batch, &undone.scope, once, by.id.uuid())?;
     begin(batch, &undone.scope, undone.thread, Some(action), by)
 }
 

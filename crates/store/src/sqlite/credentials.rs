@@ -32,8 +32,7 @@ impl Store {
     ) -> Result<CredentialView, Error> {
         let (scope, name) = (scope.clone(), name.to_owned());
         let work = move |batch: &mut Batch<'_>| {
-            if idempotency::earlier(batch, &scope, once.as_ref())?.is_none() {
-                idempotency::remember(batch, &scope, once.as_ref(), Uuid::nil())?;
+            if idempotency::claim(batch, &scope, once.as_ref(), Uuid::nil())?.is_none() {
                 put(batch, &scope, &name, &sealed)?;
             }
             find(batch.conn(), &scope, &name)?.ok_or(Error::NotFound("credential"))
@@ -50,10 +49,9 @@ impl Store {
     ) -> Result<(), Error> {
         let (scope, name) = (scope.clone(), name.to_owned());
         let work = move |batch: &mut Batch<'_>| {
-            if idempotency::earlier(batch, &scope, once.as_ref())?.is_some() {
+            if idempotency::claim(batch, &scope, once.as_ref(), Uuid::nil())?.is_some() {
                 return Ok(());
             }
-            idempotency::remember(batch, &scope, once.as_ref(), Uuid::nil())?;
             delete(batch, &scope, &name)
         };
         self.writer.write(work).await

@@ -222,12 +222,11 @@ fn insert(batch: &Batch<'_>, document: DocumentId, first: u32, part: &[NewChunk]
 /// Shows a document that is whole. If the same was added meanwhile under the same key, that one stays, and this one goes.
 fn finish(batch: &Batch<'_>, new: &DocumentRow, once: Option<&Once>) -> Result<DocumentRow, Error> {
     let user = new.scope.user.as_str();
-    if let Some(earlier) = idempotency::earlier(batch, &new.scope, once)? {
+    if let Some(earlier) = idempotency::claim(batch, &new.scope, once, new.id.uuid())? {
         let statement = "UPDATE documents SET deleted_at = ?2 WHERE id = ?1";
         batch.execute(statement, params![new.id.bytes(), batch.at()])?;
         return find(batch.conn(), earlier.into(), user);
     }
-    idempotency::remember(batch, &new.scope, once, new.id.uuid())?;
     let statement = "UPDATE documents SET status = 'ready', created_at = ?2 WHERE id = ?1";
     batch.execute(statement, params![new.id.bytes(), batch.at()])?;
     find(batch.conn(), new.id, user)
@@ -255,8 +254,7 @@ fn delete(
         return Ok(());
     }
     let DocumentRow { scope, .. } = find(batch.conn(), document, principal.user().as_str())?;
-    idempotency::earlier(batch, &scope, once)?;
-    idempotency::remember(batch, &scope, once, document.uuid())?;
+    idempotency::claim(batch, &scope, once, document.uuid())?;
     let statement = "UPDATE documents SET deleted_at = ?2 WHERE id = ?1";
     batch.execute(statement, params![document.bytes(), batch.at()])?;
     texts::drop_of(batch, &scope, &document.to_string())?;

@@ -48,9 +48,8 @@ impl Store {
         let Write::File { path, content, expected } = write else { return Err(Error::NotFound("file")) };
         let scope = scope.clone();
         let work = move |batch: &mut Batch<'_>| {
-            if idempotency::earlier(batch, &scope, once.as_ref())?.is_none() {
-                // What a key made is found by the path, which the request names again.
-                idempotency::remember(batch, &scope, once.as_ref(), uuid::Uuid::nil())?;
+            // What a key made is found by the path, which the request names again.
+            if idempotency::claim(batch, &scope, once.as_ref(), uuid::Uuid::nil())?.is_none() {
                 self::write(batch, &scope, (&path, content.as_deref()), expected, DeletedBy::User)?;
             }
             find(batch.conn(), &scope, &path)

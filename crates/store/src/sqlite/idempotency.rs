@@ -33,6 +33,21 @@ pub(super) fn repeated(batch: &Batch<'_>, principal: &Principal, once: Option<&O
     has_any(batch.conn(), statement, params![principal.user().as_str(), once.key, once.fingerprint])
 }
 
+/// Stores the key with the target of this request. If an earlier request has used the key, gives the target of that one, and
+/// stores nothing.
+pub(super) fn claim(
+    batch: &Batch<'_>,
+    scope: &Scope,
+    once: Option<&Once>,
+    target: Uuid,
+) -> Result<Option<Uuid>, Error> {
+    let earlier = earlier(batch, scope, once)?;
+    if earlier.is_none() {
+        remember(batch, scope, once, target)?;
+    }
+    Ok(earlier)
+}
+
 pub(super) fn remember(
     batch: &Batch<'_>,
     scope: &Scope,

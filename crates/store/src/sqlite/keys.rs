@@ -20,10 +20,9 @@ impl Store {
         self.writer
             .write(move |batch| {
                 if let Some((scope, once)) = &once {
-                    if let Some(earlier) = idempotency::earlier(batch, scope, Some(once))? {
+                    if let Some(earlier) = idempotency::claim(batch, scope, Some(once), key.id.uuid())? {
                         return Ok(Some(earlier.into()));
                     }
-                    idempotency::remember(batch, scope, Some(once), key.id.uuid())?;
                 }
                 let statement = "INSERT INTO keys (id, hash, user, app, admin, created_at, made_by)
                             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)";

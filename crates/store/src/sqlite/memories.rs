@@ -59,11 +59,8 @@ impl Store {
     /// it adds has keys of its own.
     pub async fn begin_import(&self, scope: &Scope, once: Once) -> Result<(), Error> {
         let scope = scope.clone();
-        let work = move |batch: &mut Batch<'_>| match idempotency::earlier(batch, &scope, Some(&once))? {
-            Some(_) => Ok(()),
-            None => idempotency::remember(batch, &scope, Some(&once), uuid::Uuid::nil()),
-        };
-        self.writer.write(work).await
+        let work = move |batch: &mut Batch<'_>| idempotency::claim(batch, &scope, Some(&once), Uuid::nil());
+        self.writer.write(work).await.map(drop)
     }
 
     /// The memory if it is this principal's, whatever its status.
@@ -225,10 +222,9 @@ impl Store {
         let user = principal.user().clone();
         let work = move |batch: &mut Batch<'_>| {
             let row = find(batch.conn(), memory, user.as_str())?;
-            if idempotency::earlier(batch, &row.scope, once.as_ref())?.is_some() {
+            if idempotency::claim(batch, &row.scope, once.as_ref(), memory.uuid())?.is_some() {
                 return Ok(row);
             }
-            idempotency::remember(batch, &row.scope, once.as_ref(), memory.uuid())?;
             change(batch, row)?;
             find(batch.conn(), memory, user.as_str())
         };
@@ -310,10 +306,9 @@ fn is_off(conn: &Connection, scope: &Scope) -> Result<bool, Error> {
 }
 
 fn set_off(batch: &Batch<'_>, scope: &Scope, off: bool, once: Option<&Once>) -> Result<(), Error> {
-    if idempotency::earlier(batch, scope, once)?.is_some() {
+    if idempotency::claim(batch, scope, once, Uuid::nil())?.is_some() {
         return Ok(());
     }
-    idempotency::remember(batch, scope, once, Uuid::nil())?;
     let statement = if off {
         "INSERT INTO memory_off (app, user) VALUES (?1, ?2) ON CONFLICT DO NOTHING"
     } else {

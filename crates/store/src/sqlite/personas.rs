@@ -50,10 +50,9 @@ impl Store {
     pub async fn delete_persona(&self, scope: &Scope, id: &str, once: Option<Once>) -> Result<(), Error> {
         let (scope, id) = (scope.clone(), id.to_owned());
         let work = move |batch: &mut Batch<'_>| {
-            if idempotency::earlier(batch, &scope, once.as_ref())?.is_some() {
+            if idempotency::claim(batch, &scope, once.as_ref(), Uuid::nil())?.is_some() {
                 return Ok(());
             }
-            idempotency::remember(batch, &scope, once.as_ref(), Uuid::nil())?;
             delete(batch, &scope, &id)
         };
         self.writer.write(work).await
@@ -71,8 +70,7 @@ impl Store {
     ) -> Result<PersonaRow, Error> {
         let scope = scope.clone();
         let work = move |batch: &mut Batch<'_>| {
-            if idempotency::earlier(batch, &scope, once.as_ref())?.is_none() {
-                idempotency::remember(batch, &scope, once.as_ref(), Uuid::nil())?;
+            if idempotency::claim(batch, &scope, once.as_ref(), Uuid::nil())?.is_none() {
                 if persona.prompt.len() > MAX_PERSONA_BYTES {
                     let message = format!("the prompt of a persona has at most {MAX_PERSONA_BYTES} bytes");
                     return Err(Error::Changed(message));

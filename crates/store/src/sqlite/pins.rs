@@ -17,10 +17,9 @@ impl Store {
     pub async fn add_pin(&self, scope: &Scope, pin: NewPinRow, once: Option<Once>) -> Result<PinView, Error> {
         let scope = scope.clone();
         let work = move |batch: &mut Batch<'_>| {
-            if let Some(earlier) = idempotency::earlier(batch, &scope, once.as_ref())? {
+            if let Some(earlier) = idempotency::claim(batch, &scope, once.as_ref(), pin.id.uuid())? {
                 return find(batch.conn(), &scope, earlier.into());
             }
-            idempotency::remember(batch, &scope, once.as_ref(), pin.id.uuid())?;
             insert(batch, &scope, &pin)?;
             find(batch.conn(), &scope, pin.id)
         };
@@ -105,8 +104,7 @@ fn delete(batch: &Batch<'_>, principal: &Principal, pin: PinId, once: Option<&On
         })?
         .filter(|scope| principal.may_use(&scope.app))
         .ok_or(Error::NotFound("pin"))?; // then nothing of it is committed
-    idempotency::earlier(batch, &scope, once)?;
-    idempotency::remember(batch, &scope, once, pin.uuid())?;
+    idempotency::claim(batch, &scope, once, pin.uuid())?;
     texts::drop_of(batch, &scope, &pin.to_string())?;
     tidy::removed(batch)
 }

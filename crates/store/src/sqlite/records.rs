@@ -94,10 +94,9 @@ impl Store {
         };
         let scope = scope.clone();
         let work = move |batch: &mut Batch<'_>| {
-            if let Some(earlier) = idempotency::earlier(batch, &scope, once.as_ref())? {
+            if let Some(earlier) = idempotency::claim(batch, &scope, once.as_ref(), record.uuid())? {
                 return find(batch.conn(), &scope, &kind, earlier.into());
             }
-            idempotency::remember(batch, &scope, once.as_ref(), record.uuid())?;
             let put = Put { id: record, kind: &kind, data: data.as_ref() };
             self::write(batch, &scope, put, expected, DeletedBy::User)?;
             find(batch.conn(), &scope, &kind, record)

@@ -62,10 +62,9 @@ fn cancel(
 ) -> Result<RunRow, Error> {
     let user = principal.user().as_str();
     let row = find(batch.conn(), run, user)?;
-    if idempotency::earlier(batch, &row.scope, once)?.is_some() {
+    if idempotency::claim(batch, &row.scope, once, run.uuid())?.is_some() {
         return Ok(row);
     }
-    idempotency::remember(batch, &row.scope, once, run.uuid())?;
     if !queue::cancel(batch, row.thread, run)? {
         let statement = "UPDATE runs SET stop = ?2 WHERE id = ?1 AND stop IS NOT ?2 AND ended_at IS NULL";
         batch.execute(statement, params![run.bytes(), Stop::Cancelled.name()])?;

@@ -24,10 +24,9 @@ impl Store {
     ) -> Result<ThreadRow, Error> {
         let scope = scope.clone();
         let work = move |batch: &mut Batch<'_>| {
-            if let Some(earlier) = idempotency::earlier(batch, &scope, once.as_ref())? {
+            if let Some(earlier) = idempotency::claim(batch, &scope, once.as_ref(), thread.id.uuid())? {
                 return find(batch.conn(), earlier.into(), scope.user.as_str());
             }
-            idempotency::remember(batch, &scope, once.as_ref(), thread.id.uuid())?;
             let id = insert(batch, &scope, &thread)?;
             find(batch.conn(), id, scope.user.as_str())
         };
@@ -61,10 +60,9 @@ impl Store {
         let user = principal.user().clone();
         let work = move |batch: &mut Batch<'_>| {
             let row = find(batch.conn(), thread, user.as_str())?;
-            if idempotency::earlier(batch, &row.scope, once.as_ref())?.is_some() {
+            if idempotency::claim(batch, &row.scope, once.as_ref(), thread.uuid())?.is_some() {
                 return Ok(row);
             }
-            idempotency::remember(batch, &row.scope, once.as_ref(), thread.uuid())?;
             if let Some(persona) = change.persona {
                 let statement = "UPDATE threads SET persona = ?2 WHERE id = ?1";
                 batch.execute(statement, params![thread.bytes(), persona])?;
@@ -125,8 +123,7 @@ fn delete(
         return Ok(None);
     }
     let row = find(batch.conn(), thread, principal.user().as_str())?;
-    idempotency::earlier(batch, &row.scope, once)?;
-    idempotency::remember(batch, &row.scope, once, thread.uuid())?;
+    idempotency::claim(batch, &row.scope, once, thread.uuid())?;
     queue::clear(batch, thread)?;
     let statement = "UPDATE threads SET deleted_at = ?2 WHERE id = ?1";
     batch.execute(statement, params![thread.bytes(), batch.at()])?;

@@ -32,8 +32,7 @@ pub(in crate::sqlite) fn purge(
     if purge.actions.len() > MAX_ACTIONS_PER_PURGE {
         return Err(Error::Changed(format!("at most {MAX_ACTIONS_PER_PURGE} actions are erased at once")));
     }
-    idempotency::earlier(batch, &row.scope, once)?;
-    idempotency::remember(batch, &row.scope, once, memory.uuid())?;
+    idempotency::claim(batch, &row.scope, once, memory.uuid())?;
     for action in &purge.actions {
         action_rows::erase_one(batch, &row.scope, *action, REASON)?;
     }
