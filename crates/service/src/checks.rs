@@ -5,6 +5,7 @@ use std::str::FromStr;
 
 use app::{OutOfRange, Ranges, Within};
 use jiff::Timestamp;
+use memory::secrets;
 use protocol::{MessageId, NewRun, Page, Regenerate, Settings};
 use store::{PageOf, PageRows, RunInput, TimeCursor};
 
@@ -242,4 +243,19 @@ fn line(field: &'static str, text: &str, limit: usize) -> Result<String, Error> 
         return Err(Error::TooLarge { field, limit });
     }
     Ok(trimmed.to_owned())
+}
+
+/// A text that is kept for the user: without blanks around it, and no secret.
+pub(crate) fn text_to_keep(text: &str, limit: usize, if_empty: &'static str) -> Result<String, Error> {
+    let trimmed = text.trim();
+    if trimmed.is_empty() {
+        return Err(Error::invalid("text", if_empty));
+    }
+    if trimmed.len() > limit {
+        return Err(Error::TooLarge { field: "text", limit });
+    }
+    match secrets::find(trimmed) {
+        Some(secret) => Err(Error::Secret { field: "text", kind: secret.kind }),
+        None => Ok(trimmed.to_owned()),
+    }
 }

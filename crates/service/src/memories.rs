@@ -8,7 +8,6 @@ mod tests;
 
 use agent::embed_soon;
 use memory::extract::DEFAULT_KIND;
-use memory::secrets;
 use protocol::{
     MAX_KIND_BYTES, MemoryHistoryView, MemoryId, MemoryPatch, MemorySettings, MemoryView, NewMemory, Page,
     Principal, Scope, is_kind,
@@ -186,17 +185,7 @@ impl Service {
 }
 
 fn memory_text(text: &str) -> Result<String, Error> {
-    let trimmed = text.trim();
-    if trimmed.is_empty() {
-        return Err(Error::invalid("text", "is empty; say what to remember"));
-    }
-    if trimmed.len() > MAX_MEMORY_BYTES {
-        return Err(Error::TooLarge { field: "text", limit: MAX_MEMORY_BYTES });
-    }
-    match secrets::find(trimmed) {
-        Some(secret) => Err(Error::Secret { field: "text", kind: secret.kind }),
-        None => Ok(trimmed.to_owned()),
-    }
+    checks::text_to_keep(text, MAX_MEMORY_BYTES, "is empty; say what to remember")
 }
 
 fn kind(kind: Option<String>) -> Result<String, Error> {

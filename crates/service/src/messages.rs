@@ -16,7 +16,7 @@ impl Service {
         page: PageQuery,
     ) -> Result<Page<Message>, Error> {
         let wanted = page.by_position()?;
-        let row = self.thread_row(principal, thread).await?;
+        let row = agent::thread_row(self.store(), principal, thread).await?;
         let Some(head) = row.head else { return Ok(Page { data: Vec::new(), next: None }) };
         let page = self.store().messages(thread, head, wanted).await?;
         let last = page.rows.last().filter(|_| page.more).map(|row| row.seq.to_string());

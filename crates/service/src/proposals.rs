@@ -35,7 +35,7 @@ impl Service {
         if row.run.is_none() && row.decision.is_none() {
             self.serving(principal, row.scope.app.as_str())?; // a yes is not spent on an app that is missing
         }
-        self.decide(principal, row, Decision::Confirmed, once).await
+        Ok(views::proposal(self.agent.decide_proposal(principal, row, Decision::Confirmed, once).await?))
     }
 
     /// The user says no.
@@ -46,17 +46,7 @@ impl Service {
         once: Option<Once>,
     ) -> Result<ProposalView, Error> {
         let row = self.proposal_row(principal, id).await?;
-        self.decide(principal, row, Decision::Rejected, once).await
-    }
-
-    async fn decide(
-        &self,
-        principal: &Principal,
-        row: ProposalRow,
-        decision: Decision,
-        once: Option<Once>,
-    ) -> Result<ProposalView, Error> {
-        Ok(views::proposal(self.agent.decide_proposal(principal, row, decision, once).await?))
+        Ok(views::proposal(self.agent.decide_proposal(principal, row, Decision::Rejected, once).await?))
     }
 
     async fn proposal_row(&self, principal: &Principal, id: ProposalId) -> Result<ProposalRow, Error> {

@@ -1,7 +1,7 @@
 //! Threads as clients ask for them: created, listed, shown, changed and deleted.
 
 use protocol::{NewThread, Page, Principal, ThreadChange, ThreadId, ThreadView};
-use store::{Once, ThreadEdit, ThreadRow};
+use store::{Once, ThreadEdit};
 
 use crate::checks::{self, PageQuery};
 use crate::{Error, Service, views};
@@ -33,7 +33,7 @@ impl Service {
     }
 
     pub async fn thread(&self, principal: &Principal, thread: ThreadId) -> Result<ThreadView, Error> {
-        Ok(views::thread(self.thread_row(principal, thread).await?))
+        Ok(views::thread(agent::thread_row(self.store(), principal, thread).await?))
     }
 
     pub async fn change_thread(
@@ -49,7 +49,7 @@ impl Service {
         if title.is_none() && persona.is_none() {
             return Err(Error::invalid("title", "is required, unless `personaId` is given"));
         }
-        self.thread_row(principal, thread).await?;
+        agent::thread_row(self.store(), principal, thread).await?;
         let change = ThreadEdit { title, persona };
         Ok(views::thread(self.store().change_thread(principal, thread, change, once).await?))
     }
@@ -67,13 +67,5 @@ impl Service {
             return Err(Error::NotFound { what: "thread" });
         }
         self.agent.delete_thread(principal, thread, once).await
-    }
-
-    pub(crate) async fn thread_row(
-        &self,
-        principal: &Principal,
-        thread: ThreadId,
-    ) -> Result<ThreadRow, Error> {
-        agent::thread_row(self.store(), principal, thread).await
     }
 }

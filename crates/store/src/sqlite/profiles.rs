@@ -28,11 +28,10 @@ impl Store {
     ) -> Result<ProfileRow, Error> {
         let scope = scope.clone();
         let work = move |batch: &mut Batch<'_>| {
-            if idempotency::earlier(batch, &scope, once.as_ref())?.is_none() {
+            if idempotency::claim(batch, &scope, once.as_ref(), Uuid::nil())?.is_none() {
                 put(batch, &scope, &profile)?;
                 // What calls say of it is the user's to take away, too.
                 erasures::deleted(batch, &scope, erasure::PROFILE, DeletedBy::User)?;
-                idempotency::remember(batch, &scope, once.as_ref(), Uuid::nil())?;
             }
             find(batch.conn(), &scope)
         };
