@@ -19,10 +19,10 @@ impl Store {
     ) -> Result<Option<KeyId>, Error> {
         self.writer
             .write(move |batch| {
-                if let Some((scope, once)) = &once {
-                    if let Some(earlier) = idempotency::claim(batch, scope, Some(once), key.id.uuid())? {
-                        return Ok(Some(earlier.into()));
-                    }
+                if let Some((scope, once)) = &once
+                    && let Some(earlier) = idempotency::claim(batch, scope, Some(once), key.id.uuid())?
+                {
+                    return Ok(Some(earlier.into()));
                 }
                 let statement = "INSERT INTO keys (id, hash, user, app, admin, created_at, made_by)
                             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)";

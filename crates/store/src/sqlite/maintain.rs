@@ -2,7 +2,7 @@
 
 use jiff::Timestamp;
 use protocol::{AppId, RunId, Scope, ThreadId};
-use rusqlite::{Connection, params};
+use rusqlite::params;
 
 use super::append::Batch;
 use super::read::{find_first, find_only, has_any, id};
