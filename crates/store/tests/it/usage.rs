@@ -154,7 +154,7 @@ async fn usage_is_a_users_own_and_a_days_sum_an_apps_own() {
     let apps: Vec<_> = report(&fixture, "alice")
         .await
         .into_iter()
-        .map(|row| (row.scope.app.to_string(), row.model))
+        .map(|row| (row.app_id, row.model))
         .collect();
     let expected =
         [("app", "m"), ("app", "n"), ("other", "m")].map(|(app, m)| (app.to_owned(), m.to_owned()));
