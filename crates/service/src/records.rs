@@ -81,7 +81,7 @@ impl Service {
         match self.store().put_record(&scope, write, once).await {
             // Under a fresh id nothing can have changed: there is no room.
             Err(store::Error::Changed(message)) => Err(Error::Conflict { code: "records_full", message }),
-            made => existing_record(made?),
+            made => made?.ok_or(Error::NotFound { what: "record" }),
         }
     }
 
@@ -118,7 +118,8 @@ impl Service {
         self.check_references(&scope, &kind, &given).await?;
         let expected = terms.expected.unwrap_or(current.version);
         let write = Write::Record { id: place.id, kind: place.of.kind.clone(), data, expected };
-        existing_record(self.store().put_record(&scope, write, terms.once).await?)
+        let changed = self.store().put_record(&scope, write, terms.once).await?;
+        changed.ok_or(Error::NotFound { what: "record" })
     }
 
     /// Under a key that was used before, a record that is gone is gone once more.
@@ -165,10 +166,6 @@ impl Service {
         let kind = app.records.get(&of.kind).cloned().ok_or(Error::NotFound { what: "type of records" })?;
         Ok((scope, kind))
     }
-}
-
-fn existing_record(row: Option<RecordView>) -> Result<RecordView, Error> {
-    row.ok_or(Error::NotFound { what: "record" })
 }
 
 fn edited(current: Value, edit: Edit) -> Map<String, Value> {

@@ -151,11 +151,8 @@ async fn usage_is_a_users_own_and_a_days_sum_an_apps_own() {
         .await
         .unwrap();
     assert_eq!(report(&fixture, "mallory").await, []);
-    let apps: Vec<_> = report(&fixture, "alice")
-        .await
-        .into_iter()
-        .map(|row| (row.app_id, row.model))
-        .collect();
+    let apps: Vec<_> =
+        report(&fixture, "alice").await.into_iter().map(|row| (row.app_id, row.model)).collect();
     let expected =
         [("app", "m"), ("app", "n"), ("other", "m")].map(|(app, m)| (app.to_owned(), m.to_owned()));
     assert_eq!(apps, expected);
