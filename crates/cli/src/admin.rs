@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 use std::io::Write as _;
 
 use clap::Subcommand;
-use protocol::{JobView, KeyId, KeyMade, KeyRequest, KeyView, Page};
+use protocol::{JobView, KeyId, KeyMade, KeyView, NewKey, Page};
 
 use crate::CommandResult;
 use crate::api_client::ApiClient;
@@ -42,7 +42,7 @@ pub(crate) async fn keys(config: Config, command: KeysCommand) -> CommandResult 
 async fn run(api: &ApiClient, command: KeysCommand) -> CommandResult<String> {
     match command {
         KeysCommand::Add { user, app, admin } => {
-            let made: KeyMade = api.post(KEYS, &KeyRequest { user, app, admin }).await?.json().await?;
+            let made: KeyMade = api.post(KEYS, &NewKey { user, app, admin }).await?.json().await?;
             Ok(format!("{}\n", made.token.ok_or("the server gave no key")?))
         }
         KeysCommand::List => list(&api.get::<Page<KeyView>>(KEYS).await?.data),

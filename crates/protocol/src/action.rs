@@ -5,6 +5,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use utoipa::ToSchema;
 
+use crate::json_fields::from_name;
 use crate::{ActionId, CallId, ProposalId, RecordId, RunId, ThreadId};
 
 /// What a call does to the world. It decides what happens after a crash, who is asked first, and what can be undone.
@@ -56,14 +57,6 @@ pub enum Decision {
 }
 
 impl Decision {
-    pub const ALL: [Decision; 5] = [
-        Decision::Confirmed,
-        Decision::Rejected,
-        Decision::Expired,
-        Decision::Superseded,
-        Decision::Withdrawn,
-    ];
-
     pub fn name(self) -> &'static str {
         match self {
             Decision::Confirmed => "confirmed",
@@ -72,6 +65,10 @@ impl Decision {
             Decision::Superseded => "superseded",
             Decision::Withdrawn => "withdrawn",
         }
+    }
+
+    pub fn parse(name: &str) -> Option<Self> {
+        from_name(name)
     }
 }
 

@@ -23,10 +23,8 @@ pub struct Page<T> {
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct NewRun {
     /// What the user says. Required unless `regenerate` is given.
-    #[serde(default)]
     pub message: Option<String>,
     /// The conversation; a new one is begun when absent.
-    #[serde(default)]
     pub thread_id: Option<ThreadId>,
     /// The new conversation's id, where a contract lets clients name their chats; one that is there already is gone on
     /// with. No request says this.
@@ -34,30 +32,23 @@ pub struct NewRun {
     #[schema(ignore)]
     pub chat: Option<ThreadId>,
     /// The message this one follows; the thread's head when absent.
-    #[serde(default)]
     pub parent_id: Option<MessageId>,
-    #[serde(default)]
     pub regenerate: Option<Regenerate>,
     /// A model by name; the app's when absent.
-    #[serde(default)]
     pub model: Option<String>,
     /// Added to the app's instructions for this run.
-    #[serde(default)]
     pub system_prompt: Option<String>,
     /// With `model`, which counts where the field beside them is absent.
     #[serde(default, deserialize_with = "from_object")]
     pub settings: PersonaSettings,
     /// Who answers: a persona of the app or of the user. The one that the thread was given when absent.
-    #[serde(default)]
     pub persona_id: Option<String>,
     /// Documents to answer from; none for an empty list. Absent, what the app says.
-    #[serde(default)]
     pub document_ids: Option<Vec<DocumentId>>,
     /// What to do when the thread is still answering.
     #[serde(default)]
     pub on_busy: OnBusy,
     /// Server-sent events when true (the default), one JSON answer at the end when false.
-    #[serde(default)]
     pub stream: Option<bool>,
 }
 
@@ -140,10 +131,8 @@ pub struct RunView {
 #[derive(Debug, Clone, Default, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct NewThread {
-    #[serde(default)]
     pub title: Option<String>,
     /// Who answers in it unless a run says otherwise.
-    #[serde(default)]
     pub persona_id: Option<String>,
 }
 
@@ -151,7 +140,6 @@ pub struct NewThread {
 #[derive(Debug, Clone, Default, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct ThreadChange {
-    #[serde(default)]
     pub title: Option<String>,
     /// Null for none.
     #[serde(default, deserialize_with = "deserialize_present")]
@@ -256,11 +244,11 @@ pub struct JobView {
 
 #[derive(Debug, Clone, Deserialize, Serialize, ToSchema)]
 #[serde(deny_unknown_fields)]
-pub struct KeyRequest {
+#[schema(as = KeyRequest)]
+pub struct NewKey {
     /// Who its holder is.
     pub user: String,
     /// The only app it is good for; all of them when absent.
-    #[serde(default)]
     pub app: Option<String>,
     /// Whether its holder may look after the server.
     #[serde(default)]

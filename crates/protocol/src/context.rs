@@ -32,23 +32,14 @@ impl PersonaSettings {
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 struct FlatSettings {
-    #[serde(default)]
     model: Option<String>,
-    #[serde(default)]
     temperature: Option<f64>,
-    #[serde(default)]
     max_tokens: Option<u32>,
-    #[serde(default)]
     top_p: Option<f64>,
-    #[serde(default)]
     frequency_penalty: Option<f64>,
-    #[serde(default)]
     presence_penalty: Option<f64>,
-    #[serde(default)]
     repeat_penalty: Option<f64>,
-    #[serde(default)]
     output_format: Option<OutputFormat>,
-    #[serde(default)]
     reasoning_effort: Option<Effort>,
 }
 
@@ -92,10 +83,8 @@ pub struct PersonaView {
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct NewPersona {
     /// Letters, digits, `_` and `-`; made up when absent.
-    #[serde(default)]
     pub id: Option<String>,
     /// The id when absent.
-    #[serde(default)]
     pub name: Option<String>,
     /// May be empty where there are settings: then the persona says only how the model answers.
     #[serde(default)]
@@ -108,11 +97,8 @@ pub struct NewPersona {
 #[derive(Debug, Clone, Default, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct PersonaPatch {
-    #[serde(default)]
     pub name: Option<String>,
-    #[serde(default)]
     pub prompt: Option<String>,
-    #[serde(default)]
     pub settings: Option<PersonaSettings>,
 }
 
@@ -199,7 +185,6 @@ pub struct DocumentText {
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct DocumentQuery {
     pub query: String,
-    #[serde(default)]
     pub limit: Option<u32>,
     /// Only in these; in all of the user's when absent.
     #[serde(default)]

@@ -19,6 +19,7 @@ pub use context::{
 };
 pub use remembered::{Forgetting, ForgettingOutcome, MemoryUpdate, Remembered, RememberedOutcome};
 
+use crate::json_fields::{from_name, is_default};
 use crate::{CallId, Decision, DocumentId, Effect, MessageId, ProposalId, RunId, Seq, ThreadId, Usage};
 
 macro_rules! events {
@@ -163,12 +164,26 @@ pub struct Stored {
     pub body: Arc<str>,
 }
 
-/// A piece of a streaming step, before it is an event: the writer joins neighbours of the same kind.
-#[derive(Debug, Clone, PartialEq, Eq)]
+/// A piece of a streaming step, before it is an event: the writer joins neighbours of the same kind. As JSON it is the body
+/// of that event.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(untagged)]
 pub enum Delta {
-    Text { step: u32, delta: String },
-    Reasoning { step: u32, delta: String },
-    ToolInput { step: u32, call: CallId, name: Arc<str>, delta: String },
+    Text {
+        step: u32,
+        delta: String,
+    },
+    Reasoning {
+        step: u32,
+        delta: String,
+    },
+    ToolInput {
+        step: u32,
+        #[serde(rename = "callId")]
+        call: CallId,
+        name: Arc<str>,
+        delta: String,
+    },
 }
 
 impl Delta {
@@ -182,27 +197,7 @@ impl Delta {
 
     /// Appends the body of the event this becomes to `buffer`, borrowing everything: this runs for every token.
     pub fn write_body(&self, buffer: &mut Vec<u8>) {
-        #[derive(Serialize)]
-        struct Piece<'a> {
-            step: u32,
-            delta: &'a str,
-        }
-        #[derive(Serialize)]
-        #[serde(rename_all = "camelCase")]
-        struct Input<'a> {
-            step: u32,
-            call_id: CallId,
-            name: &'a str,
-            delta: &'a str,
-        }
-        let written = match self {
-            Delta::Text { step, delta } | Delta::Reasoning { step, delta } => {
-                serde_json::to_writer(buffer, &Piece { step: *step, delta })
-            }
-            Delta::ToolInput { step, call, name, delta } => {
-                serde_json::to_writer(buffer, &Input { step: *step, call_id: *call, name, delta })
-            }
-        };
+        let written = serde_json::to_writer(buffer, self);
         debug_assert!(written.is_ok(), "a vector takes every byte");
     }
 }
@@ -306,16 +301,11 @@ pub struct Structured {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub memories_referenced: Vec<String>,
     /// References to anything else, which were dropped.
-    #[serde(default, skip_serializing_if = "is_none")]
+    #[serde(default, skip_serializing_if = "is_default")]
     pub dropped: u32,
     /// The whole object, for a schema of the app's own.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub data: Option<Value>,
-}
-
-#[expect(clippy::trivially_copy_pass_by_ref, reason = "the signature serde asks for")]
-fn is_none(number: &u32) -> bool {
-    *number == 0
 }
 
 /// A tool call as the model asked for it.
@@ -482,16 +472,6 @@ pub enum RunStatus {
 }
 
 impl RunStatus {
-    pub const ALL: [RunStatus; 7] = [
-        RunStatus::Queued,
-        RunStatus::Running,
-        RunStatus::Waiting,
-        RunStatus::Completed,
-        RunStatus::Failed,
-        RunStatus::Cancelled,
-        RunStatus::Interrupted,
-    ];
-
     pub fn name(self) -> &'static str {
         match self {
             RunStatus::Queued => "queued",
@@ -505,7 +485,7 @@ impl RunStatus {
     }
 
     pub fn parse(name: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|status| status.name() == name)
+        from_name(name)
     }
 
     pub fn is_terminal(self) -> bool {

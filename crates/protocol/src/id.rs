@@ -34,8 +34,8 @@ fn parse(prefix: &'static str, text: &str) -> Result<Uuid, ParseIdError> {
     canonical.and_then(|hex| Uuid::try_parse(hex).ok()).ok_or(ParseIdError { prefix })
 }
 
-macro_rules! id {
-    ($(#[$doc:meta])* $name:ident, $prefix:literal) => {
+macro_rules! ids {
+    ($($(#[$doc:meta])* $name:ident = $prefix:literal,)*) => {$(
         $(#[$doc])*
         #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
         pub struct $name(Uuid);
@@ -54,6 +54,12 @@ macro_rules! id {
 
             pub fn bytes(&self) -> &[u8; 16] {
                 self.0.as_bytes()
+            }
+        }
+
+        impl From<Uuid> for $name {
+            fn from(uuid: Uuid) -> Self {
+                Self(uuid)
             }
         }
 
@@ -100,81 +106,39 @@ macro_rules! id {
         }
 
         impl utoipa::ToSchema for $name {}
-    };
+    )*};
 }
 
-id!(
+ids! {
     /// A conversation.
-    ThreadId,
-    "thr"
-);
-id!(
+    ThreadId = "thr",
     /// The work of answering one user message.
-    RunId,
-    "run"
-);
-id!(
+    RunId = "run",
     /// What the user or the assistant said.
-    MessageId,
-    "msg"
-);
-id!(
+    MessageId = "msg",
     /// One tool call, minted here whatever the provider called it.
-    CallId,
-    "call"
-);
-
-id!(
+    CallId = "call",
     /// Work in the background.
-    JobId,
-    "job"
-);
-id!(
+    JobId = "job",
     /// A user's key, by its public name.
-    KeyId,
-    "key"
-);
-id!(
+    KeyId = "key",
     /// A durable fact about the user.
-    MemoryId,
-    "mem"
-);
-id!(
+    MemoryId = "mem",
     /// What the ledger says of a call. A call of a run and its action have the same number.
-    ActionId,
-    "act"
-);
-id!(
+    ActionId = "act",
     /// A call that waits for the user's yes.
-    ProposalId,
-    "prop"
-);
-id!(
+    ProposalId = "prop",
     /// A typed object of an app.
-    RecordId,
-    "rec"
-);
-
-id!(
+    RecordId = "rec",
     /// Text that the user marked as important.
-    PinId,
-    "pin"
-);
-id!(
+    PinId = "pin",
     /// A compressed stretch of a conversation.
-    SummaryId,
-    "sum"
-);
-id!(
+    SummaryId = "sum",
     /// Something that was uploaded.
-    DocumentId,
-    "doc"
-);
-id!(
+    DocumentId = "doc",
     /// A piece of a document.
-    ChunkId,
-    "chk"
-);
+    ChunkId = "chk",
+}
 
 impl From<CallId> for ActionId {
     fn from(call: CallId) -> Self {

@@ -3,8 +3,8 @@
 use std::fmt;
 use std::marker::PhantomData;
 
-use serde::de::value::MapAccessDeserializer;
-use serde::de::{MapAccess, Visitor};
+use serde::de::value::{MapAccessDeserializer, StrDeserializer};
+use serde::de::{self, DeserializeOwned, MapAccess, Visitor};
 use serde::{Deserialize, Deserializer};
 
 /// Tells a field that is null from one that is absent.
@@ -33,4 +33,14 @@ pub(crate) fn from_object<'de, D: Deserializer<'de>, T: Deserialize<'de>>(
     }
 
     deserializer.deserialize_map(Object(PhantomData))
+}
+
+/// Whether a number is zero, or another value is its default. Such a value is left out of JSON.
+pub(crate) fn is_default<T: Default + PartialEq>(value: &T) -> bool {
+    *value == T::default()
+}
+
+/// The value of an enum that has this name in JSON.
+pub(crate) fn from_name<T: DeserializeOwned>(name: &str) -> Option<T> {
+    T::deserialize(StrDeserializer::<de::value::Error>::new(name)).ok()
 }

@@ -21,7 +21,7 @@ mod usage;
 
 pub use action::{ActionView, Decision, Effect, FileView, ProposalView, RecordView, UndoRefused, UndoReport};
 pub use api::{
-    AppView, JobView, KeyMade, KeyRequest, KeyView, Message, ModelView, NewRun, NewThread, OnBusy, Page,
+    AppView, JobView, KeyMade, KeyView, Message, ModelView, NewKey, NewRun, NewThread, OnBusy, Page,
     PriceView, Regenerate, Role, RunResult, RunView, ThreadChange, ThreadView, ToolCallView, ToolResultView,
     UsageReport, UsageView,
 };

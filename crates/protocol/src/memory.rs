@@ -28,7 +28,6 @@ pub fn kind_within_subject(kind: &str) -> &str {
 pub struct NewMemory {
     pub text: String,
     /// What sort of fact it is; `fact` when absent.
-    #[serde(default)]
     pub kind: Option<String>,
 }
 
@@ -36,9 +35,7 @@ pub struct NewMemory {
 #[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct MemoryPatch {
-    #[serde(default)]
     pub text: Option<String>,
-    #[serde(default)]
     pub kind: Option<String>,
 }
 
@@ -122,7 +119,6 @@ pub struct MemoryHistoryView {
 pub struct MemoryQuery {
     pub query: String,
     /// From 1 to 100; 10 when absent.
-    #[serde(default)]
     pub limit: Option<u32>,
 }
 

@@ -3,18 +3,20 @@
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
+use crate::json_fields::is_default;
+
 /// Tokens, as the provider counted them or, where it did not, as estimated.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Usage {
     pub input_tokens: u64,
     pub output_tokens: u64,
-    #[serde(default, skip_serializing_if = "is_zero")]
+    #[serde(default, skip_serializing_if = "is_default")]
     pub cached_input_tokens: u64,
-    #[serde(default, skip_serializing_if = "is_zero")]
+    #[serde(default, skip_serializing_if = "is_default")]
     pub reasoning_tokens: u64,
     /// What it costs in US dollars; absent where the model's price is unknown or nothing.
-    #[serde(rename = "costUsd", default, skip_serializing_if = "Cost::is_zero")]
+    #[serde(rename = "costUsd", default, skip_serializing_if = "is_default")]
     #[schema(value_type = f64)]
     pub cost: Cost,
     /// True when any part of the numbers is our estimate.
@@ -37,11 +39,6 @@ impl Cost {
     pub fn from_dollars(dollars: f64) -> Self {
         Self((dollars * Self::PER_DOLLAR).round() as u64)
     }
-
-    #[expect(clippy::trivially_copy_pass_by_ref, reason = "the signature serde asks for")]
-    fn is_zero(&self) -> bool {
-        self.0 == 0
-    }
 }
 
 impl Serialize for Cost {
@@ -54,11 +51,6 @@ impl<'de> Deserialize<'de> for Cost {
     fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         f64::deserialize(deserializer).map(Self::from_dollars)
     }
-}
-
-#[expect(clippy::trivially_copy_pass_by_ref, reason = "the signature serde asks for")]
-fn is_zero(number: &u64) -> bool {
-    *number == 0
 }
 
 impl Usage {

@@ -4,7 +4,7 @@ use axum::extract::{FromRequestParts, Path};
 use axum::http::request::Parts;
 use protocol::{ActionId, DocumentId, KeyId, MemoryId, PinId, ProposalId, RecordId, RunId, ThreadId};
 use serde::Deserialize;
-use service::{FilePlace, RecordPlace, RecordsPlace};
+use service::{RecordPlace, RecordsPlace};
 use utoipa::IntoParams;
 
 use crate::Api;
@@ -98,11 +98,5 @@ impl From<RecordsPath> for RecordsPlace {
 impl From<RecordPath> for RecordPlace {
     fn from(RecordPath { app, kind, record }: RecordPath) -> Self {
         Self { of: RecordsPlace { app, kind }, id: record }
-    }
-}
-
-impl From<FilePath> for FilePlace {
-    fn from(FilePath { app, path }: FilePath) -> Self {
-        Self { app, path }
     }
 }

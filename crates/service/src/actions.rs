@@ -42,8 +42,7 @@ impl Service {
         page: PageQuery,
     ) -> Result<Page<ActionView>, Error> {
         let (scope, _) = self.share_of(principal, app)?;
-        let (filter, after, limit) = (filter(query)?, page.position()?, page.limit()?);
-        let mut page = self.store().actions(&scope, filter, PageOf { after, limit }).await?;
+        let mut page = self.store().actions(&scope, filter(query)?, page.by_position()?).await?;
         let forgotten = self.recall().forgotten(&scope).await?;
         for row in &mut page.rows {
             hide_in_action(row, &forgotten);

@@ -5,8 +5,9 @@ use std::str::FromStr;
 
 use app::{OutOfRange, Ranges, Within};
 use jiff::Timestamp;
-use protocol::{MessageId, NewRun, Page, Regenerate, Seq, Settings};
-use store::{JobCursor, PageOf, PageRows, RunInput, ThreadCursor, TimeCursor};
+use memory::secrets;
+use protocol::{MessageId, NewRun, Page, Regenerate, Settings};
+use store::{PageOf, PageRows, RunInput, TimeCursor};
 
 use crate::Error;
 
@@ -53,7 +54,7 @@ pub struct PageQuery {
 }
 
 impl PageQuery {
-    pub(crate) fn limit(&self) -> Result<usize, Error> {
+    fn limit(&self) -> Result<usize, Error> {
         match self.limit {
             None => Ok(DEFAULT_PAGE),
             Some(limit) if (1..=MAX_PAGE).contains(&limit) => Ok(limit as usize),
@@ -67,29 +68,23 @@ impl PageQuery {
         Ok(PageOf { after: self.position()?, limit })
     }
 
-    pub(crate) fn threads(&self) -> Result<Option<ThreadCursor>, Error> {
-        Ok(self.by_time()?.map(|TimeCursor { at, id }| ThreadCursor { updated_at: at, id }))
+    /// A page of a list by number.
+    pub(crate) fn by_position(&self) -> Result<PageOf<u64>, Error> {
+        Ok(PageOf { after: self.position()?, limit: self.limit()? })
     }
 
-    pub(crate) fn jobs(&self) -> Result<Option<JobCursor>, Error> {
-        Ok(self.by_time()?.map(|TimeCursor { at, id }| JobCursor { created_at: at, id }))
-    }
-
-    pub(crate) fn messages(&self) -> Result<Option<Seq>, Error> {
-        self.parse(|cursor| cursor.parse().ok())
-    }
-
-    pub(crate) fn position(&self) -> Result<Option<u64>, Error> {
-        self.parse(|cursor| cursor.parse().ok())
-    }
-
-    /// A place in a list of this kind of id that is sorted by time.
-    pub(crate) fn by_time<I: FromStr>(&self) -> Result<Option<TimeCursor<I>>, Error> {
-        self.parse(|cursor| {
+    /// A page of a list by time.
+    pub(crate) fn by_time<I: FromStr>(&self) -> Result<PageOf<TimeCursor<I>>, Error> {
+        let after = self.parse(|cursor| {
             let (millis, id) = cursor.split_once('.')?;
             let at = Timestamp::from_millisecond(millis.parse().ok()?).ok()?;
             Some(TimeCursor { at, id: id.parse().ok()? })
-        })
+        })?;
+        Ok(PageOf { after, limit: self.limit()? })
+    }
+
+    fn position(&self) -> Result<Option<u64>, Error> {
+        self.parse(|cursor| cursor.parse().ok())
     }
 
     fn parse<C>(&self, parse: impl FnOnce(&str) -> Option<C>) -> Result<Option<C>, Error> {
@@ -248,4 +243,19 @@ fn line(field: &'static str, text: &str, limit: usize) -> Result<String, Error> 
         return Err(Error::TooLarge { field, limit });
     }
     Ok(trimmed.to_owned())
+}
+
+/// A text that is kept for the user: without blanks around it, and no secret.
+pub(crate) fn text_to_keep(text: &str, limit: usize, if_empty: &'static str) -> Result<String, Error> {
+    let trimmed = text.trim();
+    if trimmed.is_empty() {
+        return Err(Error::invalid("text", if_empty));
+    }
+    if trimmed.len() > limit {
+        return Err(Error::TooLarge { field: "text", limit });
+    }
+    match secrets::find(trimmed) {
+        Some(secret) => Err(Error::Secret { field: "text", kind: secret.kind }),
+        None => Ok(trimmed.to_owned()),
+    }
 }

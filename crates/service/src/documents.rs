@@ -10,7 +10,7 @@ use memory::suspicion;
 use protocol::{
     DocumentHit, DocumentId, DocumentProgress, DocumentQuery, DocumentText, DocumentView, Page, Principal,
 };
-use store::{DocumentRow, MAX_CHUNKS_PER_READ, NewChunk, NewDocument, Once, PageOf};
+use store::{DocumentRow, MAX_CHUNKS_PER_READ, NewChunk, NewDocument, Once};
 
 use crate::checks::{self, PageQuery, time_cursor};
 use crate::{Error, Service};
@@ -89,8 +89,7 @@ impl Service {
         page: PageQuery,
     ) -> Result<Page<DocumentView>, Error> {
         let (scope, _) = self.share_of(principal, app)?;
-        let (after, limit) = (page.by_time()?, page.limit()?);
-        let page = self.store().documents(&scope, PageOf { after, limit }).await?;
+        let page = self.store().documents(&scope, page.by_time()?).await?;
         let next = page.rows.last().filter(|_| page.more).map(|row| time_cursor(row.created_at, row.id));
         let mut data = Vec::with_capacity(page.rows.len());
         for row in page.rows {

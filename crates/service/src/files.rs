@@ -1,56 +1,41 @@
 //! A user's Markdown files as the outside asks for them.
 
 use protocol::{FileView, Page, Principal, Scope};
-use store::{FileRow, FileSize, MAX_FILE_BYTES, Write};
+use store::{FileRow, MAX_FILE_BYTES, Write};
 
 use crate::records::Terms;
 use crate::{Error, Service};
-
-/// A file by its app and path.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct FilePlace {
-    pub app: String,
-    pub path: String,
-}
 
 impl Service {
     /// All files of the user in an app by path, without their contents.
     pub async fn files(&self, principal: &Principal, app: &str) -> Result<Page<FileView>, Error> {
         let (scope, _) = self.share_of(principal, app)?;
-        let listed = |file: FileSize| FileView {
-            path: file.path,
-            version: file.version,
-            bytes: file.bytes,
-            content: None,
-            updated_at: file.updated_at,
-        };
-        let files = self.store().file_sizes(&scope).await?;
-        Ok(Page { data: files.into_iter().map(listed).collect(), next: None })
+        Ok(Page { data: self.store().file_sizes(&scope).await?, next: None })
     }
 
-    pub async fn file(&self, principal: &Principal, place: &FilePlace) -> Result<FileView, Error> {
-        let scope = self.file_scope(principal, place)?;
-        Ok(view(self.store().file(&scope, &place.path).await?))
+    pub async fn file(&self, principal: &Principal, (app, path): (&str, &str)) -> Result<FileView, Error> {
+        let scope = self.file_scope(principal, (app, path))?;
+        Ok(view(self.store().file(&scope, path).await?))
     }
 
     /// Makes the file, or replaces all of it.
     pub async fn put_file(
         &self,
         principal: &Principal,
-        place: &FilePlace,
+        (app, path): (&str, &str),
         content: String,
         terms: Terms,
     ) -> Result<FileView, Error> {
-        let scope = self.file_scope(principal, place)?;
+        let scope = self.file_scope(principal, (app, path))?;
         if content.len() > MAX_FILE_BYTES {
             return Err(Error::TooLarge { field: "content", limit: MAX_FILE_BYTES });
         }
-        let expected = self.expected_version(&scope, place, &terms).await?;
-        let write = Write::File { path: place.path.clone(), content: Some(content), expected };
+        let expected = self.expected_version(&scope, path, &terms).await?;
+        let write = Write::File { path: path.to_owned(), content: Some(content), expected };
         match self.store().put_file(&scope, write, terms.once).await {
             Err(store::Error::Changed(message)) => {
                 // Where the version was right, what is refused is one more file.
-                let is_right = self.store().file_version(&scope, &place.path).await? == expected;
+                let is_right = self.store().file_version(&scope, path).await? == expected;
                 Err(Error::Conflict { code: if is_right { "files_full" } else { "changed" }, message })
             }
             done => done?.map(view).ok_or(Error::NotFound { what: "file" }),
@@ -61,17 +46,17 @@ impl Service {
     pub async fn delete_file(
         &self,
         principal: &Principal,
-        place: &FilePlace,
+        (app, path): (&str, &str),
         terms: Terms,
     ) -> Result<(), Error> {
-        let scope = self.file_scope(principal, place)?;
-        let gone = match self.store().file(&scope, &place.path).await {
+        let scope = self.file_scope(principal, (app, path))?;
+        let gone = match self.store().file(&scope, path).await {
             Ok(_) => false,
             Err(store::Error::NotFound(_)) if terms.once.is_some() => true,
             Err(error) => return Err(error.into()),
         };
-        let expected = self.expected_version(&scope, place, &terms).await?;
-        let write = Write::File { path: place.path.clone(), content: None, expected };
+        let expected = self.expected_version(&scope, path, &terms).await?;
+        let write = Write::File { path: path.to_owned(), content: None, expected };
         match self.store().put_file(&scope, write, terms.once).await {
             Err(store::Error::Changed(_)) if gone => Err(Error::NotFound { what: "file" }),
             done => {
@@ -83,18 +68,18 @@ impl Service {
     }
 
     /// The version a change is meant for: the one it names, or else whatever there is.
-    async fn expected_version(&self, scope: &Scope, place: &FilePlace, terms: &Terms) -> Result<u64, Error> {
+    async fn expected_version(&self, scope: &Scope, path: &str, terms: &Terms) -> Result<u64, Error> {
         match terms.expected {
             Some(expected) => Ok(expected),
-            None => Ok(self.store().file_version(scope, &place.path).await?),
+            None => Ok(self.store().file_version(scope, path).await?),
         }
     }
 
     /// The share of the app that the file is in. A path that no file can have is refused, so that nobody wonders where
     /// it went.
-    fn file_scope(&self, principal: &Principal, place: &FilePlace) -> Result<Scope, Error> {
-        let (scope, _) = self.share_of(principal, &place.app)?;
-        tools::files::check_path(&place.path).map_err(|message| Error::invalid("path", message))?;
+    fn file_scope(&self, principal: &Principal, (app, path): (&str, &str)) -> Result<Scope, Error> {
+        let (scope, _) = self.share_of(principal, app)?;
+        tools::files::check_path(path).map_err(|message| Error::invalid("path", message))?;
         Ok(scope)
     }
 }

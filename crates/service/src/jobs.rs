@@ -1,7 +1,6 @@
 //! Jobs as admins ask for them.
 
 use protocol::{JobView, Page, Principal};
-use store::PageOf;
 
 use crate::checks::{self, PageQuery};
 use crate::{Error, Service, views};
@@ -9,8 +8,7 @@ use crate::{Error, Service, views};
 impl Service {
     /// Work in the background, newest first, of all users: for whoever looks after the server, in the app of their key.
     pub async fn job_views(&self, page: PageQuery, by: Option<&Principal>) -> Result<Page<JobView>, Error> {
-        let (after, limit) = (page.jobs()?, page.limit()?);
-        let wanted = PageOf { after, limit };
+        let wanted = page.by_time()?;
         let page = match by.and_then(Principal::only_app) {
             Some(app) => self.store().jobs_of_app(app, wanted).await?,
             None => self.store().jobs(wanted).await?,

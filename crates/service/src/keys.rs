@@ -6,7 +6,7 @@
 use std::sync::atomic::Ordering;
 
 use jiff::Timestamp;
-use protocol::{AppId, KeyId, KeyView, Principal, Scope};
+use protocol::{AppId, KeyId, KeyMade, KeyView, NewKey, Principal, Scope};
 use sha2::{Digest, Sha256};
 use store::Once;
 
@@ -24,21 +24,6 @@ const NO_APP: &str = "";
 
 /// Bytes of a user's name.
 const MAX_USER_BYTES: usize = 200;
-
-/// A key to be made.
-#[derive(Debug, Clone)]
-pub struct NewKey {
-    pub user: String,
-    pub app: Option<String>,
-    pub admin: bool,
-}
-
-/// A key that was made. The token is shown once and kept nowhere, so a repeated request gets none.
-#[derive(Debug, Clone)]
-pub struct MadeKey {
-    pub id: KeyId,
-    pub token: Option<String>,
-}
 
 /// 256 random bits, in a form that can be sent.
 fn token() -> Result<String, Error> {
@@ -92,7 +77,7 @@ impl Service {
         &self,
         new: NewKey,
         by: Option<(&Principal, Option<Once>)>,
-    ) -> Result<MadeKey, Error> {
+    ) -> Result<KeyMade, Error> {
         let (by, once) = by.unzip();
         let user = user(&new.user)?;
         check_within(by, new.app.as_deref())?;
@@ -121,16 +106,16 @@ impl Service {
         row: KeyView,
         token: String,
         once: Option<(Scope, Once)>,
-    ) -> Result<MadeKey, Error> {
+    ) -> Result<KeyMade, Error> {
         let _turn = self.key_ring().turn().await;
         if let Some(id) = self.store().add_key(row.clone(), hash(&token), once).await? {
-            return Ok(MadeKey { id, token: None });
+            return Ok(KeyMade { id, token: None });
         }
         self.key_ring().write(|keys| keys.insert(hash(&token), (row.id, grant(&row))));
         self.key_ring().any.store(true, Ordering::Release);
         let KeyView { id, user, app, admin, made_by, .. } = row;
         tracing::info!(key = %id, user, app, admin, by = made_by, "a key was made");
-        Ok(MadeKey { id, token: Some(token) })
+        Ok(KeyMade { id, token: Some(token) })
     }
 
     /// The keys that `by` looks after, all of them without one: oldest first, revoked ones too.

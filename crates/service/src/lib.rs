@@ -37,10 +37,11 @@ pub use agent::{AcceptedRun, AgentParts, Bus, CallShares, Error, Follower, model
 pub use checks::{MAX_MESSAGE_BYTES, PageQuery};
 pub use documents::DEFAULT_DOCUMENT_BYTES;
 pub use extractor::{Extractor, InProcess};
-pub use files::FilePlace;
 pub use key_ring::Grant;
-pub use keys::{LOCAL_USER, MadeKey, NewKey};
-pub use memories::{Added, ExportFormat, MAX_IMPORT_BYTES, MessageQuery};
+pub use keys::LOCAL_USER;
+pub use memories::{Added, MAX_IMPORT_BYTES, MessageQuery};
+pub use memory::exchange::ExchangeFormat;
+pub use protocol::NewKey;
 pub use records::{Edit, RecordPlace, RecordSearch, RecordsPlace, Terms};
 pub use service::{Service, ServiceParts};
 pub use store::Once;

@@ -8,17 +8,16 @@ mod tests;
 
 use agent::embed_soon;
 use memory::extract::DEFAULT_KIND;
-use memory::secrets;
 use protocol::{
-    AppId, MAX_KIND_BYTES, MemoryHistoryView, MemoryId, MemoryPatch, MemorySettings, MemoryView, NewMemory,
-    Page, Principal, Scope, is_kind,
+    MAX_KIND_BYTES, MemoryHistoryView, MemoryId, MemoryPatch, MemorySettings, MemoryView, NewMemory, Page,
+    Principal, Scope, is_kind,
 };
-use store::{MAX_MEMORY_BYTES, MemoryCursor, MemoryEdit, MemoryRow, Once, PageOf};
+use store::{MAX_MEMORY_BYTES, MemoryEdit, MemoryRow, Once};
 
 use crate::checks::{self, PageQuery};
 use crate::{Error, Service, views};
 
-pub use exchange::{ExportFormat, MAX_IMPORT_BYTES};
+pub use exchange::MAX_IMPORT_BYTES;
 pub use search::MessageQuery;
 
 /// The source of what users say themselves.
@@ -43,7 +42,7 @@ impl Service {
         new: NewMemory,
         once: Option<Once>,
     ) -> Result<Added, Error> {
-        let scope = self.memory_scope(principal, app)?;
+        let (scope, _) = self.share_of(principal, app)?;
         let (text, kind) = (memory_text(&new.text)?, kind(new.kind)?);
         self.refuse_if_off(&scope).await?;
         if let Some(known) = self.recall().duplicate(&scope, &text, self.now()).await? {
@@ -78,13 +77,11 @@ impl Service {
         status: Option<&str>,
         page: PageQuery,
     ) -> Result<Page<MemoryView>, Error> {
-        let scope = self.memory_scope(principal, app)?;
+        let (scope, _) = self.share_of(principal, app)?;
         if status.is_some_and(|status| !STATUSES.contains(&status)) {
             return Err(Error::invalid("status", format!("must be one of {}", STATUSES.join(", "))));
         }
-        let (after, limit) = (page.by_time()?, page.limit()?);
-        let after = after.map(|cursor| MemoryCursor { created_at: cursor.at, id: cursor.id });
-        let page = self.store().memories(&scope, status, PageOf { after, limit }).await?;
+        let page = self.store().memories(&scope, status, page.by_time()?).await?;
         Ok(checks::page(page, |row| checks::time_cursor(row.created_at, row.id), views::memory))
     }
 
@@ -156,7 +153,7 @@ impl Service {
     }
 
     pub async fn memory_settings(&self, principal: &Principal, app: &str) -> Result<MemorySettings, Error> {
-        let scope = self.memory_scope(principal, app)?;
+        let (scope, _) = self.share_of(principal, app)?;
         Ok(MemorySettings { enabled: !self.store().memory_is_off(&scope).await? })
     }
 
@@ -168,15 +165,9 @@ impl Service {
         settings: MemorySettings,
         once: Option<Once>,
     ) -> Result<MemorySettings, Error> {
-        let scope = self.memory_scope(principal, app)?;
+        let (scope, _) = self.share_of(principal, app)?;
         self.store().set_memory_off(&scope, !settings.enabled, once).await?;
         self.memory_settings(principal, app).await
-    }
-
-    fn memory_scope(&self, principal: &Principal, app: &str) -> Result<Scope, Error> {
-        let id = AppId::new(app);
-        let is_there = self.has_app(app) && principal.may_use(&id);
-        if is_there { Ok(principal.scope(id)) } else { Err(Error::NotFound { what: "app" }) }
     }
 
     async fn memory_row(&self, principal: &Principal, memory: MemoryId) -> Result<MemoryRow, Error> {
@@ -194,17 +185,7 @@ impl Service {
 }
 
 fn memory_text(text: &str) -> Result<String, Error> {
-    let trimmed = text.trim();
-    if trimmed.is_empty() {
-        return Err(Error::invalid("text", "is empty; say what to remember"));
-    }
-    if trimmed.len() > MAX_MEMORY_BYTES {
-        return Err(Error::TooLarge { field: "text", limit: MAX_MEMORY_BYTES });
-    }
-    match secrets::find(trimmed) {
-        Some(secret) => Err(Error::Secret { field: "text", kind: secret.kind }),
-        None => Ok(trimmed.to_owned()),
-    }
+    checks::text_to_keep(text, MAX_MEMORY_BYTES, "is empty; say what to remember")
 }
 
 fn kind(kind: Option<String>) -> Result<String, Error> {

@@ -2,7 +2,7 @@
 
 use agent::{MessageTurn, tool_result_view};
 use protocol::{Message, Page, Principal, Role, ThreadId, ToolCallView};
-use store::{MessageRow, PageOf};
+use store::MessageRow;
 
 use crate::checks::PageQuery;
 use crate::{Error, Service};
@@ -15,10 +15,10 @@ impl Service {
         thread: ThreadId,
         page: PageQuery,
     ) -> Result<Page<Message>, Error> {
-        let (after, limit) = (page.messages()?, page.limit()?);
-        let row = self.thread_row(principal, thread).await?;
+        let wanted = page.by_position()?;
+        let row = agent::thread_row(self.store(), principal, thread).await?;
         let Some(head) = row.head else { return Ok(Page { data: Vec::new(), next: None }) };
-        let page = self.store().messages(thread, head, PageOf { after, limit }).await?;
+        let page = self.store().messages(thread, head, wanted).await?;
         let last = page.rows.last().filter(|_| page.more).map(|row| row.seq.to_string());
         // One by one, so that no more than one message is there both as its rows and as it is shown.
         let data = page.rows.into_iter().filter_map(|row| view(&row)).collect();

@@ -1,10 +1,9 @@
 //! Pins as the outside asks for them: what the user marked as important, in one thread or in all of an app.
 
 use agent::most_pin_tokens;
-use memory::secrets;
 use model::Counter;
 use protocol::{NewPin, Page, PinId, PinView, Principal, Scope, ThreadId};
-use store::{MAX_PIN_BYTES, Once, PinRow};
+use store::{MAX_PIN_BYTES, Once};
 
 use crate::checks::{self, PageQuery};
 use crate::{Error, Service};
@@ -18,7 +17,7 @@ impl Service {
         new: NewPin,
         once: Option<Once>,
     ) -> Result<PinView, Error> {
-        let scope = self.scope_of_thread(principal, thread).await?;
+        let scope = agent::thread_row(self.store(), principal, thread).await?.scope;
         self.add_pin(&scope, Some(thread), new, once).await
     }
 
@@ -41,7 +40,7 @@ impl Service {
         thread: ThreadId,
         page: PageQuery,
     ) -> Result<Page<PinView>, Error> {
-        let scope = self.scope_of_thread(principal, thread).await?;
+        let scope = agent::thread_row(self.store(), principal, thread).await?.scope;
         self.pins(&scope, Some(thread), &page).await
     }
 
@@ -62,15 +61,6 @@ impl Service {
         Ok(())
     }
 
-    /// The share of an app that a thread is in, if the principal may use it.
-    pub(crate) async fn scope_of_thread(
-        &self,
-        principal: &Principal,
-        thread: ThreadId,
-    ) -> Result<Scope, Error> {
-        Ok(self.thread_row(principal, thread).await?.scope)
-    }
-
     async fn add_pin(
         &self,
         scope: &Scope,
@@ -78,13 +68,13 @@ impl Service {
         new: NewPin,
         once: Option<Once>,
     ) -> Result<PinView, Error> {
-        let text = pin_text(&new.text)?;
+        let text = checks::text_to_keep(&new.text, MAX_PIN_BYTES, "is empty; say what is important")?;
         self.refuse_unshowable(scope, &text)?;
         let pin = store::NewPinRow { id: self.world().ids.pin(), thread, text };
         match self.store().add_pin(scope, pin, once).await {
             // Its text is in order: there is no room.
             Err(store::Error::Changed(message)) => Err(Error::Conflict { code: "pins_full", message }),
-            made => Ok(view(made?)),
+            made => Ok(made?),
         }
     }
 
@@ -111,24 +101,6 @@ impl Service {
         page: &PageQuery,
     ) -> Result<Page<PinView>, Error> {
         let asked = page.of_short_list()?;
-        Ok(checks::short_page(self.store().pin_page(scope, thread, asked).await?, asked, view))
+        Ok(checks::short_page(self.store().pin_page(scope, thread, asked).await?, asked, |pin| pin))
     }
-}
-
-fn pin_text(text: &str) -> Result<String, Error> {
-    let trimmed = text.trim();
-    if trimmed.is_empty() {
-        return Err(Error::invalid("text", "is empty; say what is important"));
-    }
-    if trimmed.len() > MAX_PIN_BYTES {
-        return Err(Error::TooLarge { field: "text", limit: MAX_PIN_BYTES });
-    }
-    match secrets::find(trimmed) {
-        Some(secret) => Err(Error::Secret { field: "text", kind: secret.kind }),
-        None => Ok(trimmed.to_owned()),
-    }
-}
-
-fn view(row: PinRow) -> PinView {
-    PinView { id: row.id, text: row.text, thread_id: row.thread, created_at: row.created_at }
 }

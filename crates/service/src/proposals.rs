@@ -1,7 +1,7 @@
 //! Proposals as clients ask for them: listed, shown, confirmed and rejected.
 
 use protocol::{Decision, Page, Principal, ProposalId, ProposalView};
-use store::{Once, PageOf, ProposalRow};
+use store::{Once, ProposalRow};
 
 use crate::checks::{self, PageQuery};
 use crate::{Error, Service, views};
@@ -15,9 +15,8 @@ impl Service {
         open: bool,
         page: PageQuery,
     ) -> Result<Page<ProposalView>, Error> {
-        let scope = principal.scope(self.serving(principal, app)?.app.id.clone());
-        let (after, limit) = (page.by_time()?, page.limit()?);
-        let page = self.store().proposals(&scope, open, PageOf { after, limit }).await?;
+        let (scope, _) = self.share_of(principal, app)?;
+        let page = self.store().proposals(&scope, open, page.by_time()?).await?;
         Ok(checks::page(page, |row| checks::time_cursor(row.created_at, row.id), views::proposal))
     }
 
@@ -36,7 +35,7 @@ impl Service {
         if row.run.is_none() && row.decision.is_none() {
             self.serving(principal, row.scope.app.as_str())?; // a yes is not spent on an app that is missing
         }
-        self.decide(principal, row, Decision::Confirmed, once).await
+        Ok(views::proposal(self.agent.decide_proposal(principal, row, Decision::Confirmed, once).await?))
     }
 
     /// The user says no.
@@ -47,17 +46,7 @@ impl Service {
         once: Option<Once>,
     ) -> Result<ProposalView, Error> {
         let row = self.proposal_row(principal, id).await?;
-        self.decide(principal, row, Decision::Rejected, once).await
-    }
-
-    async fn decide(
-        &self,
-        principal: &Principal,
-        row: ProposalRow,
-        decision: Decision,
-        once: Option<Once>,
-    ) -> Result<ProposalView, Error> {
-        Ok(views::proposal(self.agent.decide_proposal(principal, row, decision, once).await?))
+        Ok(views::proposal(self.agent.decide_proposal(principal, row, Decision::Rejected, once).await?))
     }
 
     async fn proposal_row(&self, principal: &Principal, id: ProposalId) -> Result<ProposalRow, Error> {

@@ -3,7 +3,7 @@
 use app::RecordType;
 use protocol::{Page, Principal, RecordId, RecordView, Scope};
 use serde_json::{Map, Value};
-use store::{MAX_RECORD_BYTES, Once, PageOf, RecordQuery, RecordRow, Write};
+use store::{MAX_RECORD_BYTES, Once, RecordQuery, Write};
 use tools::Reference;
 
 use crate::checks::{self, PageQuery};
@@ -81,7 +81,7 @@ impl Service {
         match self.store().put_record(&scope, write, once).await {
             // Under a fresh id nothing can have changed: there is no room.
             Err(store::Error::Changed(message)) => Err(Error::Conflict { code: "records_full", message }),
-            made => existing_record(made?),
+            made => made?.ok_or(Error::NotFound { what: "record" }),
         }
     }
 
@@ -94,14 +94,14 @@ impl Service {
         page: PageQuery,
     ) -> Result<Page<RecordView>, Error> {
         let (scope, kind) = self.record_type(principal, of)?;
-        let (query, after, limit) = (query(&kind, search)?, page.by_time()?, page.limit()?);
-        let page = self.store().records(&scope, &of.kind, query, PageOf { after, limit }).await?;
-        Ok(checks::page(page, |row| checks::time_cursor(row.updated_at, row.id), view))
+        let (query, wanted) = (query(&kind, search)?, page.by_time()?);
+        let page = self.store().records(&scope, &of.kind, query, wanted).await?;
+        Ok(checks::page(page, |row| checks::time_cursor(row.updated_at, row.id), |row| row))
     }
 
     pub async fn record(&self, principal: &Principal, place: &RecordPlace) -> Result<RecordView, Error> {
         let (scope, _) = self.record_type(principal, &place.of)?;
-        Ok(view(self.store().record_of(&scope, &place.of.kind, place.id).await?))
+        Ok(self.store().record_of(&scope, &place.of.kind, place.id).await?)
     }
 
     pub async fn change_record(
@@ -118,7 +118,8 @@ impl Service {
         self.check_references(&scope, &kind, &given).await?;
         let expected = terms.expected.unwrap_or(current.version);
         let write = Write::Record { id: place.id, kind: place.of.kind.clone(), data, expected };
-        existing_record(self.store().put_record(&scope, write, terms.once).await?)
+        let changed = self.store().put_record(&scope, write, terms.once).await?;
+        changed.ok_or(Error::NotFound { what: "record" })
     }
 
     /// Under a key that was used before, a record that is gone is gone once more.
@@ -165,15 +166,6 @@ impl Service {
         let kind = app.records.get(&of.kind).cloned().ok_or(Error::NotFound { what: "type of records" })?;
         Ok((scope, kind))
     }
-}
-
-fn existing_record(row: Option<RecordRow>) -> Result<RecordView, Error> {
-    row.map(view).ok_or(Error::NotFound { what: "record" })
-}
-
-fn view(row: RecordRow) -> RecordView {
-    let RecordRow { id, scope: _, kind, version, data, created_at, updated_at } = row;
-    RecordView { id, kind, version, data, created_at, updated_at }
 }
 
 fn edited(current: Value, edit: Edit) -> Map<String, Value> {

@@ -5,7 +5,7 @@ use app::App;
 use protocol::{
     NewRun, PersonaSettings, Principal, RunId, RunResult, RunStatus, RunView, Scope, Seq, ThreadId,
 };
-use store::{Once, RunRow, Submission, Target};
+use store::{Once, Submission, Target};
 
 use crate::{Error, Service, checks, views};
 
@@ -79,7 +79,7 @@ impl Service {
     ) -> Result<(Option<String>, PersonaSettings), Error> {
         let persona = match (&new.persona_id, new.thread_id) {
             (Some(persona), _) => Some(persona.clone()),
-            (None, Some(thread)) => self.thread_row(principal, thread).await?.persona,
+            (None, Some(thread)) => agent::thread_row(self.store(), principal, thread).await?.persona,
             (None, None) => None,
         };
         let Some(id) = &persona else { return Ok((None, PersonaSettings::default())) };
@@ -111,13 +111,13 @@ impl Service {
     }
 
     pub async fn run(&self, principal: &Principal, run: RunId) -> Result<RunView, Error> {
-        Ok(views::run(self.run_row(principal, run).await?))
+        Ok(views::run(agent::run_row(self.store(), principal, run).await?))
     }
 
     /// Waits until the run has ended, or waits itself for the user.
     pub async fn result(&self, principal: &Principal, run: RunId) -> Result<RunResult, Error> {
         self.agent.wait_for_run(principal, run).await?;
-        let row = self.run_row(principal, run).await?;
+        let row = agent::run_row(self.store(), principal, run).await?;
         let is_waiting = row.status == RunStatus::Waiting;
         let proposals = if is_waiting { self.store().proposals_of(run).await? } else { Vec::new() };
         let proposals = proposals.into_iter().map(views::proposal).collect();
@@ -131,7 +131,7 @@ impl Service {
         run: RunId,
         once: Option<Once>,
     ) -> Result<RunView, Error> {
-        self.run_row(principal, run).await?;
+        agent::run_row(self.store(), principal, run).await?;
         Ok(views::run(self.agent.cancel(principal, run, once).await?))
     }
 
@@ -154,9 +154,5 @@ impl Service {
         after: Option<Seq>,
     ) -> Result<Follower, Error> {
         self.agent.follow_thread(principal, thread, after).await
-    }
-
-    async fn run_row(&self, principal: &Principal, run: RunId) -> Result<RunRow, Error> {
-        agent::run_row(self.store(), principal, run).await
     }
 }

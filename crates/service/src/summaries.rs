@@ -17,7 +17,7 @@ impl Service {
         page: PageQuery,
     ) -> Result<Page<SummaryView>, Error> {
         let asked = page.of_short_list()?;
-        let scope = self.scope_of_thread(principal, thread).await?;
+        let scope = agent::thread_row(self.store(), principal, thread).await?.scope;
         let page = self.store().summary_page(thread, all, asked).await?;
         let forgotten = self.recall().forgotten(&scope).await?;
         Ok(checks::short_page(page, asked, |row| view(row, &forgotten)))

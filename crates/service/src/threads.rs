@@ -1,7 +1,7 @@
 //! Threads as clients ask for them: created, listed, shown, changed and deleted.
 
 use protocol::{NewThread, Page, Principal, ThreadChange, ThreadId, ThreadView};
-use store::{Once, PageOf, ThreadEdit, ThreadRow};
+use store::{Once, ThreadEdit};
 
 use crate::checks::{self, PageQuery};
 use crate::{Error, Service, views};
@@ -14,7 +14,7 @@ impl Service {
         new: NewThread,
         once: Option<Once>,
     ) -> Result<ThreadView, Error> {
-        let scope = principal.scope(self.serving(principal, app)?.app.id.clone());
+        let (scope, _) = self.share_of(principal, app)?;
         let title = new.title.as_deref().map(checks::title).transpose()?;
         let persona = new.persona_id.map(checks::persona).transpose()?;
         let thread = store::NewThreadRow { id: self.world().ids.thread(), title, persona };
@@ -27,14 +27,13 @@ impl Service {
         app: &str,
         page: PageQuery,
     ) -> Result<Page<ThreadView>, Error> {
-        let scope = principal.scope(self.serving(principal, app)?.app.id.clone());
-        let (after, limit) = (page.threads()?, page.limit()?);
-        let page = self.store().threads(&scope, PageOf { after, limit }).await?;
+        let (scope, _) = self.share_of(principal, app)?;
+        let page = self.store().threads(&scope, page.by_time()?).await?;
         Ok(checks::page(page, |row| checks::time_cursor(row.updated_at, row.id), views::thread))
     }
 
     pub async fn thread(&self, principal: &Principal, thread: ThreadId) -> Result<ThreadView, Error> {
-        Ok(views::thread(self.thread_row(principal, thread).await?))
+        Ok(views::thread(agent::thread_row(self.store(), principal, thread).await?))
     }
 
     pub async fn change_thread(
@@ -50,7 +49,7 @@ impl Service {
         if title.is_none() && persona.is_none() {
             return Err(Error::invalid("title", "is required, unless `personaId` is given"));
         }
-        self.thread_row(principal, thread).await?;
+        agent::thread_row(self.store(), principal, thread).await?;
         let change = ThreadEdit { title, persona };
         Ok(views::thread(self.store().change_thread(principal, thread, change, once).await?))
     }
@@ -68,13 +67,5 @@ impl Service {
             return Err(Error::NotFound { what: "thread" });
         }
         self.agent.delete_thread(principal, thread, once).await
-    }
-
-    pub(crate) async fn thread_row(
-        &self,
-        principal: &Principal,
-        thread: ThreadId,
-    ) -> Result<ThreadRow, Error> {
-        agent::thread_row(self.store(), principal, thread).await
     }
 }

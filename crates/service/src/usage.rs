@@ -2,8 +2,7 @@
 
 use jiff::civil::Date;
 use jiff::{Span, ToSpan};
-use protocol::{Principal, Usage, UsageReport, UsageView};
-use store::UsageRow;
+use protocol::{AppId, Principal, Usage, UsageReport};
 
 use crate::{Error, Service};
 
@@ -25,18 +24,13 @@ impl Service {
         let today = jiff::tz::Offset::UTC.to_datetime(self.now()).date();
         let (from, to) = days(from, to, today)?;
         let mut rows = self.store().usage(principal, from.to_string(), to.to_string()).await?;
-        rows.retain(|row| principal.may_use(&row.scope.app));
+        rows.retain(|row| principal.may_use(&AppId::new(row.app_id.as_str())));
         let mut total = Usage::default();
         for row in &rows {
             total += row.usage;
         }
-        Ok(UsageReport { data: rows.into_iter().map(usage_view).collect(), next: None, total })
+        Ok(UsageReport { data: rows, next: None, total })
     }
-}
-
-fn usage_view(row: UsageRow) -> UsageView {
-    let UsageRow { day, scope, model, calls, usage } = row;
-    UsageView { date: day, app_id: scope.app.to_string(), model, calls, usage }
 }
 
 /// The first and the last day of a report; where the client is silent, the thirty days up to the last or to today.

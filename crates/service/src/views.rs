@@ -1,12 +1,11 @@
 //! Rows as the API shows them.
 
 use protocol::{
-    Decision, JobView, MemoryHistoryView, MemorySource, MemoryVersionView, MemoryView, ProposalView, RunView,
-    SaidView, ThreadView,
+    Decision, JobView, MemoryHistoryView, MemorySource, MemoryView, ProposalView, RunView, SaidView,
+    ThreadView,
 };
 use store::{
-    JobRow, MemoryHistory, MemoryOrigin, MemoryRow, MemoryStatus, MemoryVersion, ProposalRow, RunRow, Stop,
-    ThreadRow,
+    JobRow, MemoryHistory, MemoryOrigin, MemoryRow, MemoryStatus, ProposalRow, RunRow, Stop, ThreadRow,
 };
 
 /// The note about a source that was deleted.
@@ -117,18 +116,8 @@ fn said_view(source: MemoryOrigin, of: &MemoryRow) -> SaidView {
 
 pub(crate) fn memory_history(history: MemoryHistory) -> MemoryHistoryView {
     let MemoryHistory { memory: row, versions, sources } = history;
-    let version = |version: MemoryVersion| MemoryVersionView {
-        version: version.version,
-        text: version.text,
-        kind: version.kind,
-        status: version.status.name().to_owned(),
-        reason: version.reason,
-        valid_from: version.valid_from,
-        valid_until: version.valid_until,
-        at: version.at,
-    };
     MemoryHistoryView {
-        versions: versions.into_iter().map(version).collect(),
+        versions,
         sources: sources.into_iter().map(|source| said_view(source, &row)).collect(),
         memory: memory(row),
     }

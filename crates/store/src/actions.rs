@@ -155,17 +155,6 @@ pub struct ProposalRow {
     pub decided_at: Option<Timestamp>,
 }
 
-#[derive(Debug, Clone, PartialEq)]
-pub struct RecordRow {
-    pub id: RecordId,
-    pub scope: Scope,
-    pub kind: String,
-    pub version: u64,
-    pub data: Value,
-    pub created_at: Timestamp,
-    pub updated_at: Timestamp,
-}
-
 /// Which records to list: newest change first, or by how well they match the words.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct RecordQuery {
@@ -180,15 +169,6 @@ pub struct FileRow {
     pub path: String,
     pub version: u64,
     pub content: String,
-    pub updated_at: Timestamp,
-}
-
-/// A file without what it holds.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct FileSize {
-    pub path: String,
-    pub version: u64,
-    pub bytes: u64,
     pub updated_at: Timestamp,
 }
 

@@ -60,15 +60,6 @@ pub struct NewPersonaRow {
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct PinRow {
-    pub id: PinId,
-    /// All threads of the app when none.
-    pub thread: Option<ThreadId>,
-    pub text: String,
-    pub created_at: Timestamp,
-}
-
-#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NewPinRow {
     pub id: PinId,
     pub thread: Option<ThreadId>,

@@ -16,21 +16,19 @@ mod newest;
 mod outbox;
 mod rows;
 pub mod rules;
-mod run_log;
 pub mod source;
 pub mod sqlite;
 mod status;
-mod store;
 
 pub use actions::{
-    ActionEnd, ActionFilter, ActionRow, AppliedChange, FileRow, FileSize, NewAction, NewProposal,
-    ProposalRow, RecordQuery, RecordRow, TimeCursor, Verified, Write,
+    ActionEnd, ActionFilter, ActionRow, AppliedChange, FileRow, NewAction, NewProposal, ProposalRow,
+    RecordQuery, TimeCursor, Verified, Write,
 };
 pub use context::{
     ChunkRow, DocumentRow, MAX_CHUNK_BYTES, MAX_CHUNKS_PER_DOCUMENT, MAX_CHUNKS_PER_READ,
     MAX_DOCUMENTS_PER_SCOPE, MAX_PERSONA_BYTES, MAX_PERSONAS_PER_SCOPE, MAX_PIN_BYTES, MAX_PINS_PER_SCOPE,
     MAX_PROFILE_BYTES, MAX_SUMMARIES_PER_READ, MAX_TEXT_BYTES, MAX_TEXTS_PER_WRITE, NewChunk, NewDocument,
-    NewPersonaRow, NewPinRow, NewText, PersonaRow, PinRow, ProfileRow, SummaryRow,
+    NewPersonaRow, NewPinRow, NewText, PersonaRow, ProfileRow, SummaryRow,
 };
 pub use erasure::{MAX_ACTIONS_PER_PURGE, MemoryPurge, PurgedWords};
 pub use error::Error;
@@ -49,17 +47,14 @@ pub use mcp::{
     McpOffer, McpToolRow,
 };
 pub use memory::{
-    ExtractedMemories, ItemRef, ItemRow, MemoryChange, MemoryCursor, MemoryEdit, MemoryExtraction,
-    MemoryHistory, MemoryOrigin, MemoryRow, MemoryVersion, NewMemoryRow, NewVector, RecallItem,
-    RecallMessage, SnapshotLine, StoredVector, TombstoneRow,
+    ExtractedMemories, ItemRef, ItemRow, MemoryChange, MemoryEdit, MemoryExtraction, MemoryHistory,
+    MemoryOrigin, MemoryRow, NewMemoryRow, NewVector, RecallItem, RecallMessage, SnapshotLine, StoredVector,
+    TombstoneRow,
 };
 pub use newest::{newest_actions, newest_records};
 pub use rows::{
-    Admitted, ForcedEnd, JobCursor, JobRow, MessageRow, NewJob, NewThreadRow, Once, PageOf, PageRows,
-    RawEvent, Retry, RunInput, RunJob, RunRequest, RunRow, Spent, Submission, SubmittedRun, Target,
-    ThreadCursor, ThreadEdit, ThreadRow, UsageRow,
+    Admitted, ForcedEnd, JobRow, MessageRow, NewJob, NewThreadRow, Once, PageOf, PageRows, RawEvent, Retry,
+    RunInput, RunJob, RunRequest, RunRow, Spent, Submission, SubmittedRun, Target, ThreadEdit, ThreadRow,
 };
-pub use run_log::RunLog;
-pub use sqlite::day;
+pub use sqlite::{RunLog, Store, day};
 pub use status::{ActionStatus, JobStatus, LedgerKind, MemoryStatus, MessageRole, RecallKind, Stop};
-pub use store::Store;

@@ -1,7 +1,7 @@
 //! Memories with their versions and sources, and the items that recall reads.
 
 use jiff::Timestamp;
-use protocol::{ChunkId, DocumentId, MemoryId, MessageId, Scope, Seq, ThreadId};
+use protocol::{ChunkId, DocumentId, MemoryId, MemoryVersionView, MessageId, Scope, Seq, ThreadId};
 
 use crate::{ChunkRow, MemoryStatus, MessageRole, RawEvent, Spent};
 
@@ -51,26 +51,11 @@ pub struct MemoryRow {
     pub first_source: Option<MemoryOrigin>,
 }
 
-/// A memory as one change has left it.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct MemoryVersion {
-    pub version: u64,
-    pub text: String,
-    pub kind: String,
-    pub status: MemoryStatus,
-    /// `created`, `edited`, `updated`, `merged`, `removed`, `forgotten`, `restored`, `expired`, `superseded` or `undone`.
-    pub reason: String,
-    pub valid_from: Option<Timestamp>,
-    /// For what an update took the place of, when that was.
-    pub valid_until: Option<Timestamp>,
-    pub at: Timestamp,
-}
-
 #[derive(Debug, Clone, PartialEq)]
 pub struct MemoryHistory {
     pub memory: MemoryRow,
     /// Oldest first, at most the newest [`MemoryHistory::MAX_VERSIONS`].
-    pub versions: Vec<MemoryVersion>,
+    pub versions: Vec<MemoryVersionView>,
     /// Oldest first.
     pub sources: Vec<MemoryOrigin>,
 }
@@ -84,13 +69,6 @@ impl MemoryHistory {
 pub struct MemoryEdit {
     pub text: Option<String>,
     pub kind: Option<String>,
-}
-
-/// A place in the list of memories, newest first.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct MemoryCursor {
-    pub created_at: Timestamp,
-    pub id: MemoryId,
 }
 
 /// One change of an extraction. It names the version it was made for: if that is not the memory's any more, or the memory

@@ -1,8 +1,8 @@
 //! The first entries of a list, over as many pages as they take: for those who need so many and no page of them.
 
-use protocol::Scope;
+use protocol::{RecordView, Scope};
 
-use crate::{ActionFilter, ActionRow, Error, PageOf, RecordQuery, RecordRow, Store, TimeCursor};
+use crate::{ActionFilter, ActionRow, Error, PageOf, RecordQuery, Store, TimeCursor};
 
 /// The newest actions, at most so many.
 pub async fn newest_actions(
@@ -28,8 +28,8 @@ pub async fn newest_records(
     kind: &str,
     query: RecordQuery,
     limit: usize,
-) -> Result<Vec<RecordRow>, Error> {
-    let (mut all, mut more): (Vec<RecordRow>, bool) = (Vec::new(), true);
+) -> Result<Vec<RecordView>, Error> {
+    let (mut all, mut more): (Vec<RecordView>, bool) = (Vec::new(), true);
     while more && all.len() < limit {
         let after = all.last().map(|row| TimeCursor { at: row.updated_at, id: row.id });
         let next =

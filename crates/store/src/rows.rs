@@ -148,13 +148,6 @@ pub struct PageRows<T> {
     pub more: bool,
 }
 
-/// A place in the list of threads, newest first.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct ThreadCursor {
-    pub updated_at: Timestamp,
-    pub id: ThreadId,
-}
-
 /// A validated request for a run.
 #[derive(Debug, Clone)]
 pub struct Submission {
@@ -178,9 +171,7 @@ pub struct RunRequest {
     pub settings: Settings,
     pub system_prompt: Option<String>,
     /// Who answers; where it begins a thread, there from then on.
-    #[serde(default)]
     pub persona: Option<String>,
-    #[serde(default)]
     pub documents: Option<Vec<DocumentId>>,
     pub app_revision: String,
     /// Work that its message causes, once that is in the log.
@@ -277,26 +268,9 @@ pub enum Retry {
     Never,
 }
 
-/// A place in the list of jobs, newest first.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct JobCursor {
-    pub created_at: Timestamp,
-    pub id: JobId,
-}
-
 /// Usage of a model call outside a run.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Spent {
     pub model: String,
-    pub usage: Usage,
-}
-
-/// Usage of a model by a scope on one day.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct UsageRow {
-    pub day: String,
-    pub scope: Scope,
-    pub model: String,
-    pub calls: u64,
     pub usage: Usage,
 }

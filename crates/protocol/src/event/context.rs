@@ -3,6 +3,7 @@
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
+use crate::json_fields::is_default;
 use crate::{Forgetting, MessageId, PinId, Remembered, Seq, SummaryId};
 
 /// What was loaded from outside the log, so that the prompt stays a function of the log.
@@ -165,7 +166,7 @@ pub struct PromptLedger {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub result_bytes: Option<u64>,
     /// Earlier exchanges that were dropped for want of room, the oldest ones.
-    #[serde(default, skip_serializing_if = "is_zero")]
+    #[serde(default, skip_serializing_if = "is_default")]
     pub dropped_exchanges: u64,
     /// Fragments that were left out whole.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -189,9 +190,4 @@ pub struct LeftOut {
     /// How much, for people.
     pub what: String,
     pub tokens: u64,
-}
-
-#[expect(clippy::trivially_copy_pass_by_ref, reason = "the signature serde asks for")]
-fn is_zero(number: &u64) -> bool {
-    *number == 0
 }

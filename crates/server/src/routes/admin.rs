@@ -3,9 +3,8 @@
 
 use axum::Json as Answer;
 use axum::http::StatusCode;
-use protocol::{JobView, KeyMade, KeyRequest, KeyView, Page};
+use protocol::{JobView, KeyMade, KeyView, NewKey, Page};
 use serde::Serialize;
-use service::NewKey;
 use utoipa::ToSchema;
 
 use crate::auth::Admin;
@@ -68,13 +67,11 @@ pub(super) async fn list_keys(Admin(caller): Admin) -> Reply<Page<KeyView>> {
 #[utoipa::path(
     post,
     path = "/v1/admin/keys",
-    request_body = KeyRequest,
+    request_body = NewKey,
     responses((status = 201, description = "The new key, with its token", body = KeyMade))
 )]
-pub(super) async fn add_key(Admin(caller): Admin, Json(request, once): Json<KeyRequest>) -> Created<KeyMade> {
-    let KeyRequest { user, app, admin } = request;
-    let made = caller.service.add_key(NewKey { user, app, admin }, Some((&caller.principal, once))).await?;
-    Ok(created(KeyMade { id: made.id, token: made.token }))
+pub(super) async fn add_key(Admin(caller): Admin, Json(new, once): Json<NewKey>) -> Created<KeyMade> {
+    Ok(created(caller.service.add_key(new, Some((&caller.principal, once))).await?))
 }
 
 /// Revokes a key, at once.

@@ -41,10 +41,10 @@ pub(super) async fn list_files(caller: Caller, AppPath { app }: AppPath) -> Repl
 )]
 pub(super) async fn get_file(
     caller: Caller,
-    file: FilePath,
+    FilePath { app, path }: FilePath,
     headers: HeaderMap,
 ) -> Result<Response, ApiProblem> {
-    let mut file = caller.service.file(&caller.principal, &file.into()).await?;
+    let mut file = caller.service.file(&caller.principal, (&app, &path)).await?;
     let tag = (header::ETAG, format!("\"{}\"", file.version));
     let vary = (header::VARY, "accept".to_owned());
     if wants_json(&headers) {
@@ -66,12 +66,12 @@ pub(super) async fn get_file(
 )]
 pub(super) async fn put_file(
     caller: Caller,
-    file: FilePath,
+    FilePath { app, path }: FilePath,
     ExpectedVersion(expected): ExpectedVersion,
     TextBody(content, once): TextBody,
 ) -> Reply<FileView> {
     let file =
-        caller.service.put_file(&caller.principal, &file.into(), content, Terms { expected, once }).await?;
+        caller.service.put_file(&caller.principal, (&app, &path), content, Terms { expected, once }).await?;
     Ok(Answer(FileView { content: None, ..file }))
 }
 
@@ -84,11 +84,11 @@ pub(super) async fn put_file(
 )]
 pub(super) async fn delete_file(
     caller: Caller,
-    file: FilePath,
+    FilePath { app, path }: FilePath,
     ExpectedVersion(expected): ExpectedVersion,
     IdempotencyKey(once): IdempotencyKey,
 ) -> Result<StatusCode, ApiProblem> {
-    caller.service.delete_file(&caller.principal, &file.into(), Terms { expected, once }).await?;
+    caller.service.delete_file(&caller.principal, (&app, &path), Terms { expected, once }).await?;
     Ok(StatusCode::NO_CONTENT)
 }
 

@@ -7,7 +7,7 @@ use protocol::{
     ImportReport, MemoryHistoryView, MemoryHit, MemoryPatch, MemoryQuery, MemorySettings, MemoryView,
     NewMemory, Page,
 };
-use service::{Added, ExportFormat};
+use service::{Added, ExchangeFormat, Service};
 
 use crate::auth::Caller;
 use crate::body::{FileBody, Json};
@@ -164,12 +164,11 @@ pub(super) async fn export_memories(
     AppPath { app }: AppPath,
     Params(ExportParams { format }): Params<ExportParams>,
 ) -> Result<Response, ApiProblem> {
-    let format = format.map(|name| name.parse::<ExportFormat>()).transpose()?.unwrap_or_default();
+    let format = Service::export_format(format.as_deref())?;
     let file = caller.service.export_memories(&caller.principal, &app, format).await?;
-    let (kind, name) = if format.is_json() {
-        ("application/json", "memories.json")
-    } else {
-        ("text/markdown; charset=utf-8", "memories.md")
+    let (kind, name) = match format {
+        ExchangeFormat::Json | ExchangeFormat::Mem0 => ("application/json", "memories.json"),
+        ExchangeFormat::Markdown => ("text/markdown; charset=utf-8", "memories.md"),
     };
     let headers = [
         (header::CONTENT_TYPE, kind.to_owned()),

@@ -17,13 +17,10 @@ use crate::routes::runs::{self, RunPost};
 pub(super) struct ChatMessage {
     message: String,
     /// The thread; a new one is begun when absent.
-    #[serde(default)]
     session_id: Option<ThreadId>,
     /// A model by name; the app's when absent.
-    #[serde(default)]
     model: Option<String>,
     /// In the app's range; the app's own when absent.
-    #[serde(default)]
     temperature: Option<f64>,
 }
 

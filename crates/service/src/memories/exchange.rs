@@ -1,7 +1,5 @@
 //! Memories taken along as a file, and brought from one.
 
-use std::str::FromStr;
-
 use agent::embed_soon;
 use futures_util::future::try_join_all;
 use jiff::Timestamp;
@@ -9,7 +7,7 @@ use memory::exchange::{self, ExchangeFormat, Portable};
 use memory::extract::is_duplicate;
 use memory::{secrets, suspicion};
 use protocol::{ImportRefused, ImportReport, Principal, Scope};
-use store::{MAX_MEMORIES_PER_SCOPE, MemoryCursor, MemoryRow, NewMemoryRow, Once, PageOf, PageRows};
+use store::{MAX_MEMORIES_PER_SCOPE, MemoryRow, NewMemoryRow, Once, PageOf, PageRows, TimeCursor};
 
 use crate::{Error, Service};
 
@@ -30,47 +28,6 @@ const IMPORTED: &str = "import";
 const ORDERS: &str = "tells an assistant what to do, and is no fact";
 const FULL: &str = "there are as many memories as one user may have";
 
-/// The form of a file of memories.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum ExportFormat {
-    #[default]
-    Json,
-    Markdown,
-    Mem0,
-}
-
-impl ExportFormat {
-    pub fn is_json(self) -> bool {
-        match self {
-            ExportFormat::Json | ExportFormat::Mem0 => true,
-            ExportFormat::Markdown => false,
-        }
-    }
-}
-
-impl FromStr for ExportFormat {
-    type Err = Error;
-
-    fn from_str(name: &str) -> Result<Self, Error> {
-        match name {
-            "json" => Ok(ExportFormat::Json),
-            "markdown" => Ok(ExportFormat::Markdown),
-            "mem0" => Ok(ExportFormat::Mem0),
-            _ => Err(Error::invalid("format", "must be json, markdown or mem0")),
-        }
-    }
-}
-
-impl From<ExportFormat> for ExchangeFormat {
-    fn from(format: ExportFormat) -> Self {
-        match format {
-            ExportFormat::Json => ExchangeFormat::Json,
-            ExportFormat::Markdown => ExchangeFormat::Markdown,
-            ExportFormat::Mem0 => ExchangeFormat::Mem0,
-        }
-    }
-}
-
 /// A memory of a file, or why it is not wanted.
 type Judged = Result<Portable, String>;
 
@@ -82,17 +39,27 @@ enum Fate {
 }
 
 impl Service {
+    /// The format of an export by its name. JSON is the default.
+    pub fn export_format(name: Option<&str>) -> Result<ExchangeFormat, Error> {
+        match name {
+            None | Some("json") => Ok(ExchangeFormat::Json),
+            Some("markdown") => Ok(ExchangeFormat::Markdown),
+            Some("mem0") => Ok(ExchangeFormat::Mem0),
+            Some(_) => Err(Error::invalid("format", "must be json, markdown or mem0")),
+        }
+    }
+
     /// All active memories as a file, oldest first.
     pub async fn export_memories(
         &self,
         principal: &Principal,
         app: &str,
-        format: ExportFormat,
+        format: ExchangeFormat,
     ) -> Result<String, Error> {
-        let scope = self.memory_scope(principal, app)?;
+        let (scope, _) = self.share_of(principal, app)?;
         let mut all = self.all_active(&scope).await?;
         all.reverse();
-        apart(move || exchange::write(&all, format.into())).await
+        apart(move || exchange::write(&all, format)).await
     }
 
     /// Newest first.
@@ -101,7 +68,7 @@ impl Service {
         while all.len() < MAX_MEMORIES_PER_SCOPE {
             let PageRows { rows, more } =
                 self.store().memories(scope, None, PageOf { after, limit: PAGE }).await?;
-            after = rows.last().map(|row| MemoryCursor { created_at: row.created_at, id: row.id });
+            after = rows.last().map(|row| TimeCursor { at: row.created_at, id: row.id });
             bytes += rows.iter().map(|row| row.text.len()).sum::<usize>();
             all.extend(rows.into_iter().map(portable));
             if bytes > MAX_EXPORT_BYTES {
@@ -124,7 +91,7 @@ impl Service {
         file: String,
         once: Option<Once>,
     ) -> Result<ImportReport, Error> {
-        let scope = self.memory_scope(principal, app)?;
+        let (scope, _) = self.share_of(principal, app)?;
         self.refuse_if_off(&scope).await?;
         let now = self.now();
         let judged = apart(move || judged(&file, now)).await??;

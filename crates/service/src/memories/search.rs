@@ -41,7 +41,7 @@ impl Service {
         app: &str,
         query: MemoryQuery,
     ) -> Result<Page<MemoryHit>, Error> {
-        let scope = self.memory_scope(principal, app)?;
+        let (scope, _) = self.share_of(principal, app)?;
         let text = question("query", &query.query)?;
         let limit = hits(query.limit)?;
         let found =
@@ -64,7 +64,7 @@ impl Service {
         app: &str,
         query: MessageQuery,
     ) -> Result<Page<MessageHit>, Error> {
-        let scope = self.memory_scope(principal, app)?;
+        let (scope, _) = self.share_of(principal, app)?;
         let text = question("q", &query.text)?;
         let limit = hits(query.limit)?;
         let within = within(query.from.as_deref(), query.to.as_deref())?;

@@ -2,12 +2,12 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use protocol::{MemoryId, MemoryUpdate, Seq};
+use protocol::{MemoryId, MemoryUpdate, MemoryVersionView, Seq};
 use sha2::{Digest, Sha256};
 
 use crate::{
     Error, ExtractedMemories, MAX_EXPIRED_PER_EXTRACTION, MAX_MEMORIES_PER_SCOPE, MemoryEdit, MemoryRow,
-    MemoryStatus, MemoryVersion,
+    MemoryStatus,
 };
 
 /// The reason of a version in which an update took the place of another.
@@ -94,8 +94,8 @@ pub fn update_event(extracted: &ExtractedMemories) -> Option<MemoryUpdate> {
 }
 
 /// Ends each version, newest first, where an update took its place.
-pub fn end_updated_versions(versions: &mut [MemoryVersion]) {
-    let mut next: Option<MemoryVersion> = None;
+pub fn end_updated_versions(versions: &mut [MemoryVersionView]) {
+    let mut next: Option<MemoryVersionView> = None;
     for version in versions {
         let updated = next.take().filter(|next| next.reason == UPDATED);
         version.valid_until = version.valid_until.or(updated.and_then(|next| next.valid_from));

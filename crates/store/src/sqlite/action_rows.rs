@@ -1,11 +1,14 @@
 //! The rows of actions: reading, writing and erasing them.
 
 use protocol::{ActionId, Effect, RunId, Scope, ThreadId, ToolStatus, canonical};
-use rusqlite::{Connection, OptionalExtension, Row, ToSql, params, params_from_iter};
+use rusqlite::types::Value as SqlValue;
+use rusqlite::{Connection, Row, params, params_from_iter};
 use serde_json::Value;
 
 use super::append::Batch;
-use super::read::{self, count, id, maybe_id, one_more, scope_at, sql, text, time};
+use super::read::{
+    count, find_all, find_first, find_page, has_any, id, maybe_id, one_more, scope_at, sql, text, time,
+};
 use super::{ledger, texts};
 use crate::rules::actions::{output_in, stored_changes};
 use crate::rules::erasure::THREAD_DELETED;
@@ -30,14 +33,12 @@ const MAX_BEGUN: i64 = 1_000;
 
 /// Removes what was said in and by the thread's calls, at most `limit` of them. Gives how many those were.
 pub(super) fn erase(batch: &Batch<'_>, thread: ThreadId, limit: usize) -> Result<usize, Error> {
-    let mut next = batch.conn().prepare_cached(
-        "UPDATE actions SET input = NULL, output = NULL, changes = NULL WHERE id IN
+    let statement = "UPDATE actions SET input = NULL, output = NULL, changes = NULL WHERE id IN
             (SELECT id FROM actions WHERE thread = ?1 AND input IS NOT NULL ORDER BY position LIMIT ?2)
-            RETURNING id, app, user",
-    )?;
-    let erased = next
-        .query_map(params![thread.bytes(), limit as i64], |row| Ok((id(row, 0)?, scope_at(row, 1)?)))?
-        .collect::<Result<Vec<(ActionId, Scope)>, _>>()?;
+            RETURNING id, app, user";
+    let erased = find_all(batch.conn(), statement, params![thread.bytes(), limit as i64], |row| {
+        Ok((id(row, 0)?, scope_at(row, 1)?))
+    })?;
     for (action, scope) in &erased {
         erase_traces(batch, scope, *action, THREAD_DELETED)?;
     }
@@ -51,13 +52,10 @@ pub(super) fn erase_one(
     action: ActionId,
     reason: &str,
 ) -> Result<(), Error> {
-    let erased = batch
-        .conn()
-        .prepare_cached(
-            "UPDATE actions SET input = NULL, output = NULL, changes = NULL
-                WHERE id = ?1 AND app = ?2 AND user = ?3 AND input IS NOT NULL",
-        )?
-        .execute(params![action.bytes(), scope.app.as_str(), scope.user.as_str()])?;
+    let statement = "UPDATE actions SET input = NULL, output = NULL, changes = NULL
+                WHERE id = ?1 AND app = ?2 AND user = ?3 AND input IS NOT NULL";
+    let erased =
+        batch.count_changed(statement, params![action.bytes(), scope.app.as_str(), scope.user.as_str()])?;
     if erased == 0 { Ok(()) } else { erase_traces(batch, scope, action, reason) }
 }
 
@@ -65,36 +63,33 @@ pub(super) fn erase_one(
 fn erase_traces(batch: &Batch<'_>, scope: &Scope, action: ActionId, reason: &str) -> Result<(), Error> {
     ledger::erase(batch, scope, action, reason)?;
     texts::drop_of(batch, scope, &action.to_string())?;
-    batch.conn().prepare_cached("DELETE FROM action_things WHERE action = ?1")?.execute([action.bytes()])?;
-    batch
-        .conn()
-        .prepare_cached("UPDATE proposals SET input = '{}', note = NULL WHERE action = ?1")?
-        .execute([action.bytes()])?;
-    Ok(())
+    batch.execute("DELETE FROM action_things WHERE action = ?1", [action.bytes()])?;
+    let statement = "UPDATE proposals SET input = '{}', note = NULL WHERE action = ?1";
+    batch.execute(statement, [action.bytes()])
 }
 
 /// Whether what it did is not known any more.
 pub(super) fn is_erased(batch: &Batch<'_>, action: ActionId) -> Result<bool, Error> {
-    let mut find = batch.conn().prepare_cached("SELECT 1 FROM actions WHERE id = ?1 AND input IS NULL")?;
-    Ok(find.exists([action.bytes()])?)
+    let statement = "SELECT 1 FROM actions WHERE id = ?1 AND input IS NULL";
+    has_any(batch.conn(), statement, [action.bytes()])
 }
 
 /// Actions that no run will end, oldest first.
 pub(super) fn begun(conn: &Connection) -> Result<Vec<ActionRow>, Error> {
-    let mut find = conn.prepare_cached(&format!(
+    let statement = format!(
         "SELECT {READ} FROM actions WHERE status = 'started' AND run IS NULL ORDER BY started_at LIMIT ?1"
-    ))?;
-    Ok(find.query_map([MAX_BEGUN], action_row)?.collect::<Result<_, _>>()?)
+    );
+    find_all(conn, &statement, [MAX_BEGUN], action_row)
 }
 
 pub(super) fn insert(batch: &Batch<'_>, action: &ActionRow, own_output: Option<&str>) -> Result<(), Error> {
-    batch
-        .conn()
-        .prepare_cached(&format!(
-            "INSERT INTO actions ({COLUMNS})
+    let statement = format!(
+        "INSERT INTO actions ({COLUMNS})
                 VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17)"
-        ))?
-        .execute(params![
+    );
+    batch.execute(
+        &statement,
+        params![
             action.id.bytes(),
             action.scope.app.as_str(),
             action.scope.user.as_str(),
@@ -112,18 +107,16 @@ pub(super) fn insert(batch: &Batch<'_>, action: &ActionRow, own_output: Option<&
             action.undone_by.as_ref().map(ActionId::bytes),
             action.undo_of.as_ref().map(ActionId::bytes),
             sql(action.position),
-        ])?;
-    Ok(())
+        ],
+    )
 }
 
 pub(super) fn update(batch: &Batch<'_>, action: &ActionRow, own_output: Option<&str>) -> Result<(), Error> {
-    batch
-        .conn()
-        .prepare_cached(
-            "UPDATE actions SET effect = ?2, input = ?3, status = ?4, output = ?5, changes = ?6, duration_ms = ?7,
-                undo_of = ?8 WHERE id = ?1",
-        )?
-        .execute(params![
+    let statement = "UPDATE actions SET effect = ?2, input = ?3, status = ?4, output = ?5, changes = ?6, duration_ms = ?7,
+                undo_of = ?8 WHERE id = ?1";
+    batch.execute(
+        statement,
+        params![
             action.id.bytes(),
             action.effect.name(),
             canonical(&action.input),
@@ -132,13 +125,13 @@ pub(super) fn update(batch: &Batch<'_>, action: &ActionRow, own_output: Option<&
             stored_changes(action)?,
             action.duration_ms.map(sql),
             action.undo_of.as_ref().map(ActionId::bytes),
-        ])?;
-    Ok(())
+        ],
+    )
 }
 
 pub(super) fn find(conn: &Connection, action: ActionId) -> Result<Option<ActionRow>, Error> {
-    let mut find = conn.prepare_cached(&format!("SELECT {READ} FROM actions WHERE id = ?1"))?;
-    Ok(find.query_row([action.bytes()], action_row).optional()?)
+    let statement = format!("SELECT {READ} FROM actions WHERE id = ?1");
+    find_first(conn, &statement, [action.bytes()], action_row)
 }
 
 pub(super) fn of_user(conn: &Connection, action: ActionId, user: &str) -> Result<ActionRow, Error> {
@@ -148,9 +141,8 @@ pub(super) fn of_user(conn: &Connection, action: ActionId, user: &str) -> Result
 
 /// All actions in the order of their ids, for going through them.
 pub(super) fn after(conn: &Connection, last: [u8; 16], limit: i64) -> Result<Vec<ActionRow>, Error> {
-    let mut find =
-        conn.prepare_cached(&format!("SELECT {READ} FROM actions WHERE id > ?1 ORDER BY id LIMIT ?2"))?;
-    Ok(find.query_map(params![last, limit], action_row)?.collect::<Result<_, _>>()?)
+    let statement = format!("SELECT {READ} FROM actions WHERE id > ?1 ORDER BY id LIMIT ?2");
+    find_all(conn, &statement, params![last, limit], action_row)
 }
 
 pub(super) fn list(
@@ -159,30 +151,24 @@ pub(super) fn list(
     filter: &ActionFilter,
     page: PageOf<u64>,
 ) -> Result<PageRows<ActionRow>, Error> {
-    let before = page.after.map_or(i64::MAX, sql);
-    let (app, user) = (scope.app.as_str(), scope.user.as_str());
-    let run = filter.run.map(|run| run.bytes().to_vec());
-    let thread = filter.thread.map(|thread| thread.bytes().to_vec());
-    let (effect, status) = (filter.effect.map(Effect::name), filter.status.map(ActionStatus::name));
-    let mut wanted: Vec<(&str, &dyn ToSql)> =
-        vec![("app = ?", &app), ("user = ?", &user), ("position < ?", &before)];
-    let optional: [(&str, Option<&dyn ToSql>); 6] = [
-        ("run = ?", run.as_ref().map(|run| run as &dyn ToSql)),
-        ("thread = ?", thread.as_ref().map(|thread| thread as &dyn ToSql)),
-        ("tool = ?", filter.tool.as_ref().map(|tool| tool as &dyn ToSql)),
-        ("status = ?", status.as_ref().map(|status| status as &dyn ToSql)),
-        ("effect = ?", effect.as_ref().map(|effect| effect as &dyn ToSql)),
-        ("(undone_by IS NOT NULL) = ?", filter.undone.as_ref().map(|undone| undone as &dyn ToSql)),
+    let text = |text: &str| SqlValue::from(text.to_owned());
+    let wanted = [
+        ("app = ?", Some(text(scope.app.as_str()))),
+        ("user = ?", Some(text(scope.user.as_str()))),
+        ("position < ?", Some(page.after.map_or(i64::MAX, sql).into())),
+        ("run = ?", filter.run.map(|run| run.bytes().to_vec().into())),
+        ("thread = ?", filter.thread.map(|thread| thread.bytes().to_vec().into())),
+        ("tool = ?", filter.tool.as_deref().map(text)),
+        ("status = ?", filter.status.map(|status| text(status.name()))),
+        ("effect = ?", filter.effect.map(|effect| text(effect.name()))),
+        ("(undone_by IS NOT NULL) = ?", filter.undone.map(SqlValue::from)),
     ];
-    wanted.extend(optional.into_iter().filter_map(|(sql, value)| Some((sql, value?))));
-    let conditions: Vec<&str> = wanted.iter().map(|(condition, _)| *condition).collect();
-    let limit = one_more(page.limit);
-    let mut find = conn.prepare(&format!(
-        "SELECT {READ} FROM actions WHERE {} ORDER BY position DESC LIMIT ?",
-        conditions.join(" AND ")
-    ))?;
-    let values = wanted.iter().map(|(_, value)| *value).chain([&limit as &dyn ToSql]);
-    read::page(find.query(params_from_iter(values))?, page.limit, action_row)
+    let wanted = wanted.into_iter().filter_map(|(condition, value)| Some((condition, value?)));
+    let (conditions, mut values): (Vec<&str>, Vec<SqlValue>) = wanted.unzip();
+    values.push(one_more(page.limit).into());
+    let conditions = conditions.join(" AND ");
+    let statement = format!("SELECT {READ} FROM actions WHERE {conditions} ORDER BY position DESC LIMIT ?");
+    find_page(conn, &statement, params_from_iter(values), page.limit, action_row)
 }
 
 pub(super) fn json(row: &Row<'_>, column: usize) -> rusqlite::Result<Option<Value>> {

@@ -3,13 +3,13 @@
 use protocol::{
     ActionId, Principal, ProposalId, RunId, Scope, ThreadId, ToolComplete, ToolStart, ToolStatus,
 };
-use rusqlite::{Connection, OptionalExtension, params};
+use rusqlite::{Connection, params};
 use serde_json::Value;
 
 use super::action_rows::{find, insert, json, list, of_user, update};
 use super::append::Batch;
-use super::read::{id, scope_at};
-use super::{Sqlite, erasures, idempotency, ledger, proposals, undo, writes};
+use super::read::{find_first, id, scope_at};
+use super::{Store, erasures, idempotency, ledger, proposals, undo, writes};
 use crate::rules::actions::{
     begun_action, call_end, ended_action, new_action, started_action, stored_output,
 };
@@ -20,8 +20,9 @@ use crate::{
     Write,
 };
 
-impl Sqlite {
-    pub(crate) async fn actions(
+impl Store {
+    /// Newest first. The cursor is the position of the last one seen.
+    pub async fn actions(
         &self,
         scope: &Scope,
         filter: ActionFilter,
@@ -31,12 +32,14 @@ impl Sqlite {
         self.readers.read(move |conn| list(conn, &scope, &filter, page)).await
     }
 
-    pub(crate) async fn action(&self, principal: &Principal, action: ActionId) -> Result<ActionRow, Error> {
+    /// The action if it is this principal's.
+    pub async fn action(&self, principal: &Principal, action: ActionId) -> Result<ActionRow, Error> {
         let user = principal.user().clone();
         self.readers.read(move |conn| of_user(conn, action, user.as_str())).await
     }
 
-    pub(crate) async fn action_of(&self, scope: &Scope, action: ActionId) -> Result<ActionRow, Error> {
+    /// The action if it is this scope's.
+    pub async fn action_of(&self, scope: &Scope, action: ActionId) -> Result<ActionRow, Error> {
         let scope = scope.clone();
         let of_scope = move |conn: &Connection| {
             find(conn, action)?.filter(|row| row.scope == scope).ok_or(Error::NotFound("action"))
@@ -44,7 +47,9 @@ impl Sqlite {
         self.readers.read(of_scope).await
     }
 
-    pub(crate) async fn undo(
+    /// Takes back what an action changed, as the new action `by`, in one transaction. [`Error::Changed`] says why it
+    /// cannot be. Under the key of an earlier request, gives what that one made.
+    pub async fn undo(
         &self,
         principal: &Principal,
         action: ActionId,
@@ -55,7 +60,11 @@ impl Sqlite {
         self.writer.write(move |batch| undo_by_user(batch, user.as_str(), action, by, once.as_ref())).await
     }
 
-    pub(crate) async fn begin_undo(
+    /// Begins to take back an action that acted outside: commits the intent of `by`, which is to be ended with
+    /// [`Store::end_action`]. Complete, it has taken the action back; failed, another may try; unknown, none may.
+    /// [`Error::Changed`] says why the action cannot be taken back. Under the key of an earlier request, gives what that
+    /// one began, as it is now.
+    pub async fn begin_undo(
         &self,
         principal: &Principal,
         action: ActionId,
@@ -66,7 +75,9 @@ impl Sqlite {
         self.writer.write(move |batch| begin_undo(batch, user.as_str(), action, by, once.as_ref())).await
     }
 
-    pub(crate) async fn begin_action(
+    /// Confirms an open proposal that outlives its run, and commits the intent of the action it becomes. Under the key
+    /// of an earlier request, gives the action that one made. [`Error::Decided`] if it is decided already or too late.
+    pub async fn begin_action(
         &self,
         scope: &Scope,
         proposal: ProposalId,
@@ -75,17 +86,17 @@ impl Sqlite {
     ) -> Result<ActionRow, Error> {
         let scope = scope.clone();
         let work = move |batch: &mut Batch<'_>| {
-            if let Some(earlier) = idempotency::earlier(batch, &scope, once.as_ref())? {
+            if let Some(earlier) = idempotency::claim(batch, &scope, once.as_ref(), action.id.uuid())? {
                 return of_user(batch.conn(), earlier.into(), scope.user.as_str());
             }
-            idempotency::remember(batch, &scope, once.as_ref(), action.id.uuid())?;
             let thread = proposals::confirm(batch, &scope, proposal, &action)?;
             begin(batch, &scope, thread, None, action)
         };
         self.writer.write(work).await
     }
 
-    pub(crate) async fn end_action(
+    /// Commits its outcome with its writes.
+    pub async fn end_action(
         &self,
         scope: &Scope,
         action: ActionId,
@@ -114,10 +125,9 @@ fn undo_by_user(
     once: Option<&Once>,
 ) -> Result<ActionRow, Error> {
     let undone = of_user(batch.conn(), action, user)?;
-    if let Some(earlier) = idempotency::earlier(batch, &undone.scope, once)? {
+    if let Some(earlier) = idempotency::claim(batch, &undone.scope, once, by.id.uuid())? {
         return of_user(batch.conn(), earlier.into(), user);
     }
-    idempotency::remember(batch, &undone.scope, once, by.id.uuid())?;
     // It belongs to the same thread, so that what it says goes when that is deleted.
     let by = begin(batch, &undone.scope, undone.thread, None, by)?;
     settle(batch, by, end_by_user(action), None)
@@ -132,11 +142,10 @@ fn begin_undo(
     once: Option<&Once>,
 ) -> Result<ActionRow, Error> {
     let undone = of_user(batch.conn(), action, user)?;
-    if let Some(earlier) = idempotency::earlier(batch, &undone.scope, once)? {
+    if let Some(earlier) = idempotency::claim(batch, &undone.scope, once, by.id.uuid())? {
         return of_user(batch.conn(), earlier.into(), user);
     }
     undo::request(batch, &undone, by.id)?.check_outside()?;
-    idempotency::remember(batch, &undone.scope, once, by.id.uuid())?;
     begin(batch, &undone.scope, undone.thread, Some(action), by)
 }
 
@@ -232,19 +241,15 @@ pub(super) fn settle(
 
 /// A new action of a call of a run, with the input that its step gave it.
 fn of_call(batch: &Batch<'_>, run: RunId, call: ActionId, tool: &str) -> Result<ActionRow, Error> {
-    let (scope, thread, step, input) = batch
-        .conn()
-        .prepare_cached(
-            "SELECT r.app, r.user, r.thread, c.step,
+    let statement = "SELECT r.app, r.user, r.thread, c.step,
                     (SELECT asked.value -> '$.input' FROM events e, json_each(iif(json_valid(e.body), e.body, '{}'), '$.calls') asked
                         WHERE e.thread = r.thread AND e.seq = c.seq
                           AND asked.value ->> '$.id' = 'call_' || lower(hex(c.id)))
-                FROM runs r LEFT JOIN tool_calls c ON c.id = ?2 AND c.run = r.id WHERE r.id = ?1",
-        )?
-        .query_row(params![run.bytes(), call.bytes()], |row| {
+                FROM runs r LEFT JOIN tool_calls c ON c.id = ?2 AND c.run = r.id WHERE r.id = ?1";
+    let (scope, thread, step, input) =
+        find_first(batch.conn(), statement, params![run.bytes(), call.bytes()], |row| {
             Ok((scope_at(row, 0)?, id(row, 2)?, row.get(3)?, json(row, 4)?))
-        })
-        .optional()?
+        })?
         .ok_or(Error::NotFound("run"))?;
     let action = new_action(call, scope, tool.to_owned(), batch.now()?);
     Ok(ActionRow { thread: Some(thread), run: Some(run), step, input: input.unwrap_or_default(), ..action })

@@ -7,9 +7,9 @@ use std::sync::Arc;
 
 use jiff::Timestamp;
 use protocol::{Delta, Kind, RunId, Seq, Stored, ThreadId};
-use rusqlite::{CachedStatement, Connection, OptionalExtension, params};
+use rusqlite::{CachedStatement, Connection, Params, params};
 
-use super::read::sql;
+use super::read::{find_first, find_only, has_any, sql};
 use crate::error::is_refusal;
 use crate::outbox::Outbox;
 use crate::{Error, Stop};
@@ -117,6 +117,16 @@ impl<'c> Batch<'c> {
         self.conn
     }
 
+    /// Executes a statement.
+    pub(super) fn execute(&self, statement: &str, values: impl Params) -> Result<(), Error> {
+        self.count_changed(statement, values).map(drop)
+    }
+
+    /// Executes a statement, and counts the rows that it changes.
+    pub(super) fn count_changed(&self, statement: &str, values: impl Params) -> Result<usize, Error> {
+        Ok(self.conn.prepare_cached(statement)?.execute(values)?)
+    }
+
     pub(super) fn at(&self) -> i64 {
         self.at
     }
@@ -156,14 +166,14 @@ impl<'c> Batch<'c> {
 
     /// Whether the outbox still speaks for its run.
     pub(super) fn is_owner(&self, outbox: &Outbox) -> Result<bool, Error> {
-        let mut find = self.conn.prepare_cached("SELECT 1 FROM runs WHERE id = ?1 AND epoch = ?2")?;
-        Ok(find.exists(params![outbox.run.bytes(), sql(outbox.epoch)])?)
+        let statement = "SELECT 1 FROM runs WHERE id = ?1 AND epoch = ?2";
+        has_any(self.conn, statement, params![outbox.run.bytes(), sql(outbox.epoch)])
     }
 
     /// Why the run is to end before its time, if it was told to.
     pub(super) fn stop_of(&self, run: RunId) -> Result<Option<Stop>, Error> {
-        let mut find = self.conn.prepare_cached("SELECT stop FROM runs WHERE id = ?1")?;
-        let stop: Option<Option<String>> = find.query_row([run.bytes()], |row| row.get(0)).optional()?;
+        let statement = "SELECT stop FROM runs WHERE id = ?1";
+        let stop: Option<Option<String>> = find_first(self.conn, statement, [run.bytes()], |row| row.get(0))?;
         Ok(stop.flatten().and_then(|stop| Stop::parse(&stop)))
     }
 
@@ -190,10 +200,8 @@ impl<'c> Batch<'c> {
 
     /// Counts on after the newest event of the thread, wherever its row says that the sequence stands.
     pub(super) fn count_on(&mut self, thread: ThreadId) -> Result<(), Error> {
-        let newest: i64 = self
-            .conn
-            .prepare_cached("SELECT coalesce(max(seq), 0) FROM events WHERE thread = ?1")?
-            .query_row([thread.bytes()], |row| row.get(0))?;
+        let statement = "SELECT coalesce(max(seq), 0) FROM events WHERE thread = ?1";
+        let newest: i64 = find_only(self.conn, statement, [thread.bytes()], |row| row.get(0))?;
         let after = u64::try_from(newest).unwrap_or(0) + 1;
         if self.next(thread)? < after {
             self.conn
@@ -214,11 +222,8 @@ impl<'c> Batch<'c> {
         match self.seqs.next.entry(thread) {
             Entry::Occupied(entry) => Ok(*entry.get()),
             Entry::Vacant(entry) => {
-                let next: i64 = self
-                    .conn
-                    .prepare_cached("SELECT next_seq FROM threads WHERE id = ?1")?
-                    .query_row([thread.bytes()], |row| row.get(0))
-                    .optional()?
+                let statement = "SELECT next_seq FROM threads WHERE id = ?1";
+                let next: i64 = find_first(self.conn, statement, [thread.bytes()], |row| row.get(0))?
                     .ok_or(Error::NotFound("thread"))?;
                 Ok(*entry.insert(u64::try_from(next).unwrap_or(1)))
             }

@@ -1,26 +1,29 @@
 //! Credentials: sealed bytes by name, each in its scope.
 
 use protocol::{CredentialView, Scope};
-use rusqlite::{Connection, OptionalExtension, Row, params};
+use rusqlite::{Connection, Row, params};
 use uuid::Uuid;
 
 use super::append::Batch;
-use super::read::{count, text, time};
-use super::{Sqlite, idempotency};
+use super::read::{count, find_all, find_first, find_only, text, time};
+use super::{Store, idempotency};
 use crate::{Error, MAX_CREDENTIAL_BYTES, MAX_CREDENTIAL_NAME_BYTES, MAX_CREDENTIALS_PER_SCOPE, Once};
 
-impl Sqlite {
-    pub(crate) async fn credentials(&self, scope: &Scope) -> Result<Vec<CredentialView>, Error> {
+impl Store {
+    /// By name.
+    pub async fn credentials(&self, scope: &Scope) -> Result<Vec<CredentialView>, Error> {
         let scope = scope.clone();
         self.readers.read(move |conn| list(conn, &scope)).await
     }
 
-    pub(crate) async fn credential(&self, scope: &Scope, name: &str) -> Result<Option<Vec<u8>>, Error> {
+    /// As it was sealed.
+    pub async fn credential(&self, scope: &Scope, name: &str) -> Result<Option<Vec<u8>>, Error> {
         let (scope, name) = (scope.clone(), name.to_owned());
         self.readers.read(move |conn| sealed(conn, &scope, &name)).await
     }
 
-    pub(crate) async fn put_credential(
+    /// Adds it or takes the place of the one of its name. [`Error::Changed`] when it is too long or there is no room.
+    pub async fn put_credential(
         &self,
         scope: &Scope,
         name: &str,
@@ -29,8 +32,7 @@ impl Sqlite {
     ) -> Result<CredentialView, Error> {
         let (scope, name) = (scope.clone(), name.to_owned());
         let work = move |batch: &mut Batch<'_>| {
-            if idempotency::earlier(batch, &scope, once.as_ref())?.is_none() {
-                idempotency::remember(batch, &scope, once.as_ref(), Uuid::nil())?;
+            if idempotency::claim(batch, &scope, once.as_ref(), Uuid::nil())?.is_none() {
                 put(batch, &scope, &name, &sealed)?;
             }
             find(batch.conn(), &scope, &name)?.ok_or(Error::NotFound("credential"))
@@ -38,7 +40,8 @@ impl Sqlite {
         self.writer.write(work).await
     }
 
-    pub(crate) async fn delete_credential(
+    /// [`Error::NotFound`] if there is none of that name.
+    pub async fn delete_credential(
         &self,
         scope: &Scope,
         name: &str,
@@ -46,10 +49,9 @@ impl Sqlite {
     ) -> Result<(), Error> {
         let (scope, name) = (scope.clone(), name.to_owned());
         let work = move |batch: &mut Batch<'_>| {
-            if idempotency::earlier(batch, &scope, once.as_ref())?.is_some() {
+            if idempotency::claim(batch, &scope, once.as_ref(), Uuid::nil())?.is_some() {
                 return Ok(());
             }
-            idempotency::remember(batch, &scope, once.as_ref(), Uuid::nil())?;
             delete(batch, &scope, &name)
         };
         self.writer.write(work).await
@@ -60,14 +62,9 @@ fn put(batch: &Batch<'_>, scope: &Scope, name: &str, sealed: &[u8]) -> Result<()
     if let Some(reason) = refusal(batch.conn(), scope, name, sealed)? {
         return Err(Error::Changed(reason));
     }
-    batch
-        .conn()
-        .prepare_cached(
-            "INSERT INTO credentials (app, user, name, sealed, updated_at) VALUES (?1, ?2, ?3, ?4, ?5)
-                ON CONFLICT (app, user, name) DO UPDATE SET sealed = excluded.sealed, updated_at = excluded.updated_at",
-        )?
-        .execute(params![scope.app.as_str(), scope.user.as_str(), name, sealed, batch.at()])?;
-    Ok(())
+    let statement = "INSERT INTO credentials (app, user, name, sealed, updated_at) VALUES (?1, ?2, ?3, ?4, ?5)
+                ON CONFLICT (app, user, name) DO UPDATE SET sealed = excluded.sealed, updated_at = excluded.updated_at";
+    batch.execute(statement, params![scope.app.as_str(), scope.user.as_str(), name, sealed, batch.at()])
 }
 
 /// Why a credential cannot be kept.
@@ -78,41 +75,34 @@ fn refusal(conn: &Connection, scope: &Scope, name: &str, sealed: &[u8]) -> Resul
     if sealed.len() > MAX_CREDENTIAL_BYTES {
         return Ok(Some(format!("a sealed credential has at most {MAX_CREDENTIAL_BYTES} bytes")));
     }
-    let mut others =
-        conn.prepare_cached("SELECT count(*) FROM credentials WHERE app = ?1 AND user = ?2 AND name <> ?3")?;
-    let there = others.query_row([scope.app.as_str(), scope.user.as_str(), name], |row| count(row, 0))?;
+    let statement = "SELECT count(*) FROM credentials WHERE app = ?1 AND user = ?2 AND name <> ?3";
+    let there =
+        find_only(conn, statement, [scope.app.as_str(), scope.user.as_str(), name], |row| count(row, 0))?;
     let full = there >= MAX_CREDENTIALS_PER_SCOPE as u64;
     Ok(full.then(|| format!("there are already {MAX_CREDENTIALS_PER_SCOPE} credentials; delete some first")))
 }
 
 fn delete(batch: &Batch<'_>, scope: &Scope, name: &str) -> Result<(), Error> {
-    let deleted = batch
-        .conn()
-        .prepare_cached("DELETE FROM credentials WHERE app = ?1 AND user = ?2 AND name = ?3")?
-        .execute([scope.app.as_str(), scope.user.as_str(), name])?;
+    let statement = "DELETE FROM credentials WHERE app = ?1 AND user = ?2 AND name = ?3";
+    let deleted = batch.count_changed(statement, [scope.app.as_str(), scope.user.as_str(), name])?;
     if deleted == 0 { Err(Error::NotFound("credential")) } else { Ok(()) }
 }
 
 fn find(conn: &Connection, scope: &Scope, name: &str) -> Result<Option<CredentialView>, Error> {
-    let mut find = conn.prepare_cached(
-        "SELECT name, updated_at FROM credentials WHERE app = ?1 AND user = ?2 AND name = ?3",
-    )?;
-    Ok(find.query_row([scope.app.as_str(), scope.user.as_str(), name], credential_row).optional()?)
+    let statement = "SELECT name, updated_at FROM credentials WHERE app = ?1 AND user = ?2 AND name = ?3";
+    find_first(conn, statement, [scope.app.as_str(), scope.user.as_str(), name], credential_row)
 }
 
 fn sealed(conn: &Connection, scope: &Scope, name: &str) -> Result<Option<Vec<u8>>, Error> {
-    let mut find =
-        conn.prepare_cached("SELECT sealed FROM credentials WHERE app = ?1 AND user = ?2 AND name = ?3")?;
-    Ok(find.query_row([scope.app.as_str(), scope.user.as_str(), name], |row| row.get(0)).optional()?)
+    let statement = "SELECT sealed FROM credentials WHERE app = ?1 AND user = ?2 AND name = ?3";
+    find_first(conn, statement, [scope.app.as_str(), scope.user.as_str(), name], |row| row.get(0))
 }
 
 fn list(conn: &Connection, scope: &Scope) -> Result<Vec<CredentialView>, Error> {
-    let mut find = conn.prepare_cached(
-        "SELECT name, updated_at FROM credentials WHERE app = ?1 AND user = ?2 ORDER BY name LIMIT ?3",
-    )?;
+    let statement =
+        "SELECT name, updated_at FROM credentials WHERE app = ?1 AND user = ?2 ORDER BY name LIMIT ?3";
     let bound = MAX_CREDENTIALS_PER_SCOPE as i64;
-    let rows = find.query_map(params![scope.app.as_str(), scope.user.as_str(), bound], credential_row)?;
-    Ok(rows.collect::<Result<_, _>>()?)
+    find_all(conn, statement, params![scope.app.as_str(), scope.user.as_str(), bound], credential_row)
 }
 
 fn credential_row(row: &Row<'_>) -> rusqlite::Result<CredentialView> {

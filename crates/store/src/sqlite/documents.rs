@@ -5,11 +5,13 @@
 
 use jiff::Timestamp;
 use protocol::{DocumentId, Principal, Scope};
-use rusqlite::{Connection, OptionalExtension, Row, params};
+use rusqlite::{Connection, Row, params};
 
 use super::append::Batch;
-use super::read::{count, id, one_more, page_start, scope_at, sql, text, time};
-use super::{Sqlite, idempotency, items, read, texts, tidy};
+use super::read::{
+    count, find_all, find_first, find_only, find_page, id, one_more, page_start, scope_at, sql, text, time,
+};
+use super::{Store, idempotency, items, texts, tidy};
 use crate::{
     ChunkRow, DocumentRow, Error, MAX_CHUNK_BYTES, MAX_CHUNKS_PER_DOCUMENT, MAX_CHUNKS_PER_READ,
     MAX_DOCUMENTS_PER_SCOPE, NewChunk, NewDocument, Once, PageOf, PageRows, RecallKind, TimeCursor,
@@ -28,8 +30,9 @@ const COLUMNS: &str =
 /// What nobody else sees is no document yet, or none any more.
 const VISIBLE: &str = "status = 'ready' AND deleted_at IS NULL";
 
-impl Sqlite {
-    pub(crate) async fn add_document(
+impl Store {
+    /// Adds it with all of its pieces, a few at a time; nobody sees it before the last. One that was left half is purged.
+    pub async fn add_document(
         &self,
         scope: &Scope,
         document: NewDocument,
@@ -66,11 +69,8 @@ impl Sqlite {
         Ok(added)
     }
 
-    pub(crate) async fn document_made(
-        &self,
-        scope: &Scope,
-        once: &Once,
-    ) -> Result<Option<DocumentRow>, Error> {
+    /// The document that was made under this key, if any.
+    pub async fn document_made(&self, scope: &Scope, once: &Once) -> Result<Option<DocumentRow>, Error> {
         let (scope, once) = (scope.clone(), once.clone());
         let work = move |conn: &Connection| {
             let made = idempotency::made(conn, &scope, Some(&once))?;
@@ -79,16 +79,13 @@ impl Sqlite {
         self.readers.read(work).await
     }
 
-    pub(crate) async fn document(
-        &self,
-        principal: &Principal,
-        document: DocumentId,
-    ) -> Result<DocumentRow, Error> {
+    pub async fn document(&self, principal: &Principal, document: DocumentId) -> Result<DocumentRow, Error> {
         let user = principal.user().clone();
         self.readers.read(move |conn| find(conn, document, user.as_str())).await
     }
 
-    pub(crate) async fn documents(
+    /// Newest first.
+    pub async fn documents(
         &self,
         scope: &Scope,
         page: PageOf<TimeCursor<DocumentId>>,
@@ -97,19 +94,21 @@ impl Sqlite {
         self.readers.read(move |conn| newest(conn, &scope, page)).await
     }
 
-    pub(crate) async fn document_embedded(&self, document: DocumentId, model: &str) -> Result<u32, Error> {
+    /// How many of its pieces have a vector of this model.
+    pub async fn document_embedded(&self, document: DocumentId, model: &str) -> Result<u32, Error> {
         let model = model.to_owned();
         let work = move |conn: &Connection| {
-            let mut find = conn.prepare_cached(
+            let statement =
                 "SELECT count(*) FROM chunks c CROSS JOIN vectors v ON v.item = c.id AND v.model = ?2
-                    WHERE c.document = ?1",
-            )?;
-            Ok(find.query_row(params![document.bytes(), model], |row| short(row, 0))?)
+                    WHERE c.document = ?1";
+            find_only(conn, statement, params![document.bytes(), model], |row| short(row, 0))
         };
         self.readers.read(work).await
     }
 
-    pub(crate) async fn delete_document(
+    /// Hides it at once, with every piece and every text that prompts kept of it; [`Store::purge`] removes
+    /// the rows.
+    pub async fn delete_document(
         &self,
         principal: &Principal,
         document: DocumentId,
@@ -119,7 +118,8 @@ impl Sqlite {
         self.writer.write(move |batch| delete(batch, &principal, document, once.as_ref())).await
     }
 
-    pub(crate) async fn chunks(
+    /// Its pieces from a number on, at most `limit` and [`crate::MAX_CHUNKS_PER_READ`].
+    pub async fn chunks(
         &self,
         scope: &Scope,
         document: DocumentId,
@@ -171,11 +171,11 @@ fn begin(
     if let Some(earlier) = idempotency::earlier(batch, scope, once)? {
         return find(batch.conn(), earlier.into(), scope.user.as_str()).map(Some);
     }
-    let mut all = batch.conn().prepare_cached(
-        "SELECT count(*), ifnull(sum(text_bytes), 0) FROM documents WHERE app = ?1 AND user = ?2 AND deleted_at IS NULL",
-    )?;
+    let statement = "SELECT count(*), ifnull(sum(text_bytes), 0) FROM documents WHERE app = ?1 AND user = ?2 AND deleted_at IS NULL";
     let (there, held) =
-        all.query_row([scope.app.as_str(), scope.user.as_str()], |row| Ok((count(row, 0)?, count(row, 1)?)))?;
+        find_only(batch.conn(), statement, [scope.app.as_str(), scope.user.as_str()], |row| {
+            Ok((count(row, 0)?, count(row, 1)?))
+        })?;
     if there >= MAX_DOCUMENTS_PER_SCOPE as u64 {
         let message = format!("there are already {MAX_DOCUMENTS_PER_SCOPE} documents; delete some first");
         return Err(Error::Changed(message));
@@ -186,13 +186,11 @@ fn begin(
             new.text_bytes
         )));
     }
-    batch
-        .conn()
-        .prepare_cached(
-            "INSERT INTO documents (id, app, user, name, title, kind, bytes, text_bytes, pages, chunks, suspicious,
-                    status, created_at) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, 'adding', ?12)",
-        )?
-        .execute(params![
+    let statement = "INSERT INTO documents (id, app, user, name, title, kind, bytes, text_bytes, pages, chunks, suspicious,
+                    status, created_at) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, 'adding', ?12)";
+    batch.execute(
+        statement,
+        params![
             new.id.bytes(),
             scope.app.as_str(),
             scope.user.as_str(),
@@ -205,7 +203,8 @@ fn begin(
             new.chunks,
             new.suspicious,
             batch.at()
-        ])?;
+        ],
+    )?;
     Ok(None)
 }
 
@@ -223,40 +222,26 @@ fn insert(batch: &Batch<'_>, document: DocumentId, first: u32, part: &[NewChunk]
 /// Shows a document that is whole. If the same was added meanwhile under the same key, that one stays, and this one goes.
 fn finish(batch: &Batch<'_>, new: &DocumentRow, once: Option<&Once>) -> Result<DocumentRow, Error> {
     let user = new.scope.user.as_str();
-    if let Some(earlier) = idempotency::earlier(batch, &new.scope, once)? {
-        batch
-            .conn()
-            .prepare_cached("UPDATE documents SET deleted_at = ?2 WHERE id = ?1")?
-            .execute(params![new.id.bytes(), batch.at()])?;
+    if let Some(earlier) = idempotency::claim(batch, &new.scope, once, new.id.uuid())? {
+        let statement = "UPDATE documents SET deleted_at = ?2 WHERE id = ?1";
+        batch.execute(statement, params![new.id.bytes(), batch.at()])?;
         return find(batch.conn(), earlier.into(), user);
     }
-    idempotency::remember(batch, &new.scope, once, new.id.uuid())?;
-    batch
-        .conn()
-        .prepare_cached("UPDATE documents SET status = 'ready', created_at = ?2 WHERE id = ?1")?
-        .execute(params![new.id.bytes(), batch.at()])?;
+    let statement = "UPDATE documents SET status = 'ready', created_at = ?2 WHERE id = ?1";
+    batch.execute(statement, params![new.id.bytes(), batch.at()])?;
     find(batch.conn(), new.id, user)
 }
 
 /// Tells recall of the next pieces of a document.
 fn list(batch: &Batch<'_>, document: DocumentId) -> Result<(), Error> {
-    batch
-        .conn()
-        .prepare_cached(
-            "INSERT OR REPLACE INTO items (app, user, kind, id)
+    let statement = "INSERT OR REPLACE INTO items (app, user, kind, id)
                 SELECT d.app, d.user, 'chunk', c.id FROM documents d CROSS JOIN chunks c ON c.document = d.id
                     AND c.number >= d.listed AND c.number < d.listed + ?2
-                    WHERE d.id = ?1 AND d.status = 'ready' AND d.deleted_at IS NULL ORDER BY c.number",
-        )?
-        .execute(params![document.bytes(), MAX_CHUNKS_PER_WRITE as i64])?;
-    batch
-        .conn()
-        .prepare_cached(
-            "UPDATE documents SET listed = min(chunks, listed + ?2)
-                WHERE id = ?1 AND status = 'ready' AND deleted_at IS NULL AND listed < chunks",
-        )?
-        .execute(params![document.bytes(), MAX_CHUNKS_PER_WRITE as i64])?;
-    Ok(())
+                    WHERE d.id = ?1 AND d.status = 'ready' AND d.deleted_at IS NULL ORDER BY c.number";
+    batch.execute(statement, params![document.bytes(), MAX_CHUNKS_PER_WRITE as i64])?;
+    let statement = "UPDATE documents SET listed = min(chunks, listed + ?2)
+                WHERE id = ?1 AND status = 'ready' AND deleted_at IS NULL AND listed < chunks";
+    batch.execute(statement, params![document.bytes(), MAX_CHUNKS_PER_WRITE as i64])
 }
 
 fn delete(
@@ -269,12 +254,9 @@ fn delete(
         return Ok(());
     }
     let DocumentRow { scope, .. } = find(batch.conn(), document, principal.user().as_str())?;
-    idempotency::earlier(batch, &scope, once)?;
-    idempotency::remember(batch, &scope, once, document.uuid())?;
-    batch
-        .conn()
-        .prepare_cached("UPDATE documents SET deleted_at = ?2 WHERE id = ?1")?
-        .execute(params![document.bytes(), batch.at()])?;
+    idempotency::claim(batch, &scope, once, document.uuid())?;
+    let statement = "UPDATE documents SET deleted_at = ?2 WHERE id = ?1";
+    batch.execute(statement, params![document.bytes(), batch.at()])?;
     texts::drop_of(batch, &scope, &document.to_string())?;
     items::changed(batch, &scope, RecallKind::Document, document.bytes())
 }
@@ -283,27 +265,16 @@ fn delete(
 /// never whole. True when there was something to do.
 pub(super) fn purge(batch: &Batch<'_>, deleted_before: Timestamp) -> Result<bool, Error> {
     let before = deleted_before.as_millisecond();
-    batch
-        .conn()
-        .prepare_cached(
-            "UPDATE documents SET deleted_at = ?1 WHERE status = 'adding' AND deleted_at IS NULL AND created_at <= ?2",
-        )?
-        .execute([before, before.saturating_sub(LEFT_AFTER_MS)])?;
-    let unlisted: Option<DocumentId> = batch
-        .conn()
-        .prepare_cached(
-            "SELECT id FROM documents WHERE status = 'ready' AND listed < chunks AND deleted_at IS NULL LIMIT 1",
-        )?
-        .query_row([], |row| id(row, 0))
-        .optional()?;
+    let statement = "UPDATE documents SET deleted_at = ?1 WHERE status = 'adding' AND deleted_at IS NULL AND created_at <= ?2";
+    batch.execute(statement, [before, before.saturating_sub(LEFT_AFTER_MS)])?;
+    let statement =
+        "SELECT id FROM documents WHERE status = 'ready' AND listed < chunks AND deleted_at IS NULL LIMIT 1";
+    let unlisted: Option<DocumentId> = find_first(batch.conn(), statement, [], |row| id(row, 0))?;
     if let Some(document) = unlisted {
         return list(batch, document).map(|()| true);
     }
-    let deleted: Option<DocumentId> = batch
-        .conn()
-        .prepare_cached("SELECT id FROM documents WHERE deleted_at IS NOT NULL AND deleted_at <= ?1 LIMIT 1")?
-        .query_row([before], |row| id(row, 0))
-        .optional()?;
+    let statement = "SELECT id FROM documents WHERE deleted_at IS NOT NULL AND deleted_at <= ?1 LIMIT 1";
+    let deleted: Option<DocumentId> = find_first(batch.conn(), statement, [before], |row| id(row, 0))?;
     deleted.map_or(Ok(false), |document| remove(batch, document).map(|()| true))
 }
 
@@ -317,22 +288,19 @@ fn remove(batch: &Batch<'_>, document: DocumentId) -> Result<(), Error> {
         format!("DELETE FROM chunks WHERE id IN {some}"),
     ] {
         let key = params![document.bytes(), MAX_CHUNKS_PER_WRITE as i64];
-        removed = batch.conn().prepare_cached(&statement)?.execute(key)?;
+        removed = batch.count_changed(&statement, key)?;
     }
     if removed == 0 {
-        batch.conn().prepare_cached("DELETE FROM documents WHERE id = ?1")?.execute([document.bytes()])?;
+        batch.execute("DELETE FROM documents WHERE id = ?1", [document.bytes()])?;
         tidy::removed(batch)?;
     }
     Ok(())
 }
 
 fn find(conn: &Connection, document: DocumentId, user: &str) -> Result<DocumentRow, Error> {
-    conn.prepare_cached(&format!(
-        "SELECT {COLUMNS} FROM documents WHERE id = ?1 AND user = ?2 AND {VISIBLE}"
-    ))?
-    .query_row(params![document.bytes(), user], document_row)
-    .optional()?
-    .ok_or(Error::NotFound("document"))
+    let statement = format!("SELECT {COLUMNS} FROM documents WHERE id = ?1 AND user = ?2 AND {VISIBLE}");
+    find_first(conn, &statement, params![document.bytes(), user], document_row)?
+        .ok_or(Error::NotFound("document"))
 }
 
 fn newest(
@@ -340,14 +308,14 @@ fn newest(
     scope: &Scope,
     page: PageOf<TimeCursor<DocumentId>>,
 ) -> Result<PageRows<DocumentRow>, Error> {
-    let mut find = conn.prepare_cached(&format!(
+    let statement = format!(
         "SELECT {COLUMNS} FROM documents WHERE app = ?1 AND user = ?2 AND {VISIBLE}
             AND (created_at, id) < (?3, ?4) ORDER BY created_at DESC, id DESC LIMIT ?5"
-    ))?;
+    );
     let (at, last) = page_start(page.after.map(|cursor| (cursor.at, *cursor.id.bytes())));
     let limit = one_more(page.limit);
-    let rows = find.query(params![scope.app.as_str(), scope.user.as_str(), at, last, limit])?;
-    read::page(rows, page.limit, document_row)
+    let key = params![scope.app.as_str(), scope.user.as_str(), at, last, limit];
+    find_page(conn, &statement, key, page.limit, document_row)
 }
 
 fn chunks(
@@ -356,15 +324,14 @@ fn chunks(
     (document, from): (DocumentId, u32),
     limit: usize,
 ) -> Result<Vec<ChunkRow>, Error> {
-    let mut find = conn.prepare_cached(&format!(
+    let statement = format!(
         "SELECT c.id, {CHUNK_COLUMNS} FROM documents d CROSS JOIN chunks c ON c.document = d.id
             WHERE d.id = ?1 AND d.app = ?2 AND d.user = ?3 AND d.status = 'ready' AND d.deleted_at IS NULL
                 AND c.number >= ?4 ORDER BY c.number LIMIT ?5"
-    ))?;
+    );
     let limit = limit.min(MAX_CHUNKS_PER_READ) as i64;
     let key = params![document.bytes(), scope.app.as_str(), scope.user.as_str(), from, limit];
-    let rows = find.query_map(key, |row| chunk_row(row, 0, 1))?;
-    Ok(rows.collect::<Result<_, _>>()?)
+    find_all(conn, &statement, key, |row| chunk_row(row, 0, 1))
 }
 
 fn document_row(row: &Row<'_>) -> rusqlite::Result<DocumentRow> {

@@ -4,10 +4,10 @@
 //! deletes can be restored until their time is over, and are erased then.
 
 use protocol::{ActionId, Scope};
-use rusqlite::{Connection, OptionalExtension, params};
+use rusqlite::{Connection, params};
 
 use super::append::Batch;
-use super::read::count;
+use super::read::{count, find_first};
 use crate::rules::erasure::{DeletedBy, change_name};
 use crate::{AppliedChange, Error};
 
@@ -31,15 +31,11 @@ pub(super) fn changed(
 pub(super) fn deleted(batch: &Batch<'_>, scope: &Scope, thing: &str, by: DeletedBy) -> Result<(), Error> {
     let (app, user) = (scope.app.as_str(), scope.user.as_str());
     // The entry of the call that deletes it may be the next one of the ledger.
-    batch
-        .conn()
-        .prepare_cached(
-            "INSERT INTO erasures (app, user, thing, by_hand, position, at)
+    let statement = "INSERT INTO erasures (app, user, thing, by_hand, position, at)
                 VALUES (?1, ?2, ?3, ?4,
                     coalesce((SELECT position FROM ledger_heads WHERE app = ?1 AND user = ?2), 0) + (?4 = 0), ?5)
-                ON CONFLICT DO UPDATE SET position = excluded.position, at = excluded.at",
-        )?
-        .execute(params![app, user, thing, by == DeletedBy::User, batch.at()])?;
+                ON CONFLICT DO UPDATE SET position = excluded.position, at = excluded.at";
+    batch.execute(statement, params![app, user, thing, by == DeletedBy::User, batch.at()])?;
     match by {
         DeletedBy::User => count_erasure(batch, scope),
         DeletedBy::Tool => Ok(()),
@@ -48,28 +44,20 @@ pub(super) fn deleted(batch: &Batch<'_>, scope: &Scope, thing: &str, by: Deleted
 
 /// A thing is there again because its deletion was taken back.
 pub(super) fn restored(batch: &Batch<'_>, scope: &Scope, thing: &str) -> Result<(), Error> {
-    batch
-        .conn()
-        .prepare_cached("DELETE FROM erasures WHERE app = ?1 AND user = ?2 AND thing = ?3 AND by_hand = 0")?
-        .execute([scope.app.as_str(), scope.user.as_str(), thing])?;
-    Ok(())
+    let statement = "DELETE FROM erasures WHERE app = ?1 AND user = ?2 AND thing = ?3 AND by_hand = 0";
+    batch.execute(statement, [scope.app.as_str(), scope.user.as_str(), thing])
 }
 
 /// How often something of the scope was erased.
 pub(super) fn number(conn: &Connection, scope: &Scope) -> Result<u64, Error> {
-    let mut find = conn.prepare_cached("SELECT number FROM erasure_counts WHERE app = ?1 AND user = ?2")?;
-    let found = find.query_row([scope.app.as_str(), scope.user.as_str()], |row| count(row, 0));
-    Ok(found.optional()?.unwrap_or(0))
+    let statement = "SELECT number FROM erasure_counts WHERE app = ?1 AND user = ?2";
+    Ok(find_first(conn, statement, [scope.app.as_str(), scope.user.as_str()], |row| count(row, 0))?
+        .unwrap_or(0))
 }
 
 /// From here on, nothing is kept of what prompts said of the scope's records before.
 pub(super) fn count_erasure(batch: &Batch<'_>, scope: &Scope) -> Result<(), Error> {
-    batch
-        .conn()
-        .prepare_cached(
-            "INSERT INTO erasure_counts (app, user, number) VALUES (?1, ?2, 1)
-                ON CONFLICT (app, user) DO UPDATE SET number = number + 1",
-        )?
-        .execute([scope.app.as_str(), scope.user.as_str()])?;
-    Ok(())
+    let statement = "INSERT INTO erasure_counts (app, user, number) VALUES (?1, ?2, 1)
+                ON CONFLICT (app, user) DO UPDATE SET number = number + 1";
+    batch.execute(statement, [scope.app.as_str(), scope.user.as_str()])
 }

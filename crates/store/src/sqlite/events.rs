@@ -3,19 +3,23 @@
 use std::borrow::Cow;
 use std::sync::Arc;
 
+use async_trait::async_trait;
 use protocol::{Kind, MessageId, RunId, Seq, Stored, ThreadId};
-use rusqlite::{Connection, OptionalExtension, Row, params};
+use rusqlite::{Connection, Row, params};
 
-use super::Sqlite;
-use super::read::{count, id, maybe_id, sql, text};
-use crate::{Error, MAX_BYTES_PER_READ, MAX_EVENTS_PER_READ, RawEvent};
+use super::Store;
+use super::read::{count, find_all, find_first, has_any, id, maybe_id, sql, text};
+use crate::{Error, EventLog, MAX_BYTES_PER_READ, MAX_EVENTS_PER_READ, RawEvent};
 
 /// Facts of one run that are read back when it is replayed: more than its limits allow it to write. There are 201 steps,
 /// 200 calls with a start, a result, two of a proposal and 20 sources each, and retries of each of nine models.
 const MAX_FACTS: i64 = 65_536;
 
-impl Sqlite {
-    pub(crate) async fn events(
+impl Store {
+    /// Committed events after `after`, of one run or of the whole thread, oldest first and at most
+    /// [`crate::MAX_EVENTS_PER_READ`]. [`Error::Pruned`] if there are some of the run and its deltas were pruned, which is
+    /// decided in the same moment in which they are read. A thread's are without the deltas that were pruned.
+    pub async fn events(
         &self,
         thread: ThreadId,
         run: Option<RunId>,
@@ -24,42 +28,48 @@ impl Sqlite {
         self.readers.read(move |conn| events(conn, thread, run, after)).await
     }
 
-    pub(crate) async fn facts(&self, run: RunId) -> Result<Vec<RawEvent>, Error> {
-        self.readers
-            .read(move |conn| {
-                let mut find = conn.prepare_cached(
-                    "SELECT seq, kind, body FROM events WHERE run = ?1
-                        AND kind <> 'text:delta' AND kind <> 'reasoning:delta' AND kind <> 'tool:input' ORDER BY seq LIMIT ?2",
-                )?;
-                let rows = find.query_map(params![run.bytes(), MAX_FACTS], raw)?;
-                Ok(rows.collect::<Result<_, _>>()?)
-            })
-            .await
+    /// The facts of a run (no deltas), oldest first, for replaying it.
+    pub async fn facts(&self, run: RunId) -> Result<Vec<RawEvent>, Error> {
+        let statement = "SELECT seq, kind, body FROM events WHERE run = ?1
+                        AND kind <> 'text:delta' AND kind <> 'reasoning:delta' AND kind <> 'tool:input' ORDER BY seq LIMIT ?2";
+        let facts = move |conn: &Connection| find_all(conn, statement, params![run.bytes(), MAX_FACTS], raw);
+        self.readers.read(facts).await
     }
 
-    pub(crate) async fn first_message(&self, thread: ThreadId) -> Result<Option<MessageId>, Error> {
-        self.readers
-            .read(move |conn| {
-                let mut find =
-                    conn.prepare_cached("SELECT id FROM messages WHERE thread = ?1 ORDER BY seq LIMIT 1")?;
-                Ok(find.query_row([thread.bytes()], |row| id(row, 0)).optional()?)
-            })
-            .await
+    /// The first message of the thread.
+    pub async fn first_message(&self, thread: ThreadId) -> Result<Option<MessageId>, Error> {
+        let statement = "SELECT id FROM messages WHERE thread = ?1 ORDER BY seq LIMIT 1";
+        let first = move |conn: &Connection| find_first(conn, statement, [thread.bytes()], |row| id(row, 0));
+        self.readers.read(first).await
     }
 
-    pub(crate) async fn is_named(&self, thread: ThreadId) -> Result<bool, Error> {
+    /// Whether the thread has a title, or is gone: either way nobody looks for one.
+    pub async fn is_named(&self, thread: ThreadId) -> Result<bool, Error> {
         self.readers.read(move |conn| is_named(conn, thread)).await
     }
 
-    pub(crate) async fn head(&self, thread: ThreadId) -> Result<Seq, Error> {
-        self.readers
-            .read(move |conn| {
-                let mut find = conn.prepare_cached("SELECT next_seq - 1 FROM threads WHERE id = ?1")?;
-                find.query_row([thread.bytes()], |row| count(row, 0))
-                    .optional()?
-                    .ok_or(Error::NotFound("thread"))
-            })
-            .await
+    /// The newest sequence number of the thread.
+    pub async fn head(&self, thread: ThreadId) -> Result<Seq, Error> {
+        let statement = "SELECT next_seq - 1 FROM threads WHERE id = ?1";
+        let head =
+            move |conn: &Connection| find_first(conn, statement, [thread.bytes()], |row| count(row, 0));
+        self.readers.read(head).await?.ok_or(Error::NotFound("thread"))
+    }
+}
+
+#[async_trait]
+impl EventLog for Store {
+    async fn events(
+        &self,
+        thread: ThreadId,
+        run: Option<RunId>,
+        after: Seq,
+    ) -> Result<Vec<Arc<Stored>>, Error> {
+        Store::events(self, thread, run, after).await
+    }
+
+    async fn facts(&self, run: RunId) -> Result<Vec<RawEvent>, Error> {
+        Store::facts(self, run).await
     }
 }
 
@@ -99,9 +109,8 @@ fn stored(thread: ThreadId, row: &Row<'_>) -> rusqlite::Result<Stored> {
 
 /// Whether the thread has a title, or is gone.
 pub(super) fn is_named(conn: &Connection, thread: ThreadId) -> Result<bool, Error> {
-    let mut find =
-        conn.prepare_cached("SELECT 1 FROM threads WHERE id = ?1 AND title IS NULL AND deleted_at IS NULL")?;
-    Ok(!find.exists([thread.bytes()])?)
+    let statement = "SELECT 1 FROM threads WHERE id = ?1 AND title IS NULL AND deleted_at IS NULL";
+    Ok(!has_any(conn, statement, [thread.bytes()])?)
 }
 
 /// The first three columns as a row of the log.

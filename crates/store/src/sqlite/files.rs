@@ -1,41 +1,45 @@
 //! Files: a user's Markdown by path. A deleted one keeps its row and its version.
 
-use protocol::Scope;
-use rusqlite::{Connection, OptionalExtension, Row, params};
+use protocol::{FileView, Scope};
+use rusqlite::{Connection, Row, params};
 
 use super::append::Batch;
-use super::read::{count, sql, text, time};
-use super::{Sqlite, erasures, idempotency};
+use super::read::{count, find_all, find_first, find_only, sql, text, time};
+use super::{Store, erasures, idempotency};
 use crate::rules::erasure::{self, DeletedBy};
 use crate::rules::records::{
     FileTotals, StandingVersion, check_file_room, check_file_size, check_path, file_name, not_there,
 };
-use crate::{AppliedChange, Error, FileRow, FileSize, MAX_FILES_PER_SCOPE, Once, Write};
+use crate::{AppliedChange, Error, FileRow, MAX_FILES_PER_SCOPE, Once, Write};
 
 const COLUMNS: &str = "path, version, content, updated_at";
 
-impl Sqlite {
-    pub(crate) async fn files(&self, scope: &Scope) -> Result<Vec<FileRow>, Error> {
+impl Store {
+    /// By path.
+    pub async fn files(&self, scope: &Scope) -> Result<Vec<FileRow>, Error> {
         let scope = scope.clone();
         self.readers.read(move |conn| list(conn, &scope)).await
     }
 
-    pub(crate) async fn file_sizes(&self, scope: &Scope) -> Result<Vec<FileSize>, Error> {
+    /// The sizes of files, by path. Contents are not read.
+    pub async fn file_sizes(&self, scope: &Scope) -> Result<Vec<FileView>, Error> {
         let scope = scope.clone();
         self.readers.read(move |conn| sizes(conn, &scope)).await
     }
 
-    pub(crate) async fn file(&self, scope: &Scope, path: &str) -> Result<FileRow, Error> {
+    pub async fn file(&self, scope: &Scope, path: &str) -> Result<FileRow, Error> {
         let (scope, path) = (scope.clone(), path.to_owned());
         self.readers.read(move |conn| find(conn, &scope, &path)?.ok_or(Error::NotFound("file"))).await
     }
 
-    pub(crate) async fn file_version(&self, scope: &Scope, path: &str) -> Result<u64, Error> {
+    /// The version a path has or had; 0 if there never was a file.
+    pub async fn file_version(&self, scope: &Scope, path: &str) -> Result<u64, Error> {
         let (scope, path) = (scope.clone(), path.to_owned());
         self.readers.read(move |conn| Ok(standing(conn, &scope, &path)?.version)).await
     }
 
-    pub(crate) async fn put_file(
+    /// Makes, changes or deletes a file by the user's own hand. None when it was deleted.
+    pub async fn put_file(
         &self,
         scope: &Scope,
         write: Write,
@@ -44,9 +48,8 @@ impl Sqlite {
         let Write::File { path, content, expected } = write else { return Err(Error::NotFound("file")) };
         let scope = scope.clone();
         let work = move |batch: &mut Batch<'_>| {
-            if idempotency::earlier(batch, &scope, once.as_ref())?.is_none() {
-                // What a key made is found by the path, which the request names again.
-                idempotency::remember(batch, &scope, once.as_ref(), uuid::Uuid::nil())?;
+            // What a key made is found by the path, which the request names again.
+            if idempotency::claim(batch, &scope, once.as_ref(), uuid::Uuid::nil())?.is_none() {
                 self::write(batch, &scope, (&path, content.as_deref()), expected, DeletedBy::User)?;
             }
             find(batch.conn(), &scope, &path)
@@ -109,76 +112,60 @@ fn set(
         None => {}
     }
     let version = standing.version + 1;
-    batch
-        .conn()
-        .prepare_cached(
-            "INSERT INTO files (app, user, path, version, state, content, updated_at) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)
+    let statement = "INSERT INTO files (app, user, path, version, state, content, updated_at) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)
                 ON CONFLICT (app, user, path) DO UPDATE SET version = excluded.version, state = excluded.state,
-                    content = excluded.content, updated_at = excluded.updated_at",
-        )?
-        .execute(params![
-            scope.app.as_str(),
-            scope.user.as_str(),
-            path,
-            sql(version),
-            sql(state),
-            content,
-            batch.at()
-        ])?;
+                    content = excluded.content, updated_at = excluded.updated_at";
+    batch.execute(
+        statement,
+        params![scope.app.as_str(), scope.user.as_str(), path, sql(version), sql(state), content, batch.at()],
+    )?;
     Ok(AppliedChange::File { path: path.to_owned(), before: standing.contents, was: standing.state, version })
 }
 
 /// How many files a scope has, and their bytes together.
 fn totals(batch: &Batch<'_>, scope: &Scope) -> Result<FileTotals, Error> {
-    let mut all = batch.conn().prepare_cached(
-        "SELECT count(*), coalesce(sum(length(CAST(content AS BLOB))), 0) FROM files
-            WHERE app = ?1 AND user = ?2 AND content IS NOT NULL",
-    )?;
+    let statement = "SELECT count(*), coalesce(sum(length(CAST(content AS BLOB))), 0) FROM files
+            WHERE app = ?1 AND user = ?2 AND content IS NOT NULL";
     let totals = |row: &Row<'_>| Ok(FileTotals { files: count(row, 0)?, bytes: count(row, 1)? });
-    Ok(all.query_row([scope.app.as_str(), scope.user.as_str()], totals)?)
+    find_only(batch.conn(), statement, [scope.app.as_str(), scope.user.as_str()], totals)
 }
 
 fn standing(conn: &Connection, scope: &Scope, path: &str) -> Result<StandingVersion<String>, Error> {
-    let mut find = conn.prepare_cached(
-        "SELECT version, state, content FROM files WHERE app = ?1 AND user = ?2 AND path = ?3",
-    )?;
-    let found = find.query_row([scope.app.as_str(), scope.user.as_str(), path], |row| {
+    let statement = "SELECT version, state, content FROM files WHERE app = ?1 AND user = ?2 AND path = ?3";
+    Ok(find_first(conn, statement, [scope.app.as_str(), scope.user.as_str(), path], |row| {
         Ok(StandingVersion { version: count(row, 0)?, state: count(row, 1)?, contents: row.get(2)? })
-    });
-    Ok(found.optional()?.unwrap_or_default())
+    })?
+    .unwrap_or_default())
 }
 
 fn find(conn: &Connection, scope: &Scope, path: &str) -> Result<Option<FileRow>, Error> {
-    let mut find = conn.prepare_cached(&format!(
+    let statement = format!(
         "SELECT {COLUMNS} FROM files WHERE app = ?1 AND user = ?2 AND path = ?3 AND content IS NOT NULL"
-    ))?;
-    Ok(find.query_row([scope.app.as_str(), scope.user.as_str(), path], file_row).optional()?)
+    );
+    find_first(conn, &statement, [scope.app.as_str(), scope.user.as_str(), path], file_row)
 }
 
 fn list(conn: &Connection, scope: &Scope) -> Result<Vec<FileRow>, Error> {
-    let mut find = conn.prepare_cached(&format!(
+    let statement = format!(
         "SELECT {COLUMNS} FROM files WHERE app = ?1 AND user = ?2 AND content IS NOT NULL ORDER BY path LIMIT ?3"
-    ))?;
+    );
     let bound = MAX_FILES_PER_SCOPE as i64;
-    let rows = find.query_map(params![scope.app.as_str(), scope.user.as_str(), bound], file_row)?;
-    Ok(rows.collect::<Result<_, _>>()?)
+    find_all(conn, &statement, params![scope.app.as_str(), scope.user.as_str(), bound], file_row)
 }
 
-fn sizes(conn: &Connection, scope: &Scope) -> Result<Vec<FileSize>, Error> {
-    let mut find = conn.prepare_cached(
-        "SELECT path, version, octet_length(content), updated_at FROM files
-            WHERE app = ?1 AND user = ?2 AND content IS NOT NULL ORDER BY path LIMIT ?3",
-    )?;
+fn sizes(conn: &Connection, scope: &Scope) -> Result<Vec<FileView>, Error> {
+    let statement = "SELECT path, version, octet_length(content), updated_at FROM files
+            WHERE app = ?1 AND user = ?2 AND content IS NOT NULL ORDER BY path LIMIT ?3";
     let bound = MAX_FILES_PER_SCOPE as i64;
-    let rows = find.query_map(params![scope.app.as_str(), scope.user.as_str(), bound], |row| {
-        Ok(FileSize {
+    find_all(conn, statement, params![scope.app.as_str(), scope.user.as_str(), bound], |row| {
+        Ok(FileView {
             path: text(row, 0)?,
             version: count(row, 1)?,
+            content: None,
             bytes: count(row, 2)?,
             updated_at: time(row, 3)?,
         })
-    })?;
-    Ok(rows.collect::<Result<_, _>>()?)
+    })
 }
 
 fn file_row(row: &Row<'_>) -> rusqlite::Result<FileRow> {

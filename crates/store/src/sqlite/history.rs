@@ -3,11 +3,11 @@
 use std::collections::HashSet;
 
 use protocol::{MessageId, RunId, Seq, ThreadId};
-use rusqlite::{Connection, OptionalExtension, Row, params};
+use rusqlite::{Connection, Row, params};
 
 use super::events::raw;
 use super::message_paths;
-use super::read::{FillingPage, count, id, maybe_id, sql, text, time};
+use super::read::{FillingPage, count, find_all, find_first, find_only, id, maybe_id, sql, text, time};
 use crate::{Error, MessageRole, MessageRow, PageOf, PageRows, RawEvent};
 
 /// Messages that a path is followed back at most where nothing but the parents tells the way.
@@ -75,14 +75,12 @@ pub(super) fn unextracted(
     thread: ThreadId,
     limit: usize,
 ) -> Result<Vec<MessageRow>, Error> {
-    let mut rows = conn
-        .prepare_cached(&format!(
-            "SELECT {COLUMNS}
+    let statement = format!(
+        "SELECT {COLUMNS}
                 FROM threads t JOIN messages m ON m.thread = t.id AND m.seq > t.extracted LEFT JOIN runs r ON r.id = m.run
                 WHERE t.id = ?1 AND t.deleted_at IS NULL ORDER BY m.seq LIMIT ?2",
-        ))?
-        .query_map(params![thread.bytes(), sql(limit as u64)], message)?
-        .collect::<Result<Vec<_>, _>>()?;
+    );
+    let mut rows = find_all(conn, &statement, params![thread.bytes(), sql(limit as u64)], message)?;
     for row in &mut rows {
         fill(conn, thread, row)?;
     }
@@ -101,16 +99,16 @@ fn fill(conn: &Connection, thread: ThreadId, row: &mut MessageRow) -> Result<(),
 }
 
 fn of_id(conn: &Connection, thread: ThreadId, id: MessageId) -> Result<Option<MessageRow>, Error> {
-    let mut find = conn.prepare_cached(&format!(
+    let statement = format!(
         "SELECT {COLUMNS} FROM messages m LEFT JOIN runs r ON r.id = m.run WHERE m.thread = ?1 AND m.id = ?2"
-    ))?;
-    Ok(find.query_row(params![thread.bytes(), id.bytes()], message).optional()?)
+    );
+    find_first(conn, &statement, params![thread.bytes(), id.bytes()], message)
 }
 
 /// The newest messages alone, oldest of them first. A path whose parents form a ring is cut where it would repeat.
 fn walk(conn: &Connection, thread: ThreadId, leaf: MessageId, depth: i64) -> Result<Vec<MessageRow>, Error> {
     // Along the path, in this order: left to itself, the planner goes through the whole thread.
-    let mut find = conn.prepare_cached(&format!(
+    let statement = format!(
         "WITH RECURSIVE path (id, parent, depth) AS (
              SELECT id, parent, 1 FROM messages WHERE thread = ?1 AND id = ?2
              UNION ALL
@@ -119,9 +117,8 @@ fn walk(conn: &Connection, thread: ThreadId, leaf: MessageId, depth: i64) -> Res
          SELECT {COLUMNS}
              FROM path CROSS JOIN messages m ON m.thread = ?1 AND m.id = path.id LEFT JOIN runs r ON r.id = m.run
              ORDER BY path.depth",
-    ))?;
-    let found = find.query_map(params![thread.bytes(), leaf.bytes(), depth], message)?;
-    let mut rows = found.collect::<Result<Vec<_>, _>>()?;
+    );
+    let mut rows = find_all(conn, &statement, params![thread.bytes(), leaf.bytes(), depth], message)?;
     let mut seen = HashSet::new();
     rows.retain(|row| seen.insert(row.id)); // of a repeated message the newest place counts
     rows.reverse();
@@ -145,18 +142,14 @@ fn message(row: &Row<'_>) -> rusqlite::Result<MessageRow> {
 }
 
 fn event(conn: &Connection, thread: ThreadId, seq: Seq) -> Result<Option<RawEvent>, Error> {
-    let mut find =
-        conn.prepare_cached("SELECT seq, kind, body FROM events WHERE thread = ?1 AND seq = ?2")?;
-    Ok(find.query_row(params![thread.bytes(), sql(seq)], raw).optional()?)
+    let statement = "SELECT seq, kind, body FROM events WHERE thread = ?1 AND seq = ?2";
+    find_first(conn, statement, params![thread.bytes(), sql(seq)], raw)
 }
 
 fn of_run(conn: &Connection, run: RunId, kind: &str, limit: i64) -> Result<Vec<RawEvent>, Error> {
-    let mut find = conn.prepare_cached(
-        "SELECT seq, kind, body FROM events WHERE run = ?1 AND kind = ?2
-            AND kind <> 'text:delta' AND kind <> 'reasoning:delta' AND kind <> 'tool:input' ORDER BY seq LIMIT ?3",
-    )?;
-    let rows = find.query_map(params![run.bytes(), kind, limit], raw)?;
-    Ok(rows.collect::<Result<_, _>>()?)
+    let statement = "SELECT seq, kind, body FROM events WHERE run = ?1 AND kind = ?2
+            AND kind <> 'text:delta' AND kind <> 'reasoning:delta' AND kind <> 'tool:input' ORDER BY seq LIMIT ?3";
+    find_all(conn, statement, params![run.bytes(), kind, limit], raw)
 }
 
 /// How many results there are; counted only when there are more than were read.
@@ -164,11 +157,9 @@ fn total(conn: &Connection, run: RunId, read: &[RawEvent]) -> Result<u64, Error>
     if read.len() < MessageRow::MAX_RESULTS {
         return Ok(read.len() as u64);
     }
-    let mut find = conn.prepare_cached(
-        "SELECT count(*) FROM events WHERE run = ?1 AND kind = 'tool:complete'
-            AND kind <> 'text:delta' AND kind <> 'reasoning:delta' AND kind <> 'tool:input'",
-    )?;
-    Ok(find.query_row([run.bytes()], |row| count(row, 0))?)
+    let statement = "SELECT count(*) FROM events WHERE run = ?1 AND kind = 'tool:complete'
+            AND kind <> 'text:delta' AND kind <> 'reasoning:delta' AND kind <> 'tool:input'";
+    find_only(conn, statement, [run.bytes()], |row| count(row, 0))
 }
 
 #[cfg(test)]

@@ -13,26 +13,17 @@ pub(super) fn changed(
     kind: RecallKind,
     id: &[u8; 16],
 ) -> Result<(), Error> {
-    batch
-        .conn()
-        .prepare_cached("INSERT OR REPLACE INTO items (app, user, kind, id) VALUES (?1, ?2, ?3, ?4)")?
-        .execute(params![scope.app.as_str(), scope.user.as_str(), kind.name(), id])?;
-    Ok(())
+    let statement = "INSERT OR REPLACE INTO items (app, user, kind, id) VALUES (?1, ?2, ?3, ?4)";
+    batch.execute(statement, params![scope.app.as_str(), scope.user.as_str(), kind.name(), id])
 }
 
 /// A message was added. In a deleted thread it counts no more.
 pub(super) fn message_added(batch: &Batch<'_>, thread: ThreadId, message: MessageId) -> Result<(), Error> {
-    batch
-        .conn()
-        .prepare_cached(
-            "INSERT OR REPLACE INTO items (app, user, kind, id)
-                SELECT app, user, 'message', ?2 FROM threads WHERE id = ?1 AND deleted_at IS NULL",
-        )?
-        .execute(params![thread.bytes(), message.bytes()])?;
-    Ok(())
+    let statement = "INSERT OR REPLACE INTO items (app, user, kind, id)
+                SELECT app, user, 'message', ?2 FROM threads WHERE id = ?1 AND deleted_at IS NULL";
+    batch.execute(statement, params![thread.bytes(), message.bytes()])
 }
 
 pub(super) fn drop_vectors(batch: &Batch<'_>, memory: MemoryId) -> Result<(), Error> {
-    batch.conn().prepare_cached("DELETE FROM vectors WHERE item = ?1")?.execute([memory.bytes()])?;
-    Ok(())
+    batch.execute("DELETE FROM vectors WHERE item = ?1", [memory.bytes()])
 }

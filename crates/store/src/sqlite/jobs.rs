@@ -4,15 +4,17 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 use protocol::{AppId, Event, JobId, PlannedCall, RunId, Scope, SpendBounds, SpendGrant, ThreadId};
-use rusqlite::{Connection, OptionalExtension, Row, params};
+use rusqlite::{Connection, Row, params};
 
 use super::append::Batch;
-use super::read::{count, id, maybe_id, one_more, page_start, scope_at, sql, text, time};
-use super::{Sqlite, events, read, reserve, usage};
+use super::read::{
+    count, find_first, find_only, find_page, id, maybe_id, one_more, page_start, scope_at, sql, text, time,
+};
+use super::{Store, events, reserve, usage};
 use crate::rules::jobs::{
     JobMove, MAX_WORKING_PER_USER, PROCESS_ENDED, after_failure, dead_before, due_at, is_late, scope_key,
 };
-use crate::{Error, JobCursor, JobRow, JobStatus, MAX_JOB_ATTEMPTS, NewJob, PageOf, PageRows, Retry, Spent};
+use crate::{Error, JobRow, JobStatus, MAX_JOB_ATTEMPTS, NewJob, PageOf, PageRows, Retry, Spent, TimeCursor};
 
 const COLUMNS: &str =
     "id, kind, key, app, user, thread, status, attempts, epoch, run_at, error, created_at, updated_at";
@@ -20,33 +22,35 @@ const COLUMNS: &str =
 /// Jobs forgotten in one transaction, of those done and of those dead.
 const MAX_FORGOTTEN: i64 = 500;
 
-impl Sqlite {
-    pub(crate) async fn schedule(&self, job: NewJob) -> Result<(), Error> {
+impl Store {
+    /// Adds a job that no run causes, unless one of its kind and key was there before.
+    pub async fn schedule(&self, job: NewJob) -> Result<(), Error> {
         self.writer.write(move |batch| add(batch, ("", ""), None, &Task::of(&job, &job.key))).await
     }
 
-    pub(crate) async fn schedule_for(&self, scope: &Scope, job: NewJob) -> Result<(), Error> {
+    /// Adds a job for a scope, whose own its key is, unless one of its kind and key is ready or under way. Where an
+    /// earlier one is done or dead, this takes its place.
+    pub async fn schedule_for(&self, scope: &Scope, job: NewJob) -> Result<(), Error> {
         let scope = scope.clone();
         self.writer.write(move |batch| schedule_for(batch, &scope, &job)).await
     }
 
-    pub(crate) async fn claim(&self) -> Result<Option<JobRow>, Error> {
+    /// Takes the next job that is due, for the owner of the epoch it comes with.
+    pub async fn claim(&self) -> Result<Option<JobRow>, Error> {
         self.writer.write(claim).await
     }
 
-    pub(crate) async fn next_due(&self) -> Result<Option<Timestamp>, Error> {
-        self.readers
-            .read(|conn| {
-                let mut find = conn.prepare_cached(&format!(
-                    "SELECT due_at FROM job_users WHERE working < {MAX_WORKING_PER_USER} AND due_at IS NOT NULL
+    /// When the next job is due, if any is ready.
+    pub async fn next_due(&self) -> Result<Option<Timestamp>, Error> {
+        let statement = format!(
+            "SELECT due_at FROM job_users WHERE working < {MAX_WORKING_PER_USER} AND due_at IS NOT NULL
                         ORDER BY due_at LIMIT 1"
-                ))?;
-                Ok(find.query_row([], |row| time(row, 0)).optional()?)
-            })
-            .await
+        );
+        self.readers.read(move |conn| find_first(conn, &statement, [], |row| time(row, 0))).await
     }
 
-    pub(crate) async fn complete(
+    /// Commits a job's effect, if it has one, the job as done, and what it spent on a model, together.
+    pub async fn complete(
         &self,
         job: &JobRow,
         effect: Option<Event>,
@@ -60,7 +64,8 @@ impl Sqlite {
         self.writer.write(work).await
     }
 
-    pub(crate) async fn fail(
+    /// Notes why an attempt failed, when there is another, and what this one spent on a model.
+    pub async fn fail(
         &self,
         job: &JobRow,
         error: String,
@@ -75,7 +80,8 @@ impl Sqlite {
         self.writer.write(work).await
     }
 
-    pub(crate) async fn reserve_for_job(
+    /// Holds what a model call of the job may spend, as [`RunLog::reserve`] does, until the job is done or has failed.
+    pub async fn reserve_for_job(
         &self,
         job: &JobRow,
         call: PlannedCall,
@@ -86,14 +92,16 @@ impl Sqlite {
         self.writer.write_ahead(move |batch| reserve::for_job(batch, &job, &call, &bounds)).await
     }
 
-    pub(crate) async fn jobs(&self, page: PageOf<JobCursor>) -> Result<PageRows<JobRow>, Error> {
+    /// Jobs of all scopes, newest first: for the admin.
+    pub async fn jobs(&self, page: PageOf<TimeCursor<JobId>>) -> Result<PageRows<JobRow>, Error> {
         self.readers.read(move |conn| list(conn, page)).await
     }
 
-    pub(crate) async fn jobs_of_app(
+    /// Jobs of one app, newest first.
+    pub async fn jobs_of_app(
         &self,
         app: &AppId,
-        page: PageOf<JobCursor>,
+        page: PageOf<TimeCursor<JobId>>,
     ) -> Result<PageRows<JobRow>, Error> {
         let app = app.clone();
         self.readers.read(move |conn| list_of_app(conn, &app, page)).await
@@ -116,10 +124,9 @@ impl<'a> Task<'a> {
 
 /// Adds a job of a run, unless one of its kind and key was there before.
 pub(super) fn enqueue(batch: &Batch<'_>, run: RunId, task: &Task<'_>) -> Result<(), Error> {
-    let (scope, thread) = batch
-        .conn()
-        .prepare_cached("SELECT app, user, thread FROM runs WHERE id = ?1")?
-        .query_row([run.bytes()], |row| Ok((scope_at(row, 0)?, id(row, 2)?)))?;
+    let statement = "SELECT app, user, thread FROM runs WHERE id = ?1";
+    let (scope, thread) =
+        find_only(batch.conn(), statement, [run.bytes()], |row| Ok((scope_at(row, 0)?, id(row, 2)?)))?;
     add(batch, (scope.app.as_str(), scope.user.as_str()), Some(thread), task)
 }
 
@@ -129,13 +136,12 @@ fn add(
     thread: Option<ThreadId>,
     task: &Task<'_>,
 ) -> Result<(), Error> {
-    batch
-        .conn()
-        .prepare_cached(
-            "INSERT INTO jobs (id, kind, key, app, user, thread, status, run_at, created_at, updated_at)
-                VALUES (?1, ?2, ?3, ?4, ?5, ?6, 'ready', ?7, ?8, ?8) ON CONFLICT (kind, key) DO NOTHING",
-        )?
-        .execute(params![
+    let statement =
+        "INSERT INTO jobs (id, kind, key, app, user, thread, status, run_at, created_at, updated_at)
+                VALUES (?1, ?2, ?3, ?4, ?5, ?6, 'ready', ?7, ?8, ?8) ON CONFLICT (kind, key) DO NOTHING";
+    batch.execute(
+        statement,
+        params![
             task.id.bytes(),
             task.kind,
             task.key,
@@ -144,18 +150,16 @@ fn add(
             thread.as_ref().map(ThreadId::bytes),
             due_at(batch.at(), task.delay),
             batch.at()
-        ])?;
-    Ok(())
+        ],
+    )
 }
 
 /// Adds a job for a scope. A key is good for all scopes, so this one is made of the scope, too.
 fn schedule_for(batch: &Batch<'_>, scope: &Scope, job: &NewJob) -> Result<(), Error> {
     let (app, user) = (scope.app.as_str(), scope.user.as_str());
     let key = scope_key(scope, &job.key)?;
-    batch
-        .conn()
-        .prepare_cached("DELETE FROM jobs WHERE kind = ?1 AND key = ?2 AND status IN ('done', 'dead')")?
-        .execute([job.kind, &key])?;
+    let statement = "DELETE FROM jobs WHERE kind = ?1 AND key = ?2 AND status IN ('done', 'dead')";
+    batch.execute(statement, [job.kind, &key])?;
     add(batch, (app, user), None, &Task::of(job, &key))
 }
 
@@ -195,7 +199,7 @@ pub(super) fn forget(batch: &Batch<'_>, before: Timestamp) -> Result<bool, Error
             dead_before(before),
         ),
     ] {
-        forgotten += batch.conn().prepare_cached(statement)?.execute([before, MAX_FORGOTTEN])?;
+        forgotten += batch.count_changed(statement, [before, MAX_FORGOTTEN])?;
     }
     Ok(forgotten > 0)
 }
@@ -203,25 +207,25 @@ pub(super) fn forget(batch: &Batch<'_>, before: Timestamp) -> Result<bool, Error
 /// Takes the first job of the line that is due longest, of the user who has waited longest and has fewer than eight at
 /// work. Whom that is, triggers have written down.
 fn claim(batch: &mut Batch<'_>) -> Result<Option<JobRow>, Error> {
-    let mut find = batch.conn().prepare_cached(&format!(
+    let statement = format!(
         "SELECT user, kind, app, nullif(thread, x'') FROM job_lines
             WHERE user = (SELECT user FROM job_users
                 WHERE working < {MAX_WORKING_PER_USER} AND due_at IS NOT NULL AND due_at <= ?1 ORDER BY due_at LIMIT 1)
             ORDER BY due_at LIMIT 1"
-    ))?;
+    );
     let line =
         |row: &Row<'_>| Ok((text(row, 0)?, text(row, 1)?, text(row, 2)?, maybe_id::<ThreadId>(row, 3)?));
-    let Some((user, kind, app, thread)) = find.query_row([batch.at()], line).optional()? else {
+    let Some((user, kind, app, thread)) = find_first(batch.conn(), &statement, [batch.at()], line)? else {
         return Ok(None);
     };
-    let mut take = batch.conn().prepare_cached(&format!(
+    let statement = format!(
         "UPDATE jobs SET status = 'running', attempts = attempts + 1, epoch = epoch + 1, updated_at = ?1
             WHERE id = (SELECT id FROM jobs WHERE status = 'ready' AND user = ?2 AND kind = ?3 AND app = ?4
                 AND thread IS ?5 ORDER BY run_at LIMIT 1)
             RETURNING {COLUMNS}"
-    ))?;
+    );
     let thread = thread.as_ref().map(ThreadId::bytes);
-    Ok(take.query_row(params![batch.at(), user, kind, app, thread], job_row).optional()?)
+    find_first(batch.conn(), &statement, params![batch.at(), user, kind, app, thread], job_row)
 }
 
 /// Marks a job as done, if it is still this owner's.
@@ -244,7 +248,7 @@ fn fail(batch: &Batch<'_>, job: &JobRow, error: &str, retry: Retry) -> Result<()
     leave(batch, job, status, Some(error), run_at)?;
     if !counts {
         let uncount = "UPDATE jobs SET attempts = attempts - 1 WHERE id = ?1 AND attempts > 0";
-        batch.conn().prepare_cached(uncount)?.execute([job.id.bytes()])?;
+        batch.execute(uncount, [job.id.bytes()])?;
     }
     Ok(())
 }
@@ -257,40 +261,36 @@ fn leave(
     error: Option<&str>,
     run_at: Timestamp,
 ) -> Result<(), Error> {
-    let changed = batch
-        .conn()
-        .prepare_cached(
-            "UPDATE jobs SET status = ?3, error = ?4, run_at = ?5, updated_at = ?6
-                WHERE id = ?1 AND epoch = ?2 AND status = 'running'",
-        )?
-        .execute(params![
-            job.id.bytes(),
-            sql(job.epoch),
-            status.name(),
-            error,
-            run_at.as_millisecond(),
-            batch.at()
-        ])?;
+    let statement = "UPDATE jobs SET status = ?3, error = ?4, run_at = ?5, updated_at = ?6
+                WHERE id = ?1 AND epoch = ?2 AND status = 'running'";
+    let changed = batch.count_changed(
+        statement,
+        params![job.id.bytes(), sql(job.epoch), status.name(), error, run_at.as_millisecond(), batch.at()],
+    )?;
     if changed == 1 { reserve::settle(batch, job.id.bytes()) } else { Err(Error::Fenced) }
 }
 
-fn list(conn: &Connection, page: PageOf<JobCursor>) -> Result<PageRows<JobRow>, Error> {
-    let mut find = conn.prepare_cached(&format!(
+fn list(conn: &Connection, page: PageOf<TimeCursor<JobId>>) -> Result<PageRows<JobRow>, Error> {
+    let statement = format!(
         "SELECT {COLUMNS} FROM jobs WHERE (created_at, id) < (?1, ?2) ORDER BY created_at DESC, id DESC LIMIT ?3"
-    ))?;
-    let (created_at, last) = page_start(page.after.map(|cursor| (cursor.created_at, *cursor.id.bytes())));
-    let rows = find.query(params![created_at, last, one_more(page.limit)])?;
-    read::page(rows, page.limit, job_row)
+    );
+    let (at, last) = page_start(page.after.map(|cursor| (cursor.at, *cursor.id.bytes())));
+    let key = params![at, last, one_more(page.limit)];
+    find_page(conn, &statement, key, page.limit, job_row)
 }
 
-fn list_of_app(conn: &Connection, app: &AppId, page: PageOf<JobCursor>) -> Result<PageRows<JobRow>, Error> {
-    let mut find = conn.prepare_cached(&format!(
+fn list_of_app(
+    conn: &Connection,
+    app: &AppId,
+    page: PageOf<TimeCursor<JobId>>,
+) -> Result<PageRows<JobRow>, Error> {
+    let statement = format!(
         "SELECT {COLUMNS} FROM jobs WHERE app = ?4 AND (created_at, id) < (?1, ?2)
             ORDER BY created_at DESC, id DESC LIMIT ?3"
-    ))?;
-    let (created_at, last) = page_start(page.after.map(|cursor| (cursor.created_at, *cursor.id.bytes())));
-    let rows = find.query(params![created_at, last, one_more(page.limit), app.as_str()])?;
-    read::page(rows, page.limit, job_row)
+    );
+    let (at, last) = page_start(page.after.map(|cursor| (cursor.at, *cursor.id.bytes())));
+    let key = params![at, last, one_more(page.limit), app.as_str()];
+    find_page(conn, &statement, key, page.limit, job_row)
 }
 
 fn job_row(row: &Row<'_>) -> rusqlite::Result<JobRow> {

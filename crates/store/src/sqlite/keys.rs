@@ -3,14 +3,15 @@
 use protocol::{AppId, KeyId, KeyView, Scope};
 use rusqlite::{Row, params};
 
-use super::read::{id, maybe_time, text, time};
-use super::{Sqlite, idempotency};
+use super::read::{find_all, id, maybe_time, text, time};
+use super::{Store, idempotency};
 use crate::{Error, Once};
 
 const COLUMNS: &str = "id, user, app, admin, created_at, revoked_at, made_by, revoked_by";
 
-impl Sqlite {
-    pub(crate) async fn add_key(
+impl Store {
+    /// Adds a key. Under the key of a request that the scope made before, gives the one made then.
+    pub async fn add_key(
         &self,
         key: KeyView,
         hash: [u8; 32],
@@ -18,69 +19,45 @@ impl Sqlite {
     ) -> Result<Option<KeyId>, Error> {
         self.writer
             .write(move |batch| {
-                if let Some((scope, once)) = &once {
-                    if let Some(earlier) = idempotency::earlier(batch, scope, Some(once))? {
-                        return Ok(Some(earlier.into()));
-                    }
-                    idempotency::remember(batch, scope, Some(once), key.id.uuid())?;
+                if let Some((scope, once)) = &once
+                    && let Some(earlier) = idempotency::claim(batch, scope, Some(once), key.id.uuid())?
+                {
+                    return Ok(Some(earlier.into()));
                 }
-                batch
-                    .conn()
-                    .prepare_cached(
-                        "INSERT INTO keys (id, hash, user, app, admin, created_at, made_by)
-                            VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)",
-                    )?
-                    .execute(params![
-                        key.id.bytes(),
-                        hash,
-                        key.user,
-                        key.app,
-                        key.admin,
-                        batch.at(),
-                        key.made_by
-                    ])?;
+                let statement = "INSERT INTO keys (id, hash, user, app, admin, created_at, made_by)
+                            VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)";
+                batch.execute(
+                    statement,
+                    params![key.id.bytes(), hash, key.user, key.app, key.admin, batch.at(), key.made_by],
+                )?;
                 Ok(None)
             })
             .await
     }
 
-    pub(crate) async fn good_keys(&self) -> Result<Vec<([u8; 32], KeyView)>, Error> {
-        self.readers
-            .read(|conn| {
-                let mut find =
-                    conn.prepare(&format!("SELECT {COLUMNS}, hash FROM keys WHERE revoked_at IS NULL"))?;
-                let rows = find.query_map([], |row| Ok((row.get(8)?, key_row(row)?)))?;
-                Ok(rows.collect::<Result<_, _>>()?)
-            })
-            .await
+    /// The keys that were not revoked, by their hash.
+    pub async fn good_keys(&self) -> Result<Vec<([u8; 32], KeyView)>, Error> {
+        let statement = format!("SELECT {COLUMNS}, hash FROM keys WHERE revoked_at IS NULL");
+        let with_hash = |row: &Row<'_>| Ok((row.get(8)?, key_row(row)?));
+        self.readers.read(move |conn| find_all(conn, &statement, [], with_hash)).await
     }
 
-    pub(crate) async fn keys(&self) -> Result<Vec<KeyView>, Error> {
-        self.readers
-            .read(|conn| {
-                let mut find =
-                    conn.prepare(&format!("SELECT {COLUMNS} FROM keys ORDER BY created_at, id"))?;
-                let rows = find.query_map([], key_row)?;
-                Ok(rows.collect::<Result<_, _>>()?)
-            })
-            .await
+    /// All keys, oldest first, revoked ones too.
+    pub async fn keys(&self) -> Result<Vec<KeyView>, Error> {
+        let statement = format!("SELECT {COLUMNS} FROM keys ORDER BY created_at, id");
+        self.readers.read(move |conn| find_all(conn, &statement, [], key_row)).await
     }
 
-    pub(crate) async fn revoke_key(
-        &self,
-        key: KeyId,
-        only_app: Option<AppId>,
-        by: String,
-    ) -> Result<bool, Error> {
+    /// False when there is no such key, or it is not for `only_app`, where that is given.
+    pub async fn revoke_key(&self, key: KeyId, only_app: Option<AppId>, by: String) -> Result<bool, Error> {
         self.writer
             .write(move |batch| {
-                let revoked = batch
-                    .conn()
-                    .prepare_cached(
-                        "UPDATE keys SET revoked_by = iif(revoked_at IS NULL, ?4, revoked_by),
-                            revoked_at = coalesce(revoked_at, ?2) WHERE id = ?1 AND (?3 IS NULL OR app = ?3)",
-                    )?
-                    .execute(params![key.bytes(), batch.at(), only_app.as_ref().map(AppId::as_str), by])?;
+                let statement = "UPDATE keys SET revoked_by = iif(revoked_at IS NULL, ?4, revoked_by),
+                            revoked_at = coalesce(revoked_at, ?2) WHERE id = ?1 AND (?3 IS NULL OR app = ?3)";
+                let revoked = batch.count_changed(
+                    statement,
+                    params![key.bytes(), batch.at(), only_app.as_ref().map(AppId::as_str), by],
+                )?;
                 Ok(revoked == 1)
             })
             .await

@@ -6,9 +6,9 @@ use protocol::AppId;
 use rusqlite::{Connection, Row, params};
 use serde_json::Value;
 
-use super::Sqlite;
+use super::Store;
 use super::append::Batch;
-use super::read::{count, maybe_time, text, time};
+use super::read::{count, find_all, find_only, maybe_time, text, time};
 use crate::{
     Approved, Error, MAX_MCP_DEFINITION_BYTES, MAX_MCP_NAME_BYTES, MAX_MCP_SERVERS_PER_APP,
     MAX_MCP_TOOLS_PER_SERVER, McpOffer, McpToolRow,
@@ -21,13 +21,17 @@ const COLUMNS: &str =
 /// Tools that one read returns at most: all that there can be.
 const MAX_TOOLS_PER_READ: usize = MAX_MCP_SERVERS_PER_APP * MAX_MCP_TOOLS_PER_SERVER;
 
-impl Sqlite {
-    pub(crate) async fn mcp_tools(&self, app: &AppId) -> Result<Vec<McpToolRow>, Error> {
+impl Store {
+    /// By server, each in the order in which it offers them; those that are gone stay where they were.
+    pub async fn mcp_tools(&self, app: &AppId) -> Result<Vec<McpToolRow>, Error> {
         let app = app.clone();
         self.readers.read(move |conn| list(conn, &app)).await
     }
 
-    pub(crate) async fn put_mcp_tools(
+    /// Puts down all that a server offers now, and gives what is known of it. The tools with which a server is first seen
+    /// are approved as they are; later, what is new or has changed waits. [`Error::Changed`] when it is too much. Of
+    /// more than [`crate::MAX_MCP_TOOLS_PER_SERVER`], those that are gone are forgotten, the unapproved first.
+    pub async fn put_mcp_tools(
         &self,
         app: &AppId,
         server: &str,
@@ -41,7 +45,9 @@ impl Sqlite {
         self.writer.write(work).await
     }
 
-    pub(crate) async fn approve_mcp_tools(
+    /// Approves tools, each with the hash of the definition that was looked at. [`Error::Changed`] if one is another by
+    /// now, and then none is approved. Gives what is known of the server.
+    pub async fn approve_mcp_tools(
         &self,
         app: &AppId,
         server: &str,
@@ -56,12 +62,9 @@ impl Sqlite {
         self.writer.write(work).await
     }
 
-    pub(crate) async fn revoke_mcp_tools(
-        &self,
-        app: &AppId,
-        server: &str,
-        tools: Vec<String>,
-    ) -> Result<(), Error> {
+    /// Takes approvals away; what has none stays as it is. [`Error::NotFound`] if a tool is not known, and then none is
+    /// taken away.
+    pub async fn revoke_mcp_tools(&self, app: &AppId, server: &str, tools: Vec<String>) -> Result<(), Error> {
         let key = Key::new(app, server);
         self.writer.write(move |batch| revoke(batch, &key, &tools)).await
     }
@@ -79,12 +82,11 @@ impl Key {
     }
 
     fn all(&self, conn: &Connection) -> Result<Vec<McpToolRow>, Error> {
-        let mut find = conn.prepare_cached(&format!(
+        let statement = format!(
             "SELECT {COLUMNS} FROM mcp_tools WHERE app = ?1 AND server = ?2 ORDER BY position, tool LIMIT ?3"
-        ))?;
+        );
         let bound = MAX_MCP_TOOLS_PER_SERVER as i64;
-        let rows = find.query_map(params![self.app.as_str(), self.server, bound], tool_row)?;
-        Ok(rows.collect::<Result<_, _>>()?)
+        find_all(conn, &statement, params![self.app.as_str(), self.server, bound], tool_row)
     }
 }
 
@@ -104,12 +106,9 @@ fn put(batch: &Batch<'_>, key: &Key, offered: &[McpOffer]) -> Result<(), Error> 
     }
     let now: BTreeSet<&str> = offered.iter().map(|offer| offer.tool.as_str()).collect();
     for (tool, _) in known.0.iter().filter(|(tool, there)| there.present && !now.contains(tool.as_str())) {
-        batch
-            .conn()
-            .prepare_cached(
-                "UPDATE mcp_tools SET present = 0, seen_at = ?4 WHERE app = ?1 AND server = ?2 AND tool = ?3",
-            )?
-            .execute(params![key.app.as_str(), key.server, tool, batch.at()])?;
+        let statement =
+            "UPDATE mcp_tools SET present = 0, seen_at = ?4 WHERE app = ?1 AND server = ?2 AND tool = ?3";
+        batch.execute(statement, params![key.app.as_str(), key.server, tool, batch.at()])?;
     }
     forget_surplus(batch, key)
 }
@@ -132,16 +131,14 @@ impl There {
 
 impl Known {
     fn of(conn: &Connection, key: &Key) -> Result<Self, Error> {
-        let mut find = conn.prepare_cached(
-            "SELECT tool, definition, hash, present, position FROM mcp_tools WHERE app = ?1 AND server = ?2 LIMIT ?3",
-        )?;
+        let statement = "SELECT tool, definition, hash, present, position FROM mcp_tools WHERE app = ?1 AND server = ?2 LIMIT ?3";
         let there = |row: &Row<'_>| {
             let (definition, hash) = (text(row, 1)?, text(row, 2)?);
             Ok((text(row, 0)?, There { definition, hash, present: row.get(3)?, position: row.get(4)? }))
         };
         let bound = MAX_MCP_TOOLS_PER_SERVER as i64;
-        let rows = find.query_map(params![key.app.as_str(), key.server, bound], there)?;
-        Ok(Self(rows.collect::<Result<_, _>>()?))
+        let found = find_all(conn, statement, params![key.app.as_str(), key.server, bound], there)?;
+        Ok(Self(found.into_iter().collect()))
     }
 }
 
@@ -173,8 +170,8 @@ fn refusal(
     if !known.0.is_empty() {
         return Ok(None);
     }
-    let mut servers = conn.prepare_cached("SELECT count(DISTINCT server) FROM mcp_tools WHERE app = ?1")?;
-    let servers = servers.query_row([key.app.as_str()], |row| count(row, 0))?;
+    let statement = "SELECT count(DISTINCT server) FROM mcp_tools WHERE app = ?1";
+    let servers = find_only(conn, statement, [key.app.as_str()], |row| count(row, 0))?;
     let full = servers >= MAX_MCP_SERVERS_PER_APP as u64;
     Ok(full.then(|| format!("there are already tools of {MAX_MCP_SERVERS_PER_APP} servers")))
 }
@@ -190,16 +187,14 @@ struct Offered<'a> {
 fn upsert(batch: &Batch<'_>, key: &Key, offered: Offered<'_>) -> Result<(), Error> {
     let Offered { offer, definition, position, first_sight } = offered;
     let approved = first_sight.then_some((&offer.hash, &definition, batch.at()));
-    batch
-        .conn()
-        .prepare_cached(
-            "INSERT INTO mcp_tools (app, server, tool, definition, hash, approved_hash, approved_definition, approved_at,
+    let statement = "INSERT INTO mcp_tools (app, server, tool, definition, hash, approved_hash, approved_definition, approved_at,
                     present, seen_at, position)
                 VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, 1, ?9, ?10)
                 ON CONFLICT (app, server, tool) DO UPDATE SET definition = excluded.definition, hash = excluded.hash,
-                    present = 1, seen_at = excluded.seen_at, position = excluded.position",
-        )?
-        .execute(params![
+                    present = 1, seen_at = excluded.seen_at, position = excluded.position";
+    batch.execute(
+        statement,
+        params![
             key.app.as_str(),
             key.server,
             offer.tool,
@@ -210,22 +205,17 @@ fn upsert(batch: &Batch<'_>, key: &Key, offered: Offered<'_>) -> Result<(), Erro
             approved.map(|(.., at)| at),
             batch.at(),
             position
-        ])?;
-    Ok(())
+        ],
+    )
 }
 
 /// Makes room where a server keeps offering other tools. As many rows stay as may, so that it is never seen for the
 /// first time again.
 fn forget_surplus(batch: &Batch<'_>, key: &Key) -> Result<(), Error> {
-    batch
-        .conn()
-        .prepare_cached(
-            "DELETE FROM mcp_tools WHERE app = ?1 AND server = ?2 AND tool IN
+    let statement = "DELETE FROM mcp_tools WHERE app = ?1 AND server = ?2 AND tool IN
                 (SELECT tool FROM mcp_tools WHERE app = ?1 AND server = ?2
-                    ORDER BY present DESC, approved_hash IS NOT NULL DESC, seen_at DESC, tool LIMIT -1 OFFSET ?3)",
-        )?
-        .execute(params![key.app.as_str(), key.server, MAX_MCP_TOOLS_PER_SERVER as i64])?;
-    Ok(())
+                    ORDER BY present DESC, approved_hash IS NOT NULL DESC, seen_at DESC, tool LIMIT -1 OFFSET ?3)";
+    batch.execute(statement, params![key.app.as_str(), key.server, MAX_MCP_TOOLS_PER_SERVER as i64])
 }
 
 fn approve(batch: &Batch<'_>, key: &Key, wanted: &[(String, String)], by: &str) -> Result<(), Error> {
@@ -242,26 +232,20 @@ fn approve(batch: &Batch<'_>, key: &Key, wanted: &[(String, String)], by: &str) 
         return Err(Error::Changed(message));
     }
     for (tool, _) in wanted {
-        batch
-            .conn()
-            .prepare_cached(
-                "UPDATE mcp_tools SET approved_hash = hash, approved_definition = definition, approved_at = ?4,
-                    approved_by = ?5 WHERE app = ?1 AND server = ?2 AND tool = ?3",
-            )?
-            .execute(params![key.app.as_str(), key.server, tool, batch.at(), by])?;
+        let statement =
+            "UPDATE mcp_tools SET approved_hash = hash, approved_definition = definition, approved_at = ?4,
+                    approved_by = ?5 WHERE app = ?1 AND server = ?2 AND tool = ?3";
+        batch.execute(statement, params![key.app.as_str(), key.server, tool, batch.at(), by])?;
     }
     Ok(())
 }
 
 fn revoke(batch: &Batch<'_>, key: &Key, tools: &[String]) -> Result<(), Error> {
     for tool in tools {
-        let known = batch
-            .conn()
-            .prepare_cached(
-                "UPDATE mcp_tools SET approved_hash = NULL, approved_definition = NULL, approved_at = NULL,
-                    approved_by = NULL WHERE app = ?1 AND server = ?2 AND tool = ?3",
-            )?
-            .execute(params![key.app.as_str(), key.server, tool])?;
+        let statement =
+            "UPDATE mcp_tools SET approved_hash = NULL, approved_definition = NULL, approved_at = NULL,
+                    approved_by = NULL WHERE app = ?1 AND server = ?2 AND tool = ?3";
+        let known = batch.count_changed(statement, params![key.app.as_str(), key.server, tool])?;
         if known == 0 {
             return Err(Error::NotFound("tool"));
         }
@@ -270,11 +254,9 @@ fn revoke(batch: &Batch<'_>, key: &Key, tools: &[String]) -> Result<(), Error> {
 }
 
 fn list(conn: &Connection, app: &AppId) -> Result<Vec<McpToolRow>, Error> {
-    let mut find = conn.prepare_cached(&format!(
-        "SELECT {COLUMNS} FROM mcp_tools WHERE app = ?1 ORDER BY server, position, tool LIMIT ?2"
-    ))?;
-    let rows = find.query_map(params![app.as_str(), MAX_TOOLS_PER_READ as i64], tool_row)?;
-    Ok(rows.collect::<Result<_, _>>()?)
+    let statement =
+        format!("SELECT {COLUMNS} FROM mcp_tools WHERE app = ?1 ORDER BY server, position, tool LIMIT ?2");
+    find_all(conn, &statement, params![app.as_str(), MAX_TOOLS_PER_READ as i64], tool_row)
 }
 
 fn json(row: &Row<'_>, column: usize) -> rusqlite::Result<Value> {

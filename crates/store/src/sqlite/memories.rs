@@ -7,18 +7,21 @@ mod snapshot;
 
 use std::collections::BTreeSet;
 
-use protocol::{MemoryId, Principal, RunId, Scope, ThreadId};
-use rusqlite::{Connection, OptionalExtension, Row, params};
+use protocol::{MemoryId, MemoryVersionView, Principal, RunId, Scope, ThreadId};
+use rusqlite::{Connection, Row, params};
 use uuid::Uuid;
 
 use super::append::Batch;
-use super::read::{count, id, maybe_id, maybe_time, one_more, page_start, scope_at, text, time};
-use super::{Sqlite, history, idempotency, read};
+use super::read::{
+    count, find_all, find_first, find_page, has_any, id, maybe_id, maybe_time, one_more, page_start,
+    scope_at, text, time,
+};
+use super::{Store, history, idempotency};
 use crate::rules::memories::end_updated_versions;
 use crate::{
-    Error, ExtractedMemories, JobRow, MAX_SOURCES_PER_MEMORY, MemoryCursor, MemoryEdit, MemoryExtraction,
-    MemoryHistory, MemoryOrigin, MemoryRow, MemoryStatus, MemoryVersion, MessageRow, NewMemoryRow, Once,
-    PageOf, PageRows, SnapshotLine,
+    Error, ExtractedMemories, JobRow, MAX_SOURCES_PER_MEMORY, MemoryEdit, MemoryExtraction, MemoryHistory,
+    MemoryOrigin, MemoryRow, MemoryStatus, MessageRow, NewMemoryRow, Once, PageOf, PageRows, SnapshotLine,
+    TimeCursor,
 };
 
 /// The word for memories of any status in a list.
@@ -33,8 +36,8 @@ pub(super) const COLUMNS: &str =
 pub(super) const FIRST_SOURCE: &str = "LEFT JOIN memory_sources s
     ON s.number = (SELECT min(first.number) FROM memory_sources first WHERE first.memory = m.id)";
 
-impl Sqlite {
-    pub(crate) async fn add_memory(
+impl Store {
+    pub async fn add_memory(
         &self,
         scope: &Scope,
         memory: NewMemoryRow,
@@ -52,21 +55,21 @@ impl Sqlite {
         self.writer.write(work).await
     }
 
-    pub(crate) async fn begin_import(&self, scope: &Scope, once: Once) -> Result<(), Error> {
+    /// Marks the key of an import as used, so that nothing else is asked under it. The same import again is no other: what
+    /// it adds has keys of its own.
+    pub async fn begin_import(&self, scope: &Scope, once: Once) -> Result<(), Error> {
         let scope = scope.clone();
-        let work = move |batch: &mut Batch<'_>| match idempotency::earlier(batch, &scope, Some(&once))? {
-            Some(_) => Ok(()),
-            None => idempotency::remember(batch, &scope, Some(&once), uuid::Uuid::nil()),
-        };
-        self.writer.write(work).await
+        let work = move |batch: &mut Batch<'_>| idempotency::claim(batch, &scope, Some(&once), Uuid::nil());
+        self.writer.write(work).await.map(drop)
     }
 
-    pub(crate) async fn memory(&self, principal: &Principal, memory: MemoryId) -> Result<MemoryRow, Error> {
+    /// The memory if it is this principal's, whatever its status.
+    pub async fn memory(&self, principal: &Principal, memory: MemoryId) -> Result<MemoryRow, Error> {
         let user = principal.user().clone();
         self.readers.read(move |conn| find(conn, memory, user.as_str())).await
     }
 
-    pub(crate) async fn memory_history(
+    pub async fn memory_history(
         &self,
         principal: &Principal,
         memory: MemoryId,
@@ -75,21 +78,23 @@ impl Sqlite {
         self.readers.read(move |conn| history_of(conn, memory, user.as_str())).await
     }
 
-    pub(crate) async fn memories(
+    /// Newest first: the active ones, or those of a status, or `all`.
+    pub async fn memories(
         &self,
         scope: &Scope,
         status: Option<&str>,
-        page: PageOf<MemoryCursor>,
+        page: PageOf<TimeCursor<MemoryId>>,
     ) -> Result<PageRows<MemoryRow>, Error> {
         let (scope, status) = (scope.clone(), status.unwrap_or(MemoryStatus::Active.name()).to_owned());
         self.readers.read(move |conn| list(conn, &scope, &status, page)).await
     }
 
-    pub(crate) async fn active_memories(&self, scope: &Scope, limit: usize) -> Result<Vec<MemoryRow>, Error> {
+    /// The newest `limit` active ones, oldest first, so that a new one changes only the end of a prompt.
+    pub async fn active_memories(&self, scope: &Scope, limit: usize) -> Result<Vec<MemoryRow>, Error> {
         let mut newest: Vec<MemoryRow> = Vec::new();
         let mut more = true;
         while more && newest.len() < limit {
-            let after = newest.last().map(|row| MemoryCursor { created_at: row.created_at, id: row.id });
+            let after = newest.last().map(|row| TimeCursor { at: row.created_at, id: row.id });
             let page = self.memories(scope, None, PageOf { after, limit: limit - newest.len() }).await?;
             more = page.more;
             newest.extend(page.rows);
@@ -98,16 +103,14 @@ impl Sqlite {
         Ok(newest)
     }
 
-    pub(crate) async fn memories_by_id(
-        &self,
-        scope: &Scope,
-        ids: &[MemoryId],
-    ) -> Result<Vec<MemoryRow>, Error> {
+    /// The active memories of the scope among these, in the given order.
+    pub async fn memories_by_id(&self, scope: &Scope, ids: &[MemoryId]) -> Result<Vec<MemoryRow>, Error> {
         let (scope, ids) = (scope.clone(), ids.to_vec());
         self.readers.read(move |conn| by_id(conn, &scope, &ids)).await
     }
 
-    pub(crate) async fn edit_memory(
+    /// Changes an active one by hand. [`Error::Changed`] for any other.
+    pub async fn edit_memory(
         &self,
         principal: &Principal,
         memory: MemoryId,
@@ -117,7 +120,8 @@ impl Sqlite {
         self.by_hand(principal, memory, once, move |batch, row| change::edit(batch, row, edit)).await
     }
 
-    pub(crate) async fn forget_memory(
+    /// Forgets the memory, its vectors and the words it rests on. Forgetting what is forgotten changes nothing.
+    pub async fn forget_memory(
         &self,
         principal: &Principal,
         memory: MemoryId,
@@ -126,7 +130,8 @@ impl Sqlite {
         self.by_hand(principal, memory, once, change::forget).await.map(drop)
     }
 
-    pub(crate) async fn restore_memory(
+    /// Makes it active again, and the words it rests on usable. Restoring an active one changes nothing.
+    pub async fn restore_memory(
         &self,
         principal: &Principal,
         memory: MemoryId,
@@ -135,26 +140,26 @@ impl Sqlite {
         self.by_hand(principal, memory, once, change::restore).await
     }
 
-    pub(crate) async fn memory_is_off(&self, scope: &Scope) -> Result<bool, Error> {
+    /// Whether the user wants nothing to be remembered.
+    pub async fn memory_is_off(&self, scope: &Scope) -> Result<bool, Error> {
         let scope = scope.clone();
         self.readers.read(move |conn| is_off(conn, &scope)).await
     }
 
-    pub(crate) async fn set_memory_off(
-        &self,
-        scope: &Scope,
-        off: bool,
-        once: Option<Once>,
-    ) -> Result<(), Error> {
+    pub async fn set_memory_off(&self, scope: &Scope, off: bool, once: Option<Once>) -> Result<(), Error> {
         let scope = scope.clone();
         self.writer.write(move |batch| set_off(batch, &scope, off, once.as_ref())).await
     }
 
-    pub(crate) async fn unextracted(&self, thread: ThreadId, limit: usize) -> Result<Vec<MessageRow>, Error> {
+    /// Messages of the thread, on any branch, that no job has looked at for memories: oldest first.
+    pub async fn unextracted(&self, thread: ThreadId, limit: usize) -> Result<Vec<MessageRow>, Error> {
         self.readers.read(move |conn| history::unextracted(conn, thread, limit)).await
     }
 
-    pub(crate) async fn extract(
+    /// Commits what a job has extracted, the job as done and what it spent, together. Nothing is changed where memory is
+    /// off, the thread is deleted, or another job was faster with the same messages; [`Error::Changed`] if one was
+    /// faster with some of them.
+    pub async fn extract(
         &self,
         job: &JobRow,
         extraction: MemoryExtraction,
@@ -163,7 +168,9 @@ impl Sqlite {
         self.writer.write(move |batch| extract::extract(batch, &job, extraction)).await
     }
 
-    pub(crate) async fn keep_snapshot(
+    /// Keeps what a thread's prompt says of the user, at most [`crate::MAX_SNAPSHOT_LINES`], without lines whose source is gone.
+    /// The first snapshot stays, and is given back.
+    pub async fn keep_snapshot(
         &self,
         scope: &Scope,
         thread: ThreadId,
@@ -173,7 +180,8 @@ impl Sqlite {
         self.writer.write(move |batch| snapshot::keep(batch, &scope, thread, &lines)).await
     }
 
-    pub(crate) async fn snapshot(
+    /// The snapshot of a thread, if there is one.
+    pub async fn snapshot(
         &self,
         scope: &Scope,
         thread: ThreadId,
@@ -182,11 +190,8 @@ impl Sqlite {
         self.readers.read(move |conn| snapshot::find(conn, &scope, thread)).await
     }
 
-    pub(crate) async fn forgotten_among(
-        &self,
-        scope: &Scope,
-        ids: &[MemoryId],
-    ) -> Result<Vec<MemoryId>, Error> {
+    /// The memories among these that are forgotten, or not the scope's at all.
+    pub async fn forgotten_among(&self, scope: &Scope, ids: &[MemoryId]) -> Result<Vec<MemoryId>, Error> {
         let (scope, ids) = (scope.clone(), ids.to_vec());
         let work = move |conn: &Connection| {
             let mut find = conn.prepare_cached(
@@ -205,7 +210,7 @@ impl Sqlite {
     }
 }
 
-impl Sqlite {
+impl Store {
     /// A change that the user makes to a memory, once under a key. Gives it as it is then.
     async fn by_hand(
         &self,
@@ -217,10 +222,9 @@ impl Sqlite {
         let user = principal.user().clone();
         let work = move |batch: &mut Batch<'_>| {
             let row = find(batch.conn(), memory, user.as_str())?;
-            if idempotency::earlier(batch, &row.scope, once.as_ref())?.is_some() {
+            if idempotency::claim(batch, &row.scope, once.as_ref(), memory.uuid())?.is_some() {
                 return Ok(row);
             }
-            idempotency::remember(batch, &row.scope, once.as_ref(), memory.uuid())?;
             change(batch, row)?;
             find(batch.conn(), memory, user.as_str())
         };
@@ -242,38 +246,33 @@ pub(super) fn referenced(batch: &Batch<'_>, run: RunId, references: &[String]) -
 }
 
 pub(super) fn find(conn: &Connection, memory: MemoryId, user: &str) -> Result<MemoryRow, Error> {
-    conn.prepare_cached(&format!(
-        "SELECT {COLUMNS} FROM memories m {FIRST_SOURCE} WHERE m.id = ?1 AND m.user = ?2"
-    ))?
-    .query_row(params![memory.bytes(), user], memory_row)
-    .optional()?
-    .ok_or(Error::NotFound("memory"))
+    let statement =
+        format!("SELECT {COLUMNS} FROM memories m {FIRST_SOURCE} WHERE m.id = ?1 AND m.user = ?2");
+    find_first(conn, &statement, params![memory.bytes(), user], memory_row)?.ok_or(Error::NotFound("memory"))
 }
 
 fn of_scope(conn: &Connection, memory: MemoryId, scope: &Scope) -> Result<Option<MemoryRow>, Error> {
-    let mut find = conn.prepare_cached(&format!(
+    let statement = format!(
         "SELECT {COLUMNS} FROM memories m {FIRST_SOURCE} WHERE m.id = ?1 AND m.app = ?2 AND m.user = ?3"
-    ))?;
-    let found = find.query_row(params![memory.bytes(), scope.app.as_str(), scope.user.as_str()], memory_row);
-    Ok(found.optional()?)
+    );
+    find_first(conn, &statement, params![memory.bytes(), scope.app.as_str(), scope.user.as_str()], memory_row)
 }
 
 fn list(
     conn: &Connection,
     scope: &Scope,
     status: &str,
-    page: PageOf<MemoryCursor>,
+    page: PageOf<TimeCursor<MemoryId>>,
 ) -> Result<PageRows<MemoryRow>, Error> {
     let of_status = if status == ALL { "?6 = 'all'" } else { "m.status = ?6" };
-    let mut find = conn.prepare_cached(&format!(
+    let statement = format!(
         "SELECT {COLUMNS} FROM memories m {FIRST_SOURCE} WHERE m.app = ?1 AND m.user = ?2 AND {of_status}
             AND (m.created_at, m.id) < (?3, ?4) ORDER BY m.created_at DESC, m.id DESC LIMIT ?5"
-    ))?;
-    let (created_at, last) = page_start(page.after.map(|cursor| (cursor.created_at, *cursor.id.bytes())));
+    );
+    let (at, last) = page_start(page.after.map(|cursor| (cursor.at, *cursor.id.bytes())));
     let limit = one_more(page.limit);
-    let rows =
-        find.query(params![scope.app.as_str(), scope.user.as_str(), created_at, last, limit, status])?;
-    read::page(rows, page.limit, memory_row)
+    let key = params![scope.app.as_str(), scope.user.as_str(), at, last, limit, status];
+    find_page(conn, &statement, key, page.limit, memory_row)
 }
 
 fn by_id(conn: &Connection, scope: &Scope, ids: &[MemoryId]) -> Result<Vec<MemoryRow>, Error> {
@@ -286,41 +285,36 @@ fn by_id(conn: &Connection, scope: &Scope, ids: &[MemoryId]) -> Result<Vec<Memor
 
 fn history_of(conn: &Connection, memory: MemoryId, user: &str) -> Result<MemoryHistory, Error> {
     let row = find(conn, memory, user)?;
-    let mut versions = conn
-        .prepare_cached(
-            "SELECT version, text, kind, status, reason, valid_from, valid_until, at FROM memory_versions
-                WHERE memory = ?1 ORDER BY version DESC LIMIT ?2",
-        )?
-        .query_map(params![memory.bytes(), MemoryHistory::MAX_VERSIONS as i64], version_row)?
-        .collect::<Result<Vec<_>, _>>()?;
+    let statement =
+        "SELECT version, text, kind, status, reason, valid_from, valid_until, at FROM memory_versions
+                WHERE memory = ?1 ORDER BY version DESC LIMIT ?2";
+    let mut versions =
+        find_all(conn, statement, params![memory.bytes(), MemoryHistory::MAX_VERSIONS as i64], version_row)?;
     end_updated_versions(&mut versions);
     versions.reverse();
-    let sources = conn
-        .prepare_cached(
-            "SELECT thread, message, words, at FROM memory_sources WHERE memory = ?1 ORDER BY number LIMIT ?2",
-        )?
-        .query_map(params![memory.bytes(), MAX_SOURCES_PER_MEMORY as i64], |row| source(row, 0))?
-        .collect::<Result<_, _>>()?;
+    let statement =
+        "SELECT thread, message, words, at FROM memory_sources WHERE memory = ?1 ORDER BY number LIMIT ?2";
+    let sources = find_all(conn, statement, params![memory.bytes(), MAX_SOURCES_PER_MEMORY as i64], |row| {
+        source(row, 0)
+    })?;
     Ok(MemoryHistory { memory: row, versions, sources })
 }
 
 fn is_off(conn: &Connection, scope: &Scope) -> Result<bool, Error> {
-    let mut find = conn.prepare_cached("SELECT 1 FROM memory_off WHERE app = ?1 AND user = ?2")?;
-    Ok(find.exists([scope.app.as_str(), scope.user.as_str()])?)
+    let statement = "SELECT 1 FROM memory_off WHERE app = ?1 AND user = ?2";
+    has_any(conn, statement, [scope.app.as_str(), scope.user.as_str()])
 }
 
 fn set_off(batch: &Batch<'_>, scope: &Scope, off: bool, once: Option<&Once>) -> Result<(), Error> {
-    if idempotency::earlier(batch, scope, once)?.is_some() {
+    if idempotency::claim(batch, scope, once, Uuid::nil())?.is_some() {
         return Ok(());
     }
-    idempotency::remember(batch, scope, once, Uuid::nil())?;
     let statement = if off {
         "INSERT INTO memory_off (app, user) VALUES (?1, ?2) ON CONFLICT DO NOTHING"
     } else {
         "DELETE FROM memory_off WHERE app = ?1 AND user = ?2"
     };
-    batch.conn().prepare_cached(statement)?.execute([scope.app.as_str(), scope.user.as_str()])?;
-    Ok(())
+    batch.execute(statement, [scope.app.as_str(), scope.user.as_str()])
 }
 
 pub(super) fn memory_row(row: &Row<'_>) -> rusqlite::Result<MemoryRow> {
@@ -359,12 +353,12 @@ fn source(row: &Row<'_>, first: usize) -> rusqlite::Result<MemoryOrigin> {
     })
 }
 
-fn version_row(row: &Row<'_>) -> rusqlite::Result<MemoryVersion> {
-    Ok(MemoryVersion {
+fn version_row(row: &Row<'_>) -> rusqlite::Result<MemoryVersionView> {
+    Ok(MemoryVersionView {
         version: count(row, 0)?,
         text: text(row, 1)?,
         kind: text(row, 2)?,
-        status: status(row, 3)?,
+        status: status(row, 3)?.name().to_owned(),
         reason: text(row, 4)?,
         valid_from: maybe_time(row, 5)?,
         valid_until: maybe_time(row, 6)?,

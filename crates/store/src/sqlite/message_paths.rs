@@ -5,10 +5,10 @@
 //! logarithm of the distance, however the thread branches, and a page costs the same at any place of any path.
 
 use protocol::{MessageId, Seq, ThreadId};
-use rusqlite::{Connection, OptionalExtension, TransactionBehavior, params};
+use rusqlite::{Connection, TransactionBehavior, params};
 use uuid::Uuid;
 
-use super::read::{count, id, maybe_id, sql};
+use super::read::{count, find_all, find_first, id, maybe_id, sql};
 use crate::Error;
 
 /// Messages of an older database that are placed in one transaction.
@@ -29,21 +29,16 @@ pub(super) fn below(
     parent: Option<MessageId>,
 ) -> Result<Option<PathPlace>, Error> {
     let Some(parent) = parent else { return Ok(Some(PathPlace { depth: 1, leap: message })) };
-    let mut find = conn.prepare_cached(
-        "SELECT p.depth, one.depth, two.depth, two.id FROM messages p
+    let statement = "SELECT p.depth, one.depth, two.depth, two.id FROM messages p
             CROSS JOIN messages one ON one.id = p.leap CROSS JOIN messages two ON two.id = one.leap
             WHERE p.thread = ?1 AND p.id = ?2 AND p.depth IS NOT NULL
-                AND one.depth IS NOT NULL AND two.depth IS NOT NULL",
-    )?;
-    let place = find
-        .query_row(params![thread.bytes(), parent.bytes()], |row| {
-            let (above, one, two) = (count(row, 0)?, count(row, 1)?, count(row, 2)?);
-            let are_alike = above.checked_sub(one) == one.checked_sub(two);
-            let leap = if are_alike { id(row, 3)? } else { parent };
-            Ok(PathPlace { depth: above.saturating_add(1), leap })
-        })
-        .optional()?;
-    Ok(place)
+                AND one.depth IS NOT NULL AND two.depth IS NOT NULL";
+    find_first(conn, statement, params![thread.bytes(), parent.bytes()], |row| {
+        let (above, one, two) = (count(row, 0)?, count(row, 1)?, count(row, 2)?);
+        let are_alike = above.checked_sub(one) == one.checked_sub(two);
+        let leap = if are_alike { id(row, 3)? } else { parent };
+        Ok(PathPlace { depth: above.saturating_add(1), leap })
+    })
 }
 
 /// Places the messages of a database that is older than places, each after its parent, a bounded number at a time. What
@@ -76,15 +71,12 @@ struct Unplaced {
 
 /// The next messages without a place. Parents come before their children: they were said earlier.
 fn unplaced(conn: &Connection, (thread, seq): (ThreadId, Seq)) -> Result<Vec<Unplaced>, Error> {
-    let mut find = conn.prepare_cached(
-        "SELECT thread, id, parent, seq FROM messages INDEXED BY messages_unplaced
-            WHERE depth IS NULL AND (thread, seq) > (?1, ?2) ORDER BY thread, seq LIMIT ?3",
-    )?;
-    let rows = find.query_map(params![thread.bytes(), sql(seq), MAX_PLACED as i64], |row| {
+    let statement = "SELECT thread, id, parent, seq FROM messages INDEXED BY messages_unplaced
+            WHERE depth IS NULL AND (thread, seq) > (?1, ?2) ORDER BY thread, seq LIMIT ?3";
+    find_all(conn, statement, params![thread.bytes(), sql(seq), MAX_PLACED as i64], |row| {
         let (thread, message, parent) = (id(row, 0)?, id(row, 1)?, maybe_id(row, 2)?);
         Ok(Unplaced { thread, message, parent, seq: count(row, 3)? })
-    })?;
-    Ok(rows.collect::<Result<_, _>>()?)
+    })
 }
 
 /// A message on the way.
@@ -133,15 +125,12 @@ struct Way<'c> {
 
 impl Way<'_> {
     fn at(&self, message: MessageId) -> Result<Option<Waypoint>, Error> {
-        let mut find = self.conn.prepare_cached(
-            "SELECT id, parent, seq, depth, leap FROM messages
-                WHERE thread = ?1 AND id = ?2 AND depth IS NOT NULL AND leap IS NOT NULL",
-        )?;
-        let stop = find.query_row(params![self.thread.bytes(), message.bytes()], |row| {
+        let statement = "SELECT id, parent, seq, depth, leap FROM messages
+                WHERE thread = ?1 AND id = ?2 AND depth IS NOT NULL AND leap IS NOT NULL";
+        find_first(self.conn, statement, params![self.thread.bytes(), message.bytes()], |row| {
             let place = PathPlace { depth: count(row, 3)?, leap: id(row, 4)? };
             Ok(Waypoint { id: id(row, 0)?, parent: maybe_id(row, 1)?, seq: count(row, 2)?, place })
-        });
-        Ok(stop.optional()?)
+        })
     }
 
     /// The same for one that must come before another. Depth only shrinks, so every way back ends.

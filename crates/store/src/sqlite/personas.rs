@@ -1,12 +1,12 @@
 //! Personas: named prompts of users, each in its scope.
 
 use protocol::Scope;
-use rusqlite::{Connection, OptionalExtension, Row, params};
+use rusqlite::{Connection, Row, params};
 use uuid::Uuid;
 
 use super::append::Batch;
-use super::read::{count, one_more, sql, text, time};
-use super::{Sqlite, idempotency, read, texts, tidy};
+use super::read::{count, find_first, find_only, find_page, one_more, sql, text, time};
+use super::{Store, idempotency, texts, tidy};
 use crate::{
     Error, MAX_PERSONA_BYTES, MAX_PERSONAS_PER_SCOPE, NewPersonaRow, Once, PageOf, PageRows, PersonaRow,
     source,
@@ -14,22 +14,20 @@ use crate::{
 
 const COLUMNS: &str = "id, name, prompt, settings, created_at, updated_at";
 
-impl Sqlite {
-    pub(crate) async fn personas(
-        &self,
-        scope: &Scope,
-        page: PageOf<u64>,
-    ) -> Result<PageRows<PersonaRow>, Error> {
+impl Store {
+    /// By name. The cursor is how many come before.
+    pub async fn personas(&self, scope: &Scope, page: PageOf<u64>) -> Result<PageRows<PersonaRow>, Error> {
         let scope = scope.clone();
         self.readers.read(move |conn| list(conn, &scope, page)).await
     }
 
-    pub(crate) async fn persona(&self, scope: &Scope, id: &str) -> Result<Option<PersonaRow>, Error> {
+    pub async fn persona(&self, scope: &Scope, id: &str) -> Result<Option<PersonaRow>, Error> {
         let (scope, id) = (scope.clone(), id.to_owned());
         self.readers.read(move |conn| find(conn, &scope, &id)).await
     }
 
-    pub(crate) async fn add_persona(
+    /// [`Error::Changed`] if there is one of that id, or no room.
+    pub async fn add_persona(
         &self,
         scope: &Scope,
         persona: NewPersonaRow,
@@ -38,7 +36,8 @@ impl Sqlite {
         self.put(scope, persona, once, insert).await
     }
 
-    pub(crate) async fn change_persona(
+    /// [`Error::NotFound`] if there is none of that id.
+    pub async fn change_persona(
         &self,
         scope: &Scope,
         persona: NewPersonaRow,
@@ -47,25 +46,20 @@ impl Sqlite {
         self.put(scope, persona, once, update).await
     }
 
-    pub(crate) async fn delete_persona(
-        &self,
-        scope: &Scope,
-        id: &str,
-        once: Option<Once>,
-    ) -> Result<(), Error> {
+    /// Removes it, also as the default of threads.
+    pub async fn delete_persona(&self, scope: &Scope, id: &str, once: Option<Once>) -> Result<(), Error> {
         let (scope, id) = (scope.clone(), id.to_owned());
         let work = move |batch: &mut Batch<'_>| {
-            if idempotency::earlier(batch, &scope, once.as_ref())?.is_some() {
+            if idempotency::claim(batch, &scope, once.as_ref(), Uuid::nil())?.is_some() {
                 return Ok(());
             }
-            idempotency::remember(batch, &scope, once.as_ref(), Uuid::nil())?;
             delete(batch, &scope, &id)
         };
         self.writer.write(work).await
     }
 }
 
-impl Sqlite {
+impl Store {
     /// Puts a persona down, once under a key. What a key made is found by the id, which the request names again.
     async fn put(
         &self,
@@ -76,8 +70,7 @@ impl Sqlite {
     ) -> Result<PersonaRow, Error> {
         let scope = scope.clone();
         let work = move |batch: &mut Batch<'_>| {
-            if idempotency::earlier(batch, &scope, once.as_ref())?.is_none() {
-                idempotency::remember(batch, &scope, once.as_ref(), Uuid::nil())?;
+            if idempotency::claim(batch, &scope, once.as_ref(), Uuid::nil())?.is_none() {
                 if persona.prompt.len() > MAX_PERSONA_BYTES {
                     let message = format!("the prompt of a persona has at most {MAX_PERSONA_BYTES} bytes");
                     return Err(Error::Changed(message));
@@ -94,81 +87,55 @@ fn insert(batch: &Batch<'_>, scope: &Scope, new: &NewPersonaRow) -> Result<(), E
     if find(batch.conn(), scope, &new.id)?.is_some() {
         return Err(Error::Changed(format!("there is a persona {} already", new.id)));
     }
-    let mut all =
-        batch.conn().prepare_cached("SELECT count(*) FROM personas WHERE app = ?1 AND user = ?2")?;
-    let there = all.query_row([scope.app.as_str(), scope.user.as_str()], |row| count(row, 0))?;
+    let statement = "SELECT count(*) FROM personas WHERE app = ?1 AND user = ?2";
+    let there =
+        find_only(batch.conn(), statement, [scope.app.as_str(), scope.user.as_str()], |row| count(row, 0))?;
     if there >= MAX_PERSONAS_PER_SCOPE as u64 {
         let message = format!("there are already {MAX_PERSONAS_PER_SCOPE} personas; delete some first");
         return Err(Error::Changed(message));
     }
-    batch
-        .conn()
-        .prepare_cached(
-            "INSERT INTO personas (app, user, id, name, prompt, settings, created_at, updated_at)
-                VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?7)",
-        )?
-        .execute(params![
-            scope.app.as_str(),
-            scope.user.as_str(),
-            new.id,
-            new.name,
-            new.prompt,
-            new.settings.to_string(),
-            batch.at()
-        ])?;
-    Ok(())
+    let statement = "INSERT INTO personas (app, user, id, name, prompt, settings, created_at, updated_at)
+                VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?7)";
+    write(batch, scope, new, statement)
 }
 
 fn update(batch: &Batch<'_>, scope: &Scope, new: &NewPersonaRow) -> Result<(), Error> {
-    batch
-        .conn()
-        .prepare_cached(
-            "UPDATE personas SET name = ?4, prompt = ?5, settings = ?6, updated_at = ?7
-                WHERE app = ?1 AND user = ?2 AND id = ?3",
-        )?
-        .execute(params![
-            scope.app.as_str(),
-            scope.user.as_str(),
-            new.id,
-            new.name,
-            new.prompt,
-            new.settings.to_string(),
-            batch.at()
-        ])?;
-    Ok(())
+    let statement = "UPDATE personas SET name = ?4, prompt = ?5, settings = ?6, updated_at = ?7
+                WHERE app = ?1 AND user = ?2 AND id = ?3";
+    write(batch, scope, new, statement)
+}
+
+fn write(batch: &Batch<'_>, scope: &Scope, new: &NewPersonaRow, statement: &str) -> Result<(), Error> {
+    let NewPersonaRow { id, name, prompt, settings } = new;
+    let (app, user, settings) = (scope.app.as_str(), scope.user.as_str(), settings.to_string());
+    batch.execute(statement, params![app, user, id, name, prompt, settings, batch.at()])
 }
 
 fn delete(batch: &Batch<'_>, scope: &Scope, id: &str) -> Result<(), Error> {
     let key = [scope.app.as_str(), scope.user.as_str(), id];
-    let deleted = batch
-        .conn()
-        .prepare_cached("DELETE FROM personas WHERE app = ?1 AND user = ?2 AND id = ?3")?
-        .execute(key)?;
+    let statement = "DELETE FROM personas WHERE app = ?1 AND user = ?2 AND id = ?3";
+    let deleted = batch.count_changed(statement, key)?;
     if deleted == 0 {
         return Err(Error::NotFound("persona"));
     }
-    batch
-        .conn()
-        .prepare_cached("UPDATE threads SET persona = NULL WHERE app = ?1 AND user = ?2 AND persona = ?3")?
-        .execute(key)?;
+    let statement = "UPDATE threads SET persona = NULL WHERE app = ?1 AND user = ?2 AND persona = ?3";
+    batch.execute(statement, key)?;
     texts::drop_of(batch, scope, &source::of_persona(id))?;
     tidy::removed(batch)
 }
 
 fn find(conn: &Connection, scope: &Scope, id: &str) -> Result<Option<PersonaRow>, Error> {
-    let mut find = conn.prepare_cached(&format!(
-        "SELECT {COLUMNS} FROM personas WHERE app = ?1 AND user = ?2 AND id = ?3"
-    ))?;
-    Ok(find.query_row([scope.app.as_str(), scope.user.as_str(), id], persona_row).optional()?)
+    let statement = format!("SELECT {COLUMNS} FROM personas WHERE app = ?1 AND user = ?2 AND id = ?3");
+    find_first(conn, &statement, [scope.app.as_str(), scope.user.as_str(), id], persona_row)
 }
 
 fn list(conn: &Connection, scope: &Scope, page: PageOf<u64>) -> Result<PageRows<PersonaRow>, Error> {
-    let mut find = conn.prepare_cached(&format!(
+    let statement = format!(
         "SELECT {COLUMNS} FROM personas WHERE app = ?1 AND user = ?2 ORDER BY name, id LIMIT ?3 OFFSET ?4"
-    ))?;
+    );
     let (limit, before) = (one_more(page.limit), page.after.map_or(0, sql));
-    let rows = find.query(params![scope.app.as_str(), scope.user.as_str(), limit, before])?;
-    read::page(rows, page.limit, persona_row)
+    let key = params![scope.app.as_str(), scope.user.as_str(), limit, before];
+    find_page(conn, &statement, key, page.limit, persona_row)
 }
 
 fn persona_row(row: &Row<'_>) -> rusqlite::Result<PersonaRow> {

@@ -1,35 +1,33 @@
 //! Pins: what users marked as important, in one thread or in all of an app.
 
-use protocol::{PinId, Principal, Scope, ThreadId};
-use rusqlite::{Connection, OptionalExtension, Row, params};
+use protocol::{PinId, PinView, Principal, Scope, ThreadId};
+use rusqlite::{Connection, Row, params};
 
 use super::append::Batch;
-use super::read::{count, id, maybe_id, one_more, scope_at, sql, text, time};
-use super::{Sqlite, idempotency, read, texts, tidy};
-use crate::{Error, MAX_PIN_BYTES, MAX_PINS_PER_SCOPE, NewPinRow, Once, PageOf, PageRows, PinRow};
+use super::read::{
+    count, find_first, find_only, find_page, has_any, id, maybe_id, one_more, scope_at, sql, text, time,
+};
+use super::{Store, idempotency, texts, tidy};
+use crate::{Error, MAX_PIN_BYTES, MAX_PINS_PER_SCOPE, NewPinRow, Once, PageOf, PageRows};
 
 const COLUMNS: &str = "p.id, p.thread, p.text, p.created_at";
 
-impl Sqlite {
-    pub(crate) async fn add_pin(
-        &self,
-        scope: &Scope,
-        pin: NewPinRow,
-        once: Option<Once>,
-    ) -> Result<PinRow, Error> {
+impl Store {
+    /// The thread must be the scope's. [`Error::Changed`] when there is no room.
+    pub async fn add_pin(&self, scope: &Scope, pin: NewPinRow, once: Option<Once>) -> Result<PinView, Error> {
         let scope = scope.clone();
         let work = move |batch: &mut Batch<'_>| {
-            if let Some(earlier) = idempotency::earlier(batch, &scope, once.as_ref())? {
+            if let Some(earlier) = idempotency::claim(batch, &scope, once.as_ref(), pin.id.uuid())? {
                 return find(batch.conn(), &scope, earlier.into());
             }
-            idempotency::remember(batch, &scope, once.as_ref(), pin.id.uuid())?;
             insert(batch, &scope, &pin)?;
             find(batch.conn(), &scope, pin.id)
         };
         self.writer.write(work).await
     }
 
-    pub(crate) async fn pins(&self, scope: &Scope, thread: Option<ThreadId>) -> Result<Vec<PinRow>, Error> {
+    /// Oldest first: those of the thread and those of all threads; the latter alone without a thread.
+    pub async fn pins(&self, scope: &Scope, thread: Option<ThreadId>) -> Result<Vec<PinView>, Error> {
         let scope = scope.clone();
         let all = move |conn: &Connection| {
             let mut pins = Vec::new();
@@ -45,17 +43,19 @@ impl Sqlite {
         self.readers.read(all).await
     }
 
-    pub(crate) async fn pin_page(
+    /// A page of these. The cursor is how many come before.
+    pub async fn pin_page(
         &self,
         scope: &Scope,
         thread: Option<ThreadId>,
         page: PageOf<u64>,
-    ) -> Result<PageRows<PinRow>, Error> {
+    ) -> Result<PageRows<PinView>, Error> {
         let scope = scope.clone();
         self.readers.read(move |conn| list(conn, &scope, thread, page)).await
     }
 
-    pub(crate) async fn delete_pin(
+    /// Removes it and what prompts kept of it. Removing what is gone is [`Error::NotFound`].
+    pub async fn delete_pin(
         &self,
         principal: &Principal,
         pin: PinId,
@@ -73,61 +73,46 @@ pub(super) fn insert(batch: &Batch<'_>, scope: &Scope, new: &NewPinRow) -> Resul
     }
     let (app, user) = (scope.app.as_str(), scope.user.as_str());
     if let Some(thread) = new.thread {
-        let there = batch
-            .conn()
-            .prepare_cached(
-                "SELECT 1 FROM threads WHERE id = ?1 AND app = ?2 AND user = ?3 AND deleted_at IS NULL",
-            )?
-            .exists(params![thread.bytes(), app, user])?;
+        let statement =
+            "SELECT 1 FROM threads WHERE id = ?1 AND app = ?2 AND user = ?3 AND deleted_at IS NULL";
+        let there = has_any(batch.conn(), statement, params![thread.bytes(), app, user])?;
         if !there {
             return Err(Error::NotFound("thread"));
         }
     }
-    let mut all = batch.conn().prepare_cached("SELECT count(*) FROM pins WHERE app = ?1 AND user = ?2")?;
-    if all.query_row([app, user], |row| count(row, 0))? >= MAX_PINS_PER_SCOPE as u64 {
+    let statement = "SELECT count(*) FROM pins WHERE app = ?1 AND user = ?2";
+    if find_only(batch.conn(), statement, [app, user], |row| count(row, 0))? >= MAX_PINS_PER_SCOPE as u64 {
         let message = format!("there are already {MAX_PINS_PER_SCOPE} pins; delete some first");
         return Err(Error::Changed(message));
     }
-    batch
-        .conn()
-        .prepare_cached(
-            "INSERT INTO pins (id, app, user, thread, text, created_at) VALUES (?1, ?2, ?3, ?4, ?5, ?6)",
-        )?
-        .execute(params![
-            new.id.bytes(),
-            app,
-            user,
-            new.thread.as_ref().map(ThreadId::bytes),
-            new.text,
-            batch.at()
-        ])?;
-    Ok(())
+    let statement =
+        "INSERT INTO pins (id, app, user, thread, text, created_at) VALUES (?1, ?2, ?3, ?4, ?5, ?6)";
+    batch.execute(
+        statement,
+        params![new.id.bytes(), app, user, new.thread.as_ref().map(ThreadId::bytes), new.text, batch.at()],
+    )
 }
 
 fn delete(batch: &Batch<'_>, principal: &Principal, pin: PinId, once: Option<&Once>) -> Result<(), Error> {
     if idempotency::repeated(batch, principal, once)? {
         return Ok(());
     }
-    let scope = batch
-        .conn()
-        .prepare_cached("DELETE FROM pins WHERE id = ?1 AND user = ?2 RETURNING app, user")?
-        .query_row(params![pin.bytes(), principal.user().as_str()], |row| scope_at(row, 0))
-        .optional()?
+    let statement = "DELETE FROM pins WHERE id = ?1 AND user = ?2 RETURNING app, user";
+    let scope =
+        find_first(batch.conn(), statement, params![pin.bytes(), principal.user().as_str()], |row| {
+            scope_at(row, 0)
+        })?
         .filter(|scope| principal.may_use(&scope.app))
         .ok_or(Error::NotFound("pin"))?; // then nothing of it is committed
-    idempotency::earlier(batch, &scope, once)?;
-    idempotency::remember(batch, &scope, once, pin.uuid())?;
+    idempotency::claim(batch, &scope, once, pin.uuid())?;
     texts::drop_of(batch, &scope, &pin.to_string())?;
     tidy::removed(batch)
 }
 
-fn find(conn: &Connection, scope: &Scope, pin: PinId) -> Result<PinRow, Error> {
-    conn.prepare_cached(&format!(
-        "SELECT {COLUMNS} FROM pins p WHERE p.id = ?1 AND p.app = ?2 AND p.user = ?3"
-    ))?
-    .query_row(params![pin.bytes(), scope.app.as_str(), scope.user.as_str()], pin_row)
-    .optional()?
-    .ok_or(Error::NotFound("pin"))
+fn find(conn: &Connection, scope: &Scope, pin: PinId) -> Result<PinView, Error> {
+    let statement = format!("SELECT {COLUMNS} FROM pins p WHERE p.id = ?1 AND p.app = ?2 AND p.user = ?3");
+    find_first(conn, &statement, params![pin.bytes(), scope.app.as_str(), scope.user.as_str()], pin_row)?
+        .ok_or(Error::NotFound("pin"))
 }
 
 fn list(
@@ -135,18 +120,23 @@ fn list(
     scope: &Scope,
     thread: Option<ThreadId>,
     page: PageOf<u64>,
-) -> Result<PageRows<PinRow>, Error> {
-    let mut find = conn.prepare_cached(&format!(
+) -> Result<PageRows<PinView>, Error> {
+    let statement = format!(
         "SELECT {COLUMNS} FROM pins p LEFT JOIN threads t ON t.id = p.thread
             WHERE p.app = ?1 AND p.user = ?2 AND (p.thread IS NULL OR p.thread = ?3 AND t.deleted_at IS NULL)
             ORDER BY p.created_at, p.id LIMIT ?4 OFFSET ?5"
-    ))?;
+    );
     let thread = thread.as_ref().map(ThreadId::bytes);
     let (limit, before) = (one_more(page.limit), page.after.map_or(0, sql));
-    let rows = find.query(params![scope.app.as_str(), scope.user.as_str(), thread, limit, before])?;
-    read::page(rows, page.limit, pin_row)
+    let key = params![scope.app.as_str(), scope.user.as_str(), thread, limit, before];
+    find_page(conn, &statement, key, page.limit, pin_row)
 }
 
-fn pin_row(row: &Row<'_>) -> rusqlite::Result<PinRow> {
-    Ok(PinRow { id: id(row, 0)?, thread: maybe_id(row, 1)?, text: text(row, 2)?, created_at: time(row, 3)? })
+fn pin_row(row: &Row<'_>) -> rusqlite::Result<PinView> {
+    Ok(PinView {
+        id: id(row, 0)?,
+        thread_id: maybe_id(row, 1)?,
+        text: text(row, 2)?,
+        created_at: time(row, 3)?,
+    })
 }

@@ -1,23 +1,26 @@
 //! Profiles: what users say of themselves, to all apps or to one.
 
 use protocol::Scope;
-use rusqlite::{Connection, OptionalExtension, Row, params};
+use rusqlite::{Connection, Row, params};
 use serde_json::{Value, json};
 use uuid::Uuid;
 
 use super::append::Batch;
-use super::read::{count, maybe_time, text};
-use super::{Sqlite, erasures, idempotency, texts, tidy};
+use super::read::{count, find_first, maybe_time, text};
+use super::{Store, erasures, idempotency, texts, tidy};
 use crate::rules::erasure::{self, DeletedBy};
 use crate::{AppliedChange, Error, MAX_PROFILE_BYTES, Once, ProfileRow};
 
-impl Sqlite {
-    pub(crate) async fn profile(&self, scope: &Scope) -> Result<ProfileRow, Error> {
+impl Store {
+    /// The profile of exactly this scope; empty if there is none.
+    pub async fn profile(&self, scope: &Scope) -> Result<ProfileRow, Error> {
         let scope = scope.clone();
         self.readers.read(move |conn| find(conn, &scope)).await
     }
 
-    pub(crate) async fn put_profile(
+    /// Puts it in the place of the one of its version; [`Error::Changed`] if there is another by now. Under a key
+    /// ([`Once`]) that happens once; a second time gives what there is now.
+    pub async fn put_profile(
         &self,
         scope: &Scope,
         profile: ProfileRow,
@@ -25,11 +28,10 @@ impl Sqlite {
     ) -> Result<ProfileRow, Error> {
         let scope = scope.clone();
         let work = move |batch: &mut Batch<'_>| {
-            if idempotency::earlier(batch, &scope, once.as_ref())?.is_none() {
+            if idempotency::claim(batch, &scope, once.as_ref(), Uuid::nil())?.is_none() {
                 put(batch, &scope, &profile)?;
                 // What calls say of it is the user's to take away, too.
                 erasures::deleted(batch, &scope, erasure::PROFILE, DeletedBy::User)?;
-                idempotency::remember(batch, &scope, once.as_ref(), Uuid::nil())?;
             }
             find(batch.conn(), &scope)
         };
@@ -93,16 +95,14 @@ fn put(batch: &Batch<'_>, scope: &Scope, profile: &ProfileRow) -> Result<(), Err
     // What it said before is the user's to take away, from kept prompts too.
     texts::drop_profiles(batch, scope.user.as_str())?;
     tidy::removed(batch)?;
-    batch
-        .conn()
-        .prepare_cached(
-            "INSERT INTO profiles (app, user, name, timezone, locale, fields, updated_at, version)
+    let statement = "INSERT INTO profiles (app, user, name, timezone, locale, fields, updated_at, version)
                 VALUES (?7, ?1, ?2, ?3, ?4, ?5, ?6, 1)
                 ON CONFLICT (app, user) DO UPDATE SET name = excluded.name, timezone = excluded.timezone,
                     locale = excluded.locale, fields = excluded.fields, updated_at = excluded.updated_at,
-                    version = version + 1",
-        )?
-        .execute(params![
+                    version = version + 1";
+    batch.execute(
+        statement,
+        params![
             scope.user.as_str(),
             profile.name,
             profile.timezone,
@@ -110,18 +110,14 @@ fn put(batch: &Batch<'_>, scope: &Scope, profile: &ProfileRow) -> Result<(), Err
             fields,
             batch.at(),
             scope.app.as_str()
-        ])?;
-    Ok(())
+        ],
+    )
 }
 
 fn find(conn: &Connection, scope: &Scope) -> Result<ProfileRow, Error> {
-    let mut find = conn.prepare_cached(
-        "SELECT name, timezone, locale, fields, updated_at, version FROM profiles WHERE app = ?2 AND user = ?1",
-    )?;
+    let statement = "SELECT name, timezone, locale, fields, updated_at, version FROM profiles WHERE app = ?2 AND user = ?1";
     let nothing = || ProfileRow { fields: Value::Object(serde_json::Map::new()), ..ProfileRow::default() };
-    Ok(find
-        .query_row([scope.user.as_str(), scope.app.as_str()], profile_row)
-        .optional()?
+    Ok(find_first(conn, statement, [scope.user.as_str(), scope.app.as_str()], profile_row)?
         .unwrap_or_else(nothing))
 }
 

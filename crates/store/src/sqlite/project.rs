@@ -6,10 +6,10 @@ use protocol::{
     Event, MAX_STORED_DEPTH, MessageId, MessageUser, RunEnd, RunId, Seq, StepEnd, StepReset, StreamComplete,
     ThreadId, ToolComplete, json_depth,
 };
-use rusqlite::{OptionalExtension, params};
+use rusqlite::params;
 
 use super::append::Batch;
-use super::read::{id, maybe_id, sql};
+use super::read::{find_first, find_only, has_any, id, maybe_id, sql};
 use super::{actions, items, memories, message_paths, proposals, queue, reserve, summaries, usage, writes};
 use crate::rules::ledger::OutputPlace;
 use crate::{Error, MessageRole, Write};
@@ -75,8 +75,8 @@ impl Batch<'_> {
     }
 
     fn has_result(&self, result: &ToolComplete) -> Result<bool, Error> {
-        let mut find = self.conn().prepare_cached("SELECT 1 FROM tool_results WHERE call = ?1")?;
-        Ok(find.exists([result.call_id.bytes()])?)
+        let statement = "SELECT 1 FROM tool_results WHERE call = ?1";
+        has_any(self.conn(), statement, [result.call_id.bytes()])
     }
 
     fn project(
@@ -142,34 +142,32 @@ impl Batch<'_> {
     /// Where another model stood in for the run's own and answered, the run names that one, and so do its message and its
     /// thread.
     fn answered_by(&self, run: RunId) -> Result<(), Error> {
-        let mut find = self.conn().prepare_cached(
-            "SELECT iif(json_valid(body) AND body ->> '$.finish' <> 'failed', body ->> '$.fallback', NULL) FROM events
+        let statement = "SELECT iif(json_valid(body) AND body ->> '$.finish' <> 'failed', body ->> '$.fallback', NULL) FROM events
                 WHERE run = ?1 AND kind = 'step:end'
                     AND kind <> 'text:delta' AND kind <> 'reasoning:delta' AND kind <> 'tool:input'
-                ORDER BY seq DESC LIMIT 1",
-        )?;
-        let stood_in: Option<String> = find.query_row([run.bytes()], |row| row.get(0)).optional()?.flatten();
+                ORDER BY seq DESC LIMIT 1";
+        let stood_in: Option<String> =
+            find_first(self.conn(), statement, [run.bytes()], |row| row.get(0))?.flatten();
         if let Some(model) = stood_in {
-            let mut name = self.conn().prepare_cached("UPDATE runs SET model = ?2 WHERE id = ?1")?;
-            name.execute(params![run.bytes(), model])?;
+            let statement = "UPDATE runs SET model = ?2 WHERE id = ?1";
+            self.execute(statement, params![run.bytes(), model])?;
         }
         Ok(())
     }
 
     fn answered_message(&self, run: RunId) -> Result<MessageId, Error> {
-        let mut find = self.conn().prepare_cached("SELECT message FROM runs WHERE id = ?1")?;
-        Ok(find.query_row([run.bytes()], |row| id(row, 0))?)
+        let statement = "SELECT message FROM runs WHERE id = ?1";
+        find_only(self.conn(), statement, [run.bytes()], |row| id(row, 0))
     }
 
     fn message(&self, thread: ThreadId, run: RunId, said: &NewMessage) -> Result<(), Error> {
         let parent = said.parent.as_ref().map(MessageId::bytes);
         let place = message_paths::below(self.conn(), thread, said.id, said.parent)?;
-        self.conn()
-            .prepare_cached(
-                "INSERT INTO messages (id, thread, parent, role, run, seq, created_at, depth, leap)
-                    VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)",
-            )?
-            .execute(params![
+        let statement = "INSERT INTO messages (id, thread, parent, role, run, seq, created_at, depth, leap)
+                    VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)";
+        self.execute(
+            statement,
+            params![
                 said.id.bytes(),
                 thread.bytes(),
                 parent,
@@ -179,13 +177,11 @@ impl Batch<'_> {
                 self.at(),
                 place.map(|place| sql(place.depth)),
                 place.as_ref().map(|place| place.leap.bytes()),
-            ])?;
-        self.conn()
-            .prepare_cached(
-                "UPDATE threads SET head = ?2, message_count = message_count + 1, updated_at = max(updated_at, ?3),
-                        model = coalesce((SELECT model FROM runs WHERE id = ?4), model) WHERE id = ?1",
-            )?
-            .execute(params![thread.bytes(), said.id.bytes(), self.at(), run.bytes()])?;
+            ],
+        )?;
+        let statement = "UPDATE threads SET head = ?2, message_count = message_count + 1, updated_at = max(updated_at, ?3),
+                        model = coalesce((SELECT model FROM runs WHERE id = ?4), model) WHERE id = ?1";
+        self.execute(statement, params![thread.bytes(), said.id.bytes(), self.at(), run.bytes()])?;
         items::message_added(self, thread, said.id)
     }
 
@@ -217,20 +213,16 @@ impl Batch<'_> {
     }
 
     fn result(&self, run: RunId, result: &ToolComplete, seq: Seq) -> Result<(), Error> {
-        self.conn()
-            .prepare_cached("INSERT INTO tool_results (call, run, status, seq) VALUES (?1, ?2, ?3, ?4)")?
-            .execute(params![result.call_id.bytes(), run.bytes(), result.status.name(), sql(seq)])?;
-        Ok(())
+        let statement = "INSERT INTO tool_results (call, run, status, seq) VALUES (?1, ?2, ?3, ?4)";
+        self.execute(statement, params![result.call_id.bytes(), run.bytes(), result.status.name(), sql(seq)])
     }
 
     fn end(&mut self, thread: ThreadId, run: RunId, end: &RunEnd, seq: Seq) -> Result<(), Error> {
         if let Some(message) = end.message_id {
             self.answered_by(run)?;
-            let mut last_step = self.conn().prepare_cached(
-                "SELECT max(seq) FROM events WHERE run = ?1 AND kind = 'step:end'
-                    AND kind <> 'text:delta' AND kind <> 'reasoning:delta' AND kind <> 'tool:input'",
-            )?;
-            let said: Option<i64> = last_step.query_row([run.bytes()], |row| row.get(0))?;
+            let statement = "SELECT max(seq) FROM events WHERE run = ?1 AND kind = 'step:end'
+                    AND kind <> 'text:delta' AND kind <> 'reasoning:delta' AND kind <> 'tool:input'";
+            let said: Option<i64> = find_only(self.conn(), statement, [run.bytes()], |row| row.get(0))?;
             let said = said.and_then(|seq| u64::try_from(seq).ok()).unwrap_or(seq);
             let parent = Some(self.answered_message(run)?);
             self.message(
@@ -242,36 +234,28 @@ impl Batch<'_> {
         proposals::run_ended(self, run)?;
         reserve::settle(self, run.bytes())?;
         let error = end.error.as_ref().and_then(|error| serde_json::to_string(error).ok());
-        self.conn()
-            .prepare_cached(
-                "UPDATE runs SET status = ?2, error = ?3, end_seq = ?4, ended_at = ?5 WHERE id = ?1",
-            )?
-            .execute(params![run.bytes(), end.status.name(), error, sql(seq), self.at()])?;
-        self.conn()
-            .prepare_cached("UPDATE threads SET updated_at = max(updated_at, ?2) WHERE id = ?1")?
-            .execute(params![thread.bytes(), self.at()])?;
+        let statement = "UPDATE runs SET status = ?2, error = ?3, end_seq = ?4, ended_at = ?5 WHERE id = ?1";
+        self.execute(statement, params![run.bytes(), end.status.name(), error, sql(seq), self.at()])?;
+        let statement = "UPDATE threads SET updated_at = max(updated_at, ?2) WHERE id = ?1";
+        self.execute(statement, params![thread.bytes(), self.at()])?;
         self.begin_next(thread)
     }
 
     /// Begins the thread's next waiting run, unless one is under way.
     fn begin_next(&mut self, thread: ThreadId) -> Result<(), Error> {
-        let busy = self
-            .conn()
-            .prepare_cached("SELECT 1 FROM runs WHERE thread = ?1 AND status IN ('running', 'waiting')")?
-            .exists([thread.bytes()])?;
+        let statement = "SELECT 1 FROM runs WHERE thread = ?1 AND status IN ('running', 'waiting')";
+        let busy = has_any(self.conn(), statement, [thread.bytes()])?;
         if busy { Ok(()) } else { queue::start_next(self, thread) }
     }
 
     fn set_title(&self, thread: ThreadId, title: &str) -> Result<(), Error> {
-        self.conn()
-            .prepare_cached("UPDATE threads SET title = ?2, updated_at = max(updated_at, ?3) WHERE id = ?1")?
-            .execute(params![thread.bytes(), title, self.at()])?;
-        Ok(())
+        let statement = "UPDATE threads SET title = ?2, updated_at = max(updated_at, ?3) WHERE id = ?1";
+        self.execute(statement, params![thread.bytes(), title, self.at()])
     }
 
     /// The newest message of a thread.
     pub(super) fn head(&self, thread: ThreadId) -> Result<Option<MessageId>, Error> {
-        let mut find = self.conn().prepare_cached("SELECT head FROM threads WHERE id = ?1")?;
-        Ok(find.query_row([thread.bytes()], |row| maybe_id(row, 0))?)
+        let statement = "SELECT head FROM threads WHERE id = ?1";
+        find_only(self.conn(), statement, [thread.bytes()], |row| maybe_id(row, 0))
     }
 }

@@ -3,12 +3,15 @@
 use protocol::{
     ActionId, CallId, Decision, Principal, ProposalClosed, ProposalId, ProposalOpen, RunId, Scope, ThreadId,
 };
-use rusqlite::{Connection, OptionalExtension, Row, params};
+use rusqlite::{Connection, Row, params};
 use serde_json::Value;
 
 use super::append::Batch;
-use super::read::{count, id, maybe_id, maybe_time, one_more, page_start, scope_at, text, time};
-use super::{Sqlite, idempotency, read};
+use super::read::{
+    count, find_all, find_first, find_only, find_page, has_any, id, maybe_id, maybe_time, one_more,
+    page_start, scope_at, text, time,
+};
+use super::{Store, idempotency};
 use crate::rules::proposals::{
     DecisionRuling, ProposalClosing, call_hash, changeable, check_confirmable, check_room, closing,
     opened as proposal_of, rule_on_decision,
@@ -28,8 +31,9 @@ const MAX_EXPIRED: i64 = 100;
 /// Open proposals of one run that are read. A step has no more calls.
 const MAX_PER_RUN: i64 = 32;
 
-impl Sqlite {
-    pub(crate) async fn proposals(
+impl Store {
+    /// Newest first; only the open ones if so asked.
+    pub async fn proposals(
         &self,
         scope: &Scope,
         open: bool,
@@ -39,20 +43,13 @@ impl Sqlite {
         self.readers.read(move |conn| list(conn, &scope, open, page)).await
     }
 
-    pub(crate) async fn proposal(
-        &self,
-        principal: &Principal,
-        proposal: ProposalId,
-    ) -> Result<ProposalRow, Error> {
+    pub async fn proposal(&self, principal: &Principal, proposal: ProposalId) -> Result<ProposalRow, Error> {
         let user = principal.user().clone();
         self.readers.read(move |conn| find(conn, proposal, user.as_str())).await
     }
 
-    pub(crate) async fn proposal_of(
-        &self,
-        scope: &Scope,
-        proposal: ProposalId,
-    ) -> Result<ProposalRow, Error> {
+    /// The proposal if it is this scope's.
+    pub async fn proposal_of(&self, scope: &Scope, proposal: ProposalId) -> Result<ProposalRow, Error> {
         let scope = scope.clone();
         let of_scope = move |conn: &Connection| {
             let row = find(conn, proposal, scope.user.as_str())?;
@@ -61,11 +58,16 @@ impl Sqlite {
         self.readers.read(of_scope).await
     }
 
-    pub(crate) async fn proposals_of(&self, run: RunId) -> Result<Vec<ProposalRow>, Error> {
+    /// The open ones of a run.
+    pub async fn proposals_of(&self, run: RunId) -> Result<Vec<ProposalRow>, Error> {
         self.readers.read(move |conn| open_of(conn, run)).await
     }
 
-    pub(crate) async fn decide(
+    /// Decides an open proposal. For one of a run, `proposal:closed` is recorded, and the call's denied result unless it
+    /// is confirmed. [`Error::Decided`] if it is decided already or too late; one of a run whose time is over is closed by
+    /// [`Store::expire_proposals`], which says which threads go on. Under the key of an earlier request, gives it
+    /// as it is now.
+    pub async fn decide(
         &self,
         principal: &Principal,
         proposal: ProposalId,
@@ -135,14 +137,11 @@ pub(super) fn supersede(batch: &mut Batch<'_>, run: RunId) -> Result<bool, Error
 
 /// Closes proposals whose time is over. Gives the threads whose runs wait for nothing any more.
 pub(super) fn expire(batch: &mut Batch<'_>) -> Result<Vec<ThreadId>, Error> {
-    let over: Vec<ProposalRow> = batch
-        .conn()
-        .prepare_cached(&format!(
-            "SELECT {COLUMNS} FROM proposals p WHERE p.status = 'open' AND p.expires_at <= ?1
+    let statement = format!(
+        "SELECT {COLUMNS} FROM proposals p WHERE p.status = 'open' AND p.expires_at <= ?1
                 ORDER BY p.expires_at, p.id LIMIT ?2"
-        ))?
-        .query_map([batch.at(), MAX_EXPIRED], proposal_row)?
-        .collect::<Result<_, _>>()?;
+    );
+    let over: Vec<ProposalRow> = find_all(batch.conn(), &statement, [batch.at(), MAX_EXPIRED], proposal_row)?;
     let mut threads = Vec::new();
     for row in &over {
         close(batch, row, Decision::Expired)?;
@@ -156,8 +155,8 @@ pub(super) fn expire(batch: &mut Batch<'_>) -> Result<Vec<ThreadId>, Error> {
 }
 
 pub(super) fn next_expiry(conn: &Connection) -> Result<Option<jiff::Timestamp>, Error> {
-    let mut find = conn.prepare_cached("SELECT min(expires_at) FROM proposals WHERE status = 'open'")?;
-    Ok(find.query_row([], |row| maybe_time(row, 0))?)
+    let statement = "SELECT min(expires_at) FROM proposals WHERE status = 'open'";
+    find_only(conn, statement, [], |row| maybe_time(row, 0))
 }
 
 /// `proposal:open`: the run waits from here on.
@@ -167,50 +166,34 @@ pub(super) fn opened(
     run: RunId,
     open: &ProposalOpen,
 ) -> Result<(), Error> {
-    let scope = batch
-        .conn()
-        .prepare_cached("SELECT app, user FROM runs WHERE id = ?1")?
-        .query_row([run.bytes()], |row| scope_at(row, 0))
-        .optional()?
+    let statement = "SELECT app, user FROM runs WHERE id = ?1";
+    let scope = find_first(batch.conn(), statement, [run.bytes()], |row| scope_at(row, 0))?
         .ok_or(Error::NotFound("run"))?;
     insert(batch, &scope, Some(thread), Some((run, open.call_id)), &proposal_of(open))?;
-    batch
-        .conn()
-        .prepare_cached("UPDATE runs SET status = 'waiting' WHERE id = ?1 AND status = 'running'")?
-        .execute([run.bytes()])?;
-    Ok(())
+    let statement = "UPDATE runs SET status = 'waiting' WHERE id = ?1 AND status = 'running'";
+    batch.execute(statement, [run.bytes()])
 }
 
 /// `proposal:closed`: the run goes on once it waits for nothing.
 pub(super) fn closed(batch: &Batch<'_>, run: RunId, closed: &ProposalClosed) -> Result<(), Error> {
     let action = (closed.decision == Decision::Confirmed).then(|| ActionId::from(closed.call_id));
     set(batch, closed.proposal_id, closed.decision, action)?;
-    batch
-        .conn()
-        .prepare_cached(
-            "UPDATE runs SET status = 'running' WHERE id = ?1 AND status = 'waiting'
-                AND NOT EXISTS (SELECT 1 FROM proposals WHERE run = ?1 AND status = 'open')",
-        )?
-        .execute([run.bytes()])?;
-    Ok(())
+    let statement = "UPDATE runs SET status = 'running' WHERE id = ?1 AND status = 'waiting'
+                AND NOT EXISTS (SELECT 1 FROM proposals WHERE run = ?1 AND status = 'open')";
+    batch.execute(statement, [run.bytes()])
 }
 
 /// Whether a `proposal:closed` of the run comes after another decision, which stays.
 pub(super) fn is_closed(batch: &Batch<'_>, closed: &ProposalClosed) -> Result<bool, Error> {
-    let mut find =
-        batch.conn().prepare_cached("SELECT 1 FROM proposals WHERE id = ?1 AND status = 'open'")?;
-    Ok(!find.exists([closed.proposal_id.bytes()])?)
+    let statement = "SELECT 1 FROM proposals WHERE id = ?1 AND status = 'open'";
+    Ok(!has_any(batch.conn(), statement, [closed.proposal_id.bytes()])?)
 }
 
 /// `run:end`: nothing waits for an ended run.
 pub(super) fn run_ended(batch: &Batch<'_>, run: RunId) -> Result<(), Error> {
-    batch
-        .conn()
-        .prepare_cached(
-            "UPDATE proposals SET status = 'superseded', decided_at = ?2 WHERE run = ?1 AND status = 'open'",
-        )?
-        .execute(params![run.bytes(), batch.at()])?;
-    Ok(())
+    let statement =
+        "UPDATE proposals SET status = 'superseded', decided_at = ?2 WHERE run = ?1 AND status = 'open'";
+    batch.execute(statement, params![run.bytes(), batch.at()])
 }
 
 /// Confirms a proposal that no run waits for, as the action that does what was shown. Gives its thread.
@@ -228,12 +211,11 @@ pub(super) fn confirm(
 
 /// A call proposes another that outlives its run.
 pub(super) fn propose(batch: &Batch<'_>, by: &ActionRow, new: &NewProposal) -> Result<(), Error> {
-    let open = batch
-        .conn()
-        .prepare_cached(
-            "SELECT count(*) FROM proposals WHERE app = ?1 AND user = ?2 AND status = 'open' AND run IS NULL",
-        )?
-        .query_row([by.scope.app.as_str(), by.scope.user.as_str()], |row| count(row, 0))?;
+    let statement =
+        "SELECT count(*) FROM proposals WHERE app = ?1 AND user = ?2 AND status = 'open' AND run IS NULL";
+    let open = find_only(batch.conn(), statement, [by.scope.app.as_str(), by.scope.user.as_str()], |row| {
+        count(row, 0)
+    })?;
     check_room(open)?;
     insert(batch, &by.scope, by.thread, None, new)
 }
@@ -247,13 +229,8 @@ pub(super) fn reword(
 ) -> Result<(), Error> {
     let row = still_open(batch, scope, proposal)?;
     let input = input.unwrap_or(&row.input);
-    batch
-        .conn()
-        .prepare_cached(
-            "UPDATE proposals SET input = ?2, hash = ?3, note = coalesce(?4, note) WHERE id = ?1",
-        )?
-        .execute(params![proposal.bytes(), input.to_string(), call_hash(&row.tool, input), note])?;
-    Ok(())
+    let statement = "UPDATE proposals SET input = ?2, hash = ?3, note = coalesce(?4, note) WHERE id = ?1";
+    batch.execute(statement, params![proposal.bytes(), input.to_string(), call_hash(&row.tool, input), note])
 }
 
 pub(super) fn withdraw(batch: &Batch<'_>, scope: &Scope, proposal: ProposalId) -> Result<(), Error> {
@@ -276,18 +253,12 @@ fn set(
     decision: Decision,
     action: Option<ActionId>,
 ) -> Result<(), Error> {
-    batch
-        .conn()
-        .prepare_cached(
-            "UPDATE proposals SET status = ?2, decided_at = coalesce(decided_at, ?3), action = ?4 WHERE id = ?1",
-        )?
-        .execute(params![
-            proposal.bytes(),
-            decision.name(),
-            batch.at(),
-            action.as_ref().map(ActionId::bytes)
-        ])?;
-    Ok(())
+    let statement =
+        "UPDATE proposals SET status = ?2, decided_at = coalesce(decided_at, ?3), action = ?4 WHERE id = ?1";
+    batch.execute(
+        statement,
+        params![proposal.bytes(), decision.name(), batch.at(), action.as_ref().map(ActionId::bytes)],
+    )
 }
 
 fn insert(
@@ -298,13 +269,11 @@ fn insert(
     new: &NewProposal,
 ) -> Result<(), Error> {
     let (run, call) = waiting.unzip();
-    batch
-        .conn()
-        .prepare_cached(
-            "INSERT INTO proposals (id, app, user, thread, run, call, tool, input, hash, note, status, expires_at, created_at)
-                VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, 'open', ?11, ?12)",
-        )?
-        .execute(params![
+    let statement = "INSERT INTO proposals (id, app, user, thread, run, call, tool, input, hash, note, status, expires_at, created_at)
+                VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, 'open', ?11, ?12)";
+    batch.execute(
+        statement,
+        params![
             new.id.bytes(),
             scope.app.as_str(),
             scope.user.as_str(),
@@ -317,25 +286,21 @@ fn insert(
             new.note,
             new.expires_at.as_millisecond(),
             batch.at()
-        ])?;
-    Ok(())
+        ],
+    )
 }
 
 fn find(conn: &Connection, proposal: ProposalId, user: &str) -> Result<ProposalRow, Error> {
-    conn.prepare_cached(&format!(
-        "SELECT {COLUMNS} FROM proposals p WHERE p.id = ?1 AND p.user = ?2 AND {SHOWN}"
-    ))?
-    .query_row(params![proposal.bytes(), user], proposal_row)
-    .optional()?
-    .ok_or(Error::NotFound("proposal"))
+    let statement = format!("SELECT {COLUMNS} FROM proposals p WHERE p.id = ?1 AND p.user = ?2 AND {SHOWN}");
+    find_first(conn, &statement, params![proposal.bytes(), user], proposal_row)?
+        .ok_or(Error::NotFound("proposal"))
 }
 
 fn open_of(conn: &Connection, run: RunId) -> Result<Vec<ProposalRow>, Error> {
-    let mut find = conn.prepare_cached(&format!(
+    let statement = format!(
         "SELECT {COLUMNS} FROM proposals p WHERE p.run = ?1 AND p.status = 'open' ORDER BY p.created_at, p.id LIMIT ?2"
-    ))?;
-    let rows = find.query_map(params![run.bytes(), MAX_PER_RUN], proposal_row)?;
-    Ok(rows.collect::<Result<_, _>>()?)
+    );
+    find_all(conn, &statement, params![run.bytes(), MAX_PER_RUN], proposal_row)
 }
 
 fn list(
@@ -344,18 +309,17 @@ fn list(
     open: bool,
     page: PageOf<TimeCursor<ProposalId>>,
 ) -> Result<PageRows<ProposalRow>, Error> {
-    let mut find = conn.prepare_cached(&format!(
+    let statement = format!(
         "SELECT {COLUMNS} FROM proposals p WHERE p.app = ?1 AND p.user = ?2 AND (NOT ?3 OR p.status = 'open') AND {SHOWN}
             AND (p.created_at, p.id) < (?4, ?5) ORDER BY p.created_at DESC, p.id DESC LIMIT ?6"
-    ))?;
+    );
     let (at, last) = page_start(page.after.map(|cursor| (cursor.at, *cursor.id.bytes())));
     let (app, user) = (scope.app.as_str(), scope.user.as_str());
-    let rows = find.query(params![app, user, open, at, last, one_more(page.limit)])?;
-    read::page(rows, page.limit, proposal_row)
+    let key = params![app, user, open, at, last, one_more(page.limit)];
+    find_page(conn, &statement, key, page.limit, proposal_row)
 }
 
 fn proposal_row(row: &Row<'_>) -> rusqlite::Result<ProposalRow> {
-    let status = text(row, 10)?;
     Ok(ProposalRow {
         id: id(row, 0)?,
         scope: scope_at(row, 1)?,
@@ -366,7 +330,7 @@ fn proposal_row(row: &Row<'_>) -> rusqlite::Result<ProposalRow> {
         input: serde_json::from_str(&text(row, 7)?).unwrap_or_default(),
         hash: row.get(8)?,
         note: row.get(9)?,
-        decision: Decision::ALL.into_iter().find(|decision| decision.name() == status),
+        decision: Decision::parse(&text(row, 10)?),
         action: maybe_id(row, 11)?,
         expires_at: time(row, 12)?,
         created_at: time(row, 13)?,

@@ -6,7 +6,7 @@ use protocol::{RunId, ThreadId};
 use rusqlite::{OptionalExtension, params};
 
 use super::append::Batch;
-use super::read::id;
+use super::read::{find_first, id};
 use super::{action_rows, texts, tidy};
 use crate::Error;
 
@@ -84,16 +84,12 @@ const OF_RUN: &[&str] = &[
 
 /// Goes on with a thread that was deleted and has nothing under way. False when there is none.
 pub(super) fn purge(batch: &Batch<'_>, deleted_before: Timestamp) -> Result<bool, Error> {
-    let next: Option<ThreadId> = batch
-        .conn()
-        .prepare_cached(
-            "SELECT t.id FROM threads t WHERE t.deleted_at IS NOT NULL AND t.deleted_at <= ?1
+    let statement = "SELECT t.id FROM threads t WHERE t.deleted_at IS NOT NULL AND t.deleted_at <= ?1
                 AND NOT EXISTS (SELECT 1 FROM runs r WHERE r.thread = t.id AND r.ended_at IS NULL)
                 AND NOT EXISTS (SELECT 1 FROM jobs j WHERE j.thread = t.id AND j.status = 'running')
-                AND NOT EXISTS (SELECT 1 FROM actions a WHERE a.thread = t.id AND a.status = 'started') LIMIT 1",
-        )?
-        .query_row([deleted_before.as_millisecond()], |row| id(row, 0))
-        .optional()?;
+                AND NOT EXISTS (SELECT 1 FROM actions a WHERE a.thread = t.id AND a.status = 'started') LIMIT 1";
+    let next: Option<ThreadId> =
+        find_first(batch.conn(), statement, [deleted_before.as_millisecond()], |row| id(row, 0))?;
     next.map_or(Ok(false), |thread| remove_some(batch, thread).map(|()| true))
 }
 
@@ -116,7 +112,7 @@ fn remove_some(batch: &Batch<'_>, thread: ThreadId) -> Result<(), Error> {
     let messages = remove(batch, MESSAGES, thread.bytes(), left.min(PURGE_MESSAGES))?;
     left = left.saturating_sub(messages);
     if messages < PURGE_MESSAGES && left > 0 && remove_runs(batch, thread, left)? {
-        batch.conn().prepare_cached("DELETE FROM threads WHERE id = ?1")?.execute([thread.bytes()])?;
+        batch.execute("DELETE FROM threads WHERE id = ?1", [thread.bytes()])?;
         tidy::removed(batch)?;
     }
     Ok(())

@@ -1,10 +1,10 @@
 //! Messages that wait for their thread.
 
 use protocol::{Event, OnBusy, RunEnd, RunId, RunStatus, ThreadId};
-use rusqlite::{OptionalExtension, params};
+use rusqlite::params;
 
 use super::append::Batch;
-use super::read::{count, id, text};
+use super::read::{count, find_all, find_first, find_only, has_any, id, text};
 use super::run_start;
 use crate::rules::submit::{check_queue_room, is_urgent};
 use crate::{Error, RunRequest};
@@ -16,32 +16,26 @@ pub(super) fn push(
     request: &RunRequest,
     on_busy: OnBusy,
 ) -> Result<(), Error> {
-    let mut waiting = batch.conn().prepare_cached("SELECT count(*) FROM queue WHERE thread = ?1")?;
-    check_queue_room(waiting.query_row([thread.bytes()], |row| count(row, 0))?)?;
+    let statement = "SELECT count(*) FROM queue WHERE thread = ?1";
+    check_queue_room(find_only(batch.conn(), statement, [thread.bytes()], |row| count(row, 0))?)?;
     let request = serde_json::to_string(request).map_err(|_| Error::Aborted)?;
-    batch
-        .conn()
-        .prepare_cached("INSERT INTO queue (thread, run, urgent, submission) VALUES (?1, ?2, ?3, ?4)")?
-        .execute(params![thread.bytes(), run.bytes(), is_urgent(on_busy), request])?;
-    Ok(())
+    let statement = "INSERT INTO queue (thread, run, urgent, submission) VALUES (?1, ?2, ?3, ?4)";
+    batch.execute(statement, params![thread.bytes(), run.bytes(), is_urgent(on_busy), request])
 }
 
 /// Whether a message waits for the thread.
 pub(super) fn is_any_waiting(batch: &Batch<'_>, thread: ThreadId) -> Result<bool, Error> {
-    let mut find = batch.conn().prepare_cached("SELECT 1 FROM queue WHERE thread = ?1 LIMIT 1")?;
-    Ok(find.exists([thread.bytes()])?)
+    let statement = "SELECT 1 FROM queue WHERE thread = ?1 LIMIT 1";
+    has_any(batch.conn(), statement, [thread.bytes()])
 }
 
 /// Begins the next waiting run of a thread whose run has just ended. One that can no longer begin fails, and the one
 /// after it is tried.
 pub(super) fn start_next(batch: &mut Batch<'_>, thread: ThreadId) -> Result<(), Error> {
-    let next: Option<(RunId, String)> = batch
-        .conn()
-        .prepare_cached(
-            "SELECT run, submission FROM queue WHERE thread = ?1 ORDER BY urgent DESC, position LIMIT 1",
-        )?
-        .query_row([thread.bytes()], |row| Ok((id(row, 0)?, text(row, 1)?)))
-        .optional()?;
+    let statement =
+        "SELECT run, submission FROM queue WHERE thread = ?1 ORDER BY urgent DESC, position LIMIT 1";
+    let next: Option<(RunId, String)> =
+        find_first(batch.conn(), statement, [thread.bytes()], |row| Ok((id(row, 0)?, text(row, 1)?)))?;
     let Some((run, request)) = next else { return Ok(()) };
     remove(batch, run)?;
     match serde_json::from_str::<RunRequest>(&request) {
@@ -58,14 +52,9 @@ pub(super) fn start_next(batch: &mut Batch<'_>, thread: ThreadId) -> Result<(), 
 
 /// A run that begins while a message is waiting that would have interrupted it is interrupted.
 fn yield_to_urgent(batch: &Batch<'_>, thread: ThreadId, run: RunId) -> Result<(), Error> {
-    batch
-        .conn()
-        .prepare_cached(
-            "UPDATE runs SET stop = 'interrupted'
-                WHERE id = ?2 AND EXISTS (SELECT 1 FROM queue WHERE thread = ?1 AND urgent = 1)",
-        )?
-        .execute(params![thread.bytes(), run.bytes()])?;
-    Ok(())
+    let statement = "UPDATE runs SET stop = 'interrupted'
+                WHERE id = ?2 AND EXISTS (SELECT 1 FROM queue WHERE thread = ?1 AND urgent = 1)";
+    batch.execute(statement, params![thread.bytes(), run.bytes()])
 }
 
 /// Takes a waiting run out of the queue and ends it. False when it was not waiting.
@@ -79,12 +68,8 @@ pub(super) fn cancel(batch: &mut Batch<'_>, thread: ThreadId, run: RunId) -> Res
 
 /// Ends everything that waits for a thread.
 pub(super) fn clear(batch: &mut Batch<'_>, thread: ThreadId) -> Result<(), Error> {
-    let runs = {
-        let mut find =
-            batch.conn().prepare_cached("SELECT run FROM queue WHERE thread = ?1 ORDER BY position")?;
-        let rows = find.query_map([thread.bytes()], |row| id::<RunId>(row, 0))?;
-        rows.collect::<Result<Vec<_>, _>>()?
-    };
+    let statement = "SELECT run FROM queue WHERE thread = ?1 ORDER BY position";
+    let runs: Vec<RunId> = find_all(batch.conn(), statement, [thread.bytes()], |row| id(row, 0))?;
     for run in &runs {
         remove(batch, *run)?;
     }
@@ -95,7 +80,7 @@ pub(super) fn clear(batch: &mut Batch<'_>, thread: ThreadId) -> Result<(), Error
 }
 
 fn remove(batch: &Batch<'_>, run: RunId) -> Result<bool, Error> {
-    let removed = batch.conn().prepare_cached("DELETE FROM queue WHERE run = ?1")?.execute([run.bytes()])?;
+    let removed = batch.count_changed("DELETE FROM queue WHERE run = ?1", [run.bytes()])?;
     Ok(removed > 0)
 }
 

@@ -5,7 +5,7 @@ use protocol::{Scope, Used, UserLimits};
 use rusqlite::{Connection, params};
 
 use super::append::Batch;
-use super::read::{count, sql};
+use super::read::{count, find_all, find_only, sql};
 use crate::Error;
 use crate::rules::rate_limits::{self, MinuteRow, add_minute, day_of, minute_of};
 
@@ -38,21 +38,13 @@ pub(super) fn spent(batch: &Batch<'_>, scope: &Scope, tokens: u64) -> Result<(),
 }
 
 fn add(batch: &Batch<'_>, scope: &Scope, runs: i64, tokens: u64) -> Result<(), Error> {
-    batch
-        .conn()
-        .prepare_cached(
-            "INSERT INTO pace (app, user, minute, runs, tokens) VALUES (?1, ?2, ?3, ?4, ?5)
+    let statement = "INSERT INTO pace (app, user, minute, runs, tokens) VALUES (?1, ?2, ?3, ?4, ?5)
                 ON CONFLICT DO UPDATE SET runs = runs + excluded.runs,
-                    tokens = min(tokens, 9223372036854775807 - excluded.tokens) + excluded.tokens",
-        )?
-        .execute(params![
-            scope.app.as_str(),
-            scope.user.as_str(),
-            minute_of(batch.at()),
-            runs,
-            sql(tokens)
-        ])?;
-    Ok(())
+                    tokens = min(tokens, 9223372036854775807 - excluded.tokens) + excluded.tokens";
+    batch.execute(
+        statement,
+        params![scope.app.as_str(), scope.user.as_str(), minute_of(batch.at()), runs, sql(tokens)],
+    )
 }
 
 /// What these limits are about; the rest is not looked at.
@@ -65,33 +57,28 @@ pub(super) fn used(
     let at = at.as_millisecond();
     let (day, next_day) = day_of(at);
     let (app, user) = (scope.app.as_str(), scope.user.as_str());
-    let mut running =
-        conn.prepare_cached("SELECT count(*) FROM runs WHERE app = ?1 AND user = ?2 AND status = 'running'")?;
-    let mut used =
-        Used { running: running.query_row(params![app, user], |row| count(row, 0))?, ..Used::default() };
+    let statement = "SELECT count(*) FROM runs WHERE app = ?1 AND user = ?2 AND status = 'running'";
+    let running = find_only(conn, statement, [app, user], |row| count(row, 0))?;
+    let mut used = Used { running, ..Used::default() };
     if !limits.has_windows() {
         return Ok(used);
     }
-    let mut minutes = conn.prepare_cached(
-        "SELECT minute, runs, tokens FROM pace WHERE app = ?1 AND user = ?2 AND minute >= ?3 AND minute < ?4",
-    )?;
-    let rows = minutes.query_map(params![app, user, day, next_day], |row| {
+    let statement =
+        "SELECT minute, runs, tokens FROM pace WHERE app = ?1 AND user = ?2 AND minute >= ?3 AND minute < ?4";
+    let minutes = find_all(conn, statement, params![app, user, day, next_day], |row| {
         Ok(MinuteRow { minute: row.get(0)?, runs: count(row, 1)?, tokens: count(row, 2)? })
     })?;
-    for row in rows {
-        add_minute(&mut used, row?, at);
+    for row in minutes {
+        add_minute(&mut used, row, at);
     }
     Ok(used)
 }
 
 /// Forgets minutes that no window reaches.
 pub(super) fn forget(batch: &Batch<'_>, before: Timestamp) -> Result<bool, Error> {
-    let forgotten = batch
-        .conn()
-        .prepare_cached(
-            "DELETE FROM pace WHERE (app, user, minute) IN
-                (SELECT app, user, minute FROM pace WHERE minute < ?1 ORDER BY minute LIMIT ?2)",
-        )?
-        .execute(params![day_of(before.as_millisecond()).0, PURGE_MINUTES])?;
+    let statement = "DELETE FROM pace WHERE (app, user, minute) IN
+                (SELECT app, user, minute FROM pace WHERE minute < ?1 ORDER BY minute LIMIT ?2)";
+    let forgotten =
+        batch.count_changed(statement, params![day_of(before.as_millisecond()).0, PURGE_MINUTES])?;
     Ok(forgotten > 0)
 }

@@ -3,12 +3,9 @@
 use std::sync::{Arc, Mutex, PoisonError};
 
 use jiff::Timestamp;
-use protocol::{
-    ActionId, AppId, CallId, ChunkId, DocumentId, JobId, KeyId, MemoryId, MessageId, PinId, ProposalId,
-    RecordId, RunId, Scope, SummaryId, ThreadId, UserId,
-};
-use rusqlite::types::{FromSql, FromSqlError, FromSqlResult, Type, ValueRef};
-use rusqlite::{Connection, Row, Rows};
+use protocol::{AppId, Scope, UserId};
+use rusqlite::types::{Type, ValueRef};
+use rusqlite::{Connection, OptionalExtension, Params, Row};
 use tokio::sync::Semaphore;
 use uuid::Uuid;
 
@@ -62,6 +59,43 @@ impl Drop for Lent<'_> {
     }
 }
 
+/// The first row that a statement finds.
+pub(super) fn find_first<T>(
+    conn: &Connection,
+    statement: &str,
+    key: impl Params,
+    of_row: impl FnOnce(&Row<'_>) -> rusqlite::Result<T>,
+) -> Result<Option<T>, Error> {
+    Ok(conn.prepare_cached(statement)?.query_row(key, of_row).optional()?)
+}
+
+/// The row that a statement always finds.
+pub(super) fn find_only<T>(
+    conn: &Connection,
+    statement: &str,
+    key: impl Params,
+    of_row: impl FnOnce(&Row<'_>) -> rusqlite::Result<T>,
+) -> Result<T, Error> {
+    Ok(conn.prepare_cached(statement)?.query_row(key, of_row)?)
+}
+
+/// All rows that a statement finds. The statement has a limit.
+pub(super) fn find_all<T>(
+    conn: &Connection,
+    statement: &str,
+    key: impl Params,
+    of_row: impl FnMut(&Row<'_>) -> rusqlite::Result<T>,
+) -> Result<Vec<T>, Error> {
+    let mut find = conn.prepare_cached(statement)?;
+    let rows = find.query_map(key, of_row)?;
+    Ok(rows.collect::<Result<_, _>>()?)
+}
+
+/// Whether a statement finds a row.
+pub(super) fn has_any(conn: &Connection, statement: &str, key: impl Params) -> Result<bool, Error> {
+    Ok(conn.prepare_cached(statement)?.exists(key)?)
+}
+
 /// A page that is being read: it ends where it has as many rows as were asked for, or as many bytes as it may have. The
 /// statement asks for one row more, so that it is known whether there is another.
 pub(super) struct FillingPage<T> {
@@ -92,12 +126,16 @@ impl<T> FillingPage<T> {
     }
 }
 
-/// Reads rows one by one until the page is full.
-pub(super) fn page<T>(
-    mut rows: Rows<'_>,
+/// A page of the rows that a statement finds. The rows are read one by one until the page is full.
+pub(super) fn find_page<T>(
+    conn: &Connection,
+    statement: &str,
+    key: impl Params,
     limit: usize,
     of_row: impl Fn(&Row<'_>) -> rusqlite::Result<T>,
 ) -> Result<PageRows<T>, Error> {
+    let mut find = conn.prepare_cached(statement)?;
+    let mut rows = find.query(key)?;
     let mut filling = FillingPage::new(limit);
     while let Some(row) = rows.next()? {
         if !filling.take(of_row(row)?, bytes_of(row)) {
@@ -127,52 +165,17 @@ pub(super) fn bytes_of(row: &Row<'_>) -> usize {
     bytes.sum()
 }
 
-/// Sixteen bytes as an id.
-#[derive(Clone, Copy)]
-pub(super) struct StoredId(Uuid);
-
-impl StoredId {
-    pub(super) fn new(uuid: Uuid) -> Self {
-        Self(uuid)
-    }
-
-    pub(super) fn uuid(self) -> Uuid {
-        self.0
-    }
-}
-
-impl FromSql for StoredId {
-    fn column_result(value: ValueRef<'_>) -> FromSqlResult<Self> {
-        Uuid::from_slice(value.as_blob()?).map(StoredId).map_err(|error| FromSqlError::Other(Box::new(error)))
-    }
-}
-
-macro_rules! ids {
-    ($($name:ident),*) => {
-        $(impl From<StoredId> for $name {
-            fn from(id: StoredId) -> Self {
-                $name::new(id.0)
-            }
-        })*
-    };
-}
-
-ids!(
-    ActionId, CallId, ChunkId, DocumentId, JobId, KeyId, MemoryId, MessageId, PinId, ProposalId, RecordId,
-    RunId, SummaryId, ThreadId
-);
-
 /// A scope in this column and the next.
 pub(super) fn scope_at(row: &Row<'_>, column: usize) -> rusqlite::Result<Scope> {
     Ok(Scope { app: AppId::new(text(row, column)?), user: UserId::new(text(row, column + 1)?) })
 }
 
-pub(super) fn id<T: From<StoredId>>(row: &Row<'_>, column: usize) -> rusqlite::Result<T> {
-    row.get::<_, StoredId>(column).map(T::from)
+pub(super) fn id<T: From<Uuid>>(row: &Row<'_>, column: usize) -> rusqlite::Result<T> {
+    row.get(column).map(Uuid::from_bytes).map(T::from)
 }
 
-pub(super) fn maybe_id<T: From<StoredId>>(row: &Row<'_>, column: usize) -> rusqlite::Result<Option<T>> {
-    row.get::<_, Option<StoredId>>(column).map(|id| id.map(T::from))
+pub(super) fn maybe_id<T: From<Uuid>>(row: &Row<'_>, column: usize) -> rusqlite::Result<Option<T>> {
+    row.get::<_, Option<[u8; 16]>>(column).map(|id| id.map(Uuid::from_bytes).map(T::from))
 }
 
 /// Numbers in the database are signed; ours are not. A negative one is corrupt and reads as zero.

@@ -2,11 +2,11 @@
 
 use protocol::{MemoryId, Scope};
 use rusqlite::types::ValueRef;
-use rusqlite::{Connection, OptionalExtension, Row, params};
+use rusqlite::{Connection, Row, params};
 
 use super::append::Batch;
-use super::read::{count, id, scope_at, sql, text, time};
-use super::{Sqlite, documents, items, memories};
+use super::read::{count, find_all, find_first, has_any, id, scope_at, sql, text, time};
+use super::{Store, documents, items, memories};
 use crate::{
     Error, ItemRef, ItemRow, MAX_ITEM_BYTES_PER_READ, MAX_ITEMS_PER_READ, MAX_TOMBSTONES_PER_READ,
     MessageRole, NewVector, PurgedWords, RawEvent, RecallItem, RecallKind, RecallMessage, StoredVector,
@@ -16,20 +16,21 @@ use crate::{
 /// Vectors put down in one transaction.
 const MAX_VECTORS_PER_WRITE: usize = 256;
 
-impl Sqlite {
-    pub(crate) async fn recall_head(&self, scope: &Scope) -> Result<u64, Error> {
+impl Store {
+    /// The newest change; 0 if there is none.
+    pub async fn recall_head(&self, scope: &Scope) -> Result<u64, Error> {
         let scope = scope.clone();
         let newest = move |conn: &Connection| {
-            let mut find = conn.prepare_cached(
-                "SELECT rev FROM items WHERE app = ?1 AND user = ?2 ORDER BY rev DESC LIMIT 1",
-            )?;
-            let found = find.query_row([scope.app.as_str(), scope.user.as_str()], |row| count(row, 0));
-            Ok(found.optional()?.unwrap_or(0))
+            let statement = "SELECT rev FROM items WHERE app = ?1 AND user = ?2 ORDER BY rev DESC LIMIT 1";
+            Ok(find_first(conn, statement, [scope.app.as_str(), scope.user.as_str()], |row| count(row, 0))?
+                .unwrap_or(0))
         };
         self.readers.read(newest).await
     }
 
-    pub(crate) async fn recall_changes(
+    /// Items that changed after `after`, each as it is now, with its vector of the model. At most `limit`,
+    /// [`crate::MAX_ITEMS_PER_READ`] and about [`crate::MAX_ITEM_BYTES_PER_READ`]: only when none come has all been read.
+    pub async fn recall_changes(
         &self,
         scope: &Scope,
         after: u64,
@@ -40,12 +41,15 @@ impl Sqlite {
         self.readers.read(move |conn| changes(conn, &scope, after, model.as_deref(), limit)).await
     }
 
-    pub(crate) async fn tombstones(&self, scope: &Scope) -> Result<Vec<TombstoneRow>, Error> {
+    /// Words that were forgotten, oldest first, at most [`crate::MAX_TOMBSTONES_PER_READ`].
+    pub async fn tombstones(&self, scope: &Scope) -> Result<Vec<TombstoneRow>, Error> {
         let scope = scope.clone();
         self.readers.read(move |conn| tombstones(conn, &scope)).await
     }
 
-    pub(crate) async fn put_vectors(
+    /// Keeps vectors of active memories, of messages and of pieces of documents that are not deleted; others are ignored.
+    /// Each item counts as changed.
+    pub async fn put_vectors(
         &self,
         scope: &Scope,
         model: &str,
@@ -68,8 +72,7 @@ pub(super) fn scopes_to_embed(
     after: Option<&Scope>,
     limit: usize,
 ) -> Result<Vec<Scope>, Error> {
-    let mut find = conn.prepare_cached(
-        "SELECT DISTINCT i.app, i.user FROM items i
+    let statement = "SELECT DISTINCT i.app, i.user FROM items i
             WHERE (i.app, i.user) > (?3, ?4) AND i.kind IN ('memory', 'message', 'chunk')
             AND NOT EXISTS (SELECT 1 FROM vectors v WHERE v.item = i.id AND v.model = ?1)
             AND CASE i.kind
@@ -78,11 +81,9 @@ pub(super) fn scopes_to_embed(
                     WHERE m.id = i.id AND t.deleted_at IS NULL)
                 ELSE EXISTS (SELECT 1 FROM chunks c JOIN documents d ON d.id = c.document
                     WHERE c.id = i.id AND d.deleted_at IS NULL) END
-            ORDER BY i.app, i.user LIMIT ?2",
-    )?;
+            ORDER BY i.app, i.user LIMIT ?2";
     let (app, user) = after.map_or(("", ""), |scope| (scope.app.as_str(), scope.user.as_str()));
-    let rows = find.query_map(params![model, sql(limit as u64), app, user], |row| scope_at(row, 0))?;
-    Ok(rows.collect::<Result<_, _>>()?)
+    find_all(conn, statement, params![model, sql(limit as u64), app, user], |row| scope_at(row, 0))
 }
 
 /// One query for all kinds, read row by row: a query for each item takes several times as long.
@@ -171,39 +172,36 @@ fn size(what: &RecallItem) -> usize {
 }
 
 fn tombstones(conn: &Connection, scope: &Scope) -> Result<Vec<TombstoneRow>, Error> {
-    let mut find = conn.prepare_cached(
-        "SELECT memory, words, at FROM tombstones WHERE app = ?1 AND user = ?2 ORDER BY number DESC LIMIT ?3",
-    )?;
-    let rows = find.query_map(
+    let statement =
+        "SELECT memory, words, at FROM tombstones WHERE app = ?1 AND user = ?2 ORDER BY number DESC LIMIT ?3";
+    let mut found = find_all(
+        conn,
+        statement,
         params![scope.app.as_str(), scope.user.as_str(), MAX_TOMBSTONES_PER_READ as i64],
         |row| Ok(TombstoneRow { memory: id(row, 0)?, words: text(row, 1)?, at: time(row, 2)? }),
     )?;
-    let mut found = rows.collect::<Result<Vec<_>, _>>()?;
     found.reverse();
     Ok(found)
 }
 
 /// The words that were forgotten with a memory.
 pub(super) fn tombstones_of(conn: &Connection, memory: MemoryId) -> Result<Vec<TombstoneRow>, Error> {
-    let mut find = conn.prepare_cached(
-        "SELECT memory, words, at FROM tombstones WHERE memory = ?1 ORDER BY number LIMIT ?2",
-    )?;
-    let rows = find.query_map(params![memory.bytes(), MAX_TOMBSTONES_PER_READ as i64], |row| {
+    let statement = "SELECT memory, words, at FROM tombstones WHERE memory = ?1 ORDER BY number LIMIT ?2";
+    find_all(conn, statement, params![memory.bytes(), MAX_TOMBSTONES_PER_READ as i64], |row| {
         Ok(TombstoneRow { memory: id(row, 0)?, words: text(row, 1)?, at: time(row, 2)? })
-    })?;
-    Ok(rows.collect::<Result<_, _>>()?)
+    })
 }
 
 /// Traces of purged words.
 pub(super) fn shadows(conn: &Connection, scope: &Scope) -> Result<Vec<PurgedWords>, Error> {
-    let mut find = conn.prepare_cached(
-        "SELECT shadow, at FROM shadows WHERE app = ?1 AND user = ?2 ORDER BY number DESC LIMIT ?3",
-    )?;
-    let rows = find.query_map(
+    let statement =
+        "SELECT shadow, at FROM shadows WHERE app = ?1 AND user = ?2 ORDER BY number DESC LIMIT ?3";
+    let mut found = find_all(
+        conn,
+        statement,
         params![scope.app.as_str(), scope.user.as_str(), MAX_TOMBSTONES_PER_READ as i64],
         |row| Ok(PurgedWords { shadow: row.get(0)?, at: time(row, 1)? }),
     )?;
-    let mut found = rows.collect::<Result<Vec<_>, _>>()?;
     found.reverse();
     Ok(found)
 }
@@ -229,14 +227,10 @@ fn put_vector(batch: &Batch<'_>, scope: &Scope, model: &str, new: &NewVector) ->
         ),
     };
     let (app, user) = (scope.app.as_str(), scope.user.as_str());
-    if !batch.conn().prepare_cached(of_scope)?.exists(params![item, app, user])? {
+    if !has_any(batch.conn(), of_scope, params![item, app, user])? {
         return Ok(());
     }
-    batch
-        .conn()
-        .prepare_cached(
-            "INSERT OR REPLACE INTO vectors (app, user, item, model, hash, vector) VALUES (?1, ?2, ?3, ?4, ?5, ?6)",
-        )?
-        .execute(params![app, user, item, model, new.hash, new.vector])?;
+    let statement = "INSERT OR REPLACE INTO vectors (app, user, item, model, hash, vector) VALUES (?1, ?2, ?3, ?4, ?5, ?6)";
+    batch.execute(statement, params![app, user, item, model, new.hash, new.vector])?;
     items::changed(batch, scope, kind, item)
 }

@@ -1,19 +1,21 @@
 //! Records: typed objects of an app, found by their fields and their words. A deleted one keeps its row and its version.
 
-use protocol::{RecordId, Scope};
+use protocol::{RecordId, RecordView, Scope};
 use rusqlite::{Connection, OptionalExtension, Row, params};
 use serde_json::Value;
 use sha2::{Digest, Sha256};
 use std::collections::BTreeSet;
 
 use super::append::Batch;
-use super::read::{FillingPage, bytes_of, count, id, one_more, page_start, scope_at, sql, text, time};
-use super::{Sqlite, erasures, idempotency, read};
+use super::read::{
+    FillingPage, bytes_of, count, find_first, find_only, find_page, has_any, id, one_more, page_start,
+    scope_at, sql, text, time,
+};
+use super::{Store, erasures, idempotency};
 use crate::rules::erasure::{self, DeletedBy};
 use crate::rules::records::{StandingVersion, check_record_room, check_record_size, not_there, record_name};
 use crate::{
-    AppliedChange, Error, MAX_RECORDS_PER_TYPE, Once, PageOf, PageRows, RecordQuery, RecordRow, TimeCursor,
-    Write,
+    AppliedChange, Error, MAX_RECORDS_PER_TYPE, Once, PageOf, PageRows, RecordQuery, TimeCursor, Write,
 };
 
 /// Words of a search that count, and characters of each.
@@ -48,36 +50,28 @@ pub(super) struct Put<'a> {
     pub(super) data: Option<&'a Value>,
 }
 
-impl Sqlite {
-    pub(crate) async fn record_of(
-        &self,
-        scope: &Scope,
-        kind: &str,
-        record: RecordId,
-    ) -> Result<RecordRow, Error> {
+impl Store {
+    pub async fn record_of(&self, scope: &Scope, kind: &str, record: RecordId) -> Result<RecordView, Error> {
         let (scope, kind) = (scope.clone(), kind.to_owned());
         let read =
             move |conn: &Connection| find(conn, &scope, &kind, record)?.ok_or(Error::NotFound("record"));
         self.readers.read(read).await
     }
 
-    pub(crate) async fn records(
+    /// Newest change first, or best match first where words are asked for.
+    pub async fn records(
         &self,
         scope: &Scope,
         kind: &str,
         query: RecordQuery,
         page: PageOf<TimeCursor<RecordId>>,
-    ) -> Result<PageRows<RecordRow>, Error> {
+    ) -> Result<PageRows<RecordView>, Error> {
         let (scope, kind) = (scope.clone(), kind.to_owned());
         self.readers.read(move |conn| list(conn, &scope, &kind, &query, page)).await
     }
 
-    pub(crate) async fn count_records(
-        &self,
-        scope: &Scope,
-        kind: &str,
-        ids: &[RecordId],
-    ) -> Result<usize, Error> {
+    /// How many of these are records of this kind in the scope.
+    pub async fn count_records(&self, scope: &Scope, kind: &str, ids: &[RecordId]) -> Result<usize, Error> {
         let (scope, kind) = (scope.clone(), kind.to_owned());
         // No more than this can be there, and one named twice counts once.
         let ids: BTreeSet<RecordId> = ids.iter().copied().take(MAX_RECORDS_PER_TYPE).collect();
@@ -88,21 +82,21 @@ impl Sqlite {
         self.readers.read(read).await
     }
 
-    pub(crate) async fn put_record(
+    /// Makes, changes or deletes a record by the user's own hand. None when it was deleted.
+    pub async fn put_record(
         &self,
         scope: &Scope,
         write: Write,
         once: Option<Once>,
-    ) -> Result<Option<RecordRow>, Error> {
+    ) -> Result<Option<RecordView>, Error> {
         let Write::Record { id: record, kind, data, expected } = write else {
             return Err(Error::NotFound("record"));
         };
         let scope = scope.clone();
         let work = move |batch: &mut Batch<'_>| {
-            if let Some(earlier) = idempotency::earlier(batch, &scope, once.as_ref())? {
+            if let Some(earlier) = idempotency::claim(batch, &scope, once.as_ref(), record.uuid())? {
                 return find(batch.conn(), &scope, &kind, earlier.into());
             }
-            idempotency::remember(batch, &scope, once.as_ref(), record.uuid())?;
             let put = Put { id: record, kind: &kind, data: data.as_ref() };
             self::write(batch, &scope, put, expected, DeletedBy::User)?;
             find(batch.conn(), &scope, &kind, record)
@@ -162,102 +156,87 @@ fn set(
         (Some(_) | None, Some(_)) => {}
     }
     let version = standing.version + 1;
-    let number: i64 = batch
-        .conn()
-        .prepare_cached(
-            "INSERT INTO records (id, app, user, type, version, state, data, created_at, updated_at)
+    let statement = "INSERT INTO records (id, app, user, type, version, state, data, created_at, updated_at)
                 VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?8)
                 ON CONFLICT (id) DO UPDATE SET version = excluded.version, state = excluded.state,
-                    data = excluded.data, updated_at = excluded.updated_at RETURNING number",
-        )?
-        .query_row(
-            params![
-                record.bytes(),
-                scope.app.as_str(),
-                scope.user.as_str(),
-                kind,
-                sql(version),
-                sql(state),
-                json,
-                batch.at()
-            ],
-            |row| row.get(0),
-        )?;
+                    data = excluded.data, updated_at = excluded.updated_at RETURNING number";
+    let number: i64 = find_only(
+        batch.conn(),
+        statement,
+        params![
+            record.bytes(),
+            scope.app.as_str(),
+            scope.user.as_str(),
+            kind,
+            sql(version),
+            sql(state),
+            json,
+            batch.at()
+        ],
+        |row| row.get(0),
+    )?;
     index(batch, number, &owner(scope, kind), data)?;
     let (before, was) = (standing.contents, standing.state);
     Ok(AppliedChange::Record { id: record, kind: kind.to_owned(), before, was, version })
 }
 
 fn index(batch: &Batch<'_>, number: i64, owner: &str, data: Option<&Value>) -> Result<(), Error> {
-    batch.conn().prepare_cached("DELETE FROM records_text WHERE rowid = ?1")?.execute([number])?;
+    batch.execute("DELETE FROM records_text WHERE rowid = ?1", [number])?;
     if let Some(data) = data {
-        batch
-            .conn()
-            .prepare_cached("INSERT INTO records_text (rowid, owner, text) VALUES (?1, ?2, ?3)")?
-            .execute(params![number, owner, words_of(data)])?;
+        let statement = "INSERT INTO records_text (rowid, owner, text) VALUES (?1, ?2, ?3)";
+        batch.execute(statement, params![number, owner, words_of(data)])?;
     }
     Ok(())
 }
 
 /// Deleted words stay in the index until its parts are merged; this has them merged by the sweep.
 pub(super) fn merge_later(batch: &Batch<'_>) -> Result<(), Error> {
-    batch
-        .conn()
-        .prepare_cached(
-            "INSERT INTO state (name, value) VALUES (?1, ?2)
-                ON CONFLICT DO UPDATE SET value = ?4 WHERE value = ?3",
-        )?
-        .execute([MERGE, TO_BEGIN, BEGUN, AGAIN])?;
-    Ok(())
+    let statement = "INSERT INTO state (name, value) VALUES (?1, ?2)
+                ON CONFLICT DO UPDATE SET value = ?4 WHERE value = ?3";
+    batch.execute(statement, [MERGE, TO_BEGIN, BEGUN, AGAIN])
 }
 
 pub(super) fn is_to_merge(conn: &Connection) -> Result<bool, Error> {
-    Ok(conn.prepare_cached("SELECT 1 FROM state WHERE name = ?1")?.exists([MERGE])?)
+    has_any(conn, "SELECT 1 FROM state WHERE name = ?1", [MERGE])
 }
 
 /// Merges some of the index, if that is due, so that no deleted word is in it. True when there may be more to merge.
 pub(super) fn merge(batch: &Batch<'_>) -> Result<bool, Error> {
     let conn = batch.conn();
-    let mut stand = conn.prepare_cached("SELECT value FROM state WHERE name = ?1")?;
-    let Some(stand) = stand.query_row([MERGE], |row| text(row, 0)).optional()? else { return Ok(false) };
+    let statement = "SELECT value FROM state WHERE name = ?1";
+    let Some(stand) = find_first(conn, statement, [MERGE], |row| text(row, 0))? else { return Ok(false) };
     // So says the manual: a negative number has all parts merged, and positive ones go on with that.
     let pages = if stand == TO_BEGIN { -MERGED_PAGES } else { MERGED_PAGES };
-    let changes = || -> Result<i64, Error> {
-        Ok(conn.prepare_cached("SELECT total_changes()")?.query_row([], |row| row.get(0))?)
-    };
+    let changes =
+        || -> Result<i64, Error> { find_only(conn, "SELECT total_changes()", [], |row| row.get(0)) };
     let before = changes()?;
-    conn.prepare_cached("INSERT INTO records_text (records_text, rank) VALUES ('merge', ?1)")?
-        .execute([pages])?;
+    batch.execute("INSERT INTO records_text (records_text, rank) VALUES ('merge', ?1)", [pages])?;
     // And so it says that a merge that changes fewer than two rows has found nothing to do.
     let is_over = changes()? - before < 2;
     if is_over && stand != AGAIN {
-        conn.prepare_cached("DELETE FROM state WHERE name = ?1")?.execute([MERGE])?;
+        batch.execute("DELETE FROM state WHERE name = ?1", [MERGE])?;
     } else if is_over || stand == TO_BEGIN {
         let next = if is_over { TO_BEGIN } else { BEGUN };
-        conn.prepare_cached("UPDATE state SET value = ?2 WHERE name = ?1")?.execute([MERGE, next])?;
+        batch.execute("UPDATE state SET value = ?2 WHERE name = ?1", [MERGE, next])?;
     }
     Ok(true)
 }
 
 /// How many records of a type a scope has.
 fn number_of_type(batch: &Batch<'_>, scope: &Scope, kind: &str) -> Result<u64, Error> {
-    let mut there = batch.conn().prepare_cached(
-        "SELECT count(*) FROM records WHERE app = ?1 AND user = ?2 AND type = ?3 AND data IS NOT NULL",
-    )?;
-    Ok(there.query_row([scope.app.as_str(), scope.user.as_str(), kind], |row| count(row, 0))?)
+    let statement =
+        "SELECT count(*) FROM records WHERE app = ?1 AND user = ?2 AND type = ?3 AND data IS NOT NULL";
+    find_only(batch.conn(), statement, [scope.app.as_str(), scope.user.as_str(), kind], |row| count(row, 0))
 }
 
 /// One of another scope or type is as if it were not there, but its id is taken.
 fn standing(batch: &Batch<'_>, scope: &Scope, put: Put<'_>) -> Result<StandingVersion<Value>, Error> {
-    let found = batch
-        .conn()
-        .prepare_cached("SELECT version, state, data, app, user, type FROM records WHERE id = ?1")?
-        .query_row([put.id.bytes()], |row| {
-            let owned = scope_at(row, 3)? == *scope && text(row, 5)? == put.kind;
-            let contents = row.get::<_, Option<String>>(2)?.map(|data| parsed(&data));
-            Ok((owned, StandingVersion { version: count(row, 0)?, state: count(row, 1)?, contents }))
-        })
-        .optional()?;
+    let statement = "SELECT version, state, data, app, user, type FROM records WHERE id = ?1";
+    let found = find_first(batch.conn(), statement, [put.id.bytes()], |row| {
+        let owned = scope_at(row, 3)? == *scope && text(row, 5)? == put.kind;
+        let contents = row.get::<_, Option<String>>(2)?.map(|data| parsed(&data));
+        Ok((owned, StandingVersion { version: count(row, 0)?, state: count(row, 1)?, contents }))
+    })?;
     match found {
         None => Ok(StandingVersion::default()),
         Some((true, standing)) => Ok(standing),
@@ -265,14 +244,17 @@ fn standing(batch: &Batch<'_>, scope: &Scope, put: Put<'_>) -> Result<StandingVe
     }
 }
 
-fn find(conn: &Connection, scope: &Scope, kind: &str, record: RecordId) -> Result<Option<RecordRow>, Error> {
-    let mut find = conn.prepare_cached(&format!(
+fn find(conn: &Connection, scope: &Scope, kind: &str, record: RecordId) -> Result<Option<RecordView>, Error> {
+    let statement = format!(
         "SELECT {COLUMNS} FROM records r
             WHERE r.id = ?1 AND r.app = ?2 AND r.user = ?3 AND r.type = ?4 AND r.data IS NOT NULL"
-    ))?;
-    let found =
-        find.query_row(params![record.bytes(), scope.app.as_str(), scope.user.as_str(), kind], record_row);
-    Ok(found.optional()?)
+    );
+    find_first(
+        conn,
+        &statement,
+        params![record.bytes(), scope.app.as_str(), scope.user.as_str(), kind],
+        record_row,
+    )
 }
 
 fn list(
@@ -281,7 +263,7 @@ fn list(
     kind: &str,
     query: &RecordQuery,
     page: PageOf<TimeCursor<RecordId>>,
-) -> Result<PageRows<RecordRow>, Error> {
+) -> Result<PageRows<RecordView>, Error> {
     let fields: Vec<(&str, [&Value; 1])> =
         query.fields.iter().map(|(name, value)| (name.as_str(), [value])).collect();
     let fields = serde_json::to_string(&fields).map_err(|_| Error::Aborted)?;
@@ -289,12 +271,18 @@ fn list(
     let (at, last) = page_start(page.after.map(|cursor| (cursor.at, *cursor.id.bytes())));
     match words(query.text.as_deref().unwrap_or_default()) {
         None => {
-            let mut find = conn.prepare_cached(&format!(
+            let statement = format!(
                 "SELECT {COLUMNS} FROM records r WHERE r.app = ?1 AND r.user = ?2 AND r.type = ?3 AND r.data IS NOT NULL
                     AND {HAS_FIELDS} AND (r.updated_at, r.id) < (?5, ?6)
                     ORDER BY r.updated_at DESC, r.id DESC LIMIT ?7"
-            ))?;
-            read::page(find.query(params![app, user, kind, fields, at, last, limit])?, page.limit, record_row)
+            );
+            find_page(
+                conn,
+                &statement,
+                params![app, user, kind, fields, at, last, limit],
+                page.limit,
+                record_row,
+            )
         }
         Some(words) => {
             let words = format!("owner:\"{}\" {words}", owner(scope, kind));
@@ -322,7 +310,7 @@ fn numbered(
     conn: &Connection,
     numbers: impl Iterator<Item = rusqlite::Result<i64>>,
     limit: usize,
-) -> Result<PageRows<RecordRow>, Error> {
+) -> Result<PageRows<RecordView>, Error> {
     let mut filling = FillingPage::new(limit);
     let mut find = conn.prepare_cached(&format!("SELECT {COLUMNS} FROM records r WHERE r.number = ?1"))?;
     for number in numbers {
@@ -377,10 +365,9 @@ fn parsed(json: &str) -> Value {
     serde_json::from_str(json).unwrap_or_default()
 }
 
-fn record_row(row: &Row<'_>) -> rusqlite::Result<RecordRow> {
-    Ok(RecordRow {
+fn record_row(row: &Row<'_>) -> rusqlite::Result<RecordView> {
+    Ok(RecordView {
         id: id(row, 0)?,
-        scope: scope_at(row, 1)?,
         kind: text(row, 3)?,
         version: count(row, 4)?,
         data: parsed(&text(row, 5)?),

@@ -6,7 +6,7 @@ use protocol::{Outlay, PlannedCall, RunId, Scope, SpendBounds, SpendGrant, Usage
 use rusqlite::params;
 
 use super::append::Batch;
-use super::read::{count, scope_at, sql};
+use super::read::{count, find_all, find_only, has_any, scope_at, sql};
 use super::{rate_limits, usage};
 use crate::rules::spending::{SpendingRows, add_held, needs_day, user_limits};
 use crate::{Error, JobRow};
@@ -18,10 +18,10 @@ pub(super) fn for_run(
     call: &PlannedCall,
     bounds: &SpendBounds,
 ) -> Result<SpendGrant, Error> {
-    let (scope, used) = batch
-        .conn()
-        .prepare_cached(&format!("SELECT app, user, {} FROM runs WHERE id = ?1", usage::COLUMNS))?
-        .query_row([run.bytes()], |row| Ok((scope_at(row, 0)?, usage::read(row, 2)?)))?;
+    let statement = format!("SELECT app, user, {} FROM runs WHERE id = ?1", usage::COLUMNS);
+    let (scope, used) = find_only(batch.conn(), &statement, [run.bytes()], |row| {
+        Ok((scope_at(row, 0)?, usage::read(row, 2)?))
+    })?;
     decide(batch, (run.bytes(), &scope), used, (call, bounds))
 }
 
@@ -32,10 +32,8 @@ pub(super) fn for_job(
     call: &PlannedCall,
     bounds: &SpendBounds,
 ) -> Result<SpendGrant, Error> {
-    let mut find = batch
-        .conn()
-        .prepare_cached("SELECT 1 FROM jobs WHERE id = ?1 AND epoch = ?2 AND status = 'running'")?;
-    if !find.exists(params![job.id.bytes(), sql(job.epoch)])? {
+    let statement = "SELECT 1 FROM jobs WHERE id = ?1 AND epoch = ?2 AND status = 'running'";
+    if !has_any(batch.conn(), statement, params![job.id.bytes(), sql(job.epoch)])? {
         return Err(Error::Fenced);
     }
     decide(batch, (job.id.bytes(), &job.scope), Usage::default(), (call, bounds))
@@ -59,33 +57,22 @@ fn decide(
     }
     let grant = call.decide(bounds, &rows.spending());
     if let SpendGrant::Granted { held, .. } = grant {
-        batch
-            .conn()
-            .prepare_cached(
-                "INSERT OR REPLACE INTO reservations (holder, app, user, tokens, cost) VALUES (?1, ?2, ?3, ?4, ?5)",
-            )?
-            .execute(params![
-                holder,
-                scope.app.as_str(),
-                scope.user.as_str(),
-                sql(held.tokens),
-                sql(held.cost.0)
-            ])?;
+        let statement = "INSERT OR REPLACE INTO reservations (holder, app, user, tokens, cost) VALUES (?1, ?2, ?3, ?4, ?5)";
+        batch.execute(
+            statement,
+            params![holder, scope.app.as_str(), scope.user.as_str(), sql(held.tokens), sql(held.cost.0)],
+        )?;
     }
     Ok(grant)
 }
 
 /// What this one held before is not in its own way: it is replaced.
 fn held_by_others(batch: &Batch<'_>, holder: &[u8; 16], scope: &Scope) -> Result<Outlay, Error> {
-    let mut find = batch.conn().prepare_cached(
-        "SELECT tokens, cost FROM reservations WHERE app = ?1 AND user = ?2 AND holder <> ?3",
-    )?;
-    let rows = find.query_map(params![scope.app.as_str(), scope.user.as_str(), holder], |row| {
-        Ok((count(row, 0)?, count(row, 1)?))
-    })?;
+    let statement = "SELECT tokens, cost FROM reservations WHERE app = ?1 AND user = ?2 AND holder <> ?3";
+    let key = params![scope.app.as_str(), scope.user.as_str(), holder];
     let mut held = Outlay::default();
-    for row in rows {
-        let (tokens, cost) = row?;
+    for (tokens, cost) in find_all(batch.conn(), statement, key, |row| Ok((count(row, 0)?, count(row, 1)?)))?
+    {
         add_held(&mut held, tokens, cost);
     }
     Ok(held)
@@ -93,8 +80,7 @@ fn held_by_others(batch: &Batch<'_>, holder: &[u8; 16], scope: &Scope) -> Result
 
 /// Gives back what a run or a job holds: its call has ended, and what it used is counted.
 pub(super) fn settle(batch: &Batch<'_>, holder: &[u8; 16]) -> Result<(), Error> {
-    batch.conn().prepare_cached("DELETE FROM reservations WHERE holder = ?1")?.execute([holder])?;
-    Ok(())
+    batch.execute("DELETE FROM reservations WHERE holder = ?1", [holder])
 }
 
 /// Gives back what a process held that is gone, and its calls with it.

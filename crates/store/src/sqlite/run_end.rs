@@ -1,10 +1,10 @@
 //! The end of a run that nobody can drive, from its rows alone: whatever its log contains, its thread is free again.
 
 use protocol::{Event, Failure, MessageId, RunEnd, RunId, RunStatus, ThreadId};
-use rusqlite::{OptionalExtension, params};
+use rusqlite::params;
 
 use super::append::Batch;
-use super::read::{id, sql, text};
+use super::read::{find_all, find_first, has_any, id, sql, text};
 use crate::rules::run_end::{OpenCall, abandoned_result, ending, is_to_end};
 use crate::{Error, ForcedEnd};
 
@@ -13,11 +13,9 @@ pub(super) fn end(
     (run, thread, epoch): (RunId, ThreadId, u64),
     end: &ForcedEnd,
 ) -> Result<(), Error> {
-    let ended: Option<bool> = batch
-        .conn()
-        .prepare_cached("SELECT ended_at IS NOT NULL FROM runs WHERE id = ?1 AND epoch = ?2")?
-        .query_row(params![run.bytes(), sql(epoch)], |row| row.get(0))
-        .optional()?;
+    let statement = "SELECT ended_at IS NOT NULL FROM runs WHERE id = ?1 AND epoch = ?2";
+    let ended: Option<bool> =
+        find_first(batch.conn(), statement, params![run.bytes(), sql(epoch)], |row| row.get(0))?;
     if !is_to_end(ended)? {
         return Ok(());
     }
@@ -48,24 +46,21 @@ fn finish(
 }
 
 fn open_calls(batch: &Batch<'_>, run: RunId) -> Result<Vec<OpenCall>, Error> {
-    let mut find = batch.conn().prepare_cached(
+    let statement =
         "SELECT c.id, c.name, EXISTS (SELECT 1 FROM actions a WHERE a.id = c.id AND a.status = 'started')
             FROM tool_calls c
             WHERE c.run = ?1 AND NOT EXISTS (SELECT 1 FROM tool_results r WHERE r.call = c.id)
-            ORDER BY c.step, c.idx",
-    )?;
+            ORDER BY c.step, c.idx";
     let open =
         |row: &rusqlite::Row<'_>| Ok(OpenCall { id: id(row, 0)?, name: text(row, 1)?, begun: row.get(2)? });
-    Ok(find.query_map([run.bytes()], open)?.collect::<Result<_, _>>()?)
+    find_all(batch.conn(), statement, [run.bytes()], open)
 }
 
 /// Whether some step of the run has words or calls that can be read.
 fn has_said_something(batch: &Batch<'_>, run: RunId) -> Result<bool, Error> {
-    let mut find = batch.conn().prepare_cached(
-        "SELECT 1 FROM (SELECT iif(json_valid(body), body, '{}') AS body FROM events
+    let statement = "SELECT 1 FROM (SELECT iif(json_valid(body), body, '{}') AS body FROM events
                 WHERE run = ?1 AND kind = 'step:end'
                   AND kind <> 'text:delta' AND kind <> 'reasoning:delta' AND kind <> 'tool:input')
-            WHERE body ->> '$.text' <> '' OR json_array_length(body, '$.calls') > 0",
-    )?;
-    Ok(find.exists([run.bytes()])?)
+            WHERE body ->> '$.text' <> '' OR json_array_length(body, '$.calls') > 0";
+    has_any(batch.conn(), statement, [run.bytes()])
 }

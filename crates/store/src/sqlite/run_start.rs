@@ -1,11 +1,11 @@
 //! The start of a run: its message and its first events, after what the thread holds by then.
 
 use protocol::{Event, MessageId, RunId, ThreadId};
-use rusqlite::{OptionalExtension, params};
+use rusqlite::params;
 
 use super::append::Batch;
 use super::jobs::{self, Task};
-use super::read::{id, maybe_id, sql, text};
+use super::read::{find_first, id, maybe_id, sql, text};
 use crate::rules::submit::{NamedMessage, RunBeginning, beginning, job_delay};
 use crate::{Error, MessageRole, RunInput, RunRequest, rules};
 
@@ -24,10 +24,8 @@ pub(super) fn begin(
     let RunBeginning { message, user_message, start, jobs } =
         beginning(thread, run, request, head, answered)?;
     let seq = batch.next(thread)?;
-    batch
-        .conn()
-        .prepare_cached("UPDATE runs SET status = 'running', start_seq = ?2, message = ?3 WHERE id = ?1")?
-        .execute(params![run.bytes(), sql(seq), message.bytes()])?;
+    let statement = "UPDATE runs SET status = 'running', start_seq = ?2, message = ?3 WHERE id = ?1";
+    batch.execute(statement, params![run.bytes(), sql(seq), message.bytes()])?;
     if let Some(user_message) = user_message {
         batch.record(thread, Some(run), &Event::MessageUser(user_message))?;
     }
@@ -46,15 +44,12 @@ pub(super) fn message(
     thread: ThreadId,
     message: MessageId,
 ) -> Result<NamedMessage, Error> {
-    batch
-        .conn()
-        .prepare_cached("SELECT id, role, parent FROM messages WHERE thread = ?1 AND id = ?2")?
-        .query_row(params![thread.bytes(), message.bytes()], |row| {
-            let role = MessageRole::parse(text(row, 1)?);
-            Ok(NamedMessage { id: id(row, 0)?, role, parent: maybe_id(row, 2)? })
-        })
-        .optional()?
-        .ok_or(Error::NotFound("message"))
+    let statement = "SELECT id, role, parent FROM messages WHERE thread = ?1 AND id = ?2";
+    find_first(batch.conn(), statement, params![thread.bytes(), message.bytes()], |row| {
+        let role = MessageRole::parse(text(row, 1)?);
+        Ok(NamedMessage { id: id(row, 0)?, role, parent: maybe_id(row, 2)? })
+    })?
+    .ok_or(Error::NotFound("message"))
 }
 
 /// The message of the user that is meant by `of`; without one, by the newest message of the thread.

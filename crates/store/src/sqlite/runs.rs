@@ -1,11 +1,11 @@
 //! Runs: looking up, cancelling, adopting.
 
 use protocol::{Failure, Principal, RunId, RunStatus, Seq, ThreadId};
-use rusqlite::{Connection, OptionalExtension, Row, params};
+use rusqlite::{Connection, Row, params};
 
-use super::Sqlite;
+use super::Store;
 use super::append::Batch;
-use super::read::{count, id, maybe_time, scope_at, sql, text, time};
+use super::read::{count, find_all, find_first, has_any, id, maybe_time, scope_at, sql, text, time};
 use super::{idempotency, queue, run_end, submit, usage};
 use crate::{Error, ForcedEnd, Once, RunRow, Stop, Submission, SubmittedRun};
 
@@ -13,17 +13,22 @@ const COLUMNS: &str = "r.id, r.thread, r.app, r.user, r.message, r.status, r.mod
     r.start_seq, r.end_seq, r.created_at, r.ended_at, r.input_tokens, r.output_tokens, r.cached_tokens,
     r.reasoning_tokens, r.cost, r.estimated";
 
-impl Sqlite {
-    pub(crate) async fn submit(&self, submission: Submission) -> Result<SubmittedRun, Error> {
+impl Store {
+    /// Message, run and their first events, in one transaction; or what the thread's state, the key and the limits
+    /// ([`Error::Limited`]) make of it.
+    pub async fn submit(&self, submission: Submission) -> Result<SubmittedRun, Error> {
         self.writer.write(move |batch| submit::submit(batch, submission)).await
     }
 
-    pub(crate) async fn run(&self, principal: &Principal, run: RunId) -> Result<RunRow, Error> {
+    /// The run if it is this principal's and its thread is not deleted.
+    pub async fn run(&self, principal: &Principal, run: RunId) -> Result<RunRow, Error> {
         let user = principal.user().clone();
         self.readers.read(move |conn| find(conn, run, user.as_str())).await
     }
 
-    pub(crate) async fn cancel(
+    /// Marks the run as to be cancelled, or ends it if it is only queued; a run that has ended stays as it is. Either
+    /// way, gives it back.
+    pub async fn cancel(
         &self,
         principal: &Principal,
         run: RunId,
@@ -33,20 +38,19 @@ impl Sqlite {
         self.writer.write(move |batch| cancel(batch, &principal, run, once.as_ref())).await
     }
 
-    pub(crate) async fn force_end(&self, run: &RunRow, end: ForcedEnd) -> Result<(), Error> {
+    /// Ends a run from its rows alone, whatever its log contains: each call without a result gets one. A run that was
+    /// told to stop ends so. Nothing changes if it has ended; [`Error::Fenced`] for an earlier owner.
+    pub async fn force_end(&self, run: &RunRow, end: ForcedEnd) -> Result<(), Error> {
         let (run, thread, epoch) = (run.id, run.thread, run.epoch);
         self.writer.write(move |batch| run_end::end(batch, (run, thread, epoch), &end)).await
     }
 
-    pub(crate) async fn is_skipped(&self, thread: ThreadId, seq: Seq) -> Result<bool, Error> {
-        self.readers
-            .read(move |conn| {
-                let mut find = conn.prepare_cached(
-                    "SELECT 1 FROM skipped WHERE thread = ?1 AND first <= ?2 AND ?2 < last",
-                )?;
-                Ok(find.exists(params![thread.bytes(), sql(seq)])?)
-            })
-            .await
+    /// Whether the number was left out of the thread's sequence: whoever has seen an event of that number has seen one
+    /// that is lost. The last number that is left out belongs to nobody, and counts as one of the log.
+    pub async fn is_skipped(&self, thread: ThreadId, seq: Seq) -> Result<bool, Error> {
+        let statement = "SELECT 1 FROM skipped WHERE thread = ?1 AND first <= ?2 AND ?2 < last";
+        let skipped = move |conn: &Connection| has_any(conn, statement, params![thread.bytes(), sql(seq)]);
+        self.readers.read(skipped).await
     }
 }
 
@@ -58,46 +62,37 @@ fn cancel(
 ) -> Result<RunRow, Error> {
     let user = principal.user().as_str();
     let row = find(batch.conn(), run, user)?;
-    if idempotency::earlier(batch, &row.scope, once)?.is_some() {
+    if idempotency::claim(batch, &row.scope, once, run.uuid())?.is_some() {
         return Ok(row);
     }
-    idempotency::remember(batch, &row.scope, once, run.uuid())?;
     if !queue::cancel(batch, row.thread, run)? {
-        batch
-            .conn()
-            .prepare_cached(
-                "UPDATE runs SET stop = ?2 WHERE id = ?1 AND stop IS NOT ?2 AND ended_at IS NULL",
-            )?
-            .execute(params![run.bytes(), Stop::Cancelled.name()])?;
+        let statement = "UPDATE runs SET stop = ?2 WHERE id = ?1 AND stop IS NOT ?2 AND ended_at IS NULL";
+        batch.execute(statement, params![run.bytes(), Stop::Cancelled.name()])?;
     }
     find(batch.conn(), run, user)
 }
 
 fn find(conn: &Connection, run: RunId, user: &str) -> Result<RunRow, Error> {
-    conn.prepare_cached(&format!(
+    let statement = format!(
         "SELECT {COLUMNS} FROM runs r JOIN threads t ON t.id = r.thread
             WHERE r.id = ?1 AND r.user = ?2 AND t.deleted_at IS NULL"
-    ))?
-    .query_row(params![run.bytes(), user], run_row)
-    .optional()?
-    .ok_or(Error::NotFound("run"))
+    );
+    find_first(conn, &statement, params![run.bytes(), user], run_row)?.ok_or(Error::NotFound("run"))
 }
 
 /// Takes over every run under way: writes of whoever had them are refused from here on.
 pub(super) fn adopt(batch: &mut Batch<'_>) -> Result<Vec<RunRow>, Error> {
     batch.conn().execute("UPDATE runs SET epoch = epoch + 1 WHERE status IN ('running', 'waiting')", [])?;
-    let mut find = batch.conn().prepare(&format!(
+    let statement = format!(
         "SELECT {COLUMNS} FROM runs r WHERE r.status IN ('running', 'waiting') ORDER BY r.created_at, r.id"
-    ))?;
-    let rows = find.query_map([], run_row)?;
-    Ok(rows.collect::<Result<_, _>>()?)
+    );
+    find_all(batch.conn(), &statement, [], run_row)
 }
 
 pub(super) fn active(conn: &Connection, thread: ThreadId) -> Result<Option<RunRow>, Error> {
-    let mut find = conn.prepare_cached(&format!(
-        "SELECT {COLUMNS} FROM runs r WHERE r.thread = ?1 AND r.status IN ('running', 'waiting')"
-    ))?;
-    Ok(find.query_row([thread.bytes()], run_row).optional()?)
+    let statement =
+        format!("SELECT {COLUMNS} FROM runs r WHERE r.thread = ?1 AND r.status IN ('running', 'waiting')");
+    find_first(conn, &statement, [thread.bytes()], run_row)
 }
 
 fn run_row(row: &Row<'_>) -> rusqlite::Result<RunRow> {

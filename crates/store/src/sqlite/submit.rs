@@ -1,10 +1,10 @@
 //! A request for a run: begun at once, queued, refused, or recognised as one that came before.
 
 use protocol::{RunId, Scope, ThreadId};
-use rusqlite::{OptionalExtension, params};
+use rusqlite::params;
 
 use super::append::Batch;
-use super::read::{id, maybe_id};
+use super::read::{find_first, id, maybe_id};
 use super::{idempotency, proposals, queue, rate_limits, run_start, threads};
 use crate::rules::submit::{RunAdmission, admission};
 use crate::{Admitted, Error, NewThreadRow, RunInput, RunRequest, Stop, Submission, SubmittedRun, Target};
@@ -50,29 +50,27 @@ pub(super) fn submit(batch: &mut Batch<'_>, submission: Submission) -> Result<Su
 
 /// Tells a run to make room for a newer message.
 fn interrupt(batch: &Batch<'_>, run: RunId) -> Result<(), Error> {
-    batch
-        .conn()
-        .prepare_cached("UPDATE runs SET stop = ?2 WHERE id = ?1 AND stop IS NULL")?
-        .execute(params![run.bytes(), Stop::Interrupted.name()])?;
-    Ok(())
+    let statement = "UPDATE runs SET stop = ?2 WHERE id = ?1 AND stop IS NULL";
+    batch.execute(statement, params![run.bytes(), Stop::Interrupted.name()])
 }
 
 /// The run under way in the thread, if the thread is there and is the scope's.
 fn active(batch: &Batch<'_>, scope: &Scope, thread: ThreadId) -> Result<Option<RunId>, Error> {
-    batch
-        .conn()
-        .prepare_cached(
-            "SELECT (SELECT r.id FROM runs r WHERE r.thread = t.id AND r.status IN ('running', 'waiting'))
-                FROM threads t WHERE t.id = ?1 AND t.app = ?2 AND t.user = ?3 AND t.deleted_at IS NULL",
-        )?
-        .query_row(params![thread.bytes(), scope.app.as_str(), scope.user.as_str()], |row| maybe_id(row, 0))
-        .optional()?
-        .ok_or(Error::NotFound("thread"))
+    let statement =
+        "SELECT (SELECT r.id FROM runs r WHERE r.thread = t.id AND r.status IN ('running', 'waiting'))
+                FROM threads t WHERE t.id = ?1 AND t.app = ?2 AND t.user = ?3 AND t.deleted_at IS NULL";
+    find_first(
+        batch.conn(),
+        statement,
+        params![thread.bytes(), scope.app.as_str(), scope.user.as_str()],
+        |row| maybe_id(row, 0),
+    )?
+    .ok_or(Error::NotFound("thread"))
 }
 
 fn thread_of(batch: &Batch<'_>, run: RunId) -> Result<ThreadId, Error> {
-    let mut find = batch.conn().prepare_cached("SELECT thread FROM runs WHERE id = ?1")?;
-    find.query_row([run.bytes()], |row| id(row, 0)).optional()?.ok_or(Error::NotFound("run"))
+    let statement = "SELECT thread FROM runs WHERE id = ?1";
+    find_first(batch.conn(), statement, [run.bytes()], |row| id(row, 0))?.ok_or(Error::NotFound("run"))
 }
 
 /// Puts the run's row down as queued; what names a message must name one of this thread.
@@ -91,13 +89,11 @@ fn insert(
         }
         RunInput::Again { of } => run_start::answerable(batch, thread, *of)?,
     };
-    batch
-        .conn()
-        .prepare_cached(
-            "INSERT INTO runs (id, thread, app, user, message, status, model, created_at)
-                VALUES (?1, ?2, ?3, ?4, ?5, 'queued', ?6, ?7)",
-        )?
-        .execute(params![
+    let statement = "INSERT INTO runs (id, thread, app, user, message, status, model, created_at)
+                VALUES (?1, ?2, ?3, ?4, ?5, 'queued', ?6, ?7)";
+    batch.execute(
+        statement,
+        params![
             run.bytes(),
             thread.bytes(),
             scope.app.as_str(),
@@ -105,6 +101,6 @@ fn insert(
             message.bytes(),
             request.model,
             batch.at()
-        ])?;
-    Ok(())
+        ],
+    )
 }

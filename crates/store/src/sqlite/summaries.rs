@@ -5,16 +5,18 @@ use rusqlite::{Connection, Row, params};
 use uuid::Uuid;
 
 use super::append::Batch;
-use super::read::{count, id, maybe_id, one_more, sql, time};
-use super::{Sqlite, jobs, read, texts, usage};
+use super::read::{count, find_all, find_page, has_any, id, maybe_id, one_more, sql, time};
+use super::{Store, jobs, texts, usage};
 use crate::{Error, JobRow, MAX_SUMMARIES_PER_READ, NewText, PageOf, PageRows, Spent, SummaryRow};
 
-impl Sqlite {
-    pub(crate) async fn summaries(&self, thread: ThreadId, all: bool) -> Result<Vec<SummaryRow>, Error> {
+impl Store {
+    /// In the order of the log, at most [`crate::MAX_SUMMARIES_PER_READ`], the newest: those no other took the place of, or all.
+    pub async fn summaries(&self, thread: ThreadId, all: bool) -> Result<Vec<SummaryRow>, Error> {
         self.readers.read(move |conn| list(conn, thread, all)).await
     }
 
-    pub(crate) async fn summary_page(
+    /// A page of them in the order of the log, from the oldest on. The cursor is how many come before.
+    pub async fn summary_page(
         &self,
         thread: ThreadId,
         all: bool,
@@ -23,7 +25,9 @@ impl Sqlite {
         self.readers.read(move |conn| oldest(conn, thread, all, page)).await
     }
 
-    pub(crate) async fn summarise(
+    /// Commits a summary, its text, the job as done and what it spent, together. Nothing is changed where the thread is
+    /// deleted, another summary of the same level ends at the same message, or one it merges is merged already.
+    pub async fn summarise(
         &self,
         job: &JobRow,
         summary: Option<(Summary, String)>,
@@ -52,14 +56,14 @@ impl Sqlite {
 /// Whether the thread is there, none of the same level ends at the same message, and all that it merges are there to be
 /// merged.
 fn is_wanted(batch: &Batch<'_>, thread: ThreadId, summary: &Summary) -> Result<bool, Error> {
-    let there = batch
-        .conn()
-        .prepare_cached("SELECT 1 FROM threads WHERE id = ?1 AND deleted_at IS NULL")?
-        .exists([thread.bytes()])?;
-    let done = batch
-        .conn()
-        .prepare_cached("SELECT 1 FROM summaries WHERE thread = ?1 AND level = ?2 AND to_message = ?3")?
-        .exists(params![thread.bytes(), summary.level, summary.to_message_id.bytes()])?;
+    let statement = "SELECT 1 FROM threads WHERE id = ?1 AND deleted_at IS NULL";
+    let there = has_any(batch.conn(), statement, [thread.bytes()])?;
+    let statement = "SELECT 1 FROM summaries WHERE thread = ?1 AND level = ?2 AND to_message = ?3";
+    let done = has_any(
+        batch.conn(),
+        statement,
+        params![thread.bytes(), summary.level, summary.to_message_id.bytes()],
+    )?;
     if !there || done {
         return Ok(false);
     }
@@ -83,13 +87,11 @@ fn hash_of(summary: &Summary) -> Result<[u8; 16], Error> {
 
 /// Writes down what the event says.
 pub(super) fn made(batch: &Batch<'_>, thread: ThreadId, summary: &Summary) -> Result<(), Error> {
-    batch
-        .conn()
-        .prepare_cached(
-            "INSERT INTO summaries (id, thread, level, after_message, from_message, to_message, from_seq, to_seq, messages,
-                    hash, created_at) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11)",
-        )?
-        .execute(params![
+    let statement = "INSERT INTO summaries (id, thread, level, after_message, from_message, to_message, from_seq, to_seq, messages,
+                    hash, created_at) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11)";
+    batch.execute(
+        statement,
+        params![
             summary.summary_id.bytes(),
             thread.bytes(),
             summary.level,
@@ -101,7 +103,8 @@ pub(super) fn made(batch: &Batch<'_>, thread: ThreadId, summary: &Summary) -> Re
             summary.messages,
             hash_of(summary)?,
             batch.at()
-        ])?;
+        ],
+    )?;
     let mut merge =
         batch.conn().prepare_cached("UPDATE summaries SET merged_into = ?3 WHERE id = ?1 AND thread = ?2")?;
     for merged in &summary.merged {
@@ -124,18 +127,15 @@ fn oldest(
     all: bool,
     page: PageOf<u64>,
 ) -> Result<PageRows<SummaryRow>, Error> {
-    let mut find =
-        conn.prepare_cached(&format!("SELECT {OF_THREAD} ORDER BY s.to_seq, s.level LIMIT ?3 OFFSET ?4"))?;
+    let statement = format!("SELECT {OF_THREAD} ORDER BY s.to_seq, s.level LIMIT ?3 OFFSET ?4");
     let (limit, before) = (one_more(page.limit), page.after.map_or(0, sql));
-    read::page(find.query(params![thread.bytes(), all, limit, before])?, page.limit, summary_row)
+    find_page(conn, &statement, params![thread.bytes(), all, limit, before], page.limit, summary_row)
 }
 
 fn list(conn: &Connection, thread: ThreadId, all: bool) -> Result<Vec<SummaryRow>, Error> {
-    let mut find =
-        conn.prepare_cached(&format!("SELECT {OF_THREAD} ORDER BY s.to_seq DESC, s.level DESC LIMIT ?3"))?;
+    let statement = format!("SELECT {OF_THREAD} ORDER BY s.to_seq DESC, s.level DESC LIMIT ?3");
     let bound = MAX_SUMMARIES_PER_READ as i64;
-    let rows = find.query_map(params![thread.bytes(), all, bound], summary_row)?;
-    let mut found = rows.collect::<Result<Vec<_>, _>>()?;
+    let mut found = find_all(conn, &statement, params![thread.bytes(), all, bound], summary_row)?;
     found.reverse();
     Ok(found)
 }

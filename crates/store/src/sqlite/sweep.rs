@@ -2,12 +2,12 @@
 
 use jiff::Timestamp;
 use protocol::{ActionId, MemoryId, Principal, Scope};
-use rusqlite::{Connection, OptionalExtension, params};
+use rusqlite::{Connection, params};
 
 use super::append::Batch;
 use super::erasures::count_erasure;
-use super::read::{count, id, scope_at, sql, text};
-use super::{Sqlite, action_rows, erasures, memories, recall, records, texts, tidy};
+use super::read::{count, find_all, find_first, id, scope_at, sql, text};
+use super::{Store, action_rows, erasures, memories, recall, records, texts, tidy};
 use crate::rules::erasure::{THING_DELETED, text_source};
 use crate::{Error, MAX_ACTIONS_PER_PURGE, MemoryPurge, Once, PurgedWords, TombstoneRow};
 
@@ -16,8 +16,9 @@ const MAX_ACTIONS: i64 = 100;
 /// Kept texts and lines of snapshots removed in one transaction.
 const MAX_TEXTS: i64 = 200;
 
-impl Sqlite {
-    pub(crate) async fn words_of_memory(
+impl Store {
+    /// The words that were forgotten with a memory.
+    pub async fn words_of_memory(
         &self,
         principal: &Principal,
         memory: MemoryId,
@@ -30,7 +31,9 @@ impl Sqlite {
         self.readers.read(read).await
     }
 
-    pub(crate) async fn purge_memory(
+    /// Removes a forgotten memory for good, with those that it took the place of, its versions, sources and words, and
+    /// with what these actions said. Shadows take the place of the words. [`Error::Changed`] unless it is forgotten.
+    pub async fn purge_memory(
         &self,
         principal: &Principal,
         memory: MemoryId,
@@ -44,7 +47,8 @@ impl Sqlite {
         self.writer.write(work).await
     }
 
-    pub(crate) async fn erase_actions(&self, scope: &Scope, actions: Vec<ActionId>) -> Result<(), Error> {
+    /// Erases what these actions of a scope said, at most [`crate::MAX_ACTIONS_PER_PURGE`].
+    pub async fn erase_actions(&self, scope: &Scope, actions: Vec<ActionId>) -> Result<(), Error> {
         let scope = scope.clone();
         let work = move |batch: &mut Batch<'_>| {
             let some = actions.iter().take(MAX_ACTIONS_PER_PURGE);
@@ -56,17 +60,21 @@ impl Sqlite {
         self.writer.write(work).await
     }
 
-    pub(crate) async fn shadows(&self, scope: &Scope) -> Result<Vec<PurgedWords>, Error> {
+    /// Traces of purged words, oldest first, at most [`crate::MAX_TOMBSTONES_PER_READ`].
+    pub async fn shadows(&self, scope: &Scope) -> Result<Vec<PurgedWords>, Error> {
         let scope = scope.clone();
         self.readers.read(move |conn| recall::shadows(conn, &scope)).await
     }
 
-    pub(crate) async fn erasures(&self, scope: &Scope) -> Result<u64, Error> {
+    /// How often something of the scope was erased: what is made of its records is named by it.
+    pub async fn erasures(&self, scope: &Scope) -> Result<u64, Error> {
         let scope = scope.clone();
         self.readers.read(move |conn| erasures::number(conn, &scope)).await
     }
 
-    pub(crate) async fn erase(&self, undo_before: Timestamp) -> Result<bool, Error> {
+    /// Erases what is said of deleted things, a bounded number at a time: of those that users deleted, and of those that
+    /// tools deleted at `undo_before` or earlier. True when more is left.
+    pub async fn erase(&self, undo_before: Timestamp) -> Result<bool, Error> {
         // Mostly there is nothing, and then nobody writes.
         let is_due =
             move |conn: &Connection| Ok(next(conn, undo_before)?.is_some() || records::is_to_merge(conn)?);
@@ -77,7 +85,9 @@ impl Sqlite {
         self.writer.write(work).await
     }
 
-    pub(crate) async fn tidy(&self) -> Result<bool, Error> {
+    /// Gives some free pages back to the file system, and starts the write-ahead log afresh if anything was removed since
+    /// the last time. True when more is left.
+    pub async fn tidy(&self) -> Result<bool, Error> {
         let afresh = self.writer.afresh();
         if !self.readers.read(move |conn| tidy::is_due(conn, &afresh)).await? {
             return Ok(false);
@@ -86,7 +96,8 @@ impl Sqlite {
         self.writer.write_ahead(move |batch| tidy::step(batch, &afresh)).await
     }
 
-    pub(crate) fn is_untidy(&self) -> bool {
+    /// Whether the write-ahead log could not be started afresh the last time, because somebody read an old moment.
+    pub fn is_untidy(&self) -> bool {
         self.writer.afresh().is_left()
     }
 }
@@ -115,29 +126,21 @@ fn sweep(batch: &Batch<'_>, undo_before: Timestamp) -> Result<bool, Error> {
     }
     records::merge_later(batch)?;
     tidy::removed(batch)?;
-    batch
-        .conn()
-        .prepare_cached("DELETE FROM erasures WHERE app = ?1 AND user = ?2 AND thing = ?3 AND by_hand = ?4")?
-        .execute(params![due.scope.app.as_str(), due.scope.user.as_str(), due.thing, due.by_hand])?;
+    let statement = "DELETE FROM erasures WHERE app = ?1 AND user = ?2 AND thing = ?3 AND by_hand = ?4";
+    batch.execute(
+        statement,
+        params![due.scope.app.as_str(), due.scope.user.as_str(), due.thing, due.by_hand],
+    )?;
     Ok(true)
 }
 
 fn next(conn: &Connection, undo_before: Timestamp) -> Result<Option<Due>, Error> {
     // By hand at whatever time; by a tool only when its time is over.
     for (by_hand, before) in [(true, i64::MAX), (false, undo_before.as_millisecond())] {
-        let found = conn
-            .prepare_cached(
-                "SELECT app, user, thing, position FROM erasures WHERE by_hand = ?1 AND at <= ?2 ORDER BY at LIMIT 1",
-            )?
-            .query_row(params![by_hand, before], |row| {
-                Ok(Due {
-                    scope: scope_at(row, 0)?,
-                    thing: text(row, 2)?,
-                    by_hand,
-                    position: count(row, 3)?,
-                })
-            })
-            .optional()?;
+        let statement = "SELECT app, user, thing, position FROM erasures WHERE by_hand = ?1 AND at <= ?2 ORDER BY at LIMIT 1";
+        let found = find_first(conn, statement, params![by_hand, before], |row| {
+            Ok(Due { scope: scope_at(row, 0)?, thing: text(row, 2)?, by_hand, position: count(row, 3)? })
+        })?;
         if found.is_some() {
             return Ok(found);
         }
@@ -148,23 +151,20 @@ fn next(conn: &Connection, undo_before: Timestamp) -> Result<Option<Due>, Error>
 /// Erases some of the actions that changed the thing before it was deleted. True when there were any.
 fn erase_actions(batch: &Batch<'_>, due: &Due) -> Result<bool, Error> {
     let (app, user) = (due.scope.app.as_str(), due.scope.user.as_str());
-    let found = batch
-        .conn()
-        .prepare_cached(
-            "SELECT t.action FROM action_things t CROSS JOIN actions a ON a.id = t.action
+    let statement = "SELECT t.action FROM action_things t CROSS JOIN actions a ON a.id = t.action
                 WHERE t.app = ?1 AND t.user = ?2 AND t.thing = ?3 AND a.position <= ?4 AND a.status <> 'started'
-                LIMIT ?5",
-        )?
-        .query_map(params![app, user, due.thing, sql(due.position), MAX_ACTIONS], |row| id(row, 0))?
-        .collect::<Result<Vec<ActionId>, _>>()?;
+                LIMIT ?5";
+    let found = find_all(
+        batch.conn(),
+        statement,
+        params![app, user, due.thing, sql(due.position), MAX_ACTIONS],
+        |row| id(row, 0),
+    )?;
     for action in &found {
         action_rows::erase_one(batch, &due.scope, *action, THING_DELETED)?;
-        batch
-            .conn()
-            .prepare_cached(
-                "DELETE FROM action_things WHERE app = ?1 AND user = ?2 AND thing = ?3 AND action = ?4",
-            )?
-            .execute(params![app, user, due.thing, action.bytes()])?;
+        let statement =
+            "DELETE FROM action_things WHERE app = ?1 AND user = ?2 AND thing = ?3 AND action = ?4";
+        batch.execute(statement, params![app, user, due.thing, action.bytes()])?;
     }
     Ok(!found.is_empty())
 }

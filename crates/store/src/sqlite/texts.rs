@@ -7,15 +7,16 @@ use protocol::{ActionId, DocumentId, MemoryId, MessageId, PinId, RecordId, Scope
 use rusqlite::{Connection, OptionalExtension, params};
 
 use super::append::Batch;
-use super::read::text;
-use super::{Sqlite, erasures};
+use super::read::{find_all, find_only, has_any, text};
+use super::{Store, erasures};
 use crate::{Error, MAX_TEXT_BYTES, MAX_TEXTS_PER_WRITE, NewText, source};
 
 /// Stands for all users of an app.
 const NOBODY: &str = "";
 
-impl Sqlite {
-    pub(crate) async fn texts(
+impl Store {
+    /// Each of these texts if it is still there, in the given order.
+    pub async fn texts(
         &self,
         scope: &Scope,
         named: &[(String, [u8; 16])],
@@ -70,24 +71,15 @@ fn insert_for(batch: &Batch<'_>, (app, user): (&str, &str), new: &NewText) -> Re
     if new.text.len() > MAX_TEXT_BYTES {
         return Err(Error::Changed(format!("a text has at most {MAX_TEXT_BYTES} bytes")));
     }
-    batch
-        .conn()
-        .prepare_cached(
-            "INSERT INTO texts (app, user, source, hash, body) VALUES (?1, ?2, ?3, ?4, ?5) ON CONFLICT DO NOTHING",
-        )?
-        .execute(params![app, user, new.source, new.hash, new.text])?;
-    Ok(())
+    let statement = "INSERT INTO texts (app, user, source, hash, body) VALUES (?1, ?2, ?3, ?4, ?5) ON CONFLICT DO NOTHING";
+    batch.execute(statement, params![app, user, new.source, new.hash, new.text])
 }
 
 /// Notes that a prompt of the thread is made of a text that all users share.
 fn use_in(batch: &Batch<'_>, scope: &Scope, thread: ThreadId, new: &NewText) -> Result<(), Error> {
-    batch
-        .conn()
-        .prepare_cached(
-            "INSERT INTO text_uses (thread, app, source, hash) VALUES (?1, ?2, ?3, ?4) ON CONFLICT DO NOTHING",
-        )?
-        .execute(params![thread.bytes(), scope.app.as_str(), new.source, new.hash])?;
-    Ok(())
+    let statement =
+        "INSERT INTO text_uses (thread, app, source, hash) VALUES (?1, ?2, ?3, ?4) ON CONFLICT DO NOTHING";
+    batch.execute(statement, params![thread.bytes(), scope.app.as_str(), new.source, new.hash])
 }
 
 /// Removes what was kept of a source, in kept prompts and in snapshots.
@@ -98,31 +90,20 @@ pub(super) fn drop_of(batch: &Batch<'_>, scope: &Scope, source: &str) -> Result<
 /// Removes what was kept of a source in kept prompts alone: snapshots are read without it, and have it again when it is
 /// restored.
 pub(super) fn drop_kept(batch: &Batch<'_>, scope: &Scope, source: &str) -> Result<(), Error> {
-    batch
-        .conn()
-        .prepare_cached("DELETE FROM texts WHERE app = ?1 AND user = ?2 AND source = ?3")?
-        .execute([scope.app.as_str(), scope.user.as_str(), source])?;
-    Ok(())
+    let statement = "DELETE FROM texts WHERE app = ?1 AND user = ?2 AND source = ?3";
+    batch.execute(statement, [scope.app.as_str(), scope.user.as_str(), source])
 }
 
 /// The same for at most so many of each. True when there were any.
 pub(super) fn drop_some(batch: &Batch<'_>, scope: &Scope, source: &str, limit: i64) -> Result<bool, Error> {
     let (app, user) = (scope.app.as_str(), scope.user.as_str());
-    let texts = batch
-        .conn()
-        .prepare_cached(
-            "DELETE FROM texts WHERE (app, user, source, hash) IN
-                (SELECT app, user, source, hash FROM texts WHERE app = ?1 AND user = ?2 AND source = ?3 LIMIT ?4)",
-        )?
-        .execute(params![app, user, source, limit])?;
+    let statement = "DELETE FROM texts WHERE (app, user, source, hash) IN
+                (SELECT app, user, source, hash FROM texts WHERE app = ?1 AND user = ?2 AND source = ?3 LIMIT ?4)";
+    let texts = batch.count_changed(statement, params![app, user, source, limit])?;
     // A source is an id, which no two scopes have.
-    let lines = batch
-        .conn()
-        .prepare_cached(
-            "DELETE FROM snapshot_lines WHERE (thread, number) IN
-                (SELECT thread, number FROM snapshot_lines WHERE source = ?1 LIMIT ?2)",
-        )?
-        .execute(params![source, limit])?;
+    let statement = "DELETE FROM snapshot_lines WHERE (thread, number) IN
+                (SELECT thread, number FROM snapshot_lines WHERE source = ?1 LIMIT ?2)";
+    let lines = batch.count_changed(statement, params![source, limit])?;
     Ok(texts > 0 || lines > 0)
 }
 
@@ -131,45 +112,40 @@ pub(super) fn drop_some(batch: &Batch<'_>, scope: &Scope, source: &str, limit: i
 pub(super) fn drop_stale_records(batch: &Batch<'_>, scope: &Scope, limit: i64) -> Result<bool, Error> {
     let (first, end) = source::ALL_RECORDS;
     let current = source::erasure_suffix(erasures::number(batch.conn(), scope)?);
-    let removed = batch
-        .conn()
-        .prepare_cached(
-            "DELETE FROM texts WHERE (app, user, source, hash) IN
+    let statement = "DELETE FROM texts WHERE (app, user, source, hash) IN
                 (SELECT app, user, source, hash FROM texts
                     WHERE app = ?1 AND user = ?2 AND source >= ?3 AND source < ?4
-                        AND substr(source, -length(?5)) <> ?5 LIMIT ?6)",
-        )?
-        .execute(params![scope.app.as_str(), scope.user.as_str(), first, end, current, limit])?;
+                        AND substr(source, -length(?5)) <> ?5 LIMIT ?6)";
+    let removed = batch.count_changed(
+        statement,
+        params![scope.app.as_str(), scope.user.as_str(), first, end, current, limit],
+    )?;
     Ok(removed > 0)
 }
 
 /// Removes profiles of a user as prompts had them, in all apps.
 pub(super) fn drop_profiles(batch: &Batch<'_>, user: &str) -> Result<(), Error> {
-    batch
-        .conn()
-        .prepare_cached("DELETE FROM texts WHERE user = ?1 AND source GLOB 'profile_*'")?
-        .execute([user])?;
-    Ok(())
+    let statement = "DELETE FROM texts WHERE user = ?1 AND source GLOB 'profile_*'";
+    batch.execute(statement, [user])
 }
 
 /// Whether the source is still there for the scope, and still what it was. What is no source of ours is never deleted.
 fn is_there(batch: &Batch<'_>, scope: &Scope, source: &str) -> Result<bool, Error> {
     if let Some(version) = source::profile_version(source) {
         // What the user says to all apps, and what they say to this one.
-        let mut find = batch.conn().prepare_cached(
-            "SELECT coalesce(sum(version), 0) FROM profiles WHERE user = ?1 AND app IN ('', ?2)",
-        )?;
+        let statement = "SELECT coalesce(sum(version), 0) FROM profiles WHERE user = ?1 AND app IN ('', ?2)";
         let newest: i64 =
-            find.query_row(params![scope.user.as_str(), scope.app.as_str()], |row| row.get(0))?;
+            find_only(batch.conn(), statement, params![scope.user.as_str(), scope.app.as_str()], |row| {
+                row.get(0)
+            })?;
         return Ok(newest == version);
     }
     if let Some(number) = source::records_number(source) {
         return Ok(erasures::number(batch.conn(), scope)? == number);
     }
     if let Some(persona) = source::persona_of_user(source) {
-        let mut find =
-            batch.conn().prepare_cached("SELECT 1 FROM personas WHERE app = ?1 AND user = ?2 AND id = ?3")?;
-        return Ok(find.exists([scope.app.as_str(), scope.user.as_str(), persona])?);
+        let statement = "SELECT 1 FROM personas WHERE app = ?1 AND user = ?2 AND id = ?3";
+        return has_any(batch.conn(), statement, [scope.app.as_str(), scope.user.as_str(), persona]);
     }
     is_thing_there(batch, scope, source)
 }
@@ -177,10 +153,9 @@ fn is_there(batch: &Batch<'_>, scope: &Scope, source: &str) -> Result<bool, Erro
 /// The same for a source that is an id, or a file.
 pub(super) fn is_thing_there(batch: &Batch<'_>, scope: &Scope, source: &str) -> Result<bool, Error> {
     if let Some(path) = source::file_of(scope, source) {
-        let mut find = batch.conn().prepare_cached(
-            "SELECT 1 FROM files WHERE app = ?1 AND user = ?2 AND path = ?3 AND content IS NOT NULL",
-        )?;
-        return Ok(find.exists([scope.app.as_str(), scope.user.as_str(), path])?);
+        let statement =
+            "SELECT 1 FROM files WHERE app = ?1 AND user = ?2 AND path = ?3 AND content IS NOT NULL";
+        return has_any(batch.conn(), statement, [scope.app.as_str(), scope.user.as_str(), path]);
     }
     let (id, of_scope) = if let Ok(memory) = source.parse::<MemoryId>() {
         let found =
@@ -208,36 +183,27 @@ pub(super) fn is_thing_there(batch: &Batch<'_>, scope: &Scope, source: &str) -> 
         return Ok(true);
     };
     let key = params![id.as_bytes(), scope.app.as_str(), scope.user.as_str()];
-    Ok(batch.conn().prepare_cached(of_scope)?.exists(key)?)
+    has_any(batch.conn(), of_scope, key)
 }
 
 /// Removes what prompts of a thread said of records, at most `limit` texts. Gives how many those were.
 pub(super) fn purge_records(batch: &Batch<'_>, thread: ThreadId, limit: usize) -> Result<usize, Error> {
     let (first, end) = source::records_of_thread(thread);
-    let removed = batch
-        .conn()
-        .prepare_cached(
-            "DELETE FROM texts WHERE (app, user, source, hash) IN
+    let statement = "DELETE FROM texts WHERE (app, user, source, hash) IN
                 (SELECT x.app, x.user, x.source, x.hash FROM threads t
                     CROSS JOIN texts x ON x.app = t.app AND x.user = t.user AND x.source >= ?2 AND x.source < ?3
-                    WHERE t.id = ?1 LIMIT ?4)",
-        )?
-        .execute(params![thread.bytes(), first, end, limit as i64])?;
-    Ok(removed)
+                    WHERE t.id = ?1 LIMIT ?4)";
+    batch.count_changed(statement, params![thread.bytes(), first, end, limit as i64])
 }
 
 /// Removes a thread's uses of shared texts, at most `limit`, and the texts that nothing uses then. Gives how many uses those
 /// were.
 pub(super) fn purge_uses(batch: &Batch<'_>, thread: ThreadId, limit: usize) -> Result<usize, Error> {
-    let mut next = batch.conn().prepare_cached(
-        "DELETE FROM text_uses WHERE (thread, source, hash) IN
-            (SELECT thread, source, hash FROM text_uses WHERE thread = ?1 LIMIT ?2) RETURNING app, source, hash",
-    )?;
-    let uses = next
-        .query_map(params![thread.bytes(), limit as i64], |row| {
-            Ok((text(row, 0)?, text(row, 1)?, row.get::<_, [u8; 16]>(2)?))
-        })?
-        .collect::<Result<Vec<_>, _>>()?;
+    let statement = "DELETE FROM text_uses WHERE (thread, source, hash) IN
+            (SELECT thread, source, hash FROM text_uses WHERE thread = ?1 LIMIT ?2) RETURNING app, source, hash";
+    let uses = find_all(batch.conn(), statement, params![thread.bytes(), limit as i64], |row| {
+        Ok((text(row, 0)?, text(row, 1)?, row.get::<_, [u8; 16]>(2)?))
+    })?;
     let mut unused = batch.conn().prepare_cached(
         "DELETE FROM texts WHERE app = ?1 AND user = ?4 AND source = ?2 AND hash = ?3
             AND NOT EXISTS (SELECT 1 FROM text_uses u WHERE u.app = ?1 AND u.source = ?2 AND u.hash = ?3)",

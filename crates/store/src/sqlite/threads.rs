@@ -1,21 +1,22 @@
 //! Threads: creating, listing, renaming, hiding.
 
 use protocol::{Event, MessageId, Principal, RunId, Scope, Seq, ThreadId, ThreadNamed};
-use rusqlite::{Connection, OptionalExtension, Row, params};
+use rusqlite::{Connection, Row, params};
 
 use super::append::Batch;
-use super::read::{count, id, maybe_id, one_more, page_start, scope_at, time};
-use super::{Sqlite, history, idempotency, items, queue, read};
+use super::read::{count, find_first, find_page, id, maybe_id, one_more, page_start, scope_at, time};
+use super::{Store, history, idempotency, items, queue};
 use crate::{
-    Error, MessageRow, NewThreadRow, Once, PageOf, PageRows, RecallKind, ThreadCursor, ThreadEdit, ThreadRow,
+    Error, MessageRow, NewThreadRow, Once, PageOf, PageRows, RecallKind, ThreadEdit, ThreadRow, TimeCursor,
 };
 
 const COLUMNS: &str = "t.id, t.app, t.user, t.title, t.head, t.model, t.message_count,
     (SELECT r.id FROM runs r WHERE r.thread = t.id AND r.status IN ('running', 'waiting')),
     t.next_seq - 1, t.created_at, t.updated_at, t.persona";
 
-impl Sqlite {
-    pub(crate) async fn create_thread(
+impl Store {
+    /// One that is there already is given back. [`Error::Changed`] while one of that id is being deleted.
+    pub async fn create_thread(
         &self,
         scope: &Scope,
         thread: NewThreadRow,
@@ -23,31 +24,33 @@ impl Sqlite {
     ) -> Result<ThreadRow, Error> {
         let scope = scope.clone();
         let work = move |batch: &mut Batch<'_>| {
-            if let Some(earlier) = idempotency::earlier(batch, &scope, once.as_ref())? {
+            if let Some(earlier) = idempotency::claim(batch, &scope, once.as_ref(), thread.id.uuid())? {
                 return find(batch.conn(), earlier.into(), scope.user.as_str());
             }
-            idempotency::remember(batch, &scope, once.as_ref(), thread.id.uuid())?;
             let id = insert(batch, &scope, &thread)?;
             find(batch.conn(), id, scope.user.as_str())
         };
         self.writer.write(work).await
     }
 
-    pub(crate) async fn thread(&self, principal: &Principal, thread: ThreadId) -> Result<ThreadRow, Error> {
+    /// The thread if it is this principal's and not deleted.
+    pub async fn thread(&self, principal: &Principal, thread: ThreadId) -> Result<ThreadRow, Error> {
         let user = principal.user().clone();
         self.readers.read(move |conn| find(conn, thread, user.as_str())).await
     }
 
-    pub(crate) async fn threads(
+    /// Newest first.
+    pub async fn threads(
         &self,
         scope: &Scope,
-        page: PageOf<ThreadCursor>,
+        page: PageOf<TimeCursor<ThreadId>>,
     ) -> Result<PageRows<ThreadRow>, Error> {
         let scope = scope.clone();
         self.readers.read(move |conn| list(conn, &scope, page)).await
     }
 
-    pub(crate) async fn change_thread(
+    /// Changes what is named, all of it or nothing; a title is recorded as `thread:named`.
+    pub async fn change_thread(
         &self,
         principal: &Principal,
         thread: ThreadId,
@@ -57,15 +60,12 @@ impl Sqlite {
         let user = principal.user().clone();
         let work = move |batch: &mut Batch<'_>| {
             let row = find(batch.conn(), thread, user.as_str())?;
-            if idempotency::earlier(batch, &row.scope, once.as_ref())?.is_some() {
+            if idempotency::claim(batch, &row.scope, once.as_ref(), thread.uuid())?.is_some() {
                 return Ok(row);
             }
-            idempotency::remember(batch, &row.scope, once.as_ref(), thread.uuid())?;
             if let Some(persona) = change.persona {
-                batch
-                    .conn()
-                    .prepare_cached("UPDATE threads SET persona = ?2 WHERE id = ?1")?
-                    .execute(params![thread.bytes(), persona])?;
+                let statement = "UPDATE threads SET persona = ?2 WHERE id = ?1";
+                batch.execute(statement, params![thread.bytes(), persona])?;
             }
             let named = change.title.map(|title| Event::ThreadNamed(ThreadNamed { title }));
             let seq = match named {
@@ -79,7 +79,9 @@ impl Sqlite {
         self.writer.write(work).await
     }
 
-    pub(crate) async fn delete_thread(
+    /// Hides the thread at once and ends what waits for it; [`Store::purge`] removes its rows later. Gives back
+    /// the run to stop.
+    pub async fn delete_thread(
         &self,
         principal: &Principal,
         thread: ThreadId,
@@ -89,7 +91,8 @@ impl Sqlite {
         self.writer.write(move |batch| delete(batch, &principal, thread, once.as_ref())).await
     }
 
-    pub(crate) async fn path(
+    /// The newest messages of the path that ends in `leaf`, oldest of them first.
+    pub async fn path(
         &self,
         thread: ThreadId,
         leaf: MessageId,
@@ -98,7 +101,9 @@ impl Sqlite {
         self.readers.read(move |conn| history::path(conn, thread, leaf, newest)).await
     }
 
-    pub(crate) async fn messages(
+    /// A page of that path from its beginning, oldest first. The cursor is the place in the log of the last one seen.
+    /// Its cost depends on the page, not on the length of the path.
+    pub async fn messages(
         &self,
         thread: ThreadId,
         leaf: MessageId,
@@ -118,31 +123,30 @@ fn delete(
         return Ok(None);
     }
     let row = find(batch.conn(), thread, principal.user().as_str())?;
-    idempotency::earlier(batch, &row.scope, once)?;
-    idempotency::remember(batch, &row.scope, once, thread.uuid())?;
+    idempotency::claim(batch, &row.scope, once, thread.uuid())?;
     queue::clear(batch, thread)?;
-    batch
-        .conn()
-        .prepare_cached("UPDATE threads SET deleted_at = ?2 WHERE id = ?1")?
-        .execute(params![thread.bytes(), batch.at()])?;
-    batch
-        .conn()
-        .prepare_cached(
-            "UPDATE runs SET stop = 'cancelled'
-                WHERE thread = ?1 AND ended_at IS NULL AND stop IS NOT 'cancelled'",
-        )?
-        .execute([thread.bytes()])?;
+    let statement = "UPDATE threads SET deleted_at = ?2 WHERE id = ?1";
+    batch.execute(statement, params![thread.bytes(), batch.at()])?;
+    let statement = "UPDATE runs SET stop = 'cancelled'
+                WHERE thread = ?1 AND ended_at IS NULL AND stop IS NOT 'cancelled'";
+    batch.execute(statement, [thread.bytes()])?;
     items::changed(batch, &row.scope, RecallKind::Thread, thread.bytes())?;
     Ok(row.active_run)
 }
 
 pub(super) fn insert(batch: &mut Batch<'_>, scope: &Scope, thread: &NewThreadRow) -> Result<ThreadId, Error> {
-    batch
-        .conn()
-        .prepare_cached(
-            "INSERT INTO threads (id, app, user, title, persona, created_at, updated_at) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?6)",
-        )?
-        .execute(params![thread.id.bytes(), scope.app.as_str(), scope.user.as_str(), thread.title, thread.persona, batch.at()])?;
+    let statement = "INSERT INTO threads (id, app, user, title, persona, created_at, updated_at) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?6)";
+    batch.execute(
+        statement,
+        params![
+            thread.id.bytes(),
+            scope.app.as_str(),
+            scope.user.as_str(),
+            thread.title,
+            thread.persona,
+            batch.at()
+        ],
+    )?;
     batch.begins(thread.id);
     Ok(thread.id)
 }
@@ -158,28 +162,29 @@ pub(super) fn ensure(batch: &mut Batch<'_>, scope: &Scope, id: ThreadId) -> Resu
 
 /// None if there is no trace of it.
 fn is_deleted(conn: &Connection, thread: ThreadId) -> Result<Option<bool>, Error> {
-    let mut find = conn.prepare_cached("SELECT deleted_at IS NOT NULL FROM threads WHERE id = ?1")?;
-    Ok(find.query_row([thread.bytes()], |row| row.get(0)).optional()?)
+    let statement = "SELECT deleted_at IS NOT NULL FROM threads WHERE id = ?1";
+    find_first(conn, statement, [thread.bytes()], |row| row.get(0))
 }
 
 fn find(conn: &Connection, thread: ThreadId, user: &str) -> Result<ThreadRow, Error> {
-    conn.prepare_cached(&format!(
-        "SELECT {COLUMNS} FROM threads t WHERE t.id = ?1 AND t.user = ?2 AND t.deleted_at IS NULL"
-    ))?
-    .query_row(params![thread.bytes(), user], thread_row)
-    .optional()?
-    .ok_or(Error::NotFound("thread"))
+    let statement =
+        format!("SELECT {COLUMNS} FROM threads t WHERE t.id = ?1 AND t.user = ?2 AND t.deleted_at IS NULL");
+    find_first(conn, &statement, params![thread.bytes(), user], thread_row)?.ok_or(Error::NotFound("thread"))
 }
 
-fn list(conn: &Connection, scope: &Scope, page: PageOf<ThreadCursor>) -> Result<PageRows<ThreadRow>, Error> {
-    let mut find = conn.prepare_cached(&format!(
+fn list(
+    conn: &Connection,
+    scope: &Scope,
+    page: PageOf<TimeCursor<ThreadId>>,
+) -> Result<PageRows<ThreadRow>, Error> {
+    let statement = format!(
         "SELECT {COLUMNS} FROM threads t WHERE t.app = ?1 AND t.user = ?2 AND t.deleted_at IS NULL
             AND (t.updated_at, t.id) < (?3, ?4) ORDER BY t.updated_at DESC, t.id DESC LIMIT ?5"
-    ))?;
-    let (updated_at, last) = page_start(page.after.map(|cursor| (cursor.updated_at, *cursor.id.bytes())));
+    );
+    let (at, last) = page_start(page.after.map(|cursor| (cursor.at, *cursor.id.bytes())));
     let limit = one_more(page.limit);
-    let rows = find.query(params![scope.app.as_str(), scope.user.as_str(), updated_at, last, limit])?;
-    read::page(rows, page.limit, thread_row)
+    let key = params![scope.app.as_str(), scope.user.as_str(), at, last, limit];
+    find_page(conn, &statement, key, page.limit, thread_row)
 }
 
 fn thread_row(row: &Row<'_>) -> rusqlite::Result<ThreadRow> {

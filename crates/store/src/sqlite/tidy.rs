@@ -8,6 +8,7 @@ use rusqlite::{Connection, OpenFlags};
 
 use super::append::Batch;
 use super::checkpoint::start_afresh;
+use super::read::{find_only, has_any};
 use super::{FILE, connect, lock, migrate};
 use crate::Error;
 
@@ -67,14 +68,12 @@ pub(super) fn is_due(conn: &Connection, afresh: &Afresh) -> Result<bool, Error> 
 }
 
 fn is_removed(conn: &Connection) -> Result<bool, Error> {
-    Ok(conn.prepare_cached("SELECT 1 FROM state WHERE name = ?1")?.exists([REMOVED])?)
+    has_any(conn, "SELECT 1 FROM state WHERE name = ?1", [REMOVED])
 }
 
 /// Free pages that can be given back, if this database can do that.
 fn spare_pages(conn: &Connection) -> Result<i64, Error> {
-    let number = |pragma: &str| -> Result<i64, Error> {
-        Ok(conn.prepare_cached(pragma)?.query_row([], |row| row.get(0))?)
-    };
+    let number = |pragma: &str| -> Result<i64, Error> { find_only(conn, pragma, [], |row| row.get(0)) };
     if number("PRAGMA auto_vacuum")? != INCREMENTAL {
         return Ok(0);
     }
@@ -91,7 +90,7 @@ pub(super) fn step(batch: &Batch<'_>, afresh: &Afresh) -> Result<bool, Error> {
         return Ok(true);
     }
     if afresh.is_left() || is_removed(batch.conn())? {
-        batch.conn().prepare_cached("DELETE FROM state WHERE name = ?1")?.execute([REMOVED])?;
+        batch.execute("DELETE FROM state WHERE name = ?1", [REMOVED])?;
         afresh.want();
     }
     Ok(false)

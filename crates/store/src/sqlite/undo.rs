@@ -1,11 +1,11 @@
 //! Undo: what an action has changed is put back, by an action of its own, once, and only while nothing newer stands on it.
 
 use protocol::ActionId;
-use rusqlite::{OptionalExtension, params};
+use rusqlite::params;
 
 use super::append::Batch;
 use super::memories::change as memory;
-use super::read::{sql, text, time};
+use super::read::{find_first, sql, text, time};
 use super::records::Put;
 use super::{action_rows, files, ledger, profiles, records};
 use crate::rules::ledger::LedgerPayload;
@@ -48,11 +48,8 @@ pub(super) fn take_back(
 /// Notes on an action that another has taken it back.
 pub(super) fn mark(batch: &Batch<'_>, by: &ActionRow, undone: ActionId) -> Result<(), Error> {
     ledger::append(batch, &by.scope, undone, LedgerKind::Undo, &LedgerPayload::undo(by.id))?;
-    batch
-        .conn()
-        .prepare_cached("UPDATE actions SET undone_by = ?2 WHERE id = ?1")?
-        .execute(params![undone.bytes(), by.id.bytes()])?;
-    Ok(())
+    let statement = "UPDATE actions SET undone_by = ?2 WHERE id = ?1";
+    batch.execute(statement, params![undone.bytes(), by.id.bytes()])
 }
 
 /// Reads what decides whether `by` may undo the action.
@@ -61,14 +58,10 @@ pub(super) fn request<'a>(
     action: &'a ActionRow,
     by: ActionId,
 ) -> Result<UndoRequest<'a>, Error> {
-    let attempt = batch
-        .conn()
-        .prepare_cached(
-            "SELECT status FROM actions
-                WHERE undo_of = ?1 AND id <> ?2 AND status IN ('started', 'complete', 'unknown')",
-        )?
-        .query_row(params![action.id.bytes(), by.bytes()], |row| text(row, 0))
-        .optional()?;
+    let statement = "SELECT status FROM actions
+                WHERE undo_of = ?1 AND id <> ?2 AND status IN ('started', 'complete', 'unknown')";
+    let attempt =
+        find_first(batch.conn(), statement, params![action.id.bytes(), by.bytes()], |row| text(row, 0))?;
     let attempt = attempt.and_then(|status| ActionStatus::parse(&status));
     Ok(UndoRequest { action, by, erased: action_rows::is_erased(batch, action.id)?, attempt })
 }
@@ -76,26 +69,23 @@ pub(super) fn request<'a>(
 /// Says which newer change stands in the way, and by which action it was made if it was one.
 fn conflict(batch: &Batch<'_>, undone: &ActionRow, change: &AppliedChange) -> Result<Error, Error> {
     let thing = ChangedThing::of(change);
-    let newer = batch
-        .conn()
-        .prepare_cached(
-            "SELECT a.tool, a.started_at FROM
+    let statement = "SELECT a.tool, a.started_at FROM
                 (SELECT tool, started_at, changes, position FROM actions WHERE app = ?1 AND user = ?2 AND position > ?3
                     AND changes IS NOT NULL AND undone_by IS NULL AND undo_of IS NULL ORDER BY position DESC LIMIT ?6) a
                 WHERE EXISTS (SELECT 1 FROM json_each(a.changes) c WHERE c.value ->> ?4 = ?5)
-                ORDER BY a.position DESC LIMIT 1",
-        )?
-        .query_row(
-            params![
-                undone.scope.app.as_str(),
-                undone.scope.user.as_str(),
-                sql(undone.position),
-                thing.field,
-                thing.key,
-                MAX_SEARCHED
-            ],
-            |row| Ok((text(row, 0)?, time(row, 1)?)),
-        )
-        .optional()?;
+                ORDER BY a.position DESC LIMIT 1";
+    let newer = find_first(
+        batch.conn(),
+        statement,
+        params![
+            undone.scope.app.as_str(),
+            undone.scope.user.as_str(),
+            sql(undone.position),
+            thing.field,
+            thing.key,
+            MAX_SEARCHED
+        ],
+        |row| Ok((text(row, 0)?, time(row, 1)?)),
+    )?;
     Ok(thing.changed_since(newer))
 }

@@ -2,35 +2,40 @@
 
 use jiff::Timestamp;
 use jiff::tz::Offset;
-use protocol::{Cost, Principal, RunId, Scope, Seq, Usage, Used, UserLimits};
-use rusqlite::{Connection, OptionalExtension, Row, params};
+use protocol::{Cost, Principal, RunId, Scope, Seq, Usage, UsageView, Used, UserLimits};
+use rusqlite::{Connection, Row, params};
 
 use super::append::Batch;
-use super::read::{count, scope_at, sql, text};
-use super::{Sqlite, rate_limits};
-use crate::{Error, MAX_USAGE_ROWS, UsageRow};
+use super::read::{count, find_all, find_first, find_only, scope_at, sql, text};
+use super::{Store, rate_limits};
+use crate::{Error, MAX_USAGE_ROWS};
 
 /// As [`read`] expects them.
 pub(super) const COLUMNS: &str =
     "input_tokens, output_tokens, cached_tokens, reasoning_tokens, cost, estimated";
 
-impl Sqlite {
-    pub(crate) async fn usage(
+impl Store {
+    /// Usage of a user from one day to another, both included: newest day first, then by app and model, at most
+    /// [`crate::MAX_USAGE_ROWS`].
+    pub async fn usage(
         &self,
         user: &Principal,
         from_day: String,
         to_day: String,
-    ) -> Result<Vec<UsageRow>, Error> {
+    ) -> Result<Vec<UsageView>, Error> {
         let user = user.user().clone();
         self.readers.read(move |conn| report(conn, user.as_str(), &from_day, &to_day)).await
     }
 
-    pub(crate) async fn usage_of_day(&self, scope: &Scope, day: String) -> Result<Usage, Error> {
+    /// Usage of the scope on a day, over all models.
+    pub async fn usage_of_day(&self, scope: &Scope, day: String) -> Result<Usage, Error> {
         let scope = scope.clone();
         self.readers.read(move |conn| of_day(conn, &scope, &day)).await
     }
 
-    pub(crate) async fn used(&self, scope: &Scope, limits: UserLimits, at: Timestamp) -> Result<Used, Error> {
+    /// Use of the rate limits by the scope in the minute and the day of a moment, and how many of its runs work now,
+    /// as far as these limits are about it.
+    pub async fn used(&self, scope: &Scope, limits: UserLimits, at: Timestamp) -> Result<Used, Error> {
         let scope = scope.clone();
         self.readers.read(move |conn| rate_limits::used(conn, &scope, &limits, at)).await
     }
@@ -61,18 +66,17 @@ pub(super) fn of_run(
     fallback: Option<&str>,
     used: Usage,
 ) -> Result<(), Error> {
-    let (scope, model, mut total) = batch
-        .conn()
-        .prepare_cached(&format!("SELECT app, user, model, {COLUMNS} FROM runs WHERE id = ?1"))?
-        .query_row([run.bytes()], |row| Ok((scope_at(row, 0)?, text(row, 2)?, read(row, 3)?)))?;
+    let statement = format!("SELECT app, user, model, {COLUMNS} FROM runs WHERE id = ?1");
+    let (scope, model, mut total) = find_only(batch.conn(), &statement, [run.bytes()], |row| {
+        Ok((scope_at(row, 0)?, text(row, 2)?, read(row, 3)?))
+    })?;
     total += used;
-    batch
-        .conn()
-        .prepare_cached(
-            "UPDATE runs SET input_tokens = ?2, output_tokens = ?3, cached_tokens = ?4, reasoning_tokens = ?5,
-                    cost = ?6, estimated = ?7 WHERE id = ?1",
-        )?
-        .execute(params![
+    let statement =
+        "UPDATE runs SET input_tokens = ?2, output_tokens = ?3, cached_tokens = ?4, reasoning_tokens = ?5,
+                    cost = ?6, estimated = ?7 WHERE id = ?1";
+    batch.execute(
+        statement,
+        params![
             run.bytes(),
             sql(total.input_tokens),
             sql(total.output_tokens),
@@ -80,7 +84,8 @@ pub(super) fn of_run(
             sql(total.reasoning_tokens),
             sql(total.cost.0),
             total.estimated
-        ])?;
+        ],
+    )?;
     let model = match fallback {
         Some(fallback) => fallback.to_owned(),
         None => asked_model(batch, run, seq)?.unwrap_or(model),
@@ -91,13 +96,11 @@ pub(super) fn of_run(
 
 /// The model that was asked last before this event: a step names it when it starts, and when it turns to another.
 fn asked_model(batch: &Batch<'_>, run: RunId, seq: Seq) -> Result<Option<String>, Error> {
-    let mut find = batch.conn().prepare_cached(
-        "SELECT body ->> '$.model' FROM events
+    let statement = "SELECT body ->> '$.model' FROM events
             WHERE run = ?1 AND kind IN ('step:start', 'step:retry', 'step:reset') AND seq < ?2
                 AND kind <> 'text:delta' AND kind <> 'reasoning:delta' AND kind <> 'tool:input'
-                AND iif(json_valid(body), body ->> '$.model', NULL) IS NOT NULL ORDER BY seq DESC LIMIT 1",
-    )?;
-    Ok(find.query_row(params![run.bytes(), sql(seq)], |row| text(row, 0)).optional()?)
+                AND iif(json_valid(body), body ->> '$.model', NULL) IS NOT NULL ORDER BY seq DESC LIMIT 1";
+    find_first(batch.conn(), statement, params![run.bytes(), sql(seq)], |row| text(row, 0))
 }
 
 /// Adds one model call to what the scope has used today.
@@ -105,22 +108,21 @@ pub(super) fn add(batch: &Batch<'_>, scope: &Scope, model: &str, used: Usage) ->
     rate_limits::spent(batch, scope, used.total())?;
     let today = day(Timestamp::from_millisecond(batch.at()).unwrap_or(Timestamp::UNIX_EPOCH));
     let (user, app) = (scope.user.as_str(), scope.app.as_str());
-    let before = batch
-        .conn()
-        .prepare_cached(&format!(
-            "SELECT calls, {COLUMNS} FROM usage WHERE user = ?1 AND app = ?2 AND day = ?3 AND model = ?4"
-        ))?
-        .query_row(params![user, app, today, model], |row| Ok((count(row, 0)?, read(row, 1)?)))
-        .optional()?;
+    let statement = format!(
+        "SELECT calls, {COLUMNS} FROM usage WHERE user = ?1 AND app = ?2 AND day = ?3 AND model = ?4"
+    );
+    let before = find_first(batch.conn(), &statement, params![user, app, today, model], |row| {
+        Ok((count(row, 0)?, read(row, 1)?))
+    })?;
     let (calls, mut total) = before.unwrap_or_default();
     total += used;
-    batch
-        .conn()
-        .prepare_cached(&format!(
-            "INSERT OR REPLACE INTO usage (user, app, day, model, calls, {COLUMNS})
+    let statement = format!(
+        "INSERT OR REPLACE INTO usage (user, app, day, model, calls, {COLUMNS})
                 VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11)"
-        ))?
-        .execute(params![
+    );
+    batch.execute(
+        &statement,
+        params![
             user,
             app,
             today,
@@ -132,34 +134,33 @@ pub(super) fn add(batch: &Batch<'_>, scope: &Scope, model: &str, used: Usage) ->
             sql(total.reasoning_tokens),
             sql(total.cost.0),
             total.estimated
-        ])?;
-    Ok(())
+        ],
+    )
 }
 
-fn report(conn: &Connection, user: &str, from_day: &str, to_day: &str) -> Result<Vec<UsageRow>, Error> {
-    let mut find = conn.prepare_cached(&format!(
+fn report(conn: &Connection, user: &str, from_day: &str, to_day: &str) -> Result<Vec<UsageView>, Error> {
+    let statement = format!(
         "SELECT day, app, user, model, calls, {COLUMNS} FROM usage WHERE user = ?1 AND day BETWEEN ?2 AND ?3
             ORDER BY day DESC, app, model LIMIT ?4"
-    ))?;
-    let rows = find.query_map(params![user, from_day, to_day, MAX_USAGE_ROWS as i64], |row| {
-        Ok(UsageRow {
-            day: text(row, 0)?,
-            scope: scope_at(row, 1)?,
+    );
+    find_all(conn, &statement, params![user, from_day, to_day, MAX_USAGE_ROWS as i64], |row| {
+        Ok(UsageView {
+            date: text(row, 0)?,
+            app_id: text(row, 1)?,
             model: text(row, 3)?,
             calls: count(row, 4)?,
             usage: read(row, 5)?,
         })
-    })?;
-    Ok(rows.collect::<Result<_, _>>()?)
+    })
 }
 
 pub(super) fn of_day(conn: &Connection, scope: &Scope, day: &str) -> Result<Usage, Error> {
-    let mut find = conn
-        .prepare_cached(&format!("SELECT {COLUMNS} FROM usage WHERE user = ?1 AND app = ?2 AND day = ?3"))?;
-    let rows = find.query_map(params![scope.user.as_str(), scope.app.as_str(), day], |row| read(row, 0))?;
+    let statement = format!("SELECT {COLUMNS} FROM usage WHERE user = ?1 AND app = ?2 AND day = ?3");
     let mut total = Usage::default();
-    for used in rows {
-        total += used?;
+    for used in
+        find_all(conn, &statement, [scope.user.as_str(), scope.app.as_str(), day], |row| read(row, 0))?
+    {
+        total += used;
     }
     Ok(total)
 }

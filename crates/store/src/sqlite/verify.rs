@@ -3,9 +3,9 @@
 use std::path::Path;
 
 use protocol::Scope;
-use rusqlite::{Connection, OptionalExtension, Row, params};
+use rusqlite::{Connection, Row, params};
 
-use super::read::{count, scope_at, sql, text};
+use super::read::{count, find_all, find_first, find_only, has_any, scope_at, sql, text};
 use super::statements::Performer;
 use super::{FILE, action_rows, ledger, reader};
 use crate::rules::actions::{output_in, stored_changes, stored_output};
@@ -92,12 +92,15 @@ impl Verified {
 
     fn chain(&mut self, conn: &Connection, scope: Scope, mut before: LedgerHead) -> Result<Part, Error> {
         let last = before.position;
-        let entries: Vec<LedgerRow> = conn
-            .prepare_cached(&format!(
-                "SELECT {ENTRY} WHERE l.app = ?1 AND l.user = ?2 AND l.position > ?3 ORDER BY l.position LIMIT ?4"
-            ))?
-            .query_map(params![scope.app.as_str(), scope.user.as_str(), sql(last), PAGE], found_row)?
-            .collect::<Result<_, _>>()?;
+        let statement = format!(
+            "SELECT {ENTRY} WHERE l.app = ?1 AND l.user = ?2 AND l.position > ?3 ORDER BY l.position LIMIT ?4"
+        );
+        let entries: Vec<LedgerRow> = find_all(
+            conn,
+            &statement,
+            params![scope.app.as_str(), scope.user.as_str(), sql(last), PAGE],
+            found_row,
+        )?;
         if entries.is_empty() {
             if ledger::head(conn, &scope)? != Some(before) {
                 self.fault(format!("{}: the head is not the last entry, which is {last}", name(&scope)));
@@ -121,8 +124,8 @@ impl Verified {
     /// The fault of an entry's contents.
     fn payload(&mut self, conn: &Connection, found: &LedgerRow) -> Result<Option<&'static str>, Error> {
         let entry = &found.entry;
-        let known =
-            conn.prepare_cached("SELECT 1 FROM actions WHERE id = ?1")?.exists(params![entry.action])?;
+        let statement = "SELECT 1 FROM actions WHERE id = ?1";
+        let known = has_any(conn, statement, params![entry.action])?;
         if !known {
             return Ok(Some("tells of an action that is not there"));
         }
@@ -130,16 +133,12 @@ impl Verified {
             let holds = payload_digest(salt, payload) == entry.digest;
             return Ok((!holds).then_some("says something else than its digest"));
         }
-        let erased = conn
-            .prepare_cached(
-                "SELECT 1 FROM ledger WHERE action = ?1 AND kind = 'erase' AND app = ?2 AND user = ?3 AND position > ?4",
-            )?
-            .exists(params![
-                entry.action,
-                found.scope.app.as_str(),
-                found.scope.user.as_str(),
-                sql(entry.position)
-            ])?;
+        let statement = "SELECT 1 FROM ledger WHERE action = ?1 AND kind = 'erase' AND app = ?2 AND user = ?3 AND position > ?4";
+        let erased = has_any(
+            conn,
+            statement,
+            params![entry.action, found.scope.app.as_str(), found.scope.user.as_str(), sql(entry.position)],
+        )?;
         self.erased += u64::from(erased);
         Ok((!erased).then_some("has lost what it says, and no later entry says why"))
     }
@@ -149,10 +148,8 @@ impl Verified {
         let Some(newest) = page.last() else { return Ok(Part::Done) };
         let next = Part::Actions(*newest.id.bytes());
         for action in page {
-            let entries: Vec<LedgerRow> = conn
-                .prepare_cached(&format!("SELECT {ENTRY} WHERE l.action = ?1 ORDER BY l.position"))?
-                .query_map([action.id.bytes()], found_row)?
-                .collect::<Result<_, _>>()?;
+            let statement = format!("SELECT {ENTRY} WHERE l.action = ?1 ORDER BY l.position");
+            let entries: Vec<LedgerRow> = find_all(conn, &statement, [action.id.bytes()], found_row)?;
             let at = format!("{}: the action {}", name(&action.scope), action.id);
             let Some(mut folded) = fold(&action, &entries) else {
                 self.fault(format!("{at} is not in the ledger"));
@@ -178,12 +175,9 @@ fn scope_after(conn: &Connection, last: Option<&Scope>) -> Result<Option<Scope>,
     let last = last.map_or(("", ""), |scope| (scope.app.as_str(), scope.user.as_str()));
     let mut first: Option<Scope> = None;
     for table in ["ledger", "ledger_heads"] {
-        let found = conn
-            .prepare_cached(&format!(
-                "SELECT app, user FROM {table} WHERE (app, user) > (?1, ?2) ORDER BY app, user LIMIT 1"
-            ))?
-            .query_row(params![last.0, last.1], |row| scope_at(row, 0))
-            .optional()?;
+        let statement =
+            format!("SELECT app, user FROM {table} WHERE (app, user) > (?1, ?2) ORDER BY app, user LIMIT 1");
+        let found = find_first(conn, &statement, params![last.0, last.1], |row| scope_at(row, 0))?;
         let key = |scope: &Scope| (scope.app.as_str().to_owned(), scope.user.as_str().to_owned());
         first = first.into_iter().chain(found).min_by_key(key);
     }
@@ -193,10 +187,9 @@ fn scope_after(conn: &Connection, last: Option<&Scope>) -> Result<Option<Scope>,
 /// Reads the output of an action from the event that holds it. Gives what is wrong with that event.
 fn read_output(conn: &Connection, folded: &mut FoldedAction) -> Result<Option<&'static str>, Error> {
     let (Some(place), Some(thread)) = (&folded.output_in, folded.action.thread) else { return Ok(None) };
-    let body: Option<String> = conn
-        .prepare_cached("SELECT body FROM events WHERE thread = ?1 AND seq = ?2 AND kind = 'tool:complete'")?
-        .query_row(params![thread.bytes(), sql(place.seq)], |row| text(row, 0))
-        .optional()?;
+    let statement = "SELECT body FROM events WHERE thread = ?1 AND seq = ?2 AND kind = 'tool:complete'";
+    let body: Option<String> =
+        find_first(conn, statement, params![thread.bytes(), sql(place.seq)], |row| text(row, 0))?;
     match body {
         None => Ok(Some("has lost the event that tells what came out")),
         Some(body) if !place.holds(&body) => {
@@ -211,9 +204,9 @@ fn read_output(conn: &Connection, folded: &mut FoldedAction) -> Result<Option<&'
 
 /// Whether the columns that hold JSON hold it as it was written: what cannot be read there would pass for nothing.
 fn as_written(conn: &Connection, FoldedAction { action, output_in }: &FoldedAction) -> Result<bool, Error> {
-    let mut find = conn.prepare_cached("SELECT input, output, changes FROM actions WHERE id = ?1")?;
+    let statement = "SELECT input, output, changes FROM actions WHERE id = ?1";
     let written: [Option<String>; 3] =
-        find.query_row([action.id.bytes()], |row| Ok([row.get(0)?, row.get(1)?, row.get(2)?]))?;
+        find_only(conn, statement, [action.id.bytes()], |row| Ok([row.get(0)?, row.get(1)?, row.get(2)?]))?;
     let output = if output_in.is_none() { stored_output(action) } else { None };
     Ok(written == [Some(protocol::canonical(&action.input)), output, stored_changes(action)?])
 }

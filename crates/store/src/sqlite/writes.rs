@@ -4,7 +4,7 @@ use protocol::RunId;
 
 use super::append::Batch;
 use super::memories::change;
-use super::read::{id, scope_at};
+use super::read::{find_only, id, scope_at};
 use super::records::Put;
 use super::{files, pins, profiles, proposals, records, texts, undo};
 use crate::rules::actions::{AppliedWrites, second_undo};
@@ -53,8 +53,9 @@ pub(super) fn note(batch: &Batch<'_>, run: RunId, writes: &[Write]) -> Result<()
     if writes.is_empty() {
         return Ok(());
     }
-    let mut find = batch.conn().prepare_cached("SELECT app, user, thread FROM runs WHERE id = ?1")?;
-    let (scope, thread) = find.query_row([run.bytes()], |row| Ok((scope_at(row, 0)?, id(row, 2)?)))?;
+    let statement = "SELECT app, user, thread FROM runs WHERE id = ?1";
+    let (scope, thread) =
+        find_only(batch.conn(), statement, [run.bytes()], |row| Ok((scope_at(row, 0)?, id(row, 2)?)))?;
     let mut kept = Vec::new();
     for write in writes {
         match write {

@@ -118,7 +118,7 @@ async fn records_end_a_page_by_their_data_in_a_list_and_in_a_search() {
                 .await
                 .unwrap()
         };
-        let cursor = |row: &store::RecordRow| TimeCursor { at: row.updated_at, id: row.id };
+        let cursor = |row: &protocol::RecordView| TimeCursor { at: row.updated_at, id: row.id };
         let (paged, pages) = all(read, cursor, |row| row.data.to_string().len()).await;
         let mut numbers: Vec<_> = paged.iter().map(|row| row.data["n"].as_u64().unwrap()).collect();
         numbers.sort_unstable();

@@ -2,8 +2,7 @@
 
 use protocol::{AppId, Clock, Event, Ids, MemoryId, RunStatus, Scope, StreamComplete};
 use store::{
-    Error, MAX_MEMORIES_PER_SCOPE, MAX_MEMORY_BYTES, MemoryCursor, MemoryEdit, MemoryRow, NewMemoryRow,
-    PageOf,
+    Error, MAX_MEMORIES_PER_SCOPE, MAX_MEMORY_BYTES, MemoryEdit, MemoryRow, NewMemoryRow, PageOf, TimeCursor,
 };
 use testkit::still::StandingClock;
 
@@ -107,7 +106,7 @@ async fn lists_are_newest_first_and_prompts_oldest_first() {
     assert_eq!(listed(&fixture, &alice).await, ["c", "b", "a", "d"]);
     assert_eq!(texts(fixture.store.active_memories(&alice, 3).await.unwrap()), ["a", "b", "c"]);
     assert_eq!(texts(fixture.store.active_memories(&alice, 9).await.unwrap()), ["d", "a", "b", "c"]);
-    let after = Some(MemoryCursor { created_at: rows[1].created_at, id: rows[1].id });
+    let after = Some(TimeCursor { at: rows[1].created_at, id: rows[1].id });
     let rest = fixture.store.memories(&alice, None, PageOf { after, limit: 1 }).await.unwrap().rows;
     assert_eq!(texts(rest), ["a"]);
     let ids: Vec<MemoryId> = [3, 0, 2].map(|place: usize| rows[place].id).to_vec();

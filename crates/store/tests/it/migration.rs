@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
-use protocol::{Ids, MemoryId, RunStatus, Usage};
+use protocol::{Ids, MemoryId, MemoryVersionView, RunStatus, Usage};
 use rusqlite::Connection;
-use store::{ActionFilter, Error, MemoryVersion, NewMemoryRow, PageOf, RecallItem};
+use store::{ActionFilter, Error, NewMemoryRow, PageOf, RecallItem};
 use testkit::still::CountingIds;
 
 use crate::support::{Published, end, in_memory, open, principal, result, scope, step_end};
@@ -159,7 +159,7 @@ async fn a_database_from_before_versions_has_first_ones_and_can_be_recalled() {
     let history = store.memory_history(&her, kept).await.unwrap();
     let row = &history.memory;
     assert_eq!((row.version, row.access_count, row.text.as_str()), (1, 3, "kept"));
-    let reasons = |versions: &[MemoryVersion]| -> Vec<(u64, String)> {
+    let reasons = |versions: &[MemoryVersionView]| -> Vec<(u64, String)> {
         versions.iter().map(|row| (row.version, row.reason.clone())).collect()
     };
     assert_eq!(reasons(&history.versions), [(1, "created".to_owned())]);

@@ -3,11 +3,9 @@
 use std::sync::Arc;
 
 use proptest::prelude::*;
-use protocol::{AppId, Ids, RecordId, Scope};
+use protocol::{AppId, Ids, RecordId, RecordView, Scope};
 use serde_json::{Value, json};
-use store::{
-    Error, MAX_RECORD_BYTES, MAX_RECORDS_PER_TYPE, PageOf, RecordQuery, RecordRow, TimeCursor, Write,
-};
+use store::{Error, MAX_RECORD_BYTES, MAX_RECORDS_PER_TYPE, PageOf, RecordQuery, TimeCursor, Write};
 
 use crate::support::{Fixture, Forward, after, once, scope};
 
@@ -15,7 +13,7 @@ fn put(id: RecordId, data: impl Into<Option<Value>>, expected: u64) -> Write {
     Write::Record { id, kind: "part".into(), data: data.into(), expected }
 }
 
-async fn make(fixture: &Fixture, scope: &Scope, data: Value) -> RecordRow {
+async fn make(fixture: &Fixture, scope: &Scope, data: Value) -> RecordView {
     let write = put(fixture.ids.record(), data, 0);
     fixture.store.put_record(scope, write, None).await.unwrap().unwrap()
 }
@@ -46,9 +44,8 @@ async fn e4_a_version_grows_with_each_change_and_outlives_a_deletion() {
     let fixture = Fixture::by(clock.clone());
     let (alice, store) = (scope("alice"), &fixture.store);
     let made = make(&fixture, &alice, json!({ "name": "bolt" })).await;
-    let expected = RecordRow {
+    let expected = RecordView {
         id: made.id,
-        scope: alice.clone(),
         kind: "part".into(),
         version: 1,
         data: json!({ "name": "bolt" }),
@@ -58,7 +55,8 @@ async fn e4_a_version_grows_with_each_change_and_outlives_a_deletion() {
     assert_eq!(made, expected);
     clock.to(5);
     let changed = store.put_record(&alice, put(made.id, json!({ "name": "nut" }), 1), None).await.unwrap();
-    let expected = RecordRow { version: 2, data: json!({ "name": "nut" }), updated_at: after(5), ..expected };
+    let expected =
+        RecordView { version: 2, data: json!({ "name": "nut" }), updated_at: after(5), ..expected };
     assert_eq!(changed, Some(expected.clone()));
     assert_eq!(store.record_of(&alice, "part", made.id).await.unwrap(), expected);
     for wrong in [0, 1, 3] {

@@ -6,8 +6,9 @@ use std::time::Duration;
 use jiff::Timestamp;
 use protocol::{
     AppId, Clock, Cost, Event, Ids, RunStatus, Scope, StepEnd, StepReset, StepRetry, StepStart, Usage,
+    UsageView,
 };
-use store::{Error, NewJob, Spent, Target, UsageRow};
+use store::{Error, NewJob, Spent, Target};
 use testkit::still::StandingClock;
 
 use crate::support::{Fixture, call, end, principal, reset, result, scope, step_end};
@@ -60,12 +61,12 @@ fn start(step: u32, model: &str) -> Event {
     Event::StepStart(StepStart { step, model: model.into() })
 }
 
-async fn report(fixture: &Fixture, user: &str) -> Vec<UsageRow> {
+async fn report(fixture: &Fixture, user: &str) -> Vec<UsageView> {
     fixture.store.usage(&principal(user), "0000-01-01".into(), "9999-12-31".into()).await.unwrap()
 }
 
-fn row(day: &str, model: &str, calls: u64, usage: Usage) -> UsageRow {
-    UsageRow { day: day.into(), scope: scope("alice"), model: model.into(), calls, usage }
+fn row(day: &str, model: &str, calls: u64, usage: Usage) -> UsageView {
+    UsageView { date: day.into(), app_id: scope("alice").app.to_string(), model: model.into(), calls, usage }
 }
 
 #[tokio::test]
@@ -150,11 +151,8 @@ async fn usage_is_a_users_own_and_a_days_sum_an_apps_own() {
         .await
         .unwrap();
     assert_eq!(report(&fixture, "mallory").await, []);
-    let apps: Vec<_> = report(&fixture, "alice")
-        .await
-        .into_iter()
-        .map(|row| (row.scope.app.to_string(), row.model))
-        .collect();
+    let apps: Vec<_> =
+        report(&fixture, "alice").await.into_iter().map(|row| (row.app_id, row.model)).collect();
     let expected =
         [("app", "m"), ("app", "n"), ("other", "m")].map(|(app, m)| (app.to_owned(), m.to_owned()));
     assert_eq!(apps, expected);

@@ -5,9 +5,9 @@ use std::sync::Arc;
 
 use app::{Fragment, Section, SectionData, SectionText};
 use memory::words;
-use protocol::{LeftOut, Warning};
+use protocol::{LeftOut, RecordView, Warning};
 use serde_json::Value;
-use store::{RecordQuery, RecordRow};
+use store::RecordQuery;
 
 use crate::context::gather::Sources;
 use crate::context::{Fence, PromptPiece};
@@ -224,7 +224,7 @@ async fn records(
 }
 
 /// The text of a record, and the id by which others refer to it.
-fn with_id(row: RecordRow) -> Value {
+fn with_id(row: RecordView) -> Value {
     let mut data = row.data;
     if let Some(fields) = data.as_object_mut() {
         fields.insert("id".to_owned(), row.id.to_string().into());

@@ -5,26 +5,25 @@ use std::collections::HashSet;
 use app::Fragment;
 use memory::words;
 use model::Counter;
-use protocol::LeftOut;
+use protocol::{LeftOut, PinView};
 use serde_json::Value;
-use store::PinRow;
 
 use crate::context::{Fence, PromptPiece};
 
 /// Pins that fit, in the order in which they were made. When not all do, those nearest to the message are taken, then
 /// the newest.
 pub(in crate::context) fn choose(
-    mut rows: Vec<PinRow>,
+    mut rows: Vec<PinView>,
     message: &str,
     room: usize,
     counter: &Counter,
-) -> (Vec<PinRow>, Option<LeftOut>) {
+) -> (Vec<PinView>, Option<LeftOut>) {
     let costs: Vec<usize> = rows.iter().map(|row| counter.text(&row.text)).collect();
     if costs.iter().sum::<usize>() <= room {
         return (rows, None);
     }
     let asked: HashSet<String> = words::terms(message).into_iter().collect();
-    let near = |row: &PinRow| words::terms(&row.text).iter().filter(|term| asked.contains(*term)).count();
+    let near = |row: &PinView| words::terms(&row.text).iter().filter(|term| asked.contains(*term)).count();
     let mut ranked: Vec<(usize, usize)> = rows.iter().map(near).enumerate().map(|(i, n)| (n, i)).collect();
     ranked.sort_unstable_by(|a, b| b.cmp(a));
     let (mut left, mut kept) = (room, HashSet::new());
@@ -50,7 +49,7 @@ pub(in crate::context) fn choose(
 }
 
 /// Kept as they are: one style writes them into a line of its own.
-pub(in crate::context) fn piece(row: &PinRow) -> PromptPiece {
+pub(in crate::context) fn piece(row: &PinView) -> PromptPiece {
     PromptPiece::of_data(Fragment::Pins, row.id, row.text.clone())
 }
 

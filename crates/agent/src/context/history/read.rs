@@ -1,8 +1,8 @@
 //! Reading earlier turns: no further back than the newest summary, or than the budget could show.
 
 use memory::tombstone::Forgotten;
-use protocol::{MessageId, Stretch, ThreadId, Warning};
-use store::{MessageRow, PinRow, Store, SummaryRow};
+use protocol::{MessageId, PinView, Stretch, ThreadId, Warning};
+use store::{MessageRow, Store, SummaryRow};
 
 use super::{PastTurn, long};
 use crate::context::gather::Sources;
@@ -32,7 +32,7 @@ pub(in crate::context) struct ReadHistory {
     pub(in crate::context) message: Option<PastTurn>,
     /// Oldest first, each beginning where the one before it ends.
     pub(in crate::context) summaries: Vec<SummaryRow>,
-    pub(in crate::context) pins: Vec<PinRow>,
+    pub(in crate::context) pins: Vec<PinView>,
     pub(in crate::context) warnings: Vec<Warning>,
 }
 

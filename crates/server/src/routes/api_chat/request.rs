@@ -23,21 +23,15 @@ pub(in crate::routes) struct NewChat {
     #[serde(default)]
     messages: Vec<UiMessage>,
     /// The last one alone, for clients that send no more.
-    #[serde(default)]
     message: Option<UiMessage>,
     #[serde(default)]
     trigger: Trigger,
     /// The answer to give again, or the message that this one takes the place of.
-    #[serde(default)]
     message_id: Option<String>,
     /// The app's name; `server.chat_app` when absent, or else the only app.
-    #[serde(default)]
     pub(super) app: Option<String>,
-    #[serde(default)]
     pub(super) model: Option<String>,
-    #[serde(default)]
     pub(super) persona_id: Option<String>,
-    #[serde(default)]
     pub(super) document_ids: Option<Vec<DocumentId>>,
     #[serde(default)]
     pub(super) on_busy: OnBusy,
@@ -55,16 +49,13 @@ enum Trigger {
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 struct UiMessage {
-    #[serde(default)]
     id: Option<String>,
     role: UiRole,
     #[serde(default)]
     parts: Vec<UiPart>,
     /// The whole text, for clients that know no parts.
-    #[serde(default)]
     content: Option<String>,
     /// As the answer's stream gave it.
-    #[serde(default)]
     metadata: Option<Metadata>,
 }
 
@@ -80,18 +71,14 @@ enum UiRole {
 struct UiPart {
     #[serde(rename = "type")]
     kind: String,
-    #[serde(default)]
     text: Option<String>,
-    #[serde(default)]
     state: Option<String>,
-    #[serde(default)]
     approval: Option<UiApproval>,
 }
 
 #[derive(Debug, Deserialize, ToSchema)]
 struct UiApproval {
     id: String,
-    #[serde(default)]
     approved: Option<bool>,
 }
 
@@ -99,9 +86,7 @@ struct UiApproval {
 #[derive(Debug, Default, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 struct Metadata {
-    #[serde(default)]
     thread_id: Option<String>,
-    #[serde(default)]
     answer_id: Option<String>,
 }
 

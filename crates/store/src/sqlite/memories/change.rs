@@ -2,13 +2,13 @@
 
 use jiff::Timestamp;
 use protocol::{MemoryId, MessageId, Scope, ThreadId};
-use rusqlite::{OptionalExtension, params};
+use rusqlite::params;
 
 use super::of_scope;
 use super::purge::FAMILY;
 use crate::rules::memories::{self, UPDATED, is_current, words_hash};
 use crate::sqlite::append::Batch;
-use crate::sqlite::read::{count, id, sql};
+use crate::sqlite::read::{count, find_first, has_any, id, sql};
 use crate::sqlite::{items, texts};
 use crate::{
     AppliedChange, Error, MAX_SOURCES_PER_MEMORY, MemoryEdit, MemoryOrigin, MemoryRow, MemoryStatus,
@@ -26,14 +26,12 @@ pub(super) fn insert(batch: &Batch<'_>, scope: &Scope, memory: &NewMemoryRow) ->
     let NewMemoryRow { id, text, kind, source, sources, valid_from, created_at } = memory;
     // What comes from the future counts as new.
     let created_at = created_at.map_or(batch.at(), Timestamp::as_millisecond).min(batch.at());
-    batch
-        .conn()
-        .prepare_cached(
-            "INSERT INTO memories
+    let statement = "INSERT INTO memories
                     (id, app, user, text, kind, status, version, valid_from, source, created_at, updated_at, same)
-                VALUES (?1, ?2, ?3, ?4, ?5, 'active', 1, ?6, ?7, ?8, ?9, ?10)",
-        )?
-        .execute(params![
+                VALUES (?1, ?2, ?3, ?4, ?5, 'active', 1, ?6, ?7, ?8, ?9, ?10)";
+    batch.execute(
+        statement,
+        params![
             id.bytes(),
             scope.app.as_str(),
             scope.user.as_str(),
@@ -44,7 +42,8 @@ pub(super) fn insert(batch: &Batch<'_>, scope: &Scope, memory: &NewMemoryRow) ->
             created_at,
             batch.at(),
             words_hash(text)
-        ])?;
+        ],
+    )?;
     for source in sources.iter().take(MAX_SOURCES_PER_MEMORY) {
         add_source(batch, *id, source)?;
     }
@@ -54,13 +53,14 @@ pub(super) fn insert(batch: &Batch<'_>, scope: &Scope, memory: &NewMemoryRow) ->
 
 /// The active memory that has the same words.
 fn same(batch: &Batch<'_>, scope: &Scope, text: &str) -> Result<Option<MemoryId>, Error> {
-    let mut find = batch.conn().prepare_cached(
-        "SELECT id FROM memories INDEXED BY memories_same
-            WHERE app = ?1 AND user = ?2 AND same = ?3 AND status = 'active' LIMIT 1",
-    )?;
-    let found =
-        find.query_row(params![scope.app.as_str(), scope.user.as_str(), words_hash(text)], |row| id(row, 0));
-    Ok(found.optional()?)
+    let statement = "SELECT id FROM memories INDEXED BY memories_same
+            WHERE app = ?1 AND user = ?2 AND same = ?3 AND status = 'active' LIMIT 1";
+    find_first(
+        batch.conn(),
+        statement,
+        params![scope.app.as_str(), scope.user.as_str(), words_hash(text)],
+        |row| id(row, 0),
+    )
 }
 
 /// A memory that is written in a run. [`Error::Known`] if one says the same.
@@ -111,16 +111,15 @@ pub(super) fn forget(batch: &Batch<'_>, row: MemoryRow) -> Result<(), Error> {
         return Ok(());
     }
     let (memory, scope) = (row.id, row.scope.clone());
-    batch
-        .conn()
-        .prepare_cached(&format!(
-            "INSERT INTO tombstones (app, user, memory, words, at)
+    let statement = format!(
+        "INSERT INTO tombstones (app, user, memory, words, at)
                 WITH RECURSIVE {FAMILY} SELECT ?2, ?3, ?1, words, ?4 FROM
                     (SELECT s.words FROM family f CROSS JOIN memory_sources s ON s.memory = f.id
                         WHERE s.words IS NOT NULL
                      UNION SELECT v.text FROM family f CROSS JOIN memory_versions v ON v.memory = f.id)"
-        ))?
-        .execute(params![memory.bytes(), scope.app.as_str(), scope.user.as_str(), batch.at()])?;
+    );
+    batch
+        .execute(&statement, params![memory.bytes(), scope.app.as_str(), scope.user.as_str(), batch.at()])?;
     advance(batch, &MemoryRow { status: MemoryStatus::Forgotten, ..row }, "forgotten")?;
     items::drop_vectors(batch, memory)?;
     texts::drop_kept(batch, &scope, &memory.to_string())?;
@@ -135,8 +134,8 @@ pub(super) fn restore(batch: &Batch<'_>, row: MemoryRow) -> Result<(), Error> {
     let (memory, scope) = (row.id, row.scope.clone());
     let restored = MemoryRow { status: MemoryStatus::Active, valid_until: None, superseded_by: None, ..row };
     advance(batch, &restored, "restored")?;
-    let freed =
-        batch.conn().prepare_cached("DELETE FROM tombstones WHERE memory = ?1")?.execute([memory.bytes()])?;
+    let statement = "DELETE FROM tombstones WHERE memory = ?1";
+    let freed = batch.count_changed(statement, [memory.bytes()])?;
     if freed == 0 { Ok(()) } else { items::changed(batch, &scope, RecallKind::Tombstone, memory.bytes()) }
 }
 
@@ -189,45 +188,38 @@ pub(super) fn current(
 
 /// How many active memories the scope has.
 pub(super) fn active(batch: &Batch<'_>, scope: &Scope) -> Result<u64, Error> {
-    let mut find =
-        batch.conn().prepare_cached("SELECT active FROM memory_counts WHERE app = ?1 AND user = ?2")?;
-    let found = find.query_row([scope.app.as_str(), scope.user.as_str()], |row| count(row, 0));
-    Ok(found.optional()?.unwrap_or(0))
+    let statement = "SELECT active FROM memory_counts WHERE app = ?1 AND user = ?2";
+    Ok(find_first(batch.conn(), statement, [scope.app.as_str(), scope.user.as_str()], |row| count(row, 0))?
+        .unwrap_or(0))
 }
 
 pub(super) fn add_source(batch: &Batch<'_>, memory: MemoryId, source: &MemoryOrigin) -> Result<(), Error> {
     let MemoryOrigin { thread, message, words, at } = source;
-    batch
-        .conn()
-        .prepare_cached(
-            "INSERT INTO memory_sources (memory, thread, message, words, at) SELECT ?1, ?2, ?3, ?4, ?5
-                WHERE (SELECT count(*) FROM memory_sources WHERE memory = ?1) < ?6",
-        )?
-        .execute(params![
+    let statement =
+        "INSERT INTO memory_sources (memory, thread, message, words, at) SELECT ?1, ?2, ?3, ?4, ?5
+                WHERE (SELECT count(*) FROM memory_sources WHERE memory = ?1) < ?6";
+    batch.execute(
+        statement,
+        params![
             memory.bytes(),
             thread.as_ref().map(ThreadId::bytes),
             message.as_ref().map(MessageId::bytes),
             words,
             at.map_or(batch.at(), Timestamp::as_millisecond),
             MAX_SOURCES_PER_MEMORY as i64
-        ])?;
-    Ok(())
+        ],
+    )
 }
 
 /// Gives a memory the sources of another that it has not.
 fn inherit(batch: &Batch<'_>, into: MemoryId, from: MemoryId) -> Result<(), Error> {
-    batch
-        .conn()
-        .prepare_cached(
-            "INSERT INTO memory_sources (memory, thread, message, words, at)
+    let statement = "INSERT INTO memory_sources (memory, thread, message, words, at)
                 SELECT ?1, thread, message, words, at FROM memory_sources theirs WHERE memory = ?2
                     AND NOT EXISTS (SELECT 1 FROM memory_sources own WHERE own.memory = ?1
                         AND own.message = theirs.message AND own.words IS theirs.words)
                 ORDER BY number
-                LIMIT max(0, ?3 - (SELECT count(*) FROM memory_sources WHERE memory = ?1))",
-        )?
-        .execute(params![into.bytes(), from.bytes(), MAX_SOURCES_PER_MEMORY as i64])?;
-    Ok(())
+                LIMIT max(0, ?3 - (SELECT count(*) FROM memory_sources WHERE memory = ?1))";
+    batch.execute(statement, params![into.bytes(), from.bytes(), MAX_SOURCES_PER_MEMORY as i64])
 }
 
 fn has_room(batch: &Batch<'_>, scope: &Scope) -> Result<(), Error> {
@@ -237,19 +229,16 @@ fn has_room(batch: &Batch<'_>, scope: &Scope) -> Result<(), Error> {
 /// Writes what a memory is after a change, as its next version. Gives that.
 fn advance(batch: &Batch<'_>, row: &MemoryRow, reason: &str) -> Result<u64, Error> {
     // A vector is of a text: it goes with it.
-    let mut other_text =
-        batch.conn().prepare_cached("SELECT 1 FROM memories WHERE id = ?1 AND text <> ?2")?;
-    if other_text.exists(params![row.id.bytes(), row.text])? {
+    let statement = "SELECT 1 FROM memories WHERE id = ?1 AND text <> ?2";
+    if has_any(batch.conn(), statement, params![row.id.bytes(), row.text])? {
         items::drop_vectors(batch, row.id)?;
     }
     let version = row.version.saturating_add(1);
-    batch
-        .conn()
-        .prepare_cached(
-            "UPDATE memories SET text = ?2, kind = ?3, status = ?4, version = ?5, valid_from = ?6, valid_until = ?7,
-                    superseded_by = ?8, updated_at = ?9, same = ?10 WHERE id = ?1",
-        )?
-        .execute(params![
+    let statement = "UPDATE memories SET text = ?2, kind = ?3, status = ?4, version = ?5, valid_from = ?6, valid_until = ?7,
+                    superseded_by = ?8, updated_at = ?9, same = ?10 WHERE id = ?1";
+    batch.execute(
+        statement,
+        params![
             row.id.bytes(),
             row.text,
             row.kind,
@@ -260,19 +249,16 @@ fn advance(batch: &Batch<'_>, row: &MemoryRow, reason: &str) -> Result<u64, Erro
             row.superseded_by.as_ref().map(MemoryId::bytes),
             batch.at(),
             words_hash(&row.text)
-        ])?;
+        ],
+    )?;
     note(batch, &row.scope, row.id, reason)?;
     Ok(version)
 }
 
 /// Notes what the memory's row says now as a version, and that it changed.
 fn note(batch: &Batch<'_>, scope: &Scope, memory: MemoryId, reason: &str) -> Result<(), Error> {
-    batch
-        .conn()
-        .prepare_cached(
-            "INSERT INTO memory_versions (memory, version, text, kind, status, reason, valid_from, valid_until, at)
-                SELECT id, version, text, kind, status, ?2, valid_from, valid_until, ?3 FROM memories WHERE id = ?1",
-        )?
-        .execute(params![memory.bytes(), reason, batch.at()])?;
+    let statement = "INSERT INTO memory_versions (memory, version, text, kind, status, reason, valid_from, valid_until, at)
+                SELECT id, version, text, kind, status, ?2, valid_from, valid_until, ?3 FROM memories WHERE id = ?1";
+    batch.execute(statement, params![memory.bytes(), reason, batch.at()])?;
     items::changed(batch, scope, RecallKind::Memory, memory.bytes())
 }

@@ -1,14 +1,14 @@
 //! Extraction: findings of a job in messages become memories, in one transaction with the job's end.
 
 use protocol::{Event, MemoryId, Scope, Seq, ThreadId};
-use rusqlite::{OptionalExtension, params};
+use rusqlite::params;
 
 use super::{change, is_off, of_scope};
 use crate::rules::memories::{
     are_different, beyond_limit, is_extraction_wanted, purged_meanwhile, update_event,
 };
 use crate::sqlite::append::Batch;
-use crate::sqlite::read::{count, id, sql, text};
+use crate::sqlite::read::{count, find_all, find_first, has_any, id, sql, text};
 use crate::sqlite::{jobs, usage};
 use crate::{
     Error, ExtractedMemories, JobRow, MAX_CHANGES_PER_EXTRACTION, MAX_EXPIRED_PER_EXTRACTION, MemoryChange,
@@ -61,30 +61,25 @@ fn is_wanted(batch: &Batch<'_>, job: &JobRow, from: Seq, through: Seq) -> Result
         return Ok(false);
     }
     let Some(thread) = job.thread else { return Ok(true) };
-    let mut find =
-        batch.conn().prepare_cached("SELECT extracted FROM threads WHERE id = ?1 AND deleted_at IS NULL")?;
-    let extracted = find.query_row([thread.bytes()], |row| count(row, 0)).optional()?;
+    let statement = "SELECT extracted FROM threads WHERE id = ?1 AND deleted_at IS NULL";
+    let extracted = find_first(batch.conn(), statement, [thread.bytes()], |row| count(row, 0))?;
     is_extraction_wanted(extracted, from, through)
 }
 
 /// [`Error::Changed`] if a memory was purged since: nobody knows any more which words were its own.
 fn nothing_purged(batch: &Batch<'_>, scope: &Scope, as_of: u64) -> Result<(), Error> {
-    let mut purged = batch.conn().prepare_cached(
+    let statement =
         "SELECT 1 FROM items i WHERE i.app = ?1 AND i.user = ?2 AND i.rev > ?3 AND i.kind = 'tombstone'
-            AND NOT EXISTS (SELECT 1 FROM tombstones t WHERE t.memory = i.id)",
-    )?;
-    if purged.exists(params![scope.app.as_str(), scope.user.as_str(), sql(as_of)])? {
+            AND NOT EXISTS (SELECT 1 FROM tombstones t WHERE t.memory = i.id)";
+    if has_any(batch.conn(), statement, params![scope.app.as_str(), scope.user.as_str(), sql(as_of)])? {
         return Err(purged_meanwhile());
     }
     Ok(())
 }
 
 fn looked(batch: &Batch<'_>, thread: ThreadId, through: Seq) -> Result<(), Error> {
-    batch
-        .conn()
-        .prepare_cached("UPDATE threads SET extracted = ?2 WHERE id = ?1 AND extracted < ?2")?
-        .execute(params![thread.bytes(), sql(through)])?;
-    Ok(())
+    let statement = "UPDATE threads SET extracted = ?2 WHERE id = ?1 AND extracted < ?2";
+    batch.execute(statement, params![thread.bytes(), sql(through)])
 }
 
 /// False when the change comes too late, finds no room or is known.
@@ -160,10 +155,8 @@ fn mergeable(
 fn is_forgotten(batch: &Batch<'_>, scope: &Scope, source: &MemoryOrigin) -> Result<bool, Error> {
     let Some(words) = &source.words else { return Ok(false) };
     let said = source.at.map_or(batch.at(), jiff::Timestamp::as_millisecond);
-    let mut find = batch.conn().prepare_cached(
-        "SELECT 1 FROM tombstones WHERE app = ?1 AND user = ?2 AND words = ?3 AND at >= ?4",
-    )?;
-    Ok(find.exists(params![scope.app.as_str(), scope.user.as_str(), words, said])?)
+    let statement = "SELECT 1 FROM tombstones WHERE app = ?1 AND user = ?2 AND words = ?3 AND at >= ?4";
+    has_any(batch.conn(), statement, params![scope.app.as_str(), scope.user.as_str(), words, said])
 }
 
 /// Lets go of the memories worth least, while there are more than may stay.
@@ -174,14 +167,14 @@ fn expire(batch: &Batch<'_>, scope: &Scope, limit: usize) -> Result<Vec<MemoryId
     }
     let over = over.min(MAX_EXPIRED_PER_EXTRACTION as u64);
     // As the index of the same order has it.
-    let least = batch
-        .conn()
-        .prepare_cached(
-            "SELECT id FROM memories WHERE app = ?1 AND user = ?2 AND status = 'active'
-                ORDER BY access_count * 864000000 + created_at, created_at, id LIMIT ?3",
-        )?
-        .query_map(params![scope.app.as_str(), scope.user.as_str(), sql(over)], |row| id(row, 0))?
-        .collect::<Result<Vec<MemoryId>, _>>()?;
+    let statement = "SELECT id FROM memories WHERE app = ?1 AND user = ?2 AND status = 'active'
+                ORDER BY access_count * 864000000 + created_at, created_at, id LIMIT ?3";
+    let least = find_all(
+        batch.conn(),
+        statement,
+        params![scope.app.as_str(), scope.user.as_str(), sql(over)],
+        |row| id(row, 0),
+    )?;
     let_go(batch, scope, least)
 }
 
@@ -191,14 +184,13 @@ fn expire_by_subject(batch: &Batch<'_>, scope: &Scope, limit: usize) -> Result<V
     if change::active(batch, scope)? <= limit as u64 {
         return Ok(Vec::new());
     }
-    let mut all = batch.conn().prepare_cached(
-        "SELECT id, substr(kind, 1, max(0, instr(kind, '/') - 1)) FROM memories
+    let statement = "SELECT id, substr(kind, 1, max(0, instr(kind, '/') - 1)) FROM memories
             WHERE app = ?1 AND user = ?2 AND status = 'active'
-            ORDER BY access_count * 864000000 + created_at DESC, created_at DESC, id DESC",
-    )?;
-    let ranked = all
-        .query_map(params![scope.app.as_str(), scope.user.as_str()], |row| Ok((id(row, 0)?, text(row, 1)?)))?
-        .collect::<Result<Vec<_>, _>>()?;
+            ORDER BY access_count * 864000000 + created_at DESC, created_at DESC, id DESC";
+    let ranked =
+        find_all(batch.conn(), statement, params![scope.app.as_str(), scope.user.as_str()], |row| {
+            Ok((id(row, 0)?, text(row, 1)?))
+        })?;
     let_go(batch, scope, beyond_limit(ranked, limit))
 }
 

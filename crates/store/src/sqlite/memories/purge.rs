@@ -5,7 +5,7 @@ use rusqlite::params;
 
 use super::find;
 use crate::sqlite::append::Batch;
-use crate::sqlite::read::id;
+use crate::sqlite::read::{find_all, id};
 use crate::sqlite::{action_rows, idempotency, items, texts, tidy};
 use crate::{Error, MAX_ACTIONS_PER_PURGE, MemoryPurge, MemoryStatus, Once, RecallKind};
 
@@ -32,8 +32,7 @@ pub(in crate::sqlite) fn purge(
     if purge.actions.len() > MAX_ACTIONS_PER_PURGE {
         return Err(Error::Changed(format!("at most {MAX_ACTIONS_PER_PURGE} actions are erased at once")));
     }
-    idempotency::earlier(batch, &row.scope, once)?;
-    idempotency::remember(batch, &row.scope, once, memory.uuid())?;
+    idempotency::claim(batch, &row.scope, once, memory.uuid())?;
     for action in &purge.actions {
         action_rows::erase_one(batch, &row.scope, *action, REASON)?;
     }
@@ -46,9 +45,8 @@ pub(in crate::sqlite) fn purge(
 }
 
 fn family(batch: &Batch<'_>, memory: MemoryId) -> Result<Vec<MemoryId>, Error> {
-    let mut find = batch.conn().prepare_cached(&format!("WITH RECURSIVE {FAMILY} SELECT id FROM family"))?;
-    let rows = find.query_map([memory.bytes()], |row| id(row, 0))?;
-    Ok(rows.collect::<Result<_, _>>()?)
+    let statement = format!("WITH RECURSIVE {FAMILY} SELECT id FROM family");
+    find_all(batch.conn(), &statement, [memory.bytes()], |row| id(row, 0))
 }
 
 fn remove(batch: &Batch<'_>, scope: &Scope, memory: MemoryId) -> Result<(), Error> {
@@ -60,7 +58,7 @@ fn remove(batch: &Batch<'_>, scope: &Scope, memory: MemoryId) -> Result<(), Erro
         "DELETE FROM memory_versions WHERE memory = ?1",
         "DELETE FROM memories WHERE id = ?1",
     ] {
-        batch.conn().prepare_cached(statement)?.execute([memory.bytes()])?;
+        batch.execute(statement, [memory.bytes()])?;
     }
     // It has a new place among the changes, so that indexes hear that it is gone.
     items::changed(batch, scope, RecallKind::Memory, memory.bytes())

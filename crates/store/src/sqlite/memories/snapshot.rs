@@ -4,7 +4,7 @@ use protocol::{Scope, ThreadId};
 use rusqlite::{Connection, params};
 
 use crate::sqlite::append::Batch;
-use crate::sqlite::read::{text, time};
+use crate::sqlite::read::{find_all, has_any, text, time};
 use crate::sqlite::texts;
 use crate::{Error, MAX_SNAPSHOT_LINE_BYTES, MAX_SNAPSHOT_LINES, SnapshotLine};
 
@@ -15,15 +15,13 @@ pub(super) fn keep(
     thread: ThreadId,
     lines: &[SnapshotLine],
 ) -> Result<Vec<SnapshotLine>, Error> {
-    let is_first = batch
-        .conn()
-        .prepare_cached(
-            "INSERT INTO snapshots (thread, at)
+    let statement = "INSERT INTO snapshots (thread, at)
                 SELECT id, ?4 FROM threads WHERE id = ?1 AND app = ?2 AND user = ?3 AND deleted_at IS NULL
-                ON CONFLICT (thread) DO NOTHING",
-        )?
-        .execute(params![thread.bytes(), scope.app.as_str(), scope.user.as_str(), batch.at()])?
-        == 1;
+                ON CONFLICT (thread) DO NOTHING";
+    let is_first = batch.count_changed(
+        statement,
+        params![thread.bytes(), scope.app.as_str(), scope.user.as_str(), batch.at()],
+    )? == 1;
     if is_first {
         let mut insert = batch.conn().prepare_cached(
             "INSERT INTO snapshot_lines (thread, number, source, at, text) VALUES (?1, ?2, ?3, ?4, ?5)",
@@ -45,20 +43,15 @@ pub(super) fn find(
     scope: &Scope,
     thread: ThreadId,
 ) -> Result<Option<Vec<SnapshotLine>>, Error> {
-    let taken = conn
-        .prepare_cached(
-            "SELECT 1 FROM snapshots s JOIN threads t ON t.id = s.thread
-                WHERE s.thread = ?1 AND t.app = ?2 AND t.user = ?3 AND t.deleted_at IS NULL",
-        )?
-        .exists(params![thread.bytes(), scope.app.as_str(), scope.user.as_str()])?;
+    let statement = "SELECT 1 FROM snapshots s JOIN threads t ON t.id = s.thread
+                WHERE s.thread = ?1 AND t.app = ?2 AND t.user = ?3 AND t.deleted_at IS NULL";
+    let taken = has_any(conn, statement, params![thread.bytes(), scope.app.as_str(), scope.user.as_str()])?;
     if !taken {
         return Ok(None);
     }
-    let mut lines = conn.prepare_cached(
-        "SELECT source, at, text FROM snapshot_lines WHERE thread = ?1 ORDER BY number LIMIT ?2",
-    )?;
-    let rows = lines.query_map(params![thread.bytes(), MAX_SNAPSHOT_LINES as i64], |row| {
+    let statement = "SELECT source, at, text FROM snapshot_lines WHERE thread = ?1 ORDER BY number LIMIT ?2";
+    find_all(conn, statement, params![thread.bytes(), MAX_SNAPSHOT_LINES as i64], |row| {
         Ok(SnapshotLine { source: text(row, 0)?, at: time(row, 1)?, text: text(row, 2)? })
-    })?;
-    Ok(Some(rows.collect::<Result<_, _>>()?))
+    })
+    .map(Some)
 }

@@ -1,7 +1,7 @@
 //! Pins: of a thread or of all, oldest first, within bounds, and nobody else's.
 
-use protocol::{Ids, ThreadId};
-use store::{Error, MAX_PIN_BYTES, MAX_PINS_PER_SCOPE, NewPinRow, NewThreadRow, PinRow, Write};
+use protocol::{Ids, PinView, ThreadId};
+use store::{Error, MAX_PIN_BYTES, MAX_PINS_PER_SCOPE, NewPinRow, NewThreadRow, Write};
 
 use super::{elsewhere, is_kept, loaded, text};
 use crate::support::{Fixture, after, once, principal, scope};
@@ -27,7 +27,7 @@ async fn pins_of_a_thread_stand_with_those_of_all_oldest_first() {
     let (one, two) = (thread(&fixture).await, thread(&fixture).await);
     let first = new(&fixture, Some(one), "in one");
     let NewPinRow { id, thread, text } = first.clone();
-    let expected = PinRow { id, thread, text, created_at: after(0) };
+    let expected = PinView { id, thread_id: thread, text, created_at: after(0) };
     assert_eq!(fixture.store.add_pin(&alice, first, None).await.unwrap(), expected);
     for (thread, text) in [(None, "in all"), (Some(two), "in two"), (Some(one), "in one too")] {
         fixture.store.add_pin(&alice, new(&fixture, thread, text), None).await.unwrap();

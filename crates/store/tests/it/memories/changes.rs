@@ -2,10 +2,10 @@
 
 use std::sync::Arc;
 
-use protocol::{Event, Ids, MemoryId, MessageId, RunStatus, ThreadId};
+use protocol::{Event, Ids, MemoryId, MemoryVersionView, MessageId, RunStatus, ThreadId};
 use store::{
-    AppliedChange, Error, MAX_SOURCES_PER_MEMORY, MemoryEdit, MemoryOrigin, MemoryRow, MemoryVersion,
-    NewMemoryRow, PageOf, SnapshotLine, TombstoneRow, Write,
+    AppliedChange, Error, MAX_SOURCES_PER_MEMORY, MemoryEdit, MemoryOrigin, MemoryRow, NewMemoryRow, PageOf,
+    SnapshotLine, TombstoneRow, Write,
 };
 
 use super::{add, listed, new, texts};
@@ -36,15 +36,11 @@ pub(super) async fn versions(fixture: &Fixture, id: MemoryId) -> Vec<(u64, Strin
     let newest = history.versions.last().unwrap();
     let MemoryRow { version, text, kind, status, .. } = &history.memory;
     assert_eq!(
-        (newest.version, &newest.text, &newest.kind, &newest.status),
-        (*version, text, kind, status),
+        (newest.version, &newest.text, &newest.kind, newest.status.as_str()),
+        (*version, text, kind, status.name()),
         "a memory is its newest version"
     );
-    history
-        .versions
-        .into_iter()
-        .map(|row| (row.version, row.status.name().to_owned(), row.reason, row.text))
-        .collect()
+    history.versions.into_iter().map(|row| (row.version, row.status, row.reason, row.text)).collect()
 }
 
 fn version(number: u64, status: &str, reason: &str, text: &str) -> (u64, String, String, String) {
@@ -78,11 +74,11 @@ async fn an_import_keeps_its_times_and_sources() {
     let history = fixture.store.memory_history(&principal("alice"), row.id).await.unwrap();
     let undated = MemoryOrigin { at: Some(after(0)), ..MemoryOrigin::default() };
     assert_eq!(history.sources, [sources[0].clone(), sources[1].clone(), undated]);
-    let first = MemoryVersion {
+    let first = MemoryVersionView {
         version: 1,
         text: "lives in Oslo".into(),
         kind: "fact".into(),
-        status: store::MemoryStatus::Active,
+        status: "active".into(),
         reason: "created".into(),
         valid_from: memory.valid_from,
         valid_until: None,
@@ -220,7 +216,7 @@ async fn m1_another_user_reads_and_changes_nothing() {
     assert_eq!(store.snapshot(&scope("mallory"), submitted.thread).await.unwrap(), None);
 }
 
-const ALL: PageOf<store::MemoryCursor> = PageOf { after: None, limit: 100 };
+const ALL: PageOf<store::TimeCursor<MemoryId>> = PageOf { after: None, limit: 100 };
 
 #[tokio::test]
 async fn what_is_forgotten_or_foreign_is_found_among_others() {

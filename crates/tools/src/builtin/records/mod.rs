@@ -13,9 +13,9 @@ use std::collections::BTreeSet;
 use app::{App, Does, Problem, RecordType, ToolKind, ToolRef};
 use async_trait::async_trait;
 use jsonschema::Validator;
-use protocol::{Effect, RecordId};
+use protocol::{Effect, RecordId, RecordView};
 use serde_json::{Map, Value, json};
-use store::{MAX_RECORD_BYTES, RecordQuery, RecordRow, Write};
+use store::{MAX_RECORD_BYTES, RecordQuery, Write};
 
 pub use references::{Reference, references};
 
@@ -142,7 +142,7 @@ impl RecordTypeTool {
         Plan { id: calling.ids.record(), data, version: 0, changed: true }
     }
 
-    fn plan_update(&self, row: &RecordRow, given: Map<String, Value>) -> Result<Plan, Failed> {
+    fn plan_update(&self, row: &RecordView, given: Map<String, Value>) -> Result<Plan, Failed> {
         if given.is_empty() {
             return Err(Failed::new("nothing_to_change", "give at least one field beside the id"));
         }
@@ -160,7 +160,7 @@ impl RecordTypeTool {
     }
 
     /// The record that the call names.
-    async fn existing(&self, calling: &Calling<'_>) -> Result<RecordRow, Failed> {
+    async fn existing(&self, calling: &Calling<'_>) -> Result<RecordView, Failed> {
         let kind = &self.record.name;
         let id = text(&calling.input, ID).unwrap_or_default();
         let missing = || Failed::new("not_found", format!("there is no {kind} record with the id {id}"));
@@ -220,7 +220,7 @@ impl RecordTypeTool {
     }
 
     async fn delete(&self, calling: &Calling<'_>) -> Result<ToolOutput, Failed> {
-        let RecordRow { id, kind, version, .. } = self.existing(calling).await?;
+        let RecordView { id, kind, version, .. } = self.existing(calling).await?;
         let output = json!({ "id": id, "type": kind, "deleted": true });
         Ok(ToolOutput::writing(output, Write::Record { id, kind, data: None, expected: version }))
     }
@@ -277,7 +277,7 @@ impl Tool for RecordTypeTool {
     }
 }
 
-fn view(row: &RecordRow) -> Value {
+fn view(row: &RecordView) -> Value {
     json!({
         "id": row.id,
         "type": row.kind,
