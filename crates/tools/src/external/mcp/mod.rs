@@ -14,7 +14,7 @@ use std::time::Duration;
 
 use app::{AppMcpServer, AppMcpTransport, TextTemplate, header_values};
 use async_trait::async_trait;
-use protocol::{AppId, McpState, UserId};
+use protocol::{AppId, Effect, McpState, UserId};
 use rmcp::model::{CallToolRequestParams, CallToolResponse, ErrorCode, RequestMetaObject};
 use rmcp::service::ServiceError;
 use serde_json::Value;
@@ -28,7 +28,7 @@ use self::session::{McpSession, ReachedMcpServer};
 use super::egress::Egress;
 use super::secrets::{Filling, Needs, Secrets};
 use crate::registry::timed_out;
-use crate::{Calling, Failed, Tool, ToolOutput, ToolSpec};
+use crate::{Calling, Failed, OfferedTool, Tool, ToolFacts, ToolOutput};
 
 pub use self::definition::mcp_tool_name;
 pub use self::session::McpHealth;
@@ -334,25 +334,21 @@ struct Pinned {
 pub(crate) struct McpTool {
     server: Arc<McpServerHandle>,
     pinned: Pinned,
-    spec: ToolSpec,
 }
 
 impl McpTool {
     /// None for one that may not be used as it is offered now.
-    pub(crate) fn new(server: &Arc<McpServerHandle>, row: &McpToolRow) -> Option<Self> {
+    pub(crate) fn offered(server: &Arc<McpServerHandle>, row: &McpToolRow) -> Option<OfferedTool> {
         let approved = row.approved.as_ref().filter(|approved| row.present && approved.hash == row.hash)?;
         let spec = definition::spec(server.name(), &row.tool, &approved.definition);
         let pinned = Pinned { tool: row.tool.clone(), hash: approved.hash.clone() };
-        Some(Self { server: Arc::clone(server), pinned, spec })
+        let tool = Self { server: Arc::clone(server), pinned };
+        Some(OfferedTool::new(spec, tool, ToolFacts::external(Effect::Irreversible)))
     }
 }
 
 #[async_trait]
 impl Tool for McpTool {
-    fn spec(&self) -> ToolSpec {
-        self.spec.clone()
-    }
-
     async fn call(&self, calling: Calling<'_>) -> Result<ToolOutput, Failed> {
         self.server.call(&calling, &self.pinned).await
     }
