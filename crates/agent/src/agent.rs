@@ -28,7 +28,7 @@ use crate::world::{AgentParts, World};
 use crate::{Error, mcp};
 
 use missing::MissingApps;
-pub use undo::OutsideEffect;
+pub use undo::{CANNOT_UNDO, OutsideEffect};
 
 /// How long a server that stops waits for what was deleted to be gone.
 const LAST_SWEEP: Duration = Duration::from_secs(5);

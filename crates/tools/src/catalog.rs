@@ -102,7 +102,11 @@ impl Catalog {
         }
         check_adjusted(app, &chosen)?;
         for declared in &app.declared {
-            let tool = self.made(declared, app)?.adjusted(&own_words(declared));
+            let mut tool = self.made(declared, app)?;
+            tool.spec.description = declared.description.clone().unwrap_or(tool.spec.description);
+            tool.facts.permission = declared.permission;
+            tool.facts.flows.clone_from(&declared.flows);
+            tool.facts.plausible.clone_from(&declared.plausible);
             chosen.push(Chosen { place: &declared.tool, name: declared.tool.name.clone(), tool: Some(tool) });
         }
         check_names(&chosen)?;
@@ -165,19 +169,6 @@ impl Catalog {
 fn members(name: &str) -> Vec<&str> {
     let family = FAMILIES.iter().find(|(family, _)| *family == name);
     family.map_or_else(|| vec![name], |(_, members)| members.to_vec())
-}
-
-/// The part of an app about a tool that it declares itself.
-fn own_words(declared: &Declared) -> Adjusted {
-    Adjusted {
-        tool: declared.tool.clone(),
-        description: declared.description.clone(),
-        permission: declared.permission,
-        effect: None,
-        flows: declared.flows.clone(),
-        plausible: declared.plausible.clone(),
-        marker: None,
-    }
 }
 
 impl OfferedTool {
