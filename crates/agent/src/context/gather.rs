@@ -344,11 +344,7 @@ fn stored_text(piece: &PromptPiece) -> NewText {
 
 /// Names a text.
 pub(crate) fn hash(text: &str) -> [u8; 16] {
-    let mut short = [0; 16];
-    for (to, from) in short.iter_mut().zip(Sha256::digest(text)) {
-        *to = from;
-    }
-    short
+    Sha256::digest(text).first_chunk().copied().unwrap_or_default()
 }
 
 pub(crate) fn hex(hash: &[u8]) -> String {
