@@ -28,7 +28,7 @@ use crate::world::{AgentParts, World};
 use crate::{Error, mcp};
 
 use missing::MissingApps;
-pub use undo::OutsideEffect;
+pub use undo::{CANNOT_UNDO, OutsideEffect};
 
 /// How long a server that stops waits for what was deleted to be gone.
 const LAST_SWEEP: Duration = Duration::from_secs(5);
@@ -118,12 +118,7 @@ impl Agent {
     pub async fn drain(&self, patience: Duration) -> usize {
         self.retire();
         let tasks = &self.world.tasks;
-        let ended = async {
-            let mut changed = tokio::time::interval(DRAIN_LOOK);
-            while !self.running().is_empty() || tasks.requests_left() > 0 {
-                changed.tick().await;
-            }
-        };
+        let ended = until(|| self.running().is_empty() && tasks.requests_left() == 0);
         let _ = tokio::time::timeout(patience, ended).await;
         let (left, requests) = (self.running().len(), tasks.requests_left());
         if requests > 0 {
@@ -132,12 +127,7 @@ impl Agent {
                 "letting go of what was confirmed or taken back and is not done; the next start ends it, as done or as unknown"
             );
         }
-        let swept = async {
-            let mut changed = tokio::time::interval(DRAIN_LOOK);
-            while !self.world.sweeper.is_idle() {
-                changed.tick().await;
-            }
-        };
+        let swept = until(|| self.world.sweeper.is_idle());
         let _the_next_start_sweeps = tokio::time::timeout(patience.min(LAST_SWEEP), swept).await;
         self.abandon().await;
         left
@@ -265,5 +255,13 @@ impl Agent {
         world.tasks.spawn(mcp::look_at_servers_of(Arc::clone(world), serving));
         self.welcome_app(&id);
         Ok(())
+    }
+}
+
+/// Waits until something is so, which nobody tells.
+async fn until(is_so: impl Fn() -> bool) {
+    let mut look = tokio::time::interval(DRAIN_LOOK);
+    while !is_so() {
+        look.tick().await;
     }
 }

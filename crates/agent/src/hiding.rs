@@ -3,7 +3,7 @@
 
 use jiff::Timestamp;
 use memory::tombstone::Forgotten;
-use protocol::{ContextLoaded, StepEnd, ToolComplete};
+use protocol::{ContextLoaded, StepEnd};
 use store::ActionRow;
 
 use crate::state::FinishedStep;
@@ -19,7 +19,7 @@ pub(crate) fn hide_in_turn(turn: &mut MessageTurn, forgotten: &Forgotten, said_a
         hide_in_step(step, forgotten, said_at);
     }
     for result in &mut turn.results {
-        hide_in_result(result, forgotten, said_at);
+        forgotten.clear_json(&mut result.output, said_at);
     }
 }
 
@@ -27,7 +27,7 @@ pub(crate) fn hide_in_turn(turn: &mut MessageTurn, forgotten: &Forgotten, said_a
 pub(crate) fn hide_in_done(done: &mut FinishedStep, forgotten: &Forgotten, said_at: Timestamp) {
     hide_in_step(&mut done.step, forgotten, said_at);
     for result in &mut done.results {
-        hide_in_result(result, forgotten, said_at);
+        forgotten.clear_json(&mut result.output, said_at);
     }
 }
 
@@ -47,10 +47,6 @@ fn hide_in_step(step: &mut StepEnd, forgotten: &Forgotten, said_at: Timestamp) {
             hide(raw, forgotten, said_at);
         }
     }
-}
-
-fn hide_in_result(result: &mut ToolComplete, forgotten: &Forgotten, said_at: Timestamp) {
-    forgotten.clear_json(&mut result.output, said_at);
 }
 
 /// Hides them in what is told of an action.

@@ -16,8 +16,10 @@ mod naming;
 mod summarise;
 mod sweep;
 
+use embed::EmbedTexts;
 pub(crate) use embed::embed_all;
 pub use embed::embed_soon;
+use extract::ExtractMemories;
 pub use extract::of_message;
 pub(crate) use naming::NameThread;
 pub(crate) use summarise::SummariseThread;
@@ -26,24 +28,30 @@ pub(crate) use sweep::SweepStore;
 /// A kind of job.
 #[async_trait]
 pub(crate) trait BackgroundJob: Sync {
-    /// The name by which the store knows jobs of this kind.
-    fn name(&self) -> &'static str;
-
-    /// Whether the job can do nothing without its app.
-    fn needs_app(&self) -> bool {
-        false
-    }
-
     /// One attempt.
     async fn run(&self, world: &World, job: &JobRow) -> Result<JobEffect, UnfinishedJob>;
 }
 
-const JOBS: [&dyn BackgroundJob; 5] =
-    [&NameThread, &extract::ExtractMemories, &SummariseThread, &embed::EmbedTexts, &SweepStore];
+/// An entry of the list of all kinds of jobs.
+pub(crate) struct JobKind {
+    /// The name by which the store knows jobs of this kind.
+    name: &'static str,
+    /// Whether the job can do nothing without its app.
+    pub(crate) needs_app: bool,
+    pub(crate) job: &'static dyn BackgroundJob,
+}
 
-/// The kind of job that has this name.
-pub(crate) fn kind_of(job: &JobRow) -> Option<&'static dyn BackgroundJob> {
-    JOBS.into_iter().find(|kind| kind.name() == job.kind)
+static JOBS: [JobKind; 5] = [
+    JobKind { name: NameThread::NAME, needs_app: true, job: &NameThread },
+    JobKind { name: ExtractMemories::NAME, needs_app: true, job: &ExtractMemories },
+    JobKind { name: SummariseThread::NAME, needs_app: true, job: &SummariseThread },
+    JobKind { name: EmbedTexts::NAME, needs_app: false, job: &EmbedTexts },
+    JobKind { name: SweepStore::NAME, needs_app: false, job: &SweepStore },
+];
+
+/// The kind of a job.
+pub(crate) fn kind_of(job: &JobRow) -> Option<&'static JobKind> {
+    JOBS.iter().find(|kind| kind.name == job.kind)
 }
 
 /// The change that a job makes. It is committed with the end of the job.
@@ -107,5 +115,11 @@ pub(crate) struct UnfinishedJob {
 impl From<String> for UnfinishedJob {
     fn from(reason: String) -> Self {
         Self { reason, spent: None, is_early: false }
+    }
+}
+
+impl From<store::Error> for UnfinishedJob {
+    fn from(error: store::Error) -> Self {
+        error.to_string().into()
     }
 }

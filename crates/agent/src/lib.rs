@@ -30,7 +30,7 @@ mod transcript;
 mod world;
 
 pub use access::{run_row, thread_row};
-pub use agent::{AcceptedRun, Agent, OutsideEffect};
+pub use agent::{AcceptedRun, Agent, CANNOT_UNDO, OutsideEffect};
 pub use apps::{ServedApp, ServedApps};
 pub use context::{capped, most_pin_tokens};
 pub use decide::{DAY_SPENT, day_spent, has_day};

@@ -8,5 +8,5 @@ pub use bus::Bus;
 pub(crate) use bus::Subscription;
 pub use follow::Follower;
 pub(crate) use follow::until_parked;
-pub(crate) use snapshot::{open_since, snapshot};
+pub(crate) use snapshot::{open_since, snapshot, streamed};
 pub use snapshot::{run_result, tool_result_view};

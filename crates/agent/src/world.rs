@@ -117,6 +117,12 @@ impl World {
         chain
     }
 
+    /// The first model of the chain whose provider is not being left alone, or the first one if all are.
+    pub(crate) fn model_for_job(&self, app: &App, wanted: Option<&str>) -> Option<Arc<Model>> {
+        let models = self.models_for(app, wanted);
+        models.iter().find(|model| model.health.is_closed()).or(models.first()).cloned()
+    }
+
     /// Reads what the marks of data are made of.
     pub(crate) async fn read_secret(&self) -> Result<(), store::Error> {
         let secret = self.store.secret().await?;

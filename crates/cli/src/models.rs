@@ -7,7 +7,7 @@ mod trial;
 use std::io::Write;
 
 use clap::Subcommand;
-use model::{Embedder, MODEL_CHOICES};
+use model::MODEL_CHOICES;
 
 use crate::config::Config;
 use crate::service_setup::Embeds;

@@ -437,9 +437,5 @@ async fn away<T: Send + 'static>(
 }
 
 fn hash(text: &str) -> Hash {
-    let mut hash = Hash::default();
-    for (to, from) in hash.iter_mut().zip(Sha256::digest(text)) {
-        *to = from;
-    }
-    hash
+    Sha256::digest(text).first_chunk().copied().unwrap_or_default()
 }

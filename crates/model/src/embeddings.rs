@@ -5,8 +5,6 @@ mod cache;
 mod tests;
 mod vector;
 
-use std::sync::Arc;
-
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 use serde_json::Value;
@@ -30,16 +28,6 @@ pub trait Embedder: Send + Sync {
     fn model(&self) -> &str;
     /// One vector for each text, in their order, all of one length.
     fn embed<'a>(&'a self, texts: &'a [String]) -> BoxFuture<'a, Result<Vec<Vec<f32>>, Error>>;
-}
-
-impl<E: Embedder + ?Sized> Embedder for Arc<E> {
-    fn model(&self) -> &str {
-        (**self).model()
-    }
-
-    fn embed<'a>(&'a self, texts: &'a [String]) -> BoxFuture<'a, Result<Vec<Vec<f32>>, Error>> {
-        (**self).embed(texts)
-    }
 }
 
 /// A server that speaks OpenAI's embeddings.

@@ -260,12 +260,10 @@ fn unsent(error: &reqwest::Error) -> Error {
     if error.is_timeout() {
         return Error::Timeout(Phase::Connect); // the only time-out the library is given
     }
-    let mut cause: Option<&(dyn std::error::Error + 'static)> = Some(error);
-    while let Some(error) = cause {
-        if let Some(io) = error.downcast_ref::<std::io::Error>() {
-            return Error::Unavailable { reason: io.kind().to_string(), after: None };
-        }
-        cause = error.source();
+    let first: &(dyn std::error::Error + 'static) = error;
+    let mut causes = std::iter::successors(Some(first), |error| error.source());
+    if let Some(io) = causes.find_map(|error| error.downcast_ref::<std::io::Error>()) {
+        return Error::Unavailable { reason: io.kind().to_string(), after: None };
     }
     let reason =
         if error.is_connect() { "no connection" } else { "the connection was lost before an answer" };

@@ -3,8 +3,7 @@
 use std::sync::Arc;
 
 use protocol::{CallId, Settings};
-use serde::Serialize;
-use serde_json::{Map, Value};
+use serde_json::{Map, Value, json};
 
 /// One model call.
 #[derive(Debug, Clone, PartialEq)]
@@ -63,19 +62,29 @@ impl ModelRequest {
         (words, turns)
     }
 
-    /// A body's JSON with the fields of the provider's own, which take the place of ours. Pure: the same request gives
-    /// the same bytes, which is what prompt caches go by.
-    pub(crate) fn encoded(&self, body: &impl Serialize) -> Vec<u8> {
-        // String keys only: serialising cannot fail.
-        if self.extra.is_empty() {
-            return serde_json::to_vec(body).unwrap_or_default();
-        }
-        let mut body = serde_json::to_value(body).unwrap_or_default();
+    /// The bytes of a body without its fields that are null, and with the fields of the provider's own, which take the
+    /// place of ours. Pure: the same request gives the same bytes, which is what prompt caches go by.
+    pub(crate) fn encoded(&self, body: Value) -> Vec<u8> {
+        let mut body = without_nulls(body);
         if let Value::Object(fields) = &mut body {
             fields.extend(self.extra.as_ref().clone());
         }
         body.to_string().into_bytes()
     }
+}
+
+/// An object without its fields that are null.
+pub(crate) fn without_nulls(mut object: Value) -> Value {
+    if let Value::Object(fields) = &mut object {
+        fields.retain(|_, value| !value.is_null());
+    }
+    object
+}
+
+/// A list, or null if it would be empty: providers refuse some lists without an entry.
+pub(crate) fn list_or_null(values: impl Iterator<Item = Value>) -> Value {
+    let values: Vec<Value> = values.collect();
+    if values.is_empty() { Value::Null } else { values.into() }
 }
 
 /// The form the answer must have.
@@ -125,9 +134,9 @@ pub struct Exchange {
 }
 
 impl Exchange {
-    /// The arguments as JSON. Anything but an object is written as an empty one, which is all that providers take.
-    pub(crate) fn arguments(&self) -> String {
-        if self.input.is_object() { self.input.to_string() } else { "{}".to_owned() }
+    /// The arguments. Anything but an object is written as an empty one, which is all that providers take.
+    pub(crate) fn arguments(&self) -> Value {
+        if self.input.is_object() { self.input.clone() } else { json!({}) }
     }
 }
 

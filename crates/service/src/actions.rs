@@ -1,6 +1,6 @@
 //! Actions of tools as clients ask for them: the list, one action, and undo.
 
-use agent::{OutsideEffect, hide_in_action};
+use agent::{CANNOT_UNDO, OutsideEffect, hide_in_action};
 use protocol::{
     ActionId, ActionView, Decision, Effect, Page, Principal, RunId, Scope, ThreadId, ToolStatus, UndoRefused,
     UndoReport,
@@ -65,20 +65,18 @@ impl Service {
         once: Option<Once>,
     ) -> Result<ActionView, Error> {
         let row = self.action_row(principal, action).await?;
-        let undone = self.undo_row(principal, row, once).await?;
-        undone.map_err(|message| Error::Conflict { code: "cannot_undo", message })
+        self.undo_row(principal, row, once).await
     }
 
-    /// Takes one action back, here or outside; or says why that cannot be.
+    /// Takes one action back, here or outside.
     async fn undo_row(
         &self,
         principal: &Principal,
         row: ActionRow,
         once: Option<Once>,
-    ) -> Result<Result<ActionView, String>, Error> {
+    ) -> Result<ActionView, Error> {
         let by = self.undoing(row.id);
-        let undone = self.agent.undo(principal, row, by, once).await?;
-        Ok(undone.map(|by| self.view(by)))
+        Ok(self.view(self.agent.undo(principal, row, by, once).await?))
     }
 
     /// Takes back what the actions of a run changed, newest first. Those that were taken back before are in the report
@@ -127,9 +125,11 @@ impl Service {
                     report.undone.push(self.view(self.store().action(principal, by).await?));
                 }
                 Standing::Stays(reason) => report.refused.push(refusal(reason.into())),
-                Standing::Undoable => match self.undo_row(principal, row.clone(), None).await? {
-                    Ok(by) => report.undone.push(by),
-                    Err(reason) => report.refused.push(refusal(reason)),
+                Standing::Undoable => match self.undo_row(principal, row.clone(), None).await {
+                    Err(Error::Conflict { code: CANNOT_UNDO, message }) => {
+                        report.refused.push(refusal(message));
+                    }
+                    undone => report.undone.push(undone?),
                 },
             }
         }

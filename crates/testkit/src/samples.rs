@@ -66,18 +66,23 @@ fn anything() -> Value {
     json!({ "type": "object" })
 }
 
+/// A tool that takes anything, and is offered without rules of its own.
+fn harmless(name: &str, tool: impl Tool) -> OfferedTool {
+    OfferedTool::new(spec(name, anything()), tool, ToolFacts::default())
+}
+
+fn echo_spec() -> ToolSpec {
+    let parameters = json!({
+        "type": "object",
+        "properties": { "text": { "type": "string" }, "n": { "type": "integer", "minimum": 0 } },
+        "required": ["text"],
+        "additionalProperties": false,
+    });
+    spec("echo", parameters)
+}
+
 #[async_trait]
 impl Tool for Echo {
-    fn spec(&self) -> ToolSpec {
-        let parameters = json!({
-            "type": "object",
-            "properties": { "text": { "type": "string" }, "n": { "type": "integer", "minimum": 0 } },
-            "required": ["text"],
-            "additionalProperties": false,
-        });
-        spec("echo", parameters)
-    }
-
     async fn call(&self, calling: Calling<'_>) -> Result<ToolOutput, Failed> {
         Ok(calling.input.into())
     }
@@ -85,10 +90,6 @@ impl Tool for Echo {
 
 #[async_trait]
 impl Tool for Hang {
-    fn spec(&self) -> ToolSpec {
-        spec("hang", anything())
-    }
-
     async fn call(&self, _: Calling<'_>) -> Result<ToolOutput, Failed> {
         std::future::pending().await
     }
@@ -96,10 +97,6 @@ impl Tool for Hang {
 
 #[async_trait]
 impl Tool for Panic {
-    fn spec(&self) -> ToolSpec {
-        spec("panic", anything())
-    }
-
     async fn call(&self, _: Calling<'_>) -> Result<ToolOutput, Failed> {
         panic!("a tool for tests panics")
     }
@@ -107,10 +104,6 @@ impl Tool for Panic {
 
 #[async_trait]
 impl Tool for PanicEarly {
-    fn spec(&self) -> ToolSpec {
-        spec("panic_early", anything())
-    }
-
     /// The panic comes before there is a future, whose panics are caught.
     fn check<'a, 'b, 'c, 'd>(
         &'a self,
@@ -132,10 +125,6 @@ impl Tool for PanicEarly {
 
 #[async_trait]
 impl Tool for Huge {
-    fn spec(&self) -> ToolSpec {
-        spec("huge", anything())
-    }
-
     async fn call(&self, _: Calling<'_>) -> Result<ToolOutput, Failed> {
         Ok(Value::from("ü".repeat(512 * 1024)).into())
     }
@@ -143,10 +132,6 @@ impl Tool for Huge {
 
 #[async_trait]
 impl Tool for Deep {
-    fn spec(&self) -> ToolSpec {
-        spec("deep", anything())
-    }
-
     async fn call(&self, _: Calling<'_>) -> Result<ToolOutput, Failed> {
         Ok(nested(127).into())
     }
@@ -164,10 +149,6 @@ pub fn nested_text(levels: usize) -> String {
 
 #[async_trait]
 impl Tool for Refuse {
-    fn spec(&self) -> ToolSpec {
-        spec("refuse", anything())
-    }
-
     async fn call(&self, _: Calling<'_>) -> Result<ToolOutput, Failed> {
         Err(Failed::new("not_today", "the tool does not want to"))
     }
@@ -175,10 +156,6 @@ impl Tool for Refuse {
 
 #[async_trait]
 impl Tool for Meet {
-    fn spec(&self) -> ToolSpec {
-        spec("meet", anything())
-    }
-
     async fn call(&self, _: Calling<'_>) -> Result<ToolOutput, Failed> {
         let _guest = Guest::of(self);
         self.here.subscribe().wait_for(|(_, met)| *met).await.expect("the sender is ours");
@@ -188,10 +165,6 @@ impl Tool for Meet {
 
 #[async_trait]
 impl Tool for Gated {
-    fn spec(&self) -> ToolSpec {
-        spec("gated", anything())
-    }
-
     async fn call(&self, calling: Calling<'_>) -> Result<ToolOutput, Failed> {
         match calling.stop.run_until_cancelled(self.gate.pass()).await {
             Some(()) => Ok(json!("passed").into()),
@@ -261,10 +234,6 @@ impl Act {
 
 #[async_trait]
 impl Tool for Act {
-    fn spec(&self) -> ToolSpec {
-        spec(self.name, anything())
-    }
-
     async fn call(&self, calling: Calling<'_>) -> Result<ToolOutput, Failed> {
         self.act(calling, false).await
     }
@@ -282,10 +251,6 @@ struct Risky;
 
 #[async_trait]
 impl Tool for Risky {
-    fn spec(&self) -> ToolSpec {
-        spec("risky", anything())
-    }
-
     async fn call(&self, calling: Calling<'_>) -> Result<ToolOutput, Failed> {
         Ok(json!({ "did": calling.input }).into())
     }
@@ -308,23 +273,23 @@ pub(crate) fn catalog((width, fuse): (usize, Option<&Fuse>), gate: &Gate, arriva
         let act = Act { name, gate, arrivals, fuse };
         let facts = ToolFacts { permission: Some(permission), ..ToolFacts::external(effect) };
         let undo = undo.map(|effect| ToolUndo { effect, call: Arc::new(act.clone()) });
-        let mut tool = OfferedTool::new(act, facts);
+        let mut tool = OfferedTool::new(spec(name, anything()), act, facts);
         tool.undo = undo;
         catalog.add(tool);
     }
     let risky = ToolFacts { effect: Effect::Irreversible, ..ToolFacts::default() };
-    catalog.add(OfferedTool::new(Risky, risky));
+    catalog.add(OfferedTool::new(spec("risky", anything()), Risky, risky));
     let meet = Meet { width, here: watch::Sender::default() };
     for tool in [
-        OfferedTool::new(Echo, ToolFacts::default()),
-        OfferedTool::new(Hang, ToolFacts::default()),
-        OfferedTool::new(Panic, ToolFacts::default()),
-        OfferedTool::new(PanicEarly, ToolFacts::default()),
-        OfferedTool::new(Huge, ToolFacts::default()),
-        OfferedTool::new(Deep, ToolFacts::default()),
-        OfferedTool::new(Refuse, ToolFacts::default()),
-        OfferedTool::new(meet, ToolFacts::default()),
-        OfferedTool::new(Gated { gate: gate.clone() }, ToolFacts::default()),
+        OfferedTool::new(echo_spec(), Echo, ToolFacts::default()),
+        harmless("hang", Hang),
+        harmless("panic", Panic),
+        harmless("panic_early", PanicEarly),
+        harmless("huge", Huge),
+        harmless("deep", Deep),
+        harmless("refuse", Refuse),
+        harmless("meet", meet),
+        harmless("gated", Gated { gate: gate.clone() }),
     ] {
         catalog.add(tool);
     }

@@ -8,13 +8,14 @@ use std::sync::Arc;
 
 use app::source::did_you_mean;
 use app::{Adjusted, App, Declared, MAX_TOOLS, Problem, ToolKind, ToolRef};
-use protocol::{Clock, Effect};
+use protocol::Clock;
+use serde_json::Value;
 use store::McpToolRow;
 
 use crate::external::{
     ExternalAccess, McpHub, McpServerHandle, McpTool, SearchEngine, WasmTool, WebSearch, http_tool,
 };
-use crate::{OfferedTool, ToolFacts, ToolRegistry, builtin};
+use crate::{OfferedTool, ToolFacts, ToolRegistry, ToolSpec, builtin};
 
 /// Tools that belong together, under the name by which an app can have all of them.
 const FAMILIES: &[(&str, &[&str])] = &[
@@ -101,7 +102,11 @@ impl Catalog {
         }
         check_adjusted(app, &chosen)?;
         for declared in &app.declared {
-            let tool = self.made(declared, app)?.adjusted(&own_words(declared));
+            let mut tool = self.made(declared, app)?;
+            tool.spec.description = declared.description.clone().unwrap_or(tool.spec.description);
+            tool.facts.permission = declared.permission;
+            tool.facts.flows.clone_from(&declared.flows);
+            tool.facts.plausible.clone_from(&declared.plausible);
             chosen.push(Chosen { place: &declared.tool, name: declared.tool.name.clone(), tool: Some(tool) });
         }
         check_names(&chosen)?;
@@ -111,15 +116,21 @@ impl Catalog {
     }
 
     fn made(&self, declared: &Declared, app: &App) -> Result<OfferedTool, Problem> {
-        let (place, description) = (&declared.tool, declared.description.as_deref().unwrap_or_default());
+        let place = &declared.tool;
+        let spec = |parameters: &Value| ToolSpec {
+            name: place.name.clone(),
+            description: declared.description.clone().unwrap_or_default(),
+            parameters: parameters.clone(),
+        };
         match (&declared.kind, &self.outside) {
-            (ToolKind::Record(tool), _) => Ok(builtin::RecordTypeTool::new(place, tool, app)?.offered()),
-            (ToolKind::Http(tool), Some(outside)) => Ok(http_tool(&place.name, description, tool, outside)),
+            (ToolKind::Record(tool), _) => {
+                Ok(builtin::RecordTypeTool::new(place, tool, app)?.offered(&place.name))
+            }
+            (ToolKind::Http(tool), Some(outside)) => Ok(http_tool(spec(&tool.parameters), tool, outside)),
             (ToolKind::Http(_), None) => Err(place.problem("nothing here can reach outside", "remove it")),
             (ToolKind::Sandbox(tool), _) => {
-                let made = WasmTool::new(&place.name, description, tool);
                 let wrong = |reason| place.problem(reason, "mend the module and build it again");
-                Ok(made.map_err(wrong)?.offered())
+                Ok(WasmTool::new(tool).map_err(wrong)?.offered(spec(&tool.parameters)))
             }
         }
     }
@@ -128,8 +139,7 @@ impl Catalog {
     fn add_served<'a>(&self, chosen: &mut Vec<Chosen<'a>>, app: &'a App, pinned: &[McpToolRow]) {
         for (server, config) in self.servers(app).iter().zip(&app.mcp) {
             let rows = pinned.iter().filter(|row| row.server == server.name());
-            for tool in rows.filter_map(|row| McpTool::new(server, row)) {
-                let tool = OfferedTool::new(tool, ToolFacts::external(Effect::Irreversible));
+            for tool in rows.filter_map(|row| McpTool::offered(server, row)) {
                 let name = tool.spec.name.clone();
                 if chosen.len() >= MAX_TOOLS || chosen.iter().any(|chosen| chosen.name == name) {
                     tracing::warn!(app = %app.id, tool = name, "a tool of a server is not offered: there is no room, or another has its name");
@@ -159,19 +169,6 @@ impl Catalog {
 fn members(name: &str) -> Vec<&str> {
     let family = FAMILIES.iter().find(|(family, _)| *family == name);
     family.map_or_else(|| vec![name], |(_, members)| members.to_vec())
-}
-
-/// The part of an app about a tool that it declares itself.
-fn own_words(declared: &Declared) -> Adjusted {
-    Adjusted {
-        tool: declared.tool.clone(),
-        description: declared.description.clone(),
-        permission: declared.permission,
-        effect: None,
-        flows: declared.flows.clone(),
-        plausible: declared.plausible.clone(),
-        marker: None,
-    }
 }
 
 impl OfferedTool {
@@ -246,9 +243,10 @@ fn add_proposals(chosen: &mut [Chosen<'_>], changes: &[Adjusted]) -> Result<(), 
         let others = Arc::clone(&others);
         let facts = ToolFacts::idempotent("proposals");
         let proposals = if *name == CREATE_PROPOSAL {
-            OfferedTool::new(builtin::CreateProposal { others }, facts)
+            let create = builtin::CreateProposal { others };
+            OfferedTool::new(create.spec(), create, facts)
         } else {
-            OfferedTool::new(builtin::UpdateProposal { others }, facts)
+            OfferedTool::new(builtin::spec(name), builtin::UpdateProposal { others }, facts)
         };
         *tool = Some(proposals.with_adjustments(changes));
     }

@@ -43,9 +43,6 @@ pub use registry::{MAX_OUTPUT_BYTES, PreparedCall, RegisteredTool, ToolRegistry}
 /// Something a model can call.
 #[async_trait]
 pub trait Tool: Send + Sync + 'static {
-    /// The tool as the model is told of it. Arguments are checked against its schema.
-    fn spec(&self) -> ToolSpec;
-
     /// Looks at what the schema cannot say, before anybody is asked for a yes and before anything is begun.
     async fn check(&self, _calling: &Calling<'_>) -> Result<(), Failed> {
         Ok(())
@@ -67,8 +64,8 @@ pub struct OfferedTool {
 }
 
 impl OfferedTool {
-    pub fn new(tool: impl Tool, facts: ToolFacts) -> Self {
-        Self { spec: tool.spec(), facts, undo: None, tool: Arc::new(tool) }
+    pub fn new(spec: ToolSpec, tool: impl Tool, facts: ToolFacts) -> Self {
+        Self { spec, facts, undo: None, tool: Arc::new(tool) }
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use protocol::{Event, Principal, RunId, Seq, ThreadId};
+use protocol::{Principal, RunId, Seq, ThreadId};
 use store::RunRow;
 
 use super::Agent;
@@ -93,31 +93,15 @@ impl Agent {
         let mut facts = self.world.store.facts(run).await?;
         facts.retain(|fact| fact.seq <= until); // what is newer follows
         let streamed = match live::open_since(&facts).filter(|_| ended.is_none()) {
-            Some(since) => match self.streamed((thread, run), since, until).await {
+            Some(since) => match live::streamed(&self.world.store, (thread, run), since, until).await {
                 // It has ended meanwhile, and the follower knows what is left of it.
                 Err(store::Error::Pruned) => return Ok(self.follower(subscription, (thread, Some(run)), 0)),
-                streamed => Some(streamed?),
+                streamed => Some(streamed?.0),
             },
             None => None,
         };
         let snapshot = live::snapshot(row, &facts, streamed, until);
         let follower = self.follower(subscription, (thread, Some(run)), head);
         Ok(follower.beginning_with(snapshot, ended.is_some()))
-    }
-
-    /// The text of a run's deltas after `since`, up to and with `until`.
-    async fn streamed(&self, of: (ThreadId, RunId), since: Seq, until: Seq) -> Result<String, store::Error> {
-        let (mut text, mut seen) = (String::new(), since);
-        while seen < until {
-            let events = self.world.store.events(of.0, Some(of.1), seen).await?;
-            let Some(last) = events.last() else { break };
-            seen = last.seq;
-            for event in events.iter().filter(|event| event.seq <= until) {
-                if let Ok(Event::TextDelta(piece)) = Event::read(&event.kind, &event.body) {
-                    text.push_str(&piece.delta);
-                }
-            }
-        }
-        Ok(text)
     }
 }

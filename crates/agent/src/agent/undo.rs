@@ -12,6 +12,9 @@ use crate::Error;
 use crate::apps::ServedApps;
 use crate::run::{ExecutedCall, Executor};
 
+/// The code of an undo that may not be or did not succeed.
+pub const CANNOT_UNDO: &str = "cannot_undo";
+
 /// The effect of an action outside, as far as it can be taken back.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum OutsideEffect {
@@ -48,42 +51,40 @@ fn outside_undo(apps: &ServedApps, action: &ActionRow) -> Option<Effect> {
 }
 
 impl Agent {
-    /// Undoes an action, here or outside, once. Gives the action that did so or was to, or why none may.
+    /// Undoes an action, here or outside, once. Gives the action that did so. An undo that may not be, or that did not
+    /// succeed, is a conflict with the code [`CANNOT_UNDO`].
     pub async fn undo(
         &self,
         principal: &Principal,
         undone: ActionRow,
         by: NewAction,
         once: Option<Once>,
-    ) -> Result<Result<ActionRow, String>, Error> {
-        if outside_undo(&self.world.apps, &undone).is_some() {
-            let begun = self.undo_outside(principal, undone, by, once).await?;
-            return Ok(begun.and_then(|by| outside_refusal(&by).map_or(Ok(by), Err)));
+    ) -> Result<ActionRow, Error> {
+        if outside_undo(&self.world.apps, &undone).is_none() {
+            return self.world.store.undo(principal, undone.id, by, once).await.map_err(undo_error);
         }
-        match self.world.store.undo(principal, undone.id, by, once).await {
-            Err(store::Error::Changed(reason)) => Ok(Err(reason)),
-            done => Ok(Ok(done?)),
+        let by = self.undo_outside(principal, undone, by, once).await?;
+        match outside_refusal(&by) {
+            Some(message) => Err(Error::Conflict { code: CANNOT_UNDO, message }),
+            None => Ok(by),
         }
     }
 
-    /// Takes an action back outside, once. Gives the action that did so or was to, or why none may.
+    /// Takes an action back outside, once. Gives the action that did so or was to.
     async fn undo_outside(
         &self,
         principal: &Principal,
         undone: ActionRow,
         by: NewAction,
         once: Option<Once>,
-    ) -> Result<Result<ActionRow, String>, Error> {
+    ) -> Result<ActionRow, Error> {
         let (agent, principal, fresh) = (self.clone(), principal.clone(), by.id);
         self.world
             .tasks
             .finish(async move {
-                match agent.world.store.begin_undo(&principal, undone.id, by, once).await {
-                    Ok(begun) if begun.id == fresh => Ok(Ok(agent.take_back(begun, undone).await?)),
-                    Ok(begun) => Ok(Ok(begun)),
-                    Err(store::Error::Changed(reason)) => Ok(Err(reason)),
-                    Err(error) => Err(error.into()),
-                }
+                let begun = agent.world.store.begin_undo(&principal, undone.id, by, once).await;
+                let begun = begun.map_err(undo_error)?;
+                if begun.id == fresh { agent.take_back(begun, undone).await } else { Ok(begun) }
             })
             .await
     }
@@ -111,6 +112,14 @@ impl Agent {
         let calling = Calling { thread: undone.thread, ..executor.calling(id, undone.input.clone()) };
         executor.undo(&serving.tools(), &undone.tool, calling, &undone.output).await
     }
+}
+
+/// What was changed since cannot be undone.
+fn undo_error(error: store::Error) -> Error {
+    if let store::Error::Changed(message) = error {
+        return Error::Conflict { code: CANNOT_UNDO, message };
+    }
+    error.into()
 }
 
 /// Why what was to be taken back outside is not.

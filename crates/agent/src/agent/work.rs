@@ -112,14 +112,14 @@ async fn until_due(agent: &Agent, has_room: bool) -> Duration {
 /// One attempt. A panic is a failed attempt like any other.
 async fn run(agent: &Agent, job: JobRow) {
     let kind = jobs::kind_of(&job);
-    if kind.is_some_and(|kind| kind.needs_app())
+    if kind.is_some_and(|kind| kind.needs_app)
         && let Some(later) = agent.job_waits_for_app(&job).await
     {
         return postpone(agent, &job, later).await;
     }
     let attempt = async {
         match kind {
-            Some(kind) => kind.run(&agent.world, &job).await,
+            Some(kind) => kind.job.run(&agent.world, &job).await,
             None => Err(UnfinishedJob::from("no such kind of job".to_owned())),
         }
     };

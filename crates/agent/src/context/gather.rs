@@ -17,7 +17,7 @@ use sha2::{Digest, Sha256};
 use store::{MAX_TEXT_BYTES, MAX_TEXTS_PER_WRITE, MemoryRow, NewText, ProfileRow};
 
 use super::fragments::{
-    self, documents, domain, due, memories, persona, pins, profile, proposals, recalled, snapshot, summaries,
+    self, documents, domain, due, memories, persona, pins, profile, proposals, recalled, snapshot,
 };
 use super::{AnswerShape, Context, Fence, NewestMessages, PromptBudget, PromptHistory, PromptPiece, history};
 use crate::transcript;
@@ -238,7 +238,11 @@ async fn about_user(
         Inject::Snapshot => snapshot::read(from, forgotten).await?,
         Inject::All => {
             let rows = from.world.store.active_memories(from.scope, memory.limit).await?;
-            rows.iter().map(|row| with_practice(from, row)).collect()
+            let piece = |row: &MemoryRow| {
+                let remark = due::for_practice(row, &from.app.memory.review, from.now);
+                memories::piece(Fragment::Memories, row, remark.as_deref())
+            };
+            rows.iter().map(piece).collect()
         }
     };
     let (plans, recalled) = tokio::try_join!(due::read(from), recalled::read(from, message))?;
@@ -253,14 +257,6 @@ async fn about_user(
     });
     pieces.extend(plans.into_iter().chain(recalled));
     Ok(AboutUser { pieces, follow_ups })
-}
-
-/// A memory, with a remark if it is due for practice.
-fn with_practice(from: &Sources<'_>, row: &MemoryRow) -> PromptPiece {
-    match due::for_practice(row, &from.app.memory.review, from.now) {
-        Some(remark) => memories::noted(Fragment::Memories, row, &remark),
-        None => memories::piece(Fragment::Memories, row),
-    }
 }
 
 /// Pins, summaries and turns under the budget of the history.
@@ -286,7 +282,8 @@ fn background(
         if let Some(rest) = summary_room.checked_sub(tokens) {
             (summary_room, room) = (rest, room.saturating_sub(tokens));
             noted.summaries.push(summary.id.to_string());
-            background.push(summaries::piece(from.thread, text));
+            // Kept under the thread, as the summary itself is.
+            background.push(PromptPiece::of_data(Fragment::Summaries, from.thread, text));
         } else {
             let fragment = Fragment::Summaries.name().into();
             let what = format!("the summary {}", summary.id);
@@ -347,11 +344,7 @@ fn stored_text(piece: &PromptPiece) -> NewText {
 
 /// Names a text.
 pub(crate) fn hash(text: &str) -> [u8; 16] {
-    let mut short = [0; 16];
-    for (to, from) in short.iter_mut().zip(Sha256::digest(text)) {
-        *to = from;
-    }
-    short
+    Sha256::digest(text).first_chunk().copied().unwrap_or_default()
 }
 
 pub(crate) fn hex(hash: &[u8]) -> String {

@@ -64,12 +64,6 @@ async fn pieces(from: &Sources<'_>, parts: &[Part]) -> Result<Vec<PromptPiece>, 
 
 /// A hash from its hexadecimal digits.
 fn bytes(hex: &str) -> Option<[u8; 16]> {
-    let mut bytes = [0; 16];
-    if hex.len() != bytes.len() * 2 || !hex.is_ascii() {
-        return None;
-    }
-    for (index, byte) in bytes.iter_mut().enumerate() {
-        *byte = u8::from_str_radix(hex.get(index * 2..index * 2 + 2)?, 16).ok()?;
-    }
-    Some(bytes)
+    let is_hash = hex.len() == 2 * size_of::<u128>() && hex.bytes().all(|digit| digit.is_ascii_hexdigit());
+    u128::from_str_radix(hex, 16).ok().filter(|_| is_hash).map(u128::to_be_bytes)
 }

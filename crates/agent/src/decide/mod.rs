@@ -5,7 +5,7 @@ mod calls;
 mod failures;
 pub(crate) mod spend;
 
-use app::{AtLimit, FailureCause, FailureReplies};
+use app::{AtLimit, FailureCause, LoopLimits};
 use protocol::{Call, Failure, Finish, RunStatus};
 
 use crate::state::RunState;
@@ -38,22 +38,9 @@ pub(crate) const RATE_LIMITED: &str = "rate_limited";
 /// The failure of a run whose model has no price, where money is bounded.
 pub(crate) const MODEL_WITHOUT_PRICE: &str = "model_without_price";
 
-/// The app's bounds on a run.
-#[derive(Debug, Clone)]
-pub(crate) struct RunLimits {
-    pub(crate) steps: usize,
-    pub(crate) at_limit: AtLimit,
-    /// Said when the model has nothing to say.
-    pub(crate) limit_reply: String,
-    /// Said when every model has failed.
-    pub(crate) failure_reply: FailureReplies,
-}
-
-impl RunLimits {
-    /// The reply after a failure of models or money, if the app has something to say.
-    pub(crate) fn excuse(&self, code: &str) -> Option<&str> {
-        cause(code).and_then(|cause| self.failure_reply.of(cause))
-    }
+/// The reply after a failure of models or money, if the app has something to say.
+pub(crate) fn excuse<'a>(limits: &'a LoopLimits, code: &str) -> Option<&'a str> {
+    cause(code).and_then(|cause| limits.failure_reply.of(cause))
 }
 
 /// Why a run must stop although it could go on.
@@ -87,7 +74,7 @@ pub(crate) enum RunEnding {
     Other { status: RunStatus, error: Option<Failure> },
 }
 
-pub(crate) fn next_step(state: &RunState, limits: &RunLimits, halt: Option<Halt>) -> NextStep {
+pub(crate) fn next_step(state: &RunState, limits: &LoopLimits, halt: Option<Halt>) -> NextStep {
     if let Some(ending) = ending(state, limits, halt) {
         return NextStep::Finish(ending);
     }
@@ -104,14 +91,14 @@ pub(crate) fn next_step(state: &RunState, limits: &RunLimits, halt: Option<Halt>
 }
 
 /// Whether the model has had its turns with tools.
-pub(crate) fn at_limit(state: &RunState, limits: &RunLimits) -> bool {
-    state.steps.len() >= limits.steps
+pub(crate) fn at_limit(state: &RunState, limits: &LoopLimits) -> bool {
+    state.steps.len() >= limits.max_steps as usize
         || state.most_repeated() >= REPEATS_STOPPED
         || state.invalid_in_a_row() >= MAX_INVALID_IN_A_ROW
         || state.calls() >= MAX_CALLS_PER_RUN
 }
 
-fn ending(state: &RunState, limits: &RunLimits, halt: Option<Halt>) -> Option<RunEnding> {
+fn ending(state: &RunState, limits: &LoopLimits, halt: Option<Halt>) -> Option<RunEnding> {
     // Who has told a run to stop is told that it has, whatever it had come to; what it has said stays.
     match halt {
         Some(Halt::Cancelled) => return Some(RunEnding::Other { status: RunStatus::Cancelled, error: None }),
@@ -121,7 +108,7 @@ fn ending(state: &RunState, limits: &RunLimits, halt: Option<Halt>) -> Option<Ru
         Some(Halt::TimedOut) | None => {}
     }
     if let Some((finish, error)) = state.cut_short() {
-        if let Some(text) = error.as_ref().and_then(|error| limits.excuse(&error.code)) {
+        if let Some(text) = error.as_ref().and_then(|error| excuse(limits, &error.code)) {
             return Some(RunEnding::Completed { text: text.to_owned() });
         }
         let status = if finish == Finish::Cancelled { RunStatus::Cancelled } else { RunStatus::Failed };
@@ -160,7 +147,7 @@ fn cause(code: &str) -> Option<FailureCause> {
 }
 
 /// The answer, once there is one: words without calls, or what the app says when there are none.
-fn answer(state: &RunState, limits: &RunLimits) -> Option<String> {
+fn answer(state: &RunState, limits: &LoopLimits) -> Option<String> {
     if !state.pending.is_empty() || state.open.is_some() {
         return None;
     }

@@ -38,7 +38,7 @@ impl From<Unanswered> for UnfinishedJob {
                 let reason = "other calls hold what the app lets the user spend".to_owned();
                 UnfinishedJob { reason, spent: None, is_early: true }
             }
-            Unanswered::Store(error) => error.to_string().into(),
+            Unanswered::Store(error) => error.into(),
         }
     }
 }

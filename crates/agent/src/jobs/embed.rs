@@ -22,10 +22,6 @@ impl EmbedTexts {
 
 #[async_trait]
 impl BackgroundJob for EmbedTexts {
-    fn name(&self) -> &'static str {
-        Self::NAME
-    }
-
     /// Makes the vectors, a bounded number at a time.
     async fn run(&self, world: &World, job: &JobRow) -> Result<JobEffect, UnfinishedJob> {
         while world.recall.embed(&job.scope).await.map_err(|error| error.to_string())? {}

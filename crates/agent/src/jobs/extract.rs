@@ -63,14 +63,6 @@ impl ExtractMemories {
 
 #[async_trait]
 impl BackgroundJob for ExtractMemories {
-    fn name(&self) -> &'static str {
-        Self::NAME
-    }
-
-    fn needs_app(&self) -> bool {
-        true
-    }
-
     /// The changes to commit for the messages that nobody has looked at yet. Whether they have been is decided by the commit.
     async fn run(&self, world: &World, job: &JobRow) -> Result<JobEffect, UnfinishedJob> {
         let (Some(thread), Some(app)) = (job.thread, world.app(&job.scope.app)) else {
@@ -99,15 +91,18 @@ async fn look(
     how: &How,
 ) -> Result<JobEffect, UnfinishedJob> {
     let store = &world.store;
-    let rows = store.unextracted(thread, MAX_TURNS).await.map_err(error_text)?;
+    let rows = store.unextracted(thread, MAX_TURNS).await?;
     let (Some(first), Some(last)) = (rows.first(), rows.last()) else { return Ok(JobEffect::Nothing) };
     let nothing = MemoryExtraction { from: first.seq, through: last.seq, ..MemoryExtraction::default() };
-    let is_off = store.memory_is_off(&job.scope).await.map_err(error_text)?;
-    let as_of = Some(store.recall_head(&job.scope).await.map_err(error_text)?);
-    let forgotten = world.recall.forgotten(&job.scope).await.map_err(error_text)?;
+    let is_off = store.memory_is_off(&job.scope).await?;
+    let as_of = Some(store.recall_head(&job.scope).await?);
+    let forgotten = world.recall.forgotten(&job.scope).await?;
     let mut turns = turns(&rows, &forgotten, app);
-    let model = choose(world, app, how).filter(|_| turns.iter().any(|turn| turn.role == Role::User));
-    let Some(model) = model.filter(|_| !is_off) else { return Ok(JobEffect::Memories(nothing)) };
+    let is_of_user = turns.iter().any(|turn| turn.role == Role::User);
+    let model = world.model_for_job(app, how.model.as_deref());
+    let Some(model) = model.filter(|_| is_of_user && !is_off) else {
+        return Ok(JobEffect::Memories(nothing));
+    };
     let mut shown: Vec<ShownMemory> =
         memories_near(world, job, &turns).await?.values().map(known_memory).collect();
     let mut extra = records(world, job, how).await?;
@@ -154,10 +149,6 @@ async fn look(
     Ok(JobEffect::Memories(MemoryExtraction { changes, limit, per_subject, spent, as_of, ..nothing }))
 }
 
-fn error_text(error: impl std::fmt::Display) -> String {
-    error.to_string()
-}
-
 /// The messages without forgotten words, without what was kept by request already, and without what the user took
 /// back with the message after it.
 fn turns(rows: &[MessageRow], forgotten: &Forgotten, app: &App) -> Vec<ConversationTurn> {
@@ -186,9 +177,9 @@ async fn memories_near(
     world: &World,
     job: &JobRow,
     turns: &[ConversationTurn],
-) -> Result<BTreeMap<MemoryId, MemoryRow>, String> {
+) -> Result<BTreeMap<MemoryId, MemoryRow>, store::Error> {
     let store = &world.store;
-    let newest = store.active_memories(&job.scope, MAX_SHOWN + 1).await.map_err(error_text)?;
+    let newest = store.active_memories(&job.scope, MAX_SHOWN + 1).await?;
     let by_id = |rows: Vec<MemoryRow>| rows.into_iter().map(|row| (row.id, row)).collect();
     if newest.len() <= MAX_SHOWN {
         return Ok(by_id(newest));
@@ -196,7 +187,7 @@ async fn memories_near(
     let mut ids: Vec<MemoryId> = Vec::new();
     for turn in turns.iter().filter(|turn| turn.role == Role::User) {
         let question = RecallQuestion::new(&turn.text, world.now(), NEAR_EACH, Among::Memories);
-        for found in world.recall.search(&job.scope, question).await.map_err(error_text)? {
+        for found in world.recall.search(&job.scope, question).await? {
             match found.item.id {
                 ItemRef::Memory(id) if !ids.contains(&id) => ids.push(id),
                 ItemRef::Memory(_) | ItemRef::Message(_) | ItemRef::Chunk(_) => {}
@@ -204,7 +195,7 @@ async fn memories_near(
         }
     }
     ids.truncate(MAX_SHOWN);
-    Ok(by_id(store.memories_by_id(&job.scope, &ids).await.map_err(error_text)?))
+    Ok(by_id(store.memories_by_id(&job.scope, &ids).await?))
 }
 
 fn known_memory(row: &MemoryRow) -> ShownMemory {
@@ -218,24 +209,16 @@ fn known_memory(row: &MemoryRow) -> ShownMemory {
 }
 
 /// The app's own context, a record a line.
-async fn records(world: &World, job: &JobRow, how: &How) -> Result<String, String> {
+async fn records(world: &World, job: &JobRow, how: &How) -> Result<String, store::Error> {
     let mut lines = Vec::new();
     for kind in &how.records {
         let any = RecordQuery::default();
-        let rows = store::newest_records(&world.store, &job.scope, kind, any, MAX_RECORDS)
-            .await
-            .map_err(error_text)?;
+        let rows = store::newest_records(&world.store, &job.scope, kind, any, MAX_RECORDS).await?;
         lines.extend(
             rows.iter().map(|row| format!("{kind}: {}", capped(&row.data.to_string(), MAX_RECORD_BYTES))),
         );
     }
     Ok(lines.join("\n"))
-}
-
-/// The first model that is not left alone just now.
-fn choose(world: &World, app: &App, how: &How) -> Option<Arc<Model>> {
-    let models = world.models_for(app, how.model.as_deref());
-    models.iter().find(|model| model.health.is_closed()).or(models.first()).cloned()
 }
 
 /// The messages before a message, newest first as far as so many tokens go, and shown in its order. Of a long message its
@@ -246,9 +229,9 @@ async fn earlier(
     first: &MessageRow,
     forgotten: &Forgotten,
     (room, counter): (usize, &Counter),
-) -> Result<Vec<ConversationTurn>, String> {
+) -> Result<Vec<ConversationTurn>, store::Error> {
     let Some(parent) = first.parent else { return Ok(Vec::new()) };
-    let rows = world.store.path(thread, parent, MAX_EARLIER).await.map_err(error_text)?;
+    let rows = world.store.path(thread, parent, MAX_EARLIER).await?;
     let (mut left, mut kept) = (room, Vec::new());
     for mut turn in turns(&rows, forgotten, app).into_iter().rev() {
         turn.text = capped(&turn.text, MAX_EARLIER_BYTES);
@@ -316,7 +299,7 @@ async fn stored(
     job: &JobRow,
     (thread, turns): (ThreadId, &[ConversationTurn]),
     change: ExtractedChange,
-) -> Result<Option<MemoryChange>, String> {
+) -> Result<Option<MemoryChange>, store::Error> {
     let source = |source: extract::CitedWords| {
         let said = turns.iter().find(|turn| turn.message == source.message);
         MemoryOrigin {
@@ -329,8 +312,7 @@ async fn stored(
     let held = |held: SeenMemory| (held.id, held.version);
     Ok(Some(match change {
         ExtractedChange::Create { text: fact, kind, source: from } => {
-            let duplicate =
-                world.recall.duplicate(&job.scope, &fact, world.now()).await.map_err(error_text)?;
+            let duplicate = world.recall.duplicate(&job.scope, &fact, world.now()).await?;
             if duplicate.is_some() {
                 return Ok(None);
             }

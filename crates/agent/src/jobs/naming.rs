@@ -36,19 +36,11 @@ impl NameThread {
 
 #[async_trait]
 impl BackgroundJob for NameThread {
-    fn name(&self) -> &'static str {
-        Self::NAME
-    }
-
-    fn needs_app(&self) -> bool {
-        true
-    }
-
     /// A name for the thread; none if it has one or there is nothing to name it by. Whether it still wants one is looked at
     /// again when the name is committed.
     async fn run(&self, world: &World, job: &JobRow) -> Result<JobEffect, UnfinishedJob> {
         let Some(thread) = job.thread else { return Ok(JobEffect::Nothing) };
-        if world.store.is_named(thread).await.map_err(|error| error.to_string())? {
+        if world.store.is_named(thread).await? {
             return Ok(JobEffect::Nothing); // and nobody is asked, though the job of an earlier run is forgotten
         }
         let Some(first) = first_words(world, job).await? else { return Ok(JobEffect::Nothing) };
@@ -60,12 +52,12 @@ impl BackgroundJob for NameThread {
 }
 
 /// The first words of the user in the thread.
-async fn first_words(world: &World, job: &JobRow) -> Result<Option<String>, String> {
+async fn first_words(world: &World, job: &JobRow) -> Result<Option<String>, store::Error> {
     let Some(thread) = job.thread else { return Ok(None) };
-    let leaf = world.store.first_message(thread).await.map_err(|error| error.to_string())?;
+    let leaf = world.store.first_message(thread).await?;
     let Some(leaf) = leaf else { return Ok(None) };
-    let path = world.store.path(thread, leaf, 1).await.map_err(|error| error.to_string())?;
-    let forgotten = world.recall.forgotten(&job.scope).await.map_err(|error| error.to_string())?;
+    let path = world.store.path(thread, leaf, 1).await?;
+    let forgotten = world.recall.forgotten(&job.scope).await?;
     let said = |row: &MessageRow| forgotten.clear(&transcript::read(row).text, row.created_at).into_owned();
     Ok(path.first().map(said))
 }
@@ -78,15 +70,11 @@ async fn ask(
 ) -> Result<Option<(String, Option<Spent>)>, UnfinishedJob> {
     let Some(app) = world.app(&job.scope.app) else { return Ok(None) };
     let Some(prompt) = app.title.as_ref().filter(|_| job.attempts <= MAX_ASKED) else { return Ok(None) };
-    let models = world.models_for(&app, None);
-    // Models that are being left alone come last: the job is tried again anyway.
-    let Some(model) = models.iter().find(|model| model.health.is_closed()).or(models.first()) else {
-        return Ok(None);
-    };
+    let Some(model) = world.model_for_job(&app, None) else { return Ok(None) };
     let settings = Settings { max_tokens: Some(MAX_TITLE_TOKENS), ..Settings::default() };
     let shown = vec![PromptMessage::User(capped(first, MAX_SHOWN_BYTES))];
     let request = model.request(prompt.clone(), shown, &settings);
-    match super::ask::ask(world, job, model, request, MAX_TITLE_BYTES).await {
+    match super::ask::ask(world, job, &model, request, MAX_TITLE_BYTES).await {
         Ok((title, spent)) => Ok(Some((title, Some(spent)))),
         Err(Unanswered::Unaffordable) => Ok(None),
         Err(Unanswered::Failed { error, spent: None })

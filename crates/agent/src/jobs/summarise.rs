@@ -1,9 +1,7 @@
 //! A summary of the older part of a conversation, made when there is too much of it; and one of several summaries, made
 //! when there are too many. Either way what is left is bounded, so a long thread costs what a short one does.
 
-use std::sync::Arc;
-
-use app::{App, Summarise};
+use app::Summarise;
 use async_trait::async_trait;
 use model::{Model, PromptMessage};
 use protocol::{MessageId, Role, Settings, Summary, ThreadId};
@@ -49,14 +47,6 @@ impl SummariseThread {
 
 #[async_trait]
 impl BackgroundJob for SummariseThread {
-    fn name(&self) -> &'static str {
-        Self::NAME
-    }
-
-    fn needs_app(&self) -> bool {
-        true
-    }
-
     /// Summarises what the path to the job's message has too much of. Nothing, if there is not too much, or no model.
     async fn run(&self, world: &World, job: &JobRow) -> Result<JobEffect, UnfinishedJob> {
         let (Some(thread), Some(app), Ok(leaf)) = (job.thread, world.app(&job.scope.app), job.key.parse())
@@ -64,9 +54,11 @@ impl BackgroundJob for SummariseThread {
             return Ok(JobEffect::Nothing);
         };
         let Some(how) = &app.history.summarise else { return Ok(JobEffect::Nothing) };
-        let Some(model) = choose(world, &app, how) else { return Ok(JobEffect::Nothing) };
-        let summaries = world.store.summaries(thread, false).await.map_err(error_text)?;
-        let rows = world.store.path(thread, leaf, MAX_MESSAGES).await.map_err(error_text)?;
+        let Some(model) = world.model_for_job(&app, how.model.as_deref()) else {
+            return Ok(JobEffect::Nothing);
+        };
+        let summaries = world.store.summaries(thread, false).await?;
+        let rows = world.store.path(thread, leaf, MAX_MESSAGES).await?;
         let work = match many(&rows, &summaries) {
             Some(many) => Some(merge(&clear(world, job, many).await?)),
             None => older(world, (thread, job), (&rows, &summaries), (&model, how)).await?,
@@ -110,15 +102,6 @@ struct Work {
     text: String,
 }
 
-fn error_text(error: impl std::fmt::Display) -> String {
-    error.to_string()
-}
-
-fn choose(world: &World, app: &App, how: &Summarise) -> Option<Arc<Model>> {
-    let models = world.models_for(app, how.model.as_deref());
-    models.iter().find(|model| model.health.is_closed()).or(models.first()).cloned()
-}
-
 /// The newest message of the path that a summary ends with.
 fn covered(rows: &[MessageRow], summaries: &[SummaryRow]) -> Option<usize> {
     rows.iter().rposition(|row| summaries.iter().any(|summary| summary.to_message == row.id))
@@ -139,8 +122,8 @@ async fn clear(
     world: &World,
     job: &JobRow,
     mut summaries: Vec<SummaryRow>,
-) -> Result<Vec<SummaryRow>, String> {
-    let forgotten = world.recall.forgotten(&job.scope).await.map_err(error_text)?;
+) -> Result<Vec<SummaryRow>, store::Error> {
+    let forgotten = world.recall.forgotten(&job.scope).await?;
     for summary in &mut summaries {
         let said = summary.text.take();
         summary.text = said.map(|text| forgotten.clear(&text, summary.created_at).into_owned());
@@ -170,10 +153,10 @@ async fn older(
     (thread, job): (ThreadId, &JobRow),
     (rows, summaries): (&[MessageRow], &[SummaryRow]),
     (model, how): (&Model, &Summarise),
-) -> Result<Option<Work>, String> {
+) -> Result<Option<Work>, store::Error> {
     let begin = covered(rows, summaries).map_or(0, |place| place + 1);
     let tail = rows.get(begin..).unwrap_or_default();
-    let forgotten = world.recall.forgotten(&job.scope).await.map_err(error_text)?;
+    let forgotten = world.recall.forgotten(&job.scope).await?;
     let mut turns = read_path(thread, tail, Some(&forgotten));
     let counter = model.tokens();
     let tokens: usize = turns.iter().map(|past| counter.text(&past.turn.text)).sum();

@@ -15,10 +15,6 @@ impl SweepStore {
 
 #[async_trait]
 impl BackgroundJob for SweepStore {
-    fn name(&self) -> &'static str {
-        Self::NAME
-    }
-
     async fn run(&self, world: &World, _: &JobRow) -> Result<JobEffect, UnfinishedJob> {
         embed_all(world).await;
         world.sweeper.sweep();

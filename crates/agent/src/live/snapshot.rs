@@ -4,7 +4,7 @@ use protocol::{
     Event, Kind, RunEnd, RunId, RunResult, RunStatus, Seq, Snapshot, Stored, StreamComplete, ThreadId,
     ToolCallView, ToolComplete, ToolResultView, ToolStart, ToolStatus,
 };
-use store::{RawEvent, RunRow};
+use store::{RawEvent, RunRow, Store};
 
 use crate::state::RunState;
 
@@ -85,6 +85,29 @@ pub(crate) fn snapshot(row: RunRow, facts: &[RawEvent], streamed: Option<String>
     let told = snapshot_of_facts((row.thread, row.id), facts);
     let text = streamed.unwrap_or(told.text);
     synthesised(&Snapshot { status: row.status, error: row.error, text, ..told }, seq)
+}
+
+/// The text and the reasoning of a run's deltas after `since`, up to and with `until`.
+pub(crate) async fn streamed(
+    store: &Store,
+    (thread, run): (ThreadId, RunId),
+    since: Seq,
+    until: Seq,
+) -> Result<(String, String), store::Error> {
+    let (mut text, mut reasoning, mut seen) = (String::new(), String::new(), since);
+    while seen < until {
+        let events = store.events(thread, Some(run), seen).await?;
+        let Some(last) = events.last() else { break };
+        seen = last.seq;
+        for event in events.iter().filter(|event| event.seq <= until) {
+            match Event::read(&event.kind, &event.body) {
+                Ok(Event::TextDelta(piece)) => text.push_str(&piece.delta),
+                Ok(Event::ReasoningDelta(piece)) => reasoning.push_str(&piece.delta),
+                Ok(_) | Err(_) => {}
+            }
+        }
+    }
+    Ok((text, reasoning))
 }
 
 /// The state of a run that has ended, by its facts alone; none if they do not say that it has.

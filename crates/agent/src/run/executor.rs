@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use ::tools::{CallOutcome, Calling, Failed, PreparedCall, Taint, ToolRegistry};
 use jiff::tz::TimeZone;
-use protocol::{CallId, Scope, ToolStatus};
+use protocol::{Call, CallId, Scope, ToolComplete, ToolStatus};
 use serde_json::{Value, json};
 use store::ActionEnd;
 use tokio::time::Instant;
@@ -138,5 +138,41 @@ impl ExecutedCall {
     pub(crate) fn action_end(&self) -> ActionEnd {
         let CallOutcome { status, output, writes, .. } = self.outcome.clone();
         ActionEnd { status, output, duration_ms: self.duration_ms, writes }
+    }
+
+    /// The result of a call, for the log.
+    pub(crate) fn complete(&self, call: &Call) -> ToolComplete {
+        let CallOutcome { status, output, outside, .. } = &self.outcome;
+        ToolComplete {
+            call_id: call.id,
+            name: call.name.clone(),
+            status: *status,
+            output: output.clone(),
+            duration_ms: self.duration_ms,
+            outside: *outside,
+            suspicious: *outside && is_instruction(output),
+        }
+    }
+}
+
+/// Whether what came from outside reads like instructions, in any of its texts.
+fn is_instruction(output: &Value) -> bool {
+    let mut texts = String::new();
+    add_texts(output, &mut texts);
+    memory::suspicion::is_instruction(&texts)
+}
+
+/// All words of a result, a line each. How deep results nest is bounded where they come in.
+fn add_texts(output: &Value, texts: &mut String) {
+    match output {
+        Value::Null | Value::Bool(_) | Value::Number(_) => {}
+        Value::String(text) => texts.extend([text.as_str(), "\n"]),
+        Value::Array(values) => values.iter().for_each(|value| add_texts(value, texts)),
+        Value::Object(fields) => {
+            for (name, value) in fields {
+                texts.extend([name.as_str(), "\n"]);
+                add_texts(value, texts);
+            }
+        }
     }
 }

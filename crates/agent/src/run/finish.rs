@@ -12,6 +12,7 @@ use protocol::{
 use store::{ForcedEnd, MemoryRow, NewJob, Stop};
 
 use super::Run;
+use super::executor::ExecutedCall;
 use crate::decide::RunEnding;
 use crate::state::{FinishedStep, RunState};
 
@@ -167,12 +168,11 @@ pub(super) fn last_events(
 
 /// The result of a call that the end of its run left without one.
 pub(super) fn unanswered(call: &Call, unsure: bool) -> ToolComplete {
-    let (status, output) = if unsure {
-        let CallOutcome { status, output, .. } = CallOutcome::unknown();
-        (status, output)
+    let unknown = CallOutcome::unknown();
+    let outcome = if unsure {
+        unknown
     } else {
-        (ToolStatus::Cancelled, NOT_FINISHED.into())
+        CallOutcome { status: ToolStatus::Cancelled, output: NOT_FINISHED.into(), ..unknown }
     };
-    let (call_id, name) = (call.id, call.name.clone());
-    ToolComplete { call_id, name, status, output, duration_ms: 0, outside: false, suspicious: false }
+    ExecutedCall { outcome, duration_ms: 0 }.complete(call)
 }

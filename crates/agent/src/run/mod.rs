@@ -28,7 +28,7 @@ use tokio::sync::{OnceCell, watch};
 use tokio::time::Instant;
 
 use crate::context::{self, Context, Fence};
-use crate::decide::{Halt, NextStep, RunLimits, next_step};
+use crate::decide::{Halt, NextStep, next_step};
 use crate::state::RunState;
 use crate::tasks::STORE_PAUSE;
 use crate::world::World;
@@ -53,7 +53,6 @@ pub(crate) struct Run {
     pub(crate) counter: Counter,
     pub(crate) log: RunLog,
     pub(crate) started: Timestamp,
-    pub(crate) limits: RunLimits,
     /// Says when, and how, the run is to end before its time.
     pub(crate) stop: watch::Receiver<Option<Stop>>,
     /// How the run is to end, as the log said it when it refused to begin something.
@@ -73,7 +72,6 @@ impl Run {
         stop: Option<watch::Receiver<Option<Stop>>>,
     ) -> Option<Self> {
         let serving = world.apps.get(&row.scope.app)?;
-        let limits = &serving.app.limits;
         Some(Self {
             world: Arc::clone(world),
             id: row.id,
@@ -86,15 +84,9 @@ impl Run {
             counter: Counter::default(),
             log: world.store.log(row),
             started: row.created_at,
-            limits: RunLimits {
-                steps: limits.max_steps as usize,
-                at_limit: limits.at_limit,
-                limit_reply: limits.limit_reply.clone(),
-                failure_reply: limits.failure_reply.clone(),
-            },
             stop: stop.unwrap_or_else(|| watch::channel(None).1),
             told: OnceLock::new(),
-            deadline: Instant::now() + limits.run_timeout,
+            deadline: Instant::now() + serving.app.limits.run_timeout,
             context: None,
             zone: OnceCell::new(),
         })
@@ -111,7 +103,7 @@ impl Run {
             if let Some(end) = state.end {
                 return Ok(Some(end));
             }
-            let step = next_step(&state, &self.limits, self.halt());
+            let step = next_step(&state, &self.app.limits, self.halt());
             if facts.is_empty() && last.as_ref() == Some(&step) {
                 return Err(Obstacle::Stuck); // it would do the same for ever
             }

@@ -8,18 +8,18 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use ::model::{AnswerFormat, Error, MODEL_CHOICES, Model, ModelRequest, ToolSpec};
-use ::tools::CallOutcome;
 use futures_util::StreamExt;
-use protocol::{Call, Delta, Event, Failure, Finish, StepReset, StepRetry, StepStart, ToolComplete};
+use protocol::{Delta, Event, Failure, Finish, StepReset, StepRetry, StepStart};
 use tokio::time::Instant;
 
 use super::Run;
 use super::budget::Unfunded;
 use super::collect::Collected;
+use super::executor::ExecutedCall;
 use crate::context::{self, Composed, Context, PromptBudget, ToolOffer, WantedAnswer, compose};
 use crate::decide::{
-    AfterFailure, Halt, MAX_RESTARTS, NextStep, Tries, after_failure, failure, is_of_provider, next_step,
-    unoffered,
+    AfterFailure, Halt, MAX_RESTARTS, NextStep, Tries, after_failure, excuse, failure, is_of_provider,
+    next_step, unoffered,
 };
 use crate::gate::CallPlace;
 use crate::state::RunState;
@@ -152,7 +152,7 @@ impl Run {
 
     /// Whether tools are on offer in the next step.
     pub(crate) fn offer(&self, state: &RunState) -> ToolOffer {
-        match next_step(state, &self.limits, None) {
+        match next_step(state, &self.app.limits, None) {
             NextStep::Answer => ToolOffer::Words,
             NextStep::Load
             | NextStep::CallModel
@@ -258,7 +258,8 @@ impl Run {
             .iter()
             .filter_map(|call| {
                 let is_known = self.tools.get(&call.name).is_some();
-                Some(refused_call(call, unoffered(call, offered, is_known)?))
+                let outcome = unoffered(call, offered, is_known)?;
+                Some(Event::ToolComplete(ExecutedCall { outcome, duration_ms: 0 }.complete(call)))
             })
             .collect();
         std::iter::once(Event::StepEnd(end)).chain(refused).collect()
@@ -309,7 +310,7 @@ impl Run {
 
     /// Nobody is left to ask. Where the app has a reply for that, what was streamed makes room for it.
     fn given_up(&self, collected: Collected, error: Failure) -> Vec<Event> {
-        if self.limits.excuse(&error.code).is_none() || !collected.is_streamed() {
+        if excuse(&self.app.limits, &error.code).is_none() || !collected.is_streamed() {
             return vec![Event::StepEnd(collected.end(Finish::Failed, Some(error)))];
         }
         let void = reset(&collected, error.message.clone(), None);
@@ -346,14 +347,6 @@ fn reset(collected: &Collected, reason: String, model: Option<String>) -> Event 
 
 fn retry(step: u32, reason: String, after: u64, model: Option<String>) -> Event {
     Event::StepRetry(StepRetry { step, reason, after, model })
-}
-
-/// The result of a call that is not made.
-fn refused_call(call: &Call, outcome: CallOutcome) -> Event {
-    let CallOutcome { status, output, .. } = outcome;
-    let (call_id, name) = (call.id, call.name.clone());
-    let (duration_ms, outside, suspicious) = (0, false, false);
-    Event::ToolComplete(ToolComplete { call_id, name, status, output, duration_ms, outside, suspicious })
 }
 
 fn halted(collected: Collected, halt: Halt) -> Event {

@@ -9,7 +9,7 @@ mod world;
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use app::{AtLimit, FailureReplies};
+use app::{AtLimit, FailureReplies, LoopLimits};
 use proptest::collection::vec;
 use proptest::prelude::*;
 use proptest::test_runner::{Config, TestRunner};
@@ -20,7 +20,7 @@ use protocol::{
 use serde_json::{Value, json};
 use uuid::Uuid;
 
-use crate::decide::{Halt, NextStep, RunEnding, RunLimits, at_limit, next_step};
+use crate::decide::{Halt, NextStep, RunEnding, at_limit, next_step};
 use crate::state::{FinishedStep, RunState};
 use model::Next;
 use turns::{Alike, Fate, Mood, Said, Try, Turn, turn};
@@ -42,13 +42,15 @@ const STORIES_FOR_THE_WRONG: u32 = 2_000;
 /// twice.
 const FAIR_TURNS: usize = 16;
 
-fn limits(steps: usize, at_limit: AtLimit, failure_reply: bool) -> RunLimits {
+fn limits(steps: usize, at_limit: AtLimit, failure_reply: bool) -> LoopLimits {
     let default = failure_reply.then(|| "Sorry.".to_owned());
     let failure_reply = FailureReplies { default, ..FailureReplies::default() };
-    RunLimits { steps, at_limit, limit_reply: "I could not.".into(), failure_reply }
+    let max_steps = u32::try_from(steps).unwrap();
+    let limit_reply = "I could not.".into();
+    LoopLimits { max_steps, at_limit, limit_reply, failure_reply, ..LoopLimits::default() }
 }
 
-fn any_limits() -> impl Strategy<Value = RunLimits> {
+fn any_limits() -> impl Strategy<Value = LoopLimits> {
     let at_limit = prop_oneof![Just(AtLimit::Answer), Just(AtLimit::Reply)];
     (1..12usize, at_limit, any::<bool>()).prop_map(|(steps, at_limit, reply)| limits(steps, at_limit, reply))
 }
@@ -148,7 +150,7 @@ const WRONG: [(&str, Policy); 9] = [
         next_step(&state, limits, halt)
     }),
     ("goes on beyond the app's steps", |state, limits, halt| {
-        next_step(state, &RunLimits { steps: limits.steps + 1, ..limits.clone() }, halt)
+        next_step(state, &LoopLimits { max_steps: limits.max_steps + 1, ..limits.clone() }, halt)
     }),
     ("offers tools again after silence", |state, limits, halt| {
         let step = next_step(state, limits, halt);
@@ -376,7 +378,7 @@ fn strange() -> impl Strategy<Value = Event> {
 fn a_run_with_any_log_at_all_can_be_brought_to_an_end() {
     let halt = prop_oneof![Just(Halt::Cancelled), Just(Halt::Interrupted), Just(Halt::TimedOut)];
     let story = (any_limits(), vec(strange(), 0..30), proptest::option::of(halt));
-    let ends = |(limits, log, halt): (RunLimits, Vec<Event>, Option<Halt>)| {
+    let ends = |(limits, log, halt): (LoopLimits, Vec<Event>, Option<Halt>)| {
         let mut state = RunState::replay(&log);
         for _ in 0..FAIR_TURNS {
             let step = next_step(&state, &limits, halt);

@@ -13,8 +13,7 @@ use ::tools::{CallOutcome, Calling, Ruling, Taint};
 use futures_util::StreamExt;
 use jiff::SignedDuration;
 use jiff::tz::TimeZone;
-use protocol::{Call, Event, ProposalOpen, ToolComplete, ToolStart, ToolStatus};
-use serde_json::Value;
+use protocol::{Call, Event, ProposalOpen, ToolStart, ToolStatus};
 use tokio::sync::{Mutex, OwnedMutexGuard};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
@@ -175,46 +174,13 @@ impl Run {
     /// Commits the outcome with what the call writes. If that came too late, the call has failed and nothing is written.
     async fn settle(&self, call: &Call, executed: ExecutedCall) -> Result<Vec<Event>, store::Error> {
         let CallOutcome { writes, sources, .. } = &executed.outcome;
-        let mut events = vec![complete(call, &executed)];
+        let mut events = vec![Event::ToolComplete(executed.complete(call))];
         events.extend(sources.iter().cloned().map(Event::Source));
         match self.record_with(events, Vec::new(), writes.clone()).await {
             Ok(recorded) => Ok(recorded),
-            Err(error) => self.record(vec![complete(call, &executed.without_writes(error)?)]).await,
-        }
-    }
-}
-
-/// The event that ends a call.
-fn complete(call: &Call, executed: &ExecutedCall) -> Event {
-    let ExecutedCall { outcome: CallOutcome { status, output, outside, .. }, duration_ms } = executed;
-    Event::ToolComplete(ToolComplete {
-        call_id: call.id,
-        name: call.name.clone(),
-        status: *status,
-        output: output.clone(),
-        duration_ms: *duration_ms,
-        outside: *outside,
-        suspicious: *outside && is_instruction(output),
-    })
-}
-
-/// Whether what came from outside reads like instructions, in any of its texts.
-fn is_instruction(output: &Value) -> bool {
-    let mut texts = String::new();
-    add_texts(output, &mut texts);
-    memory::suspicion::is_instruction(&texts)
-}
-
-/// All words of a result, a line each. How deep results nest is bounded where they come in.
-fn add_texts(output: &Value, texts: &mut String) {
-    match output {
-        Value::Null | Value::Bool(_) | Value::Number(_) => {}
-        Value::String(text) => texts.extend([text.as_str(), "\n"]),
-        Value::Array(values) => values.iter().for_each(|value| add_texts(value, texts)),
-        Value::Object(fields) => {
-            for (name, value) in fields {
-                texts.extend([name.as_str(), "\n"]);
-                add_texts(value, texts);
+            Err(error) => {
+                let complete = executed.without_writes(error)?.complete(call);
+                self.record(vec![Event::ToolComplete(complete)]).await
             }
         }
     }

@@ -2,30 +2,30 @@
 
 use std::path::{Component, Path, PathBuf};
 
-use crate::source::{FileText, Problem, Spanned};
+use super::declared::ToolTable;
+use crate::source::{Problem, Spanned};
 
-/// Where a file or folder of the app is. `field` is the full name of what names it.
-pub(super) fn app_path(
-    source: &FileText<'_>,
-    dir: &Path,
-    field: &str,
-    name: &Spanned<String>,
-) -> Result<PathBuf, Problem> {
-    let written = name.get_ref();
-    let relative = Path::new(written);
-    let at = |message: String, remedy: &str| source.problem(name.span(), message, remedy);
-    let is_plain = relative.components().all(|part| matches!(part, Component::Normal(_)));
-    if written.is_empty() || !is_plain {
-        let message = format!("{field} is {written:?}");
-        return Err(at(message, "write a path below the app's folder, without \"..\""));
+impl ToolTable<'_> {
+    /// Where a file or folder of the app is, which the value of a key names.
+    pub(super) fn app_path(&self, key: &str, name: &Spanned<String>) -> Result<PathBuf, Problem> {
+        let (dir, field, written) = (self.beside.dir, self.field(key), name.get_ref());
+        let relative = Path::new(written);
+        let at = |message: String, remedy: &str| self.source.problem(name.span(), message, remedy);
+        let is_plain = relative.components().all(|part| matches!(part, Component::Normal(_)));
+        if written.is_empty() || !is_plain {
+            let message = format!("{field} is {written:?}");
+            return Err(at(message, "write a path below the app's folder, without \"..\""));
+        }
+        let path = dir.join(relative);
+        let unreadable = |error: std::io::Error| {
+            at(format!("{field}: {written}: {error}"), "create it, or correct the path")
+        };
+        let (real, root) =
+            (path.canonicalize().map_err(unreadable)?, dir.canonicalize().map_err(unreadable)?);
+        if !real.starts_with(root) {
+            let message = format!("{field}: {written} leads out of the app's folder");
+            return Err(at(message, "copy the file into it"));
+        }
+        Ok(path)
     }
-    let path = dir.join(relative);
-    let unreadable =
-        |error: std::io::Error| at(format!("{field}: {written}: {error}"), "create it, or correct the path");
-    let (real, root) = (path.canonicalize().map_err(unreadable)?, dir.canonicalize().map_err(unreadable)?);
-    if !real.starts_with(root) {
-        let message = format!("{field}: {written} leads out of the app's folder");
-        return Err(at(message, "copy the file into it"));
-    }
-    Ok(path)
 }

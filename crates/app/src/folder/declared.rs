@@ -1,7 +1,8 @@
 //! `[tool.NAME]`: tools that the app declares, and changes to tools that it does not declare.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::ops::Range;
+use std::fmt::Display;
+use std::ops::{Range, RangeInclusive};
 use std::path::Path;
 
 use protocol::Effect;
@@ -11,7 +12,8 @@ use serde_json::{Map, Value};
 use super::external_tools::{RawFlow, RawHttp, RawWasm};
 use super::json::InOrder;
 use super::plausible::RawPlausible;
-use super::records::known_types;
+use super::records::{check_field, known_types, record_type};
+use crate::source::bounds::WholeNumber;
 use crate::source::{FileText, Problem, Spanned};
 use crate::{Adjusted, Declared, DeclaredRecordTool, Does, Permission, RecordType, ToolKind, ToolRef};
 use crate::{AppMcpServer, external_tools};
@@ -196,17 +198,16 @@ impl<'a> ToolTable<'a> {
         Ok(Some(marker.into_inner()))
     }
 
-    /// Refuses keys that mean nothing for a tool of this kind.
-    pub(super) fn refuse<'k>(
+    /// Refuses keys that mean nothing here; `place` says where.
+    pub(super) fn refuse<K: Display>(
         &self,
-        kind: &str,
-        said: impl IntoIterator<Item = (&'k str, Option<Range<usize>>)>,
+        place: &str,
+        said: impl IntoIterator<Item = (K, Option<Range<usize>>)>,
     ) -> Result<(), Problem> {
         match said.into_iter().find_map(|(key, span)| Some((key, span?))) {
             None => Ok(()),
             Some((key, span)) => {
-                let message = format!("{key} means nothing for {kind}");
-                Err(self.source.problem(span, message, "remove it"))
+                Err(self.source.problem(span, format!("{key} means nothing {place}"), "remove it"))
             }
         }
     }
@@ -234,7 +235,7 @@ impl<'a> ToolTable<'a> {
                 self.problem(message, format!("add record = \"…\"; {}", known_types(self.beside.types)))
             );
         };
-        let record = self.record_type(record)?;
+        let record = record_type(&self.source, self.beside.types, record)?;
         self.check_keys(does, &raw)?;
         let tool = DeclaredRecordTool {
             record: record.name.clone(),
@@ -243,26 +244,16 @@ impl<'a> ToolTable<'a> {
             defaults: self.values("defaults", raw.defaults, record)?,
             fixed: self.values("fixed", raw.fixed, record)?,
             fields: raw.fields.map(|fields| self.fields(fields.into_inner(), record)).transpose()?,
-            limit: self
-                .source
-                .whole_number(&self.field("limit"), raw.limit, 1..=MAX_RESULTS)?
-                .unwrap_or(DEFAULT_RESULTS),
+            limit: self.whole_number("limit", raw.limit, 1..=MAX_RESULTS)?.unwrap_or(DEFAULT_RESULTS),
         };
         self.check_fields(&tool, record)?;
         Ok(tool)
     }
 
-    fn record_type(&self, name: &Spanned<String>) -> Result<&RecordType, Problem> {
-        self.beside.types.get(name.get_ref()).ok_or_else(|| {
-            let message = format!("there is no record type {:?}", name.get_ref());
-            self.source.problem(name.span(), message, known_types(self.beside.types))
-        })
-    }
-
     /// Every key must mean something for the action of the tool.
     fn check_keys(&self, does: Does, raw: &RawTool) -> Result<(), Problem> {
         let of_others = spans!(raw, effect, marker, parameters, parameters_file, undo);
-        self.refuse("a tool over records", of_others)?;
+        self.refuse("for a tool over records", of_others)?;
         let writes = matches!(does, Does::Create | Does::Update);
         let fits = |key: &str| match key {
             "defaults" => does == Does::Create,
@@ -271,7 +262,7 @@ impl<'a> ToolTable<'a> {
             _ => writes,
         };
         let unfit = self.of_records(raw).into_iter().filter(|(key, _)| !fits(key));
-        self.refuse(&format!("a tool that does {:?}", does.name()), unfit)
+        self.refuse(&format!("for a tool that does {:?}", does.name()), unfit)
     }
 
     fn permission(
@@ -300,15 +291,15 @@ impl<'a> ToolTable<'a> {
     ) -> Result<BTreeMap<String, usize>, Problem> {
         let mut requires = BTreeMap::new();
         for (kind, count) in raw {
-            self.record_type(&kind)?;
+            record_type(&self.source, self.beside.types, &kind)?;
             let stored = record.property(kind.get_ref());
             if stored.is_some_and(|field| field.get("type") != Some(&"array".into())) {
                 let message = format!("the field {:?} of {} is no list of ids", kind.get_ref(), record.name);
                 let remedy = "make it an array of texts, or give the field another name";
                 return Err(self.source.problem(kind.span(), message, remedy));
             }
-            let field = self.field(&format!("requires.{}", kind.get_ref()));
-            let count = self.source.whole_number(&field, Some(count), 1..=MAX_REQUIRED)?.unwrap_or(1);
+            let key = format!("requires.{}", kind.get_ref());
+            let count = self.whole_number(&key, Some(count), 1..=MAX_REQUIRED)?.unwrap_or(1);
             requires.insert(kind.into_inner(), count);
         }
         Ok(requires)
@@ -322,7 +313,7 @@ impl<'a> ToolTable<'a> {
     ) -> Result<Map<String, Value>, Problem> {
         let mut values = Map::new();
         for (field, value) in raw {
-            self.known_field(&field, record)?;
+            check_field(&self.source, record, field.get_ref(), field.span())?;
             let Some(value) = json(value) else {
                 let message = format!("{}.{} has no value in JSON", self.field(key), field.get_ref());
                 return Err(self.source.problem(field.span(), message, "write a finite number"));
@@ -333,17 +324,10 @@ impl<'a> ToolTable<'a> {
     }
 
     fn fields(&self, raw: Vec<Spanned<String>>, record: &RecordType) -> Result<BTreeSet<String>, Problem> {
-        raw.iter().try_for_each(|field| self.known_field(field, record))?;
+        let known =
+            |field: &Spanned<String>| check_field(&self.source, record, field.get_ref(), field.span());
+        raw.iter().try_for_each(known)?;
         Ok(raw.into_iter().map(Spanned::into_inner).collect())
-    }
-
-    pub(super) fn known_field(&self, field: &Spanned<String>, record: &RecordType) -> Result<(), Problem> {
-        if record.property(field.get_ref()).is_some() {
-            return Ok(());
-        }
-        let names: Vec<&str> = record.properties().map(|(name, _)| name.as_str()).collect();
-        let message = format!("records of the type {:?} have no field {:?}", record.name, field.get_ref());
-        Err(self.source.problem(field.span(), message, format!("use one of {}", names.join(", "))))
     }
 
     /// A field has one source, and a record that is made has all it must have.
@@ -375,6 +359,16 @@ impl<'a> ToolTable<'a> {
             return Err(self.problem(message, "add it to fields, defaults or fixed"));
         }
         Ok(())
+    }
+
+    /// A whole number that is the value of a key.
+    pub(super) fn whole_number<N: WholeNumber>(
+        &self,
+        key: &str,
+        value: Option<Spanned<i64>>,
+        range: RangeInclusive<i64>,
+    ) -> Result<Option<N>, Problem> {
+        self.source.whole_number(&self.field(key), value, range)
     }
 
     pub(super) fn field(&self, key: &str) -> String {

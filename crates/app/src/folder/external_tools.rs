@@ -11,12 +11,11 @@ use protocol::Effect;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::app_path::app_path;
 use super::declared::{RawTool, ToolTable, spans};
 use super::json::InOrder;
 use super::{is_tool_name, schema};
 use crate::external_tools::Writing;
-use crate::source::{FileText, Problem, Spanned, read_file};
+use crate::source::{Problem, Spanned, read_file};
 use crate::template::Mistake;
 use crate::{
     AnswerPart, BodyTemplate, FlowRule, HttpMethod, HttpTool, JsonTemplate, Names, RequestTemplate,
@@ -45,6 +44,9 @@ const FORBIDDEN_HEADERS: &[&str] = &["host", "content-length", "transfer-encodin
 
 /// Templates by name, in no order: the places say which came first.
 pub(super) type RawTexts = BTreeMap<Spanned<String>, Spanned<String>>;
+
+/// Templates by name, in the order of the file.
+type NamedTemplates = Vec<(String, TextTemplate)>;
 
 #[derive(Default, Deserialize)]
 #[serde(default, deny_unknown_fields)]
@@ -81,7 +83,7 @@ pub(super) struct RawFlow {
 
 impl ToolTable<'_> {
     pub(super) fn http(&self, http: Spanned<RawHttp>, raw: RawTool) -> Result<HttpTool, Problem> {
-        self.refuse("an HTTP tool", self.of_records(&raw))?;
+        self.refuse("for an HTTP tool", self.of_records(&raw))?;
         let span = http.span();
         let mut http = http.into_inner();
         let effect = raw.effect.map_or_else(|| usual_effect(http.method), Spanned::into_inner);
@@ -121,7 +123,7 @@ impl ToolTable<'_> {
     fn undo(&self, raw: Spanned<RawHttp>) -> Result<RequestTemplate, Problem> {
         let span = raw.span();
         let raw = raw.into_inner();
-        self.refuse("an undo", spans!(raw, result, result_template, retry, accept_status))?;
+        self.refuse("for an undo", spans!(raw, result, result_template, retry, accept_status))?;
         self.request("undo", span, raw, Names::Undo)
     }
 
@@ -156,8 +158,7 @@ impl ToolTable<'_> {
                 Ok(AnswerPart::Pointer(pointer.into_inner()))
             }
             (None, Some(template)) => {
-                let field = self.field("http.result_template");
-                Ok(AnswerPart::Text(self::template(&self.source, &field, &template, Names::Answer)?))
+                Ok(AnswerPart::Text(self.template("http.result_template", &template, Names::Answer)?))
             }
             (Some(_), Some(template)) => {
                 let message = format!("{} has both result and result_template", self.field("http"));
@@ -168,14 +169,14 @@ impl ToolTable<'_> {
 
     fn accepted_statuses(&self, raw: Option<Spanned<Vec<Spanned<i64>>>>) -> Result<Vec<u16>, Problem> {
         let Some(raw) = raw else { return Ok(Vec::new()) };
-        let field = self.field("http.accept_status");
         if raw.get_ref().len() > MAX_ACCEPTED {
+            let field = self.field("http.accept_status");
             let message = format!("{field} names more than {MAX_ACCEPTED} statuses");
             return Err(self.source.problem(raw.span(), message, "name fewer"));
         }
         let mut accepted = Vec::new();
         for status in raw.into_inner() {
-            accepted.extend(self.source.whole_number::<u16>(&field, Some(status), 300..=599)?);
+            accepted.extend(self.whole_number::<u16>("http.accept_status", Some(status), 300..=599)?);
         }
         Ok(accepted)
     }
@@ -187,20 +188,23 @@ impl ToolTable<'_> {
         raw: RawHttp,
         names: Names,
     ) -> Result<RequestTemplate, Problem> {
-        let field = |name: &str| self.field(&format!("{key}.{name}"));
+        let inner = |name: &str| format!("{key}.{name}");
         let Some(url) = raw.url else {
             let message = format!("{} has no url", self.field(key));
             return Err(self.source.problem(span, message, "add url = \"https://…\""));
         };
-        let at_url = |mistake| template_problem(&self.source, url.span(), &field("url"), &mistake);
+        let at_url = |mistake| self.template_problem(url.span(), &inner("url"), &mistake);
         let body = match (raw.body, raw.form, raw.text) {
             (None, None, None) => None,
-            (Some(body), None, None) => Some(self.json_body(&field("body"), &body, names)?),
+            (Some(body), None, None) => {
+                let at_body = |mistake| self.template_problem(body.span(), &inner("body"), &mistake);
+                Some(BodyTemplate::Json(JsonTemplate::read(&body.get_ref().0, names).map_err(at_body)?))
+            }
             (None, Some(form), None) => {
-                Some(BodyTemplate::Form(texts(&self.source, &field("form"), form.into_inner(), names)?))
+                Some(BodyTemplate::Form(self.texts(&inner("form"), form.into_inner(), names)?))
             }
             (None, None, Some(text)) => {
-                Some(BodyTemplate::Text(template(&self.source, &field("text"), &text, names)?))
+                Some(BodyTemplate::Text(self.template(&inner("text"), &text, names)?))
             }
             _ => {
                 let message = format!("{} has more than one of body, form and text", self.field(key));
@@ -214,21 +218,15 @@ impl ToolTable<'_> {
         Ok(RequestTemplate {
             method: raw.method,
             url: UrlTemplate::read(url.get_ref(), names).map_err(at_url)?,
-            query: texts(&self.source, &field("query"), raw.query, names)?,
-            headers: headers(&self.source, &field("headers"), raw.headers, names)?,
+            query: self.texts(&inner("query"), raw.query, names)?,
+            headers: self.headers(&inner("headers"), raw.headers, names)?,
             body,
-            timeout: self.source.whole_number(
-                &field("timeout_seconds"),
+            timeout: self.whole_number(
+                &inner("timeout_seconds"),
                 raw.timeout_seconds,
                 1..=MAX_TIMEOUT_SECONDS,
             )?,
         })
-    }
-
-    fn json_body(&self, field: &str, body: &Spanned<InOrder>, names: Names) -> Result<BodyTemplate, Problem> {
-        let json = JsonTemplate::read(&body.get_ref().0, names);
-        json.map(BodyTemplate::Json)
-            .map_err(|mistake| template_problem(&self.source, body.span(), field, &mistake))
     }
 
     /// The schema of the arguments, which are none where nothing is said.
@@ -246,7 +244,7 @@ impl ToolTable<'_> {
                 })
             }
             (None, Some(name)) => {
-                let file = app_path(&self.source, self.beside.dir, &self.field("parameters_file"), &name)?;
+                let file = self.app_path("parameters_file", &name)?;
                 let schema = schema::parse(&file, &read_file(&file, "create it")?)?;
                 schema::arguments(schema).map_err(|(message, remedy)| Problem::of(&file, message, remedy))
             }
@@ -263,25 +261,21 @@ impl ToolTable<'_> {
             return Err(self.source.problem(effect.span(), message, "remove effect"));
         }
         let beyond = spans!(raw, marker, undo);
-        self.refuse("a tool in a sandbox", self.of_records(&raw).into_iter().chain(beyond))?;
+        self.refuse("for a tool in a sandbox", self.of_records(&raw).into_iter().chain(beyond))?;
         let span = wasm.span();
         let wasm = wasm.into_inner();
         let Some(module) = wasm.module else {
             let message = format!("{} has no module", self.field("wasm"));
             return Err(self.source.problem(span, message, "add module = \"tools/….wasm\""));
         };
-        let file = app_path(&self.source, self.beside.dir, &self.field("wasm.module"), &module)?;
-        let source = &self.source;
+        let file = self.app_path("wasm.module", &module)?;
         let memory_mb: Option<usize> =
-            source.whole_number(&self.field("wasm.memory_mb"), wasm.memory_mb, 1..=MAX_MEMORY_MB)?;
-        let timeout = source.whole_number(
-            &self.field("wasm.timeout_seconds"),
-            wasm.timeout_seconds,
-            1..=MAX_SANDBOX_SECONDS,
-        )?;
+            self.whole_number("wasm.memory_mb", wasm.memory_mb, 1..=MAX_MEMORY_MB)?;
+        let timeout =
+            self.whole_number("wasm.timeout_seconds", wasm.timeout_seconds, 1..=MAX_SANDBOX_SECONDS)?;
         Ok(SandboxTool {
             parameters: self.parameters(raw.parameters, raw.parameters_file)?,
-            fuel: source.whole_number(&self.field("wasm.fuel"), wasm.fuel, FUEL)?.unwrap_or(DEFAULT_FUEL),
+            fuel: self.whole_number("wasm.fuel", wasm.fuel, FUEL)?.unwrap_or(DEFAULT_FUEL),
             memory_bytes: memory_mb.unwrap_or(DEFAULT_MEMORY_MB) * MEGABYTE,
             timeout: timeout.unwrap_or(DEFAULT_SANDBOX_SECONDS),
             module: module_bytes(&file)?.into(),
@@ -325,6 +319,51 @@ impl ToolTable<'_> {
         }
         Ok(names.iter().map(|name| name.get_ref().clone()).collect())
     }
+
+    /// Headers in the order of the file.
+    pub(super) fn headers(&self, key: &str, raw: RawTexts, names: Names) -> Result<NamedTemplates, Problem> {
+        let is_token = |c: char| c.is_ascii_alphanumeric() || "!#$%&'*+-.^_`|~".contains(c);
+        for name in raw.keys() {
+            let text = name.get_ref();
+            let at = |message: String, remedy: &str| self.source.problem(name.span(), message, remedy);
+            if text.is_empty() || !text.chars().all(is_token) {
+                let message = format!("{text:?} cannot be a header's name");
+                return Err(at(message, "write letters, digits and dashes"));
+            }
+            if FORBIDDEN_HEADERS.contains(&text.to_ascii_lowercase().as_str()) {
+                return Err(at(format!("the header {text} is set by what sends the request"), "remove it"));
+            }
+            let same = |other: &&Spanned<String>| other.get_ref().eq_ignore_ascii_case(text);
+            if raw.keys().filter(same).count() > 1 {
+                return Err(at(format!("the header {text} is there twice"), "remove one"));
+            }
+        }
+        self.texts(key, raw, names)
+    }
+
+    /// Named templates in the order of the file.
+    pub(super) fn texts(&self, key: &str, raw: RawTexts, names: Names) -> Result<NamedTemplates, Problem> {
+        let mut in_order: Vec<(Spanned<String>, Spanned<String>)> = raw.into_iter().collect();
+        in_order.sort_by_key(|(name, _)| name.span().start);
+        if let Some((beyond, _)) = in_order.get(MAX_FIELDS) {
+            let message = format!("{} has more than {MAX_FIELDS} entries", self.field(key));
+            return Err(self.source.problem(beyond.span(), message, "name fewer"));
+        }
+        let read = |(name, text): (Spanned<String>, Spanned<String>)| {
+            let template = self.template(&format!("{key}.{}", name.get_ref()), &text, names)?;
+            Ok((name.into_inner(), template))
+        };
+        in_order.into_iter().map(read).collect()
+    }
+
+    fn template(&self, key: &str, text: &Spanned<String>, names: Names) -> Result<TextTemplate, Problem> {
+        TextTemplate::read(text.get_ref(), names, Writing::Plain)
+            .map_err(|mistake| self.template_problem(text.span(), key, &mistake))
+    }
+
+    pub(super) fn template_problem(&self, span: Range<usize>, key: &str, mistake: &Mistake) -> Problem {
+        self.source.problem(span, format!("{}: {mistake}", self.field(key)), mistake.remedy.clone())
+    }
 }
 
 /// The effect of a method where the app does not say.
@@ -334,77 +373,6 @@ fn usual_effect(method: HttpMethod) -> Effect {
         HttpMethod::Put | HttpMethod::Delete => Effect::Idempotent,
         HttpMethod::Post | HttpMethod::Patch => Effect::Irreversible,
     }
-}
-
-/// Headers in the order of the file.
-pub(super) fn headers(
-    source: &FileText<'_>,
-    field: &str,
-    raw: RawTexts,
-    names: Names,
-) -> Result<Vec<(String, TextTemplate)>, Problem> {
-    let is_token = |c: char| c.is_ascii_alphanumeric() || "!#$%&'*+-.^_`|~".contains(c);
-    for name in raw.keys() {
-        let text = name.get_ref();
-        let at = |message: String, remedy: &str| source.problem(name.span(), message, remedy);
-        if text.is_empty() || !text.chars().all(is_token) {
-            return Err(at(
-                format!("{text:?} cannot be a header's name"),
-                "write letters, digits and dashes",
-            ));
-        }
-        if FORBIDDEN_HEADERS.contains(&text.to_ascii_lowercase().as_str()) {
-            return Err(at(format!("the header {text} is set by what sends the request"), "remove it"));
-        }
-        let same = |other: &&Spanned<String>| other.get_ref().eq_ignore_ascii_case(text);
-        if raw.keys().filter(same).count() > 1 {
-            return Err(at(format!("the header {text} is there twice"), "remove one"));
-        }
-    }
-    texts(source, field, raw, names)
-}
-
-/// Named templates in the order of the file.
-pub(super) fn texts(
-    source: &FileText<'_>,
-    field: &str,
-    raw: RawTexts,
-    names: Names,
-) -> Result<Vec<(String, TextTemplate)>, Problem> {
-    let mut in_order: Vec<(Spanned<String>, Spanned<String>)> = raw.into_iter().collect();
-    in_order.sort_by_key(|(name, _)| name.span().start);
-    if let Some((beyond, _)) = in_order.get(MAX_FIELDS) {
-        return Err(source.problem(
-            beyond.span(),
-            format!("{field} has more than {MAX_FIELDS} entries"),
-            "name fewer",
-        ));
-    }
-    let read = |(name, text): (Spanned<String>, Spanned<String>)| {
-        let field = format!("{field}.{}", name.get_ref());
-        let template = template(source, &field, &text, names)?;
-        Ok((name.into_inner(), template))
-    };
-    in_order.into_iter().map(read).collect()
-}
-
-fn template(
-    source: &FileText<'_>,
-    field: &str,
-    text: &Spanned<String>,
-    names: Names,
-) -> Result<TextTemplate, Problem> {
-    TextTemplate::read(text.get_ref(), names, Writing::Plain)
-        .map_err(|mistake| template_problem(source, text.span(), field, &mistake))
-}
-
-pub(super) fn template_problem(
-    source: &FileText<'_>,
-    span: Range<usize>,
-    field: &str,
-    mistake: &Mistake,
-) -> Problem {
-    source.problem(span, format!("{field}: {mistake}"), mistake.remedy.clone())
 }
 
 fn module_bytes(file: &Path) -> Result<Vec<u8>, Problem> {

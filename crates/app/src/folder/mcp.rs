@@ -1,13 +1,11 @@
 //! `[mcp.SERVER]`: servers whose tools the app has.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::ops::Range;
 
 use serde::Deserialize;
 
-use super::app_path::app_path;
 use super::declared::{ToolTable, spans};
-use super::external_tools::{MAX_TIMEOUT_SECONDS, RawTexts, headers, template_problem, texts};
+use super::external_tools::{MAX_TIMEOUT_SECONDS, RawTexts};
 use super::{MAX_TOOLS, tool_ref_at};
 use crate::source::{Problem, Spanned};
 use crate::template::Mistake;
@@ -37,8 +35,8 @@ impl ToolTable<'_> {
     pub(super) fn server(&self, name: &Spanned<String>, mut raw: RawServer) -> Result<AppMcpServer, Problem> {
         let name = self.name(name)?;
         let tools = raw.tools.take().map(|tools| self.tools(&tools)).transpose()?;
-        let (field, seconds) = (self.field("timeout_seconds"), raw.timeout_seconds.take());
-        let timeout = self.source.whole_number(&field, seconds, 1..=MAX_TIMEOUT_SECONDS)?;
+        let seconds = raw.timeout_seconds.take();
+        let timeout = self.whole_number("timeout_seconds", seconds, 1..=MAX_TIMEOUT_SECONDS)?;
         Ok(AppMcpServer { name, transport: self.transport(raw)?, tools, timeout })
     }
 
@@ -73,24 +71,23 @@ impl ToolTable<'_> {
     fn transport(&self, raw: RawServer) -> Result<AppMcpTransport, Problem> {
         match (raw.command, raw.url) {
             (Some(command), None) => {
-                self.refuse_beside("command", spans!(raw, headers))?;
+                let full_key = |(key, span)| (self.field(key), span);
+                self.refuse("beside command", spans!(raw, headers).map(full_key))?;
                 let command = self.source.text(&self.field("command"), Some(command))?.unwrap_or_default();
                 Ok(AppMcpTransport::Stdio {
                     command,
                     args: self.arguments(raw.args)?,
                     env: self.env(raw.env.map(Spanned::into_inner).unwrap_or_default())?,
-                    cwd: raw
-                        .cwd
-                        .map(|cwd| app_path(&self.source, self.beside.dir, &self.field("cwd"), &cwd))
-                        .transpose()?,
+                    cwd: raw.cwd.map(|cwd| self.app_path("cwd", &cwd)).transpose()?,
                 })
             }
             (None, Some(url)) => {
-                self.refuse_beside("url", spans!(raw, args, env, cwd))?;
+                let full_key = |(key, span)| (self.field(key), span);
+                self.refuse("beside url", spans!(raw, args, env, cwd).map(full_key))?;
                 let raw_headers = raw.headers.map(Spanned::into_inner).unwrap_or_default();
                 Ok(AppMcpTransport::Http {
                     url: self.url(&url)?,
-                    headers: headers(&self.source, &self.field("headers"), raw_headers, Names::Connection)?,
+                    headers: self.headers("headers", raw_headers, Names::Connection)?,
                 })
             }
             (Some(_), Some(url)) => {
@@ -123,11 +120,11 @@ impl ToolTable<'_> {
             let message = format!("{:?} cannot be the name of an environment variable", odd.get_ref());
             return Err(self.source.problem(odd.span(), message, "write letters, digits and underscores"));
         }
-        texts(&self.source, &self.field("env"), raw, Names::Connection)
+        self.texts("env", raw, Names::Connection)
     }
 
     fn url(&self, url: &Spanned<String>) -> Result<String, Problem> {
-        let at = |mistake: &Mistake| template_problem(&self.source, url.span(), &self.field("url"), mistake);
+        let at = |mistake: &Mistake| self.template_problem(url.span(), "url", mistake);
         if url.get_ref().contains("{{") {
             let remedy = "write it out; only headers may hold {{ … }}";
             return Err(at(&Mistake::new("the url is a template", remedy)));
@@ -135,19 +132,5 @@ impl ToolTable<'_> {
         let read = UrlTemplate::read(url.get_ref(), Names::Connection).map_err(|mistake| at(&mistake))?;
         read.render(&serde_json::Value::Null)
             .map_err(|error| at(&Mistake::new(error, "write the address that is meant")))
-    }
-
-    fn refuse_beside<'a>(
-        &self,
-        other: &str,
-        keys: impl IntoIterator<Item = (&'a str, Option<Range<usize>>)>,
-    ) -> Result<(), Problem> {
-        match keys.into_iter().find_map(|(key, span)| Some((key, span?))) {
-            None => Ok(()),
-            Some((key, span)) => {
-                let message = format!("{} means nothing beside {other}", self.field(key));
-                Err(self.source.problem(span, message, "remove it"))
-            }
-        }
     }
 }

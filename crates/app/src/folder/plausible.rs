@@ -7,6 +7,7 @@ use serde_json::{Map, Value};
 
 use super::declared::ToolTable;
 use super::json::InOrder;
+use super::records::check_field;
 use crate::RecordType;
 use crate::Within;
 use crate::plausible::Plausible;
@@ -45,7 +46,7 @@ impl ToolTable<'_> {
         let mut within = BTreeMap::new();
         for (name, range) in raw.within {
             if let Some(record) = record {
-                self.known_field(&name, record)?;
+                check_field(&self.source, record, name.get_ref(), name.span())?;
             }
             let [low, high] = *range.get_ref();
             if !(low.is_finite() && high.is_finite() && low <= high) {
@@ -69,20 +70,15 @@ impl ToolTable<'_> {
         record: Option<&RecordType>,
     ) -> Result<Map<String, Value>, Problem> {
         let (span, field) = (raw.span(), self.field("plausible.when"));
-        let at = |message: String, remedy: String| self.source.problem(span.clone(), message, remedy);
+        let at = |message: String, remedy: &str| self.source.problem(span.clone(), message, remedy);
         let Value::Object(when) = raw.into_inner().0 else {
-            return Err(at(format!("{field} is no table"), "write { ARGUMENT = VALUE }".into()));
+            return Err(at(format!("{field} is no table"), "write { ARGUMENT = VALUE }"));
         };
-        let unknown = record.and_then(|record| when.keys().find(|name| record.property(name).is_none()));
-        if let (Some(name), Some(record)) = (unknown, record) {
-            let names: Vec<&str> = record.properties().map(|(name, _)| name.as_str()).collect();
-            let message = format!("records of the type {:?} have no field {name:?}", record.name);
-            return Err(at(message, format!("use one of {}", names.join(", "))));
+        if let Some(record) = record {
+            when.keys().try_for_each(|name| check_field(&self.source, record, name, span.clone()))?;
         }
         match when.iter().find(|(_, wanted)| wanted.as_array().is_some_and(Vec::is_empty)) {
-            Some((name, _)) => {
-                Err(at(format!("{field}.{name} allows no value"), "name those it may have".into()))
-            }
+            Some((name, _)) => Err(at(format!("{field}.{name} allows no value"), "name those it may have")),
             None => Ok(when),
         }
     }

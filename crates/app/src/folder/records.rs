@@ -1,13 +1,14 @@
 //! `records/*.json`: the types of an app's records, one JSON Schema each. The file's name is the type.
 
 use std::collections::BTreeMap;
+use std::ops::Range;
 use std::path::Path;
 
 use serde_json::Value;
 
 use super::problems::Problems;
 use super::schema::{Objects, schema};
-use crate::source::{Problem, files_in, read_file};
+use crate::source::{FileText, Problem, Spanned, files_in, read_file};
 use crate::{RECORD_FORMAT, RecordType};
 
 const MAX_RECORD_TYPES: usize = 50;
@@ -108,6 +109,33 @@ fn references(file: &Path, schema: &Value, types: &BTreeMap<String, RecordType>)
     let properties = schema.get("properties").and_then(Value::as_object);
     let inner = properties.into_iter().flat_map(serde_json::Map::values).chain(schema.get("items"));
     inner.into_iter().try_for_each(|inner| references(file, inner, types))
+}
+
+/// The type of this name.
+pub(super) fn record_type<'a>(
+    source: &FileText<'_>,
+    types: &'a BTreeMap<String, RecordType>,
+    name: &Spanned<String>,
+) -> Result<&'a RecordType, Problem> {
+    types.get(name.get_ref()).ok_or_else(|| {
+        let message = format!("there is no record type {:?}", name.get_ref());
+        source.problem(name.span(), message, known_types(types))
+    })
+}
+
+/// Fails if records of this type have no such field.
+pub(super) fn check_field(
+    source: &FileText<'_>,
+    record: &RecordType,
+    field: &str,
+    span: Range<usize>,
+) -> Result<(), Problem> {
+    if record.property(field).is_some() {
+        return Ok(());
+    }
+    let names: Vec<&str> = record.properties().map(|(name, _)| name.as_str()).collect();
+    let message = format!("records of the type {:?} have no field {field:?}", record.name);
+    Err(source.problem(span, message, format!("use one of {}", names.join(", "))))
 }
 
 /// The types there are, as the end of a remedy.

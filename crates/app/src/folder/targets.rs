@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use serde::Deserialize;
 
 use super::declared::json;
-use super::records::known_types;
+use super::records::{check_field, record_type};
 use crate::source::{FileText, Problem, Spanned};
 use crate::{RecordType, TargetRange};
 
@@ -40,17 +40,9 @@ fn target(
     raw: RawTarget,
     types: &BTreeMap<String, RecordType>,
 ) -> Result<TargetRange, Problem> {
-    let Some(record) = types.get(raw.record.get_ref()) else {
-        let message = format!("there is no record type {:?}", raw.record.get_ref());
-        return Err(source.problem(raw.record.span(), message, known_types(types)));
-    };
+    let record = record_type(source, types, &raw.record)?;
     for field in std::iter::once(&raw.field).chain(raw.r#where.keys()) {
-        if record.property(field.get_ref()).is_none() {
-            let names: Vec<&str> = record.properties().map(|(name, _)| name.as_str()).collect();
-            let message =
-                format!("records of the type {:?} have no field {:?}", record.name, field.get_ref());
-            return Err(source.problem(field.span(), message, format!("use one of {}", names.join(", "))));
-        }
+        check_field(source, record, field.get_ref(), field.span())?;
     }
     let finite = |end: &Option<Spanned<f64>>| end.as_ref().is_none_or(|end| end.get_ref().is_finite());
     let ends = (raw.low.as_ref().map(|low| *low.get_ref()), raw.high.as_ref().map(|high| *high.get_ref()));

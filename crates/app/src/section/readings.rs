@@ -74,13 +74,7 @@ fn pairs(numbers: &[f64]) -> impl Iterator<Item = (f64, f64)> {
 }
 
 fn direction(slope: f64) -> f64 {
-    if slope > 0.0 {
-        1.0
-    } else if slope < 0.0 {
-        -1.0
-    } else {
-        0.0
-    }
+    if slope == 0.0 { 0.0 } else { slope.signum() }
 }
 
 /// How far the numbers usually lie from a line of this slope.

@@ -5,7 +5,7 @@ use std::thread::available_parallelism;
 use std::time::{Duration, Instant};
 
 use local::kernels::Cpu;
-use model::{Embedder, Error, ModelRequest, PromptMessage};
+use model::{Error, ModelRequest, PromptMessage};
 use protocol::Settings;
 use serde::{Deserialize, Serialize};
 

@@ -58,12 +58,6 @@ impl Section<'_> {
     }
 }
 
-/// The least that is kept together, at most [`TARGET_CHUNK_BYTES`].
-struct Atom<'a> {
-    range: Range<usize>,
-    section: Section<'a>,
-}
-
 struct Piece<'a> {
     range: Range<usize>,
     /// The section of its text, or of its last heading while it has no text.
@@ -83,9 +77,9 @@ struct Packing<'a> {
 }
 
 impl<'a> Packing<'a> {
-    fn add(&mut self, atom: Atom<'a>) {
+    fn add(&mut self, atom: Piece<'a>) {
         let Some(current) = &mut self.current else {
-            self.current = Some(Piece { range: atom.range, section: atom.section });
+            self.current = Some(atom);
             return;
         };
         let length = current.len_with(atom.range.end);
@@ -99,7 +93,7 @@ impl<'a> Packing<'a> {
             current.section = atom.section;
         } else {
             self.close();
-            self.current = Some(Piece { range: atom.range, section: atom.section });
+            self.current = Some(atom);
         }
     }
 
@@ -134,7 +128,7 @@ impl<'a> Packing<'a> {
     }
 }
 
-fn atoms(extracted: &ExtractedDocument) -> Vec<Atom<'_>> {
+fn atoms(extracted: &ExtractedDocument) -> Vec<Piece<'_>> {
     let mut atoms = Vec::new();
     let mut from = 0;
     for block in &extracted.blocks {
@@ -142,7 +136,7 @@ fn atoms(extracted: &ExtractedDocument) -> Vec<Atom<'_>> {
         let section = Section { above: &block.headings, own, page: block.page };
         let mut ranges = Vec::new();
         cut(&block.text, from, Cut::Lines, &mut ranges);
-        atoms.extend(ranges.into_iter().map(|range| Atom { range, section: section.clone() }));
+        atoms.extend(ranges.into_iter().map(|range| Piece { range, section: section.clone() }));
         from += block.text.len() + BETWEEN_BLOCKS.len();
     }
     atoms

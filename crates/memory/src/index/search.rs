@@ -417,7 +417,7 @@ fn at(values: &[f32], slot: usize) -> f32 {
 }
 
 fn value(values: &[f32], number: u32) -> f32 {
-    values.get(index(number)).copied().unwrap_or(0.0)
+    at(values, index(number))
 }
 
 /// An item in the order of hits: the greater, the nearer; of equals, the newer.

@@ -30,7 +30,7 @@ pub(super) struct Questions {
     embedder: Arc<dyn Embedder>,
     /// Locked for a look, never over an await.
     last: Mutex<LruCache<Hash, Kept>>,
-    compared: CachedEmbeddings<Arc<dyn Embedder>>,
+    compared: CachedEmbeddings,
 }
 
 /// Filled by whoever comes first, and waited for by the others.

@@ -1,20 +1,18 @@
 //! A request as the body of a POST.
 
 use protocol::Effort;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::AnthropicVersion;
 use super::schema;
-use super::wire::{
-    AnthropicArguments, AnthropicBlock, AnthropicBody, AnthropicContent, AnthropicMessage,
-    AnthropicOutputFormat, AnthropicOwnBlock, AnthropicRole, AnthropicTool, CacheControl, OutputConfig,
-    Thinking,
-};
-use crate::request::sent_by;
+use crate::request::{list_or_null, sent_by, without_nulls};
 use crate::{AnswerFormat, Exchange, ModelRequest, PromptMessage, ToolSpec};
 
 /// The key under which blocks of thinking are kept, in their order.
 pub(super) const THINKING: &str = "thinking";
+
+const USER: &str = "user";
+const ASSISTANT: &str = "assistant";
 
 /// The longest answer when nobody says how long it may be; the protocol insists on a number.
 const DEFAULT_MAX_TOKENS: u32 = 4096;
@@ -37,19 +35,18 @@ pub(super) fn body(request: &ModelRequest, provider: &str, version: AnthropicVer
     let sampling = (version == AnthropicVersion::V2023 && budget.is_none()).then_some(&request.settings);
     let temperature = sampling.and_then(|settings| settings.temperature);
     let (opening, turns) = request.opening();
-    let body = AnthropicBody {
-        model: &request.model,
-        max_tokens,
-        system: system(&request.system, opening),
-        messages: messages(turns, provider),
-        tools: tools(request),
-        stream: request.stream,
-        thinking: budget.map(|budget_tokens| Thinking::Enabled { budget_tokens }),
-        output_config: output_config(request, version),
-        temperature: temperature.map(|temperature| temperature.clamp(0.0, 1.0)),
-        top_p: sampling.and_then(|settings| settings.top_p).filter(|_| temperature.is_none()),
-    };
-    request.encoded(&body)
+    request.encoded(json!({
+        "model": request.model,
+        "max_tokens": max_tokens,
+        "system": system(&request.system, opening),
+        "messages": messages(turns, provider),
+        "tools": tools(request),
+        "stream": request.stream,
+        "thinking": budget.map(|budget| json!({ "type": "enabled", "budget_tokens": budget })),
+        "output_config": output_config(request, version),
+        "temperature": temperature.map(|temperature| temperature.clamp(0.0, 1.0)),
+        "top_p": sampling.and_then(|settings| settings.top_p).filter(|_| temperature.is_none()),
+    }))
 }
 
 /// The longest answer, and how much of it may be thinking. Both fit into what the model can give.
@@ -85,7 +82,7 @@ fn may_think(request: &ModelRequest, provider: &str) -> bool {
     calling.map_while(has_thought).all(|thought| thought)
 }
 
-fn output_config(request: &ModelRequest, version: AnthropicVersion) -> Option<OutputConfig> {
+fn output_config(request: &ModelRequest, version: AnthropicVersion) -> Option<Value> {
     let effort = match (version, request.settings.reasoning_effort) {
         (AnthropicVersion::V2023, _) | (_, None | Some(Effort::None)) => None,
         (AnthropicVersion::V2026, Some(Effort::Minimal | Effort::Low)) => Some("low"),
@@ -95,109 +92,94 @@ fn output_config(request: &ModelRequest, version: AnthropicVersion) -> Option<Ou
     let format = match &request.format {
         AnswerFormat::Text | AnswerFormat::Json => None,
         AnswerFormat::Schema(schema) => {
-            Some(AnthropicOutputFormat::JsonSchema { schema: schema::accepted_schema(&schema.schema) })
+            Some(json!({ "type": "json_schema", "schema": schema::accepted_schema(&schema.schema) }))
         }
     };
-    (effort.is_some() || format.is_some()).then_some(OutputConfig { effort, format })
+    (effort.is_some() || format.is_some())
+        .then(|| without_nulls(json!({ "effort": effort, "format": format })))
 }
 
 /// The system's text, and what it is told before the first turn. Only the first is marked, because it stays the same
 /// when the others change.
-fn system<'a>(first: &'a str, opening: impl Iterator<Item = &'a str>) -> Vec<AnthropicBlock<'a>> {
-    let mut blocks: Vec<AnthropicBlock<'_>> =
-        std::iter::once(first).chain(opening).filter_map(text).map(AnthropicBlock::from).collect();
-    if let Some(first) = blocks.first_mut() {
-        first.cache_control = Some(CacheControl::Ephemeral);
-    }
+fn system<'a>(first: &'a str, opening: impl Iterator<Item = &'a str>) -> Value {
+    let mut blocks = list_or_null(std::iter::once(first).chain(opening).filter_map(text));
+    mark(blocks.get_mut(0));
     blocks
 }
 
 /// The last one is marked, so that the provider keeps them all.
-fn tools(request: &ModelRequest) -> Vec<AnthropicTool<'_>> {
-    let mut tools: Vec<_> = request.tools.iter().map(tool).collect();
-    if let Some(last) = tools.last_mut() {
-        last.cache_control = Some(CacheControl::Ephemeral);
-    }
+fn tools(request: &ModelRequest) -> Value {
+    let mut tools = list_or_null(request.tools.iter().map(tool));
+    mark(tools.as_array_mut().and_then(|tools| tools.last_mut()));
     tools
 }
 
-fn tool(spec: &ToolSpec) -> AnthropicTool<'_> {
-    AnthropicTool {
-        name: &spec.name,
-        description: &spec.description,
-        input_schema: &spec.parameters,
-        cache_control: None,
+fn tool(spec: &ToolSpec) -> Value {
+    let description = Some(&spec.description).filter(|description| !description.is_empty());
+    without_nulls(json!({ "name": spec.name, "description": description, "input_schema": spec.parameters }))
+}
+
+/// Marks a block or a tool, so that the provider keeps the prompt up to its end.
+fn mark(block: Option<&mut Value>) {
+    if let Some(fields) = block.and_then(Value::as_object_mut) {
+        fields.insert("cache_control".to_owned(), json!({ "type": "ephemeral" }));
     }
 }
 
 /// Messages in which the roles alternate, beginning with the user's. The last block is marked, so that the next request
 /// of a growing conversation finds everything up to here kept. The system has no turn of its own, and speaks in the
 /// user's.
-fn messages<'a>(turns: &'a [PromptMessage], provider: &str) -> Vec<AnthropicMessage<'a>> {
-    let mut messages = Vec::with_capacity(turns.len() * 2);
+fn messages(turns: &[PromptMessage], provider: &str) -> Vec<Value> {
+    let mut messages: Vec<(&str, Vec<Value>)> = Vec::with_capacity(turns.len() * 2);
     for message in turns {
         match message {
             PromptMessage::User(said) | PromptMessage::System(said) => {
-                append(&mut messages, AnthropicRole::User, text(said))
+                append(&mut messages, USER, text(said).into_iter().collect());
             }
             PromptMessage::Assistant { text: said, exchanges, provider: opaque } => {
-                let mut said = text(said).into_iter().chain(exchanges.iter().map(call)).peekable();
+                let said: Vec<Value> = text(said).into_iter().chain(exchanges.iter().map(call)).collect();
                 // The provider refuses a message that ends with thinking.
-                if said.peek().is_some() {
-                    let thoughts = thinking(opaque.as_ref(), provider).map(AnthropicContent::Opaque);
-                    append(&mut messages, AnthropicRole::Assistant, thoughts.chain(said));
+                if !said.is_empty() {
+                    let thoughts = thinking(opaque.as_ref(), provider).cloned();
+                    append(&mut messages, ASSISTANT, thoughts.chain(said).collect());
                 }
-                append(&mut messages, AnthropicRole::User, exchanges.iter().map(result));
+                append(&mut messages, USER, exchanges.iter().map(result).collect());
             }
         }
     }
-    if messages.first().is_none_or(|message| message.role != AnthropicRole::User) {
-        let begin = AnthropicContent::Own(AnthropicOwnBlock::Text { text: GOES_ON });
-        messages.insert(0, AnthropicMessage { role: AnthropicRole::User, content: vec![begin.into()] });
+    if messages.first().is_none_or(|(role, _)| *role != USER) {
+        messages.insert(0, (USER, text(GOES_ON).into_iter().collect()));
     }
-    if let Some(last) = messages.last_mut().and_then(|message| message.content.last_mut()) {
-        last.cache_control = Some(CacheControl::Ephemeral);
-    }
-    messages
+    mark(messages.last_mut().and_then(|(_, blocks)| blocks.last_mut()));
+    messages.into_iter().map(|(role, content)| json!({ "role": role, "content": content })).collect()
 }
 
 /// Adds blocks to the last message if it is of this role, and as a new message if it is not.
-fn append<'a>(
-    messages: &mut Vec<AnthropicMessage<'a>>,
-    role: AnthropicRole,
-    blocks: impl IntoIterator<Item = AnthropicContent<'a>>,
-) {
-    let mut blocks = blocks.into_iter().map(AnthropicBlock::from).peekable();
-    if blocks.peek().is_none() {
-        return;
-    }
+fn append(messages: &mut Vec<(&str, Vec<Value>)>, role: &'static str, blocks: Vec<Value>) {
     match messages.last_mut() {
-        Some(message) if message.role == role => message.content.extend(blocks),
-        Some(_) | None => messages.push(AnthropicMessage { role, content: blocks.collect() }),
+        _ if blocks.is_empty() => {}
+        Some((last, content)) if *last == role => content.extend(blocks),
+        Some(_) | None => messages.push((role, blocks)),
     }
 }
 
 /// Blank text is refused, so there is no block for it.
-fn text(text: &str) -> Option<AnthropicContent<'_>> {
-    (!text.trim().is_empty()).then_some(AnthropicContent::Own(AnthropicOwnBlock::Text { text }))
+fn text(text: &str) -> Option<Value> {
+    (!text.trim().is_empty()).then(|| json!({ "type": "text", "text": text }))
 }
 
-fn call(exchange: &Exchange) -> AnthropicContent<'_> {
-    AnthropicContent::Own(AnthropicOwnBlock::ToolUse {
-        id: exchange.id,
-        name: &exchange.name,
-        input: AnthropicArguments(&exchange.input),
-    })
+fn call(exchange: &Exchange) -> Value {
+    json!({ "type": "tool_use", "id": exchange.id, "name": exchange.name, "input": exchange.arguments() })
 }
 
-fn result(exchange: &Exchange) -> AnthropicContent<'_> {
+fn result(exchange: &Exchange) -> Value {
     let text = &exchange.result.text;
-    let content = if text.trim().is_empty() { EMPTY } else { text };
-    AnthropicContent::Own(AnthropicOwnBlock::ToolResult {
-        tool_use_id: exchange.id,
-        content,
-        is_error: !exchange.result.success,
-    })
+    without_nulls(json!({
+        "type": "tool_result",
+        "tool_use_id": exchange.id,
+        "content": if text.trim().is_empty() { EMPTY } else { text },
+        "is_error": (!exchange.result.success).then_some(true),
+    }))
 }
 
 /// The blocks of thinking that this provider sent with a turn.

@@ -10,7 +10,7 @@ use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 
 use self::decode::ChatDecoder;
-pub(crate) use self::wire::FunctionTool;
+pub(crate) use self::encode::function_tool;
 use crate::http::{Client, Headers};
 use crate::served::ServedModels;
 use crate::{ChatModel, Endpoint, Error, InvalidEndpoint, ModelRequest, PieceStream, reading};

@@ -2,6 +2,7 @@
 //! from how fast it is answered.
 
 use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
 
 use quick_cache::sync::Cache;
 use sha2::{Digest, Sha256};
@@ -16,18 +17,17 @@ const MAX_KEPT: usize = 4096;
 type Key = [u8; 32];
 
 /// An embedder that is asked for each text of a space once.
-#[derive(Debug)]
-pub struct CachedEmbeddings<E> {
-    embedder: E,
+pub struct CachedEmbeddings {
+    embedder: Arc<dyn Embedder>,
     kept: Cache<Key, Vec<f32>>,
 }
 
-impl<E: Embedder> CachedEmbeddings<E> {
-    pub fn new(embedder: E) -> Self {
+impl CachedEmbeddings {
+    pub fn new(embedder: Arc<dyn Embedder>) -> Self {
         Self::keeping(embedder, MAX_KEPT)
     }
 
-    pub(super) fn keeping(embedder: E, most: usize) -> Self {
+    pub(super) fn keeping(embedder: Arc<dyn Embedder>, most: usize) -> Self {
         Self { embedder, kept: Cache::new(most) }
     }
 

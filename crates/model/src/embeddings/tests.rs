@@ -1,6 +1,6 @@
 //! Embeddings over a real socket, and what is kept of them.
 
-use std::sync::Mutex;
+use std::sync::{Arc, Mutex};
 
 use serde_json::json;
 use testkit::upstream::{Reply, Upstream};
@@ -164,7 +164,7 @@ impl Embedder for Counting {
     }
 }
 
-fn counting(most: usize) -> (Arc<Counting>, CachedEmbeddings<Arc<Counting>>) {
+fn counting(most: usize) -> (Arc<Counting>, CachedEmbeddings) {
     let embedder = Arc::new(Counting::default());
     (Arc::clone(&embedder), CachedEmbeddings::keeping(embedder, most))
 }

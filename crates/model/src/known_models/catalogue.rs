@@ -138,27 +138,21 @@ impl Catalogue {
         id: &str,
         expected: &Capabilities,
     ) -> (Capabilities, Option<Price>) {
-        if let Some(known) = self.model(provider, id) {
-            let capabilities = Capabilities {
-                vision: known.vision,
-                sampling: known.sampling,
-                thinking: known.thinking,
-                context_window: known.context_window,
-                max_output: known.max_output.or(expected.max_output),
-                ..expected.clone()
-            };
-            return (capabilities, known.price);
-        }
-        let Some(family) = self.family(provider, id) else { return (expected.clone(), None) };
-        let capabilities = Capabilities {
-            vision: family.vision,
-            sampling: family.sampling,
-            thinking: family.thinking,
-            context_window: family.context_window,
-            max_output: family.max_output.or(expected.max_output),
-            ..expected.clone()
+        let model = self.model(provider, id).map(|model| {
+            let KnownModel { sampling, vision, thinking, context_window, max_output, price, .. } = model;
+            (*sampling, *vision, *thinking, *context_window, *max_output, *price)
+        });
+        let family = || {
+            let family = self.family(provider, id)?;
+            let ModelFamily { sampling, vision, thinking, context_window, max_output, .. } = family;
+            Some((*sampling, *vision, *thinking, *context_window, *max_output, None))
         };
-        (capabilities, None)
+        let Some((sampling, vision, thinking, context_window, max_output, price)) = model.or_else(family)
+        else {
+            return (expected.clone(), None);
+        };
+        let max_output = max_output.or(expected.max_output);
+        (Capabilities { sampling, vision, thinking, context_window, max_output, ..expected.clone() }, price)
     }
 }
 

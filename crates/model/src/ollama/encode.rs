@@ -3,9 +3,10 @@
 use std::collections::BTreeMap;
 
 use protocol::{Effort, Settings};
-use serde_json::{Map, Value};
+use serde_json::{Map, Value, json};
 
-use super::wire::{OllamaBody, OllamaCall, OllamaCalledFunction, OllamaMessage};
+use crate::chat::function_tool;
+use crate::request::{list_or_null, without_nulls};
 use crate::{AnswerFormat, Exchange, ModelRequest, PromptMessage};
 
 /// Fields of the provider's own that stand beside the options; all others are options.
@@ -13,18 +14,22 @@ const BESIDE_OPTIONS: [&str; 4] = ["keep_alive", "think", "format", "logprobs"];
 
 /// The request's JSON. Pure: the same request gives the same bytes, which is what prompt caches go by.
 pub(super) fn body(request: &ModelRequest) -> Vec<u8> {
-    let body = OllamaBody {
-        model: &request.model,
-        messages: messages(request),
-        tools: request.tools.iter().map(Into::into).collect(),
-        stream: request.stream,
-        options: options(&request.settings, &request.extra),
-        beside: fields_beside_options(request),
-    };
-    serde_json::to_vec(&body).unwrap_or_default() // string keys only: serialising cannot fail
+    let body = json!({
+        "model": request.model,
+        "messages": messages(request),
+        "tools": list_or_null(request.tools.iter().map(function_tool)),
+        "stream": request.stream,
+        "options": options(&request.settings, &request.extra),
+    });
+    let mut body = without_nulls(body);
+    if let Value::Object(fields) = &mut body {
+        fields.extend(fields_beside_options(request));
+    }
+    body.to_string().into_bytes()
 }
 
-fn options(settings: &Settings, extra: &Map<String, Value>) -> Map<String, Value> {
+/// None if nothing is set.
+fn options(settings: &Settings, extra: &Map<String, Value>) -> Option<Map<String, Value>> {
     let set = [
         ("temperature", settings.temperature.map(Value::from)),
         ("top_p", settings.top_p.map(Value::from)),
@@ -35,10 +40,11 @@ fn options(settings: &Settings, extra: &Map<String, Value>) -> Map<String, Value
     ];
     let set = set.into_iter().filter_map(|(name, value)| Some((name.to_owned(), value?)));
     let own = extra.iter().filter(|(name, _)| !BESIDE_OPTIONS.contains(&name.as_str()));
-    set.chain(own.map(|(name, value)| (name.clone(), value.clone()))).collect()
+    let options: Map<_, _> = set.chain(own.map(|(name, value)| (name.clone(), value.clone()))).collect();
+    (!options.is_empty()).then_some(options)
 }
 
-fn fields_beside_options(request: &ModelRequest) -> BTreeMap<&str, Value> {
+fn fields_beside_options(request: &ModelRequest) -> BTreeMap<String, Value> {
     let format = match &request.format {
         AnswerFormat::Text => None,
         AnswerFormat::Json => Some(Value::from("json")),
@@ -47,7 +53,7 @@ fn fields_beside_options(request: &ModelRequest) -> BTreeMap<&str, Value> {
     let set = [("format", format), ("think", request.settings.reasoning_effort.map(think))];
     let set = set.into_iter().filter_map(|(name, value)| Some((name, value?)));
     let own = BESIDE_OPTIONS.into_iter().filter_map(|name| Some((name, request.extra.get(name)?.clone())));
-    set.chain(own).collect()
+    set.chain(own).map(|(name, value)| (name.to_owned(), value)).collect()
 }
 
 fn think(effort: Effort) -> Value {
@@ -59,18 +65,19 @@ fn think(effort: Effort) -> Value {
     }
 }
 
-fn messages(request: &ModelRequest) -> Vec<OllamaMessage<'_>> {
+fn messages(request: &ModelRequest) -> Vec<Value> {
     let mut messages = Vec::with_capacity(request.messages.len() + 1);
     if !request.system.is_empty() {
-        messages.push(OllamaMessage::System { content: &request.system });
+        messages.push(json!({ "role": "system", "content": request.system }));
     }
     for message in &request.messages {
         match message {
-            PromptMessage::System(content) => messages.push(OllamaMessage::System { content }),
-            PromptMessage::User(content) => messages.push(OllamaMessage::User { content }),
+            PromptMessage::System(content) => messages.push(json!({ "role": "system", "content": content })),
+            PromptMessage::User(content) => messages.push(json!({ "role": "user", "content": content })),
             PromptMessage::Assistant { text, exchanges, provider: _ } => {
-                let tool_calls = exchanges.iter().enumerate().map(call).collect();
-                messages.push(OllamaMessage::Assistant { content: text, tool_calls });
+                let calls = list_or_null(exchanges.iter().enumerate().map(call));
+                let message = json!({ "role": "assistant", "content": text, "tool_calls": calls });
+                messages.push(without_nulls(message));
                 messages.extend(exchanges.iter().map(result));
             }
         }
@@ -79,17 +86,18 @@ fn messages(request: &ModelRequest) -> Vec<OllamaMessage<'_>> {
 }
 
 /// Anything but an object is written as an empty one, which is all that Ollama takes.
-fn call((index, exchange): (usize, &Exchange)) -> OllamaCall<'_> {
-    let input = exchange.input.as_object().into_iter().flatten();
-    let arguments = input.map(|(name, value)| (name.as_str(), value)).collect();
-    OllamaCall { id: exchange.id, function: OllamaCalledFunction { index, name: &exchange.name, arguments } }
+fn call((index, exchange): (usize, &Exchange)) -> Value {
+    let arguments: BTreeMap<_, _> = exchange.input.as_object().into_iter().flatten().collect();
+    let function = json!({ "index": index, "name": exchange.name, "arguments": arguments });
+    json!({ "id": exchange.id, "function": function })
 }
 
 /// Whether the call succeeded is not told apart: this protocol has no place for it but the text.
-fn result(exchange: &Exchange) -> OllamaMessage<'_> {
-    OllamaMessage::Tool {
-        tool_name: &exchange.name,
-        tool_call_id: exchange.id,
-        content: &exchange.result.text,
-    }
+fn result(exchange: &Exchange) -> Value {
+    json!({
+        "role": "tool",
+        "tool_name": exchange.name,
+        "tool_call_id": exchange.id,
+        "content": exchange.result.text,
+    })
 }

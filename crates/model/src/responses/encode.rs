@@ -1,13 +1,9 @@
 //! A request as the body of a POST.
 
 use protocol::Effort;
-use serde_json::Value;
+use serde_json::{Value, json};
 
-use super::wire::{
-    ResponsesBody, ResponsesFunction, ResponsesItem, ResponsesReasoning, ResponsesText, ResponsesTool,
-    TextFormat,
-};
-use crate::request::sent_by;
+use crate::request::{list_or_null, sent_by, without_nulls};
 use crate::{AnswerFormat, Exchange, ModelRequest, PromptMessage, ToolSpec};
 
 /// The key under which the items of the model's reasoning are kept.
@@ -24,53 +20,55 @@ pub(super) fn body(request: &ModelRequest, provider: &str) -> Vec<u8> {
     let settings = &request.settings;
     let effort = settings.reasoning_effort.map(Effort::name);
     let (instructions, first) = system(request);
-    let body = ResponsesBody {
-        model: &request.model,
-        instructions,
-        input: first.into_iter().chain(input(&request.messages, provider)).collect(),
-        tools: request.tools.iter().map(tool).collect(),
-        stream: request.stream,
-        store: false,
-        include: effort.map(|_| [ENCRYPTED]),
-        reasoning: effort.map(|effort| ResponsesReasoning { effort, summary: "auto" }),
-        text: format(&request.format).map(|format| ResponsesText { format }),
-        temperature: settings.temperature,
-        top_p: settings.top_p,
-        max_output_tokens: settings.max_tokens.map(|tokens| tokens.max(MIN_OUTPUT_TOKENS)),
-    };
-    request.encoded(&body)
+    let input: Vec<Value> = first.into_iter().chain(input(&request.messages, provider)).collect();
+    request.encoded(json!({
+        "model": request.model,
+        "instructions": instructions,
+        "input": input,
+        "tools": list_or_null(request.tools.iter().map(tool)),
+        "stream": request.stream,
+        "store": false,
+        "include": effort.map(|_| [ENCRYPTED]),
+        "reasoning": effort.map(|effort| json!({ "effort": effort, "summary": "auto" })),
+        "text": format(&request.format).map(|format| json!({ "format": format })),
+        "temperature": settings.temperature,
+        "top_p": settings.top_p,
+        "max_output_tokens": settings.max_tokens.map(|tokens| tokens.max(MIN_OUTPUT_TOKENS)),
+    }))
 }
 
 /// The system's text as instructions, or as the first item: whoever wants JSON must say so in the input itself.
-fn system(request: &ModelRequest) -> (&str, Option<ResponsesItem<'_>>) {
-    let content = request.system.as_str();
+fn system(request: &ModelRequest) -> (Option<&str>, Option<Value>) {
+    let content = Some(request.system.as_str()).filter(|content| !content.is_empty());
     match request.format {
-        AnswerFormat::Json if !content.is_empty() => {
-            ("", Some(ResponsesItem::Message { role: "system", content }))
-        }
-        AnswerFormat::Text | AnswerFormat::Json | AnswerFormat::Schema(_) => (content, None),
+        AnswerFormat::Json => (None, content.map(|content| message("system", content))),
+        AnswerFormat::Text | AnswerFormat::Schema(_) => (content, None),
     }
 }
 
-fn format(format: &AnswerFormat) -> Option<TextFormat<'_>> {
+fn message(role: &str, content: &str) -> Value {
+    json!({ "role": role, "content": content })
+}
+
+fn format(format: &AnswerFormat) -> Option<Value> {
     match format {
         AnswerFormat::Text => None,
-        AnswerFormat::Json => Some(TextFormat::JsonObject),
-        AnswerFormat::Schema(schema) => {
-            Some(TextFormat::JsonSchema { name: &schema.name, strict: true, schema: &schema.schema })
-        }
+        AnswerFormat::Json => Some(json!({ "type": "json_object" })),
+        AnswerFormat::Schema(schema) => Some(
+            json!({ "type": "json_schema", "name": schema.name, "strict": true, "schema": schema.schema }),
+        ),
     }
 }
 
-fn input<'a>(messages: &'a [PromptMessage], provider: &str) -> Vec<ResponsesItem<'a>> {
+fn input(messages: &[PromptMessage], provider: &str) -> Vec<Value> {
     let mut items = Vec::with_capacity(messages.len());
     for message in messages {
         match message {
-            PromptMessage::System(content) => items.push(ResponsesItem::Message { role: "system", content }),
-            PromptMessage::User(content) => items.push(ResponsesItem::Message { role: "user", content }),
+            PromptMessage::System(content) => items.push(self::message("system", content)),
+            PromptMessage::User(content) => items.push(self::message("user", content)),
             PromptMessage::Assistant { text, exchanges, provider: opaque } => {
                 if !text.is_empty() {
-                    items.push(ResponsesItem::Message { role: "assistant", content: text });
+                    items.push(self::message("assistant", text));
                 }
                 // Reasoning that nothing follows is refused, and once the calls are answered it is of no more use.
                 if !exchanges.is_empty() {
@@ -84,26 +82,27 @@ fn input<'a>(messages: &'a [PromptMessage], provider: &str) -> Vec<ResponsesItem
     items
 }
 
-fn reasoning<'a>(opaque: Option<&'a Value>, provider: &str) -> impl Iterator<Item = ResponsesItem<'a>> {
+fn reasoning(opaque: Option<&Value>, provider: &str) -> impl Iterator<Item = Value> {
     let items = sent_by(opaque, provider).and_then(|own| own.get(REASONING)?.as_array());
-    items.into_iter().flatten().map(ResponsesItem::Opaque)
+    items.into_iter().flatten().cloned()
 }
 
-fn call(exchange: &Exchange) -> ResponsesItem<'_> {
-    let arguments = exchange.arguments();
-    ResponsesItem::Function(ResponsesFunction::Call { call_id: exchange.id, name: &exchange.name, arguments })
+fn call(exchange: &Exchange) -> Value {
+    let arguments = exchange.arguments().to_string();
+    json!({ "type": "function_call", "call_id": exchange.id, "name": exchange.name, "arguments": arguments })
 }
 
 /// Whether the call succeeded is not told apart: this protocol has no place for it but the text.
-fn output(exchange: &Exchange) -> ResponsesItem<'_> {
-    ResponsesItem::Function(ResponsesFunction::Output { call_id: exchange.id, output: &exchange.result.text })
+fn output(exchange: &Exchange) -> Value {
+    json!({ "type": "function_call_output", "call_id": exchange.id, "output": exchange.result.text })
 }
 
-fn tool(spec: &ToolSpec) -> ResponsesTool<'_> {
-    ResponsesTool::Function {
-        name: &spec.name,
-        description: &spec.description,
-        parameters: &spec.parameters,
-        strict: false,
-    }
+fn tool(spec: &ToolSpec) -> Value {
+    without_nulls(json!({
+        "type": "function",
+        "name": spec.name,
+        "description": Some(&spec.description).filter(|description| !description.is_empty()),
+        "parameters": spec.parameters,
+        "strict": false,
+    }))
 }

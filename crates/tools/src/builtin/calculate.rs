@@ -4,11 +4,8 @@ use async_trait::async_trait;
 use exmex::{Express, FlatEx};
 use serde_json::{Value, json};
 
-use super::{closed_spec, text};
-use crate::{Calling, Failed, Tool, ToolOutput, ToolSpec};
-
-/// Bytes of an expression that are worth evaluating.
-const MAX_EXPRESSION_BYTES: usize = 1_000;
+use super::text;
+use crate::{Calling, Failed, Tool, ToolOutput};
 
 /// Digits of a number that has a fraction.
 const DIGITS: usize = 15;
@@ -20,21 +17,6 @@ pub(crate) struct Calculate;
 
 #[async_trait]
 impl Tool for Calculate {
-    fn spec(&self) -> ToolSpec {
-        let expression = json!({
-            "type": "string",
-            "description": "the expression, without units or words",
-            "maxLength": MAX_EXPRESSION_BYTES,
-        });
-        closed_spec(
-            "calculate",
-            "Evaluates an arithmetic expression, such as (17.5 * 3 + 2)^2 / 7. Knows + - * / ^, \
-             parentheses, sqrt, exp, ln, log10, sin, cos, tan, abs, floor, ceil, round, PI and E.",
-            json!({ "expression": expression }),
-            &["expression"],
-        )
-    }
-
     async fn call(&self, calling: Calling<'_>) -> Result<ToolOutput, Failed> {
         let expression = text(&calling.input, "expression").unwrap_or_default();
         let value = number(evaluate(expression)?);

@@ -7,7 +7,7 @@ use jiff::tz::TimeZone;
 use protocol::Clock;
 use serde_json::{Value, json};
 
-use crate::{Calling, Failed, Tool, ToolOutput, ToolSpec};
+use crate::{Calling, Failed, Tool, ToolOutput};
 
 pub(crate) struct CurrentTime {
     clock: Arc<dyn Clock>,
@@ -21,25 +21,6 @@ impl CurrentTime {
 
 #[async_trait]
 impl Tool for CurrentTime {
-    fn spec(&self) -> ToolSpec {
-        let timezone = json!({
-            "type": "string",
-            "description": "an IANA name such as Europe/Oslo; the user's when absent",
-            "maxLength": 64,
-        });
-        ToolSpec {
-            name: "current_time".into(),
-            description:
-                "Tells the current date, time and weekday, where the user lives or in a named time zone."
-                    .into(),
-            parameters: json!({
-                "type": "object",
-                "properties": { "timezone": timezone },
-                "additionalProperties": false,
-            }),
-        }
-    }
-
     async fn call(&self, calling: Calling<'_>) -> Result<ToolOutput, Failed> {
         let input = &calling.input;
         let wrong = |_| {

@@ -8,28 +8,13 @@ use memory::recall::Passage;
 use protocol::DocumentId;
 use serde_json::{Value, json};
 
-use super::{closed_spec, failed, found_limit, limit_schema, query_schema, text};
-use crate::{Calling, Failed, Tool, ToolOutput, ToolSpec};
+use super::{failed, found_limit, text};
+use crate::{Calling, Failed, Tool, ToolOutput};
 
 pub(crate) struct SearchDocuments;
 
 #[async_trait]
 impl Tool for SearchDocuments {
-    fn spec(&self) -> ToolSpec {
-        let properties = json!({
-            "query": query_schema("what to look for"),
-            "documentId": { "type": "string", "description": "only in this document; in all of the user's when absent" },
-            "limit": limit_schema(),
-        });
-        closed_spec(
-            "search_documents",
-            "Searches the documents the user has uploaded. Each passage comes with its document and \
-                          place: name both when you use it. read_rest reads on in a document.",
-            properties,
-            &["query"],
-        )
-    }
-
     async fn call(&self, calling: Calling<'_>) -> Result<ToolOutput, Failed> {
         let query = text(&calling.input, "query").unwrap_or_default();
         let limit = found_limit(&calling.input);

@@ -10,12 +10,12 @@ use memory::dates;
 use memory::index::{Among, IndexItem, ItemRef};
 use memory::recall::{RecallHit, RecallQuestion};
 use memory::{extract, secrets, suspicion};
-use protocol::{MAX_KIND_BYTES, MemoryId, Role};
+use protocol::{MemoryId, Role};
 use serde_json::{Value, json};
 use store::{MAX_MEMORY_BYTES, NewMemoryRow, Write};
 
-use super::{closed_spec, failed, found_limit, limit_schema, query_schema, text};
-use crate::{Calling, Failed, Tool, ToolOutput, ToolSpec};
+use super::{failed, found_limit, text};
+use crate::{Calling, Failed, Tool, ToolOutput};
 
 /// Messages shown before and after one that was found.
 const NEIGHBOURS: usize = 1;
@@ -28,22 +28,6 @@ pub(crate) struct SaveMemory;
 
 #[async_trait]
 impl Tool for SearchHistory {
-    fn spec(&self) -> ToolSpec {
-        let day = |which: &str| json!({ "type": "string", "format": "date", "description": which });
-        let properties = json!({
-            "query": query_schema("what to look for, in words; times such as \"last Tuesday\" are understood"),
-            "from": day("nothing from before this day, as in 2026-05-01"),
-            "to": day("nothing from after this day"),
-            "limit": limit_schema(),
-        });
-        closed_spec(
-            "search_history",
-            "Searches what was said in earlier conversations with the user, by you and by them.",
-            properties,
-            &["query"],
-        )
-    }
-
     async fn call(&self, calling: Calling<'_>) -> Result<ToolOutput, Failed> {
         check_on(&calling).await?;
         let mut question = question(&calling, Among::Messages);
@@ -60,15 +44,6 @@ impl Tool for SearchHistory {
 
 #[async_trait]
 impl Tool for SearchMemories {
-    fn spec(&self) -> ToolSpec {
-        closed_spec(
-            "search_memories",
-            "Searches what is remembered about the user.",
-            json!({ "query": query_schema("what to look for"), "limit": limit_schema() }),
-            &["query"],
-        )
-    }
-
     async fn call(&self, calling: Calling<'_>) -> Result<ToolOutput, Failed> {
         check_on(&calling).await?;
         let found = calling.recall.search(calling.scope, question(&calling, Among::Memories)).await;
@@ -85,30 +60,6 @@ impl Tool for SearchMemories {
 
 #[async_trait]
 impl Tool for SaveMemory {
-    fn spec(&self) -> ToolSpec {
-        let properties = json!({
-            "text": {
-                "type": "string",
-                "minLength": 1,
-                "maxLength": MAX_MEMORY_BYTES,
-                "description": "one fact about the user, as a sentence that can be understood by itself",
-            },
-            "kind": {
-                "type": "string",
-                "maxLength": MAX_KIND_BYTES,
-                "pattern": "^[a-z0-9_-]+(/[a-z0-9_-]+)?$",
-                "description": "what sort of fact it is, such as preference, person, goal or event; with a subject \
-                                before it where there is one, as in maths/level",
-            },
-        });
-        closed_spec(
-            "save_memory",
-            "Remembers a fact about the user for later conversations. Only what the user has said.",
-            properties,
-            &["text"],
-        )
-    }
-
     async fn check(&self, calling: &Calling<'_>) -> Result<(), Failed> {
         check_on(calling).await?;
         let fact = text(&calling.input, "text").unwrap_or_default().trim();

@@ -9,11 +9,15 @@ mod profile;
 mod proposals;
 mod read_rest;
 mod records;
+#[cfg(test)]
+mod tests;
 mod undo;
 
-use std::sync::Arc;
+use std::collections::BTreeMap;
+use std::sync::{Arc, LazyLock};
 
 use protocol::{Clock, Effect};
+use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
 use self::calculate::Calculate;
@@ -24,7 +28,7 @@ use self::memory::{SaveMemory, SearchHistory, SearchMemories};
 use self::profile::UpdateProfile;
 use self::read_rest::ReadRest;
 use self::undo::{ListRecentActions, UndoAction};
-use crate::{Failed, OfferedTool, ToolFacts, ToolSpec};
+use crate::{Failed, OfferedTool, Tool, ToolFacts, ToolSpec};
 
 pub use memory::known_already;
 pub(crate) use proposals::{CreateProposal, UpdateProposal};
@@ -34,7 +38,18 @@ pub use records::{Reference, references};
 /// Results of a search of memories or documents: at most, and when nobody says how many.
 const MAX_FOUND: usize = 20;
 const DEFAULT_FOUND: usize = 5;
-const MAX_QUERY_CHARS: usize = 1_000;
+
+/// What the model is told of each built-in tool, by name.
+static SPECS: LazyLock<BTreeMap<String, BuiltinSpec>> =
+    LazyLock::new(|| serde_json::from_str(include_str!("specs.json")).unwrap_or_default());
+
+/// An entry of `specs.json`.
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct BuiltinSpec {
+    description: String,
+    parameters: Value,
+}
 
 /// The tools that every app can list, each with its facts.
 pub(crate) fn tools(clock: Arc<dyn Clock>) -> [OfferedTool; 14] {
@@ -42,32 +57,31 @@ pub(crate) fn tools(clock: Arc<dyn Clock>) -> [OfferedTool; 14] {
     // Documents and results may hold anybody's words, although nothing is looked up outside the store.
     let foreign = || ToolFacts::external(Effect::Read);
     [
-        OfferedTool::new(CurrentTime::new(clock), read()),
-        OfferedTool::new(Calculate, read()),
-        OfferedTool::new(ListMarkdown, read()),
-        OfferedTool::new(ReadMarkdown, read()),
-        OfferedTool::new(WriteMarkdownSection, ToolFacts::lasting("files")),
-        OfferedTool::new(CreateMarkdownFile, ToolFacts::lasting("files")),
-        OfferedTool::new(SearchDocuments, foreign()),
-        OfferedTool::new(ReadRest, foreign()),
-        OfferedTool::new(SearchMemories, read()),
-        OfferedTool::new(SearchHistory, read()),
-        OfferedTool::new(SaveMemory, ToolFacts::lasting("memories")),
-        OfferedTool::new(UpdateProfile, ToolFacts::lasting("profile")),
-        OfferedTool::new(UndoAction, ToolFacts::idempotent("undo")),
-        OfferedTool::new(ListRecentActions, read()),
+        offered("current_time", CurrentTime::new(clock), read()),
+        offered("calculate", Calculate, read()),
+        offered("listMarkdown", ListMarkdown, read()),
+        offered("readMarkdown", ReadMarkdown, read()),
+        offered("writeMarkdownSection", WriteMarkdownSection, ToolFacts::lasting("files")),
+        offered("createMarkdownFile", CreateMarkdownFile, ToolFacts::lasting("files")),
+        offered("search_documents", SearchDocuments, foreign()),
+        offered("read_rest", ReadRest, foreign()),
+        offered("search_memories", SearchMemories, read()),
+        offered("search_history", SearchHistory, read()),
+        offered("save_memory", SaveMemory, ToolFacts::lasting("memories")),
+        offered("update_profile", UpdateProfile, ToolFacts::lasting("profile")),
+        offered("undoAction", UndoAction, ToolFacts::idempotent("undo")),
+        offered("listRecentActions", ListRecentActions, read()),
     ]
 }
 
-/// A tool as the model is told of it: an object with these properties and no others is what it takes.
-pub(crate) fn closed_spec(
-    name: &str,
-    description: &str,
-    properties: impl Into<Value>,
-    required: &[&str],
-) -> ToolSpec {
-    let parameters = closed_schema(properties, required);
-    ToolSpec { name: name.into(), description: description.into(), parameters }
+fn offered(name: &str, tool: impl Tool, facts: ToolFacts) -> OfferedTool {
+    OfferedTool::new(spec(name), tool, facts)
+}
+
+/// A built-in tool as the model is told of it.
+pub(crate) fn spec(name: &str) -> ToolSpec {
+    let BuiltinSpec { description, parameters } = SPECS.get(name).cloned().unwrap_or_default();
+    ToolSpec { name: name.to_owned(), description, parameters }
 }
 
 /// A schema of an object with these properties and no others.
@@ -93,16 +107,6 @@ fn count(input: &Value, name: &str) -> Option<usize> {
 /// The arguments of a call; the schema has made sure that they are an object.
 fn object(input: &Value) -> Map<String, Value> {
     input.as_object().cloned().unwrap_or_default()
-}
-
-/// The words that a search is for.
-fn query_schema(description: &str) -> Value {
-    json!({ "type": "string", "minLength": 1, "maxLength": MAX_QUERY_CHARS, "description": description })
-}
-
-fn limit_schema() -> Value {
-    let description = format!("at most so many; {DEFAULT_FOUND} when absent");
-    json!({ "type": "integer", "minimum": 1, "maximum": MAX_FOUND, "description": description })
 }
 
 /// How much a search gives.

@@ -9,43 +9,16 @@ use memory::{secrets, suspicion};
 use serde_json::{Map, Value, json};
 use store::{MAX_PROFILE_BYTES, ProfileRow, Write};
 
-use super::{closed_spec, failed, text};
-use crate::{Calling, Failed, Tool, ToolOutput, ToolSpec};
+use super::{failed, text};
+use crate::{Calling, Failed, Tool, ToolOutput};
 
-const MAX_NAME_CHARS: usize = 200;
-/// Fields that one call may change, and that a profile may have.
-const MAX_FIELDS_PER_CALL: usize = 16;
+/// Fields that a profile may have.
 const MAX_FIELDS: usize = 64;
-/// Characters of a field's value.
-const MAX_VALUE_CHARS: usize = 500;
 
 pub(crate) struct UpdateProfile;
 
 #[async_trait]
 impl Tool for UpdateProfile {
-    fn spec(&self) -> ToolSpec {
-        let value = json!({ "type": ["string", "null"], "maxLength": MAX_VALUE_CHARS });
-        let properties = json!({
-            "name": { "type": "string", "minLength": 1, "maxLength": MAX_NAME_CHARS, "description": "what to call the user" },
-            "timezone": { "type": "string", "description": "where the user lives, such as Europe/Lisbon" },
-            "locale": { "type": "string", "pattern": "^[A-Za-z]{2,8}(-[A-Za-z0-9]{1,8}){0,3}$", "description": "the user's language and country, such as pt-PT" },
-            "fields": {
-                "type": "object",
-                "maxProperties": MAX_FIELDS_PER_CALL,
-                "propertyNames": { "pattern": "^[A-Za-z][A-Za-z0-9_-]{0,63}$" },
-                "additionalProperties": value,
-                "description": "anything else the user says of themselves, such as pronouns or focus; null removes one",
-            },
-        });
-        closed_spec(
-            "update_profile",
-            "Changes what the user says of themselves to this app, which stands in every prompt. Only what \
-                          the user has said; what is left out stays.",
-            properties,
-            &[],
-        )
-    }
-
     async fn check(&self, calling: &Calling<'_>) -> Result<(), Failed> {
         let standing = calling.store.profile(calling.scope).await.map_err(failed)?;
         changed_profile(&standing, &calling.input).map(drop)

@@ -12,12 +12,10 @@ use protocol::ProposalId;
 use serde_json::{Value, json};
 use store::{NewProposal, ProposalRow, Write};
 
-use super::{closed_spec, present, text};
+use super::{present, spec, text};
 use crate::policy::Ruling;
 use crate::{Calling, Failed, Taint, Tool, ToolOutput, ToolRegistry, ToolSpec};
 
-const MAX_NOTE_CHARS: usize = 2_000;
-const MAX_HOURS: i64 = 720;
 const DEFAULT_HOURS: i64 = 72;
 
 /// Proposes a call of one of the app's other tools.
@@ -31,30 +29,19 @@ pub(crate) struct UpdateProposal {
     pub(crate) others: Arc<ToolRegistry>,
 }
 
+impl CreateProposal {
+    /// The spec, with the names of the tools whose calls can be proposed.
+    pub(crate) fn spec(&self) -> ToolSpec {
+        let mut spec = spec("createProposal");
+        if let Some(names) = spec.parameters.pointer_mut("/properties/tool/enum") {
+            *names = self.others.specs().iter().map(|other| other.name.clone()).collect();
+        }
+        spec
+    }
+}
+
 #[async_trait]
 impl Tool for CreateProposal {
-    fn spec(&self) -> ToolSpec {
-        let names: Vec<String> = self.others.specs().iter().map(|spec| spec.name.clone()).collect();
-        let properties = json!({
-            "tool": { "type": "string", "enum": names, "description": "the tool to be called" },
-            "input": { "type": "object", "description": "its arguments, as the tool itself takes them" },
-            "note": note_schema(),
-            "expiresInHours": {
-                "type": "integer",
-                "minimum": 1,
-                "maximum": MAX_HOURS,
-                "description": format!("how long it waits; {DEFAULT_HOURS} when absent"),
-            },
-        });
-        closed_spec(
-            "createProposal",
-            "Proposes a call of another tool to the user, who may confirm it later. Returns at once; \
-                          nothing is done until the user says yes.",
-            properties,
-            &["tool", "input"],
-        )
-    }
-
     async fn check(&self, calling: &Calling<'_>) -> Result<(), Failed> {
         let input = calling.input.get("input").cloned().unwrap_or_default();
         possible(&self.others, text(&calling.input, "tool").unwrap_or_default(), input, calling).await
@@ -78,22 +65,6 @@ impl Tool for CreateProposal {
 
 #[async_trait]
 impl Tool for UpdateProposal {
-    fn spec(&self) -> ToolSpec {
-        let properties = json!({
-            "proposalId": { "type": "string", "pattern": "^prop_[0-9a-f]{32}$" },
-            "note": note_schema(),
-            "input": { "type": "object", "description": "new arguments in place of all earlier ones" },
-            "withdraw": { "type": "boolean", "description": "true takes the proposal back" },
-        });
-        closed_spec(
-            "updateProposal",
-            "Changes an open proposal of createProposal, or takes it back. It cannot confirm one: only \
-                          the user can.",
-            properties,
-            &["proposalId"],
-        )
-    }
-
     async fn check(&self, calling: &Calling<'_>) -> Result<(), Failed> {
         let proposal = open(calling).await?;
         let input = &calling.input;
@@ -172,8 +143,4 @@ fn of_the_model(proposal: ProposalRow, calling: &Calling<'_>) -> Result<Proposal
         return Err(Failed::new("expired", "the time of that proposal is over; make a new one"));
     }
     Ok(proposal)
-}
-
-fn note_schema() -> Value {
-    json!({ "type": "string", "maxLength": MAX_NOTE_CHARS, "description": "why, in words for the user" })
 }

@@ -4,8 +4,8 @@ use async_trait::async_trait;
 use protocol::{ActionId, CallId, DocumentId, MessageId};
 use serde_json::json;
 
-use super::{closed_spec, count, failed, present, text};
-use crate::{Calling, Failed, Tool, ToolOutput, ToolSpec};
+use super::{count, failed, present, text};
+use crate::{Calling, Failed, Tool, ToolOutput};
 
 /// Bytes that one call gives.
 const MAX_BYTES: usize = 12 * 1024;
@@ -17,20 +17,6 @@ pub(crate) struct ReadRest;
 
 #[async_trait]
 impl Tool for ReadRest {
-    fn spec(&self) -> ToolSpec {
-        let properties = json!({
-            "id": { "type": "string", "description": "of a message, a call or a document, as a note about the rest gives it" },
-            "from": { "type": "integer", "minimum": 0, "description": "where to go on: a byte of a message or result, a piece of a document" },
-        });
-        closed_spec(
-            "read_rest",
-            "Reads on where something was too long to be shown whole. `next` says where the following \
-                          part begins.",
-            properties,
-            &["id"],
-        )
-    }
-
     async fn call(&self, calling: Calling<'_>) -> Result<ToolOutput, Failed> {
         let id = text(&calling.input, "id").unwrap_or_default();
         let from = count(&calling.input, "from").unwrap_or(0);

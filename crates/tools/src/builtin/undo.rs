@@ -8,8 +8,8 @@ use protocol::{ActionId, Effect, ToolStatus};
 use serde_json::{Value, json};
 use store::{ActionFilter, ActionRow, ActionStatus, Write};
 
-use super::{closed_spec, count, failed, present, text};
-use crate::{Calling, Failed, Tool, ToolOutput, ToolSpec};
+use super::{count, failed, present, text};
+use crate::{Calling, Failed, Tool, ToolOutput};
 
 const MAX_LISTED: usize = 50;
 const DEFAULT_LISTED: usize = 20;
@@ -21,24 +21,6 @@ pub(crate) struct UndoAction;
 
 #[async_trait]
 impl Tool for ListRecentActions {
-    fn spec(&self) -> ToolSpec {
-        let properties = json!({
-            "limit": {
-                "type": "integer",
-                "minimum": 1,
-                "maximum": MAX_LISTED,
-                "description": format!("actions at most; {DEFAULT_LISTED} when absent"),
-            },
-            "tool": { "type": "string", "maxLength": 64, "description": "only calls of this tool" },
-        });
-        closed_spec(
-            "listRecentActions",
-            "Lists what was done for the user lately, newest first, and what of it can be undone.",
-            properties,
-            &[],
-        )
-    }
-
     async fn call(&self, calling: Calling<'_>) -> Result<ToolOutput, Failed> {
         let limit = count(&calling.input, "limit").unwrap_or(DEFAULT_LISTED).min(MAX_LISTED);
         let filter =
@@ -73,20 +55,6 @@ fn view(row: &ActionRow) -> Value {
 
 #[async_trait]
 impl Tool for UndoAction {
-    fn spec(&self) -> ToolSpec {
-        let id = json!({
-            "type": "string",
-            "pattern": "^act_[0-9a-f]{32}$",
-            "description": "the action's id, as listRecentActions gives it",
-        });
-        closed_spec(
-            "undoAction",
-            "Takes back what an action changed, if nothing has changed it since. Undo the newest first.",
-            json!({ "actionId": id }),
-            &["actionId"],
-        )
-    }
-
     async fn check(&self, calling: &Calling<'_>) -> Result<(), Failed> {
         let action = find(calling).await?;
         match obstacle(&action) {

@@ -120,18 +120,18 @@ fn a_schema_that_is_none_is_refused() {
 #[test]
 fn families_count_as_many_as_they_are() {
     let mut catalog = catalog();
-    struct Numbered(usize);
+    struct Nothing;
     #[async_trait::async_trait]
-    impl crate::Tool for Numbered {
-        fn spec(&self) -> crate::ToolSpec {
-            let parameters = json!({ "type": "object" });
-            crate::ToolSpec { name: format!("t{}", self.0), description: String::new(), parameters }
-        }
+    impl crate::Tool for Nothing {
         async fn call(&self, _: crate::Calling<'_>) -> Result<crate::ToolOutput, crate::Failed> {
             Ok(crate::ToolOutput::default())
         }
     }
-    let offered = |number| crate::OfferedTool::new(Numbered(number), ToolFacts::default());
+    let offered = |number: usize| {
+        let parameters = json!({ "type": "object" });
+        let spec = crate::ToolSpec { name: format!("t{number}"), description: String::new(), parameters };
+        crate::OfferedTool::new(spec, Nothing, ToolFacts::default())
+    };
     (0..125).for_each(|number| catalog.add(offered(number)));
     let listed: Vec<String> = (0..125).map(|number| format!("'t{number}'")).collect();
     let (_folder, app) = app(&format!("tools = [{}, 'markdown']", listed.join(", ")));

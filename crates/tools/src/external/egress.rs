@@ -260,14 +260,8 @@ fn trouble(url: &Url, error: reqwest::Error) -> EgressError {
 }
 
 fn is_closed(error: &reqwest::Error) -> bool {
-    let mut cause: Option<&(dyn std::error::Error + 'static)> = Some(error);
-    while let Some(error) = cause {
-        if error.is::<NothingOpen>() {
-            return true;
-        }
-        cause = error.source();
-    }
-    false
+    let first: &(dyn std::error::Error + 'static) = error;
+    std::iter::successors(Some(first), |error| error.source()).any(|error| error.is::<NothingOpen>())
 }
 
 /// The host and its port, for people.

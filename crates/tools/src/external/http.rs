@@ -38,7 +38,6 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(5);
 const USUAL_PAUSE: Duration = Duration::from_secs(1);
 
 struct HttpCall {
-    spec: ToolSpec,
     tool: HttpTool,
     outside: ExternalAccess,
     needs: Needs,
@@ -51,23 +50,8 @@ struct HttpUndo {
 }
 
 /// The tool that an app declares, with its undo if there is one.
-pub(crate) fn http_tool(
-    name: &str,
-    description: &str,
-    tool: &HttpTool,
-    outside: &ExternalAccess,
-) -> OfferedTool {
-    let (name, description) = (name.to_owned(), description.to_owned());
-    let call = |needs| HttpCall {
-        spec: ToolSpec {
-            name: name.clone(),
-            description: description.clone(),
-            parameters: tool.parameters.clone(),
-        },
-        needs,
-        tool: tool.clone(),
-        outside: outside.clone(),
-    };
+pub(crate) fn http_tool(spec: ToolSpec, tool: &HttpTool, outside: &ExternalAccess) -> OfferedTool {
+    let call = |needs| HttpCall { needs, tool: tool.clone(), outside: outside.clone() };
     let undo = tool.undo.as_ref().map(|request| ToolUndo {
         effect: match request.method {
             HttpMethod::Get | HttpMethod::Head | HttpMethod::Put | HttpMethod::Delete => Effect::Idempotent,
@@ -76,7 +60,7 @@ pub(crate) fn http_tool(
         call: Arc::new(HttpUndo { call: call(needs(request)), request: request.clone() }),
     });
     let facts = ToolFacts { marker: tool.marker.clone(), ..ToolFacts::external(tool.effect) };
-    OfferedTool { undo, ..OfferedTool::new(call(needs(&tool.request)), facts) }
+    OfferedTool { undo, ..OfferedTool::new(spec, call(needs(&tool.request)), facts) }
 }
 
 impl HttpCall {
@@ -139,10 +123,6 @@ impl HttpCall {
 
 #[async_trait]
 impl Tool for HttpCall {
-    fn spec(&self) -> ToolSpec {
-        self.spec.clone()
-    }
-
     async fn call(&self, calling: Calling<'_>) -> Result<ToolOutput, Failed> {
         let filling = Filling::gather(&calling, &self.outside.secrets, &self.needs).await?;
         filling.hidden.hide_in_result(self.answer(&calling, &filling).await)

@@ -13,8 +13,8 @@ use serde_json::{Value, json};
 use super::border::Hidden;
 use super::egress::{Egress, EgressError, Incoming, Outgoing};
 use super::http::{json_of, refusal};
-use crate::builtin::closed_spec;
-use crate::{Calling, Failed, OfferedTool, Tool, ToolFacts, ToolOutput, ToolSpec};
+use crate::builtin;
+use crate::{Calling, Failed, OfferedTool, Tool, ToolFacts, ToolOutput};
 
 /// The text that front ends without events show while the web is searched.
 const MARKER: &str = "[SEARCHING_ONLINE]";
@@ -22,7 +22,6 @@ const MARKER: &str = "[SEARCHING_ONLINE]";
 /// How long a search may take, another try included: somebody waits for the answer.
 const TIME_LIMIT: Duration = Duration::from_secs(10);
 
-const MAX_QUERY_CHARS: usize = 400;
 const MAX_RESULTS: usize = 5;
 
 /// Characters of one result that the model reads.
@@ -82,7 +81,11 @@ impl WebSearch {
     pub(crate) fn offered(self) -> OfferedTool {
         let (marker, time_limit) = (Some(MARKER.to_owned()), Some(TIME_LIMIT));
         let facts = ToolFacts { marker, time_limit, ..ToolFacts::external(Effect::Read) };
-        OfferedTool::new(self, facts)
+        let name = match self.engine {
+            SearchEngine::Tavily(_) => "tavily_search",
+            SearchEngine::Searxng(_) => "searxng_search",
+        };
+        OfferedTool::new(builtin::spec(name), self, facts)
     }
 
     async fn tavily(
@@ -142,13 +145,6 @@ impl WebSearch {
 
 #[async_trait]
 impl Tool for WebSearch {
-    fn spec(&self) -> ToolSpec {
-        spec(match self.engine {
-            SearchEngine::Tavily(_) => "tavily_search",
-            SearchEngine::Searxng(_) => "searxng_search",
-        })
-    }
-
     async fn call(&self, calling: Calling<'_>) -> Result<ToolOutput, Failed> {
         let mut hidden = Hidden::default();
         let query = query(&calling);
@@ -161,14 +157,6 @@ impl Tool for WebSearch {
         };
         hidden.hide_in_result(found.map(|found| search_output(query, &found)))
     }
-}
-
-fn spec(name: &str) -> ToolSpec {
-    let query = json!({
-        "type": "string", "minLength": 1, "maxLength": MAX_QUERY_CHARS, "description": "The search query",
-    });
-    let description = "Search the web for current information. Name the pages you use.";
-    closed_spec(name, description, json!({ "query": query }), &["query"])
 }
 
 fn query<'a>(calling: &'a Calling<'_>) -> &'a str {

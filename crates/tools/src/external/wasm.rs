@@ -25,7 +25,6 @@ use crate::{Calling, Failed, OfferedTool, Tool, ToolFacts, ToolOutput, ToolSpec}
 const MAX_CALLS_AT_ONCE: usize = 4;
 
 pub(crate) struct WasmTool {
-    spec: ToolSpec,
     program: Arc<WasmProgram>,
     timeout: Duration,
     places: Arc<Semaphore>,
@@ -33,10 +32,8 @@ pub(crate) struct WasmTool {
 
 impl WasmTool {
     /// Fails with what is wrong with the module, in words for whoever builds it.
-    pub(crate) fn new(name: &str, description: &str, tool: &SandboxTool) -> Result<Self, String> {
-        let (name, description) = (name.to_owned(), description.to_owned());
+    pub(crate) fn new(tool: &SandboxTool) -> Result<Self, String> {
         Ok(Self {
-            spec: ToolSpec { name, description, parameters: tool.parameters.clone() },
             program: Arc::new(WasmProgram::load(&tool.module, tool.fuel, tool.memory_bytes)?),
             timeout: tool.timeout,
             places: Arc::new(Semaphore::new(MAX_CALLS_AT_ONCE)),
@@ -44,8 +41,8 @@ impl WasmTool {
     }
 
     /// The tool with its facts: code that can only compute changes nothing and stays here.
-    pub(crate) fn offered(self) -> OfferedTool {
-        OfferedTool::new(self, ToolFacts::default())
+    pub(crate) fn offered(self, spec: ToolSpec) -> OfferedTool {
+        OfferedTool::new(spec, self, ToolFacts::default())
     }
 
     async fn compute(&self, input: Value, stop: CancellationToken) -> Result<Value, Failed> {
@@ -67,10 +64,6 @@ impl WasmTool {
 
 #[async_trait]
 impl Tool for WasmTool {
-    fn spec(&self) -> ToolSpec {
-        self.spec.clone()
-    }
-
     async fn call(&self, calling: Calling<'_>) -> Result<ToolOutput, Failed> {
         let stop = calling.stop.child_token();
         // However this call ends, by its time or by being dropped, the code ends soon after.

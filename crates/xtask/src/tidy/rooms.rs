@@ -1,4 +1,4 @@
-//! Which crate may use which. Arrows go down only; a crate that is not in the table has no room yet.
+//! Which crate may use which. Arrows go down only, and a crate that is not in the table may not be there.
 
 use std::collections::BTreeSet;
 
@@ -8,7 +8,7 @@ use super::Finding;
 
 enum Uses {
     Only(&'static [&'static str]),
-    /// Never shipped, so it may look into every room.
+    /// Never shipped, so it may use every crate.
     Any,
 }
 
@@ -61,7 +61,7 @@ pub(super) fn check(path: &str, text: &str, members: &BTreeSet<String>) -> Vec<F
         findings.push(Finding::new(path, 1, "the crate does not take part in the lint table", remedy));
     }
     let Some((_, uses)) = ROOMS.iter().find(|(room, _)| *room == folder) else {
-        let what = format!("crate `{folder}` is not in the table of rooms");
+        let what = format!("crate `{folder}` is not in the table of crates");
         findings.push(Finding::new(
             path,
             1,

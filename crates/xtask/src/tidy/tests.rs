@@ -43,7 +43,7 @@ fn words_stay_in_their_rooms() {
             "use rusqlite::Connection;",
             "crates/store/src/a.rs",
             "rusqlite",
-            "only `store` knows SQL; ask it through its traits",
+            "only `store` knows SQL; ask it through the methods of `Store`",
         ),
         ("crates/cli/src/a.rs", "use axum::Router;", "crates/server/src/a.rs", "axum", http),
         ("crates/cli/src/a.rs", "use hyper::Body;", "crates/testkit/src/a.rs", "hyper", http),
@@ -225,7 +225,7 @@ fn crates_use_only_what_their_room_may() {
 fn a_crate_has_a_room_a_name_and_lints() {
     assert_eq!(
         manifest("attic", ""),
-        ["crates/attic/Cargo.toml:1: crate `attic` is not in the table of rooms; add it in \
+        ["crates/attic/Cargo.toml:1: crate `attic` is not in the table of crates; add it in \
           crates/xtask/src/tidy/rooms.rs, with what it may use"]
     );
     let path = "crates/store/Cargo.toml";

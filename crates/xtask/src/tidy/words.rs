@@ -40,7 +40,7 @@ const RULES: &[Rule] = &[
     Rule {
         code: "rusqlite",
         place: Place::Only(SQL_ROOMS),
-        remedy: "only `store` knows SQL; ask it through its traits",
+        remedy: "only `store` knows SQL; ask it through the methods of `Store`",
     },
     Rule { code: "axum", place: Place::Only(HTTP_ROOMS), remedy: HTTP_REMEDY },
     Rule { code: "hyper", place: Place::Only(HTTP_ROOMS), remedy: HTTP_REMEDY },

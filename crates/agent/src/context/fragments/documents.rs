@@ -5,8 +5,8 @@ use memory::recall::Passage;
 use protocol::{DocumentId, LeftOut, Source, Warning};
 use serde_json::Value;
 
+use crate::context::PromptPiece;
 use crate::context::gather::Sources;
-use crate::context::{Fence, PromptPiece};
 
 /// Passages that are looked at.
 const MAX_PASSAGES: usize = 40;
@@ -18,6 +18,10 @@ const SHARE: usize = 3;
 /// does one that is much less near than the best.
 const MIN_SCORE: f32 = 0.22;
 const MIN_PART_OF_BEST: f32 = 0.6;
+
+/// Before the passages.
+pub(super) const INTRO: &str = "Passages from the user's documents, each after its document and place; say where a \
+    fact comes from when you use one.";
 
 /// The documents that were found.
 #[derive(Debug, Default)]
@@ -89,13 +93,4 @@ async fn missing(from: &Sources<'_>, named: &[DocumentId]) -> Result<Vec<Warning
         }
     }
     Ok(warnings)
-}
-
-pub(super) fn text(pieces: &[&PromptPiece], fence: &Fence) -> String {
-    super::paragraphs(
-        "Passages from the user's documents, each after its document and place; say where a fact comes from when \
-         you use one.",
-        pieces,
-        fence,
-    )
 }

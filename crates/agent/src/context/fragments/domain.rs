@@ -9,8 +9,8 @@ use protocol::{LeftOut, RecordView, Warning};
 use serde_json::Value;
 use store::RecordQuery;
 
+use crate::context::PromptPiece;
 use crate::context::gather::Sources;
-use crate::context::{Fence, PromptPiece};
 use crate::sections::{SaidMessage, by_words, choose_sections};
 
 /// Records of one type that a section is written from, the newest.
@@ -235,21 +235,3 @@ fn with_id(row: RecordView) -> Value {
 /// Said in place of all sections, where a prompt has no room for any.
 pub(in crate::context) const UNSHOWN: &str =
     "There are records that have to do with this message, but there is no room to show them here.";
-
-pub(super) fn text(pieces: &[&PromptPiece], fence: &Fence) -> String {
-    super::paragraphs("What the records say.", pieces, fence)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_long_section_leaves_a_short_one_its_room() {
-        assert_eq!(shares(&[900, 80, 700], 600), [260, 80, 260]);
-        assert_eq!(shares(&[900, 80, 100], 600), [420, 80, 100]);
-        assert_eq!(shares(&[10, 20], 600), [10, 20]);
-        assert_eq!(shares(&[], 600), Vec::<usize>::new());
-        assert_eq!(shares(&[50, 50], 0), [0, 0]);
-    }
-}

@@ -57,7 +57,7 @@ fn plan(from: &Sources<'_>, row: &MemoryRow) -> Option<(Date, PromptPiece)> {
     if row.last_accessed_at.is_some_and(|used| day(used) >= phase) {
         return None;
     }
-    Some((first, memories::noted(Fragment::Recalled, row, &when(first, last, today))))
+    Some((first, memories::piece(Fragment::Recalled, row, Some(&when(first, last, today)))))
 }
 
 fn when(first: Date, last: Date, today: Date) -> String {

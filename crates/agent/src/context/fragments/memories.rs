@@ -4,22 +4,12 @@ use app::Fragment;
 use serde_json::Value;
 use store::MemoryRow;
 
-use crate::context::{Fence, PromptPiece};
+use crate::context::PromptPiece;
 
-pub(super) const INTRO: &str = "Relevant context about the user, one memory a line, each after its id.";
-
-pub(in crate::context) fn piece(fragment: Fragment, memory: &MemoryRow) -> PromptPiece {
+/// A memory, with a remark about it if there is one.
+pub(in crate::context) fn piece(fragment: Fragment, memory: &MemoryRow, remark: Option<&str>) -> PromptPiece {
+    let remark = remark.map(|remark| format!(" ({remark})")).unwrap_or_default();
     // As a JSON string it stays on its line, whatever it holds.
-    let line = format!("- {}: {}", memory.id, Value::from(memory.text.as_str()));
+    let line = format!("- {}: {}{remark}", memory.id, Value::from(memory.text.as_str()));
     PromptPiece::of_data(fragment, memory.id, line)
-}
-
-/// A memory with a remark about it.
-pub(in crate::context) fn noted(fragment: Fragment, memory: &MemoryRow, remark: &str) -> PromptPiece {
-    let line = format!("- {}: {} ({remark})", memory.id, Value::from(memory.text.as_str()));
-    PromptPiece::of_data(fragment, memory.id, line)
-}
-
-pub(super) fn text(pieces: &[&PromptPiece], fence: &Fence) -> String {
-    super::lines(INTRO, pieces, fence)
 }

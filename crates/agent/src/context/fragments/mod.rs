@@ -1,14 +1,11 @@
-//! The fragments of a prompt, each in a file of its own: how it is read, what it may take, how it is written.
+//! The fragments of a prompt: how each is read, what it may take, how it is written. A fragment that is more than a line
+//! has a file of its own.
 //!
 //! Reading gives pieces, within the fragment's bound; writing is pure. History has a folder of its own beside this one.
 
-mod custom;
-mod date;
 pub(super) mod documents;
 pub(super) mod domain;
 pub(super) mod due;
-mod focus;
-mod instructions;
 pub(super) mod memories;
 pub(super) mod persona;
 pub(super) mod pins;
@@ -16,14 +13,29 @@ pub(super) mod profile;
 pub(super) mod proposals;
 pub(super) mod recalled;
 pub(super) mod snapshot;
-pub(super) mod summaries;
 
-use app::{Fragment, HistoryStyle};
+use app::{App, Fragment, HistoryStyle};
+use jiff::Timestamp;
+use jiff::tz::TimeZone;
 
 use super::{Context, Fence, PromptPiece};
 
-pub(super) use date::read as date;
-pub(super) use instructions::read as instructions;
+/// Keeps a model from answering earlier questions again. In a prompt only where the app's order names it.
+const FOCUS: &str = include_str!("focus.md");
+/// Before memories, wherever they stand.
+const MEMORIES: &str = "Relevant context about the user, one memory a line, each after its id.";
+
+/// The app's own instructions. They are as long as the app's author wrote them.
+pub(super) fn instructions(app: &App) -> PromptPiece {
+    PromptPiece::new(Fragment::Instructions, store::source::of_app(&app.revision), app.instructions.clone())
+}
+
+/// The current date where the user is, as the log keeps it. No time of day: the prompt would begin differently every
+/// minute.
+pub(super) fn date(now: Timestamp, zone: &TimeZone) -> String {
+    let name = zone.iana_name().unwrap_or("UTC");
+    format!("{} ({name})", now.to_zoned(zone.clone()).strftime("%A, %-d %B %Y"))
+}
 
 /// The text of a fragment; empty when there is nothing to say. `tools` is whether anything is to be said of tools. History
 /// is written apart.
@@ -36,18 +48,24 @@ pub(super) fn text(fragment: Fragment, context: &Context, tools: bool) -> String
     match fragment {
         Fragment::Instructions => app::instructions_told(&joined(&pieces), tools).into_owned(),
         Fragment::Persona => joined(&pieces),
-        Fragment::Custom => custom::text(context.custom.as_deref()),
-        Fragment::Snapshot => snapshot::text(&pieces, fence),
-        Fragment::Profile => profile::text(&pieces, fence),
-        Fragment::Memories => memories::text(&pieces, fence),
+        Fragment::Custom => context.custom.as_deref().unwrap_or_default().trim().to_owned(),
+        Fragment::Snapshot => {
+            let intro = "Relevant context about the user, as it was when this conversation began.";
+            lines(intro, &pieces, fence)
+        }
+        Fragment::Profile => lines("What the user says of themselves.", &pieces, fence),
+        Fragment::Memories => lines(MEMORIES, &pieces, fence),
         Fragment::Pins if apart => pins::text(&pieces, fence),
-        Fragment::Summaries if apart => summaries::text(&pieces, fence),
+        Fragment::Summaries if apart => {
+            let intro = "What was said earlier in this conversation, in short and oldest first.";
+            paragraphs(intro, &pieces, fence)
+        }
         Fragment::Pins | Fragment::Summaries => String::new(),
         Fragment::Proposals => proposals::text(&context.loaded.proposals, fence),
-        Fragment::Date => date::text(&context.loaded.date),
-        Fragment::Focus => focus::TEXT.to_owned(),
-        Fragment::Domain => domain::text(&pieces, fence),
-        Fragment::Documents => documents::text(&pieces, fence),
+        Fragment::Date => format!("Today is {}.", context.loaded.date),
+        Fragment::Focus => FOCUS.trim_end().to_owned(),
+        Fragment::Domain => paragraphs("What the records say.", &pieces, fence),
+        Fragment::Documents => paragraphs(documents::INTRO, &pieces, fence),
         Fragment::Recalled => recalled::text(&pieces, &context.loaded, fence),
         Fragment::History => String::new(),
     }

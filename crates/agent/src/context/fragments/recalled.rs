@@ -39,7 +39,7 @@ pub(in crate::context) async fn read(
     }
     let rows: Vec<MemoryRow> =
         if ids.is_empty() { Vec::new() } else { from.world.store.memories_by_id(from.scope, &ids).await? };
-    let memories = rows.iter().map(|row| memories::piece(Fragment::Recalled, row));
+    let memories = rows.iter().map(|row| memories::piece(Fragment::Recalled, row, None));
     Ok(memories.chain(messages(from, message, left).await?).collect())
 }
 
@@ -101,7 +101,7 @@ fn earlier(item: &IndexItem) -> PromptPiece {
 pub(super) fn text(pieces: &[&PromptPiece], loaded: &ContextLoaded, fence: &Fence) -> String {
     let of_memory = |piece: &&&PromptPiece| loaded.memories.contains(&piece.source);
     let (memories, earlier): (Vec<&PromptPiece>, Vec<&PromptPiece>) = pieces.iter().partition(of_memory);
-    let mut out = super::lines(memories::INTRO, &memories, fence);
+    let mut out = super::lines(super::MEMORIES, &memories, fence);
     let said = super::lines("From earlier conversations with the user, as they were said.", &earlier, fence);
     for part in [said.as_str(), note(loaded).unwrap_or_default()] {
         if !part.is_empty() {

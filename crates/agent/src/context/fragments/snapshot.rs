@@ -16,7 +16,7 @@ use serde_json::Value;
 use store::{ActionFilter, ActionStatus, MAX_SNAPSHOT_LINE_BYTES, PageOf, RecordQuery, SnapshotLine};
 
 use crate::context::gather::Sources;
-use crate::context::{Fence, PromptPiece, capped};
+use crate::context::{PromptPiece, capped};
 use crate::hiding;
 
 /// Kinds of memories that say who somebody is and what they are about; they come first.
@@ -74,10 +74,6 @@ async fn take(from: &Sources<'_>, forgotten: &Forgotten) -> Result<Vec<SnapshotL
     lines.extend(with_heading(from, "Session patterns", patterns::read(from, &shown).await?));
     lines.extend(sessions(from, forgotten).await?);
     from.world.store.keep_snapshot(from.scope, from.thread, lines).await
-}
-
-pub(super) fn text(pieces: &[&PromptPiece], fence: &Fence) -> String {
-    super::lines("Relevant context about the user, as it was when this conversation began.", pieces, fence)
 }
 
 fn line(source: impl Display, at: Timestamp, text: String) -> SnapshotLine {

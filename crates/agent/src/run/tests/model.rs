@@ -2,10 +2,10 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
-use app::AtLimit;
+use app::{AtLimit, LoopLimits};
 use protocol::{Call, CallId, Decision, Event, Finish, RunStatus, StepEnd, ToolComplete, ToolStatus};
 
-use crate::decide::{Halt, NextStep, RunEnding, RunLimits};
+use crate::decide::{Halt, NextStep, RunEnding};
 
 /// Calls of one step, and of one run, whatever the model asks for.
 const MOST_CALLS_OF_A_STEP: usize = 32;
@@ -81,7 +81,7 @@ pub(super) struct Model {
 
 impl Model {
     /// Takes in what was committed. An error says which rule it breaks.
-    pub(super) fn see(&mut self, event: &Event, limits: &RunLimits) -> Result<(), String> {
+    pub(super) fn see(&mut self, event: &Event, limits: &LoopLimits) -> Result<(), String> {
         if self.ended.is_some() {
             return Err(format!("{:?} came after the end", event.kind()));
         }
@@ -149,7 +149,7 @@ impl Model {
         Ok(())
     }
 
-    fn end_step(&mut self, step: &StepEnd, limits: &RunLimits) -> Result<(), String> {
+    fn end_step(&mut self, step: &StepEnd, limits: &LoopLimits) -> Result<(), String> {
         self.unusable_before = self.unusable();
         self.usable = step.calls.iter().map(|call| (call.id, None)).collect();
         (self.open, self.restarts, self.steps) = (false, 0, self.steps + 1);
@@ -164,8 +164,11 @@ impl Model {
             }
         }
         // The app's steps, then an answer, then the answer once more where there was none.
-        if self.steps > limits.steps + 2 {
-            return Err(format!("the model was asked for {} steps of {}", self.steps, limits.steps));
+        if self.steps > limits.max_steps as usize + 2 {
+            return Err(format!(
+                "the model was asked for {} steps of {}",
+                self.steps, limits.max_steps as usize
+            ));
         }
         if step.calls.len() > MOST_CALLS_OF_A_STEP || self.calls > MOST_CALLS_OF_A_RUN {
             return Err(format!("{} calls were made, {} in all", step.calls.len(), self.calls));
@@ -181,9 +184,9 @@ impl Model {
         before + u32::try_from(trailing).unwrap_or(u32::MAX)
     }
 
-    fn has_had_its_turns(&self, limits: &RunLimits) -> bool {
+    fn has_had_its_turns(&self, limits: &LoopLimits) -> bool {
         let same = self.same.values().copied().max().unwrap_or(0);
-        self.steps >= limits.steps || self.calls >= 200 || same >= 5 || self.unusable() >= 3
+        self.steps >= limits.max_steps as usize || self.calls >= 200 || same >= 5 || self.unusable() >= 3
     }
 
     pub(super) fn is_unanswered(&self) -> bool {
@@ -196,7 +199,7 @@ impl Model {
     }
 
     /// What has to come next.
-    pub(super) fn next(&self, limits: &RunLimits, halt: Option<Halt>) -> Next {
+    pub(super) fn next(&self, limits: &LoopLimits, halt: Option<Halt>) -> Next {
         match halt {
             Some(Halt::Cancelled) => return Next::Finish(RunStatus::Cancelled),
             Some(Halt::Interrupted) => return Next::Finish(RunStatus::Interrupted),
@@ -227,7 +230,7 @@ impl Model {
         }
     }
 
-    fn is_answered(&self, limits: &RunLimits) -> bool {
+    fn is_answered(&self, limits: &LoopLimits) -> bool {
         if self.open || self.is_unanswered() {
             return false;
         }

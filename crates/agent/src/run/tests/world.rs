@@ -3,6 +3,7 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use app::LoopLimits;
 use jiff::Timestamp;
 use protocol::{
     Call, CallId, ContextLoaded, Decision, Event, Failure, Finish, Ids, Pinned, ProposalClosed, ProposalOpen,
@@ -14,13 +15,13 @@ use uuid::Uuid;
 
 use super::model::{Model, Next};
 use super::turns::{Alike, Fate, Loaded, Said, Try, Turn};
-use crate::decide::{Halt, MAX_RESTARTS, NextStep, RunEnding, RunLimits, failure};
+use crate::decide::{Halt, MAX_RESTARTS, NextStep, RunEnding, excuse, failure};
 use crate::run::finish::{last_events, unanswered};
 use crate::state::{INVALID_ARGUMENTS, RunState};
 use crate::transcript::MAX_CALLS_PER_STEP;
 
 /// What decides, so that a wrong one can be tried.
-pub(super) type Policy = fn(&RunState, &RunLimits, Option<Halt>) -> NextStep;
+pub(super) type Policy = fn(&RunState, &LoopLimits, Option<Halt>) -> NextStep;
 
 /// What ends a step before it is done.
 #[derive(Debug)]
@@ -48,7 +49,7 @@ impl Ids for Counted {
 
 pub(super) struct World {
     policy: Policy,
-    limits: RunLimits,
+    limits: LoopLimits,
     ids: Counted,
     /// What is committed.
     pub(super) log: Vec<Event>,
@@ -71,7 +72,7 @@ pub(super) struct World {
 }
 
 impl World {
-    pub(super) fn new(limits: RunLimits, policy: Policy) -> Self {
+    pub(super) fn new(limits: LoopLimits, policy: Policy) -> Self {
         let ids = Counted::default();
         let start = RunStart {
             run_id: ids.run(),
@@ -327,7 +328,7 @@ impl World {
             (Some(Halt::TimedOut), _) => ended(step, "Hel", Finish::Failed, Some("run_timeout")),
             (Some(Halt::Cancelled | Halt::Interrupted), _) => ended(step, "Hel", Finish::Cancelled, None),
             (None, Said::OverBudget) => ended(step, "", Finish::Failed, Some("budget_exceeded")),
-            (None, Said::Failed { code, streamed }) if streamed && self.limits.excuse(code).is_some() => {
+            (None, Said::Failed { code, streamed }) if streamed && excuse(&self.limits, code).is_some() => {
                 events.push(reset(Some(USED)));
                 ended(step, "", Finish::Failed, Some(code))
             }

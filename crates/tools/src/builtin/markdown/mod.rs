@@ -6,12 +6,12 @@ mod tests;
 
 use async_trait::async_trait;
 use serde_json::{Value, json};
-use store::{FileRow, MAX_FILE_BYTES, MAX_PATH_BYTES, Write};
+use store::{FileRow, MAX_FILE_BYTES, Write};
 
 use self::sections::{MAX_HEADING_CHARS, Mode, SectionError, SectionHeading};
-use super::{closed_spec, failed, present, text};
+use super::{failed, present, text};
 use crate::files::check_path;
-use crate::{Calling, Failed, Tool, ToolOutput, ToolSpec};
+use crate::{Calling, Failed, Tool, ToolOutput};
 
 /// Headings of one file that a list shows.
 const MAX_HEADINGS_SHOWN: usize = 20;
@@ -26,20 +26,6 @@ pub(crate) struct WriteMarkdownSection;
 
 #[async_trait]
 impl Tool for ListMarkdown {
-    fn spec(&self) -> ToolSpec {
-        let prefix = json!({
-            "type": "string",
-            "maxLength": MAX_PATH_BYTES,
-            "description": "only files whose path begins so, such as notes/",
-        });
-        closed_spec(
-            "listMarkdown",
-            "Lists the user's Markdown files with their headings.",
-            json!({ "prefix": prefix }),
-            &[],
-        )
-    }
-
     async fn call(&self, calling: Calling<'_>) -> Result<ToolOutput, Failed> {
         let prefix = text(&calling.input, "prefix").unwrap_or_default();
         let files = calling.store.files(calling.scope).await.map_err(failed)?;
@@ -74,15 +60,6 @@ fn entry(file: &FileRow) -> Value {
 
 #[async_trait]
 impl Tool for ReadMarkdown {
-    fn spec(&self) -> ToolSpec {
-        closed_spec(
-            "readMarkdown",
-            "Reads one of the user's Markdown files.",
-            json!({ "path": path_schema() }),
-            &["path"],
-        )
-    }
-
     async fn check(&self, calling: &Calling<'_>) -> Result<(), Failed> {
         path(&calling.input).map(drop)
     }
@@ -105,17 +82,6 @@ impl Tool for ReadMarkdown {
 
 #[async_trait]
 impl Tool for CreateMarkdownFile {
-    fn spec(&self) -> ToolSpec {
-        let properties =
-            json!({ "path": path_schema(), "content": content_schema("the whole text of the file") });
-        closed_spec(
-            "createMarkdownFile",
-            "Creates a Markdown file for the user. Fails if the path is taken; then write sections.",
-            properties,
-            &["path", "content"],
-        )
-    }
-
     async fn check(&self, calling: &Calling<'_>) -> Result<(), Failed> {
         create(calling).await.map(drop)
     }
@@ -141,32 +107,6 @@ async fn create<'a>(calling: &'a Calling<'_>) -> Result<(&'a str, &'a str), Fail
 
 #[async_trait]
 impl Tool for WriteMarkdownSection {
-    fn spec(&self) -> ToolSpec {
-        let heading = json!({
-            "type": "string",
-            "minLength": 1,
-            "maxLength": MAX_HEADING_CHARS + 16,
-            "description": "the section's heading, as it stands in the file; one that is missing is added at the end",
-        });
-        let mode = json!({
-            "type": "string",
-            "enum": ["replace", "append"],
-            "description": "replace what the section says, or add to its end",
-        });
-        let properties = json!({
-            "path": path_schema(),
-            "heading": heading,
-            "content": content_schema("the text below the heading, without the heading itself"),
-            "mode": mode,
-        });
-        closed_spec(
-            "writeMarkdownSection",
-            "Writes one section of a Markdown file of the user; everything else in it stays as it is.",
-            properties,
-            &["path", "heading", "content", "mode"],
-        )
-    }
-
     async fn check(&self, calling: &Calling<'_>) -> Result<(), Failed> {
         section(calling).await.map(drop)
     }
@@ -234,17 +174,4 @@ fn fits(content: &str) -> Result<(), Failed> {
     }
     let message = format!("a file holds at most {} KiB; put some of it into another", MAX_FILE_BYTES / 1024);
     Err(Failed::new("too_large", message))
-}
-
-fn path_schema() -> Value {
-    json!({
-        "type": "string",
-        "minLength": 1,
-        "maxLength": MAX_PATH_BYTES,
-        "description": "the file's path, such as notes/week.md",
-    })
-}
-
-fn content_schema(description: &str) -> Value {
-    json!({ "type": "string", "maxLength": MAX_FILE_BYTES, "description": description })
 }

@@ -37,7 +37,6 @@ const MAX_LIST_BYTES: usize = MAX_OUTPUT_BYTES - 1024;
 const RECORDS: &str = "records";
 
 pub(crate) struct RecordTypeTool {
-    spec: ToolSpec,
     declared: app::DeclaredRecordTool,
     record: RecordType,
     whole: Validator,
@@ -91,11 +90,6 @@ impl RecordTypeTool {
             made_by: made_by(kind),
         };
         Ok(Self {
-            spec: ToolSpec {
-                name: tool.name.clone(),
-                description: arguments::description(declared, record),
-                parameters: arguments::parameters(declared, record),
-            },
             requirements: declared.requires.iter().map(requirement).collect(),
             declared: declared.clone(),
             record: record.clone(),
@@ -103,15 +97,20 @@ impl RecordTypeTool {
         })
     }
 
-    /// The tool with its facts.
-    pub(crate) fn offered(self) -> OfferedTool {
+    /// The tool with its spec and its facts.
+    pub(crate) fn offered(self, name: &str) -> OfferedTool {
+        let spec = ToolSpec {
+            name: name.to_owned(),
+            description: arguments::description(&self.declared, &self.record),
+            parameters: arguments::parameters(&self.declared, &self.record),
+        };
         let facts = match self.declared.does {
             Does::Search | Does::Get | Does::List => ToolFacts::default(),
             Does::Create | Does::Update | Does::Delete => {
                 ToolFacts { effect: Effect::Reversible, exclusive: Some(RECORDS), ..ToolFacts::default() }
             }
         };
-        OfferedTool::new(self, facts)
+        OfferedTool::new(spec, self, facts)
     }
 
     async fn plan(&self, calling: &Calling<'_>) -> Result<Plan, Failed> {
@@ -255,10 +254,6 @@ impl RecordTypeTool {
 
 #[async_trait]
 impl Tool for RecordTypeTool {
-    fn spec(&self) -> ToolSpec {
-        self.spec.clone()
-    }
-
     async fn check(&self, calling: &Calling<'_>) -> Result<(), Failed> {
         match self.declared.does {
             Does::Create | Does::Update => self.plan(calling).await.map(drop),

@@ -23,14 +23,11 @@ type Failure = StreamableHttpError<EgressError>;
 
 /// Why the way out did not work, if that is what an error rests on.
 pub(super) fn trouble<'a>(error: &'a (dyn std::error::Error + 'static)) -> Option<&'a EgressError> {
-    let mut cause = Some(error);
-    while let Some(error) = cause {
-        if let Some(Failure::Client(trouble)) = error.downcast_ref::<Failure>() {
-            return Some(trouble);
-        }
-        cause = error.source();
-    }
-    None
+    let mut causes = std::iter::successors(Some(error), |error| error.source());
+    causes.find_map(|error| match error.downcast_ref::<Failure>() {
+        Some(Failure::Client(trouble)) => Some(trouble),
+        Some(_) | None => None,
+    })
 }
 
 /// Speaks HTTP for one MCP server.

@@ -14,7 +14,7 @@ use std::time::Duration;
 
 use app::{AppMcpServer, AppMcpTransport, TextTemplate, header_values};
 use async_trait::async_trait;
-use protocol::{AppId, McpState, UserId};
+use protocol::{AppId, Effect, McpState, UserId};
 use rmcp::model::{CallToolRequestParams, CallToolResponse, ErrorCode, RequestMetaObject};
 use rmcp::service::ServiceError;
 use serde_json::Value;
@@ -28,15 +28,15 @@ use self::session::{McpSession, ReachedMcpServer};
 use super::egress::Egress;
 use super::secrets::{Filling, Needs, Secrets};
 use crate::registry::timed_out;
-use crate::{Calling, Failed, Tool, ToolOutput, ToolSpec};
+use crate::{Calling, Failed, OfferedTool, Tool, ToolFacts, ToolOutput};
 
 pub use self::definition::mcp_tool_name;
 pub use self::session::McpHealth;
 
-/// Users who have a line of their own to one server at once.
-const MAX_LINES: usize = 64;
+/// Users who have a session of their own to one server at once.
+const MAX_SESSIONS: usize = 64;
 
-/// A line that nobody has used for so long is closed when another is needed.
+/// A session that nobody has used for so long is closed when another is needed.
 const IDLE: Duration = Duration::from_secs(10 * 60);
 
 /// How long processes may take to end.
@@ -70,7 +70,7 @@ pub struct McpServerHandle {
     parts: Arc<McpParts>,
     needs: Needs,
     /// One for all, or one for each user where the user's own credentials are needed.
-    lines: Mutex<HashMap<Option<UserId>, Arc<McpSession>>>,
+    sessions: Mutex<HashMap<Option<UserId>, Arc<McpSession>>>,
 }
 
 impl McpHub {
@@ -99,8 +99,8 @@ impl McpHub {
             let mut servers = self.servers.lock().unwrap_or_else(PoisonError::into_inner);
             std::mem::take(&mut *servers).into_values().collect()
         };
-        for line in servers.iter().flat_map(|server| server.open_lines()) {
-            line.close();
+        for session in servers.iter().flat_map(|server| server.open_sessions()) {
+            session.close();
         }
         self.parts.tasks.close();
         let _ = tokio::time::timeout(FAREWELL, self.parts.tasks.wait()).await;
@@ -112,7 +112,7 @@ impl McpHub {
         servers.retain(|(of, _), server| of != app || configs.contains(&server.config));
     }
 
-    /// The server of an app, with the lines it has already while its configuration is the same.
+    /// The server of an app, with the sessions it has already while its configuration is the same.
     pub fn server(&self, app: &AppId, config: &AppMcpServer) -> Arc<McpServerHandle> {
         let mut servers = self.servers.lock().unwrap_or_else(PoisonError::into_inner);
         let key = (app.clone(), config.name.name.clone());
@@ -124,7 +124,7 @@ impl McpHub {
             needs: Needs::new(config.secrets(), config.credentials()),
             config: config.clone(),
             parts: Arc::clone(&self.parts),
-            lines: Mutex::default(),
+            sessions: Mutex::default(),
         });
         servers.insert(key, Arc::clone(&server));
         server
@@ -140,38 +140,38 @@ impl McpServerHandle {
         matches!(self.config.transport, AppMcpTransport::Stdio { .. })
     }
 
-    /// Whether each user has a line of their own.
+    /// Whether each user has a session of their own.
     pub fn is_personal(&self) -> bool {
         self.config.is_per_user()
     }
 
-    /// How the line is; of a server with a line for each user, the worst of them.
+    /// How the session is; of a server with a session for each user, the worst of them.
     pub fn health(&self) -> McpHealth {
-        let lines = self.open_lines();
-        let worst = lines.iter().map(|line| line.health()).max_by_key(|health| health.state);
+        let sessions = self.open_sessions();
+        let worst = sessions.iter().map(|session| session.health()).max_by_key(|health| health.state);
         worst.unwrap_or(McpHealth { state: McpState::Idle, last_error: None })
     }
 
-    fn open_lines(&self) -> Vec<Arc<McpSession>> {
-        self.lines.lock().unwrap_or_else(PoisonError::into_inner).values().map(Arc::clone).collect()
+    fn open_sessions(&self) -> Vec<Arc<McpSession>> {
+        self.sessions.lock().unwrap_or_else(PoisonError::into_inner).values().map(Arc::clone).collect()
     }
 
     async fn reach(
         &self,
-        line: &McpSession,
+        session: &McpSession,
         filling: &Filling,
         anew: bool,
     ) -> Result<ReachedMcpServer, Failed> {
         let dial = Dial { anew, hidden: &filling.hidden, tasks: &self.parts.tasks };
-        line.reach(self.name(), self.address(filling)?, &dial).await
+        session.reach(self.name(), self.address(filling)?, &dial).await
     }
 
     /// The tools that the server offers now, of those that the app wants.
     pub async fn offers(&self, calling: &Calling<'_>) -> Result<Vec<McpOffer>, Failed> {
         let filling = Filling::gather(calling, &self.parts.secrets, &self.needs).await?;
-        let line = self.line(calling);
-        let reached = self.reach(&line, &filling, true).await?;
-        line.note_success();
+        let session = self.session(calling);
+        let reached = self.reach(&session, &filling, true).await?;
+        session.note_success();
         Ok(self.wanted_offers(&reached))
     }
 
@@ -180,20 +180,20 @@ impl McpServerHandle {
         reached.tools.iter().filter(|tool| wanted(&tool.name)).map(definition::offer).collect()
     }
 
-    fn line(&self, calling: &Calling<'_>) -> Arc<McpSession> {
+    fn session(&self, calling: &Calling<'_>) -> Arc<McpSession> {
         let whose = self.is_personal().then(|| calling.scope.user.clone());
-        let mut lines = self.lines.lock().unwrap_or_else(PoisonError::into_inner);
-        if lines.len() >= MAX_LINES && !lines.contains_key(&whose) {
-            lines.retain(|_, line| line.last_used().is_none_or(|at| at.elapsed() < IDLE));
-            let oldest = lines
+        let mut sessions = self.sessions.lock().unwrap_or_else(PoisonError::into_inner);
+        if sessions.len() >= MAX_SESSIONS && !sessions.contains_key(&whose) {
+            sessions.retain(|_, session| session.last_used().is_none_or(|at| at.elapsed() < IDLE));
+            let oldest = sessions
                 .iter()
-                .filter_map(|(whose, line)| Some((line.last_used()?, whose.clone())))
+                .filter_map(|(whose, session)| Some((session.last_used()?, whose.clone())))
                 .min_by_key(|(at, _)| *at);
-            if let Some((_, oldest)) = oldest.filter(|_| lines.len() >= MAX_LINES) {
-                lines.remove(&oldest);
+            if let Some((_, oldest)) = oldest.filter(|_| sessions.len() >= MAX_SESSIONS) {
+                sessions.remove(&oldest);
             }
         }
-        Arc::clone(lines.entry(whose).or_default())
+        Arc::clone(sessions.entry(whose).or_default())
     }
 
     fn address(&self, filling: &Filling) -> Result<Address, Failed> {
@@ -228,9 +228,9 @@ impl McpServerHandle {
         tool: &Pinned,
         filling: &Filling,
     ) -> Result<ToolOutput, Failed> {
-        let line = self.line(calling);
+        let session = self.session(calling);
         let reached = tokio::select! {
-            reached = self.reach(&line, filling, false) => reached?,
+            reached = self.reach(&session, filling, false) => reached?,
             () = calling.stop.cancelled() => return Err(Failed::new(Failed::CANCELLED, "the call was not made")),
         };
         self.check(calling, tool, &reached).await?;
@@ -242,18 +242,18 @@ impl McpServerHandle {
         };
         match answer {
             Ok(CallToolResponse::Complete(result)) => {
-                line.note_success();
+                session.note_success();
                 content::tool_output(result)
             }
             Ok(_) => {
-                line.note_success();
+                session.note_success();
                 let message = "the server wants to ask the user something, or to go on by itself; that cannot be done here";
                 Err(Failed::uncertain("unsupported", message))
             }
             Err(error) => {
                 let (failed, broken) = failure(&error);
                 if broken {
-                    line.note_break(
+                    session.note_break(
                         self.name(),
                         &reached.connection,
                         filling.hidden.text(&error.to_string()),
@@ -334,25 +334,21 @@ struct Pinned {
 pub(crate) struct McpTool {
     server: Arc<McpServerHandle>,
     pinned: Pinned,
-    spec: ToolSpec,
 }
 
 impl McpTool {
     /// None for one that may not be used as it is offered now.
-    pub(crate) fn new(server: &Arc<McpServerHandle>, row: &McpToolRow) -> Option<Self> {
+    pub(crate) fn offered(server: &Arc<McpServerHandle>, row: &McpToolRow) -> Option<OfferedTool> {
         let approved = row.approved.as_ref().filter(|approved| row.present && approved.hash == row.hash)?;
         let spec = definition::spec(server.name(), &row.tool, &approved.definition);
         let pinned = Pinned { tool: row.tool.clone(), hash: approved.hash.clone() };
-        Some(Self { server: Arc::clone(server), pinned, spec })
+        let tool = Self { server: Arc::clone(server), pinned };
+        Some(OfferedTool::new(spec, tool, ToolFacts::external(Effect::Irreversible)))
     }
 }
 
 #[async_trait]
 impl Tool for McpTool {
-    fn spec(&self) -> ToolSpec {
-        self.spec.clone()
-    }
-
     async fn call(&self, calling: Calling<'_>) -> Result<ToolOutput, Failed> {
         self.server.call(&calling, &self.pinned).await
     }

@@ -25,7 +25,7 @@ const RULES: BreakerRules = BreakerRules {
 const FRESH: Duration = Duration::from_secs(2);
 
 pub(super) struct McpSession {
-    /// Held by whoever opens the line or asks what the server offers, so that others wait for the same answer.
+    /// Held by whoever connects or asks what the server offers, so that others wait for the same answer.
     turn: Semaphore,
     /// Held for a few lines at a time, never over an await.
     state: Mutex<State>,
@@ -49,7 +49,7 @@ struct State {
     used: Option<Instant>,
 }
 
-/// How a line is.
+/// The state of a session, and its last failure.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct McpHealth {
     pub state: McpState,

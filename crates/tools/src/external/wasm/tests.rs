@@ -21,7 +21,7 @@ const ECHO: &str = "(func (export \"rondo_call\") (param i32 i32) (result i64)
     (i64.or (i64.shl (i64.extend_i32_u (local.get 0)) (i64.const 32)) (i64.extend_i32_u (local.get 1))))";
 
 fn load(module: &[u8]) -> Result<WasmTool, String> {
-    WasmTool::new("count", "Counts.", &declared(module, FUEL, MEMORY_BYTES, LONG))
+    WasmTool::new(&declared(module, FUEL, MEMORY_BYTES, LONG))
 }
 
 fn declared(module: &[u8], fuel: u64, memory_bytes: usize, timeout: Duration) -> SandboxTool {
@@ -89,7 +89,9 @@ async fn an_object_with_only_an_error_is_a_failure() {
 
 #[test]
 fn a_tool_reads_and_stays_inside() {
-    let OfferedTool { spec, facts, .. } = tool("unreachable").offered();
+    let (name, description) = ("count".to_owned(), "Counts.".to_owned());
+    let told = crate::ToolSpec { name, description, parameters: json!({ "type": "object" }) };
+    let OfferedTool { spec, facts, .. } = tool("unreachable").offered(told);
     assert_eq!((spec.name.as_str(), spec.description.as_str()), ("count", "Counts."));
     assert_eq!(spec.parameters, json!({ "type": "object" }));
     assert_eq!((facts.effect, facts.external, facts.lasting), (Effect::Read, false, false));

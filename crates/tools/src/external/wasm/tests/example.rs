@@ -12,7 +12,7 @@ fn readability() -> WasmTool {
     let app = app::load(Path::new(APP)).unwrap();
     let ToolKind::Sandbox(tool) = &app.declared[0].kind else { panic!("it is no sandboxed tool") };
     let tool = SandboxTool { timeout: LONG, ..tool.clone() };
-    WasmTool::new("readability", "How hard a text is to read.", &tool).unwrap()
+    WasmTool::new(&tool).unwrap()
 }
 
 #[tokio::test]

@@ -75,7 +75,7 @@ async fn code_without_end_runs_out_of_fuel() {
     let tool = load(&wat::parse_str(in_allocation).unwrap()).unwrap();
     assert_eq!(failure(&tool).await.0, "out_of_fuel");
     let tool = declared(&module(ECHO), 0, MEMORY_BYTES, LONG);
-    let without = WasmTool::new("none", "Nothing.", &tool).unwrap();
+    let without = WasmTool::new(&tool).unwrap();
     assert_eq!(failure(&without).await.0, "out_of_fuel");
 }
 
@@ -132,7 +132,7 @@ async fn an_answer_has_at_most_a_mebibyte() {
                     (i64.const {length})))"
         );
         let module = wat::parse_str(text).unwrap();
-        WasmTool::new("long", "Long.", &declared(&module, FUEL, 17 << 16, LONG)).unwrap()
+        WasmTool::new(&declared(&module, FUEL, 17 << 16, LONG)).unwrap()
     };
     assert_eq!(ask(&long(1 << 20), json!({})).await, Ok(json!(7)));
     let (error, message) = failure(&long((1 << 20) + 1)).await;
@@ -142,7 +142,7 @@ async fn an_answer_has_at_most_a_mebibyte() {
 
 fn endless(timeout: Duration) -> WasmTool {
     let module = module(&format!("(func (export \"rondo_call\") (param i32 i32) (result i64) {FOREVER})"));
-    WasmTool::new("endless", "Without end.", &declared(&module, u64::MAX, MEMORY_BYTES, timeout)).unwrap()
+    WasmTool::new(&declared(&module, u64::MAX, MEMORY_BYTES, timeout)).unwrap()
 }
 
 /// Waits until no code of the tool computes any more.
