@@ -18,8 +18,8 @@ mod words;
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use app::MAX_TOOLS;
 use app::source::MAX_FILE_BYTES;
+use app::{HttpMethod, MAX_TOOLS};
 use serde_json::Value;
 
 use crate::CommandResult;
@@ -32,15 +32,6 @@ use security::Credential;
 
 /// Operations that are named when one has to be chosen.
 const MAX_NAMED: usize = 500;
-
-const METHODS: [(&str, app::HttpMethod); 6] = [
-    ("get", app::HttpMethod::Get),
-    ("head", app::HttpMethod::Head),
-    ("post", app::HttpMethod::Post),
-    ("put", app::HttpMethod::Put),
-    ("patch", app::HttpMethod::Patch),
-    ("delete", app::HttpMethod::Delete),
-];
 
 /// The choice of operations of a description.
 #[derive(Default)]
@@ -132,8 +123,9 @@ fn operations(document: &OpenApiDocument) -> CommandResult<Vec<FoundOperation<'_
     let mut all = Vec::new();
     for (path, item) in paths {
         let item = document.follow(item)?;
-        for (key, method) in METHODS {
-            if let Some(operation) = item.get(key).filter(|operation| operation.is_object()) {
+        for method in HttpMethod::ALL {
+            let operation = item.get(method.name().to_lowercase());
+            if let Some(operation) = operation.filter(|operation| operation.is_object()) {
                 all.push(FoundOperation { path, method, item, operation });
             }
         }

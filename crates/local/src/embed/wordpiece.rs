@@ -50,26 +50,21 @@ struct TokenizerFile {
 }
 
 #[derive(Deserialize)]
-struct Vocabulary {
-    vocab: HashMap<String, u32>,
-    #[serde(flatten)]
-    pieces: Pieces,
-}
-
-#[derive(Deserialize)]
 #[serde(default)]
-struct Pieces {
+struct Vocabulary {
     #[serde(rename = "type")]
     kind: String,
+    vocab: HashMap<String, u32>,
     unk_token: String,
     continuing_subword_prefix: String,
     max_input_chars_per_word: usize,
 }
 
-impl Default for Pieces {
+impl Default for Vocabulary {
     fn default() -> Self {
         Self {
             kind: "WordPiece".into(),
+            vocab: HashMap::new(),
             unk_token: "[UNK]".into(),
             continuing_subword_prefix: "##".into(),
             max_input_chars_per_word: DEFAULT_WORD_CHARS,
@@ -78,35 +73,27 @@ impl Default for Pieces {
 }
 
 impl WordPiece {
-    /// From `tokenizer.json`, or from `vocab.txt` as a model without case if there is only that.
     pub(super) fn read(folder: &Path, words: usize) -> Result<Self, EmbedderLoadError> {
         let path = folder.join("tokenizer.json");
-        if path.exists() {
-            return Self::new(load::json(&path)?, words)
-                .map_err(|what| EmbedderLoadError::unfit(&path, what));
-        }
-        let path = folder.join("vocab.txt");
-        let vocab = (0..).zip(load::text(&path)?.lines()).map(|(id, word)| (word.to_owned(), id)).collect();
-        let model = Vocabulary { vocab, pieces: Pieces::default() };
-        let file = TokenizerFile { model, normalizer: Cleaning::default() };
-        Self::new(file, words).map_err(|what| EmbedderLoadError::unfit(&path, what))
+        Self::new(load::json(&path)?, words).map_err(|what| EmbedderLoadError::unfit(&path, what))
     }
 
     fn new(file: TokenizerFile, words: usize) -> Result<Self, String> {
-        let Vocabulary { vocab: ids, pieces } = file.model;
-        if pieces.kind != "WordPiece" {
-            return Err(format!("it cuts words by {}, not by WordPiece", pieces.kind));
+        let Vocabulary { kind, vocab: ids, unk_token, continuing_subword_prefix, max_input_chars_per_word } =
+            file.model;
+        if kind != "WordPiece" {
+            return Err(format!("it cuts words by {kind}, not by WordPiece"));
         }
         if let Some((word, _)) = ids.iter().find(|(_, id)| **id as usize >= words) {
             return Err(format!("the piece {word:?} is beyond the {words} that the network knows"));
         }
         let id = |word: &str| ids.get(word).copied().ok_or_else(|| format!("it lacks the piece {word}"));
         Ok(Self {
-            unknown: id(&pieces.unk_token)?,
+            unknown: id(&unk_token)?,
             first: id("[CLS]")?,
             last: id("[SEP]")?,
-            prefix: pieces.continuing_subword_prefix,
-            word_chars: pieces.max_input_chars_per_word.min(MAX_WORD_CHARS),
+            prefix: continuing_subword_prefix,
+            word_chars: max_input_chars_per_word.min(MAX_WORD_CHARS),
             cleaning: file.normalizer,
             ids,
         })
