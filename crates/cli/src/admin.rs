@@ -1,14 +1,13 @@
 //! `rondo keys` and `rondo jobs`.
 
 use std::fmt::Write as _;
-use std::io::Write as _;
 
 use clap::Subcommand;
 use protocol::{JobView, KeyId, KeyMade, KeyRequest, KeyView, Page};
 
-use crate::CommandResult;
 use crate::api_client::ApiClient;
 use crate::config::Config;
+use crate::{CommandResult, print};
 
 const KEYS: &str = "/v1/admin/keys";
 
@@ -78,5 +77,5 @@ pub(crate) async fn jobs(config: Config) -> CommandResult {
             job.id, job.status, job.kind, job.attempts, job.updated_at
         )?;
     }
-    Ok(std::io::stdout().write_all(report.as_bytes())?)
+    print(&report)
 }

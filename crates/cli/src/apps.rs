@@ -75,7 +75,8 @@ fn check(config: &Config, name: Option<&str>, as_json: bool) -> CommandResult {
     let all = with_surroundings(config, all)?;
     let mut out = std::io::stdout().lock();
     if as_json {
-        let apps: Vec<Value> = all.iter().map(problems_json).collect();
+        let app = |Found { id, problems, .. }: &Found| json!({ "id": id, "ok": problems.is_empty(), "problems": problems });
+        let apps: Vec<Value> = all.iter().map(app).collect();
         writeln!(out, "{}", json!({ "apps": apps }))?;
     } else {
         for Found { id, problems, .. } in &all {
@@ -166,18 +167,4 @@ fn line_of(file: &Path, words: &str) -> Option<usize> {
     let text = std::fs::read_to_string(file).ok()?;
     let says = |line: &str| !line.trim_start().starts_with('#') && line.contains(words);
     text.lines().position(says).map(|index| index + 1)
-}
-
-fn problems_json(found: &Found) -> Value {
-    let problem = |problem: &Problem| {
-        json!({
-            "file": problem.file,
-            "line": problem.line,
-            "column": problem.column,
-            "message": problem.message,
-            "remedy": problem.remedy,
-        })
-    };
-    let problems: Vec<Value> = found.problems.iter().map(problem).collect();
-    json!({ "id": found.id, "ok": problems.is_empty(), "problems": problems })
 }

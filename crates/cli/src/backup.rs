@@ -2,7 +2,6 @@
 //! made beside its place and moved there when it is whole, so whatever has that name can be restored.
 
 use std::fs::{self, DirBuilder, File, TryLockError};
-use std::io::Write as _;
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 
@@ -11,7 +10,7 @@ use store::sqlite::{self, Audited};
 
 use crate::config::Config;
 use crate::pull::progress::Progress;
-use crate::{CommandError, CommandResult, audit, vault};
+use crate::{CommandError, CommandResult, audit, print, vault};
 
 /// The ending of a copy's name until the copy is complete.
 const PARTIAL: &str = ".partial";
@@ -147,11 +146,10 @@ fn report(folder: &Path, audited: &Audited, bytes: u64, key: vault::VaultKeyCopy
         )
         .into());
     }
-    let text = format!(
+    print(&format!(
         "{shown}: {}, {}, checked\n{key}\nnot in it: models that were pulled, the apps and rondo.toml\n\
          to restore it, start the server with RONDO_DATA={shown}, or with a copy of that folder\n",
         DecimalBytes(bytes),
         audit::count_report(audited)
-    );
-    Ok(std::io::stdout().write_all(text.as_bytes())?)
+    ))
 }

@@ -3,12 +3,10 @@
 use std::collections::BTreeSet;
 use std::fs::File;
 use std::io::Write;
-use std::net::IpAddr;
 use std::path::Path;
 use std::time::Duration;
 
 use app::{ANY_MODEL, App, Apps};
-use jiff::Timestamp;
 use jiff::civil::Date;
 use jiff::tz::TimeZone;
 use model::Catalogue;
@@ -16,7 +14,7 @@ use model::known_models::{CatalogueChange, MAX_CATALOGUE_BYTES, Retirement};
 use protocol::{Clock, SystemClock};
 use reqwest::Url;
 
-use crate::config::Config;
+use crate::config::{Config, is_loopback};
 use crate::model_knowledge::{CATALOGUE_FILE, read_catalogue};
 use crate::replace_file::{PRIVATE, replace_file};
 use crate::{CommandResult, cause, http};
@@ -31,11 +29,7 @@ const WHERE: &str = "say where the newer catalogue is: `rondo models update FILE
 
 /// The day it is.
 pub(crate) fn today() -> Date {
-    day(SystemClock.now())
-}
-
-fn day(now: Timestamp) -> Date {
-    now.to_zoned(TimeZone::UTC).date()
+    SystemClock.now().to_zoned(TimeZone::UTC).date()
 }
 
 /// The models that will be asked for and that have ended by `today`, or will soon.
@@ -101,7 +95,7 @@ pub(crate) async fn update(config: &Config, from: Option<&str>) -> CommandResult
 /// Over https, or from this machine.
 async fn fetch_catalogue(from: &str) -> CommandResult<String> {
     let url = Url::parse(from).map_err(|error| format!("{from}: {error}"))?;
-    if url.scheme() != "https" && !(url.scheme() == "http" && is_here(&url)) {
+    if url.scheme() != "https" && !(url.scheme() == "http" && is_loopback(from)) {
         return Err(format!("{from}: give a URL that begins with https://, or a file").into());
     }
     if !url.username().is_empty() || url.password().is_some() {
@@ -120,11 +114,6 @@ async fn fetch_catalogue(from: &str) -> CommandResult<String> {
     let bytes = http::read_body(response, MAX_CATALOGUE_BYTES).await.map_err(unreachable)?;
     let bytes = bytes.ok_or_else(|| format!("{from}: it is longer than {MAX_CATALOGUE_BYTES} bytes"))?;
     Ok(String::from_utf8(bytes).map_err(|_| format!("{from}: it is not text"))?)
-}
-
-fn is_here(url: &Url) -> bool {
-    let host = url.host_str().unwrap_or_default().trim_matches(['[', ']']);
-    host == "localhost" || host.parse::<IpAddr>().is_ok_and(|address| address.is_loopback())
 }
 
 fn store(data: &Path, text: &str) -> CommandResult {

@@ -4,15 +4,13 @@
 mod table;
 mod trial;
 
-use std::io::Write;
-
 use clap::Subcommand;
 use model::{Embedder, MODEL_CHOICES};
 
 use crate::config::Config;
 use crate::service_setup::Embeds;
 use crate::weights::{self, WeightsKind};
-use crate::{CommandResult, catalogue, discover, local, pull, service_setup};
+use crate::{CommandResult, catalogue, discover, local, print, pull, service_setup};
 
 #[derive(Subcommand)]
 pub(crate) enum ModelsCommand {
@@ -72,7 +70,7 @@ pub(crate) async fn models(config: Config, command: ModelsCommand) -> CommandRes
                 let endings = table::endings(&registry, &config, catalogue::today());
                 format!("{}{pulled}{endings}", table::text(&registry, &config))
             };
-            Ok(std::io::stdout().write_all(report.as_bytes())?)
+            print(&report)
         }
         ModelsCommand::Pull { what, name } => pull::pull_all(&config, &what, name.as_deref()).await,
         ModelsCommand::Remove { name } => pull::remove(&config, &name),
@@ -115,5 +113,5 @@ fn embedder<'c>(config: &'c Config, name: &str) -> CommandResult<Option<Embeds<'
 async fn measure(config: &Config, name: &str) -> CommandResult {
     let Some(model) = config.pulled_model(name) else { return Ok(()) };
     let speed = local::measure(config, model).await?;
-    Ok(std::io::stdout().write_all(format!("speed       on this machine it {speed}\n").as_bytes())?)
+    print(&format!("speed       on this machine it {speed}\n"))
 }

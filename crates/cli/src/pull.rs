@@ -13,15 +13,15 @@ mod wheel;
 
 use std::collections::BTreeMap;
 use std::fs;
-use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use indicatif::DecimalBytes;
 use reqwest::{StatusCode, Url};
 
 use crate::config::Config;
+use crate::terminal_text::json_word;
 use crate::weights::{CHAT_FILE, PulledModel, WeightsKind, is_model_name};
-use crate::{CommandResult, local};
+use crate::{CommandResult, local, print};
 
 use error::PullError;
 use fetch::{Download, fetch, forget, make_parent, without_secrets};
@@ -76,7 +76,7 @@ pub(crate) async fn pull(config: &Config, what: &str, name: Option<&str>) -> Com
         if !origin.sources().contains(&there.source) {
             return Err(PullError::Taken(name).into());
         }
-        return report(&format!("{name} is there already, in {}\n", there.folder.display()));
+        return print(&format!("{name} is there already, in {}\n", there.folder.display()));
     }
     let partial = place.partial(&name)?;
     let ended = bring(config, &origin, &partial).await;
@@ -94,10 +94,10 @@ pub(crate) async fn pull(config: &Config, what: &str, name: Option<&str>) -> Com
         context: local::trained_context(&partial.join(CHAT_FILE)).filter(|_| kind == WeightsKind::Chat),
     };
     let model = place.finish(model, &fetched.files)?;
-    let (kind, size) = (kind.name(), DecimalBytes(model.bytes));
-    report(&format!("{name}: {kind} model of {size}, in {}\n", model.folder.display()))?;
+    let (kind, size) = (json_word(&kind), DecimalBytes(model.bytes));
+    print(&format!("{name}: {kind} model of {size}, in {}\n", model.folder.display()))?;
     match local::measure(config, &model).await {
-        Ok(speed) => report(&format!("on this machine it {speed}\n")),
+        Ok(speed) => print(&format!("on this machine it {speed}\n")),
         Err(trouble) => {
             say(&format!("but it cannot be run here: {trouble}; `rondo models remove {name}` deletes it"));
             Ok(())
@@ -120,11 +120,7 @@ async fn bring(config: &Config, origin: &Origin, partial: &Path) -> Result<Fetch
 
 pub(crate) fn remove(config: &Config, name: &str) -> CommandResult {
     ModelsFolder::hold(&config.data)?.remove(name)?;
-    report(&format!("{name} is removed\n"))
-}
-
-fn report(line: &str) -> CommandResult {
-    Ok(std::io::stdout().write_all(line.as_bytes())?)
+    print(&format!("{name} is removed\n"))
 }
 
 fn origin_of(what: &str) -> Result<Origin, PullError> {

@@ -171,15 +171,3 @@ fn remote_embedder<'c>(config: &'c Config, embeddings: &Embeddings) -> CommandRe
     let embedder = HttpEmbeddings::new(&endpoint, embeddings.model.clone(), embeddings.dimensions);
     Ok(Some((Arc::new(embedder.map_err(|error| unreachable(provider, error))?), provider)))
 }
-
-pub(crate) fn limits(config: &Config) -> server::ServerLimits {
-    server::ServerLimits {
-        max_body_bytes: config.server.max_body_bytes,
-        header_timeout: config.server.header_timeout,
-        body_timeout: config.server.body_timeout,
-        write_timeout: config.server.write_timeout,
-        max_streams_per_user: config.server.max_streams_per_user,
-        heartbeat: config.server.heartbeat,
-        ..server::ServerLimits::default()
-    }
-}

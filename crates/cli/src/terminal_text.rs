@@ -1,6 +1,9 @@
 //! Other people's texts on the terminal: short, and unable to command it.
 
 use std::borrow::Cow;
+use std::fmt;
+
+use serde::Serialize;
 
 /// Characters of a tool's arguments or of its failure that are shown.
 const MAX_SHOWN_CHARS: usize = 200;
@@ -16,6 +19,11 @@ pub(crate) fn shorten(text: &str) -> Cow<'_, str> {
         Some((end, _)) => Cow::Owned(format!("{}…", text.get(..end).unwrap_or_default())),
         None => Cow::Borrowed(text),
     }
+}
+
+/// The word for a variant of an enum that JSON has.
+pub(crate) fn json_word(value: &impl Serialize) -> impl fmt::Display {
+    fmt::from_fn(move |f| value.serialize(f))
 }
 
 #[cfg(test)]

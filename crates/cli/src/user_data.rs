@@ -3,7 +3,6 @@
 mod order;
 
 use std::collections::BTreeMap;
-use std::fmt;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -42,18 +41,11 @@ pub(crate) struct UserRecord {
 }
 
 /// A record or file that an import has made.
-enum Made {
-    Record(String, RecordId),
-    File(String),
-}
-
-impl fmt::Display for Made {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Made::Record(kind, id) => write!(f, "{kind} {id}"),
-            Made::File(path) => f.write_str(path),
-        }
-    }
+struct Made {
+    /// The name of it for people.
+    name: String,
+    /// The path of it below the app.
+    path: String,
 }
 
 impl UserData {
@@ -115,9 +107,8 @@ impl UserData {
         let mut made = Vec::new();
         let Err(trouble) = self.add_each(records, files, &mut made).await else { return Ok(()) };
         for thing in made.iter().rev() {
-            self.remove(thing)
-                .await
-                .map_err(|second| format!("{trouble}; {thing} stays behind: {second}"))?;
+            let removed = self.api.delete(&self.path(&thing.path)).await;
+            removed.map_err(|second| format!("{trouble}; {} stays behind: {second}", thing.name))?;
         }
         Err(format!("{trouble}; nothing was kept").into())
     }
@@ -131,7 +122,7 @@ impl UserData {
         self.add_records(records, made).await?;
         for (path, content) in files {
             self.add_file(path, content).await.map_err(|trouble| format!("{path}: {trouble}"))?;
-            made.push(Made::File(path.clone()));
+            made.push(Made { name: path.clone(), path: format!("files/{path}") });
         }
         Ok(())
     }
@@ -145,7 +136,8 @@ impl UserData {
         for RecordTurn { record, data } in &turns {
             let path = self.path(&format!("records/{}", record.kind));
             let row: RecordView = self.api.post(&path, &with_new_ids(data, &names)).await?.json().await?;
-            made.push(Made::Record(record.kind.clone(), row.id));
+            let (kind, id) = (&record.kind, row.id);
+            made.push(Made { name: format!("{kind} {id}"), path: format!("records/{kind}/{id}") });
             names.insert(record.id.to_string(), row.id.to_string());
         }
         for RecordTurn { record, .. } in turns.iter().filter(|turn| turn.is_incomplete()) {
@@ -156,13 +148,6 @@ impl UserData {
             self.api.send(request).await?;
         }
         Ok(())
-    }
-
-    async fn remove(&self, thing: &Made) -> CommandResult {
-        match thing {
-            Made::Record(kind, id) => self.api.delete(&self.path(&format!("records/{kind}/{id}"))).await,
-            Made::File(path) => self.api.delete(&self.path(&format!("files/{path}"))).await,
-        }
     }
 
     /// All files, by path, with their content.

@@ -28,15 +28,6 @@ pub(crate) enum WeightsKind {
     Embedding,
 }
 
-impl WeightsKind {
-    pub(crate) fn name(self) -> &'static str {
-        match self {
-            Self::Chat => "chat",
-            Self::Embedding => "embedding",
-        }
-    }
-}
-
 /// A model whose weights are on this machine; all but its folder is the content of `model.json`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct PulledModel {

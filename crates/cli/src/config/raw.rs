@@ -14,6 +14,7 @@ use app::Problem;
 use app::source::bounds::{KEY, refusal, whole_number};
 use app::source::{FileText, Spanned};
 use serde::{Deserialize, Deserializer};
+use server::ServerLimits;
 use service::CallShares;
 use tracing_subscriber::filter::LevelFilter;
 
@@ -216,16 +217,20 @@ impl<'a> Reader<'a> {
 
     fn server(&self, raw: RawServer) -> Result<ServerConfig, Problem> {
         let default = ServerConfig::default();
+        let limits = default.limits;
         let chat_app = self.choose("RONDO_CHAT_APP", raw.chat_app)?;
         Ok(ServerConfig {
-            max_body_bytes: raw.max_body_bytes.unwrap_or(default.max_body_bytes),
-            header_timeout: raw.header_timeout_seconds.unwrap_or(default.header_timeout),
-            body_timeout: raw.body_timeout_seconds.unwrap_or(default.body_timeout),
-            write_timeout: raw.write_timeout_seconds.unwrap_or(default.write_timeout),
-            max_streams_per_user: raw.max_streams_per_user.unwrap_or(default.max_streams_per_user),
+            limits: ServerLimits {
+                max_body_bytes: raw.max_body_bytes.unwrap_or(limits.max_body_bytes),
+                header_timeout: raw.header_timeout_seconds.unwrap_or(limits.header_timeout),
+                body_timeout: raw.body_timeout_seconds.unwrap_or(limits.body_timeout),
+                write_timeout: raw.write_timeout_seconds.unwrap_or(limits.write_timeout),
+                max_streams_per_user: raw.max_streams_per_user.unwrap_or(limits.max_streams_per_user),
+                heartbeat: raw.heartbeat_seconds.unwrap_or(limits.heartbeat),
+                ..limits
+            },
             model_calls: self.model_calls(raw.max_model_calls, raw.max_model_calls_per_user)?,
             document_bytes: raw.max_document_bytes_per_user.unwrap_or(default.document_bytes),
-            heartbeat: raw.heartbeat_seconds.unwrap_or(default.heartbeat),
             drain: raw.drain_seconds.unwrap_or(default.drain),
             retention: raw.retention_seconds.unwrap_or(default.retention),
             undo_retention: raw.undo_retention_seconds.unwrap_or(default.undo_retention),

@@ -64,24 +64,18 @@ pub(super) fn existing_records(
     taken.filter_map(|(record, class)| Some((record.id, free.get_mut(class)?.pop_front()?))).collect()
 }
 
-/// Puts records into the same class that say the same and name records of the same classes: first by what they say, and
-/// then, as long as that tells more of them apart, by whom they name.
+/// Puts records into the same class that say the same and name records of the same classes: all are in one class at
+/// first, and each round tells more of them apart, by what they say and by whom they name.
 fn classes(plain: &[Plain], places: &HashMap<String, usize>) -> Vec<usize> {
-    let mut said: HashMap<&str, usize> = HashMap::new();
-    let mut classes: Vec<usize> = Vec::with_capacity(plain.len());
-    for record in plain {
-        let next = said.len();
-        classes.push(*said.entry(&record.said).or_insert(next));
-    }
-    let mut count = said.len();
+    let (mut classes, mut count) = (vec![0; plain.len()], 1);
     for _ in 0..MAX_ROUNDS {
-        let mut found: HashMap<(usize, Vec<Named<'_>>), usize> = HashMap::new();
+        let mut found: HashMap<(usize, &str, Vec<Named<'_>>), usize> = HashMap::new();
         let mut finer = Vec::with_capacity(plain.len());
         for (record, class) in plain.iter().zip(&classes) {
             let named = |name: &'_ String| places.get(name).and_then(|place| classes.get(*place)).copied();
             let names = record.names.iter().map(|name| named(name).map_or(Named::Other(name), Named::Class));
             let next = found.len();
-            finer.push(*found.entry((*class, names.collect())).or_insert(next));
+            finer.push(*found.entry((*class, record.said.as_str(), names.collect())).or_insert(next));
         }
         let is_stable = found.len() == count;
         (count, classes) = (found.len(), finer);

@@ -11,6 +11,7 @@ use local::gguf::Gguf;
 use model::{ChatModel, Error, ModelRequest, PieceStream};
 use tokio::sync::OnceCell;
 
+use super::load;
 use crate::config::{Config, Local};
 use crate::weights::{CHAT_FILE, WeightsKind};
 
@@ -68,15 +69,7 @@ impl Shelf {
         };
         let place = self.place(name);
         let (file, options) = (file.clone(), self.options);
-        let load = || async move {
-            let loaded = tokio::task::spawn_blocking(move || LocalChat::load(&file, &options)).await;
-            let reason = match loaded {
-                Ok(Ok(model)) => return Ok(model),
-                Ok(Err(error)) => error.to_string(),
-                Err(_) => "loading it was cut short".to_owned(),
-            };
-            Err(Error::Rejected { status: 500, summary: format!("{name} cannot be run: {reason}") })
-        };
+        let load = || load(name, move || LocalChat::load(&file, &options));
         place.get_or_try_init(load).await?.stream(request).await
     }
 }

@@ -6,6 +6,7 @@ use model::{Model, ModelRegistry, Price};
 use serde_json::{Value, json};
 
 use crate::config::Config;
+use crate::terminal_text::json_word;
 use crate::weights::{self, PulledModel};
 use crate::{CommandResult, catalogue, local};
 
@@ -54,7 +55,7 @@ pub(super) fn pulled(models: &[PulledModel]) -> String {
         let quantisation = model.quantisation.clone().unwrap_or_else(|| "-".to_owned());
         [
             model.name.clone(),
-            model.kind.name().to_owned(),
+            json_word(&model.kind).to_string(),
             DecimalBytes(model.bytes).to_string(),
             quantisation,
             local::speed(model)

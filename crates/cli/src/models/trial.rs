@@ -1,7 +1,6 @@
 //! `rondo models test`: up to three small real calls, and what came of them.
 
 use std::fmt::Write as _;
-use std::io::Write as _;
 use std::sync::Arc;
 
 use model::{
@@ -11,9 +10,9 @@ use protocol::{Finish, Settings, Usage};
 use serde_json::{Value, json};
 use tokio::time::Instant;
 
-use crate::CommandResult;
 use crate::config::ProviderConfig;
 use crate::model_answer::{ModelAnswer, ask_model};
+use crate::{CommandResult, print};
 
 pub(super) const QUESTION: &str = "Say hello in one short sentence.";
 
@@ -29,7 +28,7 @@ const TOOL: &str = "look_up_weather";
 pub(super) async fn run(model: &Model, provider: &ProviderConfig, message: &str) -> CommandResult {
     let name = model.name();
     let wire = provider.wire.map_or_else(String::new, |wire| format!(", wire {}", wire.name()));
-    say(&format!("{name}: {} at {}{wire}\n", provider.name, provider.base_url))?;
+    print(&format!("{name}: {} at {}{wire}\n", provider.name, provider.base_url))?;
     let heard = match ask_model(&*model.chat, &ask(model, message)).await {
         Ok(heard) => heard,
         Err(error) => {
@@ -38,30 +37,25 @@ pub(super) async fn run(model: &Model, provider: &ProviderConfig, message: &str)
         }
     };
     let mut usage = model.priced(heard.usage);
-    say(&plain(&heard, model.capabilities().streaming))?;
+    print(&plain(&heard, model.capabilities().streaming))?;
     let can = model.capabilities();
     if can.tools {
         let tools: Arc<[ToolSpec]> = Arc::new([weather()]);
         let question = "What is the weather in Paris? Use the tool.";
         let heard = ask_model(&*model.chat, &ModelRequest { tools, ..ask(model, question) }).await;
-        say(&report("tool call", heard, &mut usage, model, called))?;
+        print(&report("tool call", heard, &mut usage, model, called))?;
     } else {
-        say("tool call   not tried: the model is not listed with tools\n")?;
+        print("tool call   not tried: the model is not listed with tools\n")?;
     }
     if can.structured == SchemaSupport::Prompt {
-        say("structured  not tried: the model can only be told of a schema in words\n")?;
+        print("structured  not tried: the model can only be told of a schema in words\n")?;
     } else {
         let format = AnswerFormat::Schema(Arc::new(schema()));
         let heard =
             ask_model(&*model.chat, &ModelRequest { format, ..ask(model, "What is 6 times 7?") }).await;
-        say(&report("structured", heard, &mut usage, model, structured))?;
+        print(&report("structured", heard, &mut usage, model, structured))?;
     }
-    say(&total(&usage, model))
-}
-
-fn say(text: &str) -> CommandResult {
-    let mut out = std::io::stdout().lock();
-    Ok(out.write_all(text.as_bytes()).and_then(|()| out.flush())?)
+    print(&total(&usage, model))
 }
 
 fn ask(model: &Model, question: &str) -> ModelRequest {
@@ -82,7 +76,7 @@ pub(super) async fn embed(embedder: &dyn Embedder, provider: &ProviderConfig) ->
     })?;
     let dimensions = vectors.first().map_or(0, Vec::len);
     let took = begun.elapsed().as_millis();
-    say(&format!(
+    print(&format!(
         "{}: {} at {}\nembedding   ok: {dimensions} dimensions, {took} ms\n",
         embedder.model(),
         provider.name,

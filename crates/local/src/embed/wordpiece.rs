@@ -5,8 +5,8 @@ use std::collections::HashMap;
 use std::path::Path;
 
 use serde::Deserialize;
-use unicode_general_category::{GeneralCategory, get_general_category};
 use unicode_normalization::UnicodeNormalization;
+use unicode_properties::{GeneralCategory, GeneralCategoryGroup, UnicodeGeneralCategory};
 
 use super::load::{self, EmbedderLoadError};
 
@@ -178,7 +178,7 @@ impl Cleaning {
             chars = Box::new(chars.flat_map(apart));
         }
         if self.strip_accents.unwrap_or(self.lowercase) {
-            chars = Box::new(chars.nfd().filter(|c| category(*c) != GeneralCategory::NonspacingMark));
+            chars = Box::new(chars.nfd().filter(|c| c.general_category() != GeneralCategory::NonspacingMark));
         }
         if self.lowercase {
             chars = Box::new(chars.flat_map(char::to_lowercase));
@@ -187,30 +187,16 @@ impl Cleaning {
     }
 }
 
-fn category(c: char) -> GeneralCategory {
-    get_general_category(c)
-}
-
 fn is_noise(c: char) -> bool {
     let control = matches!(
-        category(c),
+        c.general_category(),
         GeneralCategory::Control | GeneralCategory::Format | GeneralCategory::PrivateUse
     );
     c == '\u{fffd}' || (control && !matches!(c, '\t' | '\n' | '\r'))
 }
 
 fn is_punctuation(c: char) -> bool {
-    c.is_ascii_punctuation()
-        || matches!(
-            category(c),
-            GeneralCategory::ConnectorPunctuation
-                | GeneralCategory::DashPunctuation
-                | GeneralCategory::OpenPunctuation
-                | GeneralCategory::ClosePunctuation
-                | GeneralCategory::InitialPunctuation
-                | GeneralCategory::FinalPunctuation
-                | GeneralCategory::OtherPunctuation
-        )
+    c.is_ascii_punctuation() || c.general_category_group() == GeneralCategoryGroup::Punctuation
 }
 
 /// Chinese characters are words each, so they stand between spaces.
