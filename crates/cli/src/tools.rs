@@ -37,18 +37,8 @@ pub(crate) struct ToolImportOptions {
     /// Write the tools for this app; without it, to standard output
     #[arg(long)]
     app: Option<String>,
-    /// Only these operations, by id or as "GET /path"; may be repeated
-    #[arg(long, value_name = "OPERATION", num_args = 1..)]
-    only: Vec<String>,
-    /// Only operations with one of these tags; may be repeated
-    #[arg(long, value_name = "TAG", num_args = 1.., conflicts_with = "only")]
-    tag: Vec<String>,
-    /// Where the service is, instead of what the description says
-    #[arg(long, value_name = "URL")]
-    base_url: Option<String>,
-    /// Put this before the names of tools and secrets, and name the file so
-    #[arg(long, value_name = "NAME")]
-    prefix: Option<String>,
+    #[command(flatten)]
+    choice: ImportChoice,
     /// Replace the file if it is there
     #[arg(long)]
     force: bool,
@@ -65,9 +55,7 @@ pub(crate) fn tools(config: &Config, command: ToolsCommand) -> CommandResult {
 
 fn import(config: &Config, options: ToolImportOptions) -> CommandResult {
     let document = OpenApiDocument::read(&options.file)?;
-    let ToolImportOptions { only, tag: tags, base_url, prefix, .. } = options;
-    let wanted = ImportChoice { only, tags, base_url, prefix };
-    let imported = openapi::import(&document, &wanted).map_err(|trouble| {
+    let imported = openapi::import(&document, &options.choice).map_err(|trouble| {
         format!("{}: {}", options.file.display(), terminal_text::printable(&trouble.to_string()))
     })?;
     let Some(app) = options.app else {

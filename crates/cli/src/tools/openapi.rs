@@ -34,14 +34,19 @@ use security::Credential;
 const MAX_NAMED: usize = 500;
 
 /// The choice of operations of a description.
-#[derive(Default)]
+#[derive(Default, clap::Args)]
 pub(crate) struct ImportChoice {
-    /// Operations by their ids, their tools' names or their methods and paths; all when there are none.
+    /// Only these operations, by id or as "GET /path"; may be repeated
+    #[arg(long, value_name = "OPERATION", num_args = 1..)]
     pub(crate) only: Vec<String>,
+    /// Only operations with one of these tags; may be repeated
+    #[arg(long = "tag", value_name = "TAG", num_args = 1.., conflicts_with = "only")]
     pub(crate) tags: Vec<String>,
-    /// Instead of all servers of the description.
+    /// Where the service is, instead of what the description says
+    #[arg(long, value_name = "URL")]
     pub(crate) base_url: Option<String>,
-    /// Stands before the names of tools and of secrets.
+    /// Put this before the names of tools and secrets, and name the file so
+    #[arg(long, value_name = "NAME")]
     pub(crate) prefix: Option<String>,
 }
 

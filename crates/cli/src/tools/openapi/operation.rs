@@ -110,10 +110,10 @@ pub(super) fn declare(
         query: Vec::new(),
         headers: Vec::new(),
     };
-    for Credential { place, .. } in &credentials {
-        match place.clone() {
-            CredentialLocation::Header(name, value) => draft.headers.push((name, value)),
-            CredentialLocation::Query(name, value) => draft.query.push((name, value)),
+    for Credential { place, entry, .. } in &credentials {
+        match place {
+            CredentialLocation::Header => draft.headers.push(entry.clone()),
+            CredentialLocation::Query => draft.query.push(entry.clone()),
         }
     }
     draft.parameters([found.item.get("parameters"), found.operation.get("parameters")])?;

@@ -8,17 +8,8 @@ use super::schema;
 
 /// Headers that say how a message is sent or what it is, which are not for a call to choose; and the key that is sent
 /// with every call anyway.
-const OWN_HEADERS: &[&str] = &[
-    "accept",
-    "authorization",
-    "connection",
-    "content-length",
-    "content-type",
-    "cookie",
-    "host",
-    "idempotency-key",
-    "transfer-encoding",
-];
+const OWN_HEADERS: &str = "accept authorization connection content-length content-type cookie host idempotency-key \
+                           transfer-encoding";
 
 /// The name of an object that would have to be taken apart and cannot be.
 const APART: &str = "is an object whose fields cannot be told apart";
@@ -191,8 +182,7 @@ impl<'a> OperationDraft<'a> {
 
     fn in_header(&mut self, parameter: Parameter<'a>) -> Result<(), String> {
         let name = parameter.name;
-        let mut taken =
-            self.headers.iter().map(|(other, _)| other.as_str()).chain(OWN_HEADERS.iter().copied());
+        let mut taken = self.headers.iter().map(|(other, _)| other.as_str()).chain(OWN_HEADERS.split(' '));
         if taken.any(|other| other.eq_ignore_ascii_case(name)) {
             return Ok(());
         }

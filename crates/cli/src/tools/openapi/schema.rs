@@ -19,24 +19,8 @@ const MAX_SCHEMAS: usize = 1000;
 
 /// Keywords that are taken as they stand. Examples, XML, discriminators and whatever else there is say nothing of what
 /// may be given.
-const PLAIN: &[&str] = &[
-    "format",
-    "const",
-    "default",
-    "minimum",
-    "maximum",
-    "exclusiveMinimum",
-    "exclusiveMaximum",
-    "multipleOf",
-    "minLength",
-    "maxLength",
-    "pattern",
-    "minItems",
-    "maxItems",
-    "uniqueItems",
-    "minProperties",
-    "maxProperties",
-];
+const PLAIN: &str = "format const default minimum maximum exclusiveMinimum exclusiveMaximum multipleOf minLength \
+                     maxLength pattern minItems maxItems uniqueItems minProperties maxProperties";
 
 /// Keywords of schemas that can be merged into one object.
 const OF_OBJECTS: &[&str] = &["type", "description", "properties", "required", "additionalProperties"];
@@ -107,8 +91,8 @@ impl<'a> SchemaReader<'a> {
             let choices: Value = choices.iter().filter(|choice| !has_null(choice)).cloned().collect();
             schema.extend(self.sound("enum", &choices));
         }
-        for keyword in PLAIN {
-            schema.extend(object.get(*keyword).and_then(|value| self.sound(keyword, value)));
+        for keyword in PLAIN.split(' ') {
+            schema.extend(object.get(keyword).and_then(|value| self.sound(keyword, value)));
         }
         exclusive(object, &mut schema);
         self.objects(object, place, &mut schema);
