@@ -5,9 +5,9 @@ use std::fmt::Write as _;
 use clap::Subcommand;
 use protocol::{JobView, KeyId, KeyMade, KeyRequest, KeyView, Page};
 
+use crate::CommandResult;
 use crate::api_client::ApiClient;
 use crate::config::Config;
-use crate::{CommandResult, print};
 
 const KEYS: &str = "/v1/admin/keys";
 
@@ -66,16 +66,17 @@ fn list(keys: &[KeyView]) -> CommandResult<String> {
 
 pub(crate) async fn jobs(config: Config) -> CommandResult {
     let api = ApiClient::open(&config).await?;
-    let jobs = api.get::<Page<JobView>>("/v1/admin/jobs").await;
-    api.close().await;
-    let mut report = String::new();
-    for job in jobs?.data {
-        let why = job.error.map(|error| format!("  {error}")).unwrap_or_default();
-        writeln!(
-            report,
-            "{}  {:<7}  {}  {} attempts  {}{why}",
-            job.id, job.status, job.kind, job.attempts, job.updated_at
-        )?;
-    }
-    print(&report)
+    api.report(async |api| {
+        let mut report = String::new();
+        for job in api.get::<Page<JobView>>("/v1/admin/jobs").await?.data {
+            let why = job.error.map(|error| format!("  {error}")).unwrap_or_default();
+            writeln!(
+                report,
+                "{}  {:<7}  {}  {} attempts  {}{why}",
+                job.id, job.status, job.kind, job.attempts, job.updated_at
+            )?;
+        }
+        Ok(report)
+    })
+    .await
 }

@@ -3,6 +3,7 @@
 
 use std::time::Duration;
 
+use reqwest::header::ACCEPT;
 use reqwest::{Client, Method, RequestBuilder, Response, StatusCode};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -213,10 +214,8 @@ impl ApiClient {
     }
 
     /// The thing at a path; none if there is none.
-    pub(crate) async fn find<T: DeserializeOwned>(
-        &self,
-        request: RequestBuilder,
-    ) -> CommandResult<Option<T>> {
+    pub(crate) async fn find<T: DeserializeOwned>(&self, path: &str) -> CommandResult<Option<T>> {
+        let request = self.request(Method::GET, path).header(ACCEPT, "application/json");
         let response = self.answer(request).await?;
         if response.status() == StatusCode::NOT_FOUND {
             return Ok(None);

@@ -1,8 +1,7 @@
 //! `rondo backup`: a copy of the data folder as it was at one moment, whether or not a server is using it. The copy is
 //! made beside its place and moved there when it is whole, so whatever has that name can be restored.
 
-use std::fs::{self, DirBuilder, File, TryLockError};
-use std::os::unix::fs::DirBuilderExt;
+use std::fs::{self, File, TryLockError};
 use std::path::{Path, PathBuf};
 
 use indicatif::DecimalBytes;
@@ -86,11 +85,7 @@ impl Place {
     /// Makes an empty folder for the copy, where a backup that was cut may have left one.
     fn clear(&self) -> CommandResult<File> {
         let shown = self.partial.display();
-        DirBuilder::new()
-            .recursive(true)
-            .mode(0o700)
-            .create(&self.partial)
-            .map_err(|error| format!("{shown}: {error}"))?;
+        sqlite::make_private_folder(&self.partial).map_err(|error| format!("{shown}: {error}"))?;
         let lock = File::create(self.partial.join(LOCK))?;
         match lock.try_lock() {
             Ok(()) => {}

@@ -101,7 +101,7 @@ pub(crate) async fn models(config: Config, command: ModelsCommand) -> CommandRes
 fn embedder<'c>(config: &'c Config, name: &str) -> CommandResult<Option<Embeds<'c>>> {
     let pulled = config.pulled_model(name).filter(|model| model.kind == WeightsKind::Embedding);
     if let Some((model, provider)) = pulled.zip(config.provider(weights::PROVIDER)) {
-        return Ok(Some((local::embedder(config, model), provider)));
+        return Ok(Some((local::embedder(config, model)?, provider)));
     }
     Ok(service_setup::embedder(config)?.filter(|(embedder, _)| embedder.model() == name))
 }

@@ -113,7 +113,7 @@ fn connect_provider(config: &Config, provider: &ProviderConfig) -> CommandResult
         Some(wire) => {
             model::connect(wire, &endpoint(provider)).map_err(|error| unreachable(provider, error))?
         }
-        None => local::chat(config),
+        None => local::chat(config)?,
     };
     Ok(model::ModelProvider {
         name: provider.name.clone(),
@@ -158,8 +158,8 @@ pub(crate) fn embedder(config: &Config) -> CommandResult<Option<Embeds<'_>>> {
         }
         Some(embeddings) => return remote_embedder(config, embeddings),
     };
-    let here = pulled.zip(config.provider(weights::PROVIDER));
-    Ok(here.map(|(model, provider)| (local::embedder(config, model), provider)))
+    let Some((model, provider)) = pulled.zip(config.provider(weights::PROVIDER)) else { return Ok(None) };
+    Ok(Some((local::embedder(config, model)?, provider)))
 }
 
 fn remote_embedder<'c>(config: &'c Config, embeddings: &Embeddings) -> CommandResult<Option<Embeds<'c>>> {

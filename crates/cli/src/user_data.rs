@@ -10,8 +10,7 @@ use app::App;
 use jsonschema::Validator;
 use protocol::{ActionView, AppId, FileView, Ids, Page, RecordId, RecordView, TimeOrderedIds};
 use reqwest::Method;
-use reqwest::header::{ACCEPT, CONTENT_TYPE};
-use serde::de::DeserializeOwned;
+use reqwest::header::CONTENT_TYPE;
 use serde_json::Value;
 
 use crate::CommandResult;
@@ -93,12 +92,8 @@ impl UserData {
     }
 
     pub(crate) async fn has_record(&self, kind: &str, id: RecordId) -> CommandResult<bool> {
-        Ok(self.find::<RecordView>(&format!("records/{kind}/{id}")).await?.is_some())
-    }
-
-    async fn find<T: DeserializeOwned>(&self, rest: &str) -> CommandResult<Option<T>> {
-        let request = self.api.request(Method::GET, &self.path(rest));
-        self.api.find(request.header(ACCEPT, "application/json")).await
+        let path = self.path(&format!("records/{kind}/{id}"));
+        Ok(self.api.find::<RecordView>(&path).await?.is_some())
     }
 
     /// Makes records and files, or, if anything fails, none of them. Each record comes with an id by which the others
@@ -163,7 +158,7 @@ impl UserData {
 
     /// The content of a file, if there is one of that path.
     pub(crate) async fn file(&self, path: &str) -> CommandResult<Option<String>> {
-        let file: Option<FileView> = self.find(&format!("files/{path}")).await?;
+        let file: Option<FileView> = self.api.find(&self.path(&format!("files/{path}"))).await?;
         Ok(file.map(|file| file.content.unwrap_or_default()))
     }
 

@@ -165,6 +165,13 @@ impl<'a> Reader<'a> {
         (self.environment)(name).filter(|value| !value.trim().is_empty())
     }
 
+    /// The entries of a variable, which are separated by commas.
+    fn variable_entries(&self, name: &'a str) -> Vec<Chosen<'a>> {
+        let text = self.variable(name).unwrap_or_default();
+        let given = text.split(',').map(str::trim).filter(|entry| !entry.is_empty());
+        given.map(|entry| Chosen { value: entry.to_owned(), origin: Origin::Variable(name) }).collect()
+    }
+
     fn in_file(&self, value: Option<Spanned<String>>) -> Result<Option<Chosen<'a>>, Problem> {
         let Some(value) = value else { return Ok(None) };
         let origin = Origin::File(self.source, value.span());

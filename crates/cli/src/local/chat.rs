@@ -27,14 +27,15 @@ struct Shelf {
 
 type Place = Arc<OnceCell<LocalChat>>;
 
-pub(crate) fn chat(config: &Config) -> Arc<dyn ChatModel> {
+/// Fails only in a build without models of its own.
+pub(crate) fn chat(config: &Config) -> Result<Arc<dyn ChatModel>, Error> {
     let models = config.pulled.iter().filter(|model| model.kind == WeightsKind::Chat);
-    Arc::new(Shelf {
+    Ok(Arc::new(Shelf {
         files: models.map(|model| (model.name.clone(), model.folder.join(CHAT_FILE))).collect(),
         options: options(&config.local),
         places: config.local.loaded,
         loaded: Mutex::default(),
-    })
+    }))
 }
 
 pub(super) fn options(local: &Local) -> LocalChatOptions {

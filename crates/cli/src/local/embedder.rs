@@ -21,13 +21,14 @@ struct Lazy {
     loaded: OnceCell<LocalEmbedder>,
 }
 
-pub(crate) fn embedder(config: &Config, model: &PulledModel) -> Arc<dyn Embedder> {
-    Arc::new(Lazy {
+/// Fails only in a build without models of its own.
+pub(crate) fn embedder(config: &Config, model: &PulledModel) -> Result<Arc<dyn Embedder>, Error> {
+    Ok(Arc::new(Lazy {
         name: model.name.clone(),
         folder: model.folder.clone(),
         threads: config.local.threads.and_then(NonZero::new),
         loaded: OnceCell::new(),
-    })
+    }))
 }
 
 impl Lazy {

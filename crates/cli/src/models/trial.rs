@@ -167,11 +167,8 @@ fn schema() -> Schema {
 }
 
 fn structured(heard: &ModelAnswer) -> Result<String, String> {
-    let answer: Option<Value> = serde_json::from_str(heard.text.trim()).ok();
-    let fits = |object: &serde_json::Map<String, Value>| {
-        object.len() == 1 && object.get("product").is_some_and(Value::is_i64)
-    };
-    if answer.as_ref().and_then(Value::as_object).is_some_and(fits) {
+    let answer = serde_json::from_str(heard.text.trim());
+    if answer.is_ok_and(|answer| jsonschema::is_valid(&schema().schema, &answer)) {
         return Ok("the answer fits the schema".into());
     }
     Err("the answer does not fit the schema; structured = \"prompt\" in its entry asks in words instead"

@@ -126,14 +126,8 @@ impl Bert {
         for layer in &self.layers {
             self.apply(machine, layer, texts, room);
         }
-        let mut rest = room.hidden.as_slice();
-        let pooled = texts.iter().map(|text| {
-            let (own, others) =
-                rest.split_at_checked(text.len() * self.shape.hidden_size).unwrap_or_default();
-            rest = others;
-            self.pool(own)
-        });
-        pooled.collect()
+        let rows = rows_of(texts, &room.hidden, self.shape.hidden_size);
+        rows.into_iter().map(|own| self.pool(own)).collect()
     }
 
     fn look_up(&self, machine: &mut Machine, texts: &[Vec<u32>], hidden: &mut Vec<f32>) {
@@ -168,13 +162,7 @@ impl Bert {
     /// For each text and head: how much each token takes from each, and what it takes.
     fn attend(&self, machine: &mut Machine, texts: &[Vec<u32>], joined: &[f32], heads: &mut Vec<Head>) {
         let BertShape { hidden_size: hidden, num_attention_heads: count, .. } = self.shape;
-        let mut parts = Vec::with_capacity(texts.len());
-        let mut rest = joined;
-        for text in texts {
-            let (own, others) = rest.split_at_checked(text.len() * 3 * hidden).unwrap_or_default();
-            parts.push(own);
-            rest = others;
-        }
+        let parts = rows_of(texts, joined, 3 * hidden);
         if heads.len() < texts.len() * count {
             heads.resize_with(texts.len() * count, Head::default);
         }
@@ -320,6 +308,16 @@ impl Norm {
             centre(cpu, row, (&self.weight, &self.bias), self.epsilon);
         });
     }
+}
+
+/// The rows of each text, of this width for each of its tokens.
+fn rows_of<'r>(texts: &[Vec<u32>], mut rows: &'r [f32], width: usize) -> Vec<&'r [f32]> {
+    let own = |text: &Vec<u32>| {
+        let (own, others) = rows.split_at_checked(text.len() * width).unwrap_or_default();
+        rows = others;
+        own
+    };
+    texts.iter().map(own).collect()
 }
 
 fn add(values: &mut [f32], added: &[f32]) {
