@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 
 use crate::config::Config;
 use crate::terminal_text::printable;
-use crate::{CommandResult, discover, service_setup};
+use crate::{CommandResult, catalogue, discover, service_setup};
 
 #[derive(Subcommand)]
 pub(crate) enum AppsCommand {
@@ -139,15 +139,8 @@ fn unknown_models(folder: &Path, app: &App, models: &ModelRegistry) -> Vec<Probl
     if models.is_empty() {
         return Vec::new(); // nobody has set one up; `rondo doctor` says so
     }
-    let of_app = app
-        .model
-        .iter()
-        .chain(&app.fallbacks)
-        .chain(app.models.iter().filter(|name| *name != app::ANY_MODEL));
-    let extraction = app.memory.extraction.iter().filter_map(|extraction| extraction.model.as_ref());
-    let summaries = app.history.summarise.iter().filter_map(|summarise| summarise.model.as_ref());
     let toml = folder.join("app.toml");
-    let in_toml = of_app.chain(extraction).chain(summaries).map(|model| (toml.clone(), model));
+    let in_toml = catalogue::models_in_toml(app).map(|model| (toml.clone(), model));
     let in_personas = app.personas.iter().filter_map(|(id, persona)| {
         Some((folder.join(format!("personas/{id}.md")), persona.settings.model.as_ref()?))
     });

@@ -17,6 +17,7 @@ use reqwest::Url;
 use crate::config::{Config, is_loopback};
 use crate::model_knowledge::{CATALOGUE_FILE, read_catalogue};
 use crate::replace_file::{PRIVATE, replace_file};
+use crate::terminal_text::first_lines;
 use crate::{CommandResult, cause, http};
 
 /// How long the whole catalogue may take to arrive.
@@ -48,11 +49,16 @@ pub(crate) fn ending(config: &Config, apps: &Apps, today: Date) -> Vec<Retiremen
 
 /// Every model that an app names.
 pub(crate) fn models_of_app(app: &App) -> impl Iterator<Item = &String> {
-    let background = app.history.summarise.as_ref().and_then(|how| how.model.as_ref());
-    let memory = app.memory.extraction.as_ref().and_then(|how| how.model.as_ref());
     let personas = app.personas.values().filter_map(|persona| persona.settings.model.as_ref());
+    models_in_toml(app).chain(personas)
+}
+
+/// Every model that an app names in its `app.toml`.
+pub(crate) fn models_in_toml(app: &App) -> impl Iterator<Item = &String> {
+    let memory = app.memory.extraction.as_ref().and_then(|how| how.model.as_ref());
+    let background = app.history.summarise.as_ref().and_then(|how| how.model.as_ref());
     let listed = app.models.iter().filter(|name| *name != ANY_MODEL);
-    app.model.iter().chain(&app.fallbacks).chain(listed).chain(background).chain(memory).chain(personas)
+    app.model.iter().chain(&app.fallbacks).chain(listed).chain(memory).chain(background)
 }
 
 /// Whether the model of this name ends. Of a server that is not the provider's own nobody knows.
@@ -126,11 +132,8 @@ fn store(data: &Path, text: &str) -> CommandResult {
 
 fn report(changes: &[CatalogueChange], newer: &Catalogue) -> CommandResult {
     let mut out = std::io::stdout().lock();
-    for change in changes.iter().take(MAX_TOLD) {
-        writeln!(out, "{change}")?;
-    }
-    if let Some(more) = changes.len().checked_sub(MAX_TOLD).filter(|more| *more > 0) {
-        writeln!(out, "and {more} more")?;
+    for line in first_lines(changes.iter().map(ToString::to_string).collect(), MAX_TOLD) {
+        writeln!(out, "{line}")?;
     }
     writeln!(
         out,

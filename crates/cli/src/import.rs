@@ -16,6 +16,7 @@ use serde_json::Value;
 
 use crate::api_client::UserOptions;
 use crate::config::Config;
+use crate::terminal_text::first_lines;
 use crate::user_data::{UserData, UserRecord, fresh_id, validators};
 use crate::{CommandResult, print};
 
@@ -186,18 +187,12 @@ impl Draft {
         Ok(())
     }
 
-    fn refuse_problems(&self) -> CommandResult {
+    fn refuse_problems(&mut self) -> CommandResult {
         if self.problems.is_empty() {
             return Ok(());
         }
-        let mut text = String::from("nothing was imported:");
-        for problem in self.problems.iter().take(MAX_PROBLEMS) {
-            write!(text, "\n  {problem}")?;
-        }
-        if let Some(more) = self.problems.len().checked_sub(MAX_PROBLEMS).filter(|more| *more > 0) {
-            write!(text, "\n  and {more} more")?;
-        }
-        Err(text.into())
+        let told = first_lines(std::mem::take(&mut self.problems), MAX_PROBLEMS);
+        Err(format!("nothing was imported:\n  {}", told.join("\n  ")).into())
     }
 }
 

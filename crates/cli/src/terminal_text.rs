@@ -21,6 +21,16 @@ pub(crate) fn shorten(text: &str) -> Cow<'_, str> {
     }
 }
 
+/// The first lines, and a last one that says how many more there are.
+pub(crate) fn first_lines(mut lines: Vec<String>, most: usize) -> Vec<String> {
+    let more = lines.len().saturating_sub(most);
+    lines.truncate(most);
+    if more > 0 {
+        lines.push(format!("and {more} more"));
+    }
+    lines
+}
+
 /// The word for a variant of an enum that JSON has.
 pub(crate) fn json_word(value: &impl Serialize) -> impl fmt::Display {
     fmt::from_fn(move |f| value.serialize(f))

@@ -23,6 +23,7 @@ use app::{HttpMethod, MAX_TOOLS};
 use serde_json::Value;
 
 use crate::CommandResult;
+use crate::terminal_text::first_lines;
 
 use address::{BaseAddress, server};
 pub(crate) use document::OpenApiDocument;
@@ -171,11 +172,7 @@ fn choose<'a>(all: &[FoundOperation<'a>], wanted: &ImportChoice) -> CommandResul
 }
 
 fn list(all: &[FoundOperation<'_>]) -> String {
-    let mut names: Vec<String> = all.iter().take(MAX_NAMED).map(operation_name).collect();
-    if all.len() > MAX_NAMED {
-        names.push(format!("and {} more", all.len() - MAX_NAMED));
-    }
-    names.join(", ")
+    first_lines(all.iter().map(operation_name).collect(), MAX_NAMED).join(", ")
 }
 
 /// The name of an operation for people.

@@ -8,8 +8,9 @@ use protocol::Effect;
 use reqwest::Url;
 
 use super::openapi::ImportedTools;
+use crate::CommandResult;
 use crate::config::{self, Config};
-use crate::{CommandResult, terminal_text};
+use crate::terminal_text::{self, first_lines};
 
 /// Notes that are told.
 const MAX_NOTES: usize = 100;
@@ -52,10 +53,10 @@ pub(super) fn report(
     if imported.tools.iter().any(|tool| tool.effect == Effect::Irreversible) {
         writeln!(text, "those that are irreversible ask the user first; if one is not, correct its effect")?;
     }
-    let left_out: Vec<(&str, &str)> =
-        imported.left_out.iter().map(|(name, reason)| (name.as_str(), reason.as_str())).collect();
-    list(&mut text, "left out:", &left_out)?;
-    list(&mut text, "to know:", &imported.notes().collect::<Vec<_>>())?;
+    let left_out = imported.left_out.iter().map(|(name, reason)| format!("{name}: {reason}"));
+    list(&mut text, "left out:", left_out.collect())?;
+    let notes = imported.notes().map(|(name, note)| format!("{name}: {note}"));
+    list(&mut text, "to know:", notes.collect())?;
     secrets(&mut text, config, imported)?;
     hosts(&mut text, imported)?;
     let next = match place {
@@ -67,16 +68,9 @@ pub(super) fn report(
     Ok(terminal_text::printable(&text).into_owned())
 }
 
-fn list(text: &mut String, title: &str, lines: &[(&str, &str)]) -> CommandResult {
-    if lines.is_empty() {
-        return Ok(());
-    }
-    writeln!(text, "{title}")?;
-    for (name, line) in lines.iter().take(MAX_NOTES) {
-        writeln!(text, "  {name}: {line}")?;
-    }
-    if lines.len() > MAX_NOTES {
-        writeln!(text, "  and {} more", lines.len() - MAX_NOTES)?;
+fn list(text: &mut String, title: &str, lines: Vec<String>) -> CommandResult {
+    if !lines.is_empty() {
+        writeln!(text, "{title}\n  {}", first_lines(lines, MAX_NOTES).join("\n  "))?;
     }
     Ok(())
 }
