@@ -123,17 +123,8 @@ fn is_free(folder: &Path) -> CommandResult<bool> {
     }
 }
 
-fn report(folder: &Path, audited: &Audited, bytes: u64, key: vault::VaultKeyCopy) -> CommandResult {
+fn report(folder: &Path, audited: &Audited, bytes: u64, key: &str) -> CommandResult {
     let shown = folder.display();
-    let key = match key {
-        vault::VaultKeyCopy::File => {
-            "the key that opens users' credentials is in it: keep it where nobody else reads it"
-        }
-        vault::VaultKeyCopy::ElsewhereKept => {
-            "not in it: the key that opens users' credentials, which is in RONDO_VAULT_KEY"
-        }
-        vault::VaultKeyCopy::Absent => "there is no key for users' credentials yet",
-    };
     if !audited.findings.is_empty() {
         return Err(format!(
             "{shown} is a whole copy, but something is wrong with the data itself:\n  {}",

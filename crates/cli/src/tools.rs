@@ -10,7 +10,7 @@ use clap::Subcommand;
 
 use crate::config::Config;
 use crate::replace_file::{PUBLIC, replace_file};
-use crate::{CommandResult, service_setup, terminal_text};
+use crate::{CommandResult, print, service_setup, terminal_text};
 
 use openapi::{ImportChoice, ImportedTools, OpenApiDocument};
 
@@ -59,8 +59,9 @@ fn import(config: &Config, options: ToolImportOptions) -> CommandResult {
         format!("{}: {}", options.file.display(), terminal_text::printable(&trouble.to_string()))
     })?;
     let Some(app) = options.app else {
-        std::io::stdout().write_all(imported.toml.as_bytes())?;
-        let report = report::report(config, &imported, report::ToolsDestination::Output)?;
+        print(&imported.toml)?;
+        let next = "review it, and save it in the folder of an app as tools/NAME.toml";
+        let report = report::report(config, &imported, "", next)?;
         return Ok(std::io::stderr().write_all(report.as_bytes())?);
     };
     let folder = folder(config, &app)?;
@@ -68,14 +69,14 @@ fn import(config: &Config, options: ToolImportOptions) -> CommandResult {
     if file.exists() && !options.force {
         return Err(format!("{} is there already; give --force to replace it", file.display()).into());
     }
-    let place = if options.dry_run {
-        report::ToolsDestination::Nowhere(&file)
+    let (place, next) = if options.dry_run {
+        ("which would be written to", "run the same without --dry-run")
     } else {
         put(config, &folder, &file, &imported)?;
-        report::ToolsDestination::File(&file)
+        ("written to", "review the file, run `rondo doctor`, and restart the server")
     };
-    let report = report::report(config, &imported, place)?;
-    Ok(std::io::stdout().write_all(report.as_bytes())?)
+    let place = format!(", {place} {}", file.display());
+    print(&report::report(config, &imported, &place, next)?)
 }
 
 /// The app's folder. Its name is checked against those that are there, so it cannot lead elsewhere.

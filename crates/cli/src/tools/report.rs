@@ -2,7 +2,6 @@
 
 use std::fmt::Write;
 use std::net::IpAddr;
-use std::path::Path;
 
 use protocol::Effect;
 use reqwest::Url;
@@ -21,31 +20,19 @@ const PUBLIC_PORTS: [u16; 2] = [80, 443];
 /// Endings of names that only an own network knows.
 const OWN_ENDINGS: [&str; 5] = [".local", ".internal", ".lan", ".home.arpa", ".localhost"];
 
-/// Where the declarations went.
-#[derive(Clone, Copy)]
-pub(super) enum ToolsDestination<'a> {
-    Output,
-    Nowhere(&'a Path),
-    File(&'a Path),
-}
-
+/// `place` says where the tools are, and `next` what to do then.
 pub(super) fn report(
     config: &Config,
     imported: &ImportedTools,
-    place: ToolsDestination<'_>,
+    place: &str,
+    next: &str,
 ) -> CommandResult<String> {
     let mut text = String::new();
     let count = match imported.tools.len() {
         1 => "1 tool".to_owned(),
         several => format!("{several} tools"),
     };
-    match place {
-        ToolsDestination::Output => writeln!(text, "{count}:")?,
-        ToolsDestination::Nowhere(file) => {
-            writeln!(text, "{count}, which would be written to {}:", file.display())?
-        }
-        ToolsDestination::File(file) => writeln!(text, "{count}, written to {}:", file.display())?,
-    }
+    writeln!(text, "{count}{place}:")?;
     let width = imported.tools.iter().map(|tool| tool.name.len()).max().unwrap_or_default();
     for tool in &imported.tools {
         writeln!(text, "  {:<width$}  {:<12}  {}", tool.name, tool.effect.name(), tool.line)?;
@@ -59,12 +46,7 @@ pub(super) fn report(
     list(&mut text, "to know:", notes.collect())?;
     secrets(&mut text, config, imported)?;
     hosts(&mut text, imported)?;
-    let next = match place {
-        ToolsDestination::Output => "next: review it, and save it in the folder of an app as tools/NAME.toml",
-        ToolsDestination::Nowhere(_) => "next: run the same without --dry-run",
-        ToolsDestination::File(_) => "next: review the file, run `rondo doctor`, and restart the server",
-    };
-    writeln!(text, "{next}")?;
+    writeln!(text, "next: {next}")?;
     Ok(terminal_text::printable(&text).into_owned())
 }
 
