@@ -35,13 +35,6 @@ impl Plain {
     }
 }
 
-/// A reference of a record: to a record that is compared, by its class, or to another.
-#[derive(PartialEq, Eq, Hash)]
-enum Named<'a> {
-    Class(usize),
-    Other(&'a str),
-}
-
 /// By its id, each new record that the user has already, with the id that it has there. Of two that say the same, each
 /// needs one of its own.
 pub(super) fn existing_records(
@@ -69,11 +62,12 @@ pub(super) fn existing_records(
 fn classes(plain: &[Plain], places: &HashMap<String, usize>) -> Vec<usize> {
     let (mut classes, mut count) = (vec![0; plain.len()], 1);
     for _ in 0..MAX_ROUNDS {
-        let mut found: HashMap<(usize, &str, Vec<Named<'_>>), usize> = HashMap::new();
+        // A record that is compared is named by its class, any other by its id.
+        let mut found: HashMap<(usize, &str, Vec<Result<usize, &str>>), usize> = HashMap::new();
         let mut finer = Vec::with_capacity(plain.len());
         for (record, class) in plain.iter().zip(&classes) {
             let named = |name: &'_ String| places.get(name).and_then(|place| classes.get(*place)).copied();
-            let names = record.names.iter().map(|name| named(name).map_or(Named::Other(name), Named::Class));
+            let names = record.names.iter().map(|name| named(name).ok_or(name.as_str()));
             let next = found.len();
             finer.push(*found.entry((*class, record.said.as_str(), names.collect())).or_insert(next));
         }
