@@ -27,7 +27,8 @@ pub(crate) fn service_with_secrets(config: &Config) -> CommandResult<(Service, A
     let models = registry(config)?;
     let outside = egress(config, &apps)?;
     let secrets = Arc::clone(&outside.secrets);
-    let store = open_store(config, bus.clone())?;
+    let store = Store::open_sqlite(&config.data, Arc::new(SystemClock), bus.clone())
+        .map_err(|error| unusable(config, error))?;
     let embedder = embedder(config)?.map(|(embedder, _)| embedder);
     let agent = AgentParts {
         recall: Arc::new(Recall::new(store.clone(), embedder)),
@@ -86,10 +87,6 @@ fn extractor() -> Arc<dyn Extractor> {
         Some(apart) => Arc::new(apart),
         None => Arc::new(InProcess),
     }
-}
-
-fn open_store(config: &Config, bus: Arc<Bus>) -> CommandResult<Store> {
-    Store::open_sqlite(&config.data, Arc::new(SystemClock), bus).map_err(|error| unusable(config, error))
 }
 
 /// Names the folder, where the error does not.

@@ -273,11 +273,10 @@ pub(super) fn non_empty<'de, T: From<String>, D: Deserializer<'de>>(deserializer
 }
 
 fn listen(chosen: &Chosen<'_>) -> Result<SocketAddr, Problem> {
-    let Ok(address) = chosen.value.trim().parse::<SocketAddr>() else {
+    chosen.value.trim().parse().map_err(|_| {
         let message = format!("{:?} is not an address", chosen.value);
-        return Err(chosen.problem(message, "write an IP address and a port, such as 127.0.0.1:8787"));
-    };
-    Ok(address)
+        chosen.problem(message, "write an IP address and a port, such as 127.0.0.1:8787")
+    })
 }
 
 /// `tracing` would take a misspelt level for the name of a module and show everything; so each part is checked.

