@@ -313,10 +313,8 @@ impl Default for ServerConfig {
 /// named must exist, `./rondo.toml` need not.
 pub(crate) fn load(named: Option<&Path>, environment: &Environment<'_>) -> Result<Config, Problem> {
     let variable = environment("RONDO_CONFIG").filter(|value| !value.is_empty()).map(PathBuf::from);
-    let file = match named.map(Path::to_path_buf).or(variable) {
-        Some(named) => Some(named),
-        None => Some(PathBuf::from(DEFAULT_PATH)).filter(|path| path.exists()),
-    };
+    let usual = || Some(PathBuf::from(DEFAULT_PATH)).filter(|path| path.exists());
+    let file = named.map(Path::to_path_buf).or(variable).or_else(usual);
     let text = match &file {
         Some(file) => read_file(file, "create it, or name another with --config or RONDO_CONFIG")?,
         None => String::new(),

@@ -93,7 +93,7 @@ async fn run(api: &ApiClient, command: McpCommand) -> CommandResult<String> {
                 Some(name) => vec![find(&server, name)?],
                 None => server.tools.iter().collect(),
             };
-            let head = if tool.is_none() { head(&server)? } else { String::new() };
+            let head = if tool.is_none() { head(&server) } else { String::new() };
             head + &tools.into_iter().map(describe_tool).collect::<Result<String, _>>()?
         }
         McpCommand::Approve { app, server, tools, all, yes } => {
@@ -215,7 +215,7 @@ fn list_report(servers: &[McpServerView]) -> CommandResult<String> {
     }
     let mut report = String::new();
     for server in servers {
-        report.push_str(&head(server)?);
+        report.push_str(&head(server));
         for tool in &server.tools {
             writeln!(
                 report,
@@ -242,7 +242,7 @@ fn list_report(servers: &[McpServerView]) -> CommandResult<String> {
     Ok(report)
 }
 
-fn head(server: &McpServerView) -> Result<String, std::fmt::Error> {
+fn head(server: &McpServerView) -> String {
     let transport = json_word(&server.transport);
     let state = match server.state {
         McpState::Idle => "idle",
@@ -250,12 +250,8 @@ fn head(server: &McpServerView) -> Result<String, std::fmt::Error> {
         McpState::Failing => "failing",
         McpState::Open => "left alone for a while",
     };
-    let mut head = format!("{}  {}  {transport}  {state}", server.app, server.server);
-    if let Some(error) = &server.last_error {
-        write!(head, "  {}", reveal_hidden(error))?;
-    }
-    head.push('\n');
-    Ok(head)
+    let error = server.last_error.as_deref().map(|error| format!("  {}", reveal_hidden(error)));
+    format!("{}  {}  {transport}  {state}{}\n", server.app, server.server, error.unwrap_or_default())
 }
 
 /// All that is known of a tool; of one that has changed, line by line what is different.

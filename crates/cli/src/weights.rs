@@ -48,11 +48,6 @@ pub(crate) struct PulledModel {
     pub(crate) context: Option<u32>,
 }
 
-/// The models in a data folder that this program can run, by name.
-pub(crate) fn runnable_models(data: &Path) -> Vec<PulledModel> {
-    if cfg!(feature = "local") { pulled_models(data) } else { Vec::new() }
-}
-
 /// The models in a data folder, by name.
 pub(crate) fn pulled_models(data: &Path) -> Vec<PulledModel> {
     let Ok(entries) = fs::read_dir(data.join(MODELS)) else { return Vec::new() };

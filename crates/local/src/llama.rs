@@ -5,7 +5,9 @@
 
 mod load;
 
-use crate::kernels::{Activations, Attention, Cpu, KernelPool, Matrix, attend, normalise, rotate, swiglu};
+use crate::kernels::{
+    Activations, Attention, Cpu, KernelPool, Matrix, add, attend, normalise, rotate, swiglu,
+};
 
 pub use load::{LlamaLoadError, load};
 
@@ -238,9 +240,7 @@ impl Runner {
         matrix.multiply(self.cpu, &mut self.pool, &self.activations, &mut self.result);
         let rows = self.hidden.chunks_exact_mut(shape.width);
         for (row, more) in rows.zip(self.result.chunks_exact(matrix.width())) {
-            for (value, more) in row.iter_mut().zip(more) {
-                *value += more;
-            }
+            add(row, more);
         }
     }
 
@@ -289,9 +289,7 @@ impl Llama {
 
 /// Adds what is to be added to questions, keys and values, and turns questions and keys to their position.
 fn prepare(cpu: Cpu, layer: &Layer, shape: &LlamaShape, row: &mut [f32], turn: &Turn) {
-    for (value, bias) in row.iter_mut().zip(layer.bias.iter().flatten()) {
-        *value += bias;
-    }
+    add(row, layer.bias.as_deref().unwrap_or_default());
     for (index, head) in row.chunks_exact_mut(shape.head_size).take(shape.heads + shape.key_heads).enumerate()
     {
         if let Some((queries, keys)) = &layer.head_norms {

@@ -1,6 +1,5 @@
 //! `rondo models test`: up to three small real calls, and what came of them.
 
-use std::fmt::Write as _;
 use std::sync::Arc;
 
 use model::{
@@ -176,18 +175,15 @@ fn structured(heard: &ModelAnswer) -> Result<String, String> {
 }
 
 fn total(usage: &Usage, model: &Model) -> String {
-    let mut line = format!("usage       {} tokens in", usage.input_tokens);
-    if usage.cached_input_tokens > 0 {
-        let _ = write!(line, " ({} of them kept)", usage.cached_input_tokens);
-    }
-    let _ = write!(line, ", {} out", usage.output_tokens);
-    match model.listing.price {
-        Some(_) => {
-            let _ = writeln!(line, "; ${:.6}", usage.cost.dollars());
-        }
-        None => line.push_str("; its price is not known\n"),
-    }
-    line
+    let kept = match usage.cached_input_tokens {
+        0 => String::new(),
+        kept => format!(" ({kept} of them kept)"),
+    };
+    let cost = match model.listing.price {
+        Some(_) => format!("${:.6}", usage.cost.dollars()),
+        None => "its price is not known".to_owned(),
+    };
+    format!("usage       {} tokens in{kept}, {} out; {cost}\n", usage.input_tokens, usage.output_tokens)
 }
 
 /// Advice to the person who ran the test.

@@ -87,16 +87,14 @@ impl ImportedTools {
 pub(crate) fn import(document: &OpenApiDocument, wanted: &ImportChoice) -> CommandResult<ImportedTools> {
     let all = operations(document)?;
     let (chosen, mut left_out) = choose(&all, wanted)?;
-    let given =
-        wanted.base_url.as_deref().map(|url| BaseAddress::new(url, wanted.prefix.as_deref())).transpose()?;
+    let base_address = |url: &str| BaseAddress::new(url, wanted.prefix.as_deref());
+    let given = wanted.base_url.as_deref().map(base_address).transpose()?;
     let mut tools: Vec<ToolDeclaration> = Vec::new();
     for found in chosen {
         let name = words::free(&name(&found, wanted), |name| tools.iter().any(|tool| tool.name == name));
         let base = match &given {
             Some(base) => Ok(base.clone()),
-            None => {
-                BaseAddress::new(&server(document, found.item, found.operation), wanted.prefix.as_deref())
-            }
+            None => base_address(&server(document, found.item, found.operation)),
         };
         match base.and_then(|base| declare(document, found, &base, name)) {
             Ok(tool) => tools.push(tool),
@@ -181,14 +179,10 @@ fn operation_name(found: &FoundOperation<'_>) -> String {
 }
 
 fn name(found: &FoundOperation<'_>, wanted: &ImportChoice) -> String {
-    let own = match found.id() {
-        Some(id) => id.to_owned(),
-        None => format!("{} {}", found.method.name().to_lowercase(), found.path),
-    };
-    match &wanted.prefix {
-        Some(prefix) => words::tool_name(&format!("{prefix}_{own}")),
-        None => words::tool_name(&own),
-    }
+    let unnamed = || format!("{} {}", found.method.name().to_lowercase(), found.path);
+    let own = found.id().map_or_else(unnamed, str::to_owned);
+    let prefix = wanted.prefix.as_ref().map(|prefix| format!("{prefix}_")).unwrap_or_default();
+    words::tool_name(&format!("{prefix}{own}"))
 }
 
 fn nothing(left_out: &[(String, String)]) -> String {

@@ -8,7 +8,7 @@ use std::path::Path;
 
 use super::load::{BertShape, EmbedderLoadError, Pooling};
 use super::weights::BertWeights;
-use crate::kernels::{Activations, Attention, Cpu, KernelPool, Matrix, attend, centre, dot, gelu};
+use crate::kernels::{Activations, Attention, Cpu, KernelPool, Matrix, add, attend, centre, dot, gelu};
 
 pub(super) struct Bert {
     shape: BertShape,
@@ -318,8 +318,4 @@ fn rows_of<'r>(texts: &[Vec<u32>], mut rows: &'r [f32], width: usize) -> Vec<&'r
         own
     };
     texts.iter().map(own).collect()
-}
-
-fn add(values: &mut [f32], added: &[f32]) {
-    values.iter_mut().zip(added).for_each(|(value, added)| *value += added);
 }

@@ -103,7 +103,7 @@ impl WordPiece {
     /// text are words like any other.
     pub(super) fn cut(&self, text: &str, most: usize) -> Vec<u32> {
         let mut ids = vec![self.first];
-        let mut word = Word::default();
+        let mut word = String::new();
         for c in self.cleaning.apply(text) {
             if ids.len() >= most {
                 break;
@@ -112,10 +112,10 @@ impl WordPiece {
                 (true, _) => self.end(&mut word, &mut ids),
                 (false, true) => {
                     self.end(&mut word, &mut ids);
-                    word.push(c, self.word_chars);
+                    word.push(c);
                     self.end(&mut word, &mut ids);
                 }
-                (false, false) => word.push(c, self.word_chars),
+                (false, false) => word.push(c),
             }
         }
         self.end(&mut word, &mut ids);
@@ -125,15 +125,11 @@ impl WordPiece {
     }
 
     /// Takes the word away, and adds its pieces: the longest known one, then the longest known of the rest.
-    fn end(&self, word: &mut Word, ids: &mut Vec<u32>) {
-        let Word { text, chars } = std::mem::take(word);
-        if chars == 0 {
-            return;
-        }
-        match self.pieces(&text).filter(|_| chars <= self.word_chars) {
-            Some(pieces) => ids.extend(pieces),
-            None => ids.push(self.unknown),
-        }
+    fn end(&self, word: &mut String, ids: &mut Vec<u32>) {
+        let word = std::mem::take(word);
+        let is_short = word.chars().count() <= self.word_chars;
+        let pieces = if is_short { self.pieces(&word) } else { None };
+        ids.extend(pieces.unwrap_or_else(|| vec![self.unknown]));
     }
 
     fn pieces(&self, word: &str) -> Option<Vec<u32>> {
@@ -149,22 +145,6 @@ impl WordPiece {
             start = self.prefix.len();
         }
         Some(pieces)
-    }
-}
-
-#[derive(Default)]
-struct Word {
-    text: String,
-    chars: usize,
-}
-
-impl Word {
-    /// Beyond `most` a word is only counted.
-    fn push(&mut self, c: char, most: usize) {
-        self.chars += 1;
-        if self.chars <= most {
-            self.text.push(c);
-        }
     }
 }
 

@@ -133,17 +133,13 @@ impl Reader<'_> {
         }
         let remote: Vec<&ProviderConfig> =
             config.providers.iter().filter(|provider| provider.wire.is_some()).collect();
-        match remote.as_slice() {
-            [only] => Ok(only),
-            [] | [_, _, ..] => {
-                let message = format!("who serves the model {:?} is not said", name.get_ref());
-                let remedy = match remote.as_slice() {
-                    [] => "configure a provider first, such as with OPENAI_API_KEY".to_owned(),
-                    [_, ..] => format!("add provider = …, one of {}", names(config)),
-                };
-                Err(self.source.problem(name.span(), message, remedy))
-            }
-        }
+        let remedy = match remote.as_slice() {
+            [only] => return Ok(only),
+            [] => "configure a provider first, such as with OPENAI_API_KEY".to_owned(),
+            [_, _, ..] => format!("add provider = …, one of {}", names(config)),
+        };
+        let message = format!("who serves the model {:?} is not said", name.get_ref());
+        Err(self.source.problem(name.span(), message, remedy))
     }
 
     fn configured_provider<'c>(

@@ -88,7 +88,7 @@ pub(super) struct OperationDraft<'a> {
     /// The texts of the path, each with the name of the placeholder behind it.
     path: Vec<(&'a str, Option<&'a str>)>,
     /// The templates that stand for placeholders.
-    filled: BTreeMap<&'a str, String>,
+    pub(super) filled: BTreeMap<&'a str, String>,
     pub(super) query: Vec<(String, String)>,
     pub(super) headers: Vec<(String, String)>,
 }
@@ -169,10 +169,6 @@ impl<'a> OperationDraft<'a> {
         self.placeholders().any(|other| other == name)
     }
 
-    pub(super) fn fill_path(&mut self, name: &'a str, template: String) {
-        self.filled.insert(name, template);
-    }
-
     /// A name in the path that nobody describes is a text.
     fn fill_rest(&mut self) -> Result<(), String> {
         let names: BTreeSet<&'a str> =
@@ -180,7 +176,7 @@ impl<'a> OperationDraft<'a> {
         for name in names {
             let schema = Map::from_iter([("type".to_owned(), "string".into())]);
             let argument = self.arguments.add(name, "path", schema, true)?;
-            self.fill_path(name, plain(&argument));
+            self.filled.insert(name, plain(&argument));
         }
         Ok(())
     }

@@ -111,7 +111,7 @@ impl<'a> OperationDraft<'a> {
             return Err(format!("the parameter {name:?} of the path {APART}"));
         }
         let argument = self.arguments.add(name, "path", parameter.schema, true)?;
-        self.fill_path(name, kind.template(&argument, ','));
+        self.filled.insert(name, kind.template(&argument, ','));
         Ok(())
     }
 
