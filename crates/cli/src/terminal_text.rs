@@ -21,6 +21,11 @@ pub(crate) fn shorten(text: &str) -> Cow<'_, str> {
     }
 }
 
+/// A number of things, such as "1 tool" or "2 tools".
+pub(crate) fn counted(count: usize, thing: &str) -> String {
+    if count == 1 { format!("1 {thing}") } else { format!("{count} {thing}s") }
+}
+
 /// The first lines, and a last one that says how many more there are.
 pub(crate) fn first_lines(mut lines: Vec<String>, most: usize) -> Vec<String> {
     let more = lines.len().saturating_sub(most);

@@ -11,6 +11,7 @@ use jsonschema::Validator;
 use protocol::{ActionView, AppId, FileView, Ids, Page, RecordId, RecordView, TimeOrderedIds};
 use reqwest::Method;
 use reqwest::header::CONTENT_TYPE;
+use serde::Deserialize;
 use serde_json::Value;
 
 use crate::CommandResult;
@@ -32,9 +33,10 @@ pub(crate) struct UserData {
 }
 
 /// A record as it is kept.
-#[derive(Clone)]
+#[derive(Clone, Deserialize)]
 pub(crate) struct UserRecord {
     pub(crate) id: RecordId,
+    #[serde(rename = "type")]
     pub(crate) kind: String,
     pub(crate) data: Value,
 }
@@ -76,12 +78,8 @@ impl UserData {
         let (mut all, mut cursor) = (Vec::new(), String::new());
         for _ in 0..MAX_PAGES {
             let path = self.path(&format!("records/{kind}?limit={PAGE}{cursor}"));
-            let page: Page<RecordView> = self.api.get(&path).await?;
-            all.extend(page.data.into_iter().map(|row| UserRecord {
-                id: row.id,
-                kind: row.kind,
-                data: row.data,
-            }));
+            let page: Page<UserRecord> = self.api.get(&path).await?;
+            all.extend(page.data);
             let Some(next) = page.next else {
                 all.reverse();
                 return Ok(all);

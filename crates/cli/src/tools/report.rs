@@ -9,7 +9,7 @@ use reqwest::Url;
 use super::openapi::ImportedTools;
 use crate::CommandResult;
 use crate::config::{self, Config};
-use crate::terminal_text::{self, first_lines};
+use crate::terminal_text::{counted, first_lines, printable};
 
 /// Notes that are told.
 const MAX_NOTES: usize = 100;
@@ -28,10 +28,7 @@ pub(super) fn report(
     next: &str,
 ) -> CommandResult<String> {
     let mut text = String::new();
-    let count = match imported.tools.len() {
-        1 => "1 tool".to_owned(),
-        several => format!("{several} tools"),
-    };
+    let count = counted(imported.tools.len(), "tool");
     writeln!(text, "{count}{place}:")?;
     let width = imported.tools.iter().map(|tool| tool.name.len()).max().unwrap_or_default();
     for tool in &imported.tools {
@@ -47,7 +44,7 @@ pub(super) fn report(
     secrets(&mut text, config, imported)?;
     hosts(&mut text, imported)?;
     writeln!(text, "next: {next}")?;
-    Ok(terminal_text::printable(&text).into_owned())
+    Ok(printable(&text).into_owned())
 }
 
 fn list(text: &mut String, title: &str, lines: Vec<String>) -> CommandResult {
