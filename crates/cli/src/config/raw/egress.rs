@@ -89,11 +89,8 @@ impl Reader<'_> {
             let letters = |c: char| c.is_ascii_alphanumeric() || c == '_';
             if name.get_ref().is_empty() || !name.get_ref().chars().all(letters) {
                 let message = format!("a secret cannot be called {:?}", name.get_ref());
-                return Err(self.source.problem(
-                    name.span(),
-                    message,
-                    "write letters, digits and underscores",
-                ));
+                let remedy = "write letters, digits and underscores";
+                return Err(self.source.problem(name.span(), message, remedy));
             }
             let Some(value) = self.key(None, raw)? else {
                 let message = format!("the secret {:?} has no value", name.get_ref());

@@ -174,11 +174,8 @@ impl Reader<'_> {
             config.pulled.iter().any(|pulled| pulled.name == model && pulled.kind == WeightsKind::Embedding);
         if provider.wire.is_none() && !is_here {
             let message = format!("there are no weights of an embedding model called {model:?}");
-            return Err(self.source.problem(
-                raw.provider.span(),
-                message,
-                "get them with `rondo models pull`",
-            ));
+            let remedy = "get them with `rondo models pull`";
+            return Err(self.source.problem(raw.provider.span(), message, remedy));
         }
         Ok(Embeddings { provider: provider.name.clone(), model, dimensions: raw.dimensions })
     }
