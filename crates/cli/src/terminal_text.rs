@@ -22,7 +22,7 @@ pub(crate) fn shorten(text: &str) -> Cow<'_, str> {
 }
 
 /// A number of things, such as "1 tool" or "2 tools".
-pub(crate) fn counted(count: usize, thing: &str) -> String {
+pub(crate) fn count_of(count: usize, thing: &str) -> String {
     if count == 1 { format!("1 {thing}") } else { format!("{count} {thing}s") }
 }
 

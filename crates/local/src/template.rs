@@ -207,14 +207,14 @@ fn to_json(value: &Value, options: Kwargs) -> Result<String, Error> {
     let text = match indent {
         Some(indent) => {
             let spaces = vec![b' '; indent.min(MAX_INDENT)];
-            formatted(value, PrettyFormatter::with_indent(&spaces))
+            format_json(value, PrettyFormatter::with_indent(&spaces))
         }
-        None => formatted(value, Spaced),
+        None => format_json(value, Spaced),
     };
     text.map_err(|error| Error::new(ErrorKind::BadSerialization, error.to_string()))
 }
 
-fn formatted(value: &impl Serialize, formatter: impl Formatter) -> serde_json::Result<String> {
+fn format_json(value: &impl Serialize, formatter: impl Formatter) -> serde_json::Result<String> {
     let mut out = Vec::new();
     value.serialize(&mut Serializer::with_formatter(&mut out, formatter))?;
     Ok(String::from_utf8_lossy(&out).into_owned())
@@ -222,7 +222,7 @@ fn formatted(value: &impl Serialize, formatter: impl Formatter) -> serde_json::R
 
 /// JSON can always be written.
 fn line(json: &Json) -> String {
-    formatted(json, Spaced).unwrap_or_default()
+    format_json(json, Spaced).unwrap_or_default()
 }
 
 struct Spaced;

@@ -12,7 +12,7 @@ use super::{Finding, beside};
 use crate::api_client::ApiClient;
 use crate::config::{self, Config};
 use crate::mcp::{refresh, reveal_hidden, unapproved_tools};
-use crate::terminal_text::counted;
+use crate::terminal_text::count_of;
 
 /// How long an MCP server may take to be started or reached, and to say what tools it has.
 const LOOK_PATIENCE: Duration = Duration::from_secs(10);
@@ -93,7 +93,7 @@ async fn look(api: &ApiClient, about: &str, app: &App, server: &AppMcpServer) ->
 
 fn server_finding(about: &str, server: &AppMcpServer, view: &McpServerView) -> Finding {
     let offered = view.tools.iter().filter(|tool| tool.state != McpToolState::Gone).count();
-    let count = counted(offered, "tool");
+    let count = count_of(offered, "tool");
     let (app, name) = (&view.app, &view.server);
     if let Some(reason) = &view.last_error {
         let remedy = opening(server).filter(|_| reason.contains(CLOSED)).unwrap_or_else(|| remedy(server));

@@ -10,7 +10,7 @@ use model::{MODEL_CHOICES, Model, ModelRegistry, ProviderWire};
 use super::{Finding, PATIENCE};
 use crate::config::{Config, ProviderConfig};
 use crate::provider_models::{self, ModelOffer};
-use crate::terminal_text::counted;
+use crate::terminal_text::count_of;
 use crate::{catalogue, service_setup};
 
 /// Model names shown when the one asked for is not among them.
@@ -61,7 +61,7 @@ fn answer(provider: &ProviderConfig, offer: &ModelOffer) -> Finding {
     let (name, base) = (&provider.name, &provider.base_url);
     match offer {
         ModelOffer::Models(ids) => {
-            Finding::Good(format!("provider {name}: {base} lists {}", counted(ids.len(), "model")))
+            Finding::Good(format!("provider {name}: {base} lists {}", count_of(ids.len(), "model")))
         }
         ModelOffer::NoList(status) => {
             Finding::Note(format!("provider {name}: {base} answers, but does not list its models ({status})"))
@@ -156,7 +156,7 @@ mod tests {
         findings.iter().map(text).collect()
     }
 
-    /// Days are counted from the one on which the catalogue was checked, not from today.
+    /// Days are count_of from the one on which the catalogue was checked, not from today.
     #[test]
     fn models_that_end_are_noted_and_an_old_catalogue_is_said_to_be_old() {
         let folder = tempfile::tempdir().unwrap();

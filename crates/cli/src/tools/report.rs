@@ -9,7 +9,7 @@ use reqwest::Url;
 use super::openapi::ImportedTools;
 use crate::CommandResult;
 use crate::config::{self, Config};
-use crate::terminal_text::{counted, first_lines, printable};
+use crate::terminal_text::{count_of, first_lines, printable};
 
 /// Notes that are told.
 const MAX_NOTES: usize = 100;
@@ -28,7 +28,7 @@ pub(super) fn report(
     next: &str,
 ) -> CommandResult<String> {
     let mut text = String::new();
-    let count = counted(imported.tools.len(), "tool");
+    let count = count_of(imported.tools.len(), "tool");
     writeln!(text, "{count}{place}:")?;
     let width = imported.tools.iter().map(|tool| tool.name.len()).max().unwrap_or_default();
     for tool in &imported.tools {
