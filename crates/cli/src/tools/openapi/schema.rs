@@ -190,7 +190,7 @@ pub(super) fn properties(
     schema: &Map<String, Value>,
 ) -> impl Iterator<Item = (&String, Map<String, Value>, bool)> {
     let fields = schema.get("properties").and_then(Value::as_object).into_iter().flatten();
-    fields.map(|(name, of)| {
+    fields.map(move |(name, of)| {
         let is_required = names(schema.get("required")).any(|one| one == name);
         (name, of.as_object().cloned().unwrap_or_default(), is_required)
     })
