@@ -156,7 +156,7 @@ mod tests {
         findings.iter().map(text).collect()
     }
 
-    /// Days are count_of from the one on which the catalogue was checked, not from today.
+    /// Days are counted from the one on which the catalogue was checked, not from today.
     #[test]
     fn models_that_end_are_noted_and_an_old_catalogue_is_said_to_be_old() {
         let folder = tempfile::tempdir().unwrap();

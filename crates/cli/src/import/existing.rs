@@ -57,13 +57,16 @@ pub(super) fn existing_records(
     taken.filter_map(|(record, class)| Some((record.id, free.get_mut(class)?.pop_front()?))).collect()
 }
 
+/// The class of a record so far, what it says, and whom it names: a record that is compared by its class, another by its
+/// id.
+type ClassKey<'a> = (usize, &'a str, Vec<Result<usize, &'a str>>);
+
 /// Puts records into the same class that say the same and name records of the same classes: all are in one class at
 /// first, and each round tells more of them apart, by what they say and by whom they name.
 fn classes(plain: &[Plain], places: &HashMap<String, usize>) -> Vec<usize> {
     let (mut classes, mut count) = (vec![0; plain.len()], 1);
     for _ in 0..MAX_ROUNDS {
-        // A record that is compared is named by its class, any other by its id.
-        let mut found: HashMap<(usize, &str, Vec<Result<usize, &str>>), usize> = HashMap::new();
+        let mut found: HashMap<ClassKey<'_>, usize> = HashMap::new();
         let mut finer = Vec::with_capacity(plain.len());
         for (record, class) in plain.iter().zip(&classes) {
             let named = |name: &'_ String| places.get(name).and_then(|place| classes.get(*place)).copied();
