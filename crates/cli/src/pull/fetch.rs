@@ -101,11 +101,8 @@ async fn save(
 ) -> Result<u64, PullError> {
     let trouble = PullError::file;
     let path = wanted.path;
-    let mut file = if from > 0 {
-        OpenOptions::new().append(true).open(path).map_err(trouble(path))?
-    } else {
-        File::create(path).map_err(trouble(path))?
-    };
+    let opened = if from > 0 { OpenOptions::new().append(true).open(path) } else { File::create(path) };
+    let mut file = opened.map_err(trouble(path))?;
     let mut progress = Progress::start(wanted.label, from, total);
     let mut written = from;
     let broken =
