@@ -16,6 +16,7 @@ use std::ops::{Bound, Range, RangeBounds, RangeInclusive};
 use std::path::{Path, PathBuf};
 
 use bounds::WholeNumber;
+use serde::Serialize;
 use serde::de::DeserializeOwned;
 pub use serde_text::did_you_mean;
 pub use toml::Spanned;
@@ -24,7 +25,7 @@ pub use toml::Spanned;
 pub const MAX_FILE_BYTES: u64 = 256 * 1024;
 
 /// A problem with a file, for the person who wrote it.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Problem {
     /// The file, or the environment variable, that holds the mistake.
     pub file: PathBuf,

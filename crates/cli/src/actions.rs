@@ -2,7 +2,6 @@
 
 use std::borrow::Cow;
 use std::fmt::Write as _;
-use std::io::Write as _;
 use std::time::Duration;
 
 use clap::Subcommand;
@@ -10,11 +9,11 @@ use protocol::ActionView;
 use reqwest::Method;
 use serde::Deserialize;
 
-use crate::CommandResult;
 use crate::api_client::{ApiClient, UserOptions};
 use crate::config::Config;
 use crate::terminal_text::{printable, shorten};
 use crate::user_data::UserData;
+use crate::{CommandResult, print};
 
 /// How long the running server may take to go through the whole ledger.
 const VERIFY_PATIENCE: Duration = Duration::from_secs(15 * 60);
@@ -64,7 +63,7 @@ fn list(actions: &[ActionView]) -> CommandResult {
         let (effect, tool, input) = (action.effect.name(), &action.tool, shorten(&input));
         writeln!(report, "{}  {}  {state:<9}  {effect:<12}  {tool}  {input}", action.id, action.started_at)?;
     }
-    Ok(std::io::stdout().write_all(report.as_bytes())?)
+    print(&report)
 }
 
 async fn verify(config: &Config) -> CommandResult {
@@ -77,7 +76,7 @@ async fn verify(config: &Config) -> CommandResult {
     for fault in &faults {
         writeln!(report, "BAD   {fault}")?;
     }
-    std::io::stdout().write_all(report.as_bytes())?;
+    print(&report)?;
     match faults.len() {
         0 => Ok(()),
         1 => Err("the ledger has a fault".into()),

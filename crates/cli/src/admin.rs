@@ -1,7 +1,6 @@
 //! `rondo keys` and `rondo jobs`.
 
 use std::fmt::Write as _;
-use std::io::Write as _;
 
 use clap::Subcommand;
 use protocol::{JobView, KeyId, KeyMade, KeyView, NewKey, Page};
@@ -67,16 +66,17 @@ fn list(keys: &[KeyView]) -> CommandResult<String> {
 
 pub(crate) async fn jobs(config: Config) -> CommandResult {
     let api = ApiClient::open(&config).await?;
-    let jobs = api.get::<Page<JobView>>("/v1/admin/jobs").await;
-    api.close().await;
-    let mut report = String::new();
-    for job in jobs?.data {
-        let why = job.error.map(|error| format!("  {error}")).unwrap_or_default();
-        writeln!(
-            report,
-            "{}  {:<7}  {}  {} attempts  {}{why}",
-            job.id, job.status, job.kind, job.attempts, job.updated_at
-        )?;
-    }
-    Ok(std::io::stdout().write_all(report.as_bytes())?)
+    api.report(async |api| {
+        let mut report = String::new();
+        for job in api.get::<Page<JobView>>("/v1/admin/jobs").await?.data {
+            let why = job.error.map(|error| format!("  {error}")).unwrap_or_default();
+            writeln!(
+                report,
+                "{}  {:<7}  {}  {} attempts  {}{why}",
+                job.id, job.status, job.kind, job.attempts, job.updated_at
+            )?;
+        }
+        Ok(report)
+    })
+    .await
 }

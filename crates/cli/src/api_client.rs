@@ -1,9 +1,9 @@
 //! The way of commands to the data folder: the HTTP API of the server that owns it or, when no server runs, of a private
 //! server in this process. A private server answers requests and does nothing else: it takes up no run and no job.
 
-use std::io::Write;
 use std::time::Duration;
 
+use reqwest::header::ACCEPT;
 use reqwest::{Client, Method, RequestBuilder, Response, StatusCode};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -15,7 +15,7 @@ use tokio_util::task::TaskTracker;
 
 use crate::config::Config;
 use crate::control::ControlFile;
-use crate::{CommandError, CommandResult, cause, http, service_setup};
+use crate::{CommandError, CommandResult, cause, http, print, service_setup};
 
 /// How long the running server may take to answer.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -122,7 +122,7 @@ impl ApiClient {
         let listener = TcpListener::bind("127.0.0.1:0").await?;
         let base = format!("http://{}", listener.local_addr()?);
         let token = Some(service.control_token()?); // there may be keys, and who opens the folder needs none
-        let settings = server::ServerSettings { control_user: user, ..service_setup::limits(config).into() };
+        let settings = server::ServerSettings { control_user: user, ..config.server.limits.into() };
         let (task, stop) = (TaskTracker::new(), CancellationToken::new());
         task.spawn(server::serve(listener, service, settings, stop.clone()));
         let private = Some(PrivateServer { task, stop });
@@ -153,7 +153,7 @@ impl ApiClient {
     ) -> CommandResult {
         let report = work(&self).await;
         self.close().await;
-        Ok(std::io::stdout().write_all(report?.as_bytes())?)
+        print(&report?)
     }
 
     /// Ends the private server, if there is one.
@@ -214,10 +214,8 @@ impl ApiClient {
     }
 
     /// The thing at a path; none if there is none.
-    pub(crate) async fn find<T: DeserializeOwned>(
-        &self,
-        request: RequestBuilder,
-    ) -> CommandResult<Option<T>> {
+    pub(crate) async fn find<T: DeserializeOwned>(&self, path: &str) -> CommandResult<Option<T>> {
+        let request = self.request(Method::GET, path).header(ACCEPT, "application/json");
         let response = self.answer(request).await?;
         if response.status() == StatusCode::NOT_FOUND {
             return Ok(None);

@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 
 use crate::config::Config;
 use crate::terminal_text::printable;
-use crate::{CommandResult, discover, service_setup};
+use crate::{CommandResult, catalogue, discover, service_setup};
 
 #[derive(Subcommand)]
 pub(crate) enum AppsCommand {
@@ -75,7 +75,8 @@ fn check(config: &Config, name: Option<&str>, as_json: bool) -> CommandResult {
     let all = with_surroundings(config, all)?;
     let mut out = std::io::stdout().lock();
     if as_json {
-        let apps: Vec<Value> = all.iter().map(problems_json).collect();
+        let app = |Found { id, problems, .. }: &Found| json!({ "id": id, "ok": problems.is_empty(), "problems": problems });
+        let apps: Vec<Value> = all.iter().map(app).collect();
         writeln!(out, "{}", json!({ "apps": apps }))?;
     } else {
         for Found { id, problems, .. } in &all {
@@ -138,15 +139,8 @@ fn unknown_models(folder: &Path, app: &App, models: &ModelRegistry) -> Vec<Probl
     if models.is_empty() {
         return Vec::new(); // nobody has set one up; `rondo doctor` says so
     }
-    let of_app = app
-        .model
-        .iter()
-        .chain(&app.fallbacks)
-        .chain(app.models.iter().filter(|name| *name != app::ANY_MODEL));
-    let extraction = app.memory.extraction.iter().filter_map(|extraction| extraction.model.as_ref());
-    let summaries = app.history.summarise.iter().filter_map(|summarise| summarise.model.as_ref());
     let toml = folder.join("app.toml");
-    let in_toml = of_app.chain(extraction).chain(summaries).map(|model| (toml.clone(), model));
+    let in_toml = catalogue::models_in_toml(app).map(|model| (toml.clone(), model));
     let in_personas = app.personas.iter().filter_map(|(id, persona)| {
         Some((folder.join(format!("personas/{id}.md")), persona.settings.model.as_ref()?))
     });
@@ -166,18 +160,4 @@ fn line_of(file: &Path, words: &str) -> Option<usize> {
     let text = std::fs::read_to_string(file).ok()?;
     let says = |line: &str| !line.trim_start().starts_with('#') && line.contains(words);
     text.lines().position(says).map(|index| index + 1)
-}
-
-fn problems_json(found: &Found) -> Value {
-    let problem = |problem: &Problem| {
-        json!({
-            "file": problem.file,
-            "line": problem.line,
-            "column": problem.column,
-            "message": problem.message,
-            "remedy": problem.remedy,
-        })
-    };
-    let problems: Vec<Value> = found.problems.iter().map(problem).collect();
-    json!({ "id": found.id, "ok": problems.is_empty(), "problems": problems })
 }

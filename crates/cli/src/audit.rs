@@ -1,17 +1,17 @@
 //! `rondo audit`: whether everything in the data folder is as it must be. A server may be using it meanwhile.
 
 use std::fmt::Write as _;
-use std::io::Write as _;
 use std::path::Path;
 
 use store::sqlite::{self, Audited};
 
-use crate::CommandResult;
 use crate::config::Config;
+use crate::{CommandResult, print};
 
 pub(crate) fn audit(config: &Config) -> CommandResult {
     require_database(&config.data)?;
-    let audited = look(&config.data)?;
+    let audited =
+        sqlite::audit(&config.data).map_err(|error| format!("{}: {error}", config.data.display()))?;
     let mut report = String::new();
     for finding in &audited.findings {
         writeln!(report, "BAD   {finding}")?;
@@ -19,7 +19,7 @@ pub(crate) fn audit(config: &Config) -> CommandResult {
     if audited.findings.is_empty() {
         writeln!(report, "nothing wrong: {}", count_report(&audited))?;
     }
-    std::io::stdout().write_all(report.as_bytes())?;
+    print(&report)?;
     match audited.findings.len() {
         0 => Ok(()),
         1 => Err("something is wrong with the data; restore a backup if you can".into()),
@@ -33,10 +33,6 @@ pub(crate) fn require_database(data: &Path) -> CommandResult {
         return Ok(());
     }
     Err(format!("there is no database in {}; choose the data folder with RONDO_DATA", data.display()).into())
-}
-
-fn look(data: &Path) -> CommandResult<Audited> {
-    sqlite::audit(data).map_err(|error| format!("{}: {error}", data.display()).into())
 }
 
 pub(crate) fn count_report(audited: &Audited) -> String {

@@ -1,9 +1,7 @@
 //! `rondo backup`: a copy of the data folder as it was at one moment, whether or not a server is using it. The copy is
 //! made beside its place and moved there when it is whole, so whatever has that name can be restored.
 
-use std::fs::{self, DirBuilder, File, TryLockError};
-use std::io::Write as _;
-use std::os::unix::fs::DirBuilderExt;
+use std::fs::{self, File, TryLockError};
 use std::path::{Path, PathBuf};
 
 use indicatif::DecimalBytes;
@@ -11,7 +9,7 @@ use store::sqlite::{self, Audited};
 
 use crate::config::Config;
 use crate::pull::progress::Progress;
-use crate::{CommandError, CommandResult, audit, vault};
+use crate::{CommandError, CommandResult, audit, print, vault};
 
 /// The ending of a copy's name until the copy is complete.
 const PARTIAL: &str = ".partial";
@@ -87,11 +85,7 @@ impl Place {
     /// Makes an empty folder for the copy, where a backup that was cut may have left one.
     fn clear(&self) -> CommandResult<File> {
         let shown = self.partial.display();
-        DirBuilder::new()
-            .recursive(true)
-            .mode(0o700)
-            .create(&self.partial)
-            .map_err(|error| format!("{shown}: {error}"))?;
+        sqlite::make_private_folder(&self.partial).map_err(|error| format!("{shown}: {error}"))?;
         let lock = File::create(self.partial.join(LOCK))?;
         match lock.try_lock() {
             Ok(()) => {}
@@ -129,17 +123,8 @@ fn is_free(folder: &Path) -> CommandResult<bool> {
     }
 }
 
-fn report(folder: &Path, audited: &Audited, bytes: u64, key: vault::VaultKeyCopy) -> CommandResult {
+fn report(folder: &Path, audited: &Audited, bytes: u64, key: &str) -> CommandResult {
     let shown = folder.display();
-    let key = match key {
-        vault::VaultKeyCopy::File => {
-            "the key that opens users' credentials is in it: keep it where nobody else reads it"
-        }
-        vault::VaultKeyCopy::ElsewhereKept => {
-            "not in it: the key that opens users' credentials, which is in RONDO_VAULT_KEY"
-        }
-        vault::VaultKeyCopy::Absent => "there is no key for users' credentials yet",
-    };
     if !audited.findings.is_empty() {
         return Err(format!(
             "{shown} is a whole copy, but something is wrong with the data itself:\n  {}",
@@ -147,11 +132,10 @@ fn report(folder: &Path, audited: &Audited, bytes: u64, key: vault::VaultKeyCopy
         )
         .into());
     }
-    let text = format!(
+    print(&format!(
         "{shown}: {}, {}, checked\n{key}\nnot in it: models that were pulled, the apps and rondo.toml\n\
          to restore it, start the server with RONDO_DATA={shown}, or with a copy of that folder\n",
         DecimalBytes(bytes),
         audit::count_report(audited)
-    );
-    Ok(std::io::stdout().write_all(text.as_bytes())?)
+    ))
 }

@@ -3,12 +3,10 @@
 use std::collections::BTreeSet;
 use std::fs::File;
 use std::io::Write;
-use std::net::IpAddr;
 use std::path::Path;
 use std::time::Duration;
 
 use app::{ANY_MODEL, App, Apps};
-use jiff::Timestamp;
 use jiff::civil::Date;
 use jiff::tz::TimeZone;
 use model::Catalogue;
@@ -16,9 +14,10 @@ use model::known_models::{CatalogueChange, MAX_CATALOGUE_BYTES, Retirement};
 use protocol::{Clock, SystemClock};
 use reqwest::Url;
 
-use crate::config::Config;
+use crate::config::{Config, is_loopback};
 use crate::model_knowledge::{CATALOGUE_FILE, read_catalogue};
 use crate::replace_file::{PRIVATE, replace_file};
+use crate::terminal_text::first_lines;
 use crate::{CommandResult, cause, http};
 
 /// How long the whole catalogue may take to arrive.
@@ -31,11 +30,7 @@ const WHERE: &str = "say where the newer catalogue is: `rondo models update FILE
 
 /// The day it is.
 pub(crate) fn today() -> Date {
-    day(SystemClock.now())
-}
-
-fn day(now: Timestamp) -> Date {
-    now.to_zoned(TimeZone::UTC).date()
+    SystemClock.now().to_zoned(TimeZone::UTC).date()
 }
 
 /// The models that will be asked for and that have ended by `today`, or will soon.
@@ -54,11 +49,16 @@ pub(crate) fn ending(config: &Config, apps: &Apps, today: Date) -> Vec<Retiremen
 
 /// Every model that an app names.
 pub(crate) fn models_of_app(app: &App) -> impl Iterator<Item = &String> {
-    let background = app.history.summarise.as_ref().and_then(|how| how.model.as_ref());
-    let memory = app.memory.extraction.as_ref().and_then(|how| how.model.as_ref());
     let personas = app.personas.values().filter_map(|persona| persona.settings.model.as_ref());
+    models_in_toml(app).chain(personas)
+}
+
+/// Every model that an app names in its `app.toml`.
+pub(crate) fn models_in_toml(app: &App) -> impl Iterator<Item = &String> {
+    let memory = app.memory.extraction.as_ref().and_then(|how| how.model.as_ref());
+    let background = app.history.summarise.as_ref().and_then(|how| how.model.as_ref());
     let listed = app.models.iter().filter(|name| *name != ANY_MODEL);
-    app.model.iter().chain(&app.fallbacks).chain(listed).chain(background).chain(memory).chain(personas)
+    app.model.iter().chain(&app.fallbacks).chain(listed).chain(memory).chain(background)
 }
 
 /// Whether the model of this name ends. Of a server that is not the provider's own nobody knows.
@@ -101,7 +101,7 @@ pub(crate) async fn update(config: &Config, from: Option<&str>) -> CommandResult
 /// Over https, or from this machine.
 async fn fetch_catalogue(from: &str) -> CommandResult<String> {
     let url = Url::parse(from).map_err(|error| format!("{from}: {error}"))?;
-    if url.scheme() != "https" && !(url.scheme() == "http" && is_here(&url)) {
+    if url.scheme() != "https" && !(url.scheme() == "http" && is_loopback(from)) {
         return Err(format!("{from}: give a URL that begins with https://, or a file").into());
     }
     if !url.username().is_empty() || url.password().is_some() {
@@ -122,11 +122,6 @@ async fn fetch_catalogue(from: &str) -> CommandResult<String> {
     Ok(String::from_utf8(bytes).map_err(|_| format!("{from}: it is not text"))?)
 }
 
-fn is_here(url: &Url) -> bool {
-    let host = url.host_str().unwrap_or_default().trim_matches(['[', ']']);
-    host == "localhost" || host.parse::<IpAddr>().is_ok_and(|address| address.is_loopback())
-}
-
 fn store(data: &Path, text: &str) -> CommandResult {
     let trouble =
         |error: std::io::Error| format!("{}: {error}; choose another with RONDO_DATA", data.display());
@@ -137,11 +132,8 @@ fn store(data: &Path, text: &str) -> CommandResult {
 
 fn report(changes: &[CatalogueChange], newer: &Catalogue) -> CommandResult {
     let mut out = std::io::stdout().lock();
-    for change in changes.iter().take(MAX_TOLD) {
-        writeln!(out, "{change}")?;
-    }
-    if let Some(more) = changes.len().checked_sub(MAX_TOLD).filter(|more| *more > 0) {
-        writeln!(out, "and {more} more")?;
+    for line in first_lines(changes.iter().map(ToString::to_string).collect(), MAX_TOLD) {
+        writeln!(out, "{line}")?;
     }
     writeln!(
         out,

@@ -191,7 +191,10 @@ impl Chat {
             };
             let Some(Ok(chunk)) = chunk else { return Ok(None) };
             parser.feed::<CommandError>(&chunk, |event| {
-                if let Some(snapshot) = snapshot(&event.name, &event.data) {
+                // The whole of a run whose pieces are no longer kept.
+                if event.name == "snapshot"
+                    && let Ok(snapshot) = serde_json::from_str::<Snapshot>(&event.data)
+                {
                     let Snapshot { run_id, status, text, error, message_id, .. } = snapshot;
                     self.screen.end_line()?;
                     self.screen.show(&Event::TextDelta(TextDelta { step: 1, delta: text }))?;
@@ -285,9 +288,4 @@ impl Chat {
 fn header<T: std::str::FromStr>(response: &Response, name: &str) -> CommandResult<T> {
     let value = response.headers().get(name).and_then(|value| value.to_str().ok()?.parse().ok());
     value.ok_or_else(|| format!("the server's answer has no {name}; is it an older version?").into())
-}
-
-/// The whole of a run whose pieces are no longer kept.
-fn snapshot(name: &str, data: &str) -> Option<Snapshot> {
-    (name == "snapshot").then(|| serde_json::from_str(data).ok()).flatten()
 }

@@ -21,7 +21,7 @@ use app::source::{FileText, read_file};
 use model::known_models::KnownProvider;
 use model::{Capabilities, Listing, Prices, ProviderKind, ProviderWire, Timeouts, known_models};
 use serde::Deserialize;
-use server::Proxying;
+use server::{Proxying, ServerLimits};
 use service::{CallShares, DEFAULT_DOCUMENT_BYTES};
 use tools::Allowed;
 
@@ -142,9 +142,9 @@ impl ProviderConfig {
     }
 }
 
-/// Whether a base URL leads back to this machine.
-fn is_loopback(base_url: &str) -> bool {
-    match reqwest::Url::parse(base_url).as_ref().map(reqwest::Url::host_str) {
+/// Whether a URL leads back to this machine.
+pub(crate) fn is_loopback(url: &str) -> bool {
+    match reqwest::Url::parse(url).as_ref().map(reqwest::Url::host_str) {
         Ok(Some("localhost")) => true,
         Ok(Some(host)) => {
             let address = host.trim_start_matches('[').trim_end_matches(']');
@@ -228,16 +228,10 @@ pub(crate) struct Local {
 /// The bounds of the HTTP side.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct ServerConfig {
-    pub(crate) max_body_bytes: usize,
-    pub(crate) header_timeout: Duration,
-    pub(crate) body_timeout: Duration,
-    /// How long a reader may take nothing.
-    pub(crate) write_timeout: Duration,
-    pub(crate) max_streams_per_user: usize,
+    pub(crate) limits: ServerLimits,
     pub(crate) model_calls: CallShares,
     /// Of text, that one user's documents in one app may have.
     pub(crate) document_bytes: u64,
-    pub(crate) heartbeat: Duration,
     /// How long runs may go on once the server was asked to stop.
     pub(crate) drain: Duration,
     /// How long runs resume exactly after their end.
@@ -303,14 +297,9 @@ impl Default for Local {
 impl Default for ServerConfig {
     fn default() -> Self {
         Self {
-            max_body_bytes: 2 * 1024 * 1024,
-            header_timeout: Duration::from_secs(10),
-            body_timeout: Duration::from_secs(30),
-            write_timeout: Duration::from_secs(20),
-            max_streams_per_user: 16,
+            limits: ServerLimits::default(),
             model_calls: CallShares::default(),
             document_bytes: DEFAULT_DOCUMENT_BYTES,
-            heartbeat: Duration::from_secs(15),
             drain: Duration::from_secs(25),
             retention: Duration::from_hours(7 * 24),
             undo_retention: Duration::from_hours(30 * 24),
@@ -324,10 +313,8 @@ impl Default for ServerConfig {
 /// named must exist, `./rondo.toml` need not.
 pub(crate) fn load(named: Option<&Path>, environment: &Environment<'_>) -> Result<Config, Problem> {
     let variable = environment("RONDO_CONFIG").filter(|value| !value.is_empty()).map(PathBuf::from);
-    let file = match named.map(Path::to_path_buf).or(variable) {
-        Some(named) => Some(named),
-        None => Some(PathBuf::from(DEFAULT_PATH)).filter(|path| path.exists()),
-    };
+    let usual = || Some(PathBuf::from(DEFAULT_PATH)).filter(|path| path.exists());
+    let file = named.map(Path::to_path_buf).or(variable).or_else(usual);
     let text = match &file {
         Some(file) => read_file(file, "create it, or name another with --config or RONDO_CONFIG")?,
         None => String::new(),

@@ -8,19 +8,18 @@ mod tests;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
-use std::io::Write as _;
 use std::path::PathBuf;
 
 use app::{App, relative};
 use protocol::{Clock, RecordId, SystemClock};
 use serde_json::Value;
 
-use crate::CommandResult;
 use crate::api_client::UserOptions;
 use crate::config::Config;
+use crate::terminal_text::first_lines;
 use crate::user_data::{UserData, UserRecord, fresh_id, validators};
+use crate::{CommandResult, print};
 
-use read::ImportFile;
 pub(crate) use read::{FileEntry, ImportBundle, RecordEntry};
 
 /// Problems told at once.
@@ -65,10 +64,10 @@ pub(crate) async fn import(config: Config, options: ImportOptions) -> CommandRes
     let data = UserData::open(&config, options.user).await?;
     let report = add(&data, sheets, options.again).await;
     data.close().await;
-    Ok(std::io::stdout().write_all(report?.as_bytes())?)
+    print(&report?)
 }
 
-async fn add(data: &UserData, sheets: Vec<ImportFile>, again: bool) -> CommandResult<String> {
+async fn add(data: &UserData, sheets: Vec<(String, ImportBundle)>, again: bool) -> CommandResult<String> {
     let mut draft = Draft::of(sheets);
     draft.tell_dates(&data.app);
     draft.check_records(data).await?;
@@ -85,14 +84,13 @@ async fn add(data: &UserData, sheets: Vec<ImportFile>, again: bool) -> CommandRe
 }
 
 impl Draft {
-    fn of(sheets: Vec<ImportFile>) -> Self {
+    fn of(sheets: Vec<(String, ImportBundle)>) -> Self {
         let mut draft = Self::default();
-        for sheet in sheets {
-            for (index, entry) in sheet.entries.into_iter().enumerate() {
-                draft.add(format!("{}[{index}]", sheet.name), entry);
+        for (name, ImportBundle { records, files }) in sheets {
+            for (index, entry) in records.into_iter().enumerate() {
+                draft.add(format!("{name}[{index}]"), entry);
             }
-            let name = &sheet.name;
-            draft.files.extend(sheet.files.into_iter().map(|file| (name.clone(), file)));
+            draft.files.extend(files.into_iter().map(|file| (name.clone(), file)));
         }
         draft
     }
@@ -189,18 +187,12 @@ impl Draft {
         Ok(())
     }
 
-    fn refuse_problems(&self) -> CommandResult {
+    fn refuse_problems(&mut self) -> CommandResult {
         if self.problems.is_empty() {
             return Ok(());
         }
-        let mut text = String::from("nothing was imported:");
-        for problem in self.problems.iter().take(MAX_PROBLEMS) {
-            write!(text, "\n  {problem}")?;
-        }
-        if let Some(more) = self.problems.len().checked_sub(MAX_PROBLEMS).filter(|more| *more > 0) {
-            write!(text, "\n  and {more} more")?;
-        }
-        Err(text.into())
+        let told = first_lines(std::mem::take(&mut self.problems), MAX_PROBLEMS);
+        Err(format!("nothing was imported:\n  {}", told.join("\n  ")).into())
     }
 }
 

@@ -37,7 +37,7 @@ mod vault;
 mod watch;
 mod weights;
 
-use std::io::Write;
+use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
@@ -252,7 +252,7 @@ fn run(cli: Cli) -> CommandResult {
             block_on(models::models(places.load(file)?, command))
         }
         Command::Tools(LocatedCommands { command, places }) => tools::tools(&places.load(file)?, command),
-        Command::Config => Ok(std::io::stdout().write_all(config::DEFAULT_FILE.as_bytes())?),
+        Command::Config => print(config::DEFAULT_FILE),
     }
 }
 
@@ -264,6 +264,13 @@ fn block_on(work: impl Future<Output = CommandResult>) -> CommandResult {
         tracing::warn!("the database was not closed in time; the next start puts it in order");
     }
     result
+}
+
+/// Writes to standard output at once.
+fn print(text: &str) -> CommandResult {
+    let mut out = std::io::stdout().lock();
+    out.write_all(text.as_bytes())?;
+    Ok(out.flush()?)
 }
 
 /// The innermost reason of an error; the layers around it only say that something failed.

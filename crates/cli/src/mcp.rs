@@ -7,16 +7,15 @@ use std::io::{IsTerminal, Write as _};
 use std::time::Duration;
 
 use clap::Subcommand;
-use protocol::{
-    McpApproval, McpApprovalOf, McpServerView, McpState, McpToolState, McpToolView, McpTransport, Page,
-};
+use protocol::{McpApproval, McpApprovalOf, McpServerView, McpState, McpToolState, McpToolView, Page};
 use reqwest::Method;
 use serde_json::json;
 
 use self::definition::{changes, lines};
-use crate::CommandResult;
 use crate::api_client::ApiClient;
 use crate::config::Config;
+use crate::terminal_text::json_word;
+use crate::{CommandResult, print};
 
 pub(crate) use self::definition::reveal_hidden;
 
@@ -94,7 +93,7 @@ async fn run(api: &ApiClient, command: McpCommand) -> CommandResult<String> {
                 Some(name) => vec![find(&server, name)?],
                 None => server.tools.iter().collect(),
             };
-            let head = if tool.is_none() { head(&server)? } else { String::new() };
+            let head = if tool.is_none() { head(&server) } else { String::new() };
             head + &tools.into_iter().map(describe_tool).collect::<Result<String, _>>()?
         }
         McpCommand::Approve { app, server, tools, all, yes } => {
@@ -189,7 +188,7 @@ async fn approve(
         return Ok("nothing waits for approval\n".into());
     }
     let shown = wanted.iter().map(|tool| describe_tool(tool)).collect::<Result<String, _>>()?;
-    std::io::stdout().write_all(shown.as_bytes())?;
+    print(&shown)?;
     if !yes && !ask_for_approval(wanted.len())? {
         return Err("nothing was approved".into());
     }
@@ -216,9 +215,15 @@ fn list_report(servers: &[McpServerView]) -> CommandResult<String> {
     }
     let mut report = String::new();
     for server in servers {
-        report.push_str(&head(server)?);
+        report.push_str(&head(server));
         for tool in &server.tools {
-            writeln!(report, "    {:<8}  {}  {}", state(tool.state), reveal_hidden(&tool.tool), tool.name)?;
+            writeln!(
+                report,
+                "    {:<8}  {}  {}",
+                json_word(&tool.state),
+                reveal_hidden(&tool.tool),
+                tool.name
+            )?;
         }
         let (app, name) = (&server.app, &server.server);
         if server.tools.is_empty() {
@@ -237,38 +242,22 @@ fn list_report(servers: &[McpServerView]) -> CommandResult<String> {
     Ok(report)
 }
 
-fn head(server: &McpServerView) -> Result<String, std::fmt::Error> {
-    let transport = match server.transport {
-        McpTransport::Stdio => "stdio",
-        McpTransport::Http => "http",
-    };
+fn head(server: &McpServerView) -> String {
+    let transport = json_word(&server.transport);
     let state = match server.state {
         McpState::Idle => "idle",
         McpState::Connected => "connected",
         McpState::Failing => "failing",
         McpState::Open => "left alone for a while",
     };
-    let mut head = format!("{}  {}  {transport}  {state}", server.app, server.server);
-    if let Some(error) = &server.last_error {
-        write!(head, "  {}", reveal_hidden(error))?;
-    }
-    head.push('\n');
-    Ok(head)
-}
-
-fn state(state: McpToolState) -> &'static str {
-    match state {
-        McpToolState::Approved => "approved",
-        McpToolState::Changed => "changed",
-        McpToolState::New => "new",
-        McpToolState::Gone => "gone",
-    }
+    let error = server.last_error.as_deref().map(|error| format!("  {}", reveal_hidden(error)));
+    format!("{}  {}  {transport}  {state}{}\n", server.app, server.server, error.unwrap_or_default())
 }
 
 /// All that is known of a tool; of one that has changed, line by line what is different.
 fn describe_tool(tool: &McpToolView) -> CommandResult<String> {
     let mut report =
-        format!("{}  {}  as {} to models\n", reveal_hidden(&tool.tool), state(tool.state), tool.name);
+        format!("{}  {}  as {} to models\n", reveal_hidden(&tool.tool), json_word(&tool.state), tool.name);
     if let Some(at) = tool.approved_at {
         let by = tool.approved_by.as_deref().map_or_else(
             || "because it was there when the server was first seen".to_owned(),

@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use clap::{Subcommand, ValueEnum};
+use clap::Subcommand;
 use protocol::{
     ImportReport, MemoryHistoryView, MemoryHit, MemoryId, MemoryQuery, MemorySettings, MemoryView, NewMemory,
     Page,
@@ -21,6 +21,8 @@ use crate::terminal_text::{printable, shorten};
 /// How long the running server may take to import a file, or to write one.
 const FILE_PATIENCE: Duration = Duration::from_secs(15 * 60);
 
+const STATUSES: [&str; 6] = ["active", "forgotten", "removed", "expired", "superseded", "all"];
+
 #[derive(Subcommand)]
 pub(crate) enum MemoriesCommand {
     /// List the memories, newest first
@@ -28,8 +30,8 @@ pub(crate) enum MemoriesCommand {
         #[command(flatten)]
         user: UserOptions,
         /// Only memories of this status, or all
-        #[arg(long, default_value = "active")]
-        status: MemoryStatusFilter,
+        #[arg(long, default_value = "active", value_parser = STATUSES)]
+        status: String,
         /// How many memories to print at most
         #[arg(long, default_value_t = 50, value_parser = clap::value_parser!(u32).range(1..=1000))]
         limit: u32,
@@ -77,8 +79,8 @@ pub(crate) enum MemoriesCommand {
     Export {
         #[command(flatten)]
         user: UserOptions,
-        #[arg(long, default_value = "json")]
-        format: MemoryFileFormat,
+        #[arg(long, default_value = "json", value_parser = ["json", "markdown", "mem0"])]
+        format: String,
     },
     /// Add the memories of a file: JSON of this server or of mem0, or a Markdown list
     Import {
@@ -96,28 +98,6 @@ pub(crate) enum MemoriesCommand {
         #[command(flatten)]
         user: UserOptions,
     },
-}
-
-#[derive(Clone, Copy, ValueEnum)]
-pub(crate) enum MemoryStatusFilter {
-    Active,
-    Forgotten,
-    Removed,
-    Expired,
-    Superseded,
-    All,
-}
-
-#[derive(Clone, Copy, ValueEnum)]
-pub(crate) enum MemoryFileFormat {
-    Json,
-    Markdown,
-    Mem0,
-}
-
-/// Its name on the command line and in the API.
-fn name(value: &impl ValueEnum) -> String {
-    value.to_possible_value().map(|value| value.get_name().to_owned()).unwrap_or_default()
 }
 
 pub(crate) async fn memories(config: Config, command: MemoriesCommand) -> CommandResult {
@@ -140,7 +120,7 @@ async fn run(api: &ApiClient, of_app: &str, command: MemoriesCommand) -> Command
     let of_one = |id: MemoryId| format!("/v1/memories/{id}");
     Ok(match command {
         MemoriesCommand::List { status, limit, .. } => {
-            let path = format!("{of_app}?status={}&limit={limit}", name(&status));
+            let path = format!("{of_app}?status={status}&limit={limit}");
             api.get::<Page<MemoryView>>(&path).await?.data.iter().map(line).collect()
         }
         MemoriesCommand::Search { query, limit, .. } => {
@@ -166,7 +146,7 @@ async fn run(api: &ApiClient, of_app: &str, command: MemoriesCommand) -> Command
             history_report(&api.get(&format!("{}/history", of_one(id))).await?)?
         }
         MemoriesCommand::Export { format, .. } => {
-            let request = api.request(Method::GET, &format!("{of_app}/export?format={}", name(&format)));
+            let request = api.request(Method::GET, &format!("{of_app}/export?format={format}"));
             api.send(request.timeout(FILE_PATIENCE)).await?.text().await?
         }
         MemoriesCommand::Import { file, .. } => {

@@ -26,18 +26,13 @@ pub(crate) async fn ask_model(chat: &dyn ChatModel, request: &ModelRequest) -> R
     let mut answer = ModelAnswer::default();
     let mut pieces = chat.stream(request).await?;
     while let Some(piece) = pieces.next().await {
-        match piece? {
-            AnswerPiece::Text(text) => {
-                answer.first.get_or_insert_with(|| begun.elapsed());
-                answer.text.push_str(&text);
-            }
-            AnswerPiece::Reasoning(_) => {
-                answer.first.get_or_insert_with(|| begun.elapsed());
-            }
-            AnswerPiece::CallStart { name, .. } => {
-                answer.first.get_or_insert_with(|| begun.elapsed());
-                answer.calls.push((name, String::new()));
-            }
+        let piece = piece?;
+        if matches!(piece, AnswerPiece::Text(_) | AnswerPiece::Reasoning(_) | AnswerPiece::CallStart { .. }) {
+            answer.first.get_or_insert_with(|| begun.elapsed());
+        }
+        match piece {
+            AnswerPiece::Text(text) => answer.text.push_str(&text),
+            AnswerPiece::CallStart { name, .. } => answer.calls.push((name, String::new())),
             AnswerPiece::CallInput { index, json } => {
                 if let Some((_, arguments)) = answer.calls.get_mut(index) {
                     arguments.push_str(&json);
@@ -46,7 +41,7 @@ pub(crate) async fn ask_model(chat: &dyn ChatModel, request: &ModelRequest) -> R
             AnswerPiece::CallsVoid => answer.calls.clear(),
             AnswerPiece::Usage(usage) => answer.usage = usage,
             AnswerPiece::Finish(finish) => answer.finish = Some(finish),
-            AnswerPiece::Model(_) | AnswerPiece::Provider(_) => {}
+            AnswerPiece::Reasoning(_) | AnswerPiece::Model(_) | AnswerPiece::Provider(_) => {}
         }
     }
     answer.took = begun.elapsed();

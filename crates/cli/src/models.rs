@@ -4,15 +4,13 @@
 mod table;
 mod trial;
 
-use std::io::Write;
-
 use clap::Subcommand;
 use model::MODEL_CHOICES;
 
 use crate::config::Config;
 use crate::service_setup::Embeds;
 use crate::weights::{self, WeightsKind};
-use crate::{CommandResult, catalogue, discover, local, pull, service_setup};
+use crate::{CommandResult, catalogue, discover, local, print, pull, service_setup};
 
 #[derive(Subcommand)]
 pub(crate) enum ModelsCommand {
@@ -60,19 +58,16 @@ pub(crate) async fn models(config: Config, command: ModelsCommand) -> CommandRes
         ModelsCommand::List { json } => {
             let config = discover::complete(config).await;
             let registry = service_setup::registry(&config)?;
+            let pulled = table::pulled(&weights::pulled_models(&config.data));
             let report = if json {
                 table::json(&registry, &config)?
             } else if registry.is_empty() {
-                format!(
-                    "there is no model: {MODEL_CHOICES}\n{}",
-                    table::pulled(&weights::pulled_models(&config.data))
-                )
+                format!("there is no model: {MODEL_CHOICES}\n{pulled}")
             } else {
-                let pulled = table::pulled(&weights::pulled_models(&config.data));
                 let endings = table::endings(&registry, &config, catalogue::today());
                 format!("{}{pulled}{endings}", table::text(&registry, &config))
             };
-            Ok(std::io::stdout().write_all(report.as_bytes())?)
+            print(&report)
         }
         ModelsCommand::Pull { what, name } => pull::pull_all(&config, &what, name.as_deref()).await,
         ModelsCommand::Remove { name } => pull::remove(&config, &name),
@@ -106,7 +101,7 @@ pub(crate) async fn models(config: Config, command: ModelsCommand) -> CommandRes
 fn embedder<'c>(config: &'c Config, name: &str) -> CommandResult<Option<Embeds<'c>>> {
     let pulled = config.pulled_model(name).filter(|model| model.kind == WeightsKind::Embedding);
     if let Some((model, provider)) = pulled.zip(config.provider(weights::PROVIDER)) {
-        return Ok(Some((local::embedder(config, model), provider)));
+        return Ok(Some((local::embedder(config, model)?, provider)));
     }
     Ok(service_setup::embedder(config)?.filter(|(embedder, _)| embedder.model() == name))
 }
@@ -115,5 +110,5 @@ fn embedder<'c>(config: &'c Config, name: &str) -> CommandResult<Option<Embeds<'
 async fn measure(config: &Config, name: &str) -> CommandResult {
     let Some(model) = config.pulled_model(name) else { return Ok(()) };
     let speed = local::measure(config, model).await?;
-    Ok(std::io::stdout().write_all(format!("speed       on this machine it {speed}\n").as_bytes())?)
+    print(&format!("speed       on this machine it {speed}\n"))
 }

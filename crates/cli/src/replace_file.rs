@@ -1,7 +1,7 @@
-//! Files that are there as a whole or not at all.
+//! Files that are there as a whole or not at all, and texts of files that others have made.
 
 use std::fs::{self, File, OpenOptions};
-use std::io::{self, Write};
+use std::io::{self, Read, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 
@@ -26,4 +26,15 @@ pub(crate) fn replace_file(file: &Path, bytes: &[u8], mode: u32) -> io::Result<(
     written?;
     let folder = file.parent().filter(|folder| !folder.as_os_str().is_empty());
     File::open(folder.unwrap_or(Path::new(".")))?.sync_all()
+}
+
+/// The text of a file that is not larger than `most` bytes.
+pub(crate) fn read_text(file: &Path, most: u64) -> Result<String, String> {
+    let mut text = String::new();
+    let read = File::open(file).and_then(|opened| opened.take(most + 1).read_to_string(&mut text));
+    match read {
+        Err(error) => Err(error.to_string()),
+        Ok(bytes) if bytes as u64 > most => Err(format!("is larger than {} MiB", most / 1024 / 1024)),
+        Ok(_) => Ok(text),
+    }
 }

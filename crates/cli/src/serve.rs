@@ -142,7 +142,7 @@ async fn end_unwritten(
 /// The configured limits, with no more connections and model calls than there can be files: a server that has run out of
 /// them could neither ask a model nor open its database.
 fn fit_open_files(config: &mut Config) -> ServerLimits {
-    let limits = service_setup::limits(config);
+    let limits = config.server.limits;
     let files = raise_open_files();
     let (wanted, most) = (config.server.model_calls, limits.max_connections);
     let (calls, connections) = fitting(files, wanted.all, most);

@@ -27,7 +27,8 @@ pub(crate) fn service_with_secrets(config: &Config) -> CommandResult<(Service, A
     let models = registry(config)?;
     let outside = egress(config, &apps)?;
     let secrets = Arc::clone(&outside.secrets);
-    let store = open_store(config, bus.clone())?;
+    let store = Store::open_sqlite(&config.data, Arc::new(SystemClock), bus.clone())
+        .map_err(|error| unusable(config, error))?;
     let embedder = embedder(config)?.map(|(embedder, _)| embedder);
     let agent = AgentParts {
         recall: Arc::new(Recall::new(store.clone(), embedder)),
@@ -88,10 +89,6 @@ fn extractor() -> Arc<dyn Extractor> {
     }
 }
 
-fn open_store(config: &Config, bus: Arc<Bus>) -> CommandResult<Store> {
-    Store::open_sqlite(&config.data, Arc::new(SystemClock), bus).map_err(|error| unusable(config, error))
-}
-
 /// Names the folder, where the error does not.
 fn unusable(config: &Config, error: store::Error) -> CommandError {
     if matches!(error, store::Error::Locked(_)) {
@@ -113,7 +110,7 @@ fn connect_provider(config: &Config, provider: &ProviderConfig) -> CommandResult
         Some(wire) => {
             model::connect(wire, &endpoint(provider)).map_err(|error| unreachable(provider, error))?
         }
-        None => local::chat(config),
+        None => local::chat(config)?,
     };
     Ok(model::ModelProvider {
         name: provider.name.clone(),
@@ -158,8 +155,8 @@ pub(crate) fn embedder(config: &Config) -> CommandResult<Option<Embeds<'_>>> {
         }
         Some(embeddings) => return remote_embedder(config, embeddings),
     };
-    let here = pulled.zip(config.provider(weights::PROVIDER));
-    Ok(here.map(|(model, provider)| (local::embedder(config, model), provider)))
+    let Some((model, provider)) = pulled.zip(config.provider(weights::PROVIDER)) else { return Ok(None) };
+    Ok(Some((local::embedder(config, model)?, provider)))
 }
 
 fn remote_embedder<'c>(config: &'c Config, embeddings: &Embeddings) -> CommandResult<Option<Embeds<'c>>> {
@@ -170,16 +167,4 @@ fn remote_embedder<'c>(config: &'c Config, embeddings: &Embeddings) -> CommandRe
     }
     let embedder = HttpEmbeddings::new(&endpoint, embeddings.model.clone(), embeddings.dimensions);
     Ok(Some((Arc::new(embedder.map_err(|error| unreachable(provider, error))?), provider)))
-}
-
-pub(crate) fn limits(config: &Config) -> server::ServerLimits {
-    server::ServerLimits {
-        max_body_bytes: config.server.max_body_bytes,
-        header_timeout: config.server.header_timeout,
-        body_timeout: config.server.body_timeout,
-        write_timeout: config.server.write_timeout,
-        max_streams_per_user: config.server.max_streams_per_user,
-        heartbeat: config.server.heartbeat,
-        ..server::ServerLimits::default()
-    }
 }

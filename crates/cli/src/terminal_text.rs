@@ -1,6 +1,9 @@
 //! Other people's texts on the terminal: short, and unable to command it.
 
 use std::borrow::Cow;
+use std::fmt;
+
+use serde::Serialize;
 
 /// Characters of a tool's arguments or of its failure that are shown.
 const MAX_SHOWN_CHARS: usize = 200;
@@ -16,6 +19,26 @@ pub(crate) fn shorten(text: &str) -> Cow<'_, str> {
         Some((end, _)) => Cow::Owned(format!("{}…", text.get(..end).unwrap_or_default())),
         None => Cow::Borrowed(text),
     }
+}
+
+/// A number of things, such as "1 tool" or "2 tools".
+pub(crate) fn count_of(count: usize, thing: &str) -> String {
+    if count == 1 { format!("1 {thing}") } else { format!("{count} {thing}s") }
+}
+
+/// The first lines, and a last one that says how many more there are.
+pub(crate) fn first_lines(mut lines: Vec<String>, most: usize) -> Vec<String> {
+    let more = lines.len().saturating_sub(most);
+    lines.truncate(most);
+    if more > 0 {
+        lines.push(format!("and {more} more"));
+    }
+    lines
+}
+
+/// The word for a variant of an enum that JSON has.
+pub(crate) fn json_word(value: &impl Serialize) -> impl fmt::Display {
+    fmt::from_fn(move |f| value.serialize(f))
 }
 
 #[cfg(test)]

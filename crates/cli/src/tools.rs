@@ -10,7 +10,7 @@ use clap::Subcommand;
 
 use crate::config::Config;
 use crate::replace_file::{PUBLIC, replace_file};
-use crate::{CommandResult, service_setup, terminal_text};
+use crate::{CommandResult, print, service_setup, terminal_text};
 
 use openapi::{ImportChoice, ImportedTools, OpenApiDocument};
 
@@ -37,18 +37,8 @@ pub(crate) struct ToolImportOptions {
     /// Write the tools for this app; without it, to standard output
     #[arg(long)]
     app: Option<String>,
-    /// Only these operations, by id or as "GET /path"; may be repeated
-    #[arg(long, value_name = "OPERATION", num_args = 1..)]
-    only: Vec<String>,
-    /// Only operations with one of these tags; may be repeated
-    #[arg(long, value_name = "TAG", num_args = 1.., conflicts_with = "only")]
-    tag: Vec<String>,
-    /// Where the service is, instead of what the description says
-    #[arg(long, value_name = "URL")]
-    base_url: Option<String>,
-    /// Put this before the names of tools and secrets, and name the file so
-    #[arg(long, value_name = "NAME")]
-    prefix: Option<String>,
+    #[command(flatten)]
+    choice: ImportChoice,
     /// Replace the file if it is there
     #[arg(long)]
     force: bool,
@@ -65,14 +55,13 @@ pub(crate) fn tools(config: &Config, command: ToolsCommand) -> CommandResult {
 
 fn import(config: &Config, options: ToolImportOptions) -> CommandResult {
     let document = OpenApiDocument::read(&options.file)?;
-    let ToolImportOptions { only, tag: tags, base_url, prefix, .. } = options;
-    let wanted = ImportChoice { only, tags, base_url, prefix };
-    let imported = openapi::import(&document, &wanted).map_err(|trouble| {
+    let imported = openapi::import(&document, &options.choice).map_err(|trouble| {
         format!("{}: {}", options.file.display(), terminal_text::printable(&trouble.to_string()))
     })?;
     let Some(app) = options.app else {
-        std::io::stdout().write_all(imported.toml.as_bytes())?;
-        let report = report::report(config, &imported, report::ToolsDestination::Output)?;
+        print(&imported.toml)?;
+        let next = "review it, and save it in the folder of an app as tools/NAME.toml";
+        let report = report::report(config, &imported, "", next)?;
         return Ok(std::io::stderr().write_all(report.as_bytes())?);
     };
     let folder = folder(config, &app)?;
@@ -80,14 +69,14 @@ fn import(config: &Config, options: ToolImportOptions) -> CommandResult {
     if file.exists() && !options.force {
         return Err(format!("{} is there already; give --force to replace it", file.display()).into());
     }
-    let place = if options.dry_run {
-        report::ToolsDestination::Nowhere(&file)
+    let (place, next) = if options.dry_run {
+        ("which would be written to", "run the same without --dry-run")
     } else {
         put(config, &folder, &file, &imported)?;
-        report::ToolsDestination::File(&file)
+        ("written to", "review the file, run `rondo doctor`, and restart the server")
     };
-    let report = report::report(config, &imported, place)?;
-    Ok(std::io::stdout().write_all(report.as_bytes())?)
+    let place = format!(", {place} {}", file.display());
+    print(&report::report(config, &imported, &place, next)?)
 }
 
 /// The app's folder. Its name is checked against those that are there, so it cannot lead elsewhere.

@@ -3,7 +3,6 @@
 mod order;
 
 use std::collections::BTreeMap;
-use std::fmt;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -11,8 +10,8 @@ use app::App;
 use jsonschema::Validator;
 use protocol::{ActionView, AppId, FileView, Ids, Page, RecordId, RecordView, TimeOrderedIds};
 use reqwest::Method;
-use reqwest::header::{ACCEPT, CONTENT_TYPE};
-use serde::de::DeserializeOwned;
+use reqwest::header::CONTENT_TYPE;
+use serde::Deserialize;
 use serde_json::Value;
 
 use crate::CommandResult;
@@ -34,26 +33,20 @@ pub(crate) struct UserData {
 }
 
 /// A record as it is kept.
-#[derive(Clone)]
+#[derive(Clone, Deserialize)]
 pub(crate) struct UserRecord {
     pub(crate) id: RecordId,
+    #[serde(rename = "type")]
     pub(crate) kind: String,
     pub(crate) data: Value,
 }
 
 /// A record or file that an import has made.
-enum Made {
-    Record(String, RecordId),
-    File(String),
-}
-
-impl fmt::Display for Made {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Made::Record(kind, id) => write!(f, "{kind} {id}"),
-            Made::File(path) => f.write_str(path),
-        }
-    }
+struct Made {
+    /// The name of it for people.
+    name: String,
+    /// The path of it below the app.
+    path: String,
 }
 
 impl UserData {
@@ -85,12 +78,8 @@ impl UserData {
         let (mut all, mut cursor) = (Vec::new(), String::new());
         for _ in 0..MAX_PAGES {
             let path = self.path(&format!("records/{kind}?limit={PAGE}{cursor}"));
-            let page: Page<RecordView> = self.api.get(&path).await?;
-            all.extend(page.data.into_iter().map(|row| UserRecord {
-                id: row.id,
-                kind: row.kind,
-                data: row.data,
-            }));
+            let page: Page<UserRecord> = self.api.get(&path).await?;
+            all.extend(page.data);
             let Some(next) = page.next else {
                 all.reverse();
                 return Ok(all);
@@ -101,12 +90,8 @@ impl UserData {
     }
 
     pub(crate) async fn has_record(&self, kind: &str, id: RecordId) -> CommandResult<bool> {
-        Ok(self.find::<RecordView>(&format!("records/{kind}/{id}")).await?.is_some())
-    }
-
-    async fn find<T: DeserializeOwned>(&self, rest: &str) -> CommandResult<Option<T>> {
-        let request = self.api.request(Method::GET, &self.path(rest));
-        self.api.find(request.header(ACCEPT, "application/json")).await
+        let path = self.path(&format!("records/{kind}/{id}"));
+        Ok(self.api.find::<RecordView>(&path).await?.is_some())
     }
 
     /// Makes records and files, or, if anything fails, none of them. Each record comes with an id by which the others
@@ -115,9 +100,8 @@ impl UserData {
         let mut made = Vec::new();
         let Err(trouble) = self.add_each(records, files, &mut made).await else { return Ok(()) };
         for thing in made.iter().rev() {
-            self.remove(thing)
-                .await
-                .map_err(|second| format!("{trouble}; {thing} stays behind: {second}"))?;
+            let removed = self.api.delete(&self.path(&thing.path)).await;
+            removed.map_err(|second| format!("{trouble}; {} stays behind: {second}", thing.name))?;
         }
         Err(format!("{trouble}; nothing was kept").into())
     }
@@ -131,7 +115,7 @@ impl UserData {
         self.add_records(records, made).await?;
         for (path, content) in files {
             self.add_file(path, content).await.map_err(|trouble| format!("{path}: {trouble}"))?;
-            made.push(Made::File(path.clone()));
+            made.push(Made { name: path.clone(), path: format!("files/{path}") });
         }
         Ok(())
     }
@@ -145,7 +129,8 @@ impl UserData {
         for RecordTurn { record, data } in &turns {
             let path = self.path(&format!("records/{}", record.kind));
             let row: RecordView = self.api.post(&path, &with_new_ids(data, &names)).await?.json().await?;
-            made.push(Made::Record(record.kind.clone(), row.id));
+            let (kind, id) = (&record.kind, row.id);
+            made.push(Made { name: format!("{kind} {id}"), path: format!("records/{kind}/{id}") });
             names.insert(record.id.to_string(), row.id.to_string());
         }
         for RecordTurn { record, .. } in turns.iter().filter(|turn| turn.is_incomplete()) {
@@ -156,13 +141,6 @@ impl UserData {
             self.api.send(request).await?;
         }
         Ok(())
-    }
-
-    async fn remove(&self, thing: &Made) -> CommandResult {
-        match thing {
-            Made::Record(kind, id) => self.api.delete(&self.path(&format!("records/{kind}/{id}"))).await,
-            Made::File(path) => self.api.delete(&self.path(&format!("files/{path}"))).await,
-        }
     }
 
     /// All files, by path, with their content.
@@ -178,7 +156,7 @@ impl UserData {
 
     /// The content of a file, if there is one of that path.
     pub(crate) async fn file(&self, path: &str) -> CommandResult<Option<String>> {
-        let file: Option<FileView> = self.find(&format!("files/{path}")).await?;
+        let file: Option<FileView> = self.api.find(&self.path(&format!("files/{path}"))).await?;
         Ok(file.map(|file| file.content.unwrap_or_default()))
     }
 

@@ -27,29 +27,22 @@ pub(crate) fn key(data: &Path) -> CommandResult<[u8; BYTES]> {
     }
 }
 
-/// Where the key is after the data folder was copied.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum VaultKeyCopy {
-    File,
-    /// The variable holds it, and a file would only be another one.
-    ElsewhereKept,
-    /// Nobody has needed one yet.
-    Absent,
-}
-
-/// Copies the key into another folder, which must have none.
-pub(crate) fn copy(data: &Path, into: &Path) -> CommandResult<VaultKeyCopy> {
+/// Copies the key into another folder, which must have none, and says where the key is then.
+pub(crate) fn copy(data: &Path, into: &Path) -> CommandResult<&'static str> {
     if config::process_environment(VARIABLE).is_some_and(|text| !text.trim().is_empty()) {
-        return Ok(VaultKeyCopy::ElsewhereKept);
+        // A file would only be another key.
+        return Ok("not in it: the key that opens users' credentials, which is in RONDO_VAULT_KEY");
     }
     let text = match std::fs::read(data.join(FILE)) {
         Ok(text) => text,
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(VaultKeyCopy::Absent),
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
+            return Ok("there is no key for users' credentials yet");
+        }
         Err(error) => return Err(unusable(&data.join(FILE), &error.to_string())),
     };
     let mut new = OpenOptions::new().write(true).create_new(true).mode(0o600).open(into.join(FILE))?;
     new.write_all(&text)?;
-    Ok(VaultKeyCopy::File)
+    Ok("the key that opens users' credentials is in it: keep it where nobody else reads it")
 }
 
 fn unusable(file: &Path, reason: &str) -> CommandError {

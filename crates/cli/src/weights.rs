@@ -28,18 +28,11 @@ pub(crate) enum WeightsKind {
     Embedding,
 }
 
-impl WeightsKind {
-    pub(crate) fn name(self) -> &'static str {
-        match self {
-            Self::Chat => "chat",
-            Self::Embedding => "embedding",
-        }
-    }
-}
-
-/// The content of `model.json`.
-#[derive(Debug, Serialize, Deserialize)]
-pub(crate) struct ModelManifest {
+/// A model whose weights are on this machine; all but its folder is the content of `model.json`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct PulledModel {
+    #[serde(skip)]
+    pub(crate) folder: PathBuf,
     pub(crate) name: String,
     pub(crate) kind: WeightsKind,
     /// A URL, a package or a path; only for people, and to tell models of the same name apart.
@@ -53,23 +46,6 @@ pub(crate) struct ModelManifest {
     /// Tokens that a chat model was trained with.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) context: Option<u32>,
-}
-
-/// A model whose weights are on this machine.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct PulledModel {
-    pub(crate) name: String,
-    pub(crate) kind: WeightsKind,
-    pub(crate) folder: PathBuf,
-    pub(crate) bytes: u64,
-    pub(crate) quantisation: Option<String>,
-    pub(crate) context: Option<u32>,
-    pub(crate) source: String,
-}
-
-/// The models in a data folder that this program can run, by name.
-pub(crate) fn runnable_models(data: &Path) -> Vec<PulledModel> {
-    if cfg!(feature = "local") { pulled_models(data) } else { Vec::new() }
 }
 
 /// The models in a data folder, by name.
@@ -86,10 +62,8 @@ pub(crate) fn read_model(folder: PathBuf) -> Option<PulledModel> {
     let mut text = String::new();
     let file = File::open(folder.join(MANIFEST)).ok()?;
     file.take(MAX_MANIFEST_BYTES).read_to_string(&mut text).ok()?;
-    match serde_json::from_str::<ModelManifest>(&text) {
-        Ok(ModelManifest { kind, source, bytes, quantisation, context, .. }) => {
-            Some(PulledModel { name, kind, folder, bytes, quantisation, context, source })
-        }
+    match serde_json::from_str::<PulledModel>(&text) {
+        Ok(model) => Some(PulledModel { name, folder, ..model }),
         Err(error) => {
             tracing::warn!(folder = %folder.display(), %error, "the manifest of a pulled model cannot be read");
             None

@@ -119,13 +119,13 @@ impl Gguf {
         Some(list)
     }
 
-    pub fn tensor(&self, name: &str) -> Option<&Tensor> {
-        self.tensors.get(name)
+    pub fn tensor(&self, name: &str) -> Result<&Tensor, GgufError> {
+        self.tensors.get(name).ok_or_else(|| GgufError::NoTensor(name.into()))
     }
 
     /// Hands each row of a tensor to `take`, in order.
     pub fn rows(&mut self, name: &str, mut take: impl FnMut(&[f32])) -> Result<(), GgufError> {
-        let tensor = self.tensors.get(name).ok_or_else(|| GgufError::NoTensor(name.into()))?.clone();
+        let tensor = self.tensor(name)?.clone();
         self.file.seek(SeekFrom::Start(tensor.offset))?;
         let mut reader = BufReader::with_capacity(READ_BYTES, &mut self.file);
         let mut bytes = vec![0; tensor.encoding.row_bytes(tensor.columns)];
@@ -140,7 +140,7 @@ impl Gguf {
 
     /// A tensor of one row.
     pub fn vector(&mut self, name: &str, columns: usize) -> Result<Vec<f32>, GgufError> {
-        let tensor = self.tensor(name).ok_or_else(|| GgufError::NoTensor(name.into()))?;
+        let tensor = self.tensor(name)?;
         if (tensor.columns, tensor.rows) != (columns, 1) {
             return Err(GgufError::Shape(name.into()));
         }

@@ -40,7 +40,7 @@ mod pool;
 #[cfg(test)]
 mod tests;
 
-pub(crate) use float::{Attention, attend, centre, dot, gelu, normalise, rotate, swiglu};
+pub(crate) use float::{Attention, add, attend, centre, dot, gelu, normalise, rotate, swiglu};
 pub use packed::{Activations, GROUP, Matrix};
 pub use pool::KernelPool;
 

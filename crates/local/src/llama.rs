@@ -5,7 +5,9 @@
 
 mod load;
 
-use crate::kernels::{Activations, Attention, Cpu, KernelPool, Matrix, attend, normalise, rotate, swiglu};
+use crate::kernels::{
+    Activations, Attention, Cpu, KernelPool, Matrix, add, attend, normalise, rotate, swiglu,
+};
 
 pub use load::{LlamaLoadError, load};
 
@@ -157,7 +159,7 @@ impl Runner {
             part.cache.values.resize_with(model.shape.layers * model.shape.key_heads, Vec::new);
         }
         let width = model.shape.width;
-        resize(&mut self.hidden, places.len() * width);
+        self.hidden.resize(places.len() * width, 0.0);
         self.hidden.fill(0.0);
         let tokens = parts.iter().flat_map(|part| part.tokens);
         for (row, token) in self.hidden.chunks_exact_mut(width).zip(tokens) {
@@ -188,7 +190,7 @@ impl Runner {
                 remember(part.cache, shape, first, row);
             }
         }
-        resize(&mut self.narrow, places.len() * shape.queries());
+        self.narrow.resize(places.len() * shape.queries(), 0.0);
         let (questions, stride) = (&self.wide, layer.attention.width());
         let parts = &*parts;
         self.pool.each(&mut self.narrow, shape.head_size, |piece, out| {
@@ -208,7 +210,7 @@ impl Runner {
         let (shape, cpu) = (&model.shape, self.cpu);
         self.multiply_normed(&layer.feed_norm, shape, &layer.feed_in);
         let (gates, stride) = (&self.wide, layer.feed_in.width());
-        resize(&mut self.narrow, gates.len() / stride * shape.feed_forward);
+        self.narrow.resize(gates.len() / stride * shape.feed_forward, 0.0);
         self.pool.each(&mut self.narrow, shape.feed_forward, |row, out| {
             if let Some(gates) = gates.get(row * stride..(row + 1) * stride) {
                 swiglu(cpu, gates, out);
@@ -220,27 +222,25 @@ impl Runner {
     /// Normalises what is hidden and multiplies it, into `wide`.
     fn multiply_normed(&mut self, norm: &[f32], shape: &LlamaShape, matrix: &Matrix) {
         let (cpu, width, hidden) = (self.cpu, shape.width, &self.hidden);
-        resize(&mut self.normed, hidden.len());
+        self.normed.resize(hidden.len(), 0.0);
         self.pool.each(&mut self.normed, width, |row, out| {
             if let Some(row) = hidden.get(row * width..(row + 1) * width) {
                 normalise(cpu, row, norm, shape.epsilon, out);
             }
         });
         self.activations.fill(self.cpu, &mut self.pool, &self.normed, width);
-        resize(&mut self.wide, hidden.len() / width * matrix.width());
+        self.wide.resize(hidden.len() / width * matrix.width(), 0.0);
         matrix.multiply(cpu, &mut self.pool, &self.activations, &mut self.wide);
     }
 
     /// Multiplies `narrow` and adds it to what is hidden.
     fn add(&mut self, shape: &LlamaShape, matrix: &Matrix, width: usize) {
         self.activations.fill(self.cpu, &mut self.pool, &self.narrow, width);
-        resize(&mut self.result, self.hidden.len() / shape.width * matrix.width());
+        self.result.resize(self.hidden.len() / shape.width * matrix.width(), 0.0);
         matrix.multiply(self.cpu, &mut self.pool, &self.activations, &mut self.result);
         let rows = self.hidden.chunks_exact_mut(shape.width);
         for (row, more) in rows.zip(self.result.chunks_exact(matrix.width())) {
-            for (value, more) in row.iter_mut().zip(more) {
-                *value += more;
-            }
+            add(row, more);
         }
     }
 
@@ -260,7 +260,7 @@ impl Runner {
         }
         let output = model.output.as_ref().unwrap_or(&model.embedding);
         self.activations.fill(self.cpu, &mut self.pool, &self.normed, width);
-        resize(&mut self.result, self.normed.len() / width * output.width());
+        self.result.resize(self.normed.len() / width * output.width(), 0.0);
         output.multiply(self.cpu, &mut self.pool, &self.activations, &mut self.result);
         let wanted = parts.iter_mut().filter_map(|part| part.scores.as_mut());
         for (scores, row) in wanted.zip(self.result.chunks_exact(output.width())) {
@@ -289,9 +289,7 @@ impl Llama {
 
 /// Adds what is to be added to questions, keys and values, and turns questions and keys to their position.
 fn prepare(cpu: Cpu, layer: &Layer, shape: &LlamaShape, row: &mut [f32], turn: &Turn) {
-    for (value, bias) in row.iter_mut().zip(layer.bias.iter().flatten()) {
-        *value += bias;
-    }
+    add(row, layer.bias.as_deref().unwrap_or_default());
     for (index, head) in row.chunks_exact_mut(shape.head_size).take(shape.heads + shape.key_heads).enumerate()
     {
         if let Some((queries, keys)) = &layer.head_norms {
@@ -334,8 +332,4 @@ fn answer(
     };
     attend(cpu, &attention, out);
     Some(())
-}
-
-fn resize(buffer: &mut Vec<f32>, length: usize) {
-    buffer.resize(length, 0.0);
 }

@@ -104,11 +104,6 @@ impl Sampler {
 
 /// The first of the largest scores.
 fn largest(scores: &[f32]) -> Option<(u32, f32)> {
-    let mut best = None;
-    for (token, score) in (0_u32..).zip(scores) {
-        if *score > best.map_or(f32::NEG_INFINITY, |(_, top)| top) {
-            best = Some((token, *score));
-        }
-    }
-    best
+    let possible = (0_u32..).zip(scores.iter().copied()).filter(|(_, score)| *score > f32::NEG_INFINITY);
+    possible.reduce(|best, next| if next.1 > best.1 { next } else { best })
 }

@@ -204,28 +204,25 @@ fn tool(tool: &ToolSpec) -> Json {
 #[expect(clippy::needless_pass_by_value, reason = "the signature that filters have")]
 fn to_json(value: &Value, options: Kwargs) -> Result<String, Error> {
     let indent: Option<usize> = options.get("indent")?;
-    let failed = |error: serde_json::Error| Error::new(ErrorKind::BadSerialization, error.to_string());
-    let mut out = Vec::new();
-    match indent {
+    let text = match indent {
         Some(indent) => {
             let spaces = vec![b' '; indent.min(MAX_INDENT)];
-            let formatter = PrettyFormatter::with_indent(&spaces);
-            value.serialize(&mut Serializer::with_formatter(&mut out, formatter)).map_err(failed)?;
+            format_json(value, PrettyFormatter::with_indent(&spaces))
         }
-        None => return spaced(value).map_err(failed),
-    }
-    String::from_utf8(out).map_err(|error| Error::new(ErrorKind::BadSerialization, error.to_string()))
+        None => format_json(value, Spaced),
+    };
+    text.map_err(|error| Error::new(ErrorKind::BadSerialization, error.to_string()))
 }
 
-fn spaced(value: &impl Serialize) -> serde_json::Result<String> {
+fn format_json(value: &impl Serialize, formatter: impl Formatter) -> serde_json::Result<String> {
     let mut out = Vec::new();
-    value.serialize(&mut Serializer::with_formatter(&mut out, Spaced))?;
+    value.serialize(&mut Serializer::with_formatter(&mut out, formatter))?;
     Ok(String::from_utf8_lossy(&out).into_owned())
 }
 
 /// JSON can always be written.
 fn line(json: &Json) -> String {
-    spaced(json).unwrap_or_default()
+    format_json(json, Spaced).unwrap_or_default()
 }
 
 struct Spaced;

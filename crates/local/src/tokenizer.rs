@@ -55,9 +55,10 @@ impl Tokenizer {
             kinds.get(index).is_some_and(|kind| wanted.iter().any(|kind_| *kind == Value::Whole(*kind_)))
         };
         let special = |index: usize| is(index, &SPECIAL_KINDS);
+        let packed: HashMap<char, u8> = (0..=u8::MAX).map(|byte| (pack(byte), byte)).collect();
         let unpacked = texts.iter().enumerate();
         let bytes: Vec<Box<[u8]>> = unpacked
-            .map(|(id, text)| if special(id) { text.as_bytes().into() } else { unpack(text) })
+            .map(|(id, text)| if special(id) { text.as_bytes().into() } else { unpack(text, &packed) })
             .collect();
         let specials =
             texts.iter().zip(0_u32..).filter(|(text, id)| special(*id as usize) && !text.is_empty());
@@ -182,18 +183,13 @@ fn shifted(index: u32) -> char {
     char::from_u32(256 + index).unwrap_or(char::REPLACEMENT_CHARACTER)
 }
 
-/// The bytes that a token's text stands for.
-fn unpack(text: &str) -> Box<[u8]> {
+/// The bytes that a token's text stands for. A character that stands for no byte stands for itself.
+fn unpack(text: &str, packed: &HashMap<char, u8>) -> Box<[u8]> {
     let mut bytes = Vec::with_capacity(text.len());
     for character in text.chars() {
-        match u32::from(character) {
-            code @ 256..=288 => bytes.extend(u8::try_from(code - 256)),
-            code @ 289..=322 => bytes.extend(u8::try_from(code - 289 + 0x7f)),
-            323 => bytes.push(0xad),
-            code => match u8::try_from(code) {
-                Ok(byte) => bytes.push(byte),
-                Err(_) => bytes.extend(character.to_string().bytes()),
-            },
+        match packed.get(&character) {
+            Some(byte) => bytes.push(*byte),
+            None => bytes.extend(character.to_string().bytes()),
         }
     }
     bytes.into()

@@ -35,7 +35,7 @@ pub use proxying::{Proxying, PublicUrl};
 pub use serve::{serve, serve_router};
 
 /// Limits of one client, connection or request.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ServerLimits {
     /// Connections at once; more wait in the kernel's queue.
     pub max_connections: usize,

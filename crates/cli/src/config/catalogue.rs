@@ -53,7 +53,8 @@ impl Config {
     /// With weights in the data folder, this process is a provider as well: the last one, so that it is asked only for
     /// what nobody else is there for.
     pub(super) fn find_pulled(&mut self) {
-        self.pulled = weights::runnable_models(&self.data);
+        // A build without models of its own can run none of them.
+        self.pulled = if cfg!(feature = "local") { weights::pulled_models(&self.data) } else { Vec::new() };
         if !self.pulled.is_empty() {
             self.providers.push(this_process(&self.local));
         }

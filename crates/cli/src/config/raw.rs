@@ -14,6 +14,7 @@ use app::Problem;
 use app::source::bounds::{KEY, refusal, whole_number};
 use app::source::{FileText, Spanned};
 use serde::{Deserialize, Deserializer};
+use server::ServerLimits;
 use service::CallShares;
 use tracing_subscriber::filter::LevelFilter;
 
@@ -164,6 +165,13 @@ impl<'a> Reader<'a> {
         (self.environment)(name).filter(|value| !value.trim().is_empty())
     }
 
+    /// The entries of a variable, which are separated by commas.
+    fn variable_entries(&self, name: &'a str) -> Vec<Chosen<'a>> {
+        let text = self.variable(name).unwrap_or_default();
+        let given = text.split(',').map(str::trim).filter(|entry| !entry.is_empty());
+        given.map(|entry| Chosen { value: entry.to_owned(), origin: Origin::Variable(name) }).collect()
+    }
+
     fn in_file(&self, value: Option<Spanned<String>>) -> Result<Option<Chosen<'a>>, Problem> {
         let Some(value) = value else { return Ok(None) };
         let origin = Origin::File(self.source, value.span());
@@ -216,16 +224,20 @@ impl<'a> Reader<'a> {
 
     fn server(&self, raw: RawServer) -> Result<ServerConfig, Problem> {
         let default = ServerConfig::default();
+        let limits = default.limits;
         let chat_app = self.choose("RONDO_CHAT_APP", raw.chat_app)?;
         Ok(ServerConfig {
-            max_body_bytes: raw.max_body_bytes.unwrap_or(default.max_body_bytes),
-            header_timeout: raw.header_timeout_seconds.unwrap_or(default.header_timeout),
-            body_timeout: raw.body_timeout_seconds.unwrap_or(default.body_timeout),
-            write_timeout: raw.write_timeout_seconds.unwrap_or(default.write_timeout),
-            max_streams_per_user: raw.max_streams_per_user.unwrap_or(default.max_streams_per_user),
+            limits: ServerLimits {
+                max_body_bytes: raw.max_body_bytes.unwrap_or(limits.max_body_bytes),
+                header_timeout: raw.header_timeout_seconds.unwrap_or(limits.header_timeout),
+                body_timeout: raw.body_timeout_seconds.unwrap_or(limits.body_timeout),
+                write_timeout: raw.write_timeout_seconds.unwrap_or(limits.write_timeout),
+                max_streams_per_user: raw.max_streams_per_user.unwrap_or(limits.max_streams_per_user),
+                heartbeat: raw.heartbeat_seconds.unwrap_or(limits.heartbeat),
+                ..limits
+            },
             model_calls: self.model_calls(raw.max_model_calls, raw.max_model_calls_per_user)?,
             document_bytes: raw.max_document_bytes_per_user.unwrap_or(default.document_bytes),
-            heartbeat: raw.heartbeat_seconds.unwrap_or(default.heartbeat),
             drain: raw.drain_seconds.unwrap_or(default.drain),
             retention: raw.retention_seconds.unwrap_or(default.retention),
             undo_retention: raw.undo_retention_seconds.unwrap_or(default.undo_retention),
@@ -261,11 +273,10 @@ pub(super) fn non_empty<'de, T: From<String>, D: Deserializer<'de>>(deserializer
 }
 
 fn listen(chosen: &Chosen<'_>) -> Result<SocketAddr, Problem> {
-    let Ok(address) = chosen.value.trim().parse::<SocketAddr>() else {
+    chosen.value.trim().parse().map_err(|_| {
         let message = format!("{:?} is not an address", chosen.value);
-        return Err(chosen.problem(message, "write an IP address and a port, such as 127.0.0.1:8787"));
-    };
-    Ok(address)
+        chosen.problem(message, "write an IP address and a port, such as 127.0.0.1:8787")
+    })
 }
 
 /// `tracing` would take a misspelt level for the name of a module and show everything; so each part is checked.

@@ -12,6 +12,7 @@ use super::{Finding, beside};
 use crate::api_client::ApiClient;
 use crate::config::{self, Config};
 use crate::mcp::{refresh, reveal_hidden, unapproved_tools};
+use crate::terminal_text::count_of;
 
 /// How long an MCP server may take to be started or reached, and to say what tools it has.
 const LOOK_PATIENCE: Duration = Duration::from_secs(10);
@@ -92,10 +93,7 @@ async fn look(api: &ApiClient, about: &str, app: &App, server: &AppMcpServer) ->
 
 fn server_finding(about: &str, server: &AppMcpServer, view: &McpServerView) -> Finding {
     let offered = view.tools.iter().filter(|tool| tool.state != McpToolState::Gone).count();
-    let count = match offered {
-        1 => "1 tool".to_owned(),
-        count => format!("{count} tools"),
-    };
+    let count = count_of(offered, "tool");
     let (app, name) = (&view.app, &view.server);
     if let Some(reason) = &view.last_error {
         let remedy = opening(server).filter(|_| reason.contains(CLOSED)).unwrap_or_else(|| remedy(server));
@@ -132,7 +130,6 @@ struct Scratch(PathBuf);
 
 impl Drop for Scratch {
     fn drop(&mut self) {
-        let Self(folder) = self;
-        let _ = std::fs::remove_dir_all(folder); // it may never have come to be
+        let _ = std::fs::remove_dir_all(&self.0); // it may never have come to be
     }
 }

@@ -10,6 +10,7 @@ use model::{MODEL_CHOICES, Model, ModelRegistry, ProviderWire};
 use super::{Finding, PATIENCE};
 use crate::config::{Config, ProviderConfig};
 use crate::provider_models::{self, ModelOffer};
+use crate::terminal_text::count_of;
 use crate::{catalogue, service_setup};
 
 /// Model names shown when the one asked for is not among them.
@@ -60,8 +61,7 @@ fn answer(provider: &ProviderConfig, offer: &ModelOffer) -> Finding {
     let (name, base) = (&provider.name, &provider.base_url);
     match offer {
         ModelOffer::Models(ids) => {
-            let count = if ids.len() == 1 { "1 model".to_owned() } else { format!("{} models", ids.len()) };
-            Finding::Good(format!("provider {name}: {base} lists {count}"))
+            Finding::Good(format!("provider {name}: {base} lists {}", count_of(ids.len(), "model")))
         }
         ModelOffer::NoList(status) => {
             Finding::Note(format!("provider {name}: {base} answers, but does not list its models ({status})"))

@@ -35,13 +35,6 @@ impl Plain {
     }
 }
 
-/// A reference of a record: to a record that is compared, by its class, or to another.
-#[derive(PartialEq, Eq, Hash)]
-enum Named<'a> {
-    Class(usize),
-    Other(&'a str),
-}
-
 /// By its id, each new record that the user has already, with the id that it has there. Of two that say the same, each
 /// needs one of its own.
 pub(super) fn existing_records(
@@ -64,24 +57,22 @@ pub(super) fn existing_records(
     taken.filter_map(|(record, class)| Some((record.id, free.get_mut(class)?.pop_front()?))).collect()
 }
 
-/// Puts records into the same class that say the same and name records of the same classes: first by what they say, and
-/// then, as long as that tells more of them apart, by whom they name.
+/// The class of a record so far, what it says, and whom it names: a record that is compared by its class, another by its
+/// id.
+type ClassKey<'a> = (usize, &'a str, Vec<Result<usize, &'a str>>);
+
+/// Puts records into the same class that say the same and name records of the same classes: all are in one class at
+/// first, and each round tells more of them apart, by what they say and by whom they name.
 fn classes(plain: &[Plain], places: &HashMap<String, usize>) -> Vec<usize> {
-    let mut said: HashMap<&str, usize> = HashMap::new();
-    let mut classes: Vec<usize> = Vec::with_capacity(plain.len());
-    for record in plain {
-        let next = said.len();
-        classes.push(*said.entry(&record.said).or_insert(next));
-    }
-    let mut count = said.len();
+    let (mut classes, mut count) = (vec![0; plain.len()], 1);
     for _ in 0..MAX_ROUNDS {
-        let mut found: HashMap<(usize, Vec<Named<'_>>), usize> = HashMap::new();
+        let mut found: HashMap<ClassKey<'_>, usize> = HashMap::new();
         let mut finer = Vec::with_capacity(plain.len());
         for (record, class) in plain.iter().zip(&classes) {
             let named = |name: &'_ String| places.get(name).and_then(|place| classes.get(*place)).copied();
-            let names = record.names.iter().map(|name| named(name).map_or(Named::Other(name), Named::Class));
+            let names = record.names.iter().map(|name| named(name).ok_or(name.as_str()));
             let next = found.len();
-            finer.push(*found.entry((*class, names.collect())).or_insert(next));
+            finer.push(*found.entry((*class, record.said.as_str(), names.collect())).or_insert(next));
         }
         let is_stable = found.len() == count;
         (count, classes) = (found.len(), finer);

@@ -1,7 +1,5 @@
 //! The files that an import takes and an export makes.
 
-use std::fs::File;
-use std::io::Read;
 use std::path::{Path, PathBuf};
 
 use protocol::{MAX_STORED_DEPTH, json_depth};
@@ -9,6 +7,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::CommandResult;
+use crate::replace_file::read_text;
 
 /// Files of one import.
 const MAX_FILES: usize = 200;
@@ -44,17 +43,8 @@ pub(crate) struct ImportBundle {
     pub(crate) files: Vec<FileEntry>,
 }
 
-/// The content of one file.
-#[derive(Debug, PartialEq)]
-pub(super) struct ImportFile {
-    /// The file's name.
-    pub(super) name: String,
-    pub(super) entries: Vec<RecordEntry>,
-    pub(super) files: Vec<FileEntry>,
-}
-
-/// One file, or the `.json` files of a folder by name.
-pub(super) fn sheets(from: &Path) -> CommandResult<Vec<ImportFile>> {
+/// The content of one file, or of the `.json` files of a folder, with the name of each.
+pub(super) fn sheets(from: &Path) -> CommandResult<Vec<(String, ImportBundle)>> {
     let named = |error: std::io::Error| format!("{}: {error}", from.display());
     if !from.is_dir() {
         return Ok(vec![sheet(from)?]);
@@ -76,20 +66,15 @@ pub(super) fn sheets(from: &Path) -> CommandResult<Vec<ImportFile>> {
     paths.iter().map(|path| sheet(path)).collect()
 }
 
-fn sheet(path: &Path) -> CommandResult<ImportFile> {
-    let named = |message: String| format!("{}: {message}", path.display());
-    let mut text = String::new();
-    let read = File::open(path).and_then(|file| file.take(MAX_BYTES + 1).read_to_string(&mut text));
-    if read.map_err(|error| named(error.to_string()))? as u64 > MAX_BYTES {
-        return Err(named(format!("is larger than {} MiB", MAX_BYTES / 1024 / 1024)).into());
-    }
+fn sheet(path: &Path) -> CommandResult<(String, ImportBundle)> {
     let part = |part: Option<&std::ffi::OsStr>| part.unwrap_or_default().to_string_lossy().into_owned();
     let (name, kind) = (part(path.file_name()), part(path.file_stem()));
-    parse(name, &kind, &text).map_err(|message| named(message).into())
+    let read = read_text(path, MAX_BYTES).and_then(|text| parse(&kind, &text));
+    Ok((name, read.map_err(|message| format!("{}: {message}", path.display()))?))
 }
 
 /// `kind` is the type of what does not say one.
-pub(super) fn parse(name: String, kind: &str, text: &str) -> Result<ImportFile, String> {
+pub(super) fn parse(kind: &str, text: &str) -> Result<ImportBundle, String> {
     // A record is held to less when it is stored; here it is still wrapped.
     if json_depth(text) > MAX_STORED_DEPTH {
         return Err(format!("nests deeper than {MAX_STORED_DEPTH} levels"));
@@ -97,14 +82,10 @@ pub(super) fn parse(name: String, kind: &str, text: &str) -> Result<ImportFile, 
     let value: Value = serde_json::from_str(text).map_err(|error| error.to_string())?;
     match value {
         Value::Array(items) => {
-            let entries = items.into_iter().map(|item| entry(kind, item)).collect();
-            Ok(ImportFile { name, entries, files: Vec::new() })
+            let records = items.into_iter().map(|item| entry(kind, item)).collect();
+            Ok(ImportBundle { records, files: Vec::new() })
         }
-        Value::Object(_) => {
-            let ImportBundle { records, files } =
-                serde_json::from_value(value).map_err(|error| error.to_string())?;
-            Ok(ImportFile { name, entries: records, files })
-        }
+        Value::Object(_) => serde_json::from_value(value).map_err(|error| error.to_string()),
         Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {
             Err("is neither an array of records nor an export; write [{\"type\": …, \"data\": {…}}, …]"
                 .into())

@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::each_reference;
-use super::read::{FileEntry, ImportFile, RecordEntry, parse};
+use super::read::{FileEntry, ImportBundle, RecordEntry, parse};
 
 fn entry(id: Option<&str>, kind: &str, data: Value) -> RecordEntry {
     RecordEntry { id: id.map(str::to_owned), kind: kind.to_owned(), data }
@@ -20,7 +20,7 @@ fn items_say_their_type_or_take_the_files() {
         { "type": "part", "data": "text" },
         7
     ]);
-    let sheet = parse("evidence.json".into(), "evidence", &text.to_string()).unwrap();
+    let sheet = parse("evidence", &text.to_string()).unwrap();
     let expected = vec![
         entry(None, "part", json!({ "name": "A" })),
         entry(Some("a"), "part", json!({})),
@@ -30,14 +30,14 @@ fn items_say_their_type_or_take_the_files() {
         entry(None, "evidence", json!({ "type": "part", "data": "text" })),
         entry(None, "evidence", json!(7)),
     ];
-    assert_eq!(sheet, ImportFile { name: "evidence.json".into(), entries: expected, files: Vec::new() });
+    assert_eq!(sheet, ImportBundle { records: expected, files: Vec::new() });
 }
 
 #[test]
 fn an_export_is_taken_and_nothing_else_that_is_an_object() {
     let text = r##"{"records": [{"id": "r", "type": "part", "data": {}}], "files": [{"path": "a.md", "content": "# A"}]}"##;
-    let sheet = parse("all.json".into(), "all", text).unwrap();
-    assert_eq!(sheet.entries, [entry(Some("r"), "part", json!({}))]);
+    let sheet = parse("all", text).unwrap();
+    assert_eq!(sheet.records, [entry(Some("r"), "part", json!({}))]);
     assert_eq!(sheet.files, [FileEntry { path: "a.md".into(), content: "# A".into() }]);
     for (wrong, why) in [
         (r#"{"record": []}"#, "unknown field `record`"),
@@ -45,7 +45,7 @@ fn an_export_is_taken_and_nothing_else_that_is_an_object() {
         ("7", "is neither an array of records nor an export"),
         ("[", "EOF while parsing"),
     ] {
-        let message = parse("x.json".into(), "x", wrong).unwrap_err();
+        let message = parse("x", wrong).unwrap_err();
         assert!(message.contains(why), "{wrong}: {message}");
     }
 }

@@ -3,42 +3,22 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use futures_util::FutureExt;
-use futures_util::future::{BoxFuture, ready};
-use model::{ChatModel, Embedder, Error, ModelRequest, PieceStream};
+use model::{ChatModel, Embedder, Error};
 
 use crate::CommandResult;
 use crate::config::Config;
 use crate::weights::PulledModel;
 
-struct Absent;
-
 fn refused() -> Error {
     Error::Unavailable { reason: "this rondo was built without the feature `local`".into(), after: None }
 }
 
-impl ChatModel for Absent {
-    fn stream<'a>(&'a self, _: &'a ModelRequest) -> BoxFuture<'a, Result<PieceStream, Error>> {
-        ready(Err(refused())).boxed()
-    }
+pub(crate) fn chat(_: &Config) -> Result<Arc<dyn ChatModel>, Error> {
+    Err(refused())
 }
 
-impl Embedder for Absent {
-    fn model(&self) -> &str {
-        crate::weights::PROVIDER
-    }
-
-    fn embed<'a>(&'a self, _: &'a [String]) -> BoxFuture<'a, Result<Vec<Vec<f32>>, Error>> {
-        ready(Err(refused())).boxed()
-    }
-}
-
-pub(crate) fn chat(_: &Config) -> Arc<dyn ChatModel> {
-    Arc::new(Absent)
-}
-
-pub(crate) fn embedder(_: &Config, _: &PulledModel) -> Arc<dyn Embedder> {
-    Arc::new(Absent)
+pub(crate) fn embedder(_: &Config, _: &PulledModel) -> Result<Arc<dyn Embedder>, Error> {
+    Err(refused())
 }
 
 pub(crate) fn trained_context(_: &Path) -> Option<u32> {

@@ -11,6 +11,7 @@ use local::gguf::Gguf;
 use model::{ChatModel, Error, ModelRequest, PieceStream};
 use tokio::sync::OnceCell;
 
+use super::load;
 use crate::config::{Config, Local};
 use crate::weights::{CHAT_FILE, WeightsKind};
 
@@ -26,14 +27,15 @@ struct Shelf {
 
 type Place = Arc<OnceCell<LocalChat>>;
 
-pub(crate) fn chat(config: &Config) -> Arc<dyn ChatModel> {
+/// Fails only in a build without models of its own.
+pub(crate) fn chat(config: &Config) -> Result<Arc<dyn ChatModel>, Error> {
     let models = config.pulled.iter().filter(|model| model.kind == WeightsKind::Chat);
-    Arc::new(Shelf {
+    Ok(Arc::new(Shelf {
         files: models.map(|model| (model.name.clone(), model.folder.join(CHAT_FILE))).collect(),
         options: options(&config.local),
         places: config.local.loaded,
         loaded: Mutex::default(),
-    })
+    }))
 }
 
 pub(super) fn options(local: &Local) -> LocalChatOptions {
@@ -68,15 +70,7 @@ impl Shelf {
         };
         let place = self.place(name);
         let (file, options) = (file.clone(), self.options);
-        let load = || async move {
-            let loaded = tokio::task::spawn_blocking(move || LocalChat::load(&file, &options)).await;
-            let reason = match loaded {
-                Ok(Ok(model)) => return Ok(model),
-                Ok(Err(error)) => error.to_string(),
-                Err(_) => "loading it was cut short".to_owned(),
-            };
-            Err(Error::Rejected { status: 500, summary: format!("{name} cannot be run: {reason}") })
-        };
+        let load = || load(name, move || LocalChat::load(&file, &options));
         place.get_or_try_init(load).await?.stream(request).await
     }
 }

@@ -10,6 +10,7 @@ use local::embed::LocalEmbedder;
 use model::{Embedder, Error};
 use tokio::sync::OnceCell;
 
+use super::load;
 use crate::config::Config;
 use crate::weights::PulledModel;
 
@@ -20,27 +21,20 @@ struct Lazy {
     loaded: OnceCell<LocalEmbedder>,
 }
 
-pub(crate) fn embedder(config: &Config, model: &PulledModel) -> Arc<dyn Embedder> {
-    Arc::new(Lazy {
+/// Fails only in a build without models of its own.
+pub(crate) fn embedder(config: &Config, model: &PulledModel) -> Result<Arc<dyn Embedder>, Error> {
+    Ok(Arc::new(Lazy {
         name: model.name.clone(),
         folder: model.folder.clone(),
         threads: config.local.threads.and_then(NonZero::new),
         loaded: OnceCell::new(),
-    })
+    }))
 }
 
 impl Lazy {
     async fn vectors(&self, texts: &[String]) -> Result<Vec<Vec<f32>>, Error> {
         let (name, folder, threads) = (self.name.clone(), self.folder.clone(), self.threads);
-        let load = || async move {
-            let load = move || LocalEmbedder::load(&folder, name, threads);
-            let reason = match tokio::task::spawn_blocking(load).await {
-                Ok(Ok(model)) => return Ok(model),
-                Ok(Err(error)) => error.to_string(),
-                Err(_) => "loading it was cut short".to_owned(),
-            };
-            Err(Error::Rejected { status: 500, summary: format!("{} cannot be run: {reason}", self.name) })
-        };
+        let load = || load(&self.name, move || LocalEmbedder::load(&folder, name, threads));
         self.loaded.get_or_try_init(load).await?.embed(texts).await
     }
 }

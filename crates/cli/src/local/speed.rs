@@ -56,7 +56,7 @@ pub(crate) async fn measure(config: &Config, model: &PulledModel) -> CommandResu
 }
 
 async fn measure_chat(config: &Config, model: &PulledModel) -> Result<String, Error> {
-    let chat = chat::chat(&Config { pulled: vec![model.clone()], ..config.clone() });
+    let chat = chat::chat(&Config { pulled: vec![model.clone()], ..config.clone() })?;
     let request = |story: String, max_tokens| {
         let settings = Settings { max_tokens: Some(max_tokens), ..Settings::default() };
         ModelRequest {
@@ -74,7 +74,7 @@ async fn measure_chat(config: &Config, model: &PulledModel) -> Result<String, Er
 }
 
 async fn measure_embedder(config: &Config, model: &PulledModel) -> Result<String, Error> {
-    let embedder = embedder::embedder(config, model);
+    let embedder = embedder::embedder(config, model)?;
     let query = [QUERY.to_owned()];
     embedder.embed(&query).await?; // loads it
     let mut took = Vec::new();

@@ -1,13 +1,16 @@
 //! The definition of an MCP tool in lines that people can read: nothing in them is hidden, and changes are marked.
 
+use std::time::{Duration, Instant};
+
 use protocol::canonical;
 use serde_json::Value;
+use similar::{Algorithm, capture_diff_slices_deadline};
 
 /// The fields that people read first, in this order; the rest follows by name.
 const FIRST: &[&str] = &["name", "title", "description"];
 
-/// Pairs of lines that are compared. Two texts that are longer are shown one after the other.
-const MAX_PAIRS: usize = 4_000_000;
+/// How long two texts are compared. The rest of texts that take longer is shown one after the other.
+const COMPARE_PATIENCE: Duration = Duration::from_secs(1);
 
 /// A text with everything that a reader would not see, or that could command the terminal, spelt out.
 pub(crate) fn reveal_hidden(text: &str) -> String {
@@ -53,61 +56,10 @@ fn json(value: &Value) -> Vec<String> {
 
 /// Both texts as one: lines that are gone after a minus, new ones after a plus.
 pub(super) fn changes(old: &[String], new: &[String]) -> Vec<String> {
-    let same_start = old.iter().zip(new).take_while(|(old, new)| old == new).count();
-    let (start, old) = old.split_at(same_start);
-    let new = new.get(same_start..).unwrap_or_default();
-    let same_end = old.iter().rev().zip(new.iter().rev()).take_while(|(old, new)| old == new).count();
-    let (old, end) = old.split_at(old.len() - same_end);
-    let new = new.get(..new.len() - same_end).unwrap_or_default();
-    let kept = |lines: &[String]| lines.iter().map(|line| format!("  {line}")).collect::<Vec<_>>();
-    [kept(start), between(old, new), kept(end)].concat()
-}
-
-/// The changes between texts whose first lines differ, and whose last lines differ.
-fn between(old: &[String], new: &[String]) -> Vec<String> {
-    let (gone, come) = (|line: &String| format!("- {line}"), |line: &String| format!("+ {line}"));
-    if old.len().saturating_mul(new.len()) > MAX_PAIRS {
-        return old.iter().map(gone).chain(new.iter().map(come)).collect();
-    }
-    let common = common(old, new);
-    let length = |i: usize, j: usize| common.get(i).and_then(|row| row.get(j)).copied().unwrap_or(0);
-    let (mut i, mut j, mut lines) = (0, 0, Vec::new());
-    while i < old.len() || j < new.len() {
-        match (old.get(i), new.get(j)) {
-            (Some(left), Some(right)) if left == right => {
-                lines.push(format!("  {left}"));
-                (i, j) = (i + 1, j + 1);
-            }
-            (Some(left), right) if right.is_none() || length(i + 1, j) >= length(i, j + 1) => {
-                lines.push(gone(left));
-                i += 1;
-            }
-            (_, right) => {
-                lines.extend(right.map(come));
-                j += 1;
-            }
-        }
-    }
-    lines
-}
-
-/// How many lines the rests of both texts have in common, from each pair of lines on.
-fn common(old: &[String], new: &[String]) -> Vec<Vec<u32>> {
-    let mut table = vec![vec![0; new.len() + 1]];
-    for left in old.iter().rev() {
-        let below = table.last().cloned().unwrap_or_default();
-        let mut row = vec![0];
-        // From the last line to the first, so each row is made the wrong way round.
-        for (index, right) in new.iter().enumerate().rev() {
-            let at = |index: usize| below.get(index).copied().unwrap_or(0);
-            let beside = row.last().copied().unwrap_or(0);
-            row.push(if left == right { at(index + 1) + 1 } else { at(index).max(beside) });
-        }
-        row.reverse();
-        table.push(row);
-    }
-    table.reverse();
-    table
+    let deadline = Instant::now() + COMPARE_PATIENCE;
+    let operations = capture_diff_slices_deadline(Algorithm::Myers, old, new, Some(deadline));
+    let changes = operations.iter().flat_map(|operation| operation.iter_changes(old, new));
+    changes.map(|change| format!("{} {}", change.tag(), change.value())).collect()
 }
 
 #[cfg(test)]

@@ -6,29 +6,18 @@ use model::{Model, ModelRegistry, Price};
 use serde_json::{Value, json};
 
 use crate::config::Config;
+use crate::terminal_text::json_word;
 use crate::weights::{self, PulledModel};
 use crate::{CommandResult, catalogue, local};
 
-const HEAD: [&str; 12] = [
-    "",
-    "NAME",
-    "PROVIDER",
-    "KIND",
-    "STREAMING",
-    "TOOLS",
-    "STRUCTURED",
-    "VISION",
-    "CONTEXT",
-    "MAX OUTPUT",
-    "PRICE (in/cached/out)",
-    "RETIRES",
-];
+/// The names of columns, between bars.
+const HEAD: &str =
+    "|NAME|PROVIDER|KIND|STREAMING|TOOLS|STRUCTURED|VISION|CONTEXT|MAX OUTPUT|PRICE (in/cached/out)|RETIRES";
 
-const PULLED_HEAD: [&str; 5] = ["NAME", "KIND", "SIZE", "QUANTISATION", "SPEED HERE"];
+const PULLED_HEAD: &str = "NAME|KIND|SIZE|QUANTISATION|SPEED HERE";
 
 pub(super) fn text(registry: &ModelRegistry, config: &Config) -> String {
-    let rows = registry.list().map(|model| row(model, config));
-    lines(&std::iter::once(HEAD.map(str::to_owned)).chain(rows).collect::<Vec<_>>())
+    lines(HEAD, registry.list().map(|model| row(model, config)))
 }
 
 /// Lines on listed models that have ended by `today` or will soon; empty when there are none.
@@ -51,38 +40,38 @@ pub(super) fn pulled(models: &[PulledModel]) -> String {
         return String::new();
     }
     let rows = models.iter().map(|model| {
-        let quantisation = model.quantisation.clone().unwrap_or_else(|| "-".to_owned());
-        [
+        vec![
             model.name.clone(),
-            model.kind.name().to_owned(),
+            json_word(&model.kind).to_string(),
             DecimalBytes(model.bytes).to_string(),
-            quantisation,
+            model.quantisation.clone().unwrap_or_else(|| "-".to_owned()),
             local::speed(model)
                 .unwrap_or_else(|| format!("not measured; `rondo models test {}` does", model.name)),
         ]
     });
-    let rows: Vec<_> = std::iter::once(PULLED_HEAD.map(str::to_owned)).chain(rows).collect();
-    format!("\nin this process:\n{}", lines(&rows))
+    format!("\nin this process:\n{}", lines(PULLED_HEAD, rows))
 }
 
-fn lines<const COLUMNS: usize>(rows: &[[String; COLUMNS]]) -> String {
-    let widths: Vec<usize> = (0..COLUMNS)
-        .map(|column| {
-            let cells = rows.iter().filter_map(|row| row.get(column));
-            cells.map(|cell| cell.chars().count()).max().unwrap_or_default()
-        })
-        .collect();
-    let line = |row: &[String; COLUMNS]| {
-        let cells = row.iter().zip(&widths).map(|(cell, width)| format!("{cell:<width$}"));
+/// A table, whose columns are as wide as their widest cells.
+fn lines(head: &str, rows: impl Iterator<Item = Vec<String>>) -> String {
+    let head = head.split('|').map(str::to_owned).collect();
+    let rows: Vec<Vec<String>> = std::iter::once(head).chain(rows).collect();
+    let widest = |column: usize| {
+        let cells = rows.iter().filter_map(|row| row.get(column));
+        cells.map(|cell| cell.chars().count()).max().unwrap_or_default()
+    };
+    let line = |row: &Vec<String>| {
+        let cells =
+            row.iter().enumerate().map(|(column, cell)| format!("{cell:<width$}", width = widest(column)));
         format!("{}\n", cells.collect::<Vec<_>>().join("  ").trim_end())
     };
     rows.iter().map(line).collect()
 }
 
-fn row(model: &Model, config: &Config) -> [String; 12] {
+fn row(model: &Model, config: &Config) -> Vec<String> {
     let can = model.capabilities();
     let yes = |can: bool| if can { "yes" } else { "no" }.to_owned();
-    [
+    vec![
         if config.model.as_deref() == Some(model.name()) { "*" } else { "" }.to_owned(),
         model.name().to_owned(),
         model.listing.provider.clone(),

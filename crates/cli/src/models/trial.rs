@@ -1,7 +1,5 @@
 //! `rondo models test`: up to three small real calls, and what came of them.
 
-use std::fmt::Write as _;
-use std::io::Write as _;
 use std::sync::Arc;
 
 use model::{
@@ -11,9 +9,9 @@ use protocol::{Finish, Settings, Usage};
 use serde_json::{Value, json};
 use tokio::time::Instant;
 
-use crate::CommandResult;
 use crate::config::ProviderConfig;
 use crate::model_answer::{ModelAnswer, ask_model};
+use crate::{CommandResult, print};
 
 pub(super) const QUESTION: &str = "Say hello in one short sentence.";
 
@@ -29,7 +27,7 @@ const TOOL: &str = "look_up_weather";
 pub(super) async fn run(model: &Model, provider: &ProviderConfig, message: &str) -> CommandResult {
     let name = model.name();
     let wire = provider.wire.map_or_else(String::new, |wire| format!(", wire {}", wire.name()));
-    say(&format!("{name}: {} at {}{wire}\n", provider.name, provider.base_url))?;
+    print(&format!("{name}: {} at {}{wire}\n", provider.name, provider.base_url))?;
     let heard = match ask_model(&*model.chat, &ask(model, message)).await {
         Ok(heard) => heard,
         Err(error) => {
@@ -38,30 +36,25 @@ pub(super) async fn run(model: &Model, provider: &ProviderConfig, message: &str)
         }
     };
     let mut usage = model.priced(heard.usage);
-    say(&plain(&heard, model.capabilities().streaming))?;
+    print(&plain(&heard, model.capabilities().streaming))?;
     let can = model.capabilities();
     if can.tools {
         let tools: Arc<[ToolSpec]> = Arc::new([weather()]);
         let question = "What is the weather in Paris? Use the tool.";
         let heard = ask_model(&*model.chat, &ModelRequest { tools, ..ask(model, question) }).await;
-        say(&report("tool call", heard, &mut usage, model, called))?;
+        print(&report("tool call", heard, &mut usage, model, called))?;
     } else {
-        say("tool call   not tried: the model is not listed with tools\n")?;
+        print("tool call   not tried: the model is not listed with tools\n")?;
     }
     if can.structured == SchemaSupport::Prompt {
-        say("structured  not tried: the model can only be told of a schema in words\n")?;
+        print("structured  not tried: the model can only be told of a schema in words\n")?;
     } else {
         let format = AnswerFormat::Schema(Arc::new(schema()));
         let heard =
             ask_model(&*model.chat, &ModelRequest { format, ..ask(model, "What is 6 times 7?") }).await;
-        say(&report("structured", heard, &mut usage, model, structured))?;
+        print(&report("structured", heard, &mut usage, model, structured))?;
     }
-    say(&total(&usage, model))
-}
-
-fn say(text: &str) -> CommandResult {
-    let mut out = std::io::stdout().lock();
-    Ok(out.write_all(text.as_bytes()).and_then(|()| out.flush())?)
+    print(&total(&usage, model))
 }
 
 fn ask(model: &Model, question: &str) -> ModelRequest {
@@ -82,7 +75,7 @@ pub(super) async fn embed(embedder: &dyn Embedder, provider: &ProviderConfig) ->
     })?;
     let dimensions = vectors.first().map_or(0, Vec::len);
     let took = begun.elapsed().as_millis();
-    say(&format!(
+    print(&format!(
         "{}: {} at {}\nembedding   ok: {dimensions} dimensions, {took} ms\n",
         embedder.model(),
         provider.name,
@@ -173,11 +166,8 @@ fn schema() -> Schema {
 }
 
 fn structured(heard: &ModelAnswer) -> Result<String, String> {
-    let answer: Option<Value> = serde_json::from_str(heard.text.trim()).ok();
-    let fits = |object: &serde_json::Map<String, Value>| {
-        object.len() == 1 && object.get("product").is_some_and(Value::is_i64)
-    };
-    if answer.as_ref().and_then(Value::as_object).is_some_and(fits) {
+    let answer = serde_json::from_str(heard.text.trim());
+    if answer.is_ok_and(|answer| jsonschema::is_valid(&schema().schema, &answer)) {
         return Ok("the answer fits the schema".into());
     }
     Err("the answer does not fit the schema; structured = \"prompt\" in its entry asks in words instead"
@@ -185,18 +175,15 @@ fn structured(heard: &ModelAnswer) -> Result<String, String> {
 }
 
 fn total(usage: &Usage, model: &Model) -> String {
-    let mut line = format!("usage       {} tokens in", usage.input_tokens);
-    if usage.cached_input_tokens > 0 {
-        let _ = write!(line, " ({} of them kept)", usage.cached_input_tokens);
-    }
-    let _ = write!(line, ", {} out", usage.output_tokens);
-    match model.listing.price {
-        Some(_) => {
-            let _ = writeln!(line, "; ${:.6}", usage.cost.dollars());
-        }
-        None => line.push_str("; its price is not known\n"),
-    }
-    line
+    let kept = match usage.cached_input_tokens {
+        0 => String::new(),
+        kept => format!(" ({kept} of them kept)"),
+    };
+    let cost = match model.listing.price {
+        Some(_) => format!("${:.6}", usage.cost.dollars()),
+        None => "its price is not known".to_owned(),
+    };
+    format!("usage       {} tokens in{kept}, {} out; {cost}\n", usage.input_tokens, usage.output_tokens)
 }
 
 /// Advice to the person who ran the test.

@@ -1,7 +1,7 @@
 //! Whether files are the weights they are said to be, as far as their first bytes tell.
 
 use std::fs::File;
-use std::io::{Read, Seek, SeekFrom};
+use std::io::{BufReader, Read};
 use std::path::Path;
 
 use serde_json::Value;
@@ -50,8 +50,7 @@ pub(super) fn gguf(path: &Path) -> Result<(), PullError> {
 fn safetensors(path: &Path) -> Result<(), PullError> {
     let trouble = |reason: &str| PullError::unfit(path, format!("it is not a safetensors file: {reason}"));
     let mut file = File::open(path).map_err(PullError::file(path))?;
-    let size = file.seek(SeekFrom::End(0)).and_then(|size| file.rewind().map(|()| size));
-    let size = size.map_err(PullError::file(path))?;
+    let size = file.metadata().map_err(PullError::file(path))?.len();
     let mut prefix = [0; 8];
     file.read_exact(&mut prefix).map_err(|_| trouble("it is too short"))?;
     let length = u64::from_le_bytes(prefix);
@@ -71,11 +70,9 @@ fn safetensors(path: &Path) -> Result<(), PullError> {
 }
 
 fn json(path: &Path) -> Result<(), PullError> {
-    let mut text = Vec::new();
     let file = File::open(path).map_err(PullError::file(path))?;
-    file.take(MAX_JSON_BYTES).read_to_end(&mut text).map_err(PullError::file(path))?;
-    let parsed: Result<Value, _> = serde_json::from_slice(&text);
-    parsed.map(|_| ()).map_err(|error| PullError::unfit(path, format!("it is not JSON: {error}")))
+    let parsed: Result<Value, _> = serde_json::from_reader(BufReader::new(file.take(MAX_JSON_BYTES)));
+    parsed.map(drop).map_err(|error| PullError::unfit(path, format!("it is not JSON: {error}")))
 }
 
 /// The encoding of weights, as the name of their file says.

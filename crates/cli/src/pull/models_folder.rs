@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use super::error::PullError;
 use super::fetch::{hash_of, note_path};
-use crate::weights::{MANIFEST, MODELS, ModelManifest, PARTIAL, PulledModel, is_model_name, read_model};
+use crate::weights::{MANIFEST, MODELS, PARTIAL, PulledModel, is_model_name, read_model};
 
 const LOCK: &str = ".lock";
 
@@ -42,19 +42,19 @@ impl ModelsFolder {
     }
 
     /// Moves the partial folder into place, with these of its files and nothing else.
-    pub(super) fn finish(&self, mut manifest: ModelManifest, files: &[&str]) -> Result<PathBuf, PullError> {
-        let partial = self.partial(&manifest.name)?;
+    pub(super) fn finish(&self, mut model: PulledModel, files: &[&str]) -> Result<PulledModel, PullError> {
+        let partial = self.partial(&model.name)?;
         for file in files {
             let path = partial.join(file);
-            manifest.bytes += fs::metadata(&path).map_err(PullError::file(&path))?.len();
-            manifest.sha256.insert((*file).to_owned(), hash_of(&path)?);
+            model.bytes += fs::metadata(&path).map_err(PullError::file(&path))?.len();
+            model.sha256.insert((*file).to_owned(), hash_of(&path)?);
         }
         let path = partial.join(MANIFEST);
-        let text = serde_json::to_vec_pretty(&manifest)
-            .map_err(|error| PullError::unfit(&path, error.to_string()))?;
+        let text =
+            serde_json::to_vec_pretty(&model).map_err(|error| PullError::unfit(&path, error.to_string()))?;
         fs::write(&path, text).map_err(PullError::file(&path))?;
         clean(&partial, files)?;
-        let folder = self.models.join(&manifest.name);
+        let folder = self.models.join(&model.name);
         // A folder without a manifest is no model; it would only be in the way.
         remove_folder(&folder)?;
         for one in [&path, &partial] {
@@ -62,7 +62,7 @@ impl ModelsFolder {
         }
         fs::rename(&partial, &folder).map_err(PullError::file(&folder))?;
         File::open(&self.models).and_then(|opened| opened.sync_all()).map_err(PullError::file(&folder))?;
-        Ok(folder)
+        Ok(PulledModel { folder, ..model })
     }
 
     /// Removes a model, and what was left of an unfinished pull of it.

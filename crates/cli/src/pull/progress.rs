@@ -49,9 +49,8 @@ impl Progress {
 
 impl Drop for Progress {
     fn drop(&mut self) {
-        match self {
-            Self::Bar(bar) => bar.finish_and_clear(),
-            Self::Lines { .. } => {}
+        if let Self::Bar(bar) = self {
+            bar.finish_and_clear();
         }
     }
 }

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use reqwest::header::{ETAG, HeaderMap, LOCATION};
-use reqwest::{Client, Response, StatusCode, Url};
+use reqwest::{Response, StatusCode, Url};
 
 use super::error::PullError;
 use super::fetch::{is_sha256, without_secrets};
@@ -32,7 +32,9 @@ pub(super) async fn ask(url: &Url, headers: &HeaderMap) -> Result<FileAnswer, Pu
             url: without_secrets(&at),
             reason: cause(&error),
         };
-        let request = client(&at).map_err(unreachable)?.get(at.clone()).headers(headers.clone());
+        let client =
+            http::builder(at.as_str()).connect_timeout(CONNECT_TIMEOUT).read_timeout(IDLE_TIMEOUT).build();
+        let request = client.map_err(unreachable)?.get(at.clone()).headers(headers.clone());
         let reply = request.send().await.map_err(unreachable)?;
         sha256 = sha256.or_else(|| hash_in(reply.headers()));
         let status = reply.status();
@@ -47,10 +49,6 @@ pub(super) async fn ask(url: &Url, headers: &HeaderMap) -> Result<FileAnswer, Pu
     }
     let reason = format!("it redirects more than {MAX_REDIRECTS} times");
     Err(PullError::Url { what: without_secrets(url), reason })
-}
-
-fn client(url: &Url) -> Result<Client, reqwest::Error> {
-    http::builder(url.as_str()).connect_timeout(CONNECT_TIMEOUT).read_timeout(IDLE_TIMEOUT).build()
 }
 
 fn hash_in(headers: &HeaderMap) -> Option<String> {

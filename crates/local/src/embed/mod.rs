@@ -15,7 +15,6 @@ mod wordpiece;
 
 use std::num::NonZero;
 use std::path::Path;
-use std::sync::Arc;
 use std::thread;
 
 use futures_util::future::BoxFuture;
@@ -25,7 +24,7 @@ use tokio::sync::oneshot;
 
 use self::bert::{Bert, Machine, Room};
 pub use self::load::EmbedderLoadError;
-use self::queue::{EmbedPriority, Queue};
+use self::queue::{EmbedPriority, EmbedQueue, EmbedWork, queue};
 use self::wordpiece::WordPiece;
 use crate::kernels::{Cpu, KernelPool};
 
@@ -43,7 +42,7 @@ pub struct LocalEmbedder {
     model: String,
     dimensions: usize,
     weights: usize,
-    jobs: Arc<Queue<Job>>,
+    jobs: EmbedQueue<Job>,
 }
 
 #[derive(Debug)]
@@ -70,11 +69,10 @@ impl LocalEmbedder {
         let threads = threads.or_else(|| thread::available_parallelism().ok()).map_or(1, NonZero::get);
         let pool = KernelPool::new(threads).map_err(EmbedderLoadError::Thread)?;
         let machine = Machine { cpu: Cpu::detect(), pool };
-        let (dimensions, weights) = (network.bert.shape().hidden, network.bert.bytes());
-        let jobs = Arc::new(Queue::new());
-        let queue = Arc::clone(&jobs);
+        let (dimensions, weights) = (network.bert.shape().hidden_size, network.bert.bytes());
+        let (jobs, work) = queue();
         let thread = thread::Builder::new().name("local-embed".into());
-        thread.spawn(move || network.serve(machine, &queue)).map_err(EmbedderLoadError::Thread)?;
+        thread.spawn(move || network.serve(machine, work)).map_err(EmbedderLoadError::Thread)?;
         Ok(Self { model, dimensions, weights, jobs })
     }
 
@@ -106,12 +104,6 @@ impl LocalEmbedder {
     }
 }
 
-impl Drop for LocalEmbedder {
-    fn drop(&mut self) {
-        self.jobs.close();
-    }
-}
-
 impl Embedder for LocalEmbedder {
     fn model(&self) -> &str {
         &self.model
@@ -125,16 +117,15 @@ impl Embedder for LocalEmbedder {
 impl Network {
     fn read(folder: &Path) -> Result<Self, EmbedderLoadError> {
         let bert = Bert::read(folder, load::pooling(folder)?)?;
-        let tokenizer = WordPiece::read(folder, bert.shape().words)?;
-        let max_tokens = load::max_tokens(folder, bert.shape().positions)?;
+        let tokenizer = WordPiece::read(folder, bert.shape().vocab_size)?;
+        let max_tokens = load::max_tokens(folder, bert.shape().max_position_embeddings)?;
         Ok(Self { tokenizer, bert, max_tokens })
     }
 
-    /// One job after the other, until nobody can send any more. However it ends, nobody goes on waiting.
-    fn serve(&self, mut machine: Machine, queue: &Queue<Job>) {
-        let _closing = Closing(queue);
+    /// One job after the other, until nobody can send any more.
+    fn serve(&self, mut machine: Machine, mut work: EmbedWork<Job>) {
         let mut room = Room::default();
-        while let Some(Job { texts, reply }) = queue.pop() {
+        while let Some(Job { texts, reply }) = work.pop() {
             // Whoever asked may have gone away; then there is nothing to do.
             if !reply.is_closed() {
                 drop(reply.send(self.embed(&mut machine, &texts, &mut room)));
@@ -145,14 +136,6 @@ impl Network {
     fn embed(&self, machine: &mut Machine, texts: &[String], room: &mut Room) -> Vec<Vec<f32>> {
         let ids: Vec<Vec<u32>> = texts.iter().map(|text| self.tokenizer.cut(text, self.max_tokens)).collect();
         self.bert.embed(machine, &ids, room)
-    }
-}
-
-struct Closing<'a>(&'a Queue<Job>);
-
-impl Drop for Closing<'_> {
-    fn drop(&mut self) {
-        self.0.close();
     }
 }
 

@@ -1,9 +1,6 @@
 //! Jobs that wait to be computed: questions first, and now and then a part of a longer list, so that it gets on too.
 
-use std::collections::VecDeque;
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
-
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::sync::mpsc;
 
 /// Jobs of each kind that wait; who comes later waits with the job in hand.
 const MAX_QUEUED: usize = 64;
@@ -19,89 +16,57 @@ pub(super) enum EmbedPriority {
     Part,
 }
 
+/// Adds jobs to the queue.
 #[derive(Debug)]
-pub(super) struct Queue<T> {
-    waiting: Mutex<Waiting<T>>,
-    more: Condvar,
-    questions: Arc<Semaphore>,
-    parts: Arc<Semaphore>,
+pub(super) struct EmbedQueue<T> {
+    questions: mpsc::Sender<T>,
+    parts: mpsc::Sender<T>,
+    /// Rings once for each job that is in the queue.
+    bell: mpsc::Sender<()>,
 }
 
-#[derive(Debug)]
-struct Waiting<T> {
-    questions: VecDeque<(T, OwnedSemaphorePermit)>,
-    parts: VecDeque<(T, OwnedSemaphorePermit)>,
+/// Takes jobs from the queue.
+pub(super) struct EmbedWork<T> {
+    questions: mpsc::Receiver<T>,
+    parts: mpsc::Receiver<T>,
+    bell: mpsc::Receiver<()>,
     /// Questions since the last part.
     in_a_row: usize,
-    closed: bool,
 }
 
-impl<T> Queue<T> {
-    pub(super) fn new() -> Self {
-        let waiting =
-            Waiting { questions: VecDeque::new(), parts: VecDeque::new(), in_a_row: 0, closed: false };
-        let places = || Arc::new(Semaphore::new(MAX_QUEUED));
-        Self { waiting: Mutex::new(waiting), more: Condvar::new(), questions: places(), parts: places() }
-    }
+/// Both ends of an empty queue.
+pub(super) fn queue<T>() -> (EmbedQueue<T>, EmbedWork<T>) {
+    let (question_sender, questions) = mpsc::channel(MAX_QUEUED);
+    let (part_sender, parts) = mpsc::channel(MAX_QUEUED);
+    let (bell_sender, bell) = mpsc::channel(2 * MAX_QUEUED);
+    let sender = EmbedQueue { questions: question_sender, parts: part_sender, bell: bell_sender };
+    (sender, EmbedWork { questions, parts, bell, in_a_row: 0 })
+}
 
+impl<T> EmbedQueue<T> {
     /// Waits for a place. False if nobody takes jobs any more.
     pub(super) async fn push(&self, kind: EmbedPriority, job: T) -> bool {
         let places = match kind {
             EmbedPriority::Question => &self.questions,
             EmbedPriority::Part => &self.parts,
         };
-        let Ok(place) = Arc::clone(places).acquire_owned().await else { return false };
-        let mut waiting = self.lock();
-        match kind {
-            EmbedPriority::Question => waiting.questions.push_back((job, place)),
-            EmbedPriority::Part => waiting.parts.push_back((job, place)),
-        }
-        drop(waiting);
-        self.more.notify_one();
-        true
-    }
-
-    /// The next job, whenever that comes. None once the queue is closed.
-    pub(super) fn pop(&self) -> Option<T> {
-        let mut waiting = self.lock();
-        loop {
-            if waiting.closed {
-                return None;
-            }
-            if let Some(job) = waiting.next() {
-                return Some(job);
-            }
-            waiting = self.more.wait(waiting).unwrap_or_else(PoisonError::into_inner);
-        }
-    }
-
-    /// Forgets what waits, and takes nothing more.
-    pub(super) fn close(&self) {
-        self.questions.close();
-        self.parts.close();
-        let mut waiting = self.lock();
-        waiting.closed = true;
-        waiting.questions.clear();
-        waiting.parts.clear();
-        drop(waiting);
-        self.more.notify_all();
-    }
-
-    fn lock(&self) -> MutexGuard<'_, Waiting<T>> {
-        self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
+        // The bell rings after its job is there, and has room for all jobs.
+        places.send(job).await.is_ok() && self.bell.try_send(()).is_ok()
     }
 }
 
-impl<T> Waiting<T> {
-    fn next(&mut self) -> Option<T> {
-        let part_first = self.in_a_row >= QUESTIONS_IN_A_ROW;
-        if !part_first && let Some((job, _)) = self.questions.pop_front() {
+impl<T> EmbedWork<T> {
+    /// The next job, whenever that comes. None once nobody can add one any more.
+    pub(super) fn pop(&mut self) -> Option<T> {
+        self.bell.blocking_recv()?;
+        if self.in_a_row < QUESTIONS_IN_A_ROW
+            && let Ok(job) = self.questions.try_recv()
+        {
             self.in_a_row += 1;
             return Some(job);
         }
         self.in_a_row = 0;
-        let next = self.parts.pop_front().or_else(|| self.questions.pop_front());
-        next.map(|(job, _)| job)
+        self.parts.try_recv().or_else(|_| self.questions.try_recv()).ok()
     }
 }
 
@@ -111,20 +76,20 @@ mod tests {
 
     use super::*;
 
-    fn push(queue: &Queue<usize>, kind: EmbedPriority, job: usize) -> Option<bool> {
+    fn push(queue: &EmbedQueue<usize>, kind: EmbedPriority, job: usize) -> Option<bool> {
         queue.push(kind, job).now_or_never()
     }
 
     #[test]
     fn questions_come_first_and_parts_get_on_too() {
-        let queue = Queue::new();
+        let (queue, mut work) = queue();
         for job in 0..3 {
             assert_eq!(push(&queue, EmbedPriority::Part, 100 + job), Some(true));
         }
         for job in 0..QUESTIONS_IN_A_ROW + 2 {
             assert_eq!(push(&queue, EmbedPriority::Question, job), Some(true));
         }
-        let order: Vec<usize> = (0..QUESTIONS_IN_A_ROW + 5).filter_map(|_| queue.pop()).collect();
+        let order: Vec<usize> = (0..QUESTIONS_IN_A_ROW + 5).filter_map(|_| work.pop()).collect();
         let mut expected: Vec<usize> = (0..QUESTIONS_IN_A_ROW).collect();
         expected.extend([100, QUESTIONS_IN_A_ROW, QUESTIONS_IN_A_ROW + 1, 101, 102]);
         assert_eq!(order, expected);
@@ -132,21 +97,24 @@ mod tests {
 
     #[test]
     fn a_full_queue_of_parts_leaves_room_for_questions() {
-        let queue = Queue::new();
+        let (queue, mut work) = queue();
         for job in 0..MAX_QUEUED {
             assert_eq!(push(&queue, EmbedPriority::Part, job), Some(true));
         }
         assert_eq!(push(&queue, EmbedPriority::Part, 1), None, "it waits");
         assert_eq!(push(&queue, EmbedPriority::Question, 7), Some(true));
-        assert_eq!((queue.pop(), queue.pop()), (Some(7), Some(0)));
+        assert_eq!((work.pop(), work.pop()), (Some(7), Some(0)));
         assert_eq!(push(&queue, EmbedPriority::Part, 1), Some(true), "there is a place again");
     }
 
     #[test]
-    fn a_closed_queue_gives_and_takes_nothing() {
-        let queue = Queue::new();
-        assert_eq!(push(&queue, EmbedPriority::Part, 1), Some(true));
-        queue.close();
-        assert_eq!((queue.pop(), push(&queue, EmbedPriority::Question, 1)), (None, Some(false)));
+    fn a_queue_with_one_end_gives_and_takes_nothing() {
+        let (sender, work) = queue();
+        assert_eq!(push(&sender, EmbedPriority::Part, 1), Some(true));
+        drop(work);
+        assert_eq!(push(&sender, EmbedPriority::Question, 1), Some(false));
+        let (sender, mut work) = queue::<usize>();
+        drop(sender);
+        assert_eq!(work.pop(), None);
     }
 }

@@ -18,8 +18,6 @@ use super::load::EmbedderLoadError;
 const MAX_HEADER_BYTES: u64 = 1 << 20;
 const LENGTH_BYTES: u64 = 8;
 const NUMBER_BYTES: usize = 4;
-/// Bytes that are read at a time.
-const PIECE_BYTES: usize = 1 << 20;
 /// The prefix of names where the network was saved as a part of a larger one.
 const PREFIX: &str = "bert.";
 
@@ -74,16 +72,10 @@ impl BertWeights {
     /// The numbers of one tensor, row after row.
     pub(super) fn read(&mut self, name: &str, shape: &[usize]) -> Result<Vec<f32>, EmbedderLoadError> {
         let (start, numbers) = self.place(name, shape)?;
-        let mut values = Vec::with_capacity(numbers);
-        self.file.seek(SeekFrom::Start(start)).map_err(EmbedderLoadError::read(&self.path))?;
-        let mut piece = vec![0; PIECE_BYTES.min(numbers * NUMBER_BYTES)];
-        while values.len() < numbers {
-            let bytes = piece.len().min((numbers - values.len()) * NUMBER_BYTES);
-            let Some(piece) = piece.get_mut(..bytes) else { break };
-            self.file.read_exact(piece).map_err(EmbedderLoadError::read(&self.path))?;
-            let (chunks, _) = piece.as_chunks();
-            values.extend(chunks.iter().map(|bytes| f32::from_le_bytes(*bytes)));
-        }
+        let mut bytes = vec![0; numbers * NUMBER_BYTES];
+        let read = self.file.seek(SeekFrom::Start(start)).and_then(|_| self.file.read_exact(&mut bytes));
+        read.map_err(EmbedderLoadError::read(&self.path))?;
+        let values: Vec<f32> = bytes.as_chunks().0.iter().map(|bytes| f32::from_le_bytes(*bytes)).collect();
         match values.iter().all(|value| value.is_finite()) {
             true => Ok(values),
             false => Err(self.unfit(name, "holds a number that is none")),

@@ -5,8 +5,8 @@ use std::collections::HashMap;
 use std::path::Path;
 
 use serde::Deserialize;
-use unicode_general_category::{GeneralCategory, get_general_category};
 use unicode_normalization::UnicodeNormalization;
+use unicode_properties::{GeneralCategory, GeneralCategoryGroup, UnicodeGeneralCategory};
 
 use super::load::{self, EmbedderLoadError};
 
@@ -50,26 +50,21 @@ struct TokenizerFile {
 }
 
 #[derive(Deserialize)]
-struct Vocabulary {
-    vocab: HashMap<String, u32>,
-    #[serde(flatten)]
-    pieces: Pieces,
-}
-
-#[derive(Deserialize)]
 #[serde(default)]
-struct Pieces {
+struct Vocabulary {
     #[serde(rename = "type")]
     kind: String,
+    vocab: HashMap<String, u32>,
     unk_token: String,
     continuing_subword_prefix: String,
     max_input_chars_per_word: usize,
 }
 
-impl Default for Pieces {
+impl Default for Vocabulary {
     fn default() -> Self {
         Self {
             kind: "WordPiece".into(),
+            vocab: HashMap::new(),
             unk_token: "[UNK]".into(),
             continuing_subword_prefix: "##".into(),
             max_input_chars_per_word: DEFAULT_WORD_CHARS,
@@ -78,35 +73,27 @@ impl Default for Pieces {
 }
 
 impl WordPiece {
-    /// From `tokenizer.json`, or from `vocab.txt` as a model without case if there is only that.
     pub(super) fn read(folder: &Path, words: usize) -> Result<Self, EmbedderLoadError> {
         let path = folder.join("tokenizer.json");
-        if path.exists() {
-            return Self::new(load::json(&path)?, words)
-                .map_err(|what| EmbedderLoadError::unfit(&path, what));
-        }
-        let path = folder.join("vocab.txt");
-        let vocab = (0..).zip(load::text(&path)?.lines()).map(|(id, word)| (word.to_owned(), id)).collect();
-        let model = Vocabulary { vocab, pieces: Pieces::default() };
-        let file = TokenizerFile { model, normalizer: Cleaning::default() };
-        Self::new(file, words).map_err(|what| EmbedderLoadError::unfit(&path, what))
+        Self::new(load::json(&path)?, words).map_err(|what| EmbedderLoadError::unfit(&path, what))
     }
 
     fn new(file: TokenizerFile, words: usize) -> Result<Self, String> {
-        let Vocabulary { vocab: ids, pieces } = file.model;
-        if pieces.kind != "WordPiece" {
-            return Err(format!("it cuts words by {}, not by WordPiece", pieces.kind));
+        let Vocabulary { kind, vocab: ids, unk_token, continuing_subword_prefix, max_input_chars_per_word } =
+            file.model;
+        if kind != "WordPiece" {
+            return Err(format!("it cuts words by {kind}, not by WordPiece"));
         }
         if let Some((word, _)) = ids.iter().find(|(_, id)| **id as usize >= words) {
             return Err(format!("the piece {word:?} is beyond the {words} that the network knows"));
         }
         let id = |word: &str| ids.get(word).copied().ok_or_else(|| format!("it lacks the piece {word}"));
         Ok(Self {
-            unknown: id(&pieces.unk_token)?,
+            unknown: id(&unk_token)?,
             first: id("[CLS]")?,
             last: id("[SEP]")?,
-            prefix: pieces.continuing_subword_prefix,
-            word_chars: pieces.max_input_chars_per_word.min(MAX_WORD_CHARS),
+            prefix: continuing_subword_prefix,
+            word_chars: max_input_chars_per_word.min(MAX_WORD_CHARS),
             cleaning: file.normalizer,
             ids,
         })
@@ -116,7 +103,7 @@ impl WordPiece {
     /// text are words like any other.
     pub(super) fn cut(&self, text: &str, most: usize) -> Vec<u32> {
         let mut ids = vec![self.first];
-        let mut word = Word::default();
+        let mut word = String::new();
         for c in self.cleaning.apply(text) {
             if ids.len() >= most {
                 break;
@@ -125,10 +112,10 @@ impl WordPiece {
                 (true, _) => self.end(&mut word, &mut ids),
                 (false, true) => {
                     self.end(&mut word, &mut ids);
-                    word.push(c, self.word_chars);
+                    word.push(c);
                     self.end(&mut word, &mut ids);
                 }
-                (false, false) => word.push(c, self.word_chars),
+                (false, false) => word.push(c),
             }
         }
         self.end(&mut word, &mut ids);
@@ -138,15 +125,11 @@ impl WordPiece {
     }
 
     /// Takes the word away, and adds its pieces: the longest known one, then the longest known of the rest.
-    fn end(&self, word: &mut Word, ids: &mut Vec<u32>) {
-        let Word { text, chars } = std::mem::take(word);
-        if chars == 0 {
-            return;
-        }
-        match self.pieces(&text).filter(|_| chars <= self.word_chars) {
-            Some(pieces) => ids.extend(pieces),
-            None => ids.push(self.unknown),
-        }
+    fn end(&self, word: &mut String, ids: &mut Vec<u32>) {
+        let word = std::mem::take(word);
+        let is_short = word.chars().count() <= self.word_chars;
+        let pieces = if is_short { self.pieces(&word) } else { None };
+        ids.extend(pieces.unwrap_or_else(|| vec![self.unknown]));
     }
 
     fn pieces(&self, word: &str) -> Option<Vec<u32>> {
@@ -165,22 +148,6 @@ impl WordPiece {
     }
 }
 
-#[derive(Default)]
-struct Word {
-    text: String,
-    chars: usize,
-}
-
-impl Word {
-    /// Beyond `most` a word is only counted.
-    fn push(&mut self, c: char, most: usize) {
-        self.chars += 1;
-        if self.chars <= most {
-            self.text.push(c);
-        }
-    }
-}
-
 impl Cleaning {
     fn apply<'a>(self, text: &'a str) -> Box<dyn Iterator<Item = char> + 'a> {
         let mut chars: Box<dyn Iterator<Item = char> + 'a> = Box::new(text.chars());
@@ -191,7 +158,7 @@ impl Cleaning {
             chars = Box::new(chars.flat_map(apart));
         }
         if self.strip_accents.unwrap_or(self.lowercase) {
-            chars = Box::new(chars.nfd().filter(|c| category(*c) != GeneralCategory::NonspacingMark));
+            chars = Box::new(chars.nfd().filter(|c| c.general_category() != GeneralCategory::NonspacingMark));
         }
         if self.lowercase {
             chars = Box::new(chars.flat_map(char::to_lowercase));
@@ -200,30 +167,16 @@ impl Cleaning {
     }
 }
 
-fn category(c: char) -> GeneralCategory {
-    get_general_category(c)
-}
-
 fn is_noise(c: char) -> bool {
     let control = matches!(
-        category(c),
+        c.general_category(),
         GeneralCategory::Control | GeneralCategory::Format | GeneralCategory::PrivateUse
     );
     c == '\u{fffd}' || (control && !matches!(c, '\t' | '\n' | '\r'))
 }
 
 fn is_punctuation(c: char) -> bool {
-    c.is_ascii_punctuation()
-        || matches!(
-            category(c),
-            GeneralCategory::ConnectorPunctuation
-                | GeneralCategory::DashPunctuation
-                | GeneralCategory::OpenPunctuation
-                | GeneralCategory::ClosePunctuation
-                | GeneralCategory::InitialPunctuation
-                | GeneralCategory::FinalPunctuation
-                | GeneralCategory::OtherPunctuation
-        )
+    c.is_ascii_punctuation() || c.general_category_group() == GeneralCategoryGroup::Punctuation
 }
 
 /// Chinese characters are words each, so they stand between spaces.

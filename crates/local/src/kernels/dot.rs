@@ -21,9 +21,10 @@ pub(super) fn group(
             index += 1;
         }
     };
-    rows.eights().for_each(|rows| emit(&tile(cpu, weights, rows)));
-    rows.fours().for_each(|rows| emit(&tile(cpu, weights, rows)));
-    rows.ones().for_each(|rows| emit(&tile(cpu, weights, rows)));
+    let blocks = rows.blocks.max(1);
+    rows.eights.chunks_exact(blocks).for_each(|rows| emit(&tile(cpu, weights, rows)));
+    rows.fours.chunks_exact(blocks).for_each(|rows| emit(&tile(cpu, weights, rows)));
+    rows.ones.chunks_exact(blocks).for_each(|rows| emit(&tile(cpu, weights, rows)));
 }
 
 /// The end of a slice that is longer than the others is not read.

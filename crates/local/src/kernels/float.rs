@@ -42,6 +42,12 @@ pub(crate) struct Attention<'a> {
     pub(crate) values: &'a [f32],
 }
 
+/// Adds to each number the one at its place.
+#[inline(always)]
+pub(crate) fn add(values: &mut [f32], added: &[f32]) {
+    values.iter_mut().zip(added).for_each(|(value, added)| *value += added);
+}
+
 #[inline(always)]
 pub(crate) fn dot(a: &[f32], b: &[f32]) -> f32 {
     let mut lanes = [0.0_f32; LANES];

@@ -261,10 +261,10 @@ pub struct Activations {
     rows: Vec<Quantised>,
     used: usize,
     /// Blocks of a row; at least one, which may be nothing.
-    blocks: usize,
-    eights: Vec<ActivationBlock<WIDE>>,
-    fours: Vec<ActivationBlock<NARROW>>,
-    ones: Vec<ActivationBlock<1>>,
+    pub(super) blocks: usize,
+    pub(super) eights: Vec<ActivationBlock<WIDE>>,
+    pub(super) fours: Vec<ActivationBlock<NARROW>>,
+    pub(super) ones: Vec<ActivationBlock<1>>,
 }
 
 impl Activations {
@@ -317,18 +317,6 @@ impl Activations {
         pack(pool, eights, self.blocks, &mut self.eights);
         pack(pool, fours, self.blocks, &mut self.fours);
         pack(pool, ones.as_chunks::<1>().0, self.blocks, &mut self.ones);
-    }
-
-    pub(super) fn eights(&self) -> impl Iterator<Item = &[ActivationBlock<WIDE>]> {
-        self.eights.chunks_exact(self.blocks.max(1))
-    }
-
-    pub(super) fn fours(&self) -> impl Iterator<Item = &[ActivationBlock<NARROW>]> {
-        self.fours.chunks_exact(self.blocks.max(1))
-    }
-
-    pub(super) fn ones(&self) -> impl Iterator<Item = &[ActivationBlock<1>]> {
-        self.ones.chunks_exact(self.blocks.max(1))
     }
 }
 

@@ -36,13 +36,13 @@ pub fn load(file: &mut Gguf, max_context: usize) -> Result<Llama, LlamaLoadError
         layers.push(layer(file, &shape, index)?);
     }
     let embedding = matrix(file, &[("token_embd.weight".into(), shape.vocabulary)], shape.width)?;
-    let output = match file.tensor("output.weight") {
-        Some(_) => Some(matrix(file, &[("output.weight".into(), shape.vocabulary)], shape.width)?),
-        None => None,
-    };
+    let mut output = None;
+    if file.tensor("output.weight").is_ok() {
+        output = Some(matrix(file, &[("output.weight".into(), shape.vocabulary)], shape.width)?);
+    }
     let norm = file.vector("output_norm.weight", shape.width)?;
     let mut model = Llama { shape, embedding, output, norm, layers, speeds };
-    if file.tensor("rope_freqs.weight").is_some() {
+    if file.tensor("rope_freqs.weight").is_ok() {
         let factors = file.vector("rope_freqs.weight", pairs)?;
         for (speed, factor) in model.speeds.iter_mut().zip(factors) {
             *speed /= factor;
@@ -63,8 +63,6 @@ fn shape(file: &Gguf) -> Result<LlamaShape, LlamaLoadError> {
     };
     let width = size("embedding_length", MAX_WIDTH)?;
     let heads = size("attention.head_count", MAX_HEADS)?;
-    let embedding = file.tensor("token_embd.weight");
-    let embedding = embedding.ok_or_else(|| GgufError::NoTensor("token_embd.weight".into()))?;
     let mut shape = LlamaShape {
         layers: size("block_count", MAX_LAYERS)?,
         width,
@@ -73,7 +71,7 @@ fn shape(file: &Gguf) -> Result<LlamaShape, LlamaLoadError> {
         head_size: size("attention.key_length", 2 * MAX_PAIRS).unwrap_or(width / heads),
         feed_forward: size("feed_forward_length", MAX_WIDTH)?,
         context: size("context_length", MAX_CONTEXT)?,
-        vocabulary: embedding.rows,
+        vocabulary: file.tensor("token_embd.weight")?.rows,
         epsilon: file
             .number(&format!("{family}.attention.layer_norm_rms_epsilon"))
             .unwrap_or(DEFAULT_EPSILON),
@@ -116,14 +114,14 @@ fn layer(file: &mut Gguf, shape: &LlamaShape, index: usize) -> Result<Layer, Lla
         [(name("ffn_gate.weight"), shape.feed_forward), (name("ffn_up.weight"), shape.feed_forward)];
     let feed_out = matrix(file, &[(name("ffn_down.weight"), shape.width)], shape.feed_forward)?;
     let mut bias = None;
-    if file.tensor(&name("attn_q.bias")).is_some() {
+    if file.tensor(&name("attn_q.bias")).is_ok() {
         let mut all = file.vector(&name("attn_q.bias"), queries)?;
         all.extend(file.vector(&name("attn_k.bias"), keys)?);
         all.extend(file.vector(&name("attn_v.bias"), keys)?);
         bias = Some(all);
     }
     let mut head_norms = None;
-    if file.tensor(&name("attn_q_norm.weight")).is_some() {
+    if file.tensor(&name("attn_q_norm.weight")).is_ok() {
         let queries = file.vector(&name("attn_q_norm.weight"), shape.head_size)?;
         head_norms = Some((queries, file.vector(&name("attn_k_norm.weight"), shape.head_size)?));
     }
@@ -143,7 +141,7 @@ fn layer(file: &mut Gguf, shape: &LlamaShape, index: usize) -> Result<Layer, Lla
 fn matrix(file: &mut Gguf, parts: &[(String, usize)], columns: usize) -> Result<Matrix, LlamaLoadError> {
     let mut matrix = Matrix::new(columns);
     for (name, rows) in parts {
-        let tensor = file.tensor(name).ok_or_else(|| GgufError::NoTensor(name.clone()))?;
+        let tensor = file.tensor(name)?;
         if (tensor.columns, tensor.rows) != (columns, *rows) {
             return Err(GgufError::Shape(name.clone()).into());
         }

@@ -9,7 +9,7 @@ use serde::Deserialize;
 use tools::{Allowed, NotAllowable};
 
 use super::providers::{http_url, secret, without_slash};
-use super::{Chosen, Reader};
+use super::{Chosen, Origin, Reader};
 use crate::config::{ConfigSecret, EgressConfig, TavilyAccount};
 
 const TAVILY_URL: &str = "https://api.tavily.com";
@@ -69,25 +69,16 @@ impl Reader<'_> {
 
     /// Hosts that are open beside public ones, parsed and as written. The variable adds to the file.
     fn allowed_hosts(&self, egress: RawEgress) -> Result<(Allowed, Vec<String>), Problem> {
-        const VARIABLE: &str = "RONDO_EGRESS_ALLOW";
+        let in_file = egress.allow.into_iter().map(|entry| {
+            let origin = Origin::File(self.source, entry.span());
+            (Chosen { value: entry.into_inner(), origin }, "correct it, or remove it")
+        });
+        let in_variable = self.variable_entries("RONDO_EGRESS_ALLOW").into_iter();
+        let in_variable = in_variable.map(|entry| (entry, "separate entries with commas"));
         let (mut allow, mut opened) = (Allowed::default(), Vec::new());
-        let mut open = |entry: &str| {
-            allow.add(entry)?;
-            opened.push(entry.trim().to_owned());
-            Ok::<_, NotAllowable>(())
-        };
-        for entry in egress.allow {
-            let wrong = |error: NotAllowable| {
-                self.source.problem(entry.span(), error.to_string(), "correct it, or remove it")
-            };
-            open(entry.get_ref()).map_err(wrong)?;
-        }
-        let in_variable = self.variable(VARIABLE).unwrap_or_default();
-        for entry in in_variable.split(',').filter(|entry| !entry.trim().is_empty()) {
-            let wrong = |error: NotAllowable| {
-                Problem::of(Path::new(VARIABLE), error.to_string(), "separate entries with commas")
-            };
-            open(entry).map_err(wrong)?;
+        for (entry, remedy) in in_file.chain(in_variable) {
+            allow.add(&entry.value).map_err(|error| entry.problem(error.to_string(), remedy))?;
+            opened.push(entry.value.trim().to_owned());
         }
         Ok((allow, opened))
     }
@@ -98,11 +89,8 @@ impl Reader<'_> {
             let letters = |c: char| c.is_ascii_alphanumeric() || c == '_';
             if name.get_ref().is_empty() || !name.get_ref().chars().all(letters) {
                 let message = format!("a secret cannot be called {:?}", name.get_ref());
-                return Err(self.source.problem(
-                    name.span(),
-                    message,
-                    "write letters, digits and underscores",
-                ));
+                let remedy = "write letters, digits and underscores";
+                return Err(self.source.problem(name.span(), message, remedy));
             }
             let Some(value) = self.key(None, raw)? else {
                 let message = format!("the secret {:?} has no value", name.get_ref());

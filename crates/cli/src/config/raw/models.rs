@@ -133,17 +133,13 @@ impl Reader<'_> {
         }
         let remote: Vec<&ProviderConfig> =
             config.providers.iter().filter(|provider| provider.wire.is_some()).collect();
-        match remote.as_slice() {
-            [only] => Ok(only),
-            [] | [_, _, ..] => {
-                let message = format!("who serves the model {:?} is not said", name.get_ref());
-                let remedy = match remote.as_slice() {
-                    [] => "configure a provider first, such as with OPENAI_API_KEY".to_owned(),
-                    [_, ..] => format!("add provider = …, one of {}", names(config)),
-                };
-                Err(self.source.problem(name.span(), message, remedy))
-            }
-        }
+        let remedy = match remote.as_slice() {
+            [only] => return Ok(only),
+            [] => "configure a provider first, such as with OPENAI_API_KEY".to_owned(),
+            [_, _, ..] => format!("add provider = …, one of {}", names(config)),
+        };
+        let message = format!("who serves the model {:?} is not said", name.get_ref());
+        Err(self.source.problem(name.span(), message, remedy))
     }
 
     fn configured_provider<'c>(
@@ -178,11 +174,8 @@ impl Reader<'_> {
             config.pulled.iter().any(|pulled| pulled.name == model && pulled.kind == WeightsKind::Embedding);
         if provider.wire.is_none() && !is_here {
             let message = format!("there are no weights of an embedding model called {model:?}");
-            return Err(self.source.problem(
-                raw.provider.span(),
-                message,
-                "get them with `rondo models pull`",
-            ));
+            let remedy = "get them with `rondo models pull`";
+            return Err(self.source.problem(raw.provider.span(), message, remedy));
         }
         Ok(Embeddings { provider: provider.name.clone(), model, dimensions: raw.dimensions })
     }

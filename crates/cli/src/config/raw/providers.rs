@@ -192,13 +192,11 @@ fn base_url_of(chosen: &Chosen<'_>, wire: ProviderWire) -> Result<String, Proble
         return ollama_url(chosen, text);
     }
     let url = http_url(chosen, text, "https://api.openai.com/v1")?;
-    match wire {
-        // Anthropic's own tools take the URL without the version.
-        ProviderWire::Anthropic(_) if url.path() == "/" => Ok(format!("{}v1", url.as_str())),
-        ProviderWire::Anthropic(_) | ProviderWire::Chat | ProviderWire::Responses | ProviderWire::Ollama => {
-            Ok(without_slash(&url))
-        }
+    // Anthropic's own tools take the URL without the version.
+    if matches!(wire, ProviderWire::Anthropic(_)) && url.path() == "/" {
+        return Ok(format!("{url}v1"));
     }
+    Ok(without_slash(&url))
 }
 
 /// The forms of `OLLAMA_HOST`: a host, a host and a port, or a URL; also the address that a server is told to listen on.

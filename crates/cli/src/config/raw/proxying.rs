@@ -51,19 +51,12 @@ impl<'a> Reader<'a> {
         in_file: Option<Spanned<OneOrSeveral>>,
         most: usize,
     ) -> Result<Vec<Chosen<'a>>, Problem> {
-        let entries: Vec<Chosen<'a>> = match (self.variable(variable), in_file) {
-            (Some(text), _) => {
-                let given = text.split(',').map(str::trim).filter(|entry| !entry.is_empty());
-                let chosen = |entry: &str| Chosen { value: entry.into(), origin: Origin::Variable(variable) };
-                given.map(chosen).collect()
-            }
-            (None, Some(texts)) => {
-                let span = texts.span();
-                let chosen = |value| Chosen { value, origin: Origin::File(self.source, span.clone()) };
-                texts.into_inner().all().into_iter().map(chosen).collect()
-            }
-            (None, None) => Vec::new(),
-        };
+        let mut entries = self.variable_entries(variable);
+        if let Some(texts) = in_file.filter(|_| self.variable(variable).is_none()) {
+            let span = texts.span();
+            let chosen = |value| Chosen { value, origin: Origin::File(self.source, span.clone()) };
+            entries.extend(texts.into_inner().all().into_iter().map(chosen));
+        }
         match entries.get(most) {
             Some(entry) => Err(entry.problem(format!("there are more than {most} entries"), "remove some")),
             None => Ok(entries),

@@ -3,7 +3,7 @@
 use serde_json::{Map, Value};
 
 use super::arguments::plain;
-use super::operation::{OperationBody, OperationDraft};
+use super::operation::{OperationDraft, object, table};
 use super::schema;
 
 const FORM: &str = "application/x-www-form-urlencoded";
@@ -14,12 +14,12 @@ const TEXT: &str = "text/plain";
 const CHOICES: &[&str] = &["oneOf", "anyOf", "allOf", "not"];
 
 impl<'a> OperationDraft<'a> {
-    /// A body is always sent, so what it requires is required.
+    /// The entry of the body in the request. A body is always sent, so what it requires is required.
     pub(super) fn body(
         &mut self,
         raw: &'a Value,
         can_have_one: bool,
-    ) -> Result<Option<OperationBody>, String> {
+    ) -> Result<Option<(String, Value)>, String> {
         let raw = self.document.follow(raw)?;
         let content = raw.get("content").and_then(Value::as_object);
         let Some(content) = content.filter(|content| !content.is_empty()) else { return Ok(None) };
@@ -45,8 +45,8 @@ impl<'a> OperationDraft<'a> {
         };
         let schema = found.1.get("schema").map(|schema| self.schemas.convert(schema)).unwrap_or_default();
         match media.as_str() {
-            TEXT => Ok(Some(OperationBody::Text(self.whole_body(raw, schema)?))),
-            FORM if is_plain(&schema) => Ok(Some(OperationBody::Form(self.form(&schema)?))),
+            TEXT => Ok(Some(("text".into(), self.whole_body(raw, schema)?))),
+            FORM if is_plain(&schema) => table("form", self.form(&schema)?),
             FORM => Err("its form is no object with fields".into()),
             JSON => self.json(raw, schema).map(Some),
             _ if !media.chars().all(|c| c.is_ascii_alphanumeric() || "/.+-_".contains(c)) => {
@@ -60,29 +60,26 @@ impl<'a> OperationDraft<'a> {
     }
 
     /// The fields of an object are arguments beside the others; anything else is one argument.
-    fn json(&mut self, raw: &'a Value, schema: Map<String, Value>) -> Result<OperationBody, String> {
+    fn json(&mut self, raw: &'a Value, schema: Map<String, Value>) -> Result<(String, Value), String> {
         if !is_plain(&schema) {
-            return self.whole_body(raw, schema).map(OperationBody::Whole);
+            return Ok(("body".into(), self.whole_body(raw, schema)?));
         }
         let mut body = Vec::new();
-        let required: Vec<&str> = schema::names(schema.get("required")).collect();
-        for (name, property) in schema.get("properties").and_then(Value::as_object).into_iter().flatten() {
-            let property = property.as_object().cloned().unwrap_or_default();
-            let argument = self.arguments.add(name, "body", property, required.contains(&name.as_str()))?;
+        for (name, property, is_required) in schema::properties(&schema) {
+            let argument = self.arguments.add(name, "body", property, is_required)?;
             body.push((name.clone(), plain(&argument)));
         }
-        Ok(OperationBody::Json(body))
+        Ok(("body".into(), object(body)))
     }
 
-    fn whole_body(&mut self, raw: &Value, mut schema: Map<String, Value>) -> Result<String, String> {
+    fn whole_body(&mut self, raw: &Value, mut schema: Map<String, Value>) -> Result<Value, String> {
         schema.extend(raw.as_object().and_then(schema::description));
-        Ok(plain(&self.arguments.add("body", "body", schema, true)?))
+        Ok(plain(&self.arguments.add("body", "body", schema, true)?).into())
     }
 }
 
 /// Whether an object is known by its properties.
 fn is_plain(schema: &Map<String, Value>) -> bool {
-    let has_some =
-        schema.get("properties").and_then(Value::as_object).is_some_and(|fields| !fields.is_empty());
+    let has_some = schema::properties(schema).next().is_some();
     has_some && schema::is_of(schema, "object") && !CHOICES.iter().any(|choice| schema.contains_key(*choice))
 }

@@ -1,11 +1,11 @@
 //! An OpenAPI description as it was read: JSON or YAML of a version that is known, and what its references lead to.
 
-use std::fs::File;
-use std::io::Read;
 use std::path::Path;
 
 use percent_encoding::percent_decode_str;
 use serde_json::Value;
+
+use crate::replace_file::read_text;
 
 /// Bytes of a description.
 const MAX_BYTES: u64 = 32 * 1024 * 1024;
@@ -19,13 +19,8 @@ pub(crate) struct OpenApiDocument {
 
 impl OpenApiDocument {
     pub(crate) fn read(file: &Path) -> Result<Self, String> {
-        let named = |message: String| format!("{}: {message}", file.display());
-        let mut text = String::new();
-        let read = File::open(file).and_then(|open| open.take(MAX_BYTES + 1).read_to_string(&mut text));
-        if read.map_err(|error| named(error.to_string()))? as u64 > MAX_BYTES {
-            return Err(named(format!("is larger than {} MiB", MAX_BYTES / 1024 / 1024)));
-        }
-        Self::parse(&text).map_err(named)
+        let read = read_text(file, MAX_BYTES).and_then(|text| Self::parse(&text));
+        read.map_err(|message| format!("{}: {message}", file.display()))
     }
 
     pub(crate) fn parse(text: &str) -> Result<Self, String> {

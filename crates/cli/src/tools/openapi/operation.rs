@@ -1,6 +1,6 @@
 //! One operation as the declaration of a tool.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use app::{HttpMethod, Names, UrlTemplate};
 use protocol::Effect;
@@ -66,16 +66,6 @@ impl<'a> FoundOperation<'a> {
     }
 }
 
-/// The request body, as templates.
-pub(super) enum OperationBody {
-    /// An object of fields.
-    Json(Vec<(String, String)>),
-    /// One argument that is all of it.
-    Whole(String),
-    Form(Vec<(String, String)>),
-    Text(String),
-}
-
 /// A tool that can be declared.
 pub(crate) struct ToolDeclaration {
     pub(crate) name: String,
@@ -95,15 +85,12 @@ pub(super) struct OperationDraft<'a> {
     pub(super) document: &'a OpenApiDocument,
     pub(super) schemas: SchemaReader<'a>,
     pub(super) arguments: Arguments,
-    path: Vec<Piece<'a>>,
+    /// The texts of the path, each with the name of the placeholder behind it.
+    path: Vec<(&'a str, Option<&'a str>)>,
+    /// The templates that stand for placeholders.
+    pub(super) filled: BTreeMap<&'a str, String>,
     pub(super) query: Vec<(String, String)>,
     pub(super) headers: Vec<(String, String)>,
-}
-
-enum Piece<'a> {
-    Text(&'a str),
-    Placeholder(&'a str),
-    Template(String),
 }
 
 /// The declaration, or why there can be none.
@@ -119,13 +106,14 @@ pub(super) fn declare(
         schemas: SchemaReader::new(document),
         arguments: Arguments::default(),
         path: pieces(found.path)?,
+        filled: BTreeMap::new(),
         query: Vec::new(),
         headers: Vec::new(),
     };
-    for Credential { place, .. } in &credentials {
-        match place.clone() {
-            CredentialLocation::Header(name, value) => draft.headers.push((name, value)),
-            CredentialLocation::Query(name, value) => draft.query.push((name, value)),
+    for Credential { place, entry, .. } in &credentials {
+        match place {
+            CredentialLocation::Header => draft.headers.push(entry.clone()),
+            CredentialLocation::Query => draft.query.push(entry.clone()),
         }
     }
     draft.parameters([found.item.get("parameters"), found.operation.get("parameters")])?;
@@ -140,40 +128,32 @@ pub(super) fn declare(
     http.insert("method".into(), found.method.name().into());
     http.insert("url".into(), url.into());
     let OperationDraft { schemas, arguments, query, headers, .. } = draft;
-    put_fields(&mut http, "query", query)?;
-    put_fields(&mut http, "headers", headers)?;
-    match body {
-        None => {}
-        Some(OperationBody::Json(fields)) => drop(http.insert("body".into(), object(fields))),
-        Some(OperationBody::Whole(template)) => drop(http.insert("body".into(), template.into())),
-        Some(OperationBody::Form(fields)) => put_fields(&mut http, "form", fields)?,
-        Some(OperationBody::Text(template)) => drop(http.insert("text".into(), template.into())),
-    }
+    http.extend(table("query", query)?);
+    http.extend(table("headers", headers)?);
+    http.extend(body);
     let effect = found.effect();
-    let mut table = Map::new();
-    table.insert("description".into(), found.description().into());
-    table.insert("effect".into(), effect.name().into());
+    let mut declaration = Map::new();
+    declaration.insert("description".into(), found.description().into());
+    declaration.insert("effect".into(), effect.name().into());
     if let Some(parameters) = arguments.schema() {
         jsonschema::validator_for(&parameters).map_err(|error| format!("its arguments: {error}"))?;
-        table.insert("parameters".into(), parameters);
+        declaration.insert("parameters".into(), parameters);
     }
-    table.insert("http".into(), http.into());
+    declaration.insert("http".into(), http.into());
     let (origin, notes) = (base.origin.clone(), schemas.notes);
-    Ok(ToolDeclaration { name, line: found.line(), effect, credentials, origin, table, notes })
+    Ok(ToolDeclaration { name, line: found.line(), effect, credentials, origin, table: declaration, notes })
 }
 
-fn object(fields: Vec<(String, String)>) -> Value {
+pub(super) fn object(fields: Vec<(String, String)>) -> Value {
     Value::Object(fields.into_iter().map(|(name, template)| (name, template.into())).collect())
 }
 
-fn put_fields(http: &mut Map<String, Value>, key: &str, fields: Vec<(String, String)>) -> Result<(), String> {
+/// The fields as an entry of a request; none when there are none.
+pub(super) fn table(key: &str, fields: Vec<(String, String)>) -> Result<Option<(String, Value)>, String> {
     if fields.len() > MAX_FIELDS {
         return Err(format!("it has more than {MAX_FIELDS} entries in its {key}"));
     }
-    if !fields.is_empty() {
-        http.insert(key.into(), object(fields));
-    }
-    Ok(())
+    Ok((!fields.is_empty()).then(|| (key.to_owned(), object(fields))))
 }
 
 impl<'a> OperationDraft<'a> {
@@ -181,32 +161,22 @@ impl<'a> OperationDraft<'a> {
         self.schemas.notes.insert(note);
     }
 
-    pub(super) fn has_placeholder(&self, name: &str) -> bool {
-        self.path.iter().any(|piece| matches!(piece, Piece::Placeholder(other) if *other == name))
+    fn placeholders(&self) -> impl Iterator<Item = &'a str> {
+        self.path.iter().filter_map(|(_, name)| *name)
     }
 
-    pub(super) fn fill_path(&mut self, name: &str, template: &str) {
-        for piece in &mut self.path {
-            if matches!(piece, Piece::Placeholder(other) if *other == name) {
-                *piece = Piece::Template(template.to_owned());
-            }
-        }
+    pub(super) fn has_placeholder(&self, name: &str) -> bool {
+        self.placeholders().any(|other| other == name)
     }
 
     /// A name in the path that nobody describes is a text.
     fn fill_rest(&mut self) -> Result<(), String> {
-        let names: BTreeSet<&'a str> = self
-            .path
-            .iter()
-            .filter_map(|piece| match piece {
-                Piece::Placeholder(name) => Some(*name),
-                Piece::Text(_) | Piece::Template(_) => None,
-            })
-            .collect();
+        let names: BTreeSet<&'a str> =
+            self.placeholders().filter(|name| !self.filled.contains_key(name)).collect();
         for name in names {
             let schema = Map::from_iter([("type".to_owned(), "string".into())]);
             let argument = self.arguments.add(name, "path", schema, true)?;
-            self.fill_path(name, &plain(&argument));
+            self.filled.insert(name, plain(&argument));
         }
         Ok(())
     }
@@ -214,11 +184,9 @@ impl<'a> OperationDraft<'a> {
     /// Checked as an app checks it.
     fn url(&self, base: &str) -> Result<String, String> {
         let mut url = base.trim_end_matches('/').to_owned();
-        for piece in &self.path {
-            match piece {
-                Piece::Text(text) | Piece::Placeholder(text) => url.push_str(&encoded(text)),
-                Piece::Template(template) => url.push_str(template),
-            }
+        for (text, name) in &self.path {
+            url.push_str(&encoded(text));
+            url.extend(name.and_then(|name| self.filled.get(name)).map(String::as_str));
         }
         UrlTemplate::new(&url, Names::Call).map_err(|mistake| format!("its address: {mistake}"))?;
         Ok(url)
@@ -226,21 +194,20 @@ impl<'a> OperationDraft<'a> {
 }
 
 /// Cuts a path at its `{placeholders}`.
-fn pieces(path: &str) -> Result<Vec<Piece<'_>>, String> {
+fn pieces(path: &str) -> Result<Vec<(&str, Option<&str>)>, String> {
     if !path.starts_with('/') || path.contains(['?', '#']) {
         return Err("its path does not begin with a slash, or has a query in it".into());
     }
     let mut pieces = Vec::new();
     let mut rest = path;
     while let Some((text, after)) = rest.split_once('{') {
-        pieces.push(Piece::Text(text));
         let Some((name, after)) = after.split_once('}').filter(|(name, _)| !name.contains('{')) else {
             return Err("its path has braces that name nothing".into());
         };
-        pieces.push(Piece::Placeholder(name));
+        pieces.push((text, Some(name)));
         rest = after;
     }
-    pieces.push(Piece::Text(rest));
+    pieces.push((rest, None));
     Ok(pieces)
 }
 

@@ -8,17 +8,8 @@ use super::schema;
 
 /// Headers that say how a message is sent or what it is, which are not for a call to choose; and the key that is sent
 /// with every call anyway.
-const OWN_HEADERS: &[&str] = &[
-    "accept",
-    "authorization",
-    "connection",
-    "content-length",
-    "content-type",
-    "cookie",
-    "host",
-    "idempotency-key",
-    "transfer-encoding",
-];
+const OWN_HEADERS: &str = "accept authorization connection content-length content-type cookie host idempotency-key \
+                           transfer-encoding";
 
 /// The name of an object that would have to be taken apart and cannot be.
 const APART: &str = "is an object whose fields cannot be told apart";
@@ -39,6 +30,17 @@ enum Kind {
     Single,
     List,
     Object,
+}
+
+impl Kind {
+    /// The template of an argument. The items of a list have `between` between them.
+    fn template(&self, argument: &str, between: char) -> String {
+        match self {
+            Kind::Single | Kind::Object => plain(argument),
+            Kind::List => joined(argument, between),
+            Kind::Json => json(argument),
+        }
+    }
 }
 
 impl Parameter<'_> {
@@ -105,14 +107,11 @@ impl<'a> OperationDraft<'a> {
             return Err(format!("the path writes {name:?} in the style {style:?}"));
         }
         let kind = parameter.kind();
+        if matches!(kind, Kind::Object) {
+            return Err(format!("the parameter {name:?} of the path {APART}"));
+        }
         let argument = self.arguments.add(name, "path", parameter.schema, true)?;
-        let template = match kind {
-            Kind::Single => plain(&argument),
-            Kind::List => joined(&argument, ','),
-            Kind::Json => json(&argument),
-            Kind::Object => return Err(format!("the parameter {name:?} of the path {APART}")),
-        };
-        self.fill_path(name, &template);
+        self.filled.insert(name, kind.template(&argument, ','));
         Ok(())
     }
 
@@ -123,48 +122,50 @@ impl<'a> OperationDraft<'a> {
         }
         let explode = parameter.explode.unwrap_or(matches!(parameter.style, None | Some("form")));
         let template = match parameter.kind() {
-            Kind::Single => {
-                plain(&self.arguments.add(name, "query", parameter.schema, parameter.required)?)
+            Kind::Object => return self.apart(&parameter, explode),
+            Kind::List if explode => {
+                plain(&self.one_of(name, "query", parameter.schema, parameter.required)?)
             }
-            Kind::Json => json(&self.arguments.add(name, "query", parameter.schema, parameter.required)?),
-            Kind::List if explode => plain(&self.one_of(parameter, "query")?),
-            Kind::List => {
+            kind @ (Kind::Single | Kind::Json | Kind::List) => {
                 let between = match parameter.style {
                     Some("spaceDelimited") => ' ',
                     Some("pipeDelimited") => '|',
                     _ => ',',
                 };
-                joined(&self.arguments.add(name, "query", parameter.schema, parameter.required)?, between)
+                let argument = self.arguments.add(name, "query", parameter.schema, parameter.required)?;
+                kind.template(&argument, between)
             }
-            Kind::Object => return self.apart(&parameter, explode),
         };
         self.query.push((name.to_owned(), template));
         Ok(())
     }
 
     /// A request has each name once, so of a list whose name is repeated one value can be given.
-    fn one_of(&mut self, parameter: Parameter<'_>, place: &str) -> Result<String, String> {
-        let Parameter { name, required, mut schema, .. } = parameter;
+    fn one_of(
+        &mut self,
+        name: &str,
+        place: &str,
+        mut schema: Map<String, Value>,
+        is_required: bool,
+    ) -> Result<String, String> {
         let mut item = match schema.shift_remove("items") {
             Some(Value::Object(item)) => item,
             _ => Map::new(),
         };
         item.extend(schema.shift_remove_entry("description"));
         self.note(format!("{name:?} takes one value, since a name cannot be repeated"));
-        self.arguments.add(name, place, item, required)
+        self.arguments.add(name, place, item, is_required)
     }
 
     /// Each field of an object is a parameter of its own.
     fn apart(&mut self, parameter: &Parameter<'a>, explode: bool) -> Result<(), String> {
         let Parameter { name, required, schema, .. } = parameter;
         let is_deep = parameter.style == Some("deepObject");
-        let fields = schema.get("properties").and_then(Value::as_object);
-        let Some(fields) = fields.filter(|fields| !fields.is_empty() && (is_deep || explode)) else {
+        if !(is_deep || explode) || schema::properties(schema).next().is_none() {
             return self.leave_out(*required, format!("the parameter {name:?} {APART}"));
-        };
-        for (field, of) in fields {
-            let of = of.as_object().cloned().unwrap_or_default();
-            let must = *required && schema::names(schema.get("required")).any(|one| one == field);
+        }
+        for (field, of, is_required) in schema::properties(schema) {
+            let must = *required && is_required;
             let written = if is_deep { format!("{name}[{field}]") } else { field.clone() };
             if schema::is_of(&of, "array") || schema::is_of(&of, "object") {
                 self.leave_out(must, format!("{written:?} is more than one value"))?;
@@ -181,8 +182,7 @@ impl<'a> OperationDraft<'a> {
 
     fn in_header(&mut self, parameter: Parameter<'a>) -> Result<(), String> {
         let name = parameter.name;
-        let mut taken =
-            self.headers.iter().map(|(other, _)| other.as_str()).chain(OWN_HEADERS.iter().copied());
+        let mut taken = self.headers.iter().map(|(other, _)| other.as_str()).chain(OWN_HEADERS.split(' '));
         if taken.any(|other| other.eq_ignore_ascii_case(name)) {
             return Ok(());
         }
@@ -195,12 +195,7 @@ impl<'a> OperationDraft<'a> {
             return self.leave_out(parameter.required, format!("the header {name} {APART}"));
         }
         let argument = self.arguments.add(name, "header", parameter.schema, parameter.required)?;
-        let template = match kind {
-            Kind::List => joined(&argument, ','),
-            Kind::Json => json(&argument),
-            Kind::Single | Kind::Object => plain(&argument),
-        };
-        self.headers.push((name.to_owned(), template));
+        self.headers.push((name.to_owned(), kind.template(&argument, ',')));
         Ok(())
     }
 
@@ -216,20 +211,15 @@ impl<'a> OperationDraft<'a> {
     /// The fields of a form, of which each name stands once.
     pub(super) fn form(&mut self, schema: &Map<String, Value>) -> Result<Vec<(String, String)>, String> {
         let mut form = Vec::new();
-        let fields = schema.get("properties").and_then(Value::as_object).into_iter().flatten();
-        for (name, of) in fields {
-            let of = of.as_object().cloned().unwrap_or_default();
-            let required = schema::names(schema.get("required")).any(|one| one == name);
+        for (name, of, is_required) in schema::properties(schema) {
             if schema::is_of(&of, "object") {
-                self.leave_out(required, format!("the field {name:?} {APART}"))?;
+                self.leave_out(is_required, format!("the field {name:?} {APART}"))?;
                 continue;
             }
-            let is_list = schema::is_of(&of, "array");
-            let field = Parameter { name, required, style: None, explode: None, schema: of, is_json: false };
-            let argument = if is_list {
-                self.one_of(field, "body")?
+            let argument = if schema::is_of(&of, "array") {
+                self.one_of(name, "body", of, is_required)?
             } else {
-                self.arguments.add(name, "body", field.schema, required)?
+                self.arguments.add(name, "body", of, is_required)?
             };
             form.push((name.clone(), plain(&argument)));
         }

@@ -19,24 +19,8 @@ const MAX_SCHEMAS: usize = 1000;
 
 /// Keywords that are taken as they stand. Examples, XML, discriminators and whatever else there is say nothing of what
 /// may be given.
-const PLAIN: &[&str] = &[
-    "format",
-    "const",
-    "default",
-    "minimum",
-    "maximum",
-    "exclusiveMinimum",
-    "exclusiveMaximum",
-    "multipleOf",
-    "minLength",
-    "maxLength",
-    "pattern",
-    "minItems",
-    "maxItems",
-    "uniqueItems",
-    "minProperties",
-    "maxProperties",
-];
+const PLAIN: &str = "format const default minimum maximum exclusiveMinimum exclusiveMaximum multipleOf minLength \
+                     maxLength pattern minItems maxItems uniqueItems minProperties maxProperties";
 
 /// Keywords of schemas that can be merged into one object.
 const OF_OBJECTS: &[&str] = &["type", "description", "properties", "required", "additionalProperties"];
@@ -71,7 +55,8 @@ impl<'a> SchemaReader<'a> {
         }
         self.left -= 1;
         let Some(object) = schema.as_object() else {
-            return if *schema == Value::Bool(false) { map(json!({ "not": {} })) } else { Map::new() };
+            let nothing = (*schema == Value::Bool(false)).then(|| ("not".to_owned(), json!({})));
+            return nothing.into_iter().collect();
         };
         match object.get("$ref").and_then(Value::as_str) {
             Some(reference) => self.referred(reference, object, place),
@@ -106,8 +91,8 @@ impl<'a> SchemaReader<'a> {
             let choices: Value = choices.iter().filter(|choice| !has_null(choice)).cloned().collect();
             schema.extend(self.sound("enum", &choices));
         }
-        for keyword in PLAIN {
-            schema.extend(object.get(*keyword).and_then(|value| self.sound(keyword, value)));
+        for keyword in PLAIN.split(' ') {
+            schema.extend(object.get(keyword).and_then(|value| self.sound(keyword, value)));
         }
         exclusive(object, &mut schema);
         self.objects(object, place, &mut schema);
@@ -200,6 +185,17 @@ impl Place<'_> {
     }
 }
 
+/// The properties of an object: the name and schema of each, and whether it is required.
+pub(super) fn properties(
+    schema: &Map<String, Value>,
+) -> impl Iterator<Item = (&String, Map<String, Value>, bool)> {
+    let fields = schema.get("properties").and_then(Value::as_object).into_iter().flatten();
+    fields.map(move |(name, of)| {
+        let is_required = names(schema.get("required")).any(|one| one == name);
+        (name, of.as_object().cloned().unwrap_or_default(), is_required)
+    })
+}
+
 /// The names of a list of names.
 pub(super) fn names(list: Option<&Value>) -> impl Iterator<Item = &str> {
     list.and_then(Value::as_array).into_iter().flatten().filter_map(Value::as_str)
@@ -247,7 +243,7 @@ fn merged(own: Map<String, Value>, members: Vec<Map<String, Value>>) -> Map<Stri
         schema.insert("allOf".into(), members.into_iter().map(Value::Object).collect());
         return schema;
     }
-    let mut schema = map(json!({ "type": "object" }));
+    let mut schema = Map::from_iter([("type".to_owned(), "object".into())]);
     let (mut properties, mut required) = (Map::new(), Vec::<Value>::new());
     members.push(own);
     for mut member in members {
@@ -289,12 +285,5 @@ fn has_null(value: &Value) -> bool {
         Value::Array(items) => items.iter().any(has_null),
         Value::Object(fields) => fields.values().any(has_null),
         Value::Bool(_) | Value::Number(_) | Value::String(_) => false,
-    }
-}
-
-fn map(value: Value) -> Map<String, Value> {
-    match value {
-        Value::Object(map) => map,
-        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) | Value::Array(_) => Map::new(),
     }
 }

@@ -16,13 +16,14 @@ pub(super) struct Credential {
     /// The template of its value.
     pub(super) holds: String,
     pub(super) place: CredentialLocation,
+    /// The name there, and the template of the value.
+    pub(super) entry: (String, String),
 }
 
-/// With the name there and the template of the value.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum CredentialLocation {
-    Header(String, String),
-    Query(String, String),
+    Header,
+    Query,
 }
 
 /// The credentials of the first way to be authorised that can be declared; none where none is needed. Secrets are called
@@ -51,9 +52,9 @@ pub(super) fn credentials(
 }
 
 fn is_one_each(taken: &[Credential]) -> bool {
-    let place = |credential: &Credential| match &credential.place {
-        CredentialLocation::Header(name, _) => format!("header {}", name.to_ascii_lowercase()),
-        CredentialLocation::Query(name, _) => format!("query {name}"),
+    let place = |Credential { place, entry: (name, _), .. }: &Credential| match place {
+        CredentialLocation::Header => format!("header {}", name.to_ascii_lowercase()),
+        CredentialLocation::Query => format!("query {name}"),
     };
     let mut places: Vec<String> = taken.iter().map(place).collect();
     places.sort_unstable();
@@ -69,7 +70,7 @@ fn credential(document: &OpenApiDocument, scheme: &str, owner: &str) -> Result<C
     let raw = document.follow(raw)?;
     let text = |key: &str| raw.get(key).and_then(Value::as_str).unwrap_or_default();
     let name = words::variable(&format!("{owner}_{scheme}")).to_lowercase();
-    let header = |name: &str, value: String| CredentialLocation::Header(name.to_owned(), value);
+    let header = |name: &str, value: String| (CredentialLocation::Header, (name.to_owned(), value));
     let secret = format!("{{{{ secret.{name} }}}}");
     let is_token = |text: &str| {
         !text.is_empty() && text.chars().all(|c| c.is_ascii_alphanumeric() || "-._~".contains(c))
@@ -77,7 +78,7 @@ fn credential(document: &OpenApiDocument, scheme: &str, owner: &str) -> Result<C
     let is_own = |text: &str| OWN_HEADERS.iter().any(|own| own.eq_ignore_ascii_case(text));
     let (kind, of, key) = (text("type"), text("scheme").to_ascii_lowercase(), text("name"));
     let holds_key = format!("the value of {key}");
-    let (holds, place) = match (kind, of.as_str(), text("in")) {
+    let (holds, (place, entry)) = match (kind, of.as_str(), text("in")) {
         ("http", "bearer", _) => ("a token".to_owned(), header("Authorization", format!("Bearer {secret}"))),
         ("http", "basic", _) => {
             let holds = "\"user:password\" in base64 (printf 'user:password' | base64)".to_owned();
@@ -87,11 +88,11 @@ fn credential(document: &OpenApiDocument, scheme: &str, owner: &str) -> Result<C
             ("an access token".to_owned(), header("Authorization", format!("Bearer {secret}")))
         }
         ("apiKey", _, "query") if is_token(key) => {
-            (holds_key, CredentialLocation::Query(key.to_owned(), secret))
+            (holds_key, (CredentialLocation::Query, (key.to_owned(), secret)))
         }
         ("apiKey", _, "cookie") if is_token(key) => (holds_key, header("Cookie", format!("{key}={secret}"))),
         ("apiKey", _, "header") if is_token(key) && !is_own(key) => (holds_key, header(key, secret)),
         _ => return Err(format!("it is authorised by {scheme:?} ({kind} {of}), which cannot be declared")),
     };
-    Ok(Credential { name, holds, place })
+    Ok(Credential { name, holds, place, entry })
 }

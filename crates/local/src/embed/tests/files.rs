@@ -142,25 +142,6 @@ fn how_to_pool_is_read_and_never_guessed() {
 }
 
 #[test]
-fn the_list_of_modules_says_where_pooling_is_described() {
-    let tiny = Tiny::new("mean");
-    let module = |path: &str| {
-        json!([{ "path": "", "type": "sentence_transformers.models.Transformer" },
-        { "path": path, "type": "sentence_transformers.models.Pooling" }])
-    };
-    fs::create_dir(tiny.folder.path().join("pool")).unwrap();
-    tiny.write("pool/config.json", &json!({ "pooling_mode_cls_token": true }));
-    tiny.write("modules.json", &module("pool"));
-    assert_eq!(load::pooling(tiny.folder.path()).unwrap(), Pooling::First);
-    for path in ["../elsewhere", "/tmp", "", "a/b", ".."] {
-        tiny.write("modules.json", &module(path));
-        assert!(refusal(&tiny).ends_with("is not the name of a folder in it"), "{path}");
-    }
-    tiny.write("modules.json", &json!([]));
-    assert_eq!(refusal(&tiny), "modules.json does not fit: it has no module that pools");
-}
-
-#[test]
 fn texts_are_as_long_as_the_model_was_trained_for_and_never_longer_than_its_positions() {
     let tiny = Tiny::new("mean");
     let max_tokens = || load::max_tokens(tiny.folder.path(), POSITIONS);

@@ -70,14 +70,3 @@ fn case_and_accents_stay_where_the_model_knows_them() {
     tiny.write("tokenizer.json", &tokenizer);
     assert_eq!(names(&tiny, "sea Sea séa", 40), ["[CLS]", "sea", "[UNK]", "sea", "[SEP]"]);
 }
-
-#[test]
-fn a_list_of_words_is_enough() {
-    let tiny = Tiny::new("mean");
-    std::fs::remove_file(tiny.folder.path().join("tokenizer.json")).unwrap();
-    std::fs::write(tiny.folder.path().join("vocab.txt"), WORDS.join("\n")).unwrap();
-    assert_eq!(
-        names(&tiny, "The séaside, boats", 40),
-        ["[CLS]", "the", "sea", "##side", ",", "boat", "##s", "[SEP]"]
-    );
-}
