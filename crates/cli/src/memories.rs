@@ -43,7 +43,7 @@ pub(crate) enum MemoriesCommand {
         #[arg(long, default_value_t = 10, value_parser = clap::value_parser!(u32).range(1..=100))]
         limit: u32,
     },
-    /// Add a memory, unless a memory says the same already
+    /// Add a memory, unless a memory with the same content exists already
     Add {
         text: String,
         #[command(flatten)]

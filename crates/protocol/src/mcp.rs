@@ -39,7 +39,7 @@ pub enum McpState {
     Connected,
     /// The last attempt failed; the next call tries again.
     Failing,
-    /// It failed so often that it is left alone for a while.
+    /// It failed repeatedly, so its circuit breaker is open.
     Open,
 }
 

@@ -115,10 +115,12 @@ impl Catalog {
         match (&declared.kind, &self.outside) {
             (ToolKind::Record(tool), _) => Ok(builtin::RecordTypeTool::new(place, tool, app)?.offered()),
             (ToolKind::Http(tool), Some(outside)) => Ok(http_tool(&place.name, description, tool, outside)),
-            (ToolKind::Http(_), None) => Err(place.problem("nothing here can reach outside", "remove it")),
+            (ToolKind::Http(_), None) => {
+                Err(place.problem("the server has no egress for HTTP tools", "remove it"))
+            }
             (ToolKind::Sandbox(tool), _) => {
                 let made = WasmTool::new(&place.name, description, tool);
-                let wrong = |reason| place.problem(reason, "mend the module and build it again");
+                let wrong = |reason| place.problem(reason, "correct the module and build it again");
                 Ok(made.map_err(wrong)?.offered())
             }
         }
@@ -132,7 +134,7 @@ impl Catalog {
                 let tool = OfferedTool::new(tool, ToolFacts::external(Effect::Irreversible));
                 let name = tool.spec.name.clone();
                 if chosen.len() >= MAX_TOOLS || chosen.iter().any(|chosen| chosen.name == name) {
-                    tracing::warn!(app = %app.id, tool = name, "a tool of a server is not offered: there is no room, or another has its name");
+                    tracing::warn!(app = %app.id, tool = name, "a tool of an MCP server is not offered to models: the app has too many tools, or another tool has its name");
                     continue;
                 }
                 let tool = tool.with_adjustments(&app.adjusted);
@@ -220,7 +222,7 @@ fn lists(app: &App, tool: &str) -> bool {
 fn check_names(chosen: &[Chosen<'_>]) -> Result<(), Problem> {
     if let Some(beyond) = chosen.get(MAX_TOOLS) {
         let message = format!("there are more than {MAX_TOOLS} tools");
-        return Err(beyond.place.problem(message, "offer the model fewer"));
+        return Err(beyond.place.problem(message, "offer the model fewer tools"));
     }
     for (index, Chosen { place, name, .. }) in chosen.iter().enumerate() {
         if chosen.iter().take(index).any(|earlier| earlier.name == *name) {
@@ -240,7 +242,7 @@ fn add_proposals(chosen: &mut [Chosen<'_>], changes: &[Adjusted]) -> Result<(), 
     let others = Arc::new(build(&chosen.iter().filter(can_be_proposed).collect::<Vec<_>>())?);
     if others.specs().is_empty() {
         let remedy = "list or declare the tools whose calls can be proposed, or remove it";
-        return Err(place.problem("the app has nothing that could be proposed", remedy));
+        return Err(place.problem("the app has no tool whose calls can be proposed", remedy));
     }
     for Chosen { name, tool, .. } in chosen.iter_mut().filter(|chosen| chosen.tool.is_none()) {
         let others = Arc::clone(&others);
@@ -259,7 +261,7 @@ fn build(chosen: &[&Chosen<'_>]) -> Result<ToolRegistry, Problem> {
     let tools = chosen.iter().filter_map(|chosen| chosen.tool.clone()).collect();
     ToolRegistry::new(tools).map_err(|(name, reason)| {
         let named = chosen.iter().find(|chosen| chosen.name == name).map(|chosen| chosen.place);
-        let remedy = "mend the tool's schema, or remove the tool";
+        let remedy = "correct the tool's schema, or remove the tool";
         named.map_or_else(
             || Problem::of(std::path::Path::new("app.toml"), reason.clone(), remedy),
             |place| place.problem(reason.clone(), remedy),

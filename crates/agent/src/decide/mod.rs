@@ -138,7 +138,7 @@ fn ending(state: &RunState, limits: &RunLimits, halt: Option<Halt>) -> Option<Ru
         return Some(RunEnding::Other { status: RunStatus::Interrupted, error: Some(error) });
     }
     if halt == Some(Halt::TimedOut) {
-        let error = failure("run_timeout", "the run took longer than the app allows");
+        let error = failure("run_timeout", "the run took longer than the app allows; ask for a smaller part");
         return Some(RunEnding::Other { status: RunStatus::Failed, error: Some(error) });
     }
     None

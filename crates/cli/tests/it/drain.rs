@@ -86,7 +86,7 @@ async fn an_undo_that_does_not_end_in_time_is_let_go() {
     assert!(took < Duration::from_secs(4), "the process took {took:?} to end");
     assert_eq!((answer.0, &answer.1["code"]), (503, &json!("unavailable")), "{}", answer.1);
     assert_eq!(ended.code, Some(0), "{}", ended.errors);
-    assert!(ended.errors.contains("letting go of what was confirmed or taken back"), "{}", ended.errors);
+    assert!(ended.errors.contains("abandoning approved calls and undos"), "{}", ended.errors);
 
     let server = desk(&world).await;
     web.wait_for(3).await; // it may be asked for again, so it is

@@ -181,7 +181,7 @@ async fn a_disk_that_fails_ends_the_server_and_the_next_start_goes_on() {
     let server = world.serve().await;
     assert_eq!(memory(&server, "likes coffee").await, 201);
     let runs = "SELECT count(*) FROM runs WHERE status = 'completed'";
-    server.process.errors.contains("taking up unfinished runs").await;
+    server.process.errors.contains("resuming unfinished runs").await;
     within("the run to end", async {
         while counted(&world, runs) == 0 {
             tokio::task::yield_now().await;

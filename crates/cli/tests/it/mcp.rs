@@ -361,7 +361,7 @@ headers = { Authorization = \"{{ credential.sky }}\" }
     let opening =
         "; add allow = [\"127.0.0.1:9\"] under [egress] in rondo.toml, or set RONDO_EGRESS_ALLOW=127.0.0.1:9";
     let names_the_line =
-        |line: &str| line.contains("tools may not reach 127.0.0.1") && line.ends_with(opening);
+        |line: &str| line.contains("the egress rules block 127.0.0.1") && line.ends_with(opening);
     assert!(closed.is_some_and(names_the_line), "{}", ended.output);
     let left: Vec<_> =
         fs::read_dir(sums.world.path("")).unwrap().map(|entry| entry.unwrap().file_name()).collect();

@@ -80,7 +80,7 @@ async fn without_a_model_it_serves_and_says_what_to_set() {
     let end = &log.last().unwrap().data;
     assert_eq!((&end["status"], &end["error"]["code"]), (&json!("failed"), &json!("model_not_configured")));
     let message = end["error"]["message"].as_str().unwrap();
-    assert_eq!(message, format!("no model is configured: {remedy}; then start again"));
+    assert_eq!(message, format!("no model is configured: {remedy}; then restart the server"));
     let (_, apps) = server.get("/v1/apps").await;
     assert_eq!((&apps["data"][0]["id"], &apps["data"][0]["model"]), (&json!("studio"), &Value::Null));
 }

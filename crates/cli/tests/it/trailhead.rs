@@ -129,7 +129,7 @@ async fn a_part_waits_for_a_yes_across_a_kill_and_can_be_taken_back() {
     let parts = records(&server, "part").await;
     assert_eq!((parts.len(), &parts[0]["data"]["status"]), (1, &json!("emerging")));
     assert_eq!(parts[0]["data"]["evidence"], shown["input"]["evidence"]);
-    assert_eq!(decide(&server, &proposal, "reject").await.0, 409, "it is decided once");
+    assert_eq!(decide(&server, &proposal, "reject").await.0, 409, "a proposal is decided only once");
 
     let created = action(&server, "createEmergingPart").await;
     assert_eq!((&created["status"], &created["undoable"]), (&json!("complete"), &json!(true)));

@@ -41,7 +41,7 @@ pub(super) async fn get_action(caller: Caller, ActionPath { action }: ActionPath
     post,
     path = "/v1/actions/{action}/undo",
     params(ActionPath),
-    responses((status = 200, description = "The action that took it back", body = ActionView))
+    responses((status = 200, description = "The action that undid it", body = ActionView))
 )]
 pub(super) async fn undo_action(
     caller: Caller,
@@ -56,7 +56,7 @@ pub(super) async fn undo_action(
     post,
     path = "/v1/runs/{run}/undo",
     params(RunPath),
-    responses((status = 200, description = "What was taken back, and what could not be", body = UndoReport))
+    responses((status = 200, description = "The undone actions, and those that could not be undone", body = UndoReport))
 )]
 pub(super) async fn undo_run(
     caller: Caller,

@@ -82,7 +82,7 @@ pub(super) async fn add_key(Admin(caller): Admin, Json(request, once): Json<KeyR
     delete,
     path = "/v1/admin/keys/{key}",
     params(KeyPath),
-    responses((status = 204, description = "The key is good for nothing"))
+    responses((status = 204, description = "The key is revoked"))
 )]
 pub(super) async fn revoke_key(
     Admin(caller): Admin,

@@ -63,7 +63,7 @@ impl FromRequestParts<Api> for ChatExtras {
 #[utoipa::path(
     post,
     path = "/api/chat",
-    params(ChatAppParams, ("x-ai-sdk-version" = Option<String>, Header, description = "7 if the client is that new")),
+    params(ChatAppParams, ("x-ai-sdk-version" = Option<String>, Header, description = "The major version of the AI SDK, if it is 7 or newer")),
     request_body = NewChat,
     responses((
         status = 200,
@@ -186,7 +186,7 @@ async fn decide(
     params(ChatPath, ChatAppParams),
     responses(
         (status = 200, description = "A UI message stream of the AI SDK", body = String, content_type = "text/event-stream"),
-        (status = 204, description = "Nothing is under way")
+        (status = 204, description = "The chat has no active run")
     )
 )]
 pub(super) async fn resume_chat(
@@ -211,7 +211,7 @@ pub(super) async fn resume_chat(
     post,
     path = "/api/chat/{chat}/stop",
     params(ChatPath, ChatAppParams),
-    responses((status = 204, description = "Nothing is under way any more, or soon"))
+    responses((status = 204, description = "The chat has no active run, or its run is stopping"))
 )]
 pub(super) async fn stop_chat(
     State(api): State<Api>,
@@ -310,8 +310,9 @@ fn app_of(api: &Api, principal: &Principal, named: Option<String>) -> Result<Str
     }
     match (apps.pop(), apps.is_empty()) {
         (Some(only), true) => Ok(only),
-        (_, _) => {
-            Err(ApiProblem::invalid("app", "is required: there are several apps, and none is the usual one"))
-        }
+        (_, _) => Err(ApiProblem::invalid(
+            "app",
+            "is required, because there are several apps and server.chat_app is not set",
+        )),
     }
 }

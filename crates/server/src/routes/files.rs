@@ -27,7 +27,7 @@ pub(super) async fn list_files(caller: Caller, AppPath { app }: AppPath) -> Repl
     Ok(Answer(caller.service.files(&caller.principal, &app).await?))
 }
 
-/// A file as it is; with `Accept: application/json`, as an object.
+/// The content of a file; with `Accept: application/json`, as an object.
 #[utoipa::path(
     get,
     path = "/v1/apps/{app}/files/{*path}",

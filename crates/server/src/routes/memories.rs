@@ -187,7 +187,7 @@ pub(super) async fn export_memories(
     path = "/v1/apps/{app}/memories/import",
     params(AppPath),
     request_body(content((serde_json::Value = "application/json"), (String = "text/markdown"))),
-    responses((status = 200, description = "What has become of them", body = ImportReport))
+    responses((status = 200, description = "How many were imported, skipped and refused", body = ImportReport))
 )]
 pub(super) async fn import_memories(
     caller: Caller,

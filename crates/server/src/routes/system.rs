@@ -12,7 +12,7 @@ use crate::error::{ApiProblem, ProblemCode, ProblemDocument};
 /// Seconds.
 const READY_RETRY_AFTER: u32 = 1;
 
-const UNWRITABLE: &str = "nothing more can be written; the server ends and must be started again";
+const UNWRITABLE: &str = "the server can no longer write and stops; start it again";
 
 /// The apps of this server that the user may talk to.
 #[utoipa::path(
@@ -34,7 +34,7 @@ pub(super) async fn list_apps(State(api): State<Api>, principal: Principal) -> A
         (status = 200, description = "It lives"),
         (
             status = 503,
-            description = "It can write nothing any more, and ends",
+            description = "The server can no longer write, and stops",
             body = ProblemDocument,
             content_type = "application/problem+json"
         )
@@ -52,10 +52,10 @@ pub(super) async fn healthz(State(api): State<Api>) -> Result<StatusCode, ApiPro
     get,
     path = "/readyz",
     responses(
-        (status = 200, description = "It takes work"),
+        (status = 200, description = "The server accepts requests"),
         (
             status = 503,
-            description = "It is starting or stopping, or can write nothing any more",
+            description = "The server is starting or stopping, or can no longer write",
             body = ProblemDocument,
             content_type = "application/problem+json"
         )

@@ -68,7 +68,7 @@ fn refusal_here(action: &ActionRow) -> Option<&'static str> {
         Effect::Read | Effect::Irreversible => true,
     };
     (changes_nothing_reversible || action.changes.is_empty())
-        .then_some("the action changed nothing that can be put back")
+        .then_some("the action changed nothing that can be undone")
 }
 
 fn refusal_outside(action: &ActionRow) -> Option<&'static str> {
