@@ -179,7 +179,7 @@ mod tests {
         let later = checked.checked_add(jiff::Span::new().days(400)).unwrap();
         let found = finding_lines(&catalogue_findings(&config, &Apps::new(), later));
         assert!(found[0].starts_with("note known models: ") && found[0].contains("that is old"), "{found:?}");
-        let over = "note model claude-sonnet-4-5 is retired since 2026-11-30: choose claude-sonnet-5-5";
+        let over = "note model claude-sonnet-4-5 was retired on 2026-11-30: choose claude-sonnet-5-5";
         assert_eq!(found[1..], [over]);
     }
 }

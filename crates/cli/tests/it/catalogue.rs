@@ -127,7 +127,7 @@ async fn the_start_and_the_list_warn_of_models_that_have_ended() {
     let mut serve = world.rondo(&["serve"]);
     serve.env_remove("OPENAI_BASE_URL").env("ANTHROPIC_API_KEY", KEY).env("RONDO_MODEL", "claude-bygone");
     let server = Server::start(&mut serve).await;
-    let warned = "claude-bygone is retired since 2026-01-05: choose claude-opus-5-5";
+    let warned = "claude-bygone was retired on 2026-01-05: choose claude-opus-5-5";
     server.process.errors.line(warned).await;
     let mut list = world.rondo(&["models", "list"]);
     list.env_remove("OPENAI_BASE_URL").env("ANTHROPIC_API_KEY", KEY).env("RONDO_MODEL", "claude-bygone");

@@ -27,7 +27,7 @@ const DEFAULT_POOLING_FOLDER: &str = "1_Pooling";
 pub enum EmbedderLoadError {
     #[error("{} cannot be read: {source}", .path.display())]
     Read { path: PathBuf, source: io::Error },
-    #[error("{} does not fit: {what}", .path.display())]
+    #[error("{} cannot be used: {what}", .path.display())]
     Unfit { path: PathBuf, what: String },
     #[error("a thread for embeddings cannot be started: {0}")]
     Thread(io::Error),
@@ -110,7 +110,7 @@ impl BertShape {
         if config.model_type != "bert" || config.hidden_act != "gelu" || position != "absolute" {
             return Err(EmbedderLoadError::unfit(
                 &path,
-                "only BERT with GELU and absolute positions is known",
+                "only BERT with GELU and absolute positions is supported",
             ));
         }
         config.shape.check().map_err(|what| EmbedderLoadError::unfit(&path, what))?;
@@ -133,7 +133,7 @@ impl BertShape {
             return Err(format!("{name} is {size}, not from {least} to {most}"));
         }
         if !self.hidden.is_multiple_of(self.heads) {
-            return Err(format!("{} heads do not share {} numbers evenly", self.heads, self.hidden));
+            return Err(format!("{} heads cannot divide {} dimensions evenly", self.heads, self.hidden));
         }
         if [self.hidden, self.inner].iter().any(|size| !size.is_multiple_of(BLOCK)) {
             return Err(format!("hidden_size and intermediate_size have to be multiples of {BLOCK}"));
@@ -152,9 +152,10 @@ pub(super) fn pooling(folder: &Path) -> Result<Pooling, EmbedderLoadError> {
     match (file.pooling_mode_cls_token, file.pooling_mode_mean_tokens) {
         (false, true) => Ok(Pooling::Mean),
         (true, false) => Ok(Pooling::First),
-        (true, true) | (false, false) => {
-            Err(EmbedderLoadError::unfit(&path, "it has to name either the mean or the first token, alone"))
-        }
+        (true, true) | (false, false) => Err(EmbedderLoadError::unfit(
+            &path,
+            "it must select exactly one of mean pooling and first-token pooling",
+        )),
     }
 }
 
@@ -166,7 +167,7 @@ fn pooling_folder(folder: &Path) -> Result<String, EmbedderLoadError> {
     }
     let modules: Vec<Module> = json(&path)?;
     let found = modules.into_iter().find(|module| module.kind.ends_with(".Pooling"));
-    let name = found.ok_or_else(|| EmbedderLoadError::unfit(&path, "it has no module that pools"))?.path;
+    let name = found.ok_or_else(|| EmbedderLoadError::unfit(&path, "it has no pooling module"))?.path;
     let mut parts = Path::new(&name).components();
     match (parts.next(), parts.next()) {
         (Some(Component::Normal(_)), None) => Ok(name),

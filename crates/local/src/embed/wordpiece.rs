@@ -95,12 +95,12 @@ impl WordPiece {
     fn new(file: TokenizerFile, words: usize) -> Result<Self, String> {
         let Vocabulary { vocab: ids, pieces } = file.model;
         if pieces.kind != "WordPiece" {
-            return Err(format!("it cuts words by {}, not by WordPiece", pieces.kind));
+            return Err(format!("its tokenizer is {}, not WordPiece", pieces.kind));
         }
         if let Some((word, _)) = ids.iter().find(|(_, id)| **id as usize >= words) {
-            return Err(format!("the piece {word:?} is beyond the {words} that the network knows"));
+            return Err(format!("the token {word:?} is beyond the {words} tokens of the model"));
         }
-        let id = |word: &str| ids.get(word).copied().ok_or_else(|| format!("it lacks the piece {word}"));
+        let id = |word: &str| ids.get(word).copied().ok_or_else(|| format!("it lacks the token {word}"));
         Ok(Self {
             unknown: id(&pieces.unk_token)?,
             first: id("[CLS]")?,

@@ -133,10 +133,10 @@ impl Sqlite {
 
 fn check(document: &NewDocument) -> Result<(), Error> {
     if document.chunks.len() > MAX_CHUNKS_PER_DOCUMENT {
-        return Err(Error::Changed(format!("a document has at most {MAX_CHUNKS_PER_DOCUMENT} pieces")));
+        return Err(Error::Changed(format!("a document has at most {MAX_CHUNKS_PER_DOCUMENT} chunks")));
     }
     if document.chunks.iter().any(|chunk| chunk.text.is_empty() || chunk.text.len() > MAX_CHUNK_BYTES) {
-        return Err(Error::Changed(format!("a piece of a document has 1 to {MAX_CHUNK_BYTES} bytes")));
+        return Err(Error::Changed(format!("a chunk of a document has 1 to {MAX_CHUNK_BYTES} bytes")));
     }
     Ok(())
 }
@@ -182,7 +182,7 @@ fn begin(
     }
     if held.saturating_add(new.text_bytes) > quota {
         return Err(Error::Changed(format!(
-            "documents hold {held} bytes of text, this one has {}, and {quota} are allowed; delete some first",
+            "your documents have {held} bytes of text, this one has {}, and {quota} are allowed; delete some first",
             new.text_bytes
         )));
     }

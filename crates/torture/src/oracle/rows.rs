@@ -162,7 +162,7 @@ mod tests {
             ("a call has not exactly one result: 00", "O2"),
             ("a thread's sequence has a gap: 00", "O5"),
             ("a run's tokens are not those of its steps: 00", "O15"),
-            ("a memory is not its newest version: 00", "O16"),
+            ("the text of a memory is not that of its newest version: 00", "O16"),
         ] {
             assert_eq!(check_of(finding), check, "{finding}");
         }
