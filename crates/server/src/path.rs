@@ -54,7 +54,7 @@ path_types! {
         /// Its id
         persona: String,
     }
-    RecordsPath("type of records") {
+    RecordsPath("record type") {
         /// The app's name
         app: String,
         /// A type of records that the app has

@@ -162,7 +162,7 @@ impl Service {
 
     fn record_type(&self, principal: &Principal, of: &RecordsPlace) -> Result<(Scope, RecordType), Error> {
         let (scope, app) = self.share_of(principal, &of.app)?;
-        let kind = app.records.get(&of.kind).cloned().ok_or(Error::NotFound { what: "type of records" })?;
+        let kind = app.records.get(&of.kind).cloned().ok_or(Error::NotFound { what: "record type" })?;
         Ok((scope, kind))
     }
 }

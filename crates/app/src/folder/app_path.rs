@@ -24,7 +24,7 @@ pub(super) fn app_path(
         |error: std::io::Error| at(format!("{field}: {written}: {error}"), "create it, or correct the path");
     let (real, root) = (path.canonicalize().map_err(unreadable)?, dir.canonicalize().map_err(unreadable)?);
     if !real.starts_with(root) {
-        let message = format!("{field}: {written} leads out of the app's folder");
+        let message = format!("{field}: {written} is outside the app's folder");
         return Err(at(message, "copy the file into it"));
     }
     Ok(path)

@@ -108,7 +108,7 @@ impl ToolTable<'_> {
         match raw {
             Some(args) if args.get_ref().len() > MAX_ARGUMENTS => {
                 let message = format!("{} has more than {MAX_ARGUMENTS} entries", self.field("args"));
-                Err(self.source.problem(args.span(), message, "put them into a file of the server's"))
+                Err(self.source.problem(args.span(), message, "put them into a file that the server reads"))
             }
             args => Ok(args.map(Spanned::into_inner).unwrap_or_default()),
         }
@@ -129,12 +129,11 @@ impl ToolTable<'_> {
     fn url(&self, url: &Spanned<String>) -> Result<String, Problem> {
         let at = |mistake: &Mistake| template_problem(&self.source, url.span(), &self.field("url"), mistake);
         if url.get_ref().contains("{{") {
-            let remedy = "write it out; only headers may hold {{ … }}";
+            let remedy = "write it literally; only headers may contain {{ … }}";
             return Err(at(&Mistake::new("the url is a template", remedy)));
         }
         let read = UrlTemplate::read(url.get_ref(), Names::Connection).map_err(|mistake| at(&mistake))?;
-        read.render(&serde_json::Value::Null)
-            .map_err(|error| at(&Mistake::new(error, "write the address that is meant")))
+        read.render(&serde_json::Value::Null).map_err(|error| at(&Mistake::new(error, "correct the address")))
     }
 
     fn refuse_beside<'a>(
@@ -145,7 +144,7 @@ impl ToolTable<'_> {
         match keys.into_iter().find_map(|(key, span)| Some((key, span?))) {
             None => Ok(()),
             Some((key, span)) => {
-                let message = format!("{} means nothing beside {other}", self.field(key));
+                let message = format!("{} has no meaning together with {other}", self.field(key));
                 Err(self.source.problem(span, message, "remove it"))
             }
         }

@@ -31,7 +31,7 @@ impl ToolTable<'_> {
     ) -> Result<Vec<Plausible>, Problem> {
         if raw.len() > MAX_PLAUSIBLE {
             let message = format!("{} has more than {MAX_PLAUSIBLE} entries", self.field("plausible"));
-            return Err(self.problem(message, "put some of them together"));
+            return Err(self.problem(message, "combine some of them"));
         }
         raw.into_iter().map(|raw| self.plausible_arguments(raw, record)).collect()
     }
@@ -57,7 +57,7 @@ impl ToolTable<'_> {
             within.insert(name.into_inner(), Within { low, high });
         }
         if when.is_empty() && within.is_empty() {
-            let message = format!("an entry of {} expects nothing", self.field("plausible"));
+            let message = format!("an entry of {} has no condition", self.field("plausible"));
             return Err(self.problem(message, "add when = { … } or within = { … }, or remove it"));
         }
         Ok(Plausible { when, within })
@@ -71,7 +71,7 @@ impl ToolTable<'_> {
         let (span, field) = (raw.span(), self.field("plausible.when"));
         let at = |message: String, remedy: String| self.source.problem(span.clone(), message, remedy);
         let Value::Object(when) = raw.into_inner().0 else {
-            return Err(at(format!("{field} is no table"), "write { ARGUMENT = VALUE }".into()));
+            return Err(at(format!("{field} is not a table"), "write { ARGUMENT = VALUE }".into()));
         };
         let unknown = record.and_then(|record| when.keys().find(|name| record.property(name).is_none()));
         if let (Some(name), Some(record)) = (unknown, record) {
@@ -81,7 +81,7 @@ impl ToolTable<'_> {
         }
         match when.iter().find(|(_, wanted)| wanted.as_array().is_some_and(Vec::is_empty)) {
             Some((name, _)) => {
-                Err(at(format!("{field}.{name} allows no value"), "name those it may have".into()))
+                Err(at(format!("{field}.{name} allows no value"), "list the allowed values".into()))
             }
             None => Ok(when),
         }

@@ -347,7 +347,7 @@ async fn examples_are_learned_and_a_change_of_them_is_noticed() {
     assert!(ended.code == Some(1) && ended.errors.contains("context/examples.toml"), "{ended:?}");
     world.write("mine/demo/context/examples.toml", EXAMPLES);
     let ended = world.run(&check).await;
-    assert!(ended.output.contains("nothing was learned of the examples yet"), "{ended:?}");
+    assert!(ended.output.contains("the examples have not been learned yet"), "{ended:?}");
     let ended = world.run(&learn).await;
     assert_eq!(ended.code, Some(0), "{ended:?}");
     assert!(ended.output.contains("8 messages of 8 lines\nby words alone"), "{ended:?}");
@@ -365,7 +365,7 @@ async fn examples_are_learned_and_a_change_of_them_is_noticed() {
     assert!(ended.code == Some(1) && ended.output.contains("run `rondo apps learn demo`"), "{ended:?}");
     world.write("mine/demo/context/learned.json", "{}");
     let ended = world.run(&check).await;
-    assert!(ended.output.contains("learned.json: what was learned cannot be used"), "{ended:?}");
+    assert!(ended.output.contains("learned.json: the learned classifier cannot be used"), "{ended:?}");
     assert_eq!(world.run(&learn).await.code, Some(0), "what is broken is made anew");
     assert_eq!(world.run(&check).await.code, Some(0));
 }

@@ -169,7 +169,7 @@ async fn the_report_of_an_undo_names_everything_the_run_did() {
         (&json!("setReminder"), 1),
         "{report}"
     );
-    assert!(refused["reason"].as_str().unwrap().contains("outside"), "{report}");
+    assert!(refused["reason"].as_str().unwrap().contains("external"), "{report}");
     let open = list(&server, "proposals?open=true").await;
     assert_eq!((&report["proposals"], open.len()), (&json!(open), 1), "{report}");
     let confirm = format!("/v1/proposals/{}/confirm", id(&open[0]));
