@@ -80,7 +80,7 @@ async fn verify(config: &Config) -> CommandResult {
     std::io::stdout().write_all(report.as_bytes())?;
     match faults.len() {
         0 => Ok(()),
-        1 => Err("the ledger has a fault".into()),
+        1 => Err("the ledger has 1 fault".into()),
         count => Err(format!("the ledger has {count} faults").into()),
     }
 }

@@ -56,7 +56,8 @@ struct Place {
 
 impl Place {
     fn of(data: &Path, folder: &Path) -> CommandResult<Self> {
-        let name = folder.file_name().ok_or_else(|| format!("{} names no folder", folder.display()))?;
+        let name =
+            folder.file_name().ok_or_else(|| format!("{} is not the path of a folder", folder.display()))?;
         let parent = match folder.parent() {
             Some(parent) if !parent.as_os_str().is_empty() => parent,
             Some(_) | None => Path::new("."),
@@ -67,17 +68,15 @@ impl Place {
         let is_inside = |folder: &Path| Ok::<_, CommandError>(folder.starts_with(data.canonicalize()?));
         if is_inside(&folder)? || (folder.exists() && is_inside(&folder.canonicalize()?)?) {
             return Err(format!(
-                "{} is in the data folder; a backup belongs elsewhere, best on another disk",
+                "{} is in the data folder; choose a folder outside it, best on another disk",
                 folder.display()
             )
             .into());
         }
         if !is_free(&folder)? {
-            return Err(format!(
-                "{} is there already and not empty; name a folder that is not there",
-                folder.display()
-            )
-            .into());
+            return Err(
+                format!("{} exists already and is not empty; choose a new folder", folder.display()).into()
+            );
         }
         let mut partial = name.to_owned();
         partial.push(PARTIAL);
@@ -133,22 +132,22 @@ fn report(folder: &Path, audited: &Audited, bytes: u64, key: vault::VaultKeyCopy
     let shown = folder.display();
     let key = match key {
         vault::VaultKeyCopy::File => {
-            "the key that opens users' credentials is in it: keep it where nobody else reads it"
+            "the backup contains the vault key, which decrypts the users' credentials: keep the backup where nobody else can read it"
         }
         vault::VaultKeyCopy::ElsewhereKept => {
-            "not in it: the key that opens users' credentials, which is in RONDO_VAULT_KEY"
+            "not in the backup: the vault key, which decrypts the users' credentials, and which is in RONDO_VAULT_KEY"
         }
-        vault::VaultKeyCopy::Absent => "there is no key for users' credentials yet",
+        vault::VaultKeyCopy::Absent => "there is no vault key for the users' credentials yet",
     };
     if !audited.findings.is_empty() {
         return Err(format!(
-            "{shown} is a whole copy, but something is wrong with the data itself:\n  {}",
+            "{shown} is a complete copy, but the data itself has faults:\n  {}",
             audited.findings.join("\n  ")
         )
         .into());
     }
     let text = format!(
-        "{shown}: {}, {}, checked\n{key}\nnot in it: models that were pulled, the apps and rondo.toml\n\
+        "{shown}: {}, {}, checked\n{key}\nnot in the backup: pulled models, the apps and rondo.toml\n\
          to restore it, start the server with RONDO_DATA={shown}, or with a copy of that folder\n",
         DecimalBytes(bytes),
         audit::count_report(audited)

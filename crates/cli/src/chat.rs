@@ -82,8 +82,10 @@ impl Chat {
     async fn converse(&mut self) -> CommandResult {
         let interactive = self.input.is_terminal;
         if interactive {
-            self.screen
-                .prompt(&format!("Talking to {}. Ctrl-C stops an answer, Ctrl-D ends.\n", self.app))?;
+            self.screen.prompt(&format!(
+                "Talking to {}. Ctrl-C stops an answer, Ctrl-D ends the chat.\n",
+                self.app
+            ))?;
         }
         let mut said = self.catch_up().await;
         loop {
@@ -118,7 +120,7 @@ impl Chat {
             self.screen.note(&format!("not sent: {line}"))?;
         }
         match self.thread {
-            Some(_) => self.screen.prompt(&format!("To go on: {}\n", self.command())),
+            Some(_) => self.screen.prompt(&format!("To continue: {}\n", self.command())),
             None => Ok(()),
         }
     }
@@ -182,7 +184,7 @@ impl Chat {
                 chunk = stream.next() => chunk,
                 _ = self.interrupt.recv() => {
                     if asked {
-                        return Err("left before the answer had stopped".into());
+                        return Err("the chat was closed before the answer had stopped".into());
                     }
                     asked = true;
                     self.api.post(&format!("/v1/runs/{run}/cancel"), &json!({})).await?;
@@ -238,7 +240,7 @@ impl Chat {
                 self.screen.prompt("\n")?;
                 let later = self.command();
                 return Err(format!(
-                    "{name} waits for your yes or no: `{later}` asks again, and a new message there drops it"
+                    "{name} waits for your approval: `{later}` asks again, and a new message there discards it"
                 )
                 .into());
             };
@@ -268,7 +270,7 @@ impl Chat {
 
     /// The run's events again, once the server is back.
     async fn come_back(&mut self, run: RunId) -> CommandResult<Response> {
-        self.screen.note("the connection is lost; coming back")?;
+        self.screen.note("the connection is lost; reconnecting")?;
         for _ in 0..MAX_RETURNS {
             tokio::select! {
                 () = tokio::time::sleep(RETURN_PAUSE) => {}
@@ -278,7 +280,8 @@ impl Chat {
                 return Ok(response);
             }
         }
-        Err(format!("the server is gone; the answer goes on when it is back: {}", self.command()).into())
+        Err(format!("the server cannot be reached; the run continues when it is back: {}", self.command())
+            .into())
     }
 }
 

@@ -261,7 +261,7 @@ fn block_on(work: impl Future<Output = CommandResult>) -> CommandResult {
     let result = runtime.block_on(work);
     runtime.shutdown_timeout(FAREWELL);
     if !store::sqlite::wait_until_closed(CLOSING) {
-        tracing::warn!("the database was not closed in time; the next start puts it in order");
+        tracing::warn!("the database was not closed in time; the next start recovers it");
     }
     result
 }

@@ -153,11 +153,11 @@ async fn run(api: &ApiClient, of_app: &str, command: MemoriesCommand) -> Command
         }
         MemoriesCommand::Forget { id, purge: true, .. } => {
             api.delete(&format!("{}?purge=true", of_one(id))).await?;
-            format!("{id} is gone for good\n")
+            format!("{id} is removed permanently\n")
         }
         MemoriesCommand::Forget { id, purge: false, .. } => {
             api.delete(&of_one(id)).await?;
-            format!("{id} is forgotten; `rondo memories restore {id}` brings it back\n")
+            format!("{id} is forgotten; `rondo memories restore {id}` restores it\n")
         }
         MemoriesCommand::Restore { id, .. } => {
             line(&api.read(api.request(Method::POST, &format!("{}/restore", of_one(id)))).await?)

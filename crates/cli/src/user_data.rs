@@ -117,9 +117,9 @@ impl UserData {
         for thing in made.iter().rev() {
             self.remove(thing)
                 .await
-                .map_err(|second| format!("{trouble}; {thing} stays behind: {second}"))?;
+                .map_err(|second| format!("{trouble}; {thing} could not be removed: {second}"))?;
         }
-        Err(format!("{trouble}; nothing was kept").into())
+        Err(format!("{trouble}; nothing was stored").into())
     }
 
     async fn add_each(

@@ -63,7 +63,8 @@ impl Shelf {
     async fn ask(&self, request: &ModelRequest) -> Result<PieceStream, Error> {
         let name = &request.model;
         let Some(file) = self.files.get(name) else {
-            let summary = format!("there are no weights called {name}; `rondo models pull` gets them");
+            let summary =
+                format!("there are no weights named {name}; download them with `rondo models pull`");
             return Err(Error::Rejected { status: 404, summary });
         };
         let place = self.place(name);
@@ -73,7 +74,7 @@ impl Shelf {
             let reason = match loaded {
                 Ok(Ok(model)) => return Ok(model),
                 Ok(Err(error)) => error.to_string(),
-                Err(_) => "loading it was cut short".to_owned(),
+                Err(_) => "loading it was interrupted".to_owned(),
             };
             Err(Error::Rejected { status: 500, summary: format!("{name} cannot be run: {reason}") })
         };

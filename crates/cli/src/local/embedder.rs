@@ -37,7 +37,7 @@ impl Lazy {
             let reason = match tokio::task::spawn_blocking(load).await {
                 Ok(Ok(model)) => return Ok(model),
                 Ok(Err(error)) => error.to_string(),
-                Err(_) => "loading it was cut short".to_owned(),
+                Err(_) => "loading it was interrupted".to_owned(),
             };
             Err(Error::Rejected { status: 500, summary: format!("{} cannot be run: {reason}", self.name) })
         };

@@ -102,7 +102,7 @@ fn choose(page: &Url, links: Vec<Link>, wheel: &Wheel) -> Result<WheelLink, Stri
         return Err(format!("it has no wheel of {} {}", wheel.package, wheel.version));
     };
     let sha256 = link.sha256.map(|hash| hash.to_ascii_lowercase()).filter(|hash| is_sha256(hash));
-    let sha256 = sha256.ok_or("it does not say the SHA-256 of the wheel")?;
+    let sha256 = sha256.ok_or("it does not give the SHA-256 of the wheel")?;
     let url = page.join(&link.href).map_err(|error| error.to_string())?;
     Ok(WheelLink { url, sha256 })
 }
@@ -140,7 +140,7 @@ mod tests {
         let bare =
             html_links("<a href=\"some_model-1.2-py3-none-any.whl#md5=00\">w</a><a>no link</a><a href=x>");
         assert_eq!(bare.len(), 1);
-        assert_eq!(chosen(bare), Err("it does not say the SHA-256 of the wheel".into()));
+        assert_eq!(chosen(bare), Err("it does not give the SHA-256 of the wheel".into()));
         assert_eq!(chosen(Vec::new()), Err("it has no wheel of some-model 1.2".into()));
         assert!(json_links(b"<html>").is_err());
     }

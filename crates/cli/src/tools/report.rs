@@ -50,7 +50,10 @@ pub(super) fn report(
         writeln!(text, "  {:<width$}  {:<12}  {}", tool.name, tool.effect.name(), tool.line)?;
     }
     if imported.tools.iter().any(|tool| tool.effect == Effect::Irreversible) {
-        writeln!(text, "those that are irreversible ask the user first; if one is not, correct its effect")?;
+        writeln!(
+            text,
+            "irreversible tools ask the user for approval; if a tool is not irreversible, correct its effect"
+        )?;
     }
     let left_out: Vec<(&str, &str)> =
         imported.left_out.iter().map(|(name, reason)| (name.as_str(), reason.as_str())).collect();
@@ -60,7 +63,7 @@ pub(super) fn report(
     hosts(&mut text, imported)?;
     let next = match place {
         ToolsDestination::Output => "next: review it, and save it in the folder of an app as tools/NAME.toml",
-        ToolsDestination::Nowhere(_) => "next: run the same without --dry-run",
+        ToolsDestination::Nowhere(_) => "next: run the same command without --dry-run",
         ToolsDestination::File(_) => "next: review the file, run `rondo doctor`, and restart the server",
     };
     writeln!(text, "{next}")?;

@@ -103,7 +103,11 @@ async fn a_broken_change_leaves_the_last_good_version_until_it_is_mended() {
         assert_eq!(checked.code, Some(1));
         assert!(checked.output.contains(reason), "{checked:?}");
     }
-    server.process.errors.contains("the folder is broken, so the version before is served").await;
+    server
+        .process
+        .errors
+        .contains("the app's folder has a problem, so the previous version is still served")
+        .await;
 
     write(&world, "Mended", "");
     let apps = until(&server, "the mended app", |apps| named(apps, "Mended")).await;
@@ -351,7 +355,7 @@ async fn examples_are_learned_and_a_change_of_them_is_noticed() {
     let ended = world.run(&learn).await;
     assert_eq!(ended.code, Some(0), "{ended:?}");
     assert!(ended.output.contains("8 messages of 8 lines\nby words alone"), "{ended:?}");
-    assert!(ended.output.contains("no embedder is set up"), "{ended:?}");
+    assert!(ended.output.contains("there is no embedding model"), "{ended:?}");
     let learned = fs::read(world.path("mine/demo/context/learned.json")).unwrap();
     assert_eq!(world.run(&check).await.code, Some(0));
     assert_eq!(world.run(&learn).await.code, Some(0));

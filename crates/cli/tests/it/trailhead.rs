@@ -322,7 +322,7 @@ async fn a_question_that_nobody_answered_is_asked_again_by_the_command_that_is_n
     world.upstream.program(a_part);
     let ended = world.run(&["chat", "It came up again."]).await; // nobody is there to ask
     assert_eq!((ended.code, ended.output.as_str()), (Some(1), ""));
-    let (before, after) = ended.errors.split_once("waits for your yes or no: `rondo ").unwrap();
+    let (before, after) = ended.errors.split_once("waits for your approval: `rondo ").unwrap();
     assert!(before.ends_with("rondo: createEmergingPart "), "{before}");
     let command: Vec<&str> = after.split_once('`').unwrap().0.split(' ').collect();
     let server = world.serve().await;

@@ -136,7 +136,7 @@ impl Reader<'_> {
         match remote.as_slice() {
             [only] => Ok(only),
             [] | [_, _, ..] => {
-                let message = format!("who serves the model {:?} is not said", name.get_ref());
+                let message = format!("the provider of the model {:?} is not named", name.get_ref());
                 let remedy = match remote.as_slice() {
                     [] => "configure a provider first, such as with OPENAI_API_KEY".to_owned(),
                     [_, ..] => format!("add provider = …, one of {}", names(config)),
