@@ -29,7 +29,7 @@ pub(crate) enum ActionsCommand {
         #[arg(long, default_value_t = 50, value_parser = clap::value_parser!(u16).range(1..=1000))]
         limit: u16,
     },
-    /// Check the ledger of all users, and fail if any part of it does not hold
+    /// Check the hash chains of the ledger of all users; the exit code is 1 if a fault is found
     Verify,
 }
 

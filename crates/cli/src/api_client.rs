@@ -34,10 +34,10 @@ pub(crate) struct UserOptions {
     /// The app
     #[arg(long)]
     pub(crate) app: String,
-    /// The user; without it the one user of a machine that has no keys
+    /// The user; the default is `local`, the only user of a server without keys
     #[arg(long, value_parser = user_name)]
     pub(crate) user: Option<String>,
-    /// A key of the user: a running server takes nobody else's word for who they are
+    /// A key of the user; needed if a server is running and has keys
     #[arg(long, conflicts_with = "user")]
     pub(crate) key: Option<String>,
 }

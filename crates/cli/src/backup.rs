@@ -22,7 +22,7 @@ const PAGE_BYTES: u64 = 4096;
 
 #[derive(clap::Args)]
 pub(crate) struct BackupOptions {
-    /// Where the copy is to be; it must not be there yet, or be empty
+    /// The folder for the copy; it must be new or empty
     folder: PathBuf,
 }
 

@@ -144,7 +144,7 @@ fn report(changes: &[CatalogueChange], newer: &Catalogue) -> CommandResult {
     }
     writeln!(
         out,
-        "the catalogue in use has now the date {}, from {}; a running server uses it after a restart",
+        "the catalogue in use now has the date {}, from {}; a running server uses it after a restart",
         newer.checked_on, newer.source
     )?;
     Ok(())

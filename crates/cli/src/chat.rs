@@ -31,19 +31,19 @@ const RETURN_PAUSE: Duration = Duration::from_millis(500);
 
 #[derive(clap::Args)]
 pub(crate) struct ChatOptions {
-    /// The app to talk to; without it the only one there is, or studio
+    /// The app to talk to; the default is the only app, or studio
     #[arg(long)]
     app: Option<String>,
-    /// A conversation to go on with; if it waits for a yes or no, that is asked first
+    /// The id of a thread to continue; if the thread waits for an approval, the chat asks for it first
     #[arg(long, value_name = "ID")]
     thread: Option<ThreadId>,
-    /// The server, if it is not the one this configuration describes
+    /// The URL of another server than the one in this configuration
     #[arg(long, value_name = "URL")]
     url: Option<String>,
-    /// A key, if the server at --url asks for one
+    /// An API key for the server at --url
     #[arg(long, value_name = "KEY", requires = "url")]
     key: Option<String>,
-    /// Say this, print the answer and end; without it, every line of the input is a message
+    /// Send this message, print the answer and end; without it, every input line is a message
     message: Option<String>,
 }
 

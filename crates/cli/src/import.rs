@@ -28,12 +28,12 @@ const MAX_PROBLEMS: usize = 10;
 
 #[derive(clap::Args)]
 pub(crate) struct ImportOptions {
-    /// A JSON file, or a folder whose .json files are taken together
+    /// A JSON file, or a folder whose .json files are imported together
     #[arg(value_name = "FOLDER_OR_FILE")]
     from: PathBuf,
     #[command(flatten)]
     user: UserOptions,
-    /// Add records once more that the user has already
+    /// Add records again that the user already has
     #[arg(long)]
     again: bool,
 }

@@ -33,46 +33,46 @@ pub(crate) enum McpCommand {
         #[arg(long)]
         json: bool,
     },
-    /// Show the definitions of a server's tools; for a tool that has changed, the old and the new one
+    /// Show the tool definitions of an MCP server; for a changed tool, the difference
     Show {
-        /// As `mcp list` shows it
+        /// The app, as `mcp list` shows it
         app: String,
-        /// As its app.toml names it
+        /// The MCP server, as app.toml names it
         server: String,
-        /// One tool only
+        /// Show only this tool
         tool: Option<String>,
     },
-    /// Approve tools as the server offers them now, after showing their definitions
+    /// Show the current definitions of tools, and approve them
     Approve {
-        /// As `mcp list` shows it
+        /// The app, as `mcp list` shows it
         app: String,
-        /// As its app.toml names it
+        /// The MCP server, as app.toml names it
         server: String,
         /// The tools to approve
         #[arg(value_name = "TOOL", required_unless_present = "all")]
         tools: Vec<String>,
-        /// Every tool that waits for approval
+        /// Approve every tool that waits for approval
         #[arg(long, conflicts_with = "tools")]
         all: bool,
-        /// Approve without asking
+        /// Approve without a question
         #[arg(long)]
         yes: bool,
     },
-    /// Revoke the approval of tools, from the next call on
+    /// Revoke the approval of tools; this applies from the next call on
     Revoke {
-        /// As `mcp list` shows it
+        /// The app, as `mcp list` shows it
         app: String,
-        /// As its app.toml names it
+        /// The MCP server, as app.toml names it
         server: String,
-        /// The tools that may not be used
+        /// The tools whose approval is revoked
         #[arg(value_name = "TOOL", required = true)]
         tools: Vec<String>,
     },
-    /// Start or reach an MCP server now, and ask which tools it has
+    /// Connect to an MCP server now, and ask for its tools
     Refresh {
-        /// As `mcp list` shows it
+        /// The app, as `mcp list` shows it
         app: String,
-        /// As its app.toml names it
+        /// The MCP server, as app.toml names it
         server: String,
     },
 }

@@ -27,14 +27,14 @@ pub(crate) enum MemoriesCommand {
     List {
         #[command(flatten)]
         user: UserOptions,
-        /// Only memories of this status, or all
+        /// Only memories with this status, or `all`
         #[arg(long, default_value = "active")]
         status: MemoryStatusFilter,
         /// How many memories to print at most
         #[arg(long, default_value_t = 50, value_parser = clap::value_parser!(u32).range(1..=1000))]
         limit: u32,
     },
-    /// Find the memories that answer a question best, the best first
+    /// Search memories for a question, best match first
     Search {
         query: String,
         #[command(flatten)]
@@ -43,21 +43,21 @@ pub(crate) enum MemoriesCommand {
         #[arg(long, default_value_t = 10, value_parser = clap::value_parser!(u32).range(1..=100))]
         limit: u32,
     },
-    /// Add a memory, unless a memory with the same content exists already
+    /// Add a memory, unless a memory with the same content exists
     Add {
         text: String,
         #[command(flatten)]
         user: UserOptions,
-        /// The kind of the memory, in a word
+        /// The kind of the memory, in one word
         #[arg(long)]
         kind: Option<String>,
     },
-    /// Forget a memory, and the words it rests on
+    /// Forget a memory and the words that it came from
     Forget {
         id: MemoryId,
         #[command(flatten)]
         user: UserOptions,
-        /// Remove the memory from the disk for good; it cannot be restored
+        /// Delete the memory permanently; it cannot be restored
         #[arg(long)]
         purge: bool,
     },
@@ -67,20 +67,20 @@ pub(crate) enum MemoriesCommand {
         #[command(flatten)]
         user: UserOptions,
     },
-    /// Print the history of a memory: its versions, and the words it rests on
+    /// Print the history of a memory: its versions, and the words that it came from
     History {
         id: MemoryId,
         #[command(flatten)]
         user: UserOptions,
     },
-    /// Print all active memories as a file that `import` takes back
+    /// Export all active memories, as a file for `import`
     Export {
         #[command(flatten)]
         user: UserOptions,
         #[arg(long, default_value = "json")]
         format: MemoryFileFormat,
     },
-    /// Add the memories of a file: JSON of this server or of mem0, or a Markdown list
+    /// Import memories from a file: an export of Rondo or of mem0, or a Markdown list
     Import {
         file: PathBuf,
         #[command(flatten)]
@@ -91,7 +91,7 @@ pub(crate) enum MemoriesCommand {
         #[command(flatten)]
         user: UserOptions,
     },
-    /// Switch memory off: nothing is recalled or remembered, and memories stay
+    /// Switch memory off: nothing is recalled or remembered, and stored memories stay
     Off {
         #[command(flatten)]
         user: UserOptions,

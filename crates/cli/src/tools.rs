@@ -16,7 +16,7 @@ use openapi::{ImportChoice, ImportedTools, OpenApiDocument};
 
 #[derive(Subcommand)]
 pub(crate) enum ToolsCommand {
-    /// Write tools from the description of an API
+    /// Generate tools from the description of an API
     Import {
         #[command(subcommand)]
         from: ToolSource,
@@ -25,16 +25,16 @@ pub(crate) enum ToolsCommand {
 
 #[derive(Subcommand)]
 pub(crate) enum ToolSource {
-    /// HTTP tools from an OpenAPI description, version 3.0 or 3.1, in JSON or YAML
+    /// Generate HTTP tools from an OpenAPI description, version 3.0 or 3.1, in JSON or YAML
     Openapi(ToolImportOptions),
 }
 
 #[derive(clap::Args)]
 pub(crate) struct ToolImportOptions {
-    /// The description
+    /// The file with the description
     #[arg(value_name = "FILE")]
     file: PathBuf,
-    /// Write the tools for this app; without it, to standard output
+    /// Write the tools into the folder of this app; the default is standard output
     #[arg(long)]
     app: Option<String>,
     /// Only these operations, by id or as "GET /path"; may be repeated
@@ -43,16 +43,16 @@ pub(crate) struct ToolImportOptions {
     /// Only operations with one of these tags; may be repeated
     #[arg(long, value_name = "TAG", num_args = 1.., conflicts_with = "only")]
     tag: Vec<String>,
-    /// Where the service is, instead of what the description says
+    /// The base URL of the service, instead of the one in the description
     #[arg(long, value_name = "URL")]
     base_url: Option<String>,
-    /// Put this before the names of tools and secrets, and name the file so
+    /// The prefix of the names of tools and secrets, and the name of the file
     #[arg(long, value_name = "NAME")]
     prefix: Option<String>,
-    /// Replace the file if it is there
+    /// Replace the file if it exists
     #[arg(long)]
     force: bool,
-    /// Say what would be written, and write nothing
+    /// Print what would be written, and write nothing
     #[arg(long)]
     dry_run: bool,
 }

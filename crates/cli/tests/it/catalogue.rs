@@ -45,7 +45,7 @@ async fn a_newer_catalogue_is_taken_from_a_file_and_what_changes_is_told() {
     assert!(told[2].starts_with("price of gpt-6-luna of openai: 0.1/0.01/0.5 ("), "{told:?}");
     assert!(told[2].contains(" is now 0.3/0.01/0.5 ("), "{told:?}");
     assert!(
-        told[3].starts_with(&format!("the catalogue in use has now the date {}, from ", tomorrow())),
+        told[3].starts_with(&format!("the catalogue in use now has the date {}, from ", tomorrow())),
         "{told:?}"
     );
     assert_eq!(kept(&world).as_deref(), Some(newer.as_str()));

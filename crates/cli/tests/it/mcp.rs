@@ -216,7 +216,7 @@ async fn what_there_is_not_is_named_with_what_there_is() {
     let neither = sums.run(&["mcp", "approve", "mine", "sums"]).await;
     assert_eq!(neither.code, Some(2), "{}", neither.errors);
     let help = sums.told(&["mcp", "approve", "--help"]).await;
-    assert!(help.contains("Every tool that waits for approval"), "{help}");
+    assert!(help.contains("every tool that waits for approval"), "{help}");
 
     let none = World::new().await;
     let listed = none.run(&["mcp", "list"]).await.output;

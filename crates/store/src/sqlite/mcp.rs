@@ -176,7 +176,7 @@ fn refusal(
     let mut servers = conn.prepare_cached("SELECT count(DISTINCT server) FROM mcp_tools WHERE app = ?1")?;
     let servers = servers.query_row([key.app.as_str()], |row| count(row, 0))?;
     let full = servers >= MAX_MCP_SERVERS_PER_APP as u64;
-    Ok(full.then(|| format!("the app has already tools of {MAX_MCP_SERVERS_PER_APP} MCP servers")))
+    Ok(full.then(|| format!("the app already has tools of {MAX_MCP_SERVERS_PER_APP} MCP servers")))
 }
 
 /// A tool to be put down, with the definition as it is stored.

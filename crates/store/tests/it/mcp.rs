@@ -252,7 +252,7 @@ async fn an_app_has_tools_of_so_many_servers() {
         offered(server).await.unwrap();
     }
     let words = refusal(offered(MAX_MCP_SERVERS_PER_APP).await);
-    assert_eq!(words, "the app has already tools of 64 MCP servers");
+    assert_eq!(words, "the app already has tools of 64 MCP servers");
     offered(0).await.expect("one that is known goes on");
 }
 

@@ -75,9 +75,9 @@ fn check_of(finding: &str) -> &'static str {
         "O10"
     } else if about(&["a call ", "a result "]) {
         "O2"
-    } else if about(&["run:end", "sequence", "next number"]) {
+    } else if about(&["run:end", "sequence", "next event number"]) {
         "O5"
-    } else if about(&["tokens", "used"]) {
+    } else if about(&["tokens", "usage"]) {
         "O15"
     } else {
         "O16"
