@@ -78,7 +78,7 @@ path_types! {
     CredentialPath("credential") {
         /// The app's name
         app: String,
-        /// The name by which the app's tools know it
+        /// The name of the credential in the app's tools
         name: String,
     }
     McpServerPath("server") {

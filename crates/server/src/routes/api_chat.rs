@@ -59,7 +59,7 @@ impl FromRequestParts<Api> for ChatExtras {
     }
 }
 
-/// Says something in a chat, answers again, or decides on what the answer waits for; and streams the answer.
+/// Sends a message in a chat, regenerates an answer, or decides an approval, and streams the answer.
 #[utoipa::path(
     post,
     path = "/api/chat",
@@ -179,7 +179,7 @@ async fn decide(
     Ok(())
 }
 
-/// The answer under way in a chat, from its beginning.
+/// Streams the current answer of a chat from its beginning.
 #[utoipa::path(
     get,
     path = "/api/chat/{chat}/stream",
@@ -206,7 +206,7 @@ pub(super) async fn resume_chat(
     Ok(response.unwrap_or_else(nothing))
 }
 
-/// Stops the answer under way in a chat. Closing the stream alone does not.
+/// Stops the current answer of a chat. Closing the stream does not stop it.
 #[utoipa::path(
     post,
     path = "/api/chat/{chat}/stop",

@@ -80,7 +80,7 @@ pub(super) async fn put_file(
     delete,
     path = "/v1/apps/{app}/files/{*path}",
     params(FilePath, VersionParams, IfMatch),
-    responses((status = 204, description = "The file is gone"))
+    responses((status = 204, description = "The file is deleted"))
 )]
 pub(super) async fn delete_file(
     caller: Caller,

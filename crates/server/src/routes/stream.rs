@@ -16,13 +16,13 @@ use crate::routes::runs::{self, RunPost};
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub(super) struct ChatMessage {
     message: String,
-    /// The thread; a new one is begun when absent.
+    /// The thread; a new thread when absent.
     #[serde(default)]
     session_id: Option<ThreadId>,
-    /// A model by name; the app's when absent.
+    /// The name of a model; the app's model when absent.
     #[serde(default)]
     model: Option<String>,
-    /// In the app's range; the app's own when absent.
+    /// Within the range of the app; the app's value when absent.
     #[serde(default)]
     temperature: Option<f64>,
 }

@@ -14,7 +14,7 @@ const READY_RETRY_AFTER: u32 = 1;
 
 const UNWRITABLE: &str = "the server can no longer write and stops; start it again";
 
-/// The apps of this server that the user may talk to.
+/// Lists the apps that the user can use.
 #[utoipa::path(
     get,
     path = "/v1/apps",
@@ -26,7 +26,7 @@ pub(super) async fn list_apps(State(api): State<Api>, principal: Principal) -> A
     Answer(Page { data, next: None })
 }
 
-/// Says whether the process lives and can go on without a restart.
+/// Reports whether the process is alive and needs no restart (liveness).
 #[utoipa::path(
     get,
     path = "/healthz",
@@ -47,7 +47,7 @@ pub(super) async fn healthz(State(api): State<Api>) -> Result<StatusCode, ApiPro
     Err(ApiProblem::new(ProblemCode::Unavailable, UNWRITABLE))
 }
 
-/// Says whether the server takes work.
+/// Reports whether the server accepts requests (readiness).
 #[utoipa::path(
     get,
     path = "/readyz",
