@@ -129,7 +129,8 @@ impl Agent {
         if requests > 0 {
             tracing::warn!(
                 requests,
-                "abandoning approved calls and undos that are still running; the next start completes each of them, or records its result as unknown"
+                "abandoning approved calls and undos that are still running; the next start completes each \
+                 of them, or records its result as unknown"
             );
         }
         let swept = async {

@@ -103,7 +103,8 @@ impl ApiClient {
             (Some(key), _) => Ok(Self { token: Some(key), ..running }),
             (None, LOCAL_USER) => Ok(running),
             (None, user) => Err(format!(
-                "a server is running on this data folder, and it needs a key of the user {user}: give one with --key \
+                "a server is running on this data folder, and it needs a key of the user {user}: give one \
+                 with --key \
                  (`rondo keys add {user} --app {app}` makes one), or stop the server first"
             )
             .into()),

@@ -132,10 +132,12 @@ fn report(folder: &Path, audited: &Audited, bytes: u64, key: vault::VaultKeyCopy
     let shown = folder.display();
     let key = match key {
         vault::VaultKeyCopy::File => {
-            "the backup contains the vault key, which decrypts the users' credentials: keep the backup where nobody else can read it"
+            "the backup contains the vault key, which decrypts the users' credentials: keep the backup where \
+             nobody else can read it"
         }
         vault::VaultKeyCopy::ElsewhereKept => {
-            "not in the backup: the vault key, which decrypts the users' credentials, and which is in RONDO_VAULT_KEY"
+            "not in the backup: the vault key, which decrypts the users' credentials, and which is in \
+             RONDO_VAULT_KEY"
         }
         vault::VaultKeyCopy::Absent => "there is no vault key for the users' credentials yet",
     };

@@ -26,7 +26,8 @@ const PATIENCE: Duration = Duration::from_secs(30);
 /// Changes that are told one by one.
 const MAX_TOLD: usize = 100;
 
-const WHERE: &str = "name the newer catalogue: `rondo models update FILE`, or a URL that begins with https://; there is no public catalogue yet, and docs/models.md describes the format";
+const WHERE: &str = "name the newer catalogue: `rondo models update FILE`, or a URL that begins with \
+    https://; there is no public catalogue yet, and docs/models.md describes the format";
 
 /// The day it is.
 pub(crate) fn today() -> Date {

@@ -53,7 +53,8 @@ pub(crate) async fn doctor(config: Config) -> CommandResult {
 /// A server that others reach starts only with a key.
 fn open_to_others(config: &Config) -> Option<Finding> {
     let is_open = !config.listen.ip().is_loopback() || config.server.proxying.is_for_others();
-    let words = "other machines can reach this server, so it starts only if there is a key: `rondo keys list` shows all keys, and `rondo keys add USER` makes one";
+    let words = "other machines can reach this server, so it starts only if there is a key: `rondo keys \
+        list` shows all keys, and `rondo keys add USER` makes one";
     is_open.then(|| Finding::Note(words.to_owned()))
 }
 
@@ -82,7 +83,8 @@ fn folder(data: &Path) -> Finding {
         Ok(()) if there => match store::sqlite::mode_for_others(data) {
             None => Finding::Good(format!("data folder: {shown}")),
             Some(mode) => Finding::Bad(format!(
-                "data folder: {shown}: other users of this machine can read it (mode {mode:o}); run `chmod 700 {shown}`"
+                "data folder: {shown}: other users of this machine can read it (mode {mode:o}); run `chmod \
+                 700 {shown}`"
             )),
         },
         Ok(()) => Finding::Good(format!("data folder: {shown}, which is made at the first start")),
@@ -130,7 +132,8 @@ async fn server(config: &Config) -> CommandResult<Finding> {
             Finding::Note(format!("server: starting or stopping on {address}"))
         }
         Ok(status) => Finding::Bad(format!(
-            "server: another program uses {address} (it answers {status}); choose another address with RONDO_LISTEN"
+            "server: another program uses {address} (it answers {status}); choose another address with \
+             RONDO_LISTEN"
         )),
         Err(_) => Finding::Note(format!("server: not running on {address}; start it with `rondo serve`")),
     })

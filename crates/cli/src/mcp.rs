@@ -230,7 +230,8 @@ fn list_report(servers: &[McpServerView]) -> CommandResult<String> {
         if unapproved_tools(server).next().is_some() {
             writeln!(
                 report,
-                "    show the tools with `rondo mcp show {app} {name}`, then approve them with `rondo mcp approve {app} {name} --all`"
+                "    show the tools with `rondo mcp show {app} {name}`, then approve them with `rondo mcp \
+                 approve {app} {name} --all`"
             )?;
         }
     }

@@ -31,7 +31,8 @@ const LETTING_GO: Duration = Duration::from_secs(7);
 /// How long a server that can write nothing any more gives what is under way.
 const LAST_ANSWERS: Duration = Duration::from_secs(2);
 
-const UNWRITTEN: &str = "the server can no longer write, because the disk or the writer failed (the lines above say why); repair the disk and start the server again, which resumes the active runs";
+const UNWRITTEN: &str = "the server can no longer write, because the disk or the writer failed (the lines \
+    above say why); repair the disk and start the server again, which resumes the active runs";
 
 pub(crate) async fn serve(mut config: Config, pull: bool) -> CommandResult {
     start_logging(&config)?;
@@ -106,7 +107,8 @@ fn require_keys(config: &Config, service: &Service) -> CommandResult {
     };
     match open.filter(|_| !service.has_good_keys()) {
         Some((what, instead)) => Err(format!(
-            "other machines can reach {what}, and there is no key: make one with `rondo keys add USER`, or {instead}"
+            "other machines can reach {what}, and there is no key: make one with `rondo keys add USER`, or \
+             {instead}"
         )
         .into()),
         None => Ok(()),
@@ -150,7 +152,9 @@ fn fit_open_files(config: &mut Config) -> ServerLimits {
     // Half of the connections are enough for everybody but the largest.
     if calls < wanted.all || connections < most / 2 {
         tracing::warn!(
-            "this process may open {files} files, so it serves at most {connections} connections instead of {most}, and at most {calls} parallel model calls instead of {}; raise the limit with `ulimit -n` or LimitNOFILE=",
+            "this process may open {files} files, so it serves at most {connections} connections instead of \
+             {most}, and at most {calls} parallel model calls instead of {}; raise the limit with `ulimit \
+             -n` or LimitNOFILE=",
             wanted.all
         );
     }
@@ -220,7 +224,8 @@ fn announce(config: &Config, service: &Service, listener: &TcpListener) {
     warn_of_endings(config);
     if config.embeddings.is_none() && local::preferred_embedder(config).is_none() {
         tracing::info!(
-            "there is no embedding model, so memories are found by their words only; `rondo models pull minilm` downloads one"
+            "there is no embedding model, so memories are found by their words only; `rondo models pull \
+             minilm` downloads one"
         );
     }
     if !config.server.proxying.public_urls.is_empty() {

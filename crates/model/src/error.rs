@@ -32,7 +32,8 @@ pub enum Error {
     RateLimited { after: Option<Duration> },
     /// 429 because money ran out; waiting does not help.
     #[error(
-        "the model provider refused the request, because a quota or spending limit is used up; raise it in your account with the provider"
+        "the model provider refused the request, because a quota or spending limit is used up; raise it in \
+         your account with the provider"
     )]
     Quota,
     /// 5xx, an overload notice, or no connection. Try again.

@@ -95,7 +95,9 @@ pub(crate) fn check(
     if bound.is_loopback() && !host.is_some_and(|host| is_ours(host, bound) || proxying.is_host(host)) {
         let host = host.unwrap_or_default();
         let detail = format!(
-            "the Host header must be localhost, the address the server listens on, or the name in server.public_url: if a proxy is in front of this server, write public_url = \"https://{host}\" under [server] in rondo.toml, or set \
+            "the Host header must be localhost, the address the server listens on, or the name in \
+             server.public_url: if a proxy is in front of this server, write public_url = \"https://{host}\" \
+             under [server] in rondo.toml, or set \
              RONDO_PUBLIC_URL"
         );
         return Err(ApiProblem::new(ProblemCode::HostNotAllowed, detail));
@@ -107,7 +109,9 @@ pub(crate) fn check(
         return Ok(());
     }
     let detail = format!(
-        "web pages of other origins may not send this request: send it from your own server, or, if this origin is a proxy in front of this server, write public_url = {origin:?} under [server] in rondo.toml, or set RONDO_PUBLIC_URL"
+        "web pages of other origins may not send this request: send it from your own server, or, if this \
+         origin is a proxy in front of this server, write public_url = {origin:?} under [server] in \
+         rondo.toml, or set RONDO_PUBLIC_URL"
     );
     Err(ApiProblem::new(ProblemCode::OriginNotAllowed, detail))
 }

@@ -202,7 +202,8 @@ fn standing(row: &ActionRow, elsewhere: OutsideEffect) -> Standing {
         Effect::Read => Standing::Nothing,
         Effect::Idempotent | Effect::Reversible | Effect::Irreversible if is(ToolStatus::Unknown) => {
             Standing::Stays(
-                "it is not known whether the call took effect; check the external system, and revert the change there by hand",
+                "it is not known whether the call took effect; check the external system, and revert the \
+                 change there by hand",
             )
         }
         Effect::Irreversible if is(ToolStatus::Complete) => {

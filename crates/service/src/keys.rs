@@ -175,7 +175,8 @@ fn check_within(by: Option<&Principal>, app: Option<&str>) -> Result<(), Error> 
     match by.and_then(Principal::only_app) {
         Some(only) if app != Some(only.as_str()) => Err(Error::Forbidden {
             message: format!(
-                "your key is limited to the app {only}, so it creates keys for this app only: send \"app\": \"{only}\""
+                "your key is limited to the app {only}, so it creates keys for this app only: send \"app\": \
+                 \"{only}\""
             ),
         }),
         Some(_) | None => Ok(()),
@@ -187,7 +188,8 @@ pub(crate) fn check_all_apps(by: Option<&Principal>) -> Result<(), Error> {
     match by.and_then(Principal::only_app) {
         Some(only) => Err(Error::Forbidden {
             message: format!(
-                "your key is limited to the app {only}, and this request concerns all apps: use an admin key that was made without --app"
+                "your key is limited to the app {only}, and this request concerns all apps: use an admin key \
+                 that was made without --app"
             ),
         }),
         None => Ok(()),

@@ -211,7 +211,8 @@ fn kind(kind: Option<String>) -> Result<String, Error> {
     let Some(kind) = kind else { return Ok(DEFAULT_KIND.to_owned()) };
     if !is_kind(&kind) {
         let message = format!(
-            "must be one word of 1 to {MAX_KIND_BYTES} lower-case letters, digits, - and _, or two such words with a slash between them"
+            "must be one word of 1 to {MAX_KIND_BYTES} lower-case letters, digits, - and _, or two such \
+             words with a slash between them"
         );
         return Err(Error::invalid("kind", message));
     }

@@ -99,7 +99,8 @@ impl Service {
             return Ok(());
         }
         let message = format!(
-            "is too long: it has {tokens} tokens, and a prompt has {most} tokens for pins; pin only the important part"
+            "is too long: it has {tokens} tokens, and a prompt has {most} tokens for pins; pin only the \
+             important part"
         );
         Err(Error::invalid("text", message))
     }

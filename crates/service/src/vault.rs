@@ -53,7 +53,8 @@ impl Vault for SealedVault {
             None => {
                 tracing::error!(
                     name,
-                    "a credential cannot be decrypted; was the vault key (RONDO_VAULT_KEY or vault.key) changed?"
+                    "a credential cannot be decrypted; was the vault key (RONDO_VAULT_KEY or vault.key) \
+                     changed?"
                 );
                 Err(unavailable("the user's credential cannot be decrypted; ask the user to enter it again"))
             }

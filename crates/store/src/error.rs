@@ -68,11 +68,13 @@ pub enum Error {
     )]
     Locked(String),
     #[error(
-        "the database was made by a newer version of Rondo (schema {found}, this version knows {known}); use the newer version, or restore a backup"
+        "the database was made by a newer version of Rondo (schema {found}, this version knows {known}); use \
+         the newer version, or restore a backup"
     )]
     TooNew { found: i64, known: i64 },
     #[error(
-        "the database was made by an earlier version of Rondo (schema {found}, this version needs {known}); start this version's server once, or use the earlier version"
+        "the database was made by an earlier version of Rondo (schema {found}, this version needs {known}); \
+         start this version's server once, or use the earlier version"
     )]
     TooOld { found: i64, known: i64 },
     #[error("the data folder cannot be used: {0}")]

@@ -175,7 +175,8 @@ impl Agent {
             }
             let gone = failure(
                 "app_gone",
-                "the app of this run was missing for a day, so the run was ended; ask again when the app is back",
+                "the app of this run was missing for a day, so the run was ended; ask again when the app is \
+                 back",
             );
             return Ok(self.force_end(row, gone).await?);
         };

@@ -119,7 +119,11 @@ fn outside_refusal(by: &ActionRow) -> Option<String> {
     if by.status == ActionStatus::Ended(ToolStatus::Complete) {
         None
     } else if by.status == ActionStatus::Ended(ToolStatus::Unknown) {
-        Some("it is not known whether the undo took effect; check the external system, and revert the change there by hand".into())
+        Some(
+            "it is not known whether the undo took effect; check the external system, and revert the change \
+            there by hand"
+                .into(),
+        )
     } else {
         Some(format!("the undo failed: {}", said()))
     }

@@ -8,7 +8,8 @@ use super::{BUDGET_EXCEEDED, MODEL_WITHOUT_PRICE, RATE_LIMITED, failure};
 /// Told to a user who has spent the day's budget.
 pub const DAY_SPENT: &str = "the app's daily budget (UTC) for one user is used up; try again tomorrow";
 
-const WITHOUT_PRICE: &str = "the app's budget is in dollars, and the price of this model is not known; choose another model, or give it a price in rondo.toml";
+const WITHOUT_PRICE: &str = "the app's budget is in dollars, and the price of this model is not known; \
+    choose another model, or give it a price in rondo.toml";
 
 /// The failure of a call to a model whose price nobody knows, where money is bounded.
 pub(crate) fn without_price() -> Failure {

@@ -122,7 +122,8 @@ fn a_template_knows_the_secrets_it_names_and_gets_no_others() {
     assert_eq!(several.credentials(), &BTreeSet::from(["github".to_owned()]));
     assert_eq!(several.text(&values()), Ok(Some("s3cr3t0TH3Rgh0".into())));
     for detour in ["x{{ secret.tickets[1:] }}", "{{ secret[:] }}", "{{ 'a' ~ secret . tickets[:2] }}"] {
-        let expected = "the template uses secret in a way that cannot be checked; write it plainly, as {{ secret.NAME }}";
+        let expected = "the template uses secret in a way that cannot be checked; write it plainly, as {{ \
+            secret.NAME }}";
         assert_eq!(mistake(detour, Names::Call), expected, "{detour}");
     }
     for harmless in ["secret.a {{ input.secret.b }} secret", "{{ input.secrets }}{{ input.my_secret }}"] {
@@ -276,7 +277,8 @@ fn a_path_that_comes_out_as_another_is_no_address() {
 
 #[test]
 fn an_address_that_could_lead_anywhere_is_refused() {
-    let host = "scheme, host or port is a template; write them literally; only the path and the query may contain {{ … }}";
+    let host = "scheme, host or port is a template; write them literally; only the path and the query may \
+        contain {{ … }}";
     let secret =
         "the url itself names a secret; addresses are logged; put the secret into headers, query or body";
     let address = "write https:// or http://, a host, and the path";

@@ -116,7 +116,8 @@ impl<'a> ToolTable<'a> {
         let beyond = spans!(raw, parameters, parameters_file, undo);
         if of_records.into_iter().chain(beyond).any(|(_, span)| span.is_some()) {
             let message = format!("{} names no record type, no request and no module", self.table);
-            let remedy = "add record and does, http or wasm; or keep only description, policy, confirm, effect, flow, plausible and marker";
+            let remedy = "add record and does, http or wasm; or keep only description, policy, confirm, \
+                effect, flow, plausible and marker";
             return Err(self.problem(message, remedy));
         }
         let effect = raw.effect.as_ref().map(|effect| self.effect_of_server(&tool, effect)).transpose()?;

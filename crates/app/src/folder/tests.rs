@@ -434,7 +434,8 @@ fn a_schema_of_the_app_must_be_one_that_strict_providers_take() {
         ("[]", "demo/mood.json: the schema is not of type object; describe one object"),
         (
             r#"{"type": "object", "properties": {"a": {"type": "string"}}}"#,
-            "demo/mood.json: an object of the schema allows additional properties; add \"additionalProperties\": false to each object",
+            "demo/mood.json: an object of the schema allows additional properties; add \
+             \"additionalProperties\": false to each object",
         ),
         (
             r#"{"type": "object", "additionalProperties": false, "properties": {"a": {"type": "string"}}}"#,

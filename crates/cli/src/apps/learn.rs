@@ -69,7 +69,8 @@ async fn embed_examples(embedder: &dyn Embedder, examples: &Examples) -> Command
 fn write_rates(out: &mut impl Write, how: &str, rates: SectionRates) -> std::io::Result<()> {
     writeln!(
         out,
-        "{how}, in lines that were not learned: {} of {} needed sections were found ({:.2}), {} of {} messages that need no section got one ({:.2})",
+        "{how}, in lines that were not learned: {} of {} needed sections were found ({:.2}), {} of {} \
+         messages that need no section got one ({:.2})",
         rates.came,
         rates.needed,
         rates.recall(),

@@ -236,7 +236,8 @@ fn a_proxy_described_badly_is_refused_with_place_and_remedy() {
         ),
         (
             "trusted_proxies = ['0.0.0.0/0']",
-            "2:19: 0.0.0.0/0 is every address, so any client could claim another client's address; write only the addresses of your proxies"
+            "2:19: 0.0.0.0/0 is every address, so any client could claim another client's address; write \
+             only the addresses of your proxies"
                 .into(),
         ),
     ] {

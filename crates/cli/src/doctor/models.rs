@@ -67,7 +67,8 @@ fn answer(provider: &ProviderConfig, offer: &ModelOffer) -> Finding {
             Finding::Note(format!("provider {name}: {base} answers, but does not list its models ({status})"))
         }
         ModelOffer::Refused(status) if provider.api_key.is_some() => Finding::Bad(format!(
-            "provider {name}: {base} refused the key ({status}); check {}, or the file or variable that rondo.toml names instead",
+            "provider {name}: {base} refused the key ({status}); check {}, or the file or variable that \
+             rondo.toml names instead",
             provider.key_setting()
         )),
         ModelOffer::Refused(status) => Finding::Bad(format!(

@@ -147,7 +147,8 @@ fn weather() -> ToolSpec {
 
 fn called(heard: &ModelAnswer) -> Result<String, String> {
     let Some((name, arguments)) = heard.calls.first() else {
-        return Err("the tool was not called; tools = false in the model's entry offers it no tools, and tool_calls_in_text = true finds calls that it writes as text"
+        return Err("the tool was not called; tools = false in the model's entry offers it no tools, and \
+            tool_calls_in_text = true finds calls that it writes as text"
             .into());
     };
     let input: Option<Value> = serde_json::from_str(arguments).ok();
@@ -179,7 +180,8 @@ fn structured(heard: &ModelAnswer) -> Result<String, String> {
     if answer.as_ref().and_then(Value::as_object).is_some_and(fits) {
         return Ok("the answer matches the schema".into());
     }
-    Err("the answer does not match the schema; structured = \"prompt\" in the model's entry puts the schema into the prompt instead"
+    Err("the answer does not match the schema; structured = \"prompt\" in the model's entry puts the schema \
+        into the prompt instead"
         .into())
 }
 
@@ -223,7 +225,8 @@ fn remedy(error: &Error, name: &str, provider: &ProviderConfig) -> String {
         ),
         Error::Rejected { .. } | Error::Unsupported { .. } => {
             format!(
-                "settings that the model refuses can be turned off in [models.{name:?}], such as sampling or tools"
+                "settings that the model refuses can be turned off in [models.{name:?}], such as sampling or \
+                 tools"
             )
         }
     }

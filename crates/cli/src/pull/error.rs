@@ -12,11 +12,13 @@ pub(crate) enum PullError {
     #[error("there is no model {0:?} to pull; known models are {known}; or give the URL or the path of a .gguf file, or the folder of an embedding model", known = known_names())]
     Unknown(String),
     #[error(
-        "{0:?} cannot be the name of a model; with --name, give at most 64 letters, digits, dots, dashes and underscores"
+        "{0:?} cannot be the name of a model; with --name, give at most 64 letters, digits, dots, dashes and \
+         underscores"
     )]
     Name(String),
     #[error(
-        "there is a model {0:?} from another source; give another --name, or run `rondo models remove {0}` first"
+        "there is a model {0:?} from another source; give another --name, or run `rondo models remove {0}` \
+         first"
     )]
     Taken(String),
     #[error("there is no pulled model {0:?}; `rondo models list` shows all pulled models")]
@@ -30,13 +32,15 @@ pub(crate) enum PullError {
     #[error("{url} answers {status}; {}", remedy(*.status))]
     Refused { url: String, status: StatusCode },
     #[error(
-        "the download from {url} stopped after {bytes} bytes: {reason}; run the same command again to continue from there"
+        "the download from {url} stopped after {bytes} bytes: {reason}; run the same command again to \
+         continue from there"
     )]
     Broken { url: String, bytes: u64, reason: String },
     #[error("{what} is larger than {max} bytes, the maximum")]
     TooLarge { what: String, max: u64 },
     #[error(
-        "the download from {url} has the wrong checksum: its SHA-256 is {found}, not {expected}; the file was deleted, so try again, and if the error remains, do not trust the source"
+        "the download from {url} has the wrong checksum: its SHA-256 is {found}, not {expected}; the file \
+         was deleted, so try again, and if the error remains, do not trust the source"
     )]
     Hash { url: String, expected: String, found: String },
     #[error("the package index {url} cannot be used: {reason}; set PIP_INDEX_URL to another index")]

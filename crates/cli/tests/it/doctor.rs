@@ -98,7 +98,8 @@ async fn what_the_provider_says() {
             KEY,
             &refusal,
             1,
-            "BAD   provider openai: {} refused the key (401 Unauthorized); check OPENAI_API_KEY, or the file or \
+            "BAD   provider openai: {} refused the key (401 Unauthorized); check OPENAI_API_KEY, or the file \
+             or \
              variable that rondo.toml names instead",
         ),
         ("", &refusal, 1, "BAD   provider openai: {} asks for a key (401 Unauthorized); set OPENAI_API_KEY"),
@@ -190,7 +191,8 @@ async fn a_model_that_an_app_names_must_be_served() {
         assert_eq!(finding(&ended, about), expected);
     }
     let ended = examine(world.rondo(&["doctor", "--apps", "apps"]).env("OPENAI_BASE_URL", &url)).await;
-    let expected = "BAD   model nobody: no provider serves it, although app mine names it; add [models.\"nobody\"] to \
+    let expected = "BAD   model nobody: no provider serves it, although app mine names it; add \
+        [models.\"nobody\"] to \
                     rondo.toml, or choose one of gpt-9";
     assert_eq!(finding(&ended, "model nobody:"), expected);
 }
@@ -229,7 +231,8 @@ async fn an_address_that_another_program_has() {
     let address = other.strip_prefix("http://").unwrap().strip_suffix("/v1").unwrap();
     let ended = examine(world.rondo(&["doctor"]).env("RONDO_LISTEN", address)).await;
     let expected = format!(
-        "BAD   server: another program uses {address} (it answers 404 Not Found); choose another address with RONDO_LISTEN"
+        "BAD   server: another program uses {address} (it answers 404 Not Found); choose another address \
+         with RONDO_LISTEN"
     );
     assert_eq!((ended.code, finding(&ended, "server:")), (Some(1), expected.as_str()));
     world.upstream.violations(); // it is no server of ours, and does not list its models

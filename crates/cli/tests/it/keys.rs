@@ -135,7 +135,8 @@ async fn a_proxy_serves_others_only_with_keys() {
     let world = World::new().await;
     world.write("rondo.toml", "[server]\npublic_url = \"https://agents.example\"\n");
     let refused = world.run(&["serve"]).await;
-    let expected = "rondo: other machines can reach server.public_url (https://agents.example), and there is no \
+    let expected = "rondo: other machines can reach server.public_url (https://agents.example), and there is \
+        no \
                     key: make one with `rondo keys add USER`, or remove it\n";
     assert_eq!((refused.code, refused.errors.as_str()), (Some(1), expected));
     let here = Server::start(world.rondo(&["serve"]).env("RONDO_PUBLIC_URL", "http://localhost:3000")).await;

@@ -148,7 +148,8 @@ async fn gone(pid: &str) {
 #[tokio::test]
 async fn a_tool_that_changes_waits_for_a_yes_to_what_is_shown() {
     let sums = Sums::new("").await;
-    let unseen = "mine  sums  stdio  idle\n    it has not listed its tools yet; ask for them with `rondo mcp refresh mine \
+    let unseen = "mine  sums  stdio  idle\n    it has not listed its tools yet; ask for them with `rondo mcp \
+        refresh mine \
                   sums`\n";
     assert_eq!(sums.told(&["mcp", "list"]).await, unseen);
     let first = sums.told(&["mcp", "refresh", "mine", "sums"]).await;
@@ -335,7 +336,8 @@ headers = { Authorization = \"{{ credential.sky }}\" }
     let expected = [
         "ok    egress: in addition to public hosts, tools may reach search.internal:1, 10.0.0.0/8".to_owned(),
         format!(
-            "note  web search: {place}:1:10: the tool web_search has no search provider, so models are not offered it; set \
+            "note  web search: {place}:1:10: the tool web_search has no search provider, so models are not \
+             offered it; set \
                  TAVILY_API_KEY or SEARXNG_URL, or remove it"
         ),
         format!(
@@ -405,7 +407,8 @@ async fn the_start_tells_of_a_search_that_nobody_does_and_of_a_secret_that_is_no
     let server = sums.serve().await;
     let errors = server.process.errors.text();
     let search = format!(
-        "{place}:1:10: the tool tavily_search has no search provider, so models are not offered it; set TAVILY_API_KEY"
+        "{place}:1:10: the tool tavily_search has no search provider, so models are not offered it; set \
+         TAVILY_API_KEY"
     );
     assert!(errors.contains(&search), "{errors}");
     assert!(

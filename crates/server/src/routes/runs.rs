@@ -132,7 +132,8 @@ async fn await_result(
     let response = tokio::select! {
         result = api.service.result(principal, submitted.run) => Answer(result?).into_response(),
         () = api.shutdown.all.cancelled() => {
-            let detail = format!("the server is stopping; the run continues after the restart, see /v1/runs/{}", submitted.run);
+            let detail = format!("the server is stopping; the run continues after the restart, see \
+                /v1/runs/{}", submitted.run);
             ApiProblem::new(ProblemCode::Unavailable, detail).retry_after(RESTART_RETRY_AFTER).into_response()
         }
     };

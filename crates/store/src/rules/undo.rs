@@ -7,7 +7,8 @@ use serde_json::json;
 use crate::{ActionEnd, ActionRow, ActionStatus, AppliedChange, Error, Write};
 
 /// Why an erased action is not undone.
-const ERASED: &str = "the content of the action was erased, because its thread or the changed data was deleted, or its time for an undo is over";
+const ERASED: &str = "the content of the action was erased, because its thread or the changed data was \
+    deleted, or its time for an undo is over";
 
 /// Rows that decide whether an action can be undone.
 #[derive(Debug, Clone, Copy)]

@@ -59,7 +59,8 @@ pub(super) fn close_to_others(folder: &Path) {
     if closed > 0 {
         tracing::warn!(
             folder = %folder.display(),
-            "other users of this machine could read the data folder; from now on only the user who runs the server can"
+            "other users of this machine could read the data folder; from now on only the user who runs the \
+             server can"
         );
     }
 }

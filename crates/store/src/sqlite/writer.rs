@@ -363,7 +363,8 @@ impl Committer {
             }
             if self.checkpointer.is_broken() {
                 tracing::error!(
-                    "the store no longer writes, because the disk failed; repair the disk and restart the server"
+                    "the store no longer writes, because the disk failed; repair the disk and restart the \
+                     server"
                 );
                 return;
             }

@@ -76,7 +76,8 @@ pub(crate) struct Incoming {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum EgressError {
     #[error(
-        "the egress rules block {0}: it is not a public address. The operator can allow it under [egress] in rondo.toml"
+        "the egress rules block {0}: it is not a public address. The operator can allow it under [egress] in \
+         rondo.toml"
     )]
     Closed(String),
     #[error("{0} could not be reached")]

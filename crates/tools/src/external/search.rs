@@ -131,7 +131,8 @@ impl WebSearch {
         let hidden = Hidden::default();
         let answer = ask(calling, (&self.egress, &hidden), request).await?;
         if answer.status == 403 {
-            let message = "SearXNG did not answer in JSON; its operator must add json to search.formats in its settings";
+            let message = "SearXNG did not answer in JSON; its operator must add json to search.formats in \
+                its settings";
             return Err(Failed::new("not_configured", message));
         }
         let answer = read(&answer, &hidden)?;

@@ -133,11 +133,13 @@ fn a_record_type_must_be_one_that_tools_can_be_made_of() {
         ("[]".to_owned(), ": the schema is not of type object; describe one object"),
         (
             format!(r#"{{"type": "object", "properties": {{"a": {text}}}}}"#),
-            ": an object of the schema allows additional properties; add \"additionalProperties\": false to each object",
+            ": an object of the schema allows additional properties; add \"additionalProperties\": false to \
+             each object",
         ),
         (
             closed(r#"{"a": {"type": "array", "items": {"type": "object"}}}"#),
-            ": an object of the schema allows additional properties; add \"additionalProperties\": false to each object",
+            ": an object of the schema allows additional properties; add \"additionalProperties\": false to \
+             each object",
         ),
         (closed("{}"), ": the schema has no properties; name at least one under \"properties\""),
         (
@@ -202,7 +204,8 @@ fn what_a_tool_expects_is_read_and_held_against_the_record() {
     for (value, expected) in [
         (
             "[{}]",
-            "1:7: an entry of tool.x.plausible has no condition; add when = { … } or within = { … }, or remove it",
+            "1:7: an entry of tool.x.plausible has no condition; add when = { … } or within = { … }, or \
+             remove it",
         ),
         (
             "[{ when = { colour = 'red' } }]",
@@ -288,7 +291,8 @@ fn what_a_declared_tool_says_must_mean_something() {
         ),
         (
             "record = 'part'\ndoes = 'create'\nfields = ['status']",
-            "1:7: tool.x does not set the field \"name\", which is required in part; add it to fields, defaults or fixed",
+            "1:7: tool.x does not set the field \"name\", which is required in part; add it to fields, \
+             defaults or fixed",
         ),
         (
             "record = 'part'\ndoes = 'create'\nfields = ['name']\nfixed = { name = 'a' }",

@@ -247,7 +247,8 @@ fn arguments_that_nothing_describes_are_refused() {
         (
             "parameters = { type = 'object', additionalProperties = true }",
             "",
-            "app.toml:3:14: tool.x.parameters: the schema allows additional properties; remove additionalProperties, or make it false",
+            "app.toml:3:14: tool.x.parameters: the schema allows additional properties; remove \
+             additionalProperties, or make it false",
         ),
         (
             "parameters = { type = 'object', required = 'a' }",
@@ -304,7 +305,8 @@ fn no_link_leads_out_of_the_folder() {
     let outside = apps.path().join("outside.json");
     fs::write(&outside, r#"{"type": "object"}"#).unwrap();
     std::os::unix::fs::symlink(&outside, apps.path().join("demo/x.json")).unwrap();
-    let expected = "demo/app.toml:3:19: tool.x.parameters_file: x.json is outside the app's folder; copy the file into it";
+    let expected = "demo/app.toml:3:19: tool.x.parameters_file: x.json is outside the app's folder; copy the \
+        file into it";
     let said = load(&apps.path().join("demo")).unwrap_err().to_string();
     assert!(said.ends_with(expected), "{said}");
     fs::remove_file(apps.path().join("demo/x.json")).unwrap();
@@ -385,7 +387,8 @@ fn code_that_cannot_run_is_refused() {
         "demo/app.toml:3:10: tool.slug runs in a sandbox, so its effect is always read; remove effect";
     assert_eq!(said, expected);
     let text = problem(&sandbox("module = 'slug.wasm'", b"(module)"));
-    let expected = "demo/slug.wasm: this is not a WebAssembly module; build it for a WebAssembly target, and name the .wasm file";
+    let expected = "demo/slug.wasm: this is not a WebAssembly module; build it for a WebAssembly target, and \
+        name the .wasm file";
     assert_eq!(text, expected);
     let mut large = MODULE.to_vec();
     large.resize(8 * 1024 * 1024, 0);

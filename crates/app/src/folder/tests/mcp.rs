@@ -134,7 +134,8 @@ fn what_an_app_says_of_a_servers_tool_must_be_possible() {
         ),
         (
             "[tool.m__a]\neffect = 'reversible'",
-            "4:10: tool.m__a is a tool of an MCP server, which cannot be undone; write \"read\", \"idempotent\" or \"irreversible\"",
+            "4:10: tool.m__a is a tool of an MCP server, which cannot be undone; write \"read\", \
+             \"idempotent\" or \"irreversible\"",
         ),
         (
             "[tool.m__a]\ndescription = 'd'\nhttp = { url = 'https://a.example.com' }",

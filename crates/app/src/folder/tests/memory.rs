@@ -61,7 +61,8 @@ fn what_memory_cannot_be_is_refused() {
         ),
         (
             "[memory]\nconsent = ['maths/level']",
-            "app.toml:2:12: memory.consent: \"maths/level\" is not a kind of memories; write one word of lower-case letters, digits, - and _",
+            "app.toml:2:12: memory.consent: \"maths/level\" is not a kind of memories; write one word of \
+             lower-case letters, digits, - and _",
         ),
     ] {
         assert_eq!(problem(&with(toml, &[PLAN])), format!("demo/{expected}"));

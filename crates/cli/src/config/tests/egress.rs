@@ -215,7 +215,8 @@ fn a_search_that_nobody_does_is_told_with_what_to_set() {
         let problems = outside("", pairs).missing_searches(&apps);
         let expected = setting.map(|setting| {
             format!(
-                "1:10: the tool {tool} has no search provider, so models are not offered it; set {setting}, or remove it"
+                "1:10: the tool {tool} has no search provider, so models are not offered it; set {setting}, \
+                 or remove it"
             )
         });
         assert_eq!(shown(&folder, &problems), Vec::from_iter(expected), "{tool}");

@@ -121,10 +121,9 @@ fn who_serves_a_model_may_be_left_out_where_it_is_clear() {
     let unclear = provider(&format!("{LAN}[models.qwen]"), &[KEY], "qwen");
     assert_eq!(
         unclear,
-        Err(
-            "rondo.toml:3:9: the provider of the model \"qwen\" is not named; add provider = …, one of openai, lan"
-                .into()
-        )
+        Err("rondo.toml:3:9: the provider of the model \"qwen\" is not named; add provider = …, one of \
+             openai, lan"
+            .into())
     );
 }
 

@@ -132,7 +132,8 @@ fn base_urls_are_written_as_their_tools_write_them() {
     let of = |variable: &str, url: &str| read("", &[(variable, url)]).unwrap_err();
     assert_eq!(
         of("OLLAMA_HOST", "http://127.0.0.1:11434/v1"),
-        "OLLAMA_HOST: Ollama's own API is not under /v1; leave out /v1, or write wire = \"chat\" in [providers.ollama]"
+        "OLLAMA_HOST: Ollama's own API is not under /v1; leave out /v1, or write wire = \"chat\" in \
+         [providers.ollama]"
     );
     assert_eq!(
         of("OLLAMA_HOST", "http://a:b@box"),

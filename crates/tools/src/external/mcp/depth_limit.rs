@@ -44,7 +44,8 @@ impl<R: AsyncRead + Unpin> AsyncRead for DepthLimited<R> {
         }
         into.set_filled(before);
         tracing::warn!(
-            "an MCP server has sent JSON that is nested deeper than {MAX_LINE_DEPTH} levels; the server is restarted"
+            "an MCP server has sent JSON that is nested deeper than {MAX_LINE_DEPTH} levels; the server is \
+             restarted"
         );
         Poll::Ready(Err(io::Error::new(io::ErrorKind::InvalidData, "its JSON is nested too deep")))
     }

@@ -107,7 +107,8 @@ fn check_memory(module: &Module, memory_bytes: usize) -> Result<(), String> {
         return Ok(());
     }
     Err(format!(
-        "the module starts with {bytes} bytes of memory, but its limit is {memory_bytes}; raise the limit, or build the module with less memory"
+        "the module starts with {bytes} bytes of memory, but its limit is {memory_bytes}; raise the limit, \
+         or build the module with less memory"
     ))
 }
 
@@ -132,7 +133,8 @@ fn not_started(error: &wasmi::Error) -> String {
     match error.as_trap_code() {
         Some(TrapCode::OutOfFuel) => {
             format!(
-                "the module's start function does not end within {MAX_START_FUEL} fuel, or within the tool's own limit if that is lower"
+                "the module's start function does not end within {MAX_START_FUEL} fuel, or within the tool's \
+                 own limit if that is lower"
             )
         }
         _ => format!("the module cannot be started: {error}"),
