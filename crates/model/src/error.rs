@@ -28,7 +28,7 @@ impl Phase {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Error {
     /// 429. Try again after the wait, if one is given.
-    #[error("the rate limit of the model provider is reached; try again later")]
+    #[error("the rate limit of the model provider is reached")]
     RateLimited { after: Option<Duration> },
     /// 429 because money ran out; waiting does not help.
     #[error(

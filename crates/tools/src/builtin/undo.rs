@@ -109,7 +109,7 @@ fn obstacle(action: &ActionRow) -> Option<&'static str> {
     } else if action.undo_of.is_some() {
         Some("the action is an undo, which cannot be undone; make the change again")
     } else if action.status == ActionStatus::Started {
-        Some("the action is still under way")
+        Some("the action is still running")
     } else if action.status != ActionStatus::Ended(ToolStatus::Complete) {
         Some("the action did not succeed, so it changed nothing")
     } else if action.changes.is_empty() && action.effect == Effect::Reversible {
