@@ -31,10 +31,7 @@ pub enum Error {
     #[error("the rate limit of the model provider is reached")]
     RateLimited { after: Option<Duration> },
     /// 429 because money ran out; waiting does not help.
-    #[error(
-        "the model provider refused the request, because a quota or spending limit is used up; raise it in \
-         your account with the provider"
-    )]
+    #[error("the model provider refused the request, because a quota or spending limit is used up")]
     Quota,
     /// 5xx, an overload notice, or no connection. Try again.
     #[error("the model provider is unavailable ({reason})")]
