@@ -318,7 +318,7 @@ fn number_or_zero<'de, D: Deserializer<'de>>(value: D) -> Result<Option<u32>, D:
 
 fn piece_number<'de, D: Deserializer<'de>>(value: D) -> Result<Option<u32>, D::Error> {
     let from = small_number(&String::deserialize(value)?);
-    from.map(Some).ok_or_else(|| D::Error::custom(format!("{RULE}be the number of a chunk, such as 12")))
+    from.map(Some).ok_or_else(|| D::Error::custom(format!("{RULE}be the number of a piece, such as 12")))
 }
 
 fn version_number<'de, D: Deserializer<'de>>(value: D) -> Result<Option<u64>, D::Error> {

@@ -47,7 +47,7 @@ pub(super) async fn list_documents(
     Ok(Answer(caller.service.documents(&caller.principal, &app, page.into()).await?))
 }
 
-/// Searches the chunks of documents for a question, best match first.
+/// Searches the pieces of documents for a question, best match first.
 #[utoipa::path(
     post,
     path = "/v1/apps/{app}/documents/search",

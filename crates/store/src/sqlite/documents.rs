@@ -133,10 +133,10 @@ impl Sqlite {
 
 fn check(document: &NewDocument) -> Result<(), Error> {
     if document.chunks.len() > MAX_CHUNKS_PER_DOCUMENT {
-        return Err(Error::Changed(format!("a document has at most {MAX_CHUNKS_PER_DOCUMENT} chunks")));
+        return Err(Error::Changed(format!("a document has at most {MAX_CHUNKS_PER_DOCUMENT} pieces")));
     }
     if document.chunks.iter().any(|chunk| chunk.text.is_empty() || chunk.text.len() > MAX_CHUNK_BYTES) {
-        return Err(Error::Changed(format!("a chunk of a document has 1 to {MAX_CHUNK_BYTES} bytes")));
+        return Err(Error::Changed(format!("a piece of a document has 1 to {MAX_CHUNK_BYTES} bytes")));
     }
     Ok(())
 }
