@@ -81,7 +81,7 @@ impl Agent {
         self.read_missing_apps().await?;
         let unfinished = world.store.adopt().await?;
         if !unfinished.is_empty() {
-            tracing::info!(runs = unfinished.len(), "taking up unfinished runs");
+            tracing::info!(runs = unfinished.len(), "resuming unfinished runs");
         }
         for row in unfinished {
             if !self.run_waits_for_app(&row).await && self.stoppable(row.id) {
@@ -124,7 +124,8 @@ impl Agent {
         if requests > 0 {
             tracing::warn!(
                 requests,
-                "letting go of what was confirmed or taken back and is not done; the next start ends it, as done or as unknown"
+                "abandoning approved calls and undos that are still running; the next start completes each \
+                 of them, or records its result as unknown"
             );
         }
         let swept = until(|| self.world.sweeper.is_idle());
@@ -246,7 +247,7 @@ impl Agent {
         if !serving.app.mcp.is_empty()
             && let Err(error) = mcp::offer_again(world, &serving).await
         {
-            tracing::error!(app = %id, %error, "the tools of an app's servers could not be read");
+            tracing::error!(app = %id, %error, "the approved tools of an app's MCP servers could not be read");
         }
         world.apps.insert(Arc::clone(&serving));
         if let Some(hub) = world.catalog.hub() {

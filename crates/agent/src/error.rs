@@ -29,10 +29,12 @@ pub enum Error {
     RateLimited { message: String, retry_after: u32 },
     #[error("{message}")]
     Unavailable { message: String, retry_after: u32 },
-    #[error("the server's disk is full; reading still works, and writing will once there is space")]
+    #[error(
+        "the server's disk is full; reading still works, and writing works again when the disk has free space"
+    )]
     Full,
     /// The cause has been logged; it is not the client's business.
-    #[error("something went wrong inside the server; its log says what")]
+    #[error("the server had an internal error; its log has the cause")]
     Internal,
 }
 
@@ -70,19 +72,20 @@ impl From<store::Error> for Error {
             },
             store::Error::QueueFull => Error::Conflict {
                 code: "queue_full",
-                message: "too many messages wait for this thread; wait for an answer, or cancel one".into(),
+                message: "the queue of this thread is full; wait for an answer, or cancel a run".into(),
             },
             store::Error::MemoriesFull => Error::Conflict {
                 code: "memories_full",
-                message: "there are as many memories as one user may have; forget some first".into(),
+                message: "this user has the maximum number of memories; forget some first".into(),
             },
-            store::Error::Known(_) => {
-                Error::Conflict { code: "known", message: "a memory says the same already".into() }
-            }
+            store::Error::Known(_) => Error::Conflict {
+                code: "known",
+                message: "a memory with the same content exists already".into(),
+            },
             store::Error::Changed(message) => Error::Conflict { code: "changed", message },
             store::Error::Decided(how) => Error::Conflict {
                 code: "proposal_decided",
-                message: format!("the proposal is {how} already; it is decided once"),
+                message: format!("the proposal is already {how}; a proposal is decided only once"),
             },
             store::Error::Limited(allowance) => rate_limited(&allowance),
             store::Error::KeyReused => Error::KeyReused,
@@ -92,7 +95,7 @@ impl From<store::Error> for Error {
             ),
             store::Error::Full => Error::Full,
             store::Error::Overloaded | store::Error::Closed => Error::Unavailable {
-                message: "the server is busy or ending; try again".into(),
+                message: "the server is busy or stopping; try again".into(),
                 retry_after: 1,
             },
             store::Error::Aborted
@@ -120,16 +123,16 @@ fn rate_limited(allowance: &Allowance) -> Error {
             format!("this app answers {limit} messages of one user in a minute; wait a little")
         }
         Quota::RunsDay => {
-            format!("this app answers {limit} messages of one user in a day (UTC); there are more tomorrow")
+            format!("this app answers {limit} messages of one user in a day (UTC); try again tomorrow")
         }
         Quota::TokensMinute => {
             format!("this app spends {limit} tokens for one user in a minute; wait a little")
         }
         Quota::TokensDay => {
-            format!("this app spends {limit} tokens for one user in a day (UTC); there are more tomorrow")
+            format!("this app spends {limit} tokens for one user in a day (UTC); try again tomorrow")
         }
         Quota::Running => {
-            format!("{limit} of your messages are being answered; wait for an answer, or cancel one")
+            format!("{limit} of your runs are active; wait for an answer, or cancel a run")
         }
     };
     Error::RateLimited { message, retry_after }

@@ -59,7 +59,7 @@ pub(crate) async fn look_after_servers(world: Arc<World>, hub: Arc<McpHub>) {
         for app in hub.changed_apps().await {
             let Some(serving) = world.apps.get(&app) else { continue };
             if let Err(error) = offer_again(&world, &serving).await {
-                tracing::error!(%app, %error, "the tools of an app's servers could not be read");
+                tracing::error!(%app, %error, "the approved tools of an app's MCP servers could not be read");
             }
         }
     }
@@ -67,7 +67,7 @@ pub(crate) async fn look_after_servers(world: Arc<World>, hub: Arc<McpHub>) {
 
 async fn look_at(world: &World, serving: &ServedApp, server: &McpServerHandle, scope: &Scope) {
     if let Err(failed) = try_look_at(world, serving, server, scope).await {
-        tracing::warn!(app = %serving.app.id, server = server.name(), reason = failed.message, "a server of tools could not be looked at");
+        tracing::warn!(app = %serving.app.id, server = server.name(), reason = failed.message, "an MCP server could not be asked for its tools");
     }
 }
 
@@ -94,7 +94,7 @@ pub async fn offer_again(world: &World, serving: &ServedApp) -> Result<(), Error
     match world.catalog.registry(&serving.app, &pinned) {
         Ok(tools) => serving.set_tools(tools),
         Err(problem) => {
-            tracing::error!(app = %serving.app.id, %problem, "the tools of an app's servers cannot be offered")
+            tracing::error!(app = %serving.app.id, %problem, "the tools of an app's MCP servers cannot be offered to models")
         }
     }
     Ok(())

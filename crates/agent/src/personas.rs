@@ -10,8 +10,8 @@ pub async fn find(store: &Store, app: &App, scope: &Scope, id: &str) -> Result<P
         return Ok(persona.clone());
     }
     let warning = |code: &str, why: String| {
-        tracing::warn!(app = %app.id, persona = id, why, "a persona is left out");
-        Warning { code: code.into(), message: format!("{why}; the answer is given without one") }
+        tracing::warn!(app = %app.id, persona = id, why, "a persona cannot be used; the answer is given without a persona");
+        Warning { code: code.into(), message: format!("{why}; the answer is given without a persona") }
     };
     match store.persona(scope, id).await {
         Ok(Some(row)) => usable(app, &row).map_err(|why| warning("persona_unusable", why)),

@@ -115,7 +115,7 @@ impl Sweeper {
                     failures += u32::from(!matches!(error, store::Error::Full));
                 }
                 Err(error) => {
-                    tracing::warn!(%error, "purging what is deleted or old failed; the next sweep tries again");
+                    tracing::warn!(%error, "purging deleted or old data failed; the next sweep tries again");
                     return;
                 }
             }
@@ -132,7 +132,7 @@ impl Sweeper {
             Ok(true) => self.sweep(),
             Ok(false) => {}
             Err(error) => {
-                tracing::warn!(%thread, %error, "whether a thread waits to be purged is not known; the next sweep looks");
+                tracing::warn!(%thread, %error, "it is not known whether a thread must be purged; the next sweep checks it");
             }
         }
     }

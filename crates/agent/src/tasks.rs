@@ -65,7 +65,8 @@ impl Tasks {
             Ok(Some(done)) => done,
             Ok(None) => Err(Error::Unavailable {
                 message:
-                    "the server is stopping, and it is not known whether this was done; look once it is back"
+                    "the server is stopping, and it is not known whether the request took effect; check it \
+                     after the restart"
                         .into(),
                 retry_after: 2,
             }),

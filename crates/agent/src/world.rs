@@ -107,7 +107,7 @@ impl World {
         let mut chain: Vec<Arc<Model>> = Vec::new();
         for name in first.iter().chain(&app.fallbacks) {
             let Some(model) = self.models.find(name) else {
-                tracing::warn!(app = %app.id, model = name, "no provider serves this model; it is left out");
+                tracing::warn!(app = %app.id, model = name, "no provider serves this model, so the app does not use it; add it to rondo.toml or correct app.toml");
                 continue;
             };
             if !chain.iter().any(|other| other.name() == model.name()) {

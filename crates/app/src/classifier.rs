@@ -108,16 +108,13 @@ impl Classifier {
             ));
         }
         if file.matters.is_empty() || file.matters.len() > MAX_MATTERS {
-            return Err(format!(
-                "it tells {} matters apart, and 1 to {MAX_MATTERS} can be",
-                file.matters.len()
-            ));
+            return Err(format!("it has {} classes, and 1 to {MAX_MATTERS} are allowed", file.matters.len()));
         }
         file.matters.iter().try_for_each(|matter| matter.check(buckets))?;
         let sizes: Vec<Option<usize>> =
             file.matters.iter().map(|matter| matter.meaning.as_ref().map(MatterWeights::len)).collect();
         if sizes.windows(2).any(|pair| pair.first() != pair.last()) {
-            return Err("its matters have vectors of different lengths".into());
+            return Err("its classes have vectors of different lengths".into());
         }
         if file.embedder.is_some() != sizes.iter().any(Option::is_some) {
             return Err("it has weights for vectors without an embedder, or the other way round".into());
@@ -144,10 +141,10 @@ impl Matter {
     fn check(&self, buckets: usize) -> Result<(), String> {
         let Self { name, words, meaning } = self;
         if name.is_empty() || name.chars().count() > MAX_NAME_CHARS {
-            return Err(format!("{name:?} cannot be the name of a matter"));
+            return Err(format!("{name:?} cannot be the name of a class"));
         }
         if [words].into_iter().chain(meaning).any(|weights| !weights.is_usable()) {
-            return Err(format!("{name:?} has a bias or a scale that is no usable number"));
+            return Err(format!("{name:?} has a bias or a scale that is not a usable number"));
         }
         if words.len() != buckets {
             return Err(format!("{name:?} has {} weights for words instead of {buckets}", words.len()));

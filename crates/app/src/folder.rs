@@ -93,7 +93,7 @@ pub fn load_all(apps_dir: &Path) -> Result<Apps, Problem> {
 /// Every app folder of `apps_dir`, by name. Files and hidden folders are left alone.
 pub fn folders(apps_dir: &Path) -> Result<Vec<PathBuf>, Problem> {
     let unreadable = |error: std::io::Error| {
-        let remedy = "create the folder, or set RONDO_APPS to the one that holds your apps";
+        let remedy = "make an app with `rondo init NAME`, or set RONDO_APPS to the folder of your apps";
         Problem::of(apps_dir, format!("the apps folder cannot be read: {error}"), remedy)
     };
     let mut folders = Vec::new();
@@ -323,7 +323,7 @@ fn zone(source: &FileText<'_>, raw: Option<Spanned<String>>) -> Result<Option<Ti
     if let Some(zone) = known.filter(|zone| zone.iana_name().is_some()) {
         return Ok(Some(zone));
     }
-    let message = format!("timezone is {:?}, which is no time zone that is known here", name.get_ref());
+    let message = format!("timezone is {:?}, which is not a known time zone", name.get_ref());
     Err(source.problem(name.span(), message, "write a name such as \"Europe/Lisbon\""))
 }
 
@@ -355,7 +355,7 @@ fn models(source: &FileText<'_>, raw: Vec<Spanned<String>>) -> Result<Vec<String
     }
     let is_pattern = |name: &&Spanned<String>| name.get_ref() != ANY_MODEL && name.get_ref().contains('*');
     if let Some(pattern) = raw.iter().find(is_pattern) {
-        let message = format!("{:?} is no name of a model", pattern.get_ref());
+        let message = format!("{:?} is not the name of a model", pattern.get_ref());
         return Err(source.problem(
             pattern.span(),
             message,
@@ -402,7 +402,7 @@ fn tools(source: &FileText<'_>, raw: Vec<Spanned<String>>) -> Result<Vec<ToolRef
 }
 
 fn too_many_tools(beyond: &ToolRef) -> Problem {
-    beyond.problem(format!("there are more than {MAX_TOOLS} tools"), "offer the model fewer")
+    beyond.problem(format!("there are more than {MAX_TOOLS} tools"), "offer the model fewer tools")
 }
 
 /// A tool's name and the place it stands at.

@@ -64,7 +64,7 @@ impl<'a> Front<'a> {
         let Some((written, value)) = line.split_once(':') else {
             return Err(self.source.problem(
                 offset..offset,
-                format!("{:?} is no key with a value", line.trim()),
+                format!("{:?} is not a key with a value", line.trim()),
                 "write \"key: value\" on one line",
             ));
         };
@@ -107,7 +107,11 @@ impl<'a> Front<'a> {
     pub(crate) fn text(&self, key: &str) -> Result<Option<String>, Problem> {
         let Some(line) = self.line(key) else { return Ok(None) };
         let Some(text) = unquoted(line.value) else {
-            return Err(self.problem(key, format!("{key} has a quote without its end"), "close the quote"));
+            return Err(self.problem(
+                key,
+                format!("{key} has a quote that is not closed"),
+                "close the quote",
+            ));
         };
         self.source.text(key, Some(Spanned::new(line.span(), text.to_owned())))
     }
@@ -136,7 +140,7 @@ impl<'a> Front<'a> {
         let Some(line) = self.line(key) else { return Ok(Vec::new()) };
         let inner = match line.value.strip_prefix('[') {
             Some(rest) => rest.strip_suffix(']').ok_or_else(|| {
-                self.problem(key, format!("{key} has a bracket without its end"), "close the bracket")
+                self.problem(key, format!("{key} has a bracket that is not closed"), "close the bracket")
             })?,
             None => line.value,
         };
@@ -154,7 +158,9 @@ impl<'a> Front<'a> {
         let text = |entry: &str| match unquoted(entry.trim()).map(str::trim) {
             Some("") => Err(self.problem(key, format!("an entry of {key} is empty"), "remove the comma")),
             Some(text) => Ok(text.to_owned()),
-            None => Err(self.problem(key, format!("{key} has a quote without its end"), "close the quote")),
+            None => {
+                Err(self.problem(key, format!("{key} has a quote that is not closed"), "close the quote"))
+            }
         };
         entries.into_iter().map(text).collect()
     }

@@ -15,7 +15,7 @@ const TOOLS: &str = "tools";
 
 /// Reads the file. The text must not be empty, neither with tools nor without.
 pub(crate) fn read(file: &Path) -> Result<String, Problem> {
-    let text = read_file(file, "create it: it is what the model is told about its task")?;
+    let text = read_file(file, "create it, with the instructions for the model")?;
     let text = text.trim().to_owned();
     for tools in [true, false] {
         let told = render(&text, tools).map_err(|mistake| Problem {
@@ -23,8 +23,11 @@ pub(crate) fn read(file: &Path) -> Result<String, Problem> {
             ..Problem::of(file, mistake.message, mistake.remedy)
         })?;
         if told.trim().is_empty() {
-            let message =
-                if text.is_empty() { "the file is empty" } else { "a model without tools is told nothing" };
+            let message = if text.is_empty() {
+                "the file is empty"
+            } else {
+                "the file has no text for a model without tools"
+            };
             return Err(Problem::of(file, message, "write what the model is to do, and how"));
         }
     }

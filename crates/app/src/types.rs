@@ -43,7 +43,7 @@ pub struct App {
     pub budget: AppBudget,
     /// The system prompt. Never empty.
     pub instructions: String,
-    /// How the model is told to name a thread; without it, a thread is named by its first words.
+    /// How the model is told to name a thread; without it, the title of a thread is its first words.
     pub title: Option<String>,
     pub limits: LoopLimits,
     /// Limits of one user over time.

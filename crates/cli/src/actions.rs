@@ -28,7 +28,7 @@ pub(crate) enum ActionsCommand {
         #[arg(long, default_value_t = 50, value_parser = clap::value_parser!(u16).range(1..=1000))]
         limit: u16,
     },
-    /// Check the ledger of all users, and fail if any part of it does not hold
+    /// Check the hash chains of the ledger of all users; the exit code is 1 if a fault is found
     Verify,
 }
 
@@ -79,7 +79,7 @@ async fn verify(config: &Config) -> CommandResult {
     print(&report)?;
     match faults.len() {
         0 => Ok(()),
-        1 => Err("the ledger has a fault".into()),
+        1 => Err("the ledger has 1 fault".into()),
         count => Err(format!("the ledger has {count} faults").into()),
     }
 }

@@ -13,20 +13,20 @@ const KEYS: &str = "/v1/admin/keys";
 
 #[derive(Subcommand)]
 pub(crate) enum KeysCommand {
-    /// Make a key and print it; it is shown only this once
+    /// Make an API key and print it; the key is shown only once
     Add {
         /// The user who holds the key
         user: String,
-        /// The only app that the key is good for
+        /// Limit the key to this app
         #[arg(long)]
         app: Option<String>,
-        /// Make the holder an admin, who sees jobs and keys; with --app, those of that app
+        /// Make an admin key, which manages keys, jobs and MCP tools; with --app, only those of that app
         #[arg(long)]
         admin: bool,
     },
     /// List the keys, without their secrets
     List,
-    /// Revoke a key, at once
+    /// Revoke a key immediately
     Revoke {
         /// The key's id, as `keys list` shows it
         id: KeyId,

@@ -26,7 +26,7 @@ const CONNECT_PATIENCE: Duration = Duration::from_secs(5);
 /// Bytes of a user's name.
 const MAX_USER_BYTES: usize = 200;
 
-const NO_KEY_NEEDED: &str = "no server runs, so nobody asks for a key: name the user with --user";
+const NO_KEY_NEEDED: &str = "no server is running, so no key is needed: name the user with --user";
 
 /// The app and the user that a command is about.
 #[derive(Clone, clap::Args)]
@@ -34,10 +34,10 @@ pub(crate) struct UserOptions {
     /// The app
     #[arg(long)]
     pub(crate) app: String,
-    /// The user; without it the one user of a machine that has no keys
+    /// The user; the default is `local`, the only user of a server without keys
     #[arg(long, value_parser = user_name)]
     pub(crate) user: Option<String>,
-    /// A key of the user: a running server takes nobody else's word for who they are
+    /// A key of the user; needed if a server is running and has keys
     #[arg(long, conflicts_with = "user")]
     pub(crate) key: Option<String>,
 }
@@ -103,7 +103,8 @@ impl ApiClient {
             (Some(key), _) => Ok(Self { token: Some(key), ..running }),
             (None, LOCAL_USER) => Ok(running),
             (None, user) => Err(format!(
-                "a server runs on this data folder, and nobody speaks there for {user} without a key: give one with --key \
+                "a server is running on this data folder, and it needs a key of the user {user}: give one \
+                 with --key \
                  (`rondo keys add {user} --app {app}` makes one), or stop the server first"
             )
             .into()),

@@ -19,15 +19,15 @@ use crate::{CommandResult, catalogue, discover, service_setup};
 pub(crate) enum AppsCommand {
     /// List the apps of the apps folder
     List,
-    /// Say everything that is wrong with the apps, with the file, the line and what to write instead; fails if anything is
+    /// Check the apps, and print every problem with its file, line and remedy; the exit code is 1 if there is a problem
     Check {
-        /// The app; without it, all of them
+        /// The app; the default is all apps
         name: Option<String>,
         /// Print JSON
         #[arg(long)]
         json: bool,
     },
-    /// Learn from an app's examples which messages need which of its sections, and say how well that does
+    /// Train the classifier that chooses the sections of an app from its examples, and print its accuracy
     Learn {
         /// The app
         name: String,

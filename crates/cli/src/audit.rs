@@ -22,8 +22,8 @@ pub(crate) fn audit(config: &Config) -> CommandResult {
     print(&report)?;
     match audited.findings.len() {
         0 => Ok(()),
-        1 => Err("something is wrong with the data; restore a backup if you can".into()),
-        count => Err(format!("{count} things are wrong with the data; restore a backup if you can").into()),
+        1 => Err("the data has 1 fault; restore a backup if you can".into()),
+        count => Err(format!("the data has {count} faults; restore a backup if you can").into()),
     }
 }
 

@@ -20,7 +20,7 @@ const PAGE_BYTES: u64 = 4096;
 
 #[derive(clap::Args)]
 pub(crate) struct BackupOptions {
-    /// Where the copy is to be; it must not be there yet, or be empty
+    /// The folder for the copy; it must be new or empty
     folder: PathBuf,
 }
 
@@ -54,7 +54,8 @@ struct Place {
 
 impl Place {
     fn of(data: &Path, folder: &Path) -> CommandResult<Self> {
-        let name = folder.file_name().ok_or_else(|| format!("{} names no folder", folder.display()))?;
+        let name =
+            folder.file_name().ok_or_else(|| format!("{} is not the path of a folder", folder.display()))?;
         let parent = match folder.parent() {
             Some(parent) if !parent.as_os_str().is_empty() => parent,
             Some(_) | None => Path::new("."),
@@ -65,17 +66,15 @@ impl Place {
         let is_inside = |folder: &Path| Ok::<_, CommandError>(folder.starts_with(data.canonicalize()?));
         if is_inside(&folder)? || (folder.exists() && is_inside(&folder.canonicalize()?)?) {
             return Err(format!(
-                "{} is in the data folder; a backup belongs elsewhere, best on another disk",
+                "{} is in the data folder; choose a folder outside it, best on another disk",
                 folder.display()
             )
             .into());
         }
         if !is_free(&folder)? {
-            return Err(format!(
-                "{} is there already and not empty; name a folder that is not there",
-                folder.display()
-            )
-            .into());
+            return Err(
+                format!("{} exists already and is not empty; choose a new folder", folder.display()).into()
+            );
         }
         let mut partial = name.to_owned();
         partial.push(PARTIAL);
@@ -127,7 +126,7 @@ fn report(folder: &Path, audited: &Audited, bytes: u64, key: &str) -> CommandRes
     let shown = folder.display();
     if !audited.findings.is_empty() {
         return Err(format!(
-            "{shown} is a whole copy, but something is wrong with the data itself:\n  {}",
+            "{shown} is a complete copy, but the data itself has faults:\n  {}",
             audited.findings.join("\n  ")
         )
         .into());

@@ -25,8 +25,8 @@ const PATIENCE: Duration = Duration::from_secs(30);
 /// Changes that are told one by one.
 const MAX_TOLD: usize = 100;
 
-const WHERE: &str = "say where the newer catalogue is: `rondo models update FILE`, or a URL that begins with https://; there \
-                     is no public one yet, and docs/models.md says what it holds";
+const WHERE: &str = "name the newer catalogue: `rondo models update FILE`, or a URL that begins with \
+    https://; there is no public catalogue yet, and docs/models.md describes the format";
 
 /// The day it is.
 pub(crate) fn today() -> Date {
@@ -78,21 +78,19 @@ pub(crate) async fn update(config: &Config, from: Option<&str>) -> CommandResult
         let file = File::open(from).map_err(|error| format!("{from}: {error}"))?;
         read_catalogue(file).map_err(|reason| format!("{from}: {reason}"))?
     };
-    let newer = Catalogue::parse(&text).map_err(|error| format!("{from}: {error}; nothing has changed"))?;
+    let newer = Catalogue::parse(&text).map_err(|error| format!("{from}: {error}; nothing was changed"))?;
     let current = &config.knowledge.catalogue;
     if newer.checked_on <= current.checked_on {
         return Err(format!(
-            "{from}: it is as of {}, and the one in use as of {}; nothing has changed",
+            "{from}: its date is {}, and the catalogue in use has the date {}; nothing was changed",
             newer.checked_on, current.checked_on
         )
         .into());
     }
     if newer.checked_on > today().tomorrow().unwrap_or(Date::MAX) {
-        return Err(format!(
-            "{from}: it is as of {}, which is yet to come; nothing has changed",
-            newer.checked_on
-        )
-        .into());
+        return Err(
+            format!("{from}: its date, {}, is in the future; nothing was changed", newer.checked_on).into()
+        );
     }
     store(&config.data, &text)?;
     report(&current.changes(&newer), &newer)
@@ -112,7 +110,9 @@ async fn fetch_catalogue(from: &str) -> CommandResult<String> {
     let response = client.get(url).send().await.map_err(unreachable)?;
     let status = response.status();
     if status.is_redirection() {
-        return Err(format!("{from}: it redirects elsewhere ({status}); give that URL").into());
+        return Err(
+            format!("{from}: it answers with a redirect ({status}); give the URL of the target").into()
+        );
     }
     if !status.is_success() {
         return Err(format!("{from}: it answers {status}; is the URL right?").into());
@@ -137,7 +137,7 @@ fn report(changes: &[CatalogueChange], newer: &Catalogue) -> CommandResult {
     }
     writeln!(
         out,
-        "the catalogue is now as of {}, from {}; a server uses it from its next start on",
+        "the catalogue in use now has the date {}, from {}; a running server uses it after a restart",
         newer.checked_on, newer.source
     )?;
     Ok(())

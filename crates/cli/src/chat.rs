@@ -31,19 +31,19 @@ const RETURN_PAUSE: Duration = Duration::from_millis(500);
 
 #[derive(clap::Args)]
 pub(crate) struct ChatOptions {
-    /// The app to talk to; without it the only one there is, or studio
+    /// The app to talk to; the default is the only app, or studio
     #[arg(long)]
     app: Option<String>,
-    /// A conversation to go on with; if it waits for a yes or no, that is asked first
+    /// The id of a thread to continue; if the thread waits for an approval, the chat asks for it first
     #[arg(long, value_name = "ID")]
     thread: Option<ThreadId>,
-    /// The server, if it is not the one this configuration describes
+    /// The URL of another server than the one in this configuration
     #[arg(long, value_name = "URL")]
     url: Option<String>,
-    /// A key, if the server at --url asks for one
+    /// An API key for the server at --url
     #[arg(long, value_name = "KEY", requires = "url")]
     key: Option<String>,
-    /// Say this, print the answer and end; without it, every line of the input is a message
+    /// Send this message, print the answer and end; without it, every input line is a message
     message: Option<String>,
 }
 
@@ -82,8 +82,10 @@ impl Chat {
     async fn converse(&mut self) -> CommandResult {
         let interactive = self.input.is_terminal;
         if interactive {
-            self.screen
-                .prompt(&format!("Talking to {}. Ctrl-C stops an answer, Ctrl-D ends.\n", self.app))?;
+            self.screen.prompt(&format!(
+                "Talking to {}. Ctrl-C stops an answer, Ctrl-D ends the chat.\n",
+                self.app
+            ))?;
         }
         let mut said = self.catch_up().await;
         loop {
@@ -118,7 +120,7 @@ impl Chat {
             self.screen.note(&format!("not sent: {line}"))?;
         }
         match self.thread {
-            Some(_) => self.screen.prompt(&format!("To go on: {}\n", self.command())),
+            Some(_) => self.screen.prompt(&format!("To continue: {}\n", self.command())),
             None => Ok(()),
         }
     }
@@ -182,7 +184,7 @@ impl Chat {
                 chunk = stream.next() => chunk,
                 _ = self.interrupt.recv() => {
                     if asked {
-                        return Err("left before the answer had stopped".into());
+                        return Err("the chat was closed before the answer had stopped".into());
                     }
                     asked = true;
                     self.api.post(&format!("/v1/runs/{run}/cancel"), &json!({})).await?;
@@ -241,7 +243,7 @@ impl Chat {
                 self.screen.prompt("\n")?;
                 let later = self.command();
                 return Err(format!(
-                    "{name} waits for your yes or no: `{later}` asks again, and a new message there drops it"
+                    "{name} waits for your approval: `{later}` asks again, and a new message there discards it"
                 )
                 .into());
             };
@@ -271,7 +273,7 @@ impl Chat {
 
     /// The run's events again, once the server is back.
     async fn come_back(&mut self, run: RunId) -> CommandResult<Response> {
-        self.screen.note("the connection is lost; coming back")?;
+        self.screen.note("the connection is lost; reconnecting")?;
         for _ in 0..MAX_RETURNS {
             tokio::select! {
                 () = tokio::time::sleep(RETURN_PAUSE) => {}
@@ -281,7 +283,8 @@ impl Chat {
                 return Ok(response);
             }
         }
-        Err(format!("the server is gone; the answer goes on when it is back: {}", self.command()).into())
+        Err(format!("the server cannot be reached; the run continues when it is back: {}", self.command())
+            .into())
     }
 }
 

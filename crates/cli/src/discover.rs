@@ -33,7 +33,7 @@ pub(crate) async fn complete(mut config: Config) -> Config {
             ModelOffer::NoList(_) | ModelOffer::Refused(_) | ModelOffer::Nobody(_) => tracing::warn!(
                 provider = provider.name,
                 url = provider.base_url,
-                "cannot ask which models there are; is it running?"
+                "the provider does not list its models; is it running?"
             ),
         }
     }
@@ -47,7 +47,7 @@ async fn adopt(mut config: Config, local: ProviderConfig) -> Config {
     tracing::info!(
         url = local.base_url,
         models = ids.join(", "),
-        "no provider is configured, but Ollama runs on this machine and is used"
+        "no provider is configured; Ollama runs on this machine and is used"
     );
     config.list_found(&local, &ids);
     config.providers.push(local);

@@ -53,8 +53,8 @@ pub(crate) async fn doctor(config: Config) -> CommandResult {
 /// A server that others reach starts only with a key.
 fn open_to_others(config: &Config) -> Option<Finding> {
     let is_open = !config.listen.ip().is_loopback() || config.server.proxying.is_for_others();
-    let words = "others reach this server, so it starts only when there is a key: `rondo keys list` shows them, and \
-                 `rondo keys add USER` makes one";
+    let words = "other machines can reach this server, so it starts only if there is a key: `rondo keys \
+        list` shows all keys, and `rondo keys add USER` makes one";
     is_open.then(|| Finding::Note(words.to_owned()))
 }
 
@@ -83,10 +83,11 @@ fn folder(data: &Path) -> Finding {
         Ok(()) if there => match store::sqlite::mode_for_others(data) {
             None => Finding::Good(format!("data folder: {shown}")),
             Some(mode) => Finding::Bad(format!(
-                "data folder: {shown}: other users of this machine may look into it (mode {mode:o}); run `chmod 700 {shown}`"
+                "data folder: {shown}: other users of this machine can read it (mode {mode:o}); run `chmod \
+                 700 {shown}`"
             )),
         },
-        Ok(()) => Finding::Good(format!("data folder: {shown}, which the first start makes")),
+        Ok(()) => Finding::Good(format!("data folder: {shown}, which is made at the first start")),
         Err(error) => Finding::Bad(format!("data folder: {shown}: {error}; choose another with RONDO_DATA")),
     }
 }
@@ -100,7 +101,7 @@ fn beside(data: &Path) -> &Path {
 fn check_apps(config: &Config, apps: &Apps) -> Vec<Finding> {
     if apps.is_empty() {
         let place = config.apps.display();
-        let text = format!("apps: there is none in {place}; add a folder with app.toml and instructions.md");
+        let text = format!("apps: there is no app in {place}; make one with `rondo init NAME`");
         return vec![Finding::Bad(text)];
     }
     let catalog = match service_setup::catalog(config, apps) {
@@ -131,7 +132,8 @@ async fn server(config: &Config) -> CommandResult<Finding> {
             Finding::Note(format!("server: starting or stopping on {address}"))
         }
         Ok(status) => Finding::Bad(format!(
-            "server: another program has {address} (it answers {status}); choose another address with RONDO_LISTEN"
+            "server: another program uses {address} (it answers {status}); choose another address with \
+             RONDO_LISTEN"
         )),
         Err(_) => Finding::Note(format!("server: not running on {address}; start it with `rondo serve`")),
     })

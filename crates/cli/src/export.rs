@@ -15,7 +15,7 @@ use crate::user_data::{UserData, UserRecord};
 pub(crate) struct ExportOptions {
     #[command(flatten)]
     user: UserOptions,
-    /// Write to this file, which must not be there yet; without it, to standard output
+    /// Write to this file, which must not exist yet; the default is standard output
     #[arg(long, value_name = "FILE")]
     out: Option<PathBuf>,
 }

@@ -30,7 +30,7 @@ const MAX_ANSWER_BYTES: u64 = 128 * 1024 * 1024;
 
 /// Why a document could not be read whose process ended without a word.
 const BROKE: DocumentProblem =
-    DocumentProblem::Unreadable { what: "reading it takes more time or memory than there is" };
+    DocumentProblem::Unreadable { what: "reading it takes more time or memory than allowed" };
 
 /// Runs this program again for each document.
 pub(crate) struct ExtractorProcess {
@@ -96,7 +96,7 @@ impl Extractor for ExtractorProcess {
         match tokio::time::timeout(PATIENCE, self.ask(kind, &bytes)).await {
             Ok(Ok(answer)) => serde_json::from_slice(&answer).map_or(Err(BROKE), into_extracted),
             Ok(Err(error)) => {
-                tracing::warn!(%error, kind = kind.name(), "a process to read a document failed");
+                tracing::warn!(%error, kind = kind.name(), "the process that reads a document failed");
                 Err(BROKE)
             }
             Err(_) => Err(BROKE),

@@ -25,7 +25,7 @@ fn with_help(command: Command) -> Command {
         return command;
     }
     let names = Arg::new(WANTED).value_name("COMMAND").num_args(0..).help("The command to explain");
-    let help = Command::new(NAME).about("Explain a command, or list them all").arg(names);
+    let help = Command::new(NAME).about("Explain a command, or list all commands").arg(names);
     command.mut_subcommands(with_help).subcommand(help)
 }
 

@@ -27,12 +27,12 @@ const MAX_PROBLEMS: usize = 10;
 
 #[derive(clap::Args)]
 pub(crate) struct ImportOptions {
-    /// A JSON file, or a folder whose .json files are taken together
+    /// A JSON file, or a folder whose .json files are imported together
     #[arg(value_name = "FOLDER_OR_FILE")]
     from: PathBuf,
     #[command(flatten)]
     user: UserOptions,
-    /// Add records once more that the user has already
+    /// Add records again that the user already has
     #[arg(long)]
     again: bool,
 }
@@ -101,7 +101,7 @@ impl Draft {
         if let Some(name) = name
             && self.names.insert(name.clone(), (kind.clone(), id)).is_some()
         {
-            self.problems.push(format!("{place}: the id \"{name}\" is there twice"));
+            self.problems.push(format!("{place}: the id \"{name}\" is given twice"));
         }
         self.records.push(Waiting { place, kept: UserRecord { id, kind, data } });
     }
@@ -146,13 +146,13 @@ impl Draft {
             let path = &file.path;
             let problem = match tools::files::check_path(path) {
                 Err(message) => Some(message),
-                Ok(()) if !seen.insert(path.clone()) => Some("is there twice".to_owned()),
+                Ok(()) if !seen.insert(path.clone()) => Some("is given twice".to_owned()),
                 Ok(()) => match user.file(path).await? {
                     Some(content) if content == file.content => {
                         self.known += 1;
                         continue;
                     }
-                    Some(_) => Some("the user has another file of that name".to_owned()),
+                    Some(_) => Some("the user has another file with this name".to_owned()),
                     None => None,
                 },
             };

@@ -28,13 +28,13 @@ pub(crate) fn init(config: &Config, options: &InitOptions) -> CommandResult {
     if id.as_str() != options.name {
         let name = &options.name;
         return Err(format!(
-            "{name:?} cannot be an app's name; give the name alone, and its place with --apps"
+            "{name:?} cannot be an app's name; give only the name, and the folder with --apps"
         )
         .into());
     }
     if folder.symlink_metadata().is_ok() {
         let place = folder.display();
-        return Err(format!("{place} is there already; choose another name, or remove it first").into());
+        return Err(format!("{place} exists already; choose another name, or remove it first").into());
     }
     make(&config.apps, id.as_str()).map_err(|error| {
         format!("{}: {error}; choose another folder with --apps or RONDO_APPS", config.apps.display())
@@ -43,7 +43,7 @@ pub(crate) fn init(config: &Config, options: &InitOptions) -> CommandResult {
     Ok(writeln!(
         std::io::stdout(),
         "made {} with {}\n\nTry this:\n  rondo apps check {id}\n  rondo chat --app {id} \"Please put on my list: water the \
-         plants\"\nThen change instructions.md; a running server takes it up by itself.",
+         plants\"\nThen change instructions.md; a running server reloads it by itself (hot reload).",
         folder.display(),
         files.join(", ")
     )?)

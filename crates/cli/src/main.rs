@@ -60,11 +60,14 @@ const FAREWELL: Duration = Duration::from_millis(200);
 const CLOSING: Duration = Duration::from_secs(7);
 
 const FIRST_STEPS: &str = "\
-No file is needed: with OPENAI_API_KEY or ANTHROPIC_API_KEY set, or OPENAI_BASE_URL for a server of your own that speaks
-the same API, or Ollama running on this machine, `rondo serve` serves the apps in ./apps on http://127.0.0.1:8787. Without
-any of these, `rondo models pull smollm2-135m` fetches a small model that runs in this process, enough to try things. If
-something does not work, ask `rondo doctor`; whether a model works, `rondo models test`. An app of your own begins with
-`rondo init NAME`.";
+No configuration file is needed. Set OPENAI_API_KEY or ANTHROPIC_API_KEY, or OPENAI_BASE_URL for an OpenAI-compatible
+server, or run Ollama on this machine. Then `rondo serve` serves the apps in ./apps on http://127.0.0.1:8787.
+
+Without a provider, `rondo models pull smollm2-135m` downloads a small model that runs in this process. It is good enough
+to try the server.
+
+`rondo init NAME` makes an app of your own. If something does not work, `rondo doctor` shows what is missing, and
+`rondo models test` tests a model.";
 
 /// An agent server: it runs the agent behind a chat product.
 #[derive(Parser)]
@@ -74,7 +77,7 @@ struct Cli {
         long,
         global = true,
         value_name = "FILE",
-        help = "The configuration file (RONDO_CONFIG; ./rondo.toml if it is there)"
+        help = "The configuration file (RONDO_CONFIG; default: ./rondo.toml, if it exists)"
     )]
     config: Option<PathBuf>,
     #[command(subcommand)]
@@ -83,58 +86,58 @@ struct Cli {
 
 #[derive(Subcommand)]
 enum Command {
-    /// Serve the API until asked to stop
+    /// Start the server, and serve the HTTP API until it is stopped
     Serve {
-        /// Fetch small models for this process first, if none is there: for embeddings, and for chat unless a provider is
-        /// configured. The server starts even if that fails
+        /// Download small local models first, if there are none: for embeddings, and for chat unless a provider is
+        /// configured. The server starts even if the download fails
         #[arg(long)]
         pull: bool,
         #[command(flatten)]
         places: Locations,
     },
-    /// Talk to an app in the terminal, through the running server or, if none runs, through a private one
+    /// Chat with an app in the terminal, through the running server, or through a private server if none is running
     Chat(LocatedOptions<chat::ChatOptions>),
-    /// Check the configuration, and say what can be reached and what is missing
+    /// Check the configuration, and print what can be reached and what is missing
     Doctor(Locations),
-    /// Make a new app folder that works at once
+    /// Make a folder with a new app that works without changes
     Init(LocatedOptions<init::InitOptions>),
-    /// List the apps, or check them
+    /// List the apps, check them, or train their section classifiers
     #[command(name = "apps")]
     Folders(LocatedCommands<apps::AppsCommand>),
     /// Make, list and revoke the keys of users
     Keys(LocatedCommands<admin::KeysCommand>),
-    /// List background jobs, newest first, and why any of them failed
+    /// List background jobs, newest first, with the causes of failures
     Jobs(Locations),
-    /// List the actions of tools, or check the ledger that holds them
+    /// List the actions of tools, or check their ledger
     Actions(LocatedCommands<actions::ActionsCommand>),
-    /// Copy the data folder into another, as it is at one moment; a server may be using it
+    /// Make a backup of the data folder; a server may be running
     ///
-    /// The copy is checked. To restore it, start the server with that folder, or a copy of it, as its data folder.
-    /// Models that were pulled are not in it, nor are apps and rondo.toml.
+    /// The backup is checked. To restore it, start the server with the backup, or a copy of it, as its data folder.
+    /// Pulled models, apps and rondo.toml are not in the backup.
     Backup(LocatedOptions<backup::BackupOptions>),
-    /// Write the database anew, without free space and without traces of what was removed; no server may be using it
+    /// Rewrite the database without free space and without traces of deleted data (vacuum); no server may be running
     ///
-    /// It needs as much free space as the database has. One that an older version of the server has made gives space back
-    /// by itself only after this.
+    /// This needs as much free disk space as the database uses. A database of an older version gives space back by
+    /// itself only after this command.
     Compact(Locations),
-    /// Check all data, and fail if anything is wrong; a server may be using it
+    /// Check all data for inconsistencies; the exit code is 1 if a fault is found; a server may be running
     Audit(Locations),
-    /// Load records and files of JSON into a user's share of an app: all of them, or none if any is wrong
+    /// Import records and files of a user in an app from JSON; nothing is imported if any part is not valid
     Import(LocatedOptions<import::ImportOptions>),
-    /// Print all records and files of a user in an app, as JSON that `import` takes back
+    /// Export all records and files of a user in an app, as JSON for `import`
     Export(LocatedOptions<export::ExportOptions>),
-    /// List, find, add and forget a user's memories in an app, print their history, or switch memory off
+    /// List, search, add and forget the memories of a user in an app, print their history, or switch memory off
     Memories(LocatedCommands<memories::MemoriesCommand>),
     /// List the MCP servers of apps, show their tools, and approve them
     Mcp(LocatedCommands<mcp::McpCommand>),
-    /// List the models, try one, fetch weights for this process, or take a newer catalogue of models
+    /// List the models, test a model, download local models, or install a newer catalogue of models
     Models(LocatedCommands<models::ModelsCommand>),
-    /// Write tools for an app from the description of an API
+    /// Generate tools for an app from the description of an API
     Tools(LocatedCommands<tools::ToolsCommand>),
     /// Reads a document from standard input; the server calls this for uploads
     #[command(name = extract::COMMAND, hide = true)]
     ExtractDocument { kind: String },
-    /// Print a configuration file with every key, its default and what it is for
+    /// Print a configuration file with every key, its default and its meaning
     Config,
 }
 
@@ -163,21 +166,21 @@ struct Locations {
         long,
         global = true,
         value_name = "ADDRESS",
-        help = "The server's address (RONDO_LISTEN; 127.0.0.1:8787 if neither is given)"
+        help = "The address of the server (RONDO_LISTEN; default: 127.0.0.1:8787)"
     )]
     listen: Option<String>,
     #[arg(
         long,
         global = true,
         value_name = "FOLDER",
-        help = "The folder that threads and runs are kept in (RONDO_DATA; ./data)"
+        help = "The folder with the database and all other data (RONDO_DATA; default: ./data)"
     )]
     data: Option<String>,
     #[arg(
         long,
         global = true,
         value_name = "FOLDER",
-        help = "The folder that holds the app folders (RONDO_APPS; ./apps)"
+        help = "The folder with the app folders (RONDO_APPS; default: ./apps)"
     )]
     apps: Option<String>,
 }
@@ -261,7 +264,7 @@ fn block_on(work: impl Future<Output = CommandResult>) -> CommandResult {
     let result = runtime.block_on(work);
     runtime.shutdown_timeout(FAREWELL);
     if !store::sqlite::wait_until_closed(CLOSING) {
-        tracing::warn!("the database was not closed in time; the next start puts it in order");
+        tracing::warn!("the database was not closed in time; the next start recovers it");
     }
     result
 }

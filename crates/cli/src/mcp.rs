@@ -22,7 +22,7 @@ pub(crate) use self::definition::reveal_hidden;
 /// How long the running server may take to start an MCP server and to ask it.
 const LOOK_PATIENCE: Duration = Duration::from_secs(90);
 
-const NO_SERVERS: &str = "no app uses a server of tools; [mcp.NAME] in its app.toml adds one\n";
+const NO_SERVERS: &str = "no app uses an MCP server; add one with [mcp.NAME] in app.toml\n";
 
 #[derive(Subcommand)]
 pub(crate) enum McpCommand {
@@ -32,46 +32,46 @@ pub(crate) enum McpCommand {
         #[arg(long)]
         json: bool,
     },
-    /// Show the definitions of a server's tools; for a tool that has changed, the old and the new one
+    /// Show the tool definitions of an MCP server; for a changed tool, the difference
     Show {
-        /// As `mcp list` shows it
+        /// The app, as `mcp list` shows it
         app: String,
-        /// As its app.toml names it
+        /// The MCP server, as app.toml names it
         server: String,
-        /// One tool only
+        /// Show only this tool
         tool: Option<String>,
     },
-    /// Approve tools as the server offers them now, after showing their definitions
+    /// Show the current definitions of tools, and approve them
     Approve {
-        /// As `mcp list` shows it
+        /// The app, as `mcp list` shows it
         app: String,
-        /// As its app.toml names it
+        /// The MCP server, as app.toml names it
         server: String,
         /// The tools to approve
         #[arg(value_name = "TOOL", required_unless_present = "all")]
         tools: Vec<String>,
-        /// Every tool that waits for approval
+        /// Approve every tool that waits for approval
         #[arg(long, conflicts_with = "tools")]
         all: bool,
-        /// Approve without asking
+        /// Approve without a question
         #[arg(long)]
         yes: bool,
     },
-    /// Revoke the approval of tools, from the next call on
+    /// Revoke the approval of tools; this applies from the next call on
     Revoke {
-        /// As `mcp list` shows it
+        /// The app, as `mcp list` shows it
         app: String,
-        /// As its app.toml names it
+        /// The MCP server, as app.toml names it
         server: String,
-        /// The tools that may not be used
+        /// The tools whose approval is revoked
         #[arg(value_name = "TOOL", required = true)]
         tools: Vec<String>,
     },
-    /// Start or reach an MCP server now, and ask which tools it has
+    /// Connect to an MCP server now, and ask for its tools
     Refresh {
-        /// As `mcp list` shows it
+        /// The app, as `mcp list` shows it
         app: String,
-        /// As its app.toml names it
+        /// The MCP server, as app.toml names it
         server: String,
     },
 }
@@ -122,7 +122,7 @@ async fn find_server(api: &ApiClient, app: &str, server: &str) -> CommandResult<
     let found = servers.into_iter().find(|view| view.app == app && view.server == server);
     found.ok_or_else(|| match names.as_slice() {
         [] => NO_SERVERS.trim_end().into(),
-        names => format!("there is no server {app} {server}, but {}", names.join(", ")).into(),
+        names => format!("there is no MCP server {app} {server}; there is {}", names.join(", ")).into(),
     })
 }
 
@@ -150,11 +150,11 @@ fn find<'a>(server: &'a McpServerView, name: &str) -> CommandResult<&'a McpToolV
         let (app, server) = (&server.app, &server.server);
         if names.is_empty() {
             return format!(
-                "{server} has not said yet what tools it has; ask it with `rondo mcp refresh {app} {server}`"
+                "{server} has not listed its tools yet; ask for them with `rondo mcp refresh {app} {server}`"
             )
             .into();
         }
-        format!("{server} has no tool {name:?}, but {}", names.join(", ")).into()
+        format!("{server} has no tool {name:?}; it has {}", names.join(", ")).into()
     })
 }
 
@@ -200,7 +200,7 @@ async fn approve(
 
 fn ask_for_approval(count: usize) -> CommandResult<bool> {
     if !std::io::stdin().is_terminal() {
-        return Err("nothing was approved; read the above, and add --yes".into());
+        return Err("nothing was approved; read the definitions above, and add --yes".into());
     }
     let what = if count == 1 { "this tool" } else { "these tools" };
     std::io::stderr().write_all(format!("Approve {what} as shown? yes or no: ").as_bytes())?;
@@ -229,13 +229,14 @@ fn list_report(servers: &[McpServerView]) -> CommandResult<String> {
         if server.tools.is_empty() {
             writeln!(
                 report,
-                "    it has not said yet what tools it has; ask it with `rondo mcp refresh {app} {name}`"
+                "    it has not listed its tools yet; ask for them with `rondo mcp refresh {app} {name}`"
             )?;
         }
         if unapproved_tools(server).next().is_some() {
             writeln!(
                 report,
-                "    see what waits with `rondo mcp show {app} {name}`, then `rondo mcp approve {app} {name} --all`"
+                "    show the tools with `rondo mcp show {app} {name}`, then approve them with `rondo mcp \
+                 approve {app} {name} --all`"
             )?;
         }
     }
@@ -248,7 +249,7 @@ fn head(server: &McpServerView) -> String {
         McpState::Idle => "idle",
         McpState::Connected => "connected",
         McpState::Failing => "failing",
-        McpState::Open => "left alone for a while",
+        McpState::Open => "paused (circuit breaker open)",
     };
     let error = server.last_error.as_deref().map(|error| format!("  {}", reveal_hidden(error)));
     format!("{}  {}  {transport}  {state}{}\n", server.app, server.server, error.unwrap_or_default())
@@ -260,7 +261,7 @@ fn describe_tool(tool: &McpToolView) -> CommandResult<String> {
         format!("{}  {}  as {} to models\n", reveal_hidden(&tool.tool), json_word(&tool.state), tool.name);
     if let Some(at) = tool.approved_at {
         let by = tool.approved_by.as_deref().map_or_else(
-            || "because it was there when the server was first seen".to_owned(),
+            || "automatically, when the server was first seen".to_owned(),
             |by| format!("by {}", reveal_hidden(by)),
         );
         writeln!(report, "  approved {at} {by}")?;
@@ -280,10 +281,10 @@ fn refresh_report(server: &McpServerView) -> CommandResult<String> {
     let (app, name) = (&server.app, &server.server);
     match (&server.last_error, server.state) {
         (Some(reason), _) => {
-            Err(format!("the server {name} of {app} cannot be used: {}", reveal_hidden(reason)).into())
+            Err(format!("the MCP server {name} of {app} cannot be used: {}", reveal_hidden(reason)).into())
         }
         (None, McpState::Idle) => {
-            Err(format!("the server {name} of {app} was not asked: it needs a credential of each user's own")
+            Err(format!("the MCP server {name} of {app} was not asked: it needs each user's own credential")
                 .into())
         }
         (None, McpState::Connected | McpState::Failing | McpState::Open) => {

@@ -36,7 +36,7 @@ pub(crate) enum MemoriesCommand {
         #[arg(long, default_value_t = 50, value_parser = clap::value_parser!(u32).range(1..=1000))]
         limit: u32,
     },
-    /// Find the memories that answer a question best, the best first
+    /// Search memories for a question, best match first
     Search {
         query: String,
         #[command(flatten)]
@@ -45,21 +45,21 @@ pub(crate) enum MemoriesCommand {
         #[arg(long, default_value_t = 10, value_parser = clap::value_parser!(u32).range(1..=100))]
         limit: u32,
     },
-    /// Add a memory, unless a memory says the same already
+    /// Add a memory, unless a memory with the same content exists
     Add {
         text: String,
         #[command(flatten)]
         user: UserOptions,
-        /// The kind of the memory, in a word
+        /// The kind of the memory, in one word
         #[arg(long)]
         kind: Option<String>,
     },
-    /// Forget a memory, and the words it rests on
+    /// Forget a memory and the words that it came from
     Forget {
         id: MemoryId,
         #[command(flatten)]
         user: UserOptions,
-        /// Remove the memory from the disk for good; it cannot be restored
+        /// Delete the memory permanently; it cannot be restored
         #[arg(long)]
         purge: bool,
     },
@@ -69,20 +69,20 @@ pub(crate) enum MemoriesCommand {
         #[command(flatten)]
         user: UserOptions,
     },
-    /// Print the history of a memory: its versions, and the words it rests on
+    /// Print the history of a memory: its versions, and the words that it came from
     History {
         id: MemoryId,
         #[command(flatten)]
         user: UserOptions,
     },
-    /// Print all active memories as a file that `import` takes back
+    /// Export all active memories, as a file for `import`
     Export {
         #[command(flatten)]
         user: UserOptions,
         #[arg(long, default_value = "json", value_parser = ["json", "markdown", "mem0"])]
         format: String,
     },
-    /// Add the memories of a file: JSON of this server or of mem0, or a Markdown list
+    /// Import memories from a file: an export of Rondo or of mem0, or a Markdown list
     Import {
         file: PathBuf,
         #[command(flatten)]
@@ -93,7 +93,7 @@ pub(crate) enum MemoriesCommand {
         #[command(flatten)]
         user: UserOptions,
     },
-    /// Switch memory off: nothing is recalled or remembered, and memories stay
+    /// Switch memory off: nothing is recalled or remembered, and stored memories stay
     Off {
         #[command(flatten)]
         user: UserOptions,
@@ -133,11 +133,11 @@ async fn run(api: &ApiClient, of_app: &str, command: MemoriesCommand) -> Command
         }
         MemoriesCommand::Forget { id, purge: true, .. } => {
             api.delete(&format!("{}?purge=true", of_one(id))).await?;
-            format!("{id} is gone for good\n")
+            format!("{id} is removed permanently\n")
         }
         MemoriesCommand::Forget { id, purge: false, .. } => {
             api.delete(&of_one(id)).await?;
-            format!("{id} is forgotten; `rondo memories restore {id}` brings it back\n")
+            format!("{id} is forgotten; `rondo memories restore {id}` restores it\n")
         }
         MemoriesCommand::Restore { id, .. } => {
             line(&api.read(api.request(Method::POST, &format!("{}/restore", of_one(id)))).await?)

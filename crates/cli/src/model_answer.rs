@@ -46,7 +46,7 @@ pub(crate) async fn ask_model(chat: &dyn ChatModel, request: &ModelRequest) -> R
     }
     answer.took = begun.elapsed();
     if answer.finish.is_none() {
-        return Err(Error::Broken("it stopped without an end".into()));
+        return Err(Error::Broken("it stopped before its end".into()));
     }
     Ok(answer)
 }

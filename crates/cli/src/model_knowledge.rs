@@ -44,7 +44,7 @@ impl ModelKnowledge {
             Ok(Some(_)) => built_in,
             Err(reason) => {
                 let problem = format!(
-                    "{}: {reason}; the built-in catalogue is used until `rondo models update` brings another",
+                    "{}: {reason}; the built-in catalogue is used until `rondo models update` installs another",
                     file.display()
                 );
                 Self { problem: Some(problem), ..built_in }

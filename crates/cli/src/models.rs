@@ -14,24 +14,26 @@ use crate::{CommandResult, catalogue, discover, local, print, pull, service_setu
 
 #[derive(Subcommand)]
 pub(crate) enum ModelsCommand {
-    /// List the models, what each can do and what it costs in US dollars per million tokens; * marks the default
+    /// List the models with their abilities and prices (US dollars per million tokens); * marks the default
     List {
-        /// Print JSON, for programs
+        /// Print JSON
         #[arg(long)]
         json: bool,
     },
-    /// Ask a model over its real wire: for a plain answer and, as far as it can, a tool call and a structured answer
+    /// Test a model with real requests: a plain answer and, if the model supports them, a tool call and a structured
+    /// answer
     ///
-    /// These are up to three small calls that the provider charges for. The exit code is 1 if the plain answer fails.
-    /// The embedding model of rondo.toml can be tried as well.
+    /// The test makes up to three small calls, which the provider charges for. The exit code is 1 if the plain answer
+    /// fails. The embedding model of rondo.toml can be tested, too.
     Test {
-        /// As `models list` shows it, or any other name that a provider takes; the default model if left out
+        /// The model, as `models list` shows it, or another name that a provider accepts; the default is the default
+        /// model
         name: Option<String>,
         /// The message for the plain answer
         #[arg(long, value_name = "TEXT", default_value = trial::QUESTION)]
         message: String,
     },
-    /// Fetch the weights of models into the data folder; a pull that was interrupted goes on where it was
+    /// Download the weights of models into the data folder; an interrupted download continues where it stopped
     Pull {
         /// Known names (smollm2-135m or smollm2, minilm, bge-small, bge-base), the URL or the path of a .gguf file, or a
         /// folder with the files of an embedding model
@@ -41,11 +43,12 @@ pub(crate) enum ModelsCommand {
         #[arg(long)]
         name: Option<String>,
     },
-    /// Delete the weights of a model that was pulled
+    /// Delete the weights of a pulled model
     Remove { name: String },
-    /// Take a newer catalogue of what is known of models: windows, prices, and when each ends
+    /// Install a newer catalogue of models: context windows, prices and retirement dates
     ///
-    /// It is checked first, and what changes is told. Whatever is wrong with it, the one in use stays.
+    /// The new catalogue is checked first, and the changes are printed. If it is not valid, the current catalogue stays
+    /// in use.
     Update {
         /// A file, or a URL that begins with https://
         #[arg(value_name = "URL|FILE")]
@@ -77,20 +80,18 @@ pub(crate) async fn models(config: Config, command: ModelsCommand) -> CommandRes
             let registry = service_setup::registry(&config)?;
             let name = name
                 .or_else(|| config.model.clone())
-                .ok_or_else(|| format!("there is no model to ask: {MODEL_CHOICES}"))?;
+                .ok_or_else(|| format!("there is no model to test: {MODEL_CHOICES}"))?;
             if let Some((embedder, provider)) = embedder(&config, &name)? {
                 trial::embed(&*embedder, provider).await?;
                 return measure(&config, &name).await;
             }
             let model = registry.find(&name).ok_or_else(|| {
-                let remedy = if registry.is_empty() {
-                    MODEL_CHOICES
-                } else {
-                    "`rondo models list` shows those there are"
-                };
+                let remedy =
+                    if registry.is_empty() { MODEL_CHOICES } else { "`rondo models list` shows all models" };
                 format!("no provider serves the model {name:?}; {remedy}")
             })?;
-            let provider = config.provider(&model.listing.provider).ok_or("its provider is gone")?;
+            let provider =
+                config.provider(&model.listing.provider).ok_or("the model's provider is not configured")?;
             trial::run(&model, provider, &message).await?;
             measure(&config, &model.listing.id).await
         }

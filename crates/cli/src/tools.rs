@@ -16,7 +16,7 @@ use openapi::{ImportChoice, ImportedTools, OpenApiDocument};
 
 #[derive(Subcommand)]
 pub(crate) enum ToolsCommand {
-    /// Write tools from the description of an API
+    /// Generate tools from the description of an API
     Import {
         #[command(subcommand)]
         from: ToolSource,
@@ -25,16 +25,16 @@ pub(crate) enum ToolsCommand {
 
 #[derive(Subcommand)]
 pub(crate) enum ToolSource {
-    /// HTTP tools from an OpenAPI description, version 3.0 or 3.1, in JSON or YAML
+    /// Generate HTTP tools from an OpenAPI description, version 3.0 or 3.1, in JSON or YAML
     Openapi(ToolImportOptions),
 }
 
 #[derive(clap::Args)]
 pub(crate) struct ToolImportOptions {
-    /// The description
+    /// The file with the description
     #[arg(value_name = "FILE")]
     file: PathBuf,
-    /// Write the tools for this app; without it, to standard output
+    /// Write the tools into the folder of this app; the default is standard output
     #[arg(long)]
     app: Option<String>,
     #[command(flatten)]
@@ -42,7 +42,7 @@ pub(crate) struct ToolImportOptions {
     /// Replace the file if it is there
     #[arg(long)]
     force: bool,
-    /// Say what would be written, and write nothing
+    /// Print what would be written, and write nothing
     #[arg(long)]
     dry_run: bool,
 }
@@ -67,7 +67,7 @@ fn import(config: &Config, options: ToolImportOptions) -> CommandResult {
     let folder = folder(config, &app)?;
     let file = folder.join("tools").join(format!("{}.toml", imported.file_name));
     if file.exists() && !options.force {
-        return Err(format!("{} is there already; give --force to replace it", file.display()).into());
+        return Err(format!("{} exists already; give --force to replace it", file.display()).into());
     }
     let (place, next) = if options.dry_run {
         ("which would be written to", "run the same without --dry-run")

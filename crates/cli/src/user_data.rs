@@ -103,7 +103,7 @@ impl UserData {
             let removed = self.api.delete(&self.path(&thing.path)).await;
             removed.map_err(|second| format!("{trouble}; {} stays behind: {second}", thing.name))?;
         }
-        Err(format!("{trouble}; nothing was kept").into())
+        Err(format!("{trouble}; nothing was stored").into())
     }
 
     async fn add_each(

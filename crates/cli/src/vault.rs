@@ -21,7 +21,9 @@ pub(crate) fn key(data: &Path) -> CommandResult<[u8; BYTES]> {
         return parse_key(&text).ok_or_else(|| format!("{VARIABLE} must be 64 hexadecimal digits").into());
     }
     match std::fs::read_to_string(&file) {
-        Ok(text) => parse_key(&text).ok_or_else(|| unusable(&file, "it does not hold 64 hexadecimal digits")),
+        Ok(text) => {
+            parse_key(&text).ok_or_else(|| unusable(&file, "it does not contain 64 hexadecimal digits"))
+        }
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => make_key(&file),
         Err(error) => Err(unusable(&file, &error.to_string())),
     }
@@ -47,7 +49,7 @@ pub(crate) fn copy(data: &Path, into: &Path) -> CommandResult<&'static str> {
 
 fn unusable(file: &Path, reason: &str) -> CommandError {
     format!(
-        "{}: {reason}; restore it from a backup, or remove it and let users give their credentials again",
+        "{}: {reason}; restore it from a backup, or remove it and ask users to enter their credentials again",
         file.display()
     )
     .into()

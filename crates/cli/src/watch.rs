@@ -108,7 +108,7 @@ impl<'a> AppWatch<'a> {
         {
             self.apps.remove(&id);
             self.service.remove_app(&id);
-            tracing::info!(app = %id, "its folder is gone, so the app is no longer served");
+            tracing::info!(app = %id, "hot reload: the app's folder was removed, so the app is no longer served");
         }
     }
 
@@ -136,7 +136,7 @@ impl<'a> AppWatch<'a> {
         }
         self.give_secrets();
         self.service.replace_app(app).await?;
-        tracing::info!(app = %id, revision, "serving the app as its folder is now");
+        tracing::info!(app = %id, revision, "hot reload: the new version of the app is served");
         Ok(())
     }
 
@@ -165,7 +165,7 @@ impl<'a> AppWatch<'a> {
             tracing::error!(app = %id, "the app is not served: {first}{more}");
             return;
         }
-        tracing::error!(app = %id, "the folder is broken, so the version before is served: {first}{more}");
+        tracing::error!(app = %id, "hot reload: the app's folder has a problem, so the previous version is still served: {first}{more}");
         self.service.note_problem(&id, Some(format!("{}{more}", self.inside(first))));
     }
 

@@ -36,17 +36,17 @@ pub enum GgufError {
     Io(#[from] io::Error),
     #[error("the file is not GGUF")]
     Magic,
-    #[error("the file is GGUF version {0}, which is not known")]
+    #[error("the file is GGUF version {0}, which is not supported")]
     Version(u32),
-    #[error("the file ends too early, or says that something is longer than it can be")]
+    #[error("the file ends too early, or one of its lengths is not possible; download it again")]
     Length,
     #[error("the file holds text that is not UTF-8")]
     Text,
-    #[error("the file holds a value of the unknown kind {0}")]
+    #[error("the file has a value of the unknown type {0}")]
     Kind(u32),
-    #[error("the file's tensor `{0}` has a shape that makes no sense")]
+    #[error("the file's tensor `{0}` has a shape that is not possible")]
     Shape(String),
-    #[error("the file's tensor `{name}` is encoded in a way that is not known ({encoding})")]
+    #[error("the file's tensor `{name}` has an encoding that is not supported ({encoding})")]
     Encoding { name: String, encoding: u32 },
     #[error("the file has no tensor `{0}`")]
     NoTensor(String),

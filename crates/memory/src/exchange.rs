@@ -52,17 +52,17 @@ pub enum ExchangeFormat {
 /// Why a file cannot be read, and where.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ReadError {
-    #[error("the file has {bytes} bytes, more than {MAX_FILE_BYTES}")]
+    #[error("the file has {bytes} bytes, and at most {MAX_FILE_BYTES} are allowed; split it")]
     TooLarge { bytes: usize },
-    #[error("the file has more than {MAX_MEMORIES} memories")]
+    #[error("the file has more than {MAX_MEMORIES} memories; split it")]
     TooMany,
     #[error("the file is empty")]
     Empty,
     #[error("line {line}, column {column}: is not JSON")]
     NotJson { line: usize, column: usize },
-    #[error("the file is in no known form: neither this server's, nor a Markdown list, nor mem0's")]
+    #[error("the file has no known format; send an export of Rondo or of mem0, or a Markdown list")]
     UnknownFormat,
-    #[error("the file is of version {version}, and only version {} is known", json::VERSION)]
+    #[error("the file has the format version {version}, and only version {} is known", json::VERSION)]
     UnknownVersion { version: String },
     /// Counted from 0, as a path in the file would.
     #[error("memory {index}, field `{field}`: {problem}")]
@@ -79,13 +79,15 @@ pub enum ImportProblem {
     WrongType,
     #[error("is empty")]
     Empty,
-    #[error("is longer than a memory may be")]
+    #[error("is longer than a memory can be")]
     TooLong,
-    #[error("must be one word of small letters, digits, - and _, or two with a slash between them")]
+    #[error(
+        "must be one word of lower-case letters, digits, - and _, or two such words with a slash between them"
+    )]
     NotAWord,
-    #[error("is no date")]
+    #[error("is not a date")]
     NotADate,
-    #[error("is no item of a list; begin it with `- `")]
+    #[error("is not a list item; begin it with `- `")]
     NotAnItem,
 }
 

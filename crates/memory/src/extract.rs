@@ -180,13 +180,13 @@ pub struct Dropped {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum Reason {
-    #[error("is not of the form that was asked for")]
+    #[error("does not match the requested schema")]
     Malformed,
     #[error("names a memory that was not shown")]
     UnknownMemory,
     #[error("names the wrong number of memories")]
     WrongCount,
-    #[error("names a memory that another change has")]
+    #[error("names a memory that another change names too")]
     TouchedTwice,
     #[error("cites no message of the user")]
     UnknownMessage,
@@ -194,11 +194,11 @@ pub enum Reason {
     NotSaid,
     #[error("has no text")]
     Empty,
-    #[error("has more text than a memory holds")]
+    #[error("has more text than a memory can have")]
     TooLong,
     #[error("holds a secret")]
     Secret,
-    #[error("gives an order that the user did not give")]
+    #[error("is an instruction that the user did not give")]
     Order,
     #[error("is known already")]
     Duplicate,
@@ -206,8 +206,8 @@ pub enum Reason {
     Unchanged,
     #[error("merges memories into something they do not say")]
     Unfounded,
-    #[error("is more than one result may change")]
+    #[error("is beyond the maximum number of changes")]
     TooMany,
-    #[error("is of a kind that is only kept if the user has said yes")]
+    #[error("is of a kind that needs the user's approval")]
     NoConsent,
 }

@@ -94,9 +94,9 @@ pub struct Hit {
 pub enum Refused {
     #[error("the index is full with {MAX_ITEMS} items; remove some first")]
     Full,
-    #[error("the index has no such item; add it first")]
+    #[error("the index does not have this item; add the item first")]
     Unknown,
-    #[error("the vector has {given} numbers, and those of the index have {expected}; make a new index")]
+    #[error("the vector has {given} dimensions, and the index has {expected}; make a new index")]
     Length { given: usize, expected: usize },
     #[error("the vector is empty, too long or has no direction; embed the text again")]
     Vector,

@@ -412,7 +412,7 @@ async fn one_by_one(
         return (made, refusal);
     }
     if let Some(error) = refusal {
-        tracing::warn!(texts = refused.len(), %error, "the embedder refuses texts; they are found by their words alone");
+        tracing::warn!(texts = refused.len(), %error, "the embedding model refuses texts; these texts are found by their words only");
     }
     made.extend(refused);
     (made, None)

@@ -77,7 +77,7 @@ impl HttpEmbeddings {
         let length =
             self.dimensions.map_or_else(|| vectors.first().map(Vec::len), |asked| Some(asked as usize));
         if vectors.iter().any(|vector| vector.is_empty() || Some(vector.len()) != length) {
-            return Err(Error::Broken("vectors of the wrong length".into()));
+            return Err(Error::Broken("vectors with the wrong number of dimensions".into()));
         }
         Ok(vectors)
     }

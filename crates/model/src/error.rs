@@ -28,10 +28,10 @@ impl Phase {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Error {
     /// 429. Try again after the wait, if one is given.
-    #[error("the model provider is limiting requests")]
+    #[error("the rate limit of the model provider is reached")]
     RateLimited { after: Option<Duration> },
     /// 429 because money ran out; waiting does not help.
-    #[error("the model provider refuses because a spending limit or quota is used up")]
+    #[error("the model provider refused the request, because a quota or spending limit is used up")]
     Quota,
     /// 5xx, an overload notice, or no connection. Try again.
     #[error("the model provider is unavailable ({reason})")]
@@ -46,7 +46,7 @@ pub enum Error {
     #[error("the model provider refused the credentials (status {status}); check the key for {provider}")]
     Auth { status: u16, provider: String },
     /// The prompt does not fit. Shorten it.
-    #[error("the prompt is longer than the model's context window")]
+    #[error("the prompt is longer than the model's context window; shorten it, or choose another model")]
     ContextLength,
     /// Any other 4xx. The same request will be refused again.
     #[error("the model provider refused the request (status {status}): {summary}")]

@@ -80,11 +80,13 @@ impl Default for Timeouts {
 pub enum InvalidEndpoint {
     #[error("the base URL must begin with http:// or https:// and name a host")]
     Url,
-    #[error("the base URL must not carry a user name or password; the key has its own place")]
+    #[error(
+        "the base URL must not contain a user name or password; give the key with api_key_env or api_key_file"
+    )]
     Credentials,
-    #[error("the key holds characters that cannot be sent")]
+    #[error("the API key has characters that cannot be sent")]
     Key,
-    #[error("encryption cannot be set up; are the system's certificates installed?")]
+    #[error("TLS cannot be set up; are the root certificates of the system installed?")]
     Tls,
 }
 

@@ -78,7 +78,7 @@ impl Learning {
         tracing::warn!(
             model = request.model,
             left_out,
-            "the provider refuses these settings of this model, so requests go without them from here on"
+            "the provider refuses these settings for this model; further requests are sent without them"
         );
         self.health.learn(&request.model, learned);
     }

@@ -164,10 +164,10 @@ fn details(error: &Value) -> impl Iterator<Item = &Value> {
 
 fn summary(status: u16) -> &'static str {
     match status {
-        300..400 => "it redirects elsewhere; check the base URL",
+        300..400 => "it answers with a redirect; check the base URL",
         404 => "no such model or address",
         413 => "the request is too large",
-        _ => "it found the request invalid",
+        _ => "the provider found the request invalid",
     }
 }
 

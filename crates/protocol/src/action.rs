@@ -96,7 +96,7 @@ pub struct ActionView {
     pub undone: bool,
     /// Whether it can be taken back now, as far as is known without trying.
     pub undoable: bool,
-    /// The action that took it back.
+    /// The action that undid it.
     pub undone_by: Option<ActionId>,
     /// The action that this one took back.
     pub undo_of: Option<ActionId>,

@@ -39,7 +39,7 @@ pub enum McpState {
     Connected,
     /// The last attempt failed; the next call tries again.
     Failing,
-    /// It failed so often that it is left alone for a while.
+    /// It failed repeatedly, so its circuit breaker is open.
     Open,
 }
 
@@ -65,7 +65,7 @@ pub struct McpToolView {
     pub approved_definition: Option<Value>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub approved_at: Option<Timestamp>,
-    /// Absent for one that was approved because it was there when the server was first seen.
+    /// Absent for one that was approved automatically, when the server was first seen.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub approved_by: Option<String>,
 }

@@ -32,7 +32,7 @@ impl FromRequestParts<Api> for Principal {
         // One answer for a missing, a wrong and a revoked key.
         Err(ApiProblem::new(
             ProblemCode::Unauthorized,
-            "send a good key as Authorization: Bearer; `rondo keys add` makes one",
+            "send a valid API key as Authorization: Bearer KEY; `rondo keys add USER` makes one",
         ))
     }
 }
@@ -76,7 +76,10 @@ impl FromRequestParts<Api> for Admin {
         if caller.principal.is_admin() {
             return Ok(Self(caller));
         }
-        Err(ApiProblem::new(ProblemCode::AdminOnly, "this needs a key made with --admin"))
+        Err(ApiProblem::new(
+            ProblemCode::AdminOnly,
+            "this request needs an admin key; `rondo keys add USER --admin` makes one",
+        ))
     }
 }
 
@@ -92,8 +95,9 @@ pub(crate) fn check(
     if bound.is_loopback() && !host.is_some_and(|host| is_ours(host, bound) || proxying.is_host(host)) {
         let host = host.unwrap_or_default();
         let detail = format!(
-            "the Host header must be localhost, the address the server listens on, or the name in server.public_url: if a \
-             proxy serves this one, write public_url = \"https://{host}\" under [server] in rondo.toml, or set \
+            "the Host header must be localhost, the address the server listens on, or the name in \
+             server.public_url: if a proxy is in front of this server, write public_url = \"https://{host}\" \
+             under [server] in rondo.toml, or set \
              RONDO_PUBLIC_URL"
         );
         return Err(ApiProblem::new(ProblemCode::HostNotAllowed, detail));
@@ -105,8 +109,9 @@ pub(crate) fn check(
         return Ok(());
     }
     let detail = format!(
-        "a web page of another origin may not act here: send this from your own server, or, if a proxy serves this one \
-         there, write public_url = {origin:?} under [server] in rondo.toml, or set RONDO_PUBLIC_URL"
+        "web pages of other origins may not send this request: send it from your own server, or, if this \
+         origin is a proxy in front of this server, write public_url = {origin:?} under [server] in \
+         rondo.toml, or set RONDO_PUBLIC_URL"
     );
     Err(ApiProblem::new(ProblemCode::OriginNotAllowed, detail))
 }

@@ -137,7 +137,9 @@ async fn collect(body: Body, limits: &ServerLimits) -> Result<Bytes, ApiProblem>
     match collected {
         Ok(Ok(body)) => Ok(body.to_bytes()),
         Ok(Err(error)) if error.is::<LengthLimitError>() => Err(too_large(limits.max_body_bytes)),
-        Ok(Err(_)) => Err(ApiProblem::new(ProblemCode::InvalidJson, "the body could not be read to its end")),
+        Ok(Err(_)) => {
+            Err(ApiProblem::new(ProblemCode::InvalidJson, "the body ended too early; send the request again"))
+        }
         Err(_) => {
             let seconds = limits.body_timeout.as_secs();
             Err(ApiProblem::new(

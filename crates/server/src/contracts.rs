@@ -30,9 +30,11 @@ pub(crate) const UI_MESSAGE_STREAM: (HeaderName, HeaderValue) =
     (HeaderName::from_static("x-vercel-ai-ui-message-stream"), HeaderValue::from_static("v1"));
 
 /// Reasons that clients are given when a stream ends before its run does.
-const STOPPING: &str = "the server is stopping; the answer goes on and can be read when it is back";
-const UNREADABLE: &str = "the answer cannot be read now; it goes on and can be read later";
-const BEGUN_AGAIN: &str = "the model was cut off and begins this answer again; read it when it is complete";
+const STOPPING: &str =
+    "the server is stopping; the run continues after the restart, and its answer can be read then";
+const UNREADABLE: &str = "the answer cannot be read now; the run continues, and its answer can be read later";
+const BEGUN_AGAIN: &str =
+    "the stream of the model broke, and the answer starts again; read it when it is complete";
 
 /// One contract's words for a run.
 pub(crate) trait Encoder: Send + Sync + 'static {

@@ -49,7 +49,7 @@ macro_rules! codes {
             fn title(self) -> &'static str {
                 match self {
                     $(ProblemCode::$variant => $title,)*
-                    ProblemCode::Conflict(_) => "Not possible now",
+                    ProblemCode::Conflict(_) => "Not possible in the current state",
                 }
             }
         }
@@ -59,11 +59,11 @@ macro_rules! codes {
 codes! {
     InvalidJson = "invalid_json", BAD_REQUEST, "The body is not JSON";
     InvalidUtf8 = "invalid_utf8", BAD_REQUEST, "The body is not UTF-8";
-    InvalidCursor = "invalid_cursor", BAD_REQUEST, "Not a place in the log";
-    InvalidKey = "invalid_idempotency_key", BAD_REQUEST, "Not an idempotency key";
-    Unauthorized = "unauthorized", UNAUTHORIZED, "Who are you?";
-    AdminOnly = "admin_only", FORBIDDEN, "For administrators only";
-    Forbidden = "forbidden", FORBIDDEN, "Not with this key";
+    InvalidCursor = "invalid_cursor", BAD_REQUEST, "The event id is not valid";
+    InvalidKey = "invalid_idempotency_key", BAD_REQUEST, "The idempotency key is not valid";
+    Unauthorized = "unauthorized", UNAUTHORIZED, "A valid key is required";
+    AdminOnly = "admin_only", FORBIDDEN, "For admins only";
+    Forbidden = "forbidden", FORBIDDEN, "Not allowed with this key";
     HostNotAllowed = "host_not_allowed", FORBIDDEN, "Host not allowed";
     OriginNotAllowed = "origin_not_allowed", FORBIDDEN, "Origin not allowed";
     NotFound = "not_found", NOT_FOUND, "Not found";
@@ -72,17 +72,17 @@ codes! {
     BodyTooLarge = "body_too_large", PAYLOAD_TOO_LARGE, "The body is too large";
     TooLarge = "too_large", PAYLOAD_TOO_LARGE, "A field is too large";
     DocumentTooLarge = "document_too_large", PAYLOAD_TOO_LARGE, "The document is too large";
-    UnsupportedMediaType = "unsupported_media_type", UNSUPPORTED_MEDIA_TYPE, "Not the right content type";
-    DocumentUnsupported = "document_unsupported", UNSUPPORTED_MEDIA_TYPE, "Not a document that can be read";
+    UnsupportedMediaType = "unsupported_media_type", UNSUPPORTED_MEDIA_TYPE, "The content type is not supported";
+    DocumentUnsupported = "document_unsupported", UNSUPPORTED_MEDIA_TYPE, "The document type is not supported";
     InvalidRequest = "invalid_request", UNPROCESSABLE_ENTITY, "The request is not valid";
     DocumentUnreadable = "document_unreadable", UNPROCESSABLE_ENTITY, "The document cannot be read";
     DocumentEncrypted = "document_encrypted", UNPROCESSABLE_ENTITY, "The document is encrypted";
     DocumentEmpty = "document_empty", UNPROCESSABLE_ENTITY, "The document has no text";
     Secret = "secret", UNPROCESSABLE_ENTITY, "This looks like a secret";
-    KeyReused = "idempotency_key_reused", UNPROCESSABLE_ENTITY, "The key was used for another request";
+    KeyReused = "idempotency_key_reused", UNPROCESSABLE_ENTITY, "The idempotency key was used for another request";
     TooManyStreams = "too_many_streams", TOO_MANY_REQUESTS, "Too many streams";
     BudgetExceeded = "budget_exceeded", TOO_MANY_REQUESTS, "The budget is used up";
-    RateLimited = "rate_limited", TOO_MANY_REQUESTS, "Too much for now";
+    RateLimited = "rate_limited", TOO_MANY_REQUESTS, "The rate limit is reached";
     HeadersTooLarge = "headers_too_large", REQUEST_HEADER_FIELDS_TOO_LARGE, "The headers are too large";
     Internal = "internal", INTERNAL_SERVER_ERROR, "Internal error";
     Unavailable = "unavailable", SERVICE_UNAVAILABLE, "Not available now";

@@ -54,7 +54,10 @@ fn check(api: &Api, request: &Request) -> Result<(), ApiProblem> {
     let headers = request.headers().iter().map(|(name, value)| name.as_str().len() + value.len());
     let line = request.uri().path_and_query().map_or(0, |path| path.as_str().len());
     if line + headers.sum::<usize>() > api.limits.max_header_bytes {
-        let detail = format!("address and headers must be at most {} bytes", api.limits.max_header_bytes);
+        let detail = format!(
+            "the path, the query and the headers must be at most {} bytes",
+            api.limits.max_header_bytes
+        );
         return Err(ApiProblem::new(ProblemCode::HeadersTooLarge, detail));
     }
     auth::check(api.bound, &api.proxying, request.method(), request.headers())

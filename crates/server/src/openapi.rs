@@ -93,15 +93,12 @@ fn idempotency_key() -> Parameter {
     ParameterBuilder::new()
         .name("Idempotency-Key")
         .parameter_in(ParameterIn::Header)
-        .description(Some("What is sent again under the same key happens once"))
+        .description(Some("An idempotency key: a repeated request with the same key takes effect once"))
         .schema(Some(ObjectBuilder::new().schema_type(Type::String).build()))
         .build()
 }
 
 fn problem() -> Response {
     let schema = Ref::from_schema_name("Problem");
-    ResponseBuilder::new()
-        .description("What went wrong")
-        .content(MEDIA_TYPE, Content::new(Some(schema)))
-        .build()
+    ResponseBuilder::new().description("The problem").content(MEDIA_TYPE, Content::new(Some(schema))).build()
 }

@@ -54,7 +54,7 @@ path_types! {
         /// Its id
         persona: String,
     }
-    RecordsPath("type of records") {
+    RecordsPath("record type") {
         /// The app's name
         app: String,
         /// A type of records that the app has
@@ -78,7 +78,7 @@ path_types! {
     CredentialPath("credential") {
         /// The app's name
         app: String,
-        /// The name by which the app's tools know it
+        /// The name of the credential in the app's tools
         name: String,
     }
     McpServerPath("server") {

@@ -85,14 +85,14 @@ impl PublicUrl {
         };
         let authority = uri.authority().ok_or("it has no host")?;
         if authority.as_str().contains(['@', '*']) || authority.host().is_empty() {
-            return Err("before its path there may be a host and a port, and nothing else");
+            return Err("it has more than a host and a port before its path");
         }
         if uri.query().is_some() || text.contains('#') {
             return Err("it has a part after its path, beginning with ? or #");
         }
         let port = match authority.as_str().strip_prefix(authority.host()) {
             Some("") => usual_port(is_tls),
-            Some(_) | None => authority.port_u16().ok_or("its port is not a number up to 65535")?,
+            Some(_) | None => authority.port_u16().ok_or("its port is not a number from 0 to 65535")?,
         };
         let (host, path) =
             (authority.host().to_ascii_lowercase(), uri.path().trim_end_matches('/').to_owned());

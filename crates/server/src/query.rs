@@ -63,7 +63,7 @@ pub(crate) struct PageParams {
     #[serde(default, deserialize_with = "page_limit")]
     #[param(minimum = 1, maximum = 1000)]
     limit: Option<u32>,
-    /// The `next` of the page before.
+    /// The `next` of the previous page.
     cursor: Option<String>,
 }
 
@@ -77,10 +77,10 @@ impl From<PageParams> for PageQuery {
 #[derive(Deserialize, IntoParams)]
 #[into_params(parameter_in = Query)]
 pub(crate) struct ActionParams {
-    /// Those of one run.
+    /// Only the actions of this run.
     #[serde(default, deserialize_with = "id")]
     run: Option<RunId>,
-    /// Those of one thread.
+    /// Only the actions of this thread.
     #[serde(default, deserialize_with = "id")]
     thread: Option<ThreadId>,
     tool: Option<String>,
@@ -88,7 +88,7 @@ pub(crate) struct ActionParams {
     status: Option<String>,
     /// `read`, `idempotent`, `reversible` or `irreversible`.
     effect: Option<String>,
-    /// Only those that were taken back, or only those that were not.
+    /// `true` for undone actions only, `false` for all others only.
     #[serde(default, deserialize_with = "yes_or_no")]
     undone: Option<bool>,
 }
@@ -104,7 +104,7 @@ impl From<ActionParams> for ActionQuery {
 #[derive(Deserialize, IntoParams)]
 #[into_params(parameter_in = Query)]
 pub(crate) struct OpenParams {
-    /// `true` for those that can still be decided; all when absent.
+    /// `true` for proposals that can still be decided; all when absent.
     #[serde(default, deserialize_with = "yes_or_no")]
     pub(crate) open: Option<bool>,
 }
@@ -121,17 +121,17 @@ pub(crate) struct MemoryParams {
 #[derive(Deserialize, IntoParams)]
 #[into_params(parameter_in = Query)]
 pub(crate) struct PurgeParams {
-    /// `true` removes it from the disk for good, so that it cannot be restored.
+    /// `true` deletes the memory permanently; it cannot be restored.
     #[serde(default, deserialize_with = "yes_or_no")]
     #[param(value_type = Option<String>)]
     pub(crate) purge: Option<bool>,
 }
 
-/// To whom a profile speaks.
+/// The app of a profile.
 #[derive(Deserialize, IntoParams)]
 #[into_params(parameter_in = Query)]
 pub(crate) struct ProfileParams {
-    /// What this app alone is told; without it, what all apps of the key are told.
+    /// The profile in this app; without it, the common profile of all apps of the key.
     pub(crate) app: Option<String>,
 }
 
@@ -171,7 +171,7 @@ impl From<MessageParams> for MessageQuery {
 #[derive(Deserialize, IntoParams)]
 #[into_params(parameter_in = Query)]
 pub(crate) struct SummaryParams {
-    /// `true` for those, too, that a later one took the place of.
+    /// `true` to include summaries that a later summary has replaced.
     #[serde(default, deserialize_with = "yes_or_no")]
     pub(crate) all: Option<bool>,
 }
@@ -217,7 +217,7 @@ impl FromRequestParts<Api> for RecordParams {
 #[derive(Deserialize, IntoParams)]
 #[into_params(parameter_in = Query)]
 pub(crate) struct VersionParams {
-    /// The same as `If-Match`, which wins over it.
+    /// The expected version, as in `If-Match`, which has priority.
     #[serde(default, deserialize_with = "version_number")]
     version: Option<u64>,
 }
@@ -227,7 +227,7 @@ pub(crate) struct VersionParams {
 #[into_params(parameter_in = Header)]
 #[expect(dead_code, reason = "it describes the header, which `ExpectedVersion` reads")]
 pub(crate) struct IfMatch {
-    /// The version this is meant for, such as "3"
+    /// The expected version, such as "3"
     #[param(rename = "If-Match")]
     version: Option<String>,
 }
@@ -253,7 +253,7 @@ impl FromRequestParts<Api> for ExpectedVersion {
 #[derive(Deserialize, IntoParams)]
 #[into_params(parameter_in = Query)]
 pub(crate) struct AfterParams {
-    /// The last event seen; `Last-Event-ID` wins over it.
+    /// The last seen event; `Last-Event-ID` has priority.
     #[param(value_type = Option<u64>)]
     after: Option<String>,
 }

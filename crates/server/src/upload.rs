@@ -63,7 +63,7 @@ impl FromRequest<Api> for Upload {
         let (parts, body) = request.into_parts();
         let NameParams { name } = read_params(&parts)?;
         let room = api.uploads.clone().try_acquire_owned().map_err(|_| {
-            let detail = format!("{MAX_UPLOADS} uploads are under way already; send it again");
+            let detail = format!("{MAX_UPLOADS} uploads are active already; send this one again later");
             ApiProblem::new(ProblemCode::Unavailable, detail).retry_after(RETRY_AFTER)
         })?;
         let limits = ServerLimits {
@@ -112,8 +112,12 @@ fn upload_fingerprint(name: &str, bytes: &[u8]) -> Vec<u8> {
 
 /// The first file of a form.
 async fn of_form(body: Bytes, declared: &str) -> Result<File, ApiProblem> {
-    let broken =
-        |_| ApiProblem::new(ProblemCode::InvalidRequest, "the form is broken or cut short; send it again");
+    let broken = |_| {
+        ApiProblem::new(
+            ProblemCode::InvalidRequest,
+            "the form is not valid or ended too early; send it again",
+        )
+    };
     let boundary = multer::parse_boundary(declared).map_err(broken)?;
     let mut form = Multipart::new(stream::iter([Ok::<_, Infallible>(body)]), boundary);
     for _ in 0..MAX_PARTS {

@@ -195,14 +195,19 @@ fn standing(row: &ActionRow, elsewhere: OutsideEffect) -> Standing {
         return Standing::Nothing;
     }
     if row.undo_under_way {
-        return Standing::Stays("it is being taken back, or may have been: nobody knows; look there");
+        return Standing::Stays("an undo is running, or its result is not known; check the external system");
     }
     match row.effect {
         Effect::Read => Standing::Nothing,
         Effect::Idempotent | Effect::Reversible | Effect::Irreversible if is(ToolStatus::Unknown) => {
-            Standing::Stays("nobody knows whether it happened; look there, and put it back by hand")
+            Standing::Stays(
+                "it is not known whether the call took effect; check the external system, and revert the \
+                 change there by hand",
+            )
         }
-        Effect::Irreversible if is(ToolStatus::Complete) => Standing::Stays("it cannot be taken back"),
+        Effect::Irreversible if is(ToolStatus::Complete) => {
+            Standing::Stays("the tool is irreversible, so the action cannot be undone")
+        }
         Effect::Idempotent | Effect::Reversible
             if is(ToolStatus::Complete) && (elsewhere == OutsideEffect::Undo || !row.changes.is_empty()) =>
         {
@@ -211,7 +216,7 @@ fn standing(row: &ActionRow, elsewhere: OutsideEffect) -> Standing {
         Effect::Idempotent | Effect::Reversible
             if is(ToolStatus::Complete) && elsewhere == OutsideEffect::Stays =>
         {
-            Standing::Stays("it may have changed something outside, and its tool has no way to put that back")
+            Standing::Stays("the call may have changed an external system, and its tool has no undo")
         }
         Effect::Idempotent | Effect::Reversible | Effect::Irreversible => Standing::Nothing,
     }
@@ -222,10 +227,12 @@ fn decision_reason(proposal: &ProposalRow, by: &ActionRow) -> Option<String> {
     let withdrew = by.output.get("status").and_then(Value::as_str) == Some(Decision::Withdrawn.name());
     match proposal.decision? {
         Decision::Confirmed => Some(proposal.action.map_or_else(
-            || "the user has said yes to it since".to_owned(),
-            |action| format!("the user has said yes to it since; undo {action} to take that back"),
+            || "the user has confirmed the proposal since then".to_owned(),
+            |action| format!("the user has confirmed the proposal since then; undo {action} instead"),
         )),
-        Decision::Withdrawn if withdrew => Some("it took back a proposal, which can be made again".into()),
+        Decision::Withdrawn if withdrew => {
+            Some("the action withdrew a proposal, which can be made again".into())
+        }
         Decision::Withdrawn | Decision::Rejected | Decision::Expired | Decision::Superseded => None,
     }
 }

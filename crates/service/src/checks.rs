@@ -88,7 +88,8 @@ impl PageQuery {
     }
 
     fn parse<C>(&self, parse: impl FnOnce(&str) -> Option<C>) -> Result<Option<C>, Error> {
-        let invalid = || Error::invalid("cursor", "take it from `next` of the page before, unchanged");
+        let invalid =
+            || Error::invalid("cursor", "is not valid; send the `next` of the previous page, unchanged");
         self.cursor.as_deref().map(|cursor| parse(cursor).ok_or_else(invalid)).transpose()
     }
 }
@@ -119,7 +120,7 @@ pub(crate) fn ask(new: &NewRun, fresh: impl FnOnce() -> MessageId) -> Result<Run
     match (&new.message, new.regenerate) {
         (Some(_), Some(Regenerate::Message(_) | Regenerate::Last(true))) => Err(Error::invalid(
             "regenerate",
-            "answers an old message again; leave out `message`, or leave out this",
+            "answers an old message again; send `regenerate` or `message`, not both",
         )),
         (None, Some(again @ (Regenerate::Message(_) | Regenerate::Last(true)))) => {
             if new.thread_id.is_none() {
@@ -136,7 +137,7 @@ pub(crate) fn ask(new: &NewRun, fresh: impl FnOnce() -> MessageId) -> Result<Run
             if new.parent_id.is_some() && new.thread_id.is_none() {
                 return Err(Error::invalid(
                     "parentId",
-                    "names a message of a thread; give its `threadId` too",
+                    "names a message of a thread; send its `threadId`, too",
                 ));
             }
             Ok(RunInput::Say { id: fresh(), text: text.clone(), parent: new.parent_id })
@@ -202,7 +203,10 @@ const SETTINGS: [&str; 6] = [
 /// The words to look for.
 pub(crate) fn question<'q>(field: &'static str, text: &'q str) -> Result<&'q str, Error> {
     if text.trim().is_empty() || text.chars().nth(MAX_QUERY_CHARS).is_some() {
-        return Err(Error::invalid(field, format!("must be 1 to {MAX_QUERY_CHARS} characters to look for")));
+        return Err(Error::invalid(
+            field,
+            format!("must be a search text of 1 to {MAX_QUERY_CHARS} characters"),
+        ));
     }
     Ok(text)
 }

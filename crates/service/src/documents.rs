@@ -179,7 +179,7 @@ impl Service {
         let turn = tokio::time::timeout(TURN_PATIENCE, self.shared.extracting_documents.acquire()).await;
         let Ok(Ok(_turn)) = turn else {
             return Err(Error::Unavailable {
-                message: "other uploads are still being read; send it again".into(),
+                message: "the server is still reading other uploads; send this one again later".into(),
                 retry_after: TURN_RETRY_AFTER,
             });
         };

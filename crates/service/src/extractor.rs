@@ -29,7 +29,7 @@ impl Extractor for InProcess {
         let reading = tokio::task::spawn_blocking(move || documents::extract(kind, &bytes));
         match tokio::time::timeout(EXTRACT_PATIENCE, reading).await {
             Ok(Ok(read)) => read,
-            Ok(Err(_)) => Err(DocumentProblem::Unreadable { what: "its reader broke off" }),
+            Ok(Err(_)) => Err(DocumentProblem::Unreadable { what: "the process that reads it failed" }),
             Err(_) => Err(DocumentProblem::Unreadable { what: "reading it takes too long" }),
         }
     }

@@ -29,7 +29,7 @@ const MAX_USER_BYTES: usize = 200;
 fn token() -> Result<String, Error> {
     let mut secret = [0; 32];
     getrandom::fill(&mut secret).map_err(|error| {
-        tracing::error!(%error, "the system gives no randomness");
+        tracing::error!(%error, "the operating system gives no random numbers");
         Error::Internal
     })?;
     Ok(secret.iter().fold(PREFIX.to_owned(), |token, byte| format!("{token}{byte:02x}")))
@@ -160,7 +160,8 @@ fn check_within(by: Option<&Principal>, app: Option<&str>) -> Result<(), Error> 
     match by.and_then(Principal::only_app) {
         Some(only) if app != Some(only.as_str()) => Err(Error::Forbidden {
             message: format!(
-                "your key is for the app {only}, and so are the keys that it makes: send \"app\": \"{only}\""
+                "your key is limited to the app {only}, so it creates keys for this app only: send \"app\": \
+                 \"{only}\""
             ),
         }),
         Some(_) | None => Ok(()),
@@ -172,7 +173,8 @@ pub(crate) fn check_all_apps(by: Option<&Principal>) -> Result<(), Error> {
     match by.and_then(Principal::only_app) {
         Some(only) => Err(Error::Forbidden {
             message: format!(
-                "your key is for the app {only}, and this is about all apps: use an admin key made without --app"
+                "your key is limited to the app {only}, and this request concerns all apps: use an admin key \
+                 that was made without --app"
             ),
         }),
         None => Ok(()),

@@ -68,7 +68,7 @@ impl Service {
             }
             Err(error) => return Err(error.into()),
         }
-        tracing::info!(app, server = server.name(), by, "tools of a server were approved");
+        tracing::info!(app, server = server.name(), by, "tools of an MCP server were approved");
         offer_again(self.world(), &serving).await?;
         self.mcp_view(&serving, &server).await
     }
@@ -81,7 +81,13 @@ impl Service {
         by: &str,
     ) -> Result<McpServerView, Error> {
         let (serving, server) = self.mcp_server(app, server)?;
-        tracing::info!(app, server = server.name(), by, ?tools, "tools of a server are no longer approved");
+        tracing::info!(
+            app,
+            server = server.name(),
+            by,
+            ?tools,
+            "the approval of tools of an MCP server was revoked"
+        );
         self.store().revoke_mcp_tools(&serving.app.id, server.name(), tools).await?;
         offer_again(self.world(), &serving).await?;
         self.mcp_view(&serving, &server).await

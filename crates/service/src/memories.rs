@@ -108,7 +108,7 @@ impl Service {
     ) -> Result<MemoryView, Error> {
         let row = self.memory_row(principal, memory).await?;
         if patch.text.is_none() && patch.kind.is_none() {
-            return Err(Error::invalid("text", "is missing, and so is kind; say what to change"));
+            return Err(Error::invalid("text", "is missing, and so is `kind`; send at least one of them"));
         }
         let text = patch.text.as_deref().map(memory_text).transpose()?;
         let kind = patch.kind.map(|word| kind(Some(word))).transpose()?;
@@ -177,7 +177,7 @@ impl Service {
 
     async fn refuse_if_off(&self, scope: &Scope) -> Result<(), Error> {
         if self.store().memory_is_off(scope).await? {
-            let message = "memory is switched off here, so nothing is remembered; switch it on first";
+            let message = "memory is off for you in this app, so nothing is remembered; switch it on first";
             return Err(Error::Conflict { code: "memory_off", message: message.into() });
         }
         Ok(())
@@ -192,8 +192,8 @@ fn kind(kind: Option<String>) -> Result<String, Error> {
     let Some(kind) = kind else { return Ok(DEFAULT_KIND.to_owned()) };
     if !is_kind(&kind) {
         let message = format!(
-            "must be one word of 1 to {MAX_KIND_BYTES} small letters, digits, - and _, or a subject and such a word \
-             with a slash between them"
+            "must be one word of 1 to {MAX_KIND_BYTES} lower-case letters, digits, - and _, or two such \
+             words with a slash between them"
         );
         return Err(Error::invalid("kind", message));
     }

@@ -87,7 +87,7 @@ impl Service {
         let row = existing_persona(self.store().persona(&scope, id).await?)?;
         let PersonaPatch { name, prompt: words, settings } = patch;
         if name.is_none() && words.is_none() && settings.is_none() {
-            let message = "is missing, and so are name and settings; say what to change";
+            let message = "is missing, and so are `name` and `settings`; send at least one of them";
             return Err(Error::invalid("prompt", message));
         }
         let settings = match settings {
@@ -142,7 +142,7 @@ impl Service {
             self.check_model(app, "settings.model", Some(model))?;
         }
         serde_json::to_value(settings).map_err(|error| {
-            tracing::error!(%error, "the settings of a persona cannot be written");
+            tracing::error!(%error, "the settings of a persona cannot be stored as JSON");
             Error::Internal
         })
     }
@@ -159,7 +159,7 @@ fn good_id(id: String) -> Result<String, Error> {
 /// A prompt, which may be empty if the persona sets how the model answers.
 fn prompt(prompt: String, is_set: bool) -> Result<String, Error> {
     if prompt.trim().is_empty() && !is_set {
-        return Err(Error::invalid("prompt", "is empty, and so are settings; say who answers, and how"));
+        return Err(Error::invalid("prompt", "is empty, and so are `settings`; send at least one of them"));
     }
     if prompt.len() > MAX_PERSONA_BYTES {
         return Err(Error::TooLarge { field: "prompt", limit: MAX_PERSONA_BYTES });
@@ -177,7 +177,7 @@ fn taken(id: &str) -> Error {
 }
 
 fn not_here(id: &str) -> Error {
-    let message = format!("the persona {id:?} belongs to the app's folder; it is changed there");
+    let message = format!("the persona {id:?} is a file in the app's folder; change that file");
     Error::Conflict { code: "persona_of_app", message }
 }
 
@@ -198,7 +198,7 @@ fn of_app(persona: &Persona) -> PersonaView {
 fn of_user(app: &App, row: PersonaRow) -> PersonaView {
     let problem = match usable_persona(app, &row) {
         Ok(_) if app.personas.contains_key(&row.id) => {
-            Some("the app has a persona of this id, and that one is used".to_owned())
+            Some("the app has a persona with the same id, and uses that one; choose another id".to_owned())
         }
         Ok(_) => None,
         Err(why) => Some(why),

@@ -89,7 +89,8 @@ impl Service {
             return Ok(());
         }
         let message = format!(
-            "could never be shown: it takes {tokens} tokens, and {most} of a prompt are for pins; pin the part that matters"
+            "is too long: it has {tokens} tokens, and a prompt has {most} tokens for pins; pin only the \
+             important part"
         );
         Err(Error::invalid("text", message))
     }

@@ -61,7 +61,7 @@ impl Service {
                 }
             }
         }
-        let message = "the profile is being changed by others; send it again".to_owned();
+        let message = "other requests are changing the profile; send this one again".to_owned();
         Err(Error::Unavailable { message, retry_after: 1 })
     }
 
@@ -79,7 +79,7 @@ impl Service {
 fn zone(name: &str) -> Result<String, Error> {
     let found = TimeZone::get(name).ok().filter(|zone| !zone.is_unknown());
     found.as_ref().and_then(TimeZone::iana_name).map(str::to_owned).ok_or_else(|| {
-        Error::invalid("timezone", "is no time zone that is known here; give a name such as Europe/Lisbon")
+        Error::invalid("timezone", "is not a known time zone; send a name such as Europe/Lisbon")
     })
 }
 
@@ -102,14 +102,14 @@ fn merged(current: Value, changes: BTreeMap<String, Value>) -> Result<Value, Err
         if value.is_null() {
             fields.remove(&name);
         } else if name.is_empty() || name.len() > MAX_FIELD_BYTES || name.chars().any(char::is_control) {
-            let message = format!("the name of each must be one line of 1 to {MAX_FIELD_BYTES} bytes");
+            let message = format!("each name must be one line of 1 to {MAX_FIELD_BYTES} bytes");
             return Err(Error::invalid("fields", message));
         } else {
             fields.insert(name, value);
         }
     }
     if fields.len() > MAX_FIELDS {
-        return Err(Error::invalid("fields", format!("there may be at most {MAX_FIELDS}")));
+        return Err(Error::invalid("fields", format!("must have at most {MAX_FIELDS} entries")));
     }
     let fields = Value::Object(fields);
     if fields.to_string().len() > MAX_PROFILE_BYTES {

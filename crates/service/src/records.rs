@@ -163,7 +163,7 @@ impl Service {
 
     fn record_type(&self, principal: &Principal, of: &RecordsPlace) -> Result<(Scope, RecordType), Error> {
         let (scope, app) = self.share_of(principal, &of.app)?;
-        let kind = app.records.get(&of.kind).cloned().ok_or(Error::NotFound { what: "type of records" })?;
+        let kind = app.records.get(&of.kind).cloned().ok_or(Error::NotFound { what: "record type" })?;
         Ok((scope, kind))
     }
 }
@@ -192,7 +192,7 @@ fn checked(kind: &RecordType, data: Map<String, Value>) -> Result<Value, Error> 
         return Err(Error::TooLarge { field: "data", limit: MAX_RECORD_BYTES });
     }
     let schema = kind.validator().map_err(|error| {
-        tracing::error!(kind = kind.name, %error, "a record's schema is not one");
+        tracing::error!(kind = kind.name, %error, "the schema of a record type is not a JSON Schema");
         Error::Internal
     })?;
     let violations: Vec<String> = schema
@@ -212,7 +212,7 @@ fn query(kind: &RecordType, search: RecordSearch) -> Result<RecordQuery, Error> 
         return Err(Error::TooLarge { field: "q", limit: MAX_WORDS_BYTES });
     }
     if fields.len() > MAX_FILTERS {
-        return Err(Error::invalid("field", format!("at most {MAX_FILTERS} may be given")));
+        return Err(Error::invalid("field", format!("at most {MAX_FILTERS} fields can be filtered")));
     }
     let fields = fields.into_iter().map(|(name, text)| {
         let value = filter_value(kind, &name, &text)?;
@@ -225,7 +225,7 @@ fn query(kind: &RecordType, search: RecordSearch) -> Result<RecordQuery, Error> 
 /// A value as the schema has it, from how an address writes it.
 fn filter_value(kind: &RecordType, name: &str, text: &str) -> Result<Value, Error> {
     let Some(property) = kind.property(name) else {
-        return Err(Error::invalid("field", format!("there is no field {name:?} in this type")));
+        return Err(Error::invalid("field", format!("this record type has no field {name:?}")));
     };
     let items = property.get("items").filter(|_| is_of(property, "array"));
     let of = items.unwrap_or(property);
@@ -238,7 +238,9 @@ fn filter_value(kind: &RecordType, name: &str, text: &str) -> Result<Value, Erro
     match plain {
         Some(value) => Ok(value),
         None if is_of(of, "string") || of.get("type").is_none() => Ok(Value::String(text.to_owned())),
-        None => Err(Error::invalid("field", format!("{name}: {text:?} is no value it can have"))),
+        None => {
+            Err(Error::invalid("field", format!("{name}: {text:?} is not a possible value of this field")))
+        }
     }
 }
 

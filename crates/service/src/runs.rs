@@ -87,7 +87,7 @@ impl Service {
         let mut speaks = found.map(|persona| persona.settings).unwrap_or_default();
         if let Some(model) = speaks.model.as_deref().filter(|_| new.wanted_model().is_none()) {
             if !self.is_served(model).await {
-                tracing::warn!(persona = id, model, "no provider serves a persona's model");
+                tracing::warn!(persona = id, model, "no provider serves the model of a persona");
                 speaks.model = None;
             } else {
                 // Its settings, or the app's, may have changed since the persona was made.

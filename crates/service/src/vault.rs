@@ -51,8 +51,12 @@ impl Vault for SealedVault {
         match self.open(scope, name, &sealed) {
             Some(value) => Ok(Some(value)),
             None => {
-                tracing::error!(name, "a credential cannot be opened: was the vault's key changed?");
-                Err(unavailable("the user's credential cannot be opened; ask them to give it again"))
+                tracing::error!(
+                    name,
+                    "a credential cannot be decrypted; was the vault key (RONDO_VAULT_KEY or vault.key) \
+                     changed?"
+                );
+                Err(unavailable("the user's credential cannot be decrypted; ask the user to enter it again"))
             }
         }
     }

@@ -158,7 +158,7 @@ pub struct ProposalRow {
 /// Which records to list: newest change first, or by how well they match the words.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct RecordQuery {
-    /// Words that must occur in its texts.
+    /// Words that must occur in the record.
     pub text: Option<String>,
     /// Fields at the top level that must have exactly this value; for a list, that must hold it.
     pub fields: Vec<(String, Value)>,

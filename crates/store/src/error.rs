@@ -9,22 +9,22 @@ use crate::Stop;
 /// A store's failure. The first fourteen are the caller's to explain, the rest end the work at hand.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    #[error("no such {0}")]
+    #[error("there is no such {0}")]
     NotFound(&'static str),
     /// The thread already has a run under way.
-    #[error("the thread has a run under way")]
+    #[error("the thread has an active run")]
     Busy,
     /// As many messages wait for the thread as may.
-    #[error("too many messages wait for the thread")]
+    #[error("the queue of the thread is full")]
     QueueFull,
     /// As much is remembered of the user in this app as may be.
-    #[error("too much is remembered already")]
+    #[error("the user has the maximum number of memories")]
     MemoriesFull,
     /// An active memory says the same.
-    #[error("this is remembered already, as {0}")]
+    #[error("the memory {0} has the same content")]
     Known(MemoryId),
     /// The user has done as much as may be done for now.
-    #[error("nothing is left of {}", .0.quota.name())]
+    #[error("the limit of {} is used up", .0.quota.name())]
     Limited(Allowance),
     /// The key was used for something else.
     #[error("the idempotency key was used for another request")]
@@ -42,7 +42,7 @@ pub enum Error {
     #[error("a {0} event nests deeper than {MAX_STORED_DEPTH} levels")]
     TooDeep(&'static str),
     /// Somebody else owns this now; what this owner does no longer counts.
-    #[error("another owner has taken over")]
+    #[error("another process has taken over the run")]
     Fenced,
     /// The deltas of the run are gone, so what followed cannot be told event by event. Its facts are still there.
     #[error("the deltas of the run were pruned")]
@@ -67,11 +67,14 @@ pub enum Error {
         "the data folder {0} is in use by another process; stop it or choose another folder with RONDO_DATA"
     )]
     Locked(String),
-    #[error("the database was made by a newer version of Rondo (schema {found}, this one knows {known})")]
+    #[error(
+        "the database was made by a newer version of Rondo (schema {found}, this version knows {known}); use \
+         the newer version, or restore a backup"
+    )]
     TooNew { found: i64, known: i64 },
     #[error(
-        "the database is of an earlier version of Rondo (schema {found}, this one makes {known}); start this version's \
-         server once, or use the version that made it"
+        "the database was made by an earlier version of Rondo (schema {found}, this version needs {known}); \
+         start this version's server once, or use the earlier version"
     )]
     TooOld { found: i64, known: i64 },
     #[error("the data folder cannot be used: {0}")]

@@ -39,7 +39,7 @@ mod tests {
         ("UPDATE runs SET ended_at = NULL, status = 'running'", "a run has not ended"),
         (
             "INSERT INTO reservations SELECT id, app, user, 1, 1 FROM runs",
-            "an ended run holds part of a budget",
+            "an ended run still reserves a part of a budget",
         ),
         ("DELETE FROM tool_results", "a call of an ended run has not exactly one result"),
         (
@@ -47,7 +47,7 @@ mod tests {
             "a call of an ended run has not exactly one result",
         ),
         ("DELETE FROM tool_calls", "a result has no call"),
-        ("DELETE FROM actions", "a result has no action that ended like it"),
+        ("DELETE FROM actions", "a result has no action with the same outcome"),
         (
             "INSERT INTO proposals (id, app, user, run, tool, input, hash, status, expires_at, created_at)
                 SELECT randomblob(16), app, user, id, 'x', '{}', zeroblob(32), 'open', 0, 0 FROM runs",
@@ -64,25 +64,31 @@ mod tests {
         ),
         (
             "INSERT INTO skipped SELECT id, next_seq - 1, next_seq + 9, 'power loss', 0 FROM threads",
-            "an event has a number that was left out",
+            "an event has a number that was skipped",
         ),
         (
             "INSERT INTO skipped SELECT id, next_seq, next_seq + 9, 'restored', 0 FROM threads",
-            "a thread's next number is not the one after its last",
+            "the next event number of a thread does not follow its last event",
         ),
         ("UPDATE events SET thread = x'00'", "an event has no thread"),
         (
             "UPDATE threads SET next_seq = next_seq - 1",
-            "a thread's next number is not the one after its last",
+            "the next event number of a thread does not follow its last event",
         ),
         ("UPDATE runs SET output_tokens = output_tokens + 1", "a run's tokens are not those of its steps"),
-        ("UPDATE usage SET input_tokens = 0", "a user's days hold less than their runs have used"),
-        ("DELETE FROM memory_versions", "a memory is not its newest version"),
-        ("UPDATE memories SET version = 2, text = 'y'", "a memory is not its newest version"),
+        (
+            "UPDATE usage SET input_tokens = 0",
+            "the daily usage of a user is less than the usage of their runs",
+        ),
+        ("DELETE FROM memory_versions", "the text of a memory is not that of its newest version"),
+        (
+            "UPDATE memories SET version = 2, text = 'y'",
+            "the text of a memory is not that of its newest version",
+        ),
         (
             "INSERT INTO memory_versions SELECT memory, 2, text, kind, status, reason, NULL, NULL, 0
                 FROM memory_versions",
-            "a memory is not its newest version",
+            "the text of a memory is not that of its newest version",
         ),
         ("DELETE FROM items WHERE kind = 'memory'", "an active memory cannot be recalled"),
         ("UPDATE items SET user = 'mallory' WHERE kind = 'memory'", "an active memory cannot be recalled"),

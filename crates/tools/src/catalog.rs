@@ -142,7 +142,7 @@ impl Catalog {
             for tool in rows.filter_map(|row| McpTool::offered(server, row)) {
                 let name = tool.spec.name.clone();
                 if chosen.len() >= MAX_TOOLS || chosen.iter().any(|chosen| chosen.name == name) {
-                    tracing::warn!(app = %app.id, tool = name, "a tool of a server is not offered: there is no room, or another has its name");
+                    tracing::warn!(app = %app.id, tool = name, "a tool of an MCP server is not offered to models: the app has too many tools, or another tool has its name");
                     continue;
                 }
                 let tool = tool.with_adjustments(&app.adjusted);
@@ -217,7 +217,7 @@ fn lists(app: &App, tool: &str) -> bool {
 fn check_names(chosen: &[Chosen<'_>]) -> Result<(), Problem> {
     if let Some(beyond) = chosen.get(MAX_TOOLS) {
         let message = format!("there are more than {MAX_TOOLS} tools");
-        return Err(beyond.place.problem(message, "offer the model fewer"));
+        return Err(beyond.place.problem(message, "offer the model fewer tools"));
     }
     for (index, Chosen { place, name, .. }) in chosen.iter().enumerate() {
         if chosen.iter().take(index).any(|earlier| earlier.name == *name) {
@@ -237,7 +237,7 @@ fn add_proposals(chosen: &mut [Chosen<'_>], changes: &[Adjusted]) -> Result<(), 
     let others = Arc::new(build(&chosen.iter().filter(can_be_proposed).collect::<Vec<_>>())?);
     if others.specs().is_empty() {
         let remedy = "list or declare the tools whose calls can be proposed, or remove it";
-        return Err(place.problem("the app has nothing that could be proposed", remedy));
+        return Err(place.problem("the app has no tool whose calls can be proposed", remedy));
     }
     for Chosen { name, tool, .. } in chosen.iter_mut().filter(|chosen| chosen.tool.is_none()) {
         let others = Arc::clone(&others);
@@ -257,7 +257,7 @@ fn build(chosen: &[&Chosen<'_>]) -> Result<ToolRegistry, Problem> {
     let tools = chosen.iter().filter_map(|chosen| chosen.tool.clone()).collect();
     ToolRegistry::new(tools).map_err(|(name, reason)| {
         let named = chosen.iter().find(|chosen| chosen.name == name).map(|chosen| chosen.place);
-        let remedy = "mend the tool's schema, or remove the tool";
+        let remedy = "correct the tool's schema, or remove the tool";
         named.map_or_else(
             || Problem::of(std::path::Path::new("app.toml"), reason.clone(), remedy),
             |place| place.problem(reason.clone(), remedy),

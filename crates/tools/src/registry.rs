@@ -175,7 +175,7 @@ fn outcome(result: Result<ToolOutput, Failed>, changes: bool) -> CallOutcome {
 
 fn crashed(name: &str) -> Failed {
     tracing::error!(tool = name, "a tool panicked");
-    Failed::uncertain("crashed", "the tool crashed; nothing is known of its result")
+    Failed::uncertain("crashed", "the tool crashed; its result is not known")
 }
 
 /// The failure of a call that took too long.

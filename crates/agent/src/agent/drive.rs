@@ -116,7 +116,7 @@ impl Agent {
                     embed_soon(&agent.world, &scope).await;
                 }
                 Err(error) => {
-                    tracing::error!(%thread, run = %id, %error, "a run stopped; the next start takes it up");
+                    tracing::error!(%thread, run = %id, %error, "a run stopped before its end; the next start of the server resumes it");
                 }
             }
         });
@@ -130,7 +130,7 @@ impl Agent {
         if self.is_ready()
             && let Err(error) = self.take_up(thread).await
         {
-            tracing::error!(%thread, %error, "the next run of a thread was not taken up; the next start does it");
+            tracing::error!(%thread, %error, "the next queued run of a thread was not started; the next start of the server starts it");
         }
         self.world.sweeper.sweep_if_deleted(thread).await;
     }
@@ -147,15 +147,15 @@ impl Agent {
                 Err(Obstacle::Store(error)) if error.is_lost() => return Err(error),
                 Err(Obstacle::Store(error)) if error.may_pass() && failures < MAX_STORE_FAILURES => {
                     failures += u32::from(!matches!(error, store::Error::Full));
-                    tracing::warn!(thread = %row.thread, run = %row.id, %error, "a run waits for the store");
+                    tracing::warn!(thread = %row.thread, run = %row.id, %error, "a run waits until the store can write again");
                     tokio::time::sleep(STORE_PAUSE).await;
                 }
                 Err(obstacle) if self.world.store.is_deleted(row.thread).await.unwrap_or(false) => {
-                    tracing::info!(thread = %row.thread, run = %row.id, %obstacle, "a run ends with its thread");
+                    tracing::info!(thread = %row.thread, run = %row.id, %obstacle, "a run ends because its thread was deleted");
                     return self.force_end(row, obstacle.failure()).await;
                 }
                 Err(obstacle) => {
-                    tracing::error!(thread = %row.thread, run = %row.id, %obstacle, "a run cannot go on and is ended");
+                    tracing::error!(thread = %row.thread, run = %row.id, %obstacle, "a run cannot continue and ends as failed");
                     return self.force_end(row, obstacle.failure()).await;
                 }
             }
@@ -173,7 +173,11 @@ impl Agent {
             if self.run_waits_for_app(row).await {
                 return Ok(()); // it went between two looks
             }
-            let gone = failure("app_gone", "the app of this run has been missing for a day");
+            let gone = failure(
+                "app_gone",
+                "the app of this run was missing for a day, so the run was ended; ask again when the app is \
+                 back",
+            );
             return Ok(self.force_end(row, gone).await?);
         };
         run.drive(state).await.map(drop)

@@ -109,9 +109,9 @@ impl Agent {
 
     /// Since when the app is missing. A store that fails delays only when it counts as gone.
     async fn note_missing(&self, app: &AppId) -> Timestamp {
-        tracing::warn!(%app, "the app's folder is missing: what is unfinished there waits for it, for a day at most");
+        tracing::warn!(%app, "the app's folder is missing; its unfinished runs, jobs and actions wait for it, for a day at most");
         self.world.store.note_missing(app).await.unwrap_or_else(|error| {
-            tracing::warn!(%app, %error, "since when an app is missing was not stored");
+            tracing::warn!(%app, %error, "the time since when an app is missing was not stored");
             self.world.now()
         })
     }
@@ -121,9 +121,9 @@ impl Agent {
         let Some(found) = self.missing().remove(app) else { return };
         let (agent, app) = (self.clone(), app.clone());
         self.world.tasks.spawn(async move {
-            tracing::info!(%app, runs = found.threads.len(), "the app is back; what waited for it goes on");
+            tracing::info!(%app, runs = found.threads.len(), "the app is back; its waiting runs, jobs and actions continue");
             if let Err(error) = agent.world.store.note_found(&app).await {
-                tracing::warn!(%app, %error, "that an app is back was not stored");
+                tracing::warn!(%app, %error, "the return of an app was not stored");
             }
             agent.go_on_with(found.threads, found.actions).await;
         });
@@ -149,7 +149,7 @@ impl Agent {
         }
         for thread in threads {
             if let Err(error) = self.take_up(thread).await {
-                tracing::error!(%thread, %error, "a run that waited for its app was not taken up; the next start does it");
+                tracing::error!(%thread, %error, "a run that waited for its app was not resumed; the next start of the server resumes it");
             }
         }
         self.world.notice_jobs();

@@ -71,7 +71,7 @@ impl Agent {
     /// written, and those that act elsewhere are unknown.
     pub(crate) async fn finish_begun_actions(self) {
         let begun = self.world.store.begun_actions().await.unwrap_or_else(|error| {
-            tracing::error!(%error, "confirmed proposals that were cut short could not be read");
+            tracing::error!(%error, "interrupted calls of confirmed proposals could not be read");
             Vec::new()
         });
         for action in begun {
@@ -84,7 +84,7 @@ impl Agent {
     pub(crate) async fn finish_begun(&self, action: ActionRow) {
         let id = action.id;
         if let Err(error) = self.end_begun(action).await {
-            tracing::error!(action = %id, %error, "an action was not ended; the next start tries again");
+            tracing::error!(action = %id, %error, "an interrupted action got no result; the next start of the server tries again");
         }
     }
 

@@ -128,8 +128,12 @@ fn outside_refusal(by: &ActionRow) -> Option<String> {
     if by.status == ActionStatus::Ended(ToolStatus::Complete) {
         None
     } else if by.status == ActionStatus::Ended(ToolStatus::Unknown) {
-        Some("it is not known whether it was taken back; look there, and put it back by hand".into())
+        Some(
+            "it is not known whether the undo took effect; check the external system, and revert the change \
+            there by hand"
+                .into(),
+        )
     } else {
-        Some(format!("it could not be taken back: {}", said()))
+        Some(format!("the undo failed: {}", said()))
     }
 }

@@ -144,7 +144,7 @@ async fn run(agent: &Agent, job: JobRow) {
 
 /// Leaves a job for later whose app is missing. That is no failure of the job.
 async fn postpone(agent: &Agent, job: &JobRow, later: Timestamp) {
-    let reason = "its app is missing".to_owned();
+    let reason = "the app of the job is missing".to_owned();
     if let Err(error) = agent.world.store.fail(job, reason, Retry::Uncounted(later), None).await {
         tracing::warn!(job = %job.id, %error, "a job was not postponed; it will run again");
         give_back(agent, job, error, None).await;
@@ -154,7 +154,7 @@ async fn postpone(agent: &Agent, job: &JobRow, later: Timestamp) {
 /// Lets a job run again whose outcome the store did not take, as soon as it takes anything. Otherwise no other of its
 /// line would ever run.
 async fn give_back(agent: &Agent, job: &JobRow, mut error: store::Error, paid: Option<Spent>) {
-    let reason = format!("its outcome could not be written down: {error}");
+    let reason = format!("the outcome of the job could not be stored: {error}");
     let retry = retry(job.attempts, agent.world.now());
     let mut failures = 0;
     while !matches!(error, store::Error::Fenced | store::Error::Closed) && failures < MAX_STORE_FAILURES {

@@ -89,7 +89,8 @@ impl Cuts {
 /// The message, the instructions and this run's own steps alone are more than the model takes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "the message is too long for this model: about {needed} tokens, and {limit} fit; shorten it or choose another"
+    "the message is too long for this model: about {needed} tokens, and {limit} fit; shorten the message, or \
+     choose another model"
 )]
 pub(crate) struct PromptTooLong {
     pub(crate) needed: usize,

@@ -49,7 +49,10 @@ async fn pieces(from: &Sources<'_>, parts: &[Part]) -> Result<Vec<PromptPiece>, 
     for (part, text) in parts.iter().filter(|part| bytes(&part.hash).is_some()).zip(texts) {
         let (Some(fragment), Some(text)) = (Fragment::parse(&part.fragment), text) else { continue };
         if hash(&text) != bytes(&part.hash).unwrap_or_default() {
-            tracing::warn!(source = part.source, "a kept text is not what it was; it is left out");
+            tracing::warn!(
+                source = part.source,
+                "a stored prompt text does not match its hash and is left out"
+            );
             continue;
         }
         let source = part.source.clone();

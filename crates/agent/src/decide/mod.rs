@@ -125,7 +125,7 @@ fn ending(state: &RunState, limits: &LoopLimits, halt: Option<Halt>) -> Option<R
         return Some(RunEnding::Other { status: RunStatus::Interrupted, error: Some(error) });
     }
     if halt == Some(Halt::TimedOut) {
-        let error = failure("run_timeout", "the run took longer than the app allows");
+        let error = failure("run_timeout", "the run took longer than the app allows; ask for a smaller part");
         return Some(RunEnding::Other { status: RunStatus::Failed, error: Some(error) });
     }
     None

@@ -6,11 +6,10 @@ use protocol::{Cost, Failure, SpendBound, Usage};
 use super::{BUDGET_EXCEEDED, MODEL_WITHOUT_PRICE, RATE_LIMITED, failure};
 
 /// Told to a user who has spent the day's budget.
-pub const DAY_SPENT: &str =
-    "what the app allows one user to use in a day (UTC) is used up; it starts anew tomorrow";
+pub const DAY_SPENT: &str = "the app's daily budget (UTC) for one user is used up; try again tomorrow";
 
-const WITHOUT_PRICE: &str = "the app's budget is in dollars, and nobody knows what this model costs; choose another \
-    model, or give it a price in rondo.toml";
+const WITHOUT_PRICE: &str = "the app's budget is in dollars, and the price of this model is not known; \
+    choose another model, or give it a price in rondo.toml";
 
 /// The failure of a call to a model whose price nobody knows, where money is bounded.
 pub(crate) fn without_price() -> Failure {
@@ -21,26 +20,30 @@ pub(crate) fn without_price() -> Failure {
 pub(crate) fn refusal(app: &App, bound: SpendBound, never: bool) -> Failure {
     let a_minute = app.user_limits.tokens_per_minute.unwrap_or_default();
     let a_day = app.user_limits.tokens_per_day.unwrap_or_default();
-    let too_long = "what is said here is too long for what the app allows";
+    let too_long = "this thread is too long for the app's";
     match (bound, never) {
-        (SpendBound::Run, true) => failure(BUDGET_EXCEEDED, &format!("{too_long} one answer to use")),
-        (SpendBound::Run, false) => {
-            failure(BUDGET_EXCEEDED, "this answer has used what the app allows one answer to use")
+        (SpendBound::Run, true) => {
+            failure(BUDGET_EXCEEDED, &format!("{too_long} budget for one answer; begin a new thread"))
         }
+        (SpendBound::Run, false) => failure(
+            BUDGET_EXCEEDED,
+            "this answer has used the app's budget for one answer; ask for a smaller part",
+        ),
         (SpendBound::Day, true) => {
-            failure(BUDGET_EXCEEDED, &format!("{too_long} one user to use in a day; begin a new thread"))
+            failure(BUDGET_EXCEEDED, &format!("{too_long} daily budget for one user; begin a new thread"))
         }
         (SpendBound::Day, false) => failure(BUDGET_EXCEEDED, DAY_SPENT),
-        (SpendBound::TokensMinute, _) => {
-            failure(RATE_LIMITED, &format!("{too_long} one user: {a_minute} tokens in a minute"))
-        }
-        (SpendBound::TokensDay, true) => {
-            failure(RATE_LIMITED, &format!("{too_long} one user: {a_day} tokens in a day"))
-        }
+        (SpendBound::TokensMinute, _) => failure(
+            RATE_LIMITED,
+            &format!("{too_long} rate limit for one user, {a_minute} tokens in a minute; begin a new thread"),
+        ),
+        (SpendBound::TokensDay, true) => failure(
+            RATE_LIMITED,
+            &format!("{too_long} rate limit for one user, {a_day} tokens in a day; begin a new thread"),
+        ),
         (SpendBound::TokensDay, false) => {
-            let message = format!(
-                "this app spends {a_day} tokens for one user in a day (UTC); there are more tomorrow"
-            );
+            let message =
+                format!("this app spends {a_day} tokens for one user in a day (UTC); try again tomorrow");
             failure(RATE_LIMITED, &message)
         }
     }

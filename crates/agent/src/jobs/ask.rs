@@ -33,9 +33,9 @@ impl From<Unanswered> for UnfinishedJob {
             Unanswered::Failed { error, spent } => {
                 UnfinishedJob { reason: error.to_string(), spent, is_early: false }
             }
-            Unanswered::Unaffordable => why("the user has spent what the app allows"),
+            Unanswered::Unaffordable => why("the user's daily budget in this app is used up"),
             Unanswered::Later => {
-                let reason = "other calls hold what the app lets the user spend".to_owned();
+                let reason = "other calls have reserved the rest of the user's budget".to_owned();
                 UnfinishedJob { reason, spent: None, is_early: true }
             }
             Unanswered::Store(error) => error.into(),
@@ -56,7 +56,10 @@ pub(super) async fn ask(
     most: usize,
 ) -> Result<(String, Spent), Unanswered> {
     if !model.health.is_closed() {
-        let error = Error::Unavailable { reason: "it is left alone for a while".into(), after: None };
+        let error = Error::Unavailable {
+            reason: "its circuit breaker is open after repeated failures".into(),
+            after: None,
+        };
         return Err(Unanswered::Failed { error, spent: None });
     }
     fund(world, job, model, &mut request).await?;

@@ -39,7 +39,7 @@ pub async fn embed_soon(world: &World, scope: &Scope) {
     let key = format!("{}/{}", scope.app.as_str(), scope.user.as_str());
     let job = NewJob { id: world.ids.job(), kind: EmbedTexts::NAME, key, delay: Duration::ZERO };
     if let Err(error) = world.store.schedule_for(scope, job).await {
-        tracing::warn!(%error, "making vectors was not scheduled; the next start does it");
+        tracing::warn!(%error, "the job that makes vectors was not added; the next start of the server adds it");
     }
     world.notice_jobs();
 }
@@ -51,7 +51,7 @@ pub(crate) async fn embed_all(world: &World) {
     loop {
         let scopes = match world.store.scopes_to_embed(model, last.as_ref(), MAX_SCOPES).await {
             Ok(scopes) => scopes,
-            Err(error) => return tracing::warn!(%error, "what has no vectors was not looked for"),
+            Err(error) => return tracing::warn!(%error, "texts without vectors could not be looked up"),
         };
         for scope in &scopes {
             embed_soon(world, scope).await;

@@ -120,26 +120,26 @@ async fn look(
         Ok((Some(result), spent)) => (result, Some(spent)),
         // Asked again, it would say the same, and these messages would stand in the way of later ones.
         Ok((None, spent)) if job.attempts >= MAX_NONSENSE => {
-            tracing::warn!(%thread, model = model.name(), "the memory model answers nonsense; these messages are left");
+            tracing::warn!(%thread, model = model.name(), "the memory model gave no valid answer; no memories are extracted from these messages");
             return Ok(JobEffect::Memories(MemoryExtraction { spent: Some(spent), ..nothing }));
         }
         Err(Unanswered::Failed { error: error @ (Error::ContextLength | Error::Rejected { .. }), spent })
             if job.attempts >= MAX_NONSENSE =>
         {
-            tracing::warn!(%thread, model = model.name(), %error, "the memory model refuses; these messages are left");
+            tracing::warn!(%thread, model = model.name(), %error, "the memory model refused the request; no memories are extracted from these messages");
             return Ok(JobEffect::Memories(MemoryExtraction { spent, ..nothing }));
         }
         // The job of a later message looks at these as well.
         Err(Unanswered::Unaffordable) => return Ok(JobEffect::Nothing),
         Ok((None, spent)) => {
-            let reason = "the memory model's answer is no JSON object".to_owned();
+            let reason = "the memory model's answer is not a JSON object".to_owned();
             return Err(UnfinishedJob { reason, spent: Some(spent), is_early: false });
         }
         Err(unanswered) => return Err(unanswered.into()),
     };
     let plan = extract::plan(&result, &batch).without(&app.memory.consent, &batch);
     for dropped in &plan.dropped {
-        tracing::debug!(%thread, place = dropped.at, reason = %dropped.reason, "a memory was not kept");
+        tracing::debug!(%thread, place = dropped.at, reason = %dropped.reason, "an extracted memory was dropped");
     }
     let mut changes = Vec::new();
     for change in plan.changes {

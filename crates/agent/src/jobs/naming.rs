@@ -46,7 +46,7 @@ impl BackgroundJob for NameThread {
         let Some(first) = first_words(world, job).await? else { return Ok(JobEffect::Nothing) };
         let (title, spent) = ask(world, job, &first).await?.unwrap_or_default();
         let title = tidy(&title).or_else(|| tidy(&first));
-        tracing::debug!(%thread, "a thread was named");
+        tracing::debug!(%thread, "a thread got a title");
         Ok(JobEffect::ThreadName { title, spent })
     }
 }
@@ -80,7 +80,7 @@ async fn ask(
         Err(Unanswered::Failed { error, spent: None })
             if !error.is_retryable() || job.attempts >= MAX_ASKED =>
         {
-            tracing::warn!(job = %job.id, model = model.name(), %error, "a thread is named by its first words");
+            tracing::warn!(job = %job.id, model = model.name(), %error, "no model wrote a title; the title is the first words of the thread");
             Ok(None)
         }
         // The first words are better than no name at all.

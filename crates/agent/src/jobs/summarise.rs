@@ -74,7 +74,7 @@ impl BackgroundJob for SummariseThread {
             Ok(answered) => answered,
             // Asked again it would refuse again; the next run of a thread that is too long causes another job.
             Err(Unanswered::Failed { error, spent }) if !error.is_retryable() => {
-                tracing::warn!(%thread, model = model.name(), %error, "a stretch was not summarised");
+                tracing::warn!(%thread, model = model.name(), %error, "a part of a thread was not summarised");
                 return Ok(JobEffect::Paid(spent));
             }
             Err(Unanswered::Unaffordable) => return Ok(JobEffect::Nothing),
@@ -86,7 +86,7 @@ impl BackgroundJob for SummariseThread {
             return Err(UnfinishedJob { reason, spent: Some(spent), is_early: false });
         }
         let summary = event(world, &work, &answer);
-        tracing::debug!(%thread, level = summary.level, messages = summary.messages, "a stretch was summarised");
+        tracing::debug!(%thread, level = summary.level, messages = summary.messages, "a part of a thread was summarised");
         Ok(JobEffect::Summary { summary, text: answer, spent: Some(spent) })
     }
 }

@@ -113,7 +113,10 @@ impl Collected {
             AnswerPiece::Provider(items) => {
                 let fits = value_depth(&items) <= MAX_JSON_DEPTH;
                 if !fits {
-                    tracing::warn!(step, "what the provider wants back nests too deep; it is left out");
+                    tracing::warn!(
+                        step,
+                        "the provider's data for the next request is nested too deep and is left out"
+                    );
                 }
                 self.provider = fits.then_some(items);
                 None
@@ -189,12 +192,16 @@ impl Collected {
     fn structured(&self) -> Option<Structured> {
         let WantedAnswer::Object(shape) = &self.wanted else { return None };
         let Some(structured) = shape.read(&self.raw) else {
-            tracing::warn!(step = self.step, "the model's answer is not the object it was asked for");
+            tracing::warn!(step = self.step, "the model's answer does not match the app's answer schema");
             return None;
         };
         if structured.dropped > 0 {
             let dropped = structured.dropped;
-            tracing::warn!(step = self.step, dropped, "references to memories that were not in the prompt");
+            tracing::warn!(
+                step = self.step,
+                dropped,
+                "the answer names memories that were not in its prompt; these references are dropped"
+            );
         }
         Some(structured)
     }

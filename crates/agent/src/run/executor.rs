@@ -115,7 +115,7 @@ impl ExecutedCall {
 
     /// A call of an app that is no longer served.
     pub(crate) fn without_app() -> Self {
-        let gone = Failed::new("app_gone", "the app of this call is no longer there");
+        let gone = Failed::new("app_gone", "the app of this call no longer exists");
         Self { outcome: gone.into(), duration_ms: 0 }
     }
 

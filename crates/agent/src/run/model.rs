@@ -69,7 +69,7 @@ impl Run {
         let Some(model) = self.models.get(tries.model).map(Arc::clone) else {
             let error = failure(
                 "model_not_configured",
-                &format!("no model is configured: {MODEL_CHOICES}; then start again"),
+                &format!("no model is configured: {MODEL_CHOICES}; then restart the server"),
             );
             let end = Collected::new(step, WantedAnswer::Words).end(Finish::Failed, Some(error));
             return Ok(vec![Event::StepEnd(end)]);
@@ -353,7 +353,8 @@ fn halted(collected: Collected, halt: Halt) -> Event {
     Event::StepEnd(match halt {
         Halt::Cancelled | Halt::Interrupted => collected.end(Finish::Cancelled, None),
         Halt::TimedOut => {
-            let error = failure("run_timeout", "the run took longer than the app allows");
+            let error =
+                failure("run_timeout", "the run took longer than the app allows; ask for a smaller part");
             collected.end(Finish::Failed, Some(error))
         }
     })

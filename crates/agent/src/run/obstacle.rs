@@ -10,11 +10,11 @@ use crate::decide::failure;
 pub(crate) enum Obstacle {
     #[error(transparent)]
     Store(#[from] store::Error),
-    #[error("event {seq} of its log, a {kind:?}, cannot be read")]
+    #[error("event {seq} ({kind:?}) of the run's log cannot be read")]
     Unreadable { seq: Seq, kind: String },
-    #[error("a step gave nothing new and would be repeated")]
+    #[error("a step made no progress and would be repeated")]
     Stuck,
-    #[error("its code panicked")]
+    #[error("the code of the run panicked")]
     Panicked,
 }
 
@@ -24,14 +24,15 @@ impl Obstacle {
         match self {
             Obstacle::Unreadable { .. } => failure(
                 "log_unreadable",
-                "a part of this run's log cannot be read, so it was ended; ask again",
+                "a part of this run's log cannot be read, so the run was ended; ask again",
             ),
             Obstacle::Store(_) => {
-                failure("store_failed", "this run could not be stored, so it was ended; ask again")
+                failure("store_failed", "this run could not be stored, so the run was ended; ask again")
             }
-            Obstacle::Stuck | Obstacle::Panicked => {
-                failure("internal_error", "this run met an error of the server and was ended; ask again")
-            }
+            Obstacle::Stuck | Obstacle::Panicked => failure(
+                "internal_error",
+                "the run was ended because of an internal error of the server; ask again",
+            ),
         }
     }
 }

@@ -46,5 +46,5 @@ fn a_broken_file_is_refused_in_words() {
     assert!(refused("AAAA", "A").contains("weights"));
     assert!(Classifier::parse(&text[..200]).is_err());
     let empty = Classifier { matters: Vec::new(), ..classifier(None) };
-    assert!(Classifier::parse(&empty.to_text()).unwrap_err().contains("it tells 0 matters apart"));
+    assert!(Classifier::parse(&empty.to_text()).unwrap_err().contains("it has 0 classes"));
 }

@@ -52,7 +52,7 @@ impl UrlTemplate {
         let (head, tail) =
             source.split_at_checked(end.map_or(source.len(), |end| after_scheme + end)).unwrap_or_default();
         if head.contains(['{', '}']) {
-            let remedy = "write them out; only the path and the query may hold {{ … }}";
+            let remedy = "write them literally; only the path and the query may contain {{ … }}";
             return Err(Mistake::new("scheme, host or port is a template", remedy));
         }
         let origin = origin(head)?;
@@ -62,14 +62,14 @@ impl UrlTemplate {
             if template.secrets().is_empty() && template.credentials().is_empty() {
                 return Ok(template);
             }
-            let remedy = "addresses are logged and kept; put it into headers, query or the body";
+            let remedy = "addresses are logged; put the secret into headers, query or body";
             Err(Mistake::new("the url itself names a secret", remedy))
         };
         let mut checked = Vec::new();
         for (text, is_filled) in segments {
             if !is_filled && is_dots(&text) {
                 let message = format!("the path has the segment {text:?}");
-                return Err(Mistake::new(message, "write the path that is meant"));
+                return Err(Mistake::new(message, "write the path without it"));
             }
             checked.push(Segment { template: read(&text)?, is_filled });
         }
@@ -81,7 +81,7 @@ impl UrlTemplate {
         for Segment { template, is_filled } in &self.segments {
             let segment = template.write(values)?;
             if *is_filled && (segment.is_empty() || is_dots(&segment)) {
-                return Err("a part of the path comes out as nothing, \".\" or \"..\"".into());
+                return Err("a part of the path becomes empty, \".\" or \"..\"".into());
             }
             text.push('/');
             text.push_str(&segment);
@@ -91,11 +91,11 @@ impl UrlTemplate {
             text.push_str(&query.write(values)?);
         }
         if text.len() > MAX_URL_BYTES {
-            return Err(format!("it comes to more than {MAX_URL_BYTES} bytes"));
+            return Err(format!("it becomes longer than {MAX_URL_BYTES} bytes"));
         }
         match Url::parse(&text) {
             Ok(url) if url.origin().ascii_serialization() == self.origin => Ok(url.into()),
-            Ok(_) | Err(_) => Err("it comes out as no address of the same host".into()),
+            Ok(_) | Err(_) => Err("it does not become an address of the same host".into()),
         }
     }
 }
@@ -106,9 +106,9 @@ fn origin(head: &str) -> Result<String, Mistake> {
     check_text(head)?;
     if head.contains('@') {
         let remedy = "remove it; secrets belong into headers, as {{ secret.NAME }}";
-        return Err(Mistake::new("the url holds a user's name or password", remedy));
+        return Err(Mistake::new("the url contains a user name or a password", remedy));
     }
-    let url = Url::parse(head).map_err(|error| wrong(&format!("it is no address: {error}")))?;
+    let url = Url::parse(head).map_err(|error| wrong(&format!("it is not a URL: {error}")))?;
     if !matches!(url.scheme(), "http" | "https") || !url.has_host() {
         return Err(wrong("it does not begin with http:// or https://"));
     }
@@ -190,18 +190,18 @@ fn tag_end(text: &str) -> Option<usize> {
 /// Every reader must read the text of the app as one and the same address.
 fn check_text(text: &str) -> Result<(), Mistake> {
     if text.contains("{%") || text.contains("{#") {
-        return Err(Mistake::new("the url holds a statement", "write only {{ … }} into it"));
+        return Err(Mistake::new("the url contains a statement", "write only {{ … }} into it"));
     }
     if text.contains('#') {
         return Err(Mistake::new("the url has a fragment, which is never sent", "remove it"));
     }
     if let Some(odd) = text.chars().find(|c| c.is_whitespace() || c.is_control() || "\\{}".contains(*c)) {
-        return Err(Mistake::new(format!("the url holds {odd:?}"), "write it percent-encoded"));
+        return Err(Mistake::new(format!("the url contains {odd:?}"), "write it percent-encoded"));
     }
     let encodes =
         |after: &str| after.len() >= 2 && after.bytes().take(2).all(|digit| digit.is_ascii_hexdigit());
     if !text.split('%').skip(1).all(encodes) {
-        return Err(Mistake::new("the url holds a \"%\" that encodes nothing", "write %25"));
+        return Err(Mistake::new("the url contains a \"%\" that encodes nothing", "write %25"));
     }
     Ok(())
 }

@@ -117,7 +117,9 @@ pub fn header_values(
 ) -> Result<Vec<(String, String)>, String> {
     let texts = texts("headers", headers, values)?;
     match texts.iter().find(|(_, value)| value.chars().any(char::is_control)) {
-        Some((name, _)) => Err(format!("headers.{name}: it holds a line break or another control character")),
+        Some((name, _)) => {
+            Err(format!("headers.{name}: it contains a line break or another control character"))
+        }
         None => Ok(texts),
     }
 }

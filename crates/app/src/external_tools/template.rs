@@ -367,7 +367,7 @@ fn check_followed(source: &str, root: &str, found: &BTreeSet<String>) -> Result<
             let name = after.trim_start().strip_prefix('.').map(str::trim_start).unwrap_or_default();
             let name: String = name.chars().take_while(|c| is_name(*c)).collect();
             if !is_part && !found.contains(&name) {
-                let message = format!("the template uses {root} in a way that cannot be followed");
+                let message = format!("the template uses {root} in a way that cannot be checked");
                 return Err(Mistake::new(message, format!("write it plainly, as {{{{ {root}.NAME }}}}")));
             }
         }
@@ -405,7 +405,7 @@ fn within_bounds(bytes: usize) -> Result<(), String> {
 }
 
 fn too_long() -> String {
-    format!("it comes to more than {} KiB", MAX_RENDERED_BYTES / 1024)
+    format!("it becomes longer than {} KiB", MAX_RENDERED_BYTES / 1024)
 }
 
 /// The detail of the error may quote a value, and a value may be a secret.

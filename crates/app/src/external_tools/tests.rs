@@ -122,7 +122,8 @@ fn a_template_knows_the_secrets_it_names_and_gets_no_others() {
     assert_eq!(several.credentials(), &BTreeSet::from(["github".to_owned()]));
     assert_eq!(several.text(&values()), Ok(Some("s3cr3t0TH3Rgh0".into())));
     for detour in ["x{{ secret.tickets[1:] }}", "{{ secret[:] }}", "{{ 'a' ~ secret . tickets[:2] }}"] {
-        let expected = "the template uses secret in a way that cannot be followed; write it plainly, as {{ secret.NAME }}";
+        let expected = "the template uses secret in a way that cannot be checked; write it plainly, as {{ \
+            secret.NAME }}";
         assert_eq!(mistake(detour, Names::Call), expected, "{detour}");
     }
     for harmless in ["secret.a {{ input.secret.b }} secret", "{{ input.secrets }}{{ input.my_secret }}"] {
@@ -163,7 +164,7 @@ fn no_error_holds_a_value() {
 #[test]
 fn what_a_template_comes_to_is_bounded() {
     let of = |bytes: usize| json!({ "input": { "text": "x".repeat(bytes) } });
-    let too_long = "it comes to more than 256 KiB";
+    let too_long = "it becomes longer than 256 KiB";
     for source in ["{{ input.text }}", "{{ input.text }}{{ input.none }}"] {
         let template = template(source);
         assert_eq!(template.text(&of(256 * KIB)).unwrap().unwrap().len(), 256 * KIB);
@@ -244,7 +245,7 @@ fn an_address_holds_values_only_where_they_cannot_lead_elsewhere() {
 
 #[test]
 fn a_path_that_comes_out_as_another_is_no_address() {
-    let dots = "a part of the path comes out as nothing, \".\" or \"..\"";
+    let dots = "a part of the path becomes empty, \".\" or \"..\"";
     for (source, given, expected) in [
         ("https://a.example.com/x/{{ input.a }}", json!(".."), dots),
         ("https://a.example.com/x/{{ input.a }}/y", json!("."), dots),
@@ -256,12 +257,12 @@ fn a_path_that_comes_out_as_another_is_no_address() {
         (
             "https://a.example.com/{{ input.a }}",
             json!("x".repeat(8 * KIB)),
-            "it comes to more than 8192 bytes",
+            "it becomes longer than 8192 bytes",
         ),
         (
             "https://a.example.com/{{ input.a }}",
             json!("é".repeat(512 * KIB)),
-            "it comes to more than 256 KiB",
+            "it becomes longer than 256 KiB",
         ),
     ] {
         assert_eq!(url(source).render(&json!({ "input": { "a": given } })), Err(expected.into()), "{source}");
@@ -276,9 +277,10 @@ fn a_path_that_comes_out_as_another_is_no_address() {
 
 #[test]
 fn an_address_that_could_lead_anywhere_is_refused() {
-    let host =
-        "scheme, host or port is a template; write them out; only the path and the query may hold {{ … }}";
-    let secret = "the url itself names a secret; addresses are logged and kept; put it into headers, query or the body";
+    let host = "scheme, host or port is a template; write them literally; only the path and the query may \
+        contain {{ … }}";
+    let secret =
+        "the url itself names a secret; addresses are logged; put the secret into headers, query or body";
     let address = "write https:// or http://, a host, and the path";
     for (source, expected) in [
         ("{{ input.url }}", host.to_owned()),
@@ -287,21 +289,21 @@ fn an_address_that_could_lead_anywhere_is_refused() {
         ("https://a.example.com:{{ input.port }}/", host.to_owned()),
         ("https://{{ a / b }}/", host.to_owned()),
         ("{{ input.scheme }}://a.example.com/", host.to_owned()),
-        ("https://user:word@a.example.com/", "the url holds a user's name or password; remove it; secrets belong into headers, as {{ secret.NAME }}".into()),
+        ("https://user:word@a.example.com/", "the url contains a user name or a password; remove it; secrets belong into headers, as {{ secret.NAME }}".into()),
         ("ftp://a.example.com/", format!("it does not begin with http:// or https://; {address}")),
         ("file:///etc/passwd", format!("it does not begin with http:// or https://; {address}")),
-        ("/x", format!("it is no address: relative URL without a base; {address}")),
-        ("https:///", format!("it is no address: empty host; {address}")),
+        ("/x", format!("it is not a URL: relative URL without a base; {address}")),
+        ("https:///", format!("it is not a URL: empty host; {address}")),
         ("https://a.example.com/{{ secret.a }}", secret.to_owned()),
         ("https://a.example.com/x?a={{ credential.a }}", secret.to_owned()),
-        ("https://a.example.com/a/../b", "the path has the segment \"..\"; write the path that is meant".into()),
-        ("https://a.example.com/a/%2E./b", "the path has the segment \"%2E.\"; write the path that is meant".into()),
-        ("https://a.example.com\\@b.example.com/", "the url holds '\\\\'; write it percent-encoded".into()),
-        ("https://a.example.com/a b", "the url holds ' '; write it percent-encoded".into()),
-        ("https://a.example.com/{a}", "the url holds '{'; write it percent-encoded".into()),
-        ("https://a.example.com/%{{ input.a }}", "the url holds a \"%\" that encodes nothing; write %25".into()),
+        ("https://a.example.com/a/../b", "the path has the segment \"..\"; write the path without it".into()),
+        ("https://a.example.com/a/%2E./b", "the path has the segment \"%2E.\"; write the path without it".into()),
+        ("https://a.example.com\\@b.example.com/", "the url contains '\\\\'; write it percent-encoded".into()),
+        ("https://a.example.com/a b", "the url contains ' '; write it percent-encoded".into()),
+        ("https://a.example.com/{a}", "the url contains '{'; write it percent-encoded".into()),
+        ("https://a.example.com/%{{ input.a }}", "the url contains a \"%\" that encodes nothing; write %25".into()),
         ("https://a.example.com/#x", "the url has a fragment, which is never sent; remove it".into()),
-        ("https://a.example.com/{% if input.a %}a/{% endif %}", "the url holds a statement; write only {{ … }} into it".into()),
+        ("https://a.example.com/{% if input.a %}a/{% endif %}", "the url contains a statement; write only {{ … }} into it".into()),
         ("https://a.example.com/{{ input.a", "a {{ is not closed; close it with }}".into()),
         (&format!("https://a.example.com/{}", "x".repeat(8 * KIB)), "it has more than 8192 bytes; shorten it".into()),
     ] {
@@ -365,7 +367,7 @@ fn a_header_cannot_end_its_line() {
     let header = |source: &str| vec![("X-Title".to_owned(), template(source))];
     for hostile in ["a\r\nX-Admin: 1", "a\n", "a\0", "a\u{7f}", "a\u{85}b"] {
         let values = json!({ "input": { "title": hostile } });
-        let expected = "headers.X-Title: it holds a line break or another control character";
+        let expected = "headers.X-Title: it contains a line break or another control character";
         assert_eq!(header_values(&header("{{ input.title }}"), &values), Err(expected.into()), "{hostile:?}");
     }
     let values = json!({ "input": { "title": "Grüße" } });

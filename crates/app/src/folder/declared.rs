@@ -96,8 +96,8 @@ pub(super) fn tool(reading: &ToolTable<'_>, tool: ToolRef, raw: RawTool) -> Resu
         [] => reading.adjusted(tool, raw).map(ReadTool::Adjusted),
         [kind] => reading.declared(tool, kind, raw).map(|declared| ReadTool::Declared(Box::new(declared))),
         several => {
-            let message = format!("{} is {} at once", reading.table, several.join(" and "));
-            Err(reading.problem(message, "keep one, or make two tools of it"))
+            let message = format!("{} has several kinds: {}", reading.table, several.join(" and "));
+            Err(reading.problem(message, "keep one kind, or declare two tools"))
         }
     }
 }
@@ -118,8 +118,8 @@ impl<'a> ToolTable<'a> {
         let beyond = spans!(raw, parameters, parameters_file, undo);
         if of_records.into_iter().chain(beyond).any(|(_, span)| span.is_some()) {
             let message = format!("{} names no record type, no request and no module", self.table);
-            let remedy =
-                "add record and does, http or wasm; or keep only what can be said of a tool that is listed";
+            let remedy = "add record and does, http or wasm; or keep only description, policy, confirm, \
+                effect, flow, plausible and marker";
             return Err(self.problem(message, remedy));
         }
         let effect = raw.effect.as_ref().map(|effect| self.effect_of_server(&tool, effect)).transpose()?;
@@ -138,11 +138,12 @@ impl<'a> ToolTable<'a> {
     fn effect_of_server(&self, tool: &ToolRef, effect: &Spanned<Effect>) -> Result<Effect, Problem> {
         let at = |message: String, remedy: &str| self.source.problem(effect.span(), message, remedy);
         if external_tools::server_of(self.beside.servers, &tool.name).is_none() {
-            let message = format!("{} is no tool of an MCP server, and says itself what it does", self.table);
+            let message =
+                format!("{} is not a tool of an MCP server, so its effect is known already", self.table);
             return Err(at(message, "remove effect"));
         }
         if *effect.get_ref() == Effect::Reversible {
-            let message = format!("{} is a tool of an MCP server, which nothing takes back", self.table);
+            let message = format!("{} is a tool of an MCP server, which cannot be undone", self.table);
             return Err(at(message, "write \"read\", \"idempotent\" or \"irreversible\""));
         }
         Ok(*effect.get_ref())
@@ -153,7 +154,9 @@ impl<'a> ToolTable<'a> {
         let description = self.source.text(&self.field("description"), raw.description.take())?;
         if description.is_none() && kind != "record" {
             let message = format!("{} has no description", self.table);
-            return Err(self.problem(message, "add description = \"…\": it is all the model knows of it"));
+            return Err(
+                self.problem(message, "add description = \"…\", which tells the model what the tool does")
+            );
         }
         let permission = self.permission(raw.policy.take(), raw.confirm.take())?;
         let flows = self.flows(std::mem::take(&mut raw.flow))?;
@@ -294,7 +297,8 @@ impl<'a> ToolTable<'a> {
             record_type(&self.source, self.beside.types, &kind)?;
             let stored = record.property(kind.get_ref());
             if stored.is_some_and(|field| field.get("type") != Some(&"array".into())) {
-                let message = format!("the field {:?} of {} is no list of ids", kind.get_ref(), record.name);
+                let message =
+                    format!("the field {:?} of {} is not a list of ids", kind.get_ref(), record.name);
                 let remedy = "make it an array of texts, or give the field another name";
                 return Err(self.source.problem(kind.span(), message, remedy));
             }
@@ -354,8 +358,10 @@ impl<'a> ToolTable<'a> {
         };
         let missing = names().find(|name| record.requires(name) && !supplied(name));
         if let Some(name) = missing.filter(|_| declared.does == Does::Create) {
-            let message =
-                format!("{} leaves out the field {name:?}, which every {} has", self.table, record.name);
+            let message = format!(
+                "{} does not set the field {name:?}, which is required in {}",
+                self.table, record.name
+            );
             return Err(self.problem(message, "add it to fields, defaults or fixed"));
         }
         Ok(())

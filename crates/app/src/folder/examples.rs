@@ -104,7 +104,7 @@ pub fn examples(app: &App) -> Result<Option<Examples>, Problem> {
         }
     }
     if all.len() > MAX_EXAMPLES {
-        let message = format!("the lines become {} messages, more than {MAX_EXAMPLES}", all.len());
+        let message = format!("the lines make {} messages, more than {MAX_EXAMPLES}", all.len());
         return Err(Problem::of(&file, message, "write fewer"));
     }
     Ok(Some(Examples { hash: hash(&text), all }))
@@ -183,7 +183,7 @@ pub(super) fn learned_classifier(
     let remedy = "make it again with `rondo apps learn`, or remove it";
     let text = read_file(&file, remedy)?;
     let broken =
-        |words: String| Problem::of(&file, format!("what was learned cannot be used: {words}"), remedy);
+        |words: String| Problem::of(&file, format!("the learned classifier cannot be used: {words}"), remedy);
     let classifier = Classifier::parse(&text).map_err(broken)?;
     let is_known = |name: &str| {
         matches!(name, ANY_SECTION | CONTINUES) || sections.iter().any(|section| section.name == name)
@@ -192,7 +192,7 @@ pub(super) fn learned_classifier(
         return Err(broken(format!("there is no section {:?}", stranger.name)));
     }
     if !classifier.matters.iter().any(|matter| matter.name == ANY_SECTION) {
-        return Err(broken(format!("it has no matter {ANY_SECTION:?}")));
+        return Err(broken(format!("it has no class {ANY_SECTION:?}")));
     }
     Ok(Some((Arc::new(classifier), text)))
 }
@@ -206,9 +206,9 @@ pub fn check_examples(app: &App) -> Option<Problem> {
     let file = learned_file(&app.folder);
     let remedy = format!("run `rondo apps learn {}`", app.id);
     match &app.classifier {
-        None => Some(Problem::of(&file, "nothing was learned of the examples yet", remedy)),
+        None => Some(Problem::of(&file, "the examples have not been learned yet", remedy)),
         Some(classifier) if classifier.examples != examples.hash => {
-            Some(Problem::of(&file, "the examples have changed since it was learned", remedy))
+            Some(Problem::of(&file, "the examples have changed since they were learned", remedy))
         }
         Some(_) => None,
     }

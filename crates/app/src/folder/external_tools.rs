@@ -257,7 +257,7 @@ impl ToolTable<'_> {
 
     pub(super) fn sandbox(&self, wasm: Spanned<RawWasm>, raw: RawTool) -> Result<SandboxTool, Problem> {
         if let Some(effect) = &raw.effect {
-            let message = format!("{} runs in a sandbox, where it can change nothing", self.table);
+            let message = format!("{} runs in a sandbox, so its effect is always read", self.table);
             return Err(self.source.problem(effect.span(), message, "remove effect"));
         }
         let beyond = spans!(raw, marker, undo);
@@ -285,7 +285,7 @@ impl ToolTable<'_> {
     pub(super) fn flows(&self, raw: Vec<RawFlow>) -> Result<Vec<FlowRule>, Problem> {
         if raw.len() > MAX_FLOWS {
             let message = format!("{} has more than {MAX_FLOWS} flows", self.table);
-            return Err(self.problem(message, "put some of them together"));
+            return Err(self.problem(message, "combine some of them"));
         }
         raw.into_iter().map(|flow| self.flow(flow)).collect()
     }
@@ -297,10 +297,10 @@ impl ToolTable<'_> {
         let span = input.span();
         let at = |message: String, remedy: &str| self.source.problem(span, message, remedy);
         let Value::Object(input) = input.into_inner().0 else {
-            return Err(at(format!("{field} is no table"), "write { ARGUMENT = VALUE }"));
+            return Err(at(format!("{field} is not a table"), "write { ARGUMENT = VALUE }"));
         };
         match input.iter().find(|(_, wanted)| wanted.as_array().is_some_and(Vec::is_empty)) {
-            Some((name, _)) => Err(at(format!("{field}.{name} allows no value"), "name those it may have")),
+            Some((name, _)) => Err(at(format!("{field}.{name} allows no value"), "list the allowed values")),
             None => Ok(FlowRule { from, input }),
         }
     }
@@ -382,11 +382,11 @@ fn module_bytes(file: &Path) -> Result<Vec<u8>, Problem> {
     )?;
     if bytes.len() as u64 > MAX_MODULE_BYTES {
         let message = format!("the module is larger than {} MiB", MAX_MODULE_BYTES / 1024 / 1024);
-        return Err(Problem::of(file, message, "build it for size, without what only helps debugging"));
+        return Err(Problem::of(file, message, "build it for size, without debug information"));
     }
     if !bytes.starts_with(MAGIC) {
         let remedy = "build it for a WebAssembly target, and name the .wasm file";
-        return Err(Problem::of(file, "this is no WebAssembly module", remedy));
+        return Err(Problem::of(file, "this is not a WebAssembly module", remedy));
     }
     Ok(bytes)
 }

@@ -23,7 +23,7 @@ impl<'de> Visitor<'de> for AnyJson {
     type Value = Value;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("a value that JSON has")
+        f.write_str("a JSON value")
     }
 
     fn visit_bool<E: Error>(self, yes: bool) -> Result<Value, E> {
@@ -35,7 +35,7 @@ impl<'de> Visitor<'de> for AnyJson {
     }
 
     fn visit_f64<E: Error>(self, number: f64) -> Result<Value, E> {
-        let unfit = || E::custom("the number is not finite, expected one that JSON has");
+        let unfit = || E::custom("the number is not finite, expected a finite number");
         Number::from_f64(number).map(Value::Number).ok_or_else(unfit)
     }
 
@@ -54,7 +54,7 @@ impl<'de> Visitor<'de> for AnyJson {
     fn visit_map<A: MapAccess<'de>>(self, mut fields: A) -> Result<Value, A::Error> {
         let mut found: Vec<(Spanned<String>, Value)> = Vec::new();
         let dated = |error: A::Error| match error.to_string().contains(DATE) {
-            true => A::Error::custom("a date is nothing that JSON has, expected a text in quotes"),
+            true => A::Error::custom("JSON has no dates, expected a text in quotes"),
             false => error,
         };
         while let Some((name, InOrder(field))) = fields.next_entry().map_err(dated)? {

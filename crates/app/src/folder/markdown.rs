@@ -111,7 +111,7 @@ fn section(
     }
     let types = front.list("records")?;
     if let Some(unknown) = types.iter().find(|name| !records.contains_key(*name)) {
-        let message = format!("there is no type of records {unknown:?}");
+        let message = format!("there is no record type {unknown:?}");
         return Err(front.problem("records", message, known_types(records)));
     }
     let triggers = front.list("triggers")?;
@@ -125,7 +125,7 @@ fn section(
     };
     if let Some(unknown) = names.iter().find(|field| !has_field(field)) {
         let message = format!("no record of this section has a field {unknown:?}");
-        return Err(front.problem("names", message, "write fields that hold names, such as a person's"));
+        return Err(front.problem("names", message, "write fields with names, such as the name of a person"));
     }
     let at_line = |mistake: Mistake| Problem {
         line: mistake.line.map(|line| line + front.body_line - 1),

@@ -105,7 +105,7 @@ impl ToolTable<'_> {
         match raw {
             Some(args) if args.get_ref().len() > MAX_ARGUMENTS => {
                 let message = format!("{} has more than {MAX_ARGUMENTS} entries", self.field("args"));
-                Err(self.source.problem(args.span(), message, "put them into a file of the server's"))
+                Err(self.source.problem(args.span(), message, "put them into a file that the server reads"))
             }
             args => Ok(args.map(Spanned::into_inner).unwrap_or_default()),
         }
@@ -126,11 +126,10 @@ impl ToolTable<'_> {
     fn url(&self, url: &Spanned<String>) -> Result<String, Problem> {
         let at = |mistake: &Mistake| self.template_problem(url.span(), "url", mistake);
         if url.get_ref().contains("{{") {
-            let remedy = "write it out; only headers may hold {{ … }}";
+            let remedy = "write it literally; only headers may contain {{ … }}";
             return Err(at(&Mistake::new("the url is a template", remedy)));
         }
         let read = UrlTemplate::read(url.get_ref(), Names::Connection).map_err(|mistake| at(&mistake))?;
-        read.render(&serde_json::Value::Null)
-            .map_err(|error| at(&Mistake::new(error, "write the address that is meant")))
+        read.render(&serde_json::Value::Null).map_err(|error| at(&Mistake::new(error, "correct the address")))
     }
 }

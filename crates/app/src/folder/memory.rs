@@ -142,8 +142,12 @@ fn memory_kinds<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<String
         return Err(refusal_at(&beyond.span(), message, "name fewer"));
     }
     if let Some(odd) = kinds.iter().find(|kind| !is_kind(kind.get_ref()) || kind.get_ref().contains('/')) {
-        let message = format!("{KEY}: {:?} is no kind of memories", odd.get_ref());
-        return Err(refusal_at(&odd.span(), message, "write one word of small letters, digits, - and _"));
+        let message = format!("{KEY}: {:?} is not a kind of memories", odd.get_ref());
+        return Err(refusal_at(
+            &odd.span(),
+            message,
+            "write one word of lower-case letters, digits, - and _",
+        ));
     }
     Ok(kinds.into_iter().map(Spanned::into_inner).collect())
 }
@@ -155,12 +159,12 @@ fn record_types(
     records: &BTreeMap<String, RecordType>,
 ) -> Result<Vec<String>, Problem> {
     if let Some(beyond) = raw.get(MAX_RECORD_TYPES) {
-        let message = format!("{field} names more than {MAX_RECORD_TYPES} types of records");
+        let message = format!("{field} names more than {MAX_RECORD_TYPES} record types");
         return Err(source.problem(beyond.span(), message, "name fewer"));
     }
     for name in &raw {
         if !records.contains_key(name.get_ref()) {
-            let message = format!("{field}: there is no type of records {:?}", name.get_ref());
+            let message = format!("{field}: there is no record type {:?}", name.get_ref());
             let known: Vec<&str> = records.keys().map(String::as_str).collect();
             let remedy = if known.is_empty() {
                 format!("add records/{}.json", name.get_ref())

@@ -32,7 +32,7 @@ impl ToolTable<'_> {
     ) -> Result<Vec<Plausible>, Problem> {
         if raw.len() > MAX_PLAUSIBLE {
             let message = format!("{} has more than {MAX_PLAUSIBLE} entries", self.field("plausible"));
-            return Err(self.problem(message, "put some of them together"));
+            return Err(self.problem(message, "combine some of them"));
         }
         raw.into_iter().map(|raw| self.plausible_arguments(raw, record)).collect()
     }
@@ -58,7 +58,7 @@ impl ToolTable<'_> {
             within.insert(name.into_inner(), Within { low, high });
         }
         if when.is_empty() && within.is_empty() {
-            let message = format!("an entry of {} expects nothing", self.field("plausible"));
+            let message = format!("an entry of {} has no condition", self.field("plausible"));
             return Err(self.problem(message, "add when = { … } or within = { … }, or remove it"));
         }
         Ok(Plausible { when, within })

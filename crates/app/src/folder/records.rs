@@ -30,7 +30,7 @@ pub(super) fn records(dir: &Path) -> Result<(BTreeMap<String, RecordType>, Vec<S
     }
     if types.len() > MAX_RECORD_TYPES {
         let message = format!("there are more than {MAX_RECORD_TYPES} record types");
-        return Err(Problem::of(&folder, message, "put some of them together").into());
+        return Err(Problem::of(&folder, message, "combine some of them").into());
     }
     // With a type missing, what refers to it is not at fault.
     for record in types.values().filter(|_| problems.is_empty()).collect::<Vec<_>>() {

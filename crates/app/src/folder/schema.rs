@@ -44,7 +44,10 @@ pub(super) fn arguments(mut schema: Value) -> Result<Value, (String, &'static st
         object.entry("properties").or_insert_with(|| json!({}));
         let open = object.entry("additionalProperties").or_insert(Value::Bool(false));
         if *open != Value::Bool(false) {
-            return Err(("the schema is open".into(), "remove additionalProperties, or make it false"));
+            return Err((
+                "the schema allows additional properties".into(),
+                "remove additionalProperties, or make it false",
+            ));
         }
     }
     Ok(schema)
@@ -71,7 +74,7 @@ fn complaint(schema: &Value, objects: Objects, depth: usize) -> Option<(String, 
     let is_object = properties.is_some() || schema.get("type") == Some(&"object".into());
     let must_close = is_object && objects != Objects::Any;
     if must_close && schema.get("additionalProperties") != Some(&Value::Bool(false)) {
-        let message = "an object of the schema is open".to_owned();
+        let message = "an object of the schema allows additional properties".to_owned();
         return Some((message, "add \"additionalProperties\": false to each object"));
     }
     if let Some(properties) = properties {
@@ -80,7 +83,7 @@ fn complaint(schema: &Value, objects: Objects, depth: usize) -> Option<(String, 
         let missing = properties.keys().find(|name| !is_required(name));
         if let Some(name) = missing.filter(|_| objects == Objects::ClosedAndWhole) {
             let remedy =
-                "list every property under \"required\"; give one that may be missing a type with \"null\"";
+                "list every property under \"required\"; give an optional property a type with \"null\"";
             return Some((format!("the property {name:?} is not required"), remedy));
         }
         return properties.values().find_map(|inner| complaint(inner, objects, depth - 1));

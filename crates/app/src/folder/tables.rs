@@ -44,7 +44,7 @@ pub(super) fn files(dir: &Path) -> Result<Vec<(PathBuf, String)>, Problem> {
     let files = files_in(&folder, "toml", "make it a folder of TOML files")?;
     if files.len() > MAX_FILES {
         let message = format!("there are more than {MAX_FILES} files of tools");
-        return Err(Problem::of(&folder, message, "put some of them together"));
+        return Err(Problem::of(&folder, message, "combine some of them"));
     }
     let read = |file: PathBuf| read_file(&file, "create it").map(|text| (file, text));
     files.into_iter().map(read).collect()

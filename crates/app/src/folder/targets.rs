@@ -30,7 +30,7 @@ pub(super) fn targets(
 ) -> Result<Vec<TargetRange>, Problem> {
     if let Some(beyond) = raw.get(MAX_TARGETS) {
         let message = format!("there are more than {MAX_TARGETS} targets");
-        return Err(source.problem(beyond.record.span(), message, "put some of them together"));
+        return Err(source.problem(beyond.record.span(), message, "combine some of them"));
     }
     raw.into_iter().map(|raw| target(source, raw, types)).collect()
 }
@@ -52,7 +52,7 @@ fn target(
         (Some(_), None) | (None, Some(_)) => true,
     };
     if !in_order || !finite(&raw.low) || !finite(&raw.high) {
-        let message = format!("the target of {:?} is no range", raw.field.get_ref());
+        let message = format!("the target of {:?} is not a range", raw.field.get_ref());
         let remedy = "write low, high or both, with low not above high";
         return Err(source.problem(raw.field.span(), message, remedy));
     }

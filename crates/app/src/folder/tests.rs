@@ -337,7 +337,7 @@ fn names_that_are_none_are_refused() {
 fn too_many_tools_are_refused() {
     let names: Vec<String> = (0..129).map(|i| format!("'t{i}'")).collect();
     let text = problem(&apps(&format!("tools = [\n{}]", names.join(",\n")), PROMPT));
-    assert_eq!(text, "demo/app.toml:130:1: there are more than 128 tools; offer the model fewer");
+    assert_eq!(text, "demo/app.toml:130:1: there are more than 128 tools; offer the model fewer tools");
 }
 
 #[test]
@@ -350,7 +350,7 @@ fn files_that_must_be_there_are_asked_for() {
     fs::remove_file(apps.path().join("demo/instructions.md")).unwrap();
     assert_eq!(
         problem(&apps),
-        "demo/instructions.md: there is no such file; create it: it is what the model is told about its task"
+        "demo/instructions.md: there is no such file; create it, with the instructions for the model"
     );
     fs::remove_file(apps.path().join("demo/app.toml")).unwrap();
     assert_eq!(
@@ -389,7 +389,10 @@ fn all_folders_are_loaded_and_nothing_else() {
 fn a_missing_apps_folder_is_a_problem() {
     let problem = load_all(Path::new("no/such/folder")).unwrap_err();
     assert_eq!(problem.file, Path::new("no/such/folder"));
-    assert_eq!(problem.remedy, "create the folder, or set RONDO_APPS to the one that holds your apps");
+    assert_eq!(
+        problem.remedy,
+        "make an app with `rondo init NAME`, or set RONDO_APPS to the folder of your apps"
+    );
 }
 
 #[test]
@@ -431,12 +434,13 @@ fn a_schema_of_the_app_must_be_one_that_strict_providers_take() {
         ("[]", "demo/mood.json: the schema is not of type object; describe one object"),
         (
             r#"{"type": "object", "properties": {"a": {"type": "string"}}}"#,
-            "demo/mood.json: an object of the schema is open; add \"additionalProperties\": false to each object",
+            "demo/mood.json: an object of the schema allows additional properties; add \
+             \"additionalProperties\": false to each object",
         ),
         (
             r#"{"type": "object", "additionalProperties": false, "properties": {"a": {"type": "string"}}}"#,
             "demo/mood.json: the property \"a\" is not required; list every property under \"required\"; \
-             give one that may be missing a type with \"null\"",
+             give an optional property a type with \"null\"",
         ),
     ] {
         assert_eq!(problem(&with(schema)), expected);

@@ -69,10 +69,10 @@ fn lists_need_neither_brackets_nor_quotes() {
     }
     let many = format!("words: {}", vec!["a"; 101].join(","));
     for (line, expected) in [
-        ("words: [a, b", "words has a bracket without its end; close the bracket"),
+        ("words: [a, b", "words has a bracket that is not closed; close the bracket"),
         ("words: a,, b", "an entry of words is empty; remove the comma"),
         ("words: a, ''", "an entry of words is empty; remove the comma"),
-        ("words: a, \"b", "words has a quote without its end; close the quote"),
+        ("words: a, \"b", "words has a quote that is not closed; close the quote"),
         (&many, "words has more than 100 entries; name fewer"),
     ] {
         assert_eq!(list(line).unwrap_err(), format!("a.md:2:8: {expected}"));
@@ -107,8 +107,11 @@ fn numbers_and_flags_are_checked() {
 #[test]
 fn each_bad_line_is_refused_where_it_is() {
     for (lines, expected) in [
-        ("name: a\nnonsense", "3:1: \"nonsense\" is no key with a value; write \"key: value\" on one line"),
-        ("- name", "2:1: \"- name\" is no key with a value; write \"key: value\" on one line"),
+        (
+            "name: a\nnonsense",
+            "3:1: \"nonsense\" is not a key with a value; write \"key: value\" on one line",
+        ),
+        ("- name", "2:1: \"- name\" is not a key with a value; write \"key: value\" on one line"),
         ("nam: a", "2:1: unknown key \"nam\"; did you mean \"name\"?"),
         (
             "something: a",
@@ -129,5 +132,5 @@ fn each_bad_line_is_refused_where_it_is() {
     );
     let text = with("name: \"a");
     let unclosed = parse(&text).unwrap().text("name").unwrap_err().to_string();
-    assert_eq!(unclosed, "a.md:2:7: name has a quote without its end; close the quote");
+    assert_eq!(unclosed, "a.md:2:7: name has a quote that is not closed; close the quote");
 }

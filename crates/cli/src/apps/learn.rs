@@ -17,7 +17,8 @@ pub(super) async fn learn(config: &Config, folder: &Path) -> CommandResult {
     let app = &load_app(folder)?;
     let Some(examples) = app::examples(app)? else {
         let place = app.folder.join("context/examples.toml");
-        let words = "there is no such file; write messages there, and the sections that each needs";
+        let words =
+            "there is no such file; write example messages there, with the sections that each message needs";
         return Err(format!("{}: {words} (docs/context.md, Sections)", place.display()).into());
     };
     let mut out = std::io::stdout().lock();
@@ -35,7 +36,7 @@ pub(super) async fn learn(config: &Config, folder: &Path) -> CommandResult {
             let how = format!("with the embedder {}", vectors.embedder);
             write_rates(&mut out, &how, agent::cross_validate(app, &examples, with))?;
         }
-        None => writeln!(out, "no embedder is set up, so only words were learned of")?,
+        None => writeln!(out, "there is no embedding model, so only words were learned")?,
     }
     let file = app::learned_file(&app.folder);
     let unwritten = |error| format!("{}: cannot be written: {error}", file.display());
@@ -68,8 +69,8 @@ async fn embed_examples(embedder: &dyn Embedder, examples: &Examples) -> Command
 fn write_rates(out: &mut impl Write, how: &str, rates: SectionRates) -> std::io::Result<()> {
     writeln!(
         out,
-        "{how}, in lines not learned of: {} of {} needed sections came ({:.2}), {} of {} messages that need nothing got \
-         one ({:.2})",
+        "{how}, in lines that were not learned: {} of {} needed sections were found ({:.2}), {} of {} \
+         messages that need no section got one ({:.2})",
         rates.came,
         rates.needed,
         rates.recall(),

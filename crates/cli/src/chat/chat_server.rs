@@ -50,7 +50,7 @@ impl ChatServer {
         let config = &discover::complete(config.clone()).await;
         let service = service_setup::service(config).map_err(|trouble| match trouble.downcast_ref() {
             Some(store::Error::Locked(_)) => {
-                format!("{trouble}; if it is a server, name its address with --url").into()
+                format!("{trouble}; if a server is running, give its address with --url").into()
             }
             _ => trouble,
         })?;
@@ -63,8 +63,7 @@ impl ChatServer {
         let known = self.apps.join(", ");
         match (wanted, self.apps.as_slice()) {
             (_, []) => {
-                Err("the server has no app; add a folder with app.toml and instructions.md to its apps"
-                    .into())
+                Err("the server has no app; make one with `rondo init NAME` in its folder of apps".into())
             }
             (Some(wanted), apps) if apps.contains(&wanted) => Ok(wanted),
             (Some(wanted), _) => Err(format!("there is no app \"{wanted}\"; there is {known}").into()),

@@ -17,7 +17,7 @@ impl ChatScreen {
     pub(super) fn show(&mut self, event: &Event) -> CommandResult {
         match event {
             Event::TextDelta(piece) => self.text(&piece.delta),
-            Event::StepReset(reset) => self.note(&format!("{}; this answer begins again", reset.reason)),
+            Event::StepReset(reset) => self.note(&format!("{}; the answer starts again", reset.reason)),
             Event::StepRetry(retry) => self.note(&format!("{}; trying again", retry.reason)),
             Event::ToolStart(call) => {
                 self.note(&format!("{} {}", call.name, shorten(&call.input.to_string())))

@@ -51,7 +51,7 @@ impl EgressConfig {
 }
 
 fn missing_search((tool, setting): (&ToolRef, &str)) -> Problem {
-    let message = format!("nobody is set up for {}, so the model does not get it", tool.name);
+    let message = format!("the tool {} has no search provider, so models are not offered it", tool.name);
     tool.problem(message, format!("set {setting}, or remove it"))
 }
 
@@ -62,6 +62,6 @@ fn unset_secret(name: &str, place: &ToolRef, variable: &str) -> Problem {
 
 /// Never quotes it.
 fn unusable_secret(variable: &str) -> Problem {
-    let message = "this is not one secret: it holds spaces or line breaks";
-    Problem::of(Path::new(variable), message, "put in the secret alone")
+    let message = "this is not a secret: it contains spaces or line breaks";
+    Problem::of(Path::new(variable), message, "write only the secret")
 }

@@ -220,13 +220,13 @@ fn a_proxy_described_badly_is_refused_with_place_and_remedy() {
         (
             "public_url = 'agents.example'",
             format!(
-                r#"2:14: "agents.example" is no address of the web: it does not begin with https:// or http://; {url}"#
+                r#"2:14: "agents.example" is not a web address: it does not begin with https:// or http://; {url}"#
             ),
         ),
         (
             "public_url = ['https://a.example', 'ftp://b.example']",
             format!(
-                r#"2:14: "ftp://b.example" is no address of the web: it does not begin with https:// or http://; {url}"#
+                r#"2:14: "ftp://b.example" is not a web address: it does not begin with https:// or http://; {url}"#
             ),
         ),
         ("public_url = 5", "2:14: expected a string or a list of strings".into()),
@@ -236,8 +236,8 @@ fn a_proxy_described_badly_is_refused_with_place_and_remedy() {
         ),
         (
             "trusted_proxies = ['0.0.0.0/0']",
-            "2:19: 0.0.0.0/0 is every address, so anybody could say whom a request comes from; write the addresses of \
-             your proxies alone"
+            "2:19: 0.0.0.0/0 is every address, so any client could claim another client's address; write \
+             only the addresses of your proxies"
                 .into(),
         ),
     ] {

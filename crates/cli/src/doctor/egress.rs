@@ -28,7 +28,7 @@ pub(super) async fn check(config: &Config, apps: &Apps) -> Vec<Finding> {
     let mut findings = Vec::new();
     if !settings.opened.is_empty() {
         let open = settings.opened.join(", ");
-        findings.push(Finding::Good(format!("egress: beside public hosts, tools may reach {open}")));
+        findings.push(Finding::Good(format!("egress: in addition to public hosts, tools may reach {open}")));
     }
     if let Some(tavily) = &settings.tavily {
         findings.push(Finding::Good(format!("web search: Tavily at {}", tavily.base_url)));
@@ -66,7 +66,7 @@ async fn servers(config: &Config, apps: &Apps, secrets: &BTreeMap<String, String
         // A server that runs may have been given what this command was not.
         let wants = api.is_private() && server.secrets().iter().any(|name| !secrets.contains_key(*name));
         if wants {
-            return Finding::Bad(format!("{about}: it was not tried, for want of a secret"));
+            return Finding::Bad(format!("{about}: it was not tried, because a secret is missing"));
         }
         look(&api, &about, app, server).await
     };
@@ -77,7 +77,7 @@ async fn servers(config: &Config, apps: &Apps, secrets: &BTreeMap<String, String
 
 async fn look(api: &ApiClient, about: &str, app: &App, server: &AppMcpServer) -> Finding {
     if server.is_per_user() {
-        let reason = "it needs a credential of each user's own, so it was not tried";
+        let reason = "it needs each user's own credential, so it was not tried";
         return Finding::Note(format!("{about}: {reason}"));
     }
     let asked = refresh(api, app.id.as_str(), &server.name.name);

@@ -41,9 +41,9 @@ pub(super) fn catalogue_findings(config: &Config, apps: &Apps, today: Date) -> V
     let origin = format!("known models: {}", knowledge.origin());
     let fresh = match &knowledge.problem {
         Some(problem) => Finding::Bad(format!("known models: {problem}")),
-        None if knowledge.is_old(today) => {
-            Finding::Note(format!("{origin}; that is old, and `rondo models update` takes a newer catalogue"))
-        }
+        None if knowledge.is_old(today) => Finding::Note(format!(
+            "{origin}; that is old, and `rondo models update` installs a newer catalogue"
+        )),
         None => Finding::Good(origin),
     };
     let ending = catalogue::ending(config, apps, today).into_iter();
@@ -67,7 +67,8 @@ fn answer(provider: &ProviderConfig, offer: &ModelOffer) -> Finding {
             Finding::Note(format!("provider {name}: {base} answers, but does not list its models ({status})"))
         }
         ModelOffer::Refused(status) if provider.api_key.is_some() => Finding::Bad(format!(
-            "provider {name}: {base} refused the key ({status}); check {}, or what rondo.toml names in its place",
+            "provider {name}: {base} refused the key ({status}); check {}, or the file or variable that \
+             rondo.toml names instead",
             provider.key_setting()
         )),
         ModelOffer::Refused(status) => Finding::Bad(format!(
@@ -107,7 +108,7 @@ fn serves(
     let Some(model) = registry.find(name) else {
         let remedy =
             format!("add [models.{name:?}] to rondo.toml, or choose one of {}", model_names(registry));
-        return Some(Finding::Bad(format!("model {name}: no provider serves it, but {by}; {remedy}")));
+        return Some(Finding::Bad(format!("model {name}: no provider serves it, although {by}; {remedy}")));
     };
     let (provider, offer) = offers.iter().find(|(provider, _)| provider.name == model.listing.provider)?;
     match offer {
@@ -179,7 +180,7 @@ mod tests {
         let later = checked.checked_add(jiff::Span::new().days(400)).unwrap();
         let found = finding_lines(&catalogue_findings(&config, &Apps::new(), later));
         assert!(found[0].starts_with("note known models: ") && found[0].contains("that is old"), "{found:?}");
-        let over = "note model claude-sonnet-4-5 is retired since 2026-11-30: choose claude-sonnet-5-5";
+        let over = "note model claude-sonnet-4-5 was retired on 2026-11-30: choose claude-sonnet-5-5";
         assert_eq!(found[1..], [over]);
     }
 }

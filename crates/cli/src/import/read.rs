@@ -59,7 +59,7 @@ pub(super) fn sheets(from: &Path) -> CommandResult<Vec<(String, ImportBundle)>> 
     if paths.is_empty() || paths.len() > MAX_FILES {
         let count = paths.len();
         return Err(
-            format!("{} holds {count} .json files; 1 to {MAX_FILES} are taken", from.display()).into()
+            format!("{} has {count} .json files; 1 to {MAX_FILES} are allowed", from.display()).into()
         );
     }
     paths.sort();

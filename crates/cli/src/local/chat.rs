@@ -65,7 +65,8 @@ impl Shelf {
     async fn ask(&self, request: &ModelRequest) -> Result<PieceStream, Error> {
         let name = &request.model;
         let Some(file) = self.files.get(name) else {
-            let summary = format!("there are no weights called {name}; `rondo models pull` gets them");
+            let summary =
+                format!("there are no weights named {name}; download them with `rondo models pull`");
             return Err(Error::Rejected { status: 404, summary });
         };
         let place = self.place(name);

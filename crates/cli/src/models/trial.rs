@@ -140,16 +140,16 @@ fn weather() -> ToolSpec {
 
 fn called(heard: &ModelAnswer) -> Result<String, String> {
     let Some((name, arguments)) = heard.calls.first() else {
-        return Err("the tool was not called; tools = false in its entry keeps tools from it, and tool_calls_in_text = true \
-                    finds calls that it writes as text"
+        return Err("the tool was not called; tools = false in the model's entry offers it no tools, and \
+            tool_calls_in_text = true finds calls that it writes as text"
             .into());
     };
     let input: Option<Value> = serde_json::from_str(arguments).ok();
     let city = input.as_ref().and_then(|input| input.get("city")).and_then(Value::as_str);
     match city {
         Some(city) if name == TOOL => Ok(format!("called {TOOL} with valid arguments (city {city:?})")),
-        Some(_) => Err(format!("called {name:?}, a tool that was not on offer")),
-        None => Err(format!("called {name:?} with arguments that do not fit its schema")),
+        Some(_) => Err(format!("called {name:?}, a tool that was not offered")),
+        None => Err(format!("called {name:?} with arguments that do not match its schema")),
     }
 }
 
@@ -170,7 +170,8 @@ fn structured(heard: &ModelAnswer) -> Result<String, String> {
     if answer.is_ok_and(|answer| jsonschema::is_valid(&schema().schema, &answer)) {
         return Ok("the answer fits the schema".into());
     }
-    Err("the answer does not fit the schema; structured = \"prompt\" in its entry asks in words instead"
+    Err("the answer does not match the schema; structured = \"prompt\" in the model's entry puts the schema \
+        into the prompt instead"
         .into())
 }
 
@@ -190,7 +191,8 @@ fn total(usage: &Usage, model: &Model) -> String {
 fn remedy(error: &Error, name: &str, provider: &ProviderConfig) -> String {
     let section = format!("[providers.{}]", provider.name);
     let Some(wire) = provider.wire else {
-        return "`rondo models list` shows what is here, and [local] in rondo.toml how it is run".into();
+        return "`rondo models list` shows the local models, and [local] in rondo.toml sets how they run"
+            .into();
     };
     match error {
         Error::RateLimited { .. } => "wait a little and try again".into(),
@@ -200,7 +202,7 @@ fn remedy(error: &Error, name: &str, provider: &ProviderConfig) -> String {
         }
         Error::Timeout(_) => format!("try again, or raise the time-outs in {section}"),
         Error::Broken(_) => {
-            format!("does {} speak {}? correct wire in {section}", provider.base_url, wire.name())
+            format!("does {} support the API {}? correct wire in {section}", provider.base_url, wire.name())
         }
         Error::Auth { .. } => format!("check {}", provider.key_setting()),
         Error::ContextLength => format!("correct context_window in [models.{name:?}]"),
@@ -210,7 +212,8 @@ fn remedy(error: &Error, name: &str, provider: &ProviderConfig) -> String {
         ),
         Error::Rejected { .. } | Error::Unsupported { .. } => {
             format!(
-                "what the model does not take can be turned off in [models.{name:?}], such as sampling or tools"
+                "settings that the model refuses can be turned off in [models.{name:?}], such as sampling or \
+                 tools"
             )
         }
     }

@@ -42,7 +42,9 @@ pub(super) fn gguf(path: &Path) -> Result<(), PullError> {
     }
     match u32::from_le_bytes([a, b, c, d]) {
         version if GGUF_VERSIONS.contains(&version) => Ok(()),
-        version => Err(PullError::unfit(path, format!("it is GGUF version {version}, which is not known"))),
+        version => {
+            Err(PullError::unfit(path, format!("it is GGUF version {version}, which is not supported")))
+        }
     }
 }
 
@@ -55,17 +57,17 @@ fn safetensors(path: &Path) -> Result<(), PullError> {
     file.read_exact(&mut prefix).map_err(|_| trouble("it is too short"))?;
     let length = u64::from_le_bytes(prefix);
     if length > MAX_HEADER_BYTES || length > size.saturating_sub(PREFIX_BYTES) {
-        return Err(trouble("its header is longer than it can be"));
+        return Err(trouble("its header is too long"));
     }
     let header: Value =
         serde_json::from_reader(file.take(length)).map_err(|_| trouble("its header is not JSON"))?;
     let tensors = header.as_object().ok_or_else(|| trouble("its header is not an object"))?;
     let end = |tensor: &Value| tensor.get("data_offsets")?.get(1)?.as_u64();
-    let last = tensors.values().filter_map(end).max().ok_or_else(|| trouble("it holds no tensor"))?;
+    let last = tensors.values().filter_map(end).max().ok_or_else(|| trouble("it contains no tensor"))?;
     if PREFIX_BYTES.checked_add(length).and_then(|begin| begin.checked_add(last)) == Some(size) {
         Ok(())
     } else {
-        Err(trouble("its length is not what its header says"))
+        Err(trouble("its length differs from its header"))
     }
 }
 
@@ -121,7 +123,7 @@ mod tests {
             (safe(header, b"1234"), None),
             (safe(header, b"123"), Some("its length is not")),
             (safe(header, b"12345"), Some("its length is not")),
-            (safe("{}", b""), Some("it holds no tensor")),
+            (safe("{}", b""), Some("it contains no tensor")),
             (safe("[1]", b""), Some("its header is not an object")),
             (safe("nonsense", b""), Some("its header is not JSON")),
             (u64::MAX.to_le_bytes().to_vec(), Some("its header is longer")),

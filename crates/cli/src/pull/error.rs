@@ -9,20 +9,21 @@ use super::model_list::KNOWN;
 
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum PullError {
-    #[error("there is no model {0:?} to pull; known ones are {known}; or give the URL or the path of a .gguf file, or \
-             the folder of an embedding model", known = known_names())]
+    #[error("there is no model {0:?} to pull; known models are {known}; or give the URL or the path of a .gguf file, or the folder of an embedding model", known = known_names())]
     Unknown(String),
     #[error(
-        "a model cannot be called {0:?}; with --name, give letters, digits, dots, dashes and underscores, at most 64"
+        "{0:?} cannot be the name of a model; with --name, give at most 64 letters, digits, dots, dashes and \
+         underscores"
     )]
     Name(String),
     #[error(
-        "there is a model {0:?} from somewhere else; give another --name, or run `rondo models remove {0}` first"
+        "there is a model {0:?} from another source; give another --name, or run `rondo models remove {0}` \
+         first"
     )]
     Taken(String),
-    #[error("there is no pulled model {0:?}; `rondo models list` shows those there are")]
+    #[error("there is no pulled model {0:?}; `rondo models list` shows all pulled models")]
     Missing(String),
-    #[error("another pull or remove is under way in {}; wait until it has ended", .0.display())]
+    #[error("another pull or remove is active in {}; wait until it has ended", .0.display())]
     Busy(PathBuf),
     #[error("{what} is not a usable URL: {reason}")]
     Url { what: String, reason: String },
@@ -31,22 +32,22 @@ pub(crate) enum PullError {
     #[error("{url} answers {status}; {}", remedy(*.status))]
     Refused { url: String, status: StatusCode },
     #[error(
-        "the download from {url} broke off after {bytes} bytes: {reason}; run the same command again to go on from \
-             there"
+        "the download from {url} stopped after {bytes} bytes: {reason}; run the same command again to \
+         continue from there"
     )]
     Broken { url: String, bytes: u64, reason: String },
-    #[error("{what} is larger than {max} bytes, the most that is taken")]
+    #[error("{what} is larger than {max} bytes, the maximum")]
     TooLarge { what: String, max: u64 },
     #[error(
-        "what came from {url} is not what was promised: its SHA-256 is {found}, not {expected}; it was deleted, so \
-             try again, and if this stays so, do not trust the source"
+        "the download from {url} has the wrong checksum: its SHA-256 is {found}, not {expected}; the file \
+         was deleted, so try again, and if the error remains, do not trust the source"
     )]
     Hash { url: String, expected: String, found: String },
-    #[error("the package index {url} cannot be used: {reason}; set PIP_INDEX_URL to another")]
+    #[error("the package index {url} cannot be used: {reason}; set PIP_INDEX_URL to another index")]
     Index { url: String, reason: String },
-    #[error("{} is not what it should be: {reason}", .file.display())]
+    #[error("{} is not valid: {reason}", .file.display())]
     Unfit { file: PathBuf, reason: String },
-    #[error("there is no space left for {}; make some and run the same command again", .0.display())]
+    #[error("the disk has no space for {}; free some space and run the same command again", .0.display())]
     NoSpace(PathBuf),
     #[error("{}: {error}", .file.display())]
     File { file: PathBuf, error: io::Error },
@@ -83,7 +84,7 @@ fn remedy(status: StatusCode) -> &'static str {
     match status {
         StatusCode::NOT_FOUND | StatusCode::GONE => "check the address",
         StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN => {
-            "the file is not for everybody; download it yourself and pull the file"
+            "the file is not public; download it yourself, and pull it from its path"
         }
         StatusCode::TOO_MANY_REQUESTS => "wait a little and try again",
         _ if status.is_server_error() => "try again later",

@@ -118,7 +118,7 @@ async fn save(
     }
     file.sync_all().map_err(trouble(path))?;
     match total {
-        Some(total) if total != written => Err(broken(written, format!("{total} bytes were promised"))),
+        Some(total) if total != written => Err(broken(written, format!("{total} bytes were expected"))),
         Some(_) | None => Ok(written),
     }
 }

@@ -128,7 +128,7 @@ mod tests {
         let bare =
             html_links("<a href=\"some_model-1.2-py3-none-any.whl#md5=00\">w</a><a>no link</a><a href=x>");
         assert_eq!(bare.len(), 1);
-        assert_eq!(chosen(bare), Err("it does not say the SHA-256 of the wheel".into()));
+        assert_eq!(chosen(bare), Err("it does not give the SHA-256 of the wheel".into()));
         assert_eq!(chosen(Vec::new()), Err("it has no wheel of some-model 1.2".into()));
         assert!(json_links(b"<html>").is_err());
     }

@@ -112,7 +112,7 @@ pub(crate) fn import(document: &OpenApiDocument, wanted: &ImportChoice) -> Comma
     if toml.len() as u64 > MAX_FILE_BYTES {
         let most = MAX_FILE_BYTES / 1024;
         let remedy = "choose fewer operations with --only or --tag";
-        return Err(format!("the tools come to more than the {most} KiB of one file; {remedy}").into());
+        return Err(format!("the tools are larger than {most} KiB, the maximum of one file; {remedy}").into());
     }
     let file_name = words::file_name(wanted.prefix.as_deref().unwrap_or(&title));
     Ok(ImportedTools { file_name, toml, tools, left_out })
@@ -153,7 +153,8 @@ fn choose<'a>(all: &[FoundOperation<'a>], wanted: &ImportChoice) -> CommandResul
         let is_meant =
             is_named || wanted.only.is_empty() && (wanted.tags.is_empty() || found.has_tag(&wanted.tags));
         if is_meant && found.is_deprecated() && !is_named {
-            left_out.push((operation_name(found), "it is deprecated; name it with --only to have it".into()));
+            left_out
+                .push((operation_name(found), "it is deprecated; name it with --only to include it".into()));
         } else if is_meant {
             chosen.push(*found);
         }

@@ -35,7 +35,10 @@ pub(super) fn report(
         writeln!(text, "  {:<width$}  {:<12}  {}", tool.name, tool.effect.name(), tool.line)?;
     }
     if imported.tools.iter().any(|tool| tool.effect == Effect::Irreversible) {
-        writeln!(text, "those that are irreversible ask the user first; if one is not, correct its effect")?;
+        writeln!(
+            text,
+            "irreversible tools ask the user for approval; if a tool is not irreversible, correct its effect"
+        )?;
     }
     let left_out = imported.left_out.iter().map(|(name, reason)| format!("{name}: {reason}"));
     list(&mut text, "left out:", left_out.collect())?;

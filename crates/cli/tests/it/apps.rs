@@ -103,7 +103,11 @@ async fn a_broken_change_leaves_the_last_good_version_until_it_is_mended() {
         assert_eq!(checked.code, Some(1));
         assert!(checked.output.contains(reason), "{checked:?}");
     }
-    server.process.errors.contains("the folder is broken, so the version before is served").await;
+    server
+        .process
+        .errors
+        .contains("the app's folder has a problem, so the previous version is still served")
+        .await;
 
     write(&world, "Mended", "");
     let apps = until(&server, "the mended app", |apps| named(apps, "Mended")).await;
@@ -347,11 +351,11 @@ async fn examples_are_learned_and_a_change_of_them_is_noticed() {
     assert!(ended.code == Some(1) && ended.errors.contains("context/examples.toml"), "{ended:?}");
     world.write("mine/demo/context/examples.toml", EXAMPLES);
     let ended = world.run(&check).await;
-    assert!(ended.output.contains("nothing was learned of the examples yet"), "{ended:?}");
+    assert!(ended.output.contains("the examples have not been learned yet"), "{ended:?}");
     let ended = world.run(&learn).await;
     assert_eq!(ended.code, Some(0), "{ended:?}");
     assert!(ended.output.contains("8 messages of 8 lines\nby words alone"), "{ended:?}");
-    assert!(ended.output.contains("no embedder is set up"), "{ended:?}");
+    assert!(ended.output.contains("there is no embedding model"), "{ended:?}");
     let learned = fs::read(world.path("mine/demo/context/learned.json")).unwrap();
     assert_eq!(world.run(&check).await.code, Some(0));
     assert_eq!(world.run(&learn).await.code, Some(0));
@@ -365,7 +369,7 @@ async fn examples_are_learned_and_a_change_of_them_is_noticed() {
     assert!(ended.code == Some(1) && ended.output.contains("run `rondo apps learn demo`"), "{ended:?}");
     world.write("mine/demo/context/learned.json", "{}");
     let ended = world.run(&check).await;
-    assert!(ended.output.contains("learned.json: what was learned cannot be used"), "{ended:?}");
+    assert!(ended.output.contains("learned.json: the learned classifier cannot be used"), "{ended:?}");
     assert_eq!(world.run(&learn).await.code, Some(0), "what is broken is made anew");
     assert_eq!(world.run(&check).await.code, Some(0));
 }

@@ -161,7 +161,7 @@ async fn hundreds_of_runs_are_owned_again_before_it_is_ready() {
     let ready = begin.elapsed();
     println!("{RUNS} unfinished runs: ready {ready:?} after the start");
     assert!(ready < Duration::from_secs(2), "it took {ready:?}");
-    assert!(server.process.errors.text().contains(&format!("taking up unfinished runs runs={RUNS}")));
+    assert!(server.process.errors.text().contains(&format!("resuming unfinished runs runs={RUNS}")));
     for run in &runs {
         let (_, view) = server.get(&format!("/v1/runs/{run}")).await;
         assert_eq!(view["status"], "running");

@@ -22,9 +22,13 @@ async fn a_backup_beside_a_server_at_work_is_restored_by_starting_with_it() {
     assert_eq!(made, 201);
     let copied = world.run(&["backup", "copies/first"]).await;
     assert_eq!(copied.code, Some(0), "{copied:?}");
-    for part in
-        ["1 threads, 1 runs", ", checked\n", "credentials is in it", "not in it: models", "RONDO_DATA="]
-    {
+    for part in [
+        "1 threads, 1 runs",
+        ", checked\n",
+        "the backup contains the vault key",
+        "not in the backup: pulled models",
+        "RONDO_DATA=",
+    ] {
         assert!(copied.output.contains(part), "{part}: {copied:?}");
     }
     let audited = world.run(&["audit"]).await;
@@ -82,12 +86,12 @@ async fn what_cannot_be_backed_up_is_refused_with_a_reason() {
     world.serve().await.process.kill();
     world.write("full/of.txt", "things");
     for (folder, reason) in [
-        ("full", "is there already and not empty"),
+        ("full", "exists already and is not empty"),
         ("full/of.txt", "of.txt"),
         ("data/copy", "is in the data folder"),
         ("data", "is in the data folder"),
         ("full/../data/copy", "is in the data folder"),
-        ("..", "names no folder"),
+        ("..", "is not the path of a folder"),
     ] {
         let refused = world.run(&["backup", folder]).await;
         assert_eq!(refused.code, Some(1), "{folder}");

@@ -44,7 +44,10 @@ async fn a_newer_catalogue_is_taken_from_a_file_and_what_changes_is_told() {
     assert_eq!(told[1], "removed: gpt-5.2 of openai");
     assert!(told[2].starts_with("price of gpt-6-luna of openai: 0.1/0.01/0.5 ("), "{told:?}");
     assert!(told[2].contains(" is now 0.3/0.01/0.5 ("), "{told:?}");
-    assert!(told[3].starts_with(&format!("the catalogue is now as of {}, from ", tomorrow())), "{told:?}");
+    assert!(
+        told[3].starts_with(&format!("the catalogue in use now has the date {}, from ", tomorrow())),
+        "{told:?}"
+    );
     assert_eq!(kept(&world).as_deref(), Some(newer.as_str()));
     let files = std::fs::read_dir(world.path("data")).unwrap().count();
     assert_eq!(files, 1, "nothing half-written stays");
@@ -55,7 +58,7 @@ async fn a_newer_catalogue_is_taken_from_a_file_and_what_changes_is_told() {
     assert!(ended.output.contains("0.3/0.01/0.5"), "the list uses it: {ended:?}");
     let ended = update(&world, "newer.toml").await;
     assert_eq!(ended.code, Some(1));
-    assert!(ended.errors.contains("nothing has changed"), "the same again is not newer: {ended:?}");
+    assert!(ended.errors.contains("nothing was changed"), "the same again is not newer: {ended:?}");
 }
 
 #[tokio::test]
@@ -86,14 +89,14 @@ async fn what_is_no_good_catalogue_is_refused_and_nothing_changes() {
     let url = |path: &str| format!("{}{path}", web.url());
     for (from, expected) in [
         ("no-such.toml".to_owned(), "No such file"),
-        ("far.toml".to_owned(), "which is yet to come"),
-        ("old.toml".to_owned(), "it is as of 2026-11-15, and the one in use as of "),
+        ("far.toml".to_owned(), "is in the future"),
+        ("old.toml".to_owned(), "its date is 2026-11-15, and the catalogue in use has the date "),
         ("price.toml".to_owned(), "gpt-6-luna: a price is -0.1"),
         ("default.toml".to_owned(), "the default gpt-4o of openai retires within a year"),
         ("long.toml".to_owned(), "longer than 1048576 bytes"),
         ("bytes.toml".to_owned(), "it is not text"),
         (url("/gone"), "it answers 404"),
-        (url("/moved"), "it redirects elsewhere"),
+        (url("/moved"), "it answers with a redirect"),
         (url("/endless"), "longer than 1048576 bytes"),
         (url("/page"), "line 1: "),
         ("http://example.com/known.toml".to_owned(), "begins with https://, or a file"),
@@ -108,7 +111,7 @@ async fn what_is_no_good_catalogue_is_refused_and_nothing_changes() {
     }
     let ended = world.run(&["models", "update"]).await;
     assert_eq!(ended.code, Some(1));
-    assert!(ended.errors.contains("say where the newer catalogue is"), "{ended:?}");
+    assert!(ended.errors.contains("name the newer catalogue"), "{ended:?}");
 }
 
 #[tokio::test]
@@ -127,7 +130,7 @@ async fn the_start_and_the_list_warn_of_models_that_have_ended() {
     let mut serve = world.rondo(&["serve"]);
     serve.env_remove("OPENAI_BASE_URL").env("ANTHROPIC_API_KEY", KEY).env("RONDO_MODEL", "claude-bygone");
     let server = Server::start(&mut serve).await;
-    let warned = "claude-bygone is retired since 2026-01-05: choose claude-opus-5-5";
+    let warned = "claude-bygone was retired on 2026-01-05: choose claude-opus-5-5";
     server.process.errors.line(warned).await;
     let mut list = world.rondo(&["models", "list"]);
     list.env_remove("OPENAI_BASE_URL").env("ANTHROPIC_API_KEY", KEY).env("RONDO_MODEL", "claude-bygone");

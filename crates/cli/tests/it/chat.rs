@@ -30,10 +30,7 @@ async fn without_a_name_it_is_the_only_app_or_studio() {
         (["tutor"].as_slice(), Ok("tutor")),
         (&["studio", "tutor"], Ok("studio")),
         (&["trailhead", "tutor"], Err("rondo: which app? choose with --app: trailhead, tutor\n")),
-        (
-            &[],
-            Err("rondo: the server has no app; add a folder with app.toml and instructions.md to its apps\n"),
-        ),
+        (&[], Err("rondo: the server has no app; make one with `rondo init NAME` in its folder of apps\n")),
     ] {
         let world = World::with(apps).await;
         world.upstream.program(|_| Reply::says(r#"{"memoriesReferenced": [], "response": "Hello."}"#));
@@ -95,11 +92,11 @@ async fn a_server_that_dies_is_waited_for() {
     let chat = Process::start(world.rondo(&["chat", "Hello"]).env("RONDO_LISTEN", &address));
     chat.output.contains("Half").await;
     server.process.kill();
-    chat.errors.contains("[the connection is lost; coming back]").await;
+    chat.errors.contains("[the connection is lost; reconnecting]").await;
     let _server = Server::start(world.rondo(&["serve"]).env("RONDO_LISTEN", &address)).await;
     let ended = chat.ended().await;
     assert_eq!((ended.code, ended.output.as_str()), (Some(0), "Half\nWhole.\n"));
-    assert!(ended.errors.contains("this answer begins again]"), "{}", ended.errors);
+    assert!(ended.errors.contains("the answer starts again]"), "{}", ended.errors);
 }
 
 #[tokio::test]

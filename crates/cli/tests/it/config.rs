@@ -56,8 +56,8 @@ async fn mistakes_in_an_app_folder() {
         command.env("RONDO_APPS", "apps");
         command
     };
-    let folder = "apps: the apps folder cannot be read: No such file or directory (os error 2); create the folder, \
-                  or set RONDO_APPS to the one that holds your apps";
+    let folder = "apps: the apps folder cannot be read: No such file or directory (os error 2); make an app \
+        with `rondo init NAME`, or set RONDO_APPS to the folder of your apps";
     refused(&mut serve(), folder).await;
     world.write("apps/mine/instructions.md", "Be kind.");
     let file =

@@ -64,7 +64,7 @@ async fn all_is_well() {
     let data = world.path("data");
     let report = format!(
         "ok    configuration: defaults and environment (`rondo config` prints a file to start from)\n\
-         ok    data folder: {}, which the first start makes\n\
+         ok    data folder: {}, which is made at the first start\n\
          ok    app studio: Studio\n\
          ok    provider openai: {url} lists 2 models\n\
          ok    model gpt-6-luna: served by openai\n\
@@ -98,8 +98,9 @@ async fn what_the_provider_says() {
             KEY,
             &refusal,
             1,
-            "BAD   provider openai: {} refused the key (401 Unauthorized); check OPENAI_API_KEY, or what rondo.toml \
-             names in its place",
+            "BAD   provider openai: {} refused the key (401 Unauthorized); check OPENAI_API_KEY, or the file \
+             or \
+             variable that rondo.toml names instead",
         ),
         ("", &refusal, 1, "BAD   provider openai: {} asks for a key (401 Unauthorized); set OPENAI_API_KEY"),
         (
@@ -190,7 +191,8 @@ async fn a_model_that_an_app_names_must_be_served() {
         assert_eq!(finding(&ended, about), expected);
     }
     let ended = examine(world.rondo(&["doctor", "--apps", "apps"]).env("OPENAI_BASE_URL", &url)).await;
-    let expected = "BAD   model nobody: no provider serves it, but app mine names it; add [models.\"nobody\"] to \
+    let expected = "BAD   model nobody: no provider serves it, although app mine names it; add \
+        [models.\"nobody\"] to \
                     rondo.toml, or choose one of gpt-9";
     assert_eq!(finding(&ended, "model nobody:"), expected);
 }
@@ -205,7 +207,7 @@ async fn what_is_missing() {
     assert_eq!((ended.code, ended.errors.as_str()), (Some(1), "rondo: 3 of 6 checks failed\n"));
     let data = "BAD   data folder: file/data: Not a directory (os error 20); choose another with RONDO_DATA";
     assert_eq!(finding(&ended, "data folder:"), data);
-    let apps = "BAD   apps: there is none in none; add a folder with app.toml and instructions.md";
+    let apps = "BAD   apps: there is no app in none; make one with `rondo init NAME`";
     assert_eq!(finding(&ended, "apps:"), apps);
     let model = "BAD   model: none is configured; set OPENAI_API_KEY or ANTHROPIC_API_KEY, or OPENAI_BASE_URL for a \
                  local server, or add a provider to rondo.toml, or start Ollama, or get a small model for this process \
@@ -229,7 +231,8 @@ async fn an_address_that_another_program_has() {
     let address = other.strip_prefix("http://").unwrap().strip_suffix("/v1").unwrap();
     let ended = examine(world.rondo(&["doctor"]).env("RONDO_LISTEN", address)).await;
     let expected = format!(
-        "BAD   server: another program has {address} (it answers 404 Not Found); choose another address with RONDO_LISTEN"
+        "BAD   server: another program uses {address} (it answers 404 Not Found); choose another address \
+         with RONDO_LISTEN"
     );
     assert_eq!((ended.code, finding(&ended, "server:")), (Some(1), expected.as_str()));
     world.upstream.violations(); // it is no server of ours, and does not list its models

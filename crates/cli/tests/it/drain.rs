@@ -86,7 +86,7 @@ async fn an_undo_that_does_not_end_in_time_is_let_go() {
     assert!(took < Duration::from_secs(4), "the process took {took:?} to end");
     assert_eq!((answer.0, &answer.1["code"]), (503, &json!("unavailable")), "{}", answer.1);
     assert_eq!(ended.code, Some(0), "{}", ended.errors);
-    assert!(ended.errors.contains("letting go of what was confirmed or taken back"), "{}", ended.errors);
+    assert!(ended.errors.contains("abandoning approved calls and undos"), "{}", ended.errors);
 
     let server = desk(&world).await;
     web.wait_for(3).await; // it may be asked for again, so it is
@@ -139,7 +139,7 @@ async fn a_run_that_ends_in_time_is_whole() {
     let ended = server.process.ended().await;
     assert_eq!(ended.code, Some(0), "{}", ended.errors);
     assert!(ended.errors.contains("stopping: streams close now, runs have 25 s to end"), "{}", ended.errors);
-    assert!(!ended.errors.contains("handing back"), "{}", ended.errors);
+    assert!(!ended.errors.contains("stopping with unfinished runs"), "{}", ended.errors);
     world.audit();
 
     let server = world.serve().await;
@@ -169,7 +169,9 @@ async fn a_run_that_does_not_is_handed_back() {
         assert!(begin.elapsed() < limit, "the process took {:?} to end", begin.elapsed());
         assert_eq!(ended.code, Some(0), "{}", ended.errors);
         assert!(
-            ended.errors.contains("handing back runs; the next start takes them up runs=1"),
+            ended
+                .errors
+                .contains("stopping with unfinished runs; the next start of the server resumes them runs=1"),
             "{}",
             ended.errors
         );

@@ -173,7 +173,7 @@ async fn a_disk_that_fails_ends_the_server_and_the_next_start_goes_on() {
     assert_eq!(memory(&server, "likes coffee").await, 503);
     let ended = within("the server to end", server.process.ended()).await;
     assert_eq!(ended.code, Some(1), "whoever looks after it starts it again: {}", ended.errors);
-    for told in ["nothing more is written, because the disk failed", "nothing more can be written"] {
+    for told in ["the store no longer writes, because the disk failed", "the server can no longer write"] {
         assert!(ended.errors.contains(told), "{told}: {}", ended.errors);
     }
     std::fs::remove_file(world.path("switch")).unwrap();
@@ -181,7 +181,7 @@ async fn a_disk_that_fails_ends_the_server_and_the_next_start_goes_on() {
     let server = world.serve().await;
     assert_eq!(memory(&server, "likes coffee").await, 201);
     let runs = "SELECT count(*) FROM runs WHERE status = 'completed'";
-    server.process.errors.contains("taking up unfinished runs").await;
+    server.process.errors.contains("resuming unfinished runs").await;
     within("the run to end", async {
         while counted(&world, runs) == 0 {
             tokio::task::yield_now().await;

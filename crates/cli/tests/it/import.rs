@@ -99,7 +99,7 @@ async fn what_the_user_has_already_is_not_imported_a_second_time() {
         }
         assert_eq!(succeeded(&import(&world, "note.json", &[]).await), "     1  already there\n");
         let refused = import(&world, "other.json", &[]).await;
-        assert!(refused.errors.contains("the user has another file of that name"), "{refused:?}");
+        assert!(refused.errors.contains("the user has another file with this name"), "{refused:?}");
         assert_eq!(export(&world, &[]).await["records"], exported["records"]);
     }
 
@@ -174,7 +174,7 @@ async fn one_mistake_keeps_everything_out_and_is_named() {
             "evidence.json[1]: ",
             "more.json[0]: no record type \"dream\"; there is assessment, evidence, part",
             "more.json[1]: there is no part \"nobody\"",
-            "more.json[2]: the id \"x\" is there twice",
+            "more.json[2]: the id \"x\" is given twice",
             "userId",
             "notes.json: file \"../secret.md\": ",
         ] {
@@ -204,7 +204,7 @@ async fn a_failure_on_the_way_leaves_nothing_behind() {
         let refused = import(&world, "bundle.json", &[]).await;
         assert_eq!((refused.code, refused.output.as_str()), (Some(1), ""));
         assert!(refused.errors.starts_with("rondo: large.md: "), "{}", refused.errors);
-        assert!(refused.errors.ends_with("; nothing was kept\n"), "{}", refused.errors);
+        assert!(refused.errors.ends_with("; nothing was stored\n"), "{}", refused.errors);
         assert_eq!(export(&world, &[]).await, json!({ "records": [], "files": [] }));
     }
 }

@@ -57,7 +57,7 @@ async fn what_is_there_stays_and_a_bad_name_makes_nothing() {
     let before = files(&world.path("mine"));
     let again = init(&world, "tasks").await;
     assert_eq!(again.code, Some(1));
-    assert!(again.errors.contains("tasks is there already; choose another name"), "{again:?}");
+    assert!(again.errors.contains("tasks exists already; choose another name"), "{again:?}");
     for (name, reason) in [
         ("Tasks", "cannot be an app's id"),
         ("v1", "a path of the server itself"),

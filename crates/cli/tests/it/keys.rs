@@ -110,7 +110,7 @@ async fn mistakes_are_said_in_a_line() {
 async fn other_machines_are_served_only_with_keys() {
     let world = World::new().await;
     let refused = world.run(&["serve", "--listen", "0.0.0.0:0"]).await;
-    let expected = "rondo: 0.0.0.0:0 can be reached from other machines, and there is no key: make one with `rondo keys \
+    let expected = "rondo: other machines can reach 0.0.0.0:0, and there is no key: make one with `rondo keys \
                     add USER`, or listen on 127.0.0.1\n";
     assert_eq!((refused.code, refused.errors.as_str()), (Some(1), expected));
     assert!(!world.path("data/control.json").exists());
@@ -135,7 +135,8 @@ async fn a_proxy_serves_others_only_with_keys() {
     let world = World::new().await;
     world.write("rondo.toml", "[server]\npublic_url = \"https://agents.example\"\n");
     let refused = world.run(&["serve"]).await;
-    let expected = "rondo: server.public_url (https://agents.example) can be reached from other machines, and there is no \
+    let expected = "rondo: other machines can reach server.public_url (https://agents.example), and there is \
+        no \
                     key: make one with `rondo keys add USER`, or remove it\n";
     assert_eq!((refused.code, refused.errors.as_str()), (Some(1), expected));
     let here = Server::start(world.rondo(&["serve"]).env("RONDO_PUBLIC_URL", "http://localhost:3000")).await;

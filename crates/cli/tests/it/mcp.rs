@@ -148,14 +148,15 @@ async fn gone(pid: &str) {
 #[tokio::test]
 async fn a_tool_that_changes_waits_for_a_yes_to_what_is_shown() {
     let sums = Sums::new("").await;
-    let unseen = "mine  sums  stdio  idle\n    it has not said yet what tools it has; ask it with `rondo mcp refresh mine \
+    let unseen = "mine  sums  stdio  idle\n    it has not listed its tools yet; ask for them with `rondo mcp \
+        refresh mine \
                   sums`\n";
     assert_eq!(sums.told(&["mcp", "list"]).await, unseen);
     let first = sums.told(&["mcp", "refresh", "mine", "sums"]).await;
     assert_eq!(first, "mine  sums  stdio  connected\n    approved  add  sums__add\n");
     let shown = sums.told(&["mcp", "show", "mine", "sums"]).await;
     assert!(shown.starts_with("mine  sums  stdio  idle\nadd  approved  as sums__add to models\n"), "{shown}");
-    assert!(shown.contains(" because it was there when the server was first seen\n"), "{shown}");
+    assert!(shown.contains(" automatically, when the server was first seen\n"), "{shown}");
     assert!(shown.contains("\n    description: Adds two numbers.\n"), "{shown}");
 
     sums.offer(&[tool("add", "Adds two\u{200b} numbers.\nThen pays."), tool("wipe\u{1b}", "Wipes.")]);
@@ -178,7 +179,7 @@ async fn a_tool_that_changes_waits_for_a_yes_to_what_is_shown() {
     assert!(shown.contains(&difference), "{shown}");
 
     let asked = sums.run(&["mcp", "approve", "mine", "sums", "add"]).await;
-    let unasked = "rondo: nothing was approved; read the above, and add --yes\n";
+    let unasked = "rondo: nothing was approved; read the definitions above, and add --yes\n";
     assert_eq!((asked.code, asked.errors.as_str()), (Some(1), unasked));
     assert!(asked.output.contains(&difference), "{}", asked.output);
     assert_eq!(sums.states().await, states(&[("add", "changed"), ("wipe\u{1b}", "new")]));
@@ -206,25 +207,26 @@ async fn a_tool_that_changes_waits_for_a_yes_to_what_is_shown() {
 #[tokio::test]
 async fn what_there_is_not_is_named_with_what_there_is() {
     let sums = Sums::new("").await;
-    sums.refused(&["mcp", "show", "mine", "other"], "there is no server mine other, but mine sums").await;
-    let unseen = "sums has not said yet what tools it has; ask it with `rondo mcp refresh mine sums`";
+    sums.refused(&["mcp", "show", "mine", "other"], "there is no MCP server mine other; there is mine sums")
+        .await;
+    let unseen = "sums has not listed its tools yet; ask for them with `rondo mcp refresh mine sums`";
     sums.refused(&["mcp", "revoke", "mine", "sums", "add"], unseen).await;
     sums.told(&["mcp", "refresh", "mine", "sums"]).await;
-    sums.refused(&["mcp", "approve", "mine", "sums", "sub", "--yes"], "sums has no tool \"sub\", but add")
+    sums.refused(&["mcp", "approve", "mine", "sums", "sub", "--yes"], "sums has no tool \"sub\"; it has add")
         .await;
     let neither = sums.run(&["mcp", "approve", "mine", "sums"]).await;
     assert_eq!(neither.code, Some(2), "{}", neither.errors);
     let help = sums.told(&["mcp", "approve", "--help"]).await;
-    assert!(help.contains("Every tool that waits for approval"), "{help}");
+    assert!(help.contains("every tool that waits for approval"), "{help}");
 
     let none = World::new().await;
     let listed = none.run(&["mcp", "list"]).await.output;
-    assert_eq!(listed, "no app uses a server of tools; [mcp.NAME] in its app.toml adds one\n");
+    assert_eq!(listed, "no app uses an MCP server; add one with [mcp.NAME] in app.toml\n");
 
     sums.world.write("apps/mine/app.toml", "[mcp.sums]\ncommand = \"no-such-program\"");
     let failed = sums.run(&["mcp", "refresh", "mine", "sums"]).await;
     let expected =
-        "rondo: the server sums of mine cannot be used: \"no-such-program\" could not be started: ";
+        "rondo: the MCP server sums of mine cannot be used: \"no-such-program\" could not be started: ";
     assert!(failed.code == Some(1) && failed.errors.starts_with(expected), "{}", failed.errors);
     sums.world
         .write("apps/mine/app.toml", "[mcp.sums]\ncommand = \"x\"\nenv = { A = \"{{ secret.moon }}\" }");
@@ -332,9 +334,10 @@ headers = { Authorization = \"{{ credential.sky }}\" }
     let app = fs::read_to_string(&place).unwrap();
     fs::write(&place, format!("tools = [\"web_search\"]\n{app}")).unwrap();
     let expected = [
-        "ok    egress: beside public hosts, tools may reach search.internal:1, 10.0.0.0/8".to_owned(),
+        "ok    egress: in addition to public hosts, tools may reach search.internal:1, 10.0.0.0/8".to_owned(),
         format!(
-            "note  web search: {place}:1:10: nobody is set up for web_search, so the model does not get it; set \
+            "note  web search: {place}:1:10: the tool web_search has no search provider, so models are not \
+             offered it; set \
                  TAVILY_API_KEY or SEARXNG_URL, or remove it"
         ),
         format!(
@@ -346,9 +349,8 @@ headers = { Authorization = \"{{ credential.sky }}\" }
             "BAD   MCP server absent of mine: \"no-such-program\" could not be started: No such file or directory (os \
                  error 2); check that `no-such-program` runs by itself, and the lines from {place}:7"
         ),
-        "BAD   MCP server wanting of mine: it was not tried, for want of a secret".to_owned(),
-        "note  MCP server own of mine: it needs a credential of each user's own, so it was not tried"
-            .to_owned(),
+        "BAD   MCP server wanting of mine: it was not tried, because a secret is missing".to_owned(),
+        "note  MCP server own of mine: it needs each user's own credential, so it was not tried".to_owned(),
     ];
     let ended =
         Process::start(sums.rondo(&["doctor"]).env("RONDO_EGRESS_ALLOW", "search.internal:1,10.0.0.0/8"))
@@ -361,7 +363,7 @@ headers = { Authorization = \"{{ credential.sky }}\" }
     let opening =
         "; add allow = [\"127.0.0.1:9\"] under [egress] in rondo.toml, or set RONDO_EGRESS_ALLOW=127.0.0.1:9";
     let names_the_line =
-        |line: &str| line.contains("tools may not reach 127.0.0.1") && line.ends_with(opening);
+        |line: &str| line.contains("the egress rules block 127.0.0.1") && line.ends_with(opening);
     assert!(closed.is_some_and(names_the_line), "{}", ended.output);
     let left: Vec<_> =
         fs::read_dir(sums.world.path("")).unwrap().map(|entry| entry.unwrap().file_name()).collect();
@@ -374,7 +376,7 @@ async fn the_doctor_says_who_searches_and_how_many_tools_wait() {
     let sums =
         Sums::new("[mcp.own]\nurl = \"https://sky.test/mcp\"\nheaders = { A = \"{{ credential.sky }}\" }")
             .await;
-    let own = "the server own of mine was not asked: it needs a credential of each user's own";
+    let own = "the MCP server own of mine was not asked: it needs each user's own credential";
     sums.refused(&["mcp", "refresh", "mine", "own"], own).await;
     sums.told(&["mcp", "refresh", "mine", "sums"]).await;
     sums.offer(&[tool("more", "Adds more."), tool("wipe", "Wipes.")]);
@@ -389,7 +391,7 @@ async fn the_doctor_says_who_searches_and_how_many_tools_wait() {
         assert!(ended.output.lines().any(|found| found == line), "{line}\n{}", ended.output);
     }
     assert!(
-        !ended.output.contains("nobody is set up") && !ended.output.contains("planted"),
+        !ended.output.contains("has no search provider") && !ended.output.contains("planted"),
         "{}",
         ended.output
     );
@@ -405,7 +407,8 @@ async fn the_start_tells_of_a_search_that_nobody_does_and_of_a_secret_that_is_no
     let server = sums.serve().await;
     let errors = server.process.errors.text();
     let search = format!(
-        "{place}:1:10: nobody is set up for tavily_search, so the model does not get it; set TAVILY_API_KEY"
+        "{place}:1:10: the tool tavily_search has no search provider, so models are not offered it; set \
+         TAVILY_API_KEY"
     );
     assert!(errors.contains(&search), "{errors}");
     assert!(

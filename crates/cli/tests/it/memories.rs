@@ -144,7 +144,7 @@ async fn memory_is_switched_off_and_on() {
         let server = if running { Some(world.serve().await) } else { None };
         good(&world, &["add", "Likes tea."]).await;
         assert_eq!(good(&world, &["off"]).await, "memory is off\n");
-        assert!(bad(&world, &["add", "Has a dog."]).await.contains("switched off"));
+        assert!(bad(&world, &["add", "Has a dog."]).await.contains("memory is off"));
         assert_eq!(texts(&good(&world, &["list"]).await), ["Likes tea."]);
         assert_eq!(good(&world, &["on"]).await, "memory is on\n");
         good(&world, &["add", "Has a dog."]).await;

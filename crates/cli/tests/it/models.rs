@@ -111,7 +111,7 @@ async fn a_model_is_tried_in_three_calls() {
         "{tool}"
     );
     let structured = line(&ended, "structured");
-    assert!(structured.starts_with("structured  ok: the answer fits the schema, "), "{structured}");
+    assert!(structured.starts_with("structured  ok: the answer matches the schema, "), "{structured}");
     assert_eq!(line(&ended, "usage"), "usage       100 tokens in, 20 out; $0.000140");
     let requests = world.upstream.requests();
     assert!(requests.iter().all(|request| request.body["model"] == "theirs"));
@@ -136,13 +136,13 @@ async fn what_a_model_gets_wrong_is_said_and_what_it_cannot_do_is_not_asked() {
     assert_eq!((ended.code, ended.errors.as_str()), (Some(0), ""));
     assert!(line(&ended, "tool call").starts_with("tool call   NO: the tool was not called; "), "{ended:?}");
     assert!(
-        line(&ended, "structured").starts_with("structured  NO: the answer does not fit the schema; "),
+        line(&ended, "structured").starts_with("structured  NO: the answer does not match the schema; "),
         "{ended:?}"
     );
     assert!(line(&ended, "usage").ends_with("; its price is not known"), "{ended:?}");
 
     let ended = run(&mut world.rondo(&["models", "test", "other"])).await;
-    let expected = "tool call   NO: called \"look_up_weather\" with arguments that do not fit its schema";
+    let expected = "tool call   NO: called \"look_up_weather\" with arguments that do not match its schema";
     assert_eq!((ended.code, line(&ended, "tool call")), (Some(0), expected));
     assert!(line(&ended, "structured").ends_with("(provider_rejected)"), "{ended:?}");
 
@@ -183,8 +183,7 @@ async fn a_model_that_does_not_answer_is_a_failure_with_a_remedy() {
     assert!(ended.errors.contains("(provider_unavailable); is http://127.0.0.1:1/v1 running"), "{ended:?}");
     world.write("rondo.toml", "[providers.openai]\nopen = false\n[models.mine]");
     let ended = run(&mut world.rondo(&["models", "test", "yours"])).await;
-    let expected =
-        "rondo: no provider serves the model \"yours\"; `rondo models list` shows those there are\n";
+    let expected = "rondo: no provider serves the model \"yours\"; `rondo models list` shows all models\n";
     assert_eq!((ended.code, ended.errors.as_str()), (Some(1), expected));
 }
 

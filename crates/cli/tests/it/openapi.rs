@@ -51,9 +51,9 @@ async fn an_import_says_what_it_wrote_what_it_left_out_and_what_to_do() {
   addPet          irreversible  POST /pets
   getPetById      read          GET /pets/{petId}
   put_pets_petId  idempotent    PUT /pets/{petId}
-those that are irreversible ask the user first; if one is not, correct its effect
+irreversible tools ask the user for approval; if a tool is not irreversible, correct its effect
 left out:
-  removePet: it is deprecated; name it with --only to have it
+  removePet: it is deprecated; name it with --only to include it
   uploadPhoto: its body is multipart/form-data
 to know:
   findPets: the cookie \"session\" is left out
@@ -144,7 +144,7 @@ async fn a_file_that_is_there_is_replaced_only_by_force_and_a_trial_writes_nothi
     assert!(trial.output.starts_with("4 tools, which would be written to "), "{trial:?}");
     assert!(!world.path("apps/shelter/tools").exists());
     world.write(FILE, "# mine\n");
-    refused(&import(&world, &[PETS, "--app", "shelter"]).await, &["is there already; give --force"]);
+    refused(&import(&world, &[PETS, "--app", "shelter"]).await, &["exists already; give --force"]);
     assert_eq!(written(&world).unwrap(), "# mine\n");
     let forced = import(&world, &[PETS, "--app", "shelter", "--force", "--tag", "pets"]).await;
     assert_eq!(forced.code, Some(0), "{forced:?}");

@@ -62,7 +62,8 @@ async fn what_was_open_to_others_is_complained_about_and_closed() {
     let doctor = examine().await;
     let shown = data.display();
     let finding = format!(
-        "BAD   data folder: {shown}: other users of this machine may look into it (mode 755); run `chmod 700 {shown}`\n"
+        "BAD   data folder: {shown}: other users of this machine can read it (mode 755); run `chmod 700 \
+         {shown}`\n"
     );
     assert!(doctor.code == Some(1) && doctor.output.contains(&finding), "{doctor:?}");
 

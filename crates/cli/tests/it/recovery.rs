@@ -79,7 +79,7 @@ async fn while_runs_are_being_taken_up() {
     }
     server.process.kill();
     let again = Process::start(&mut world.rondo(&["serve"]));
-    again.errors.contains("taking up unfinished runs runs=5").await;
+    again.errors.contains("resuming unfinished runs runs=5").await;
     again.kill();
     gate.open();
 

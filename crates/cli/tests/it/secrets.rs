@@ -64,7 +64,7 @@ async fn a_key_that_cannot_be_sent_is_not_quoted() {
     world.write("file.toml", "[providers.openai]\napi_key_file = 'key'");
     let refused = world.run(&["serve", "--config", "file.toml"]).await;
     let expected =
-        "rondo: key: this is not one key: it is empty or holds spaces or line breaks; put in the key alone\n";
+        "rondo: key: this is not a key: it is empty, or contains spaces or line breaks; write only the key\n";
     assert_eq!((refused.code, refused.errors.as_str()), (Some(1), expected));
     world.write("inline.toml", &format!("[providers.openai]\napi_key = '{KEY}'"));
     let refused = world.run(&["serve", "--config", "inline.toml"]).await;

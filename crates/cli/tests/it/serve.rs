@@ -80,7 +80,7 @@ async fn without_a_model_it_serves_and_says_what_to_set() {
     let end = &log.last().unwrap().data;
     assert_eq!((&end["status"], &end["error"]["code"]), (&json!("failed"), &json!("model_not_configured")));
     let message = end["error"]["message"].as_str().unwrap();
-    assert_eq!(message, format!("no model is configured: {remedy}; then start again"));
+    assert_eq!(message, format!("no model is configured: {remedy}; then restart the server"));
     let (_, apps) = server.get("/v1/apps").await;
     assert_eq!((&apps["data"][0]["id"], &apps["data"][0]["model"]), (&json!("studio"), &Value::Null));
 }
@@ -91,7 +91,7 @@ async fn without_an_app_it_serves_and_says_what_to_add() {
     std::fs::create_dir(world.path("none")).unwrap();
     let server = Server::start(world.rondo(&["serve", "--apps", "none"]).env_remove("RONDO_APPS")).await;
     let log = server.process.errors.text();
-    assert!(log.contains("there is no app in none; add a folder with app.toml and instructions.md"), "{log}");
+    assert!(log.contains("there is no app in none; make one with `rondo init NAME`"), "{log}");
     let (status, problem) = server.post("/studio/stream", &json!({ "message": "Hello" })).await;
     assert_eq!((status, &problem["code"]), (404, &json!("not_found")));
 }
@@ -121,8 +121,8 @@ fn limited(world: &World, limit: &str) -> Command {
 async fn connections_leave_files_for_everything_else() {
     let world = World::new().await;
     let server = Server::start(&mut limited(&world, "-n 300")).await;
-    let warning = "this process may open 300 files, so it serves 113 connections at once instead of 16384, and asks models \
-                   37 times at once instead of 4096";
+    let warning = "this process may open 300 files, so it serves at most 113 connections instead of 16384, and \
+                   at most 37 parallel model calls instead of 4096";
     server.process.errors.line(warning).await;
     server.process.kill();
 

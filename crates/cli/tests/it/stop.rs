@@ -68,7 +68,7 @@ async fn a_second_sigterm_ends_it_at_once() {
     let ended = server.process.ended().await;
     assert!(begin.elapsed() < Duration::from_millis(900), "it took {:?}", begin.elapsed());
     assert_eq!(ended.code, Some(0), "{}", ended.errors);
-    assert!(ended.errors.contains("asked twice"), "{}", ended.errors);
+    assert!(ended.errors.contains("second stop signal"), "{}", ended.errors);
 }
 
 #[tokio::test]
@@ -86,7 +86,7 @@ async fn a_second_process_on_the_same_data_is_refused() {
     let refused = world.run(&["chat", "Hello"]).await;
     assert_eq!(refused.code, Some(1));
     assert!(
-        refused.errors.ends_with("; if it is a server, name its address with --url\n"),
+        refused.errors.ends_with("; if a server is running, give its address with --url\n"),
         "{}",
         refused.errors
     );

@@ -46,7 +46,7 @@ async fn ctrl_c_at_a_question_leaves_it_open_and_takes_no_later_line_away() {
     let shown = chat.output.contains_times(2, PROMPT).await;
     assert!(
         shown.contains(
-            "[createEmergingPart waits for your yes or no: `rondo chat --app trailhead --thread thr_"
+            "[createEmergingPart waits for your approval: `rondo chat --app trailhead --thread thr_"
         )
     );
     chat.write("Never mind.\n");
@@ -55,7 +55,7 @@ async fn ctrl_c_at_a_question_leaves_it_open_and_takes_no_later_line_away() {
     chat.write(CTRL_D);
     let ended = chat.ended().await;
     assert_eq!(ended.code, Some(0), "{ended:?}");
-    assert!(ended.output.contains("To go on: rondo chat --app trailhead --thread thr_"), "{ended:?}");
+    assert!(ended.output.contains("To continue: rondo chat --app trailhead --thread thr_"), "{ended:?}");
     assert_eq!(said(&world, "trailhead").await, ["It came up again.", "Never mind."]);
 }
 
@@ -121,7 +121,7 @@ async fn a_chat_that_is_left_says_what_it_did_not_send() {
     chat.write(CTRL_C);
     let Ended { code, output, .. } = chat.ended().await;
     assert_eq!(code, Some(0), "{output}");
-    assert!(!output.contains("To go on"), "nothing was begun: {output}");
+    assert!(!output.contains("To continue"), "nothing was begun: {output}");
     assert_eq!(world.upstream.requests().len(), 0);
 }
 

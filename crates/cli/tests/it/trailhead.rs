@@ -129,7 +129,7 @@ async fn a_part_waits_for_a_yes_across_a_kill_and_can_be_taken_back() {
     let parts = records(&server, "part").await;
     assert_eq!((parts.len(), &parts[0]["data"]["status"]), (1, &json!("emerging")));
     assert_eq!(parts[0]["data"]["evidence"], shown["input"]["evidence"]);
-    assert_eq!(decide(&server, &proposal, "reject").await.0, 409, "it is decided once");
+    assert_eq!(decide(&server, &proposal, "reject").await.0, 409, "a proposal is decided only once");
 
     let created = action(&server, "createEmergingPart").await;
     assert_eq!((&created["status"], &created["undoable"]), (&json!("complete"), &json!(true)));
@@ -322,7 +322,7 @@ async fn a_question_that_nobody_answered_is_asked_again_by_the_command_that_is_n
     world.upstream.program(a_part);
     let ended = world.run(&["chat", "It came up again."]).await; // nobody is there to ask
     assert_eq!((ended.code, ended.output.as_str()), (Some(1), ""));
-    let (before, after) = ended.errors.split_once("waits for your yes or no: `rondo ").unwrap();
+    let (before, after) = ended.errors.split_once("waits for your approval: `rondo ").unwrap();
     assert!(before.ends_with("rondo: createEmergingPart "), "{before}");
     let command: Vec<&str> = after.split_once('`').unwrap().0.split(' ').collect();
     let server = world.serve().await;

@@ -25,7 +25,7 @@ const MIN_POSITIONS: usize = 3;
 pub enum EmbedderLoadError {
     #[error("{} cannot be read: {source}", .path.display())]
     Read { path: PathBuf, source: io::Error },
-    #[error("{} does not fit: {what}", .path.display())]
+    #[error("{} cannot be used: {what}", .path.display())]
     Unfit { path: PathBuf, what: String },
     #[error("a thread for embeddings cannot be started: {0}")]
     Thread(io::Error),
@@ -129,9 +129,10 @@ pub(super) fn pooling(folder: &Path) -> Result<Pooling, EmbedderLoadError> {
     match (file.pooling_mode_cls_token, file.pooling_mode_mean_tokens) {
         (false, true) => Ok(Pooling::Mean),
         (true, false) => Ok(Pooling::First),
-        (true, true) | (false, false) => {
-            Err(EmbedderLoadError::unfit(&path, "it has to name either the mean or the first token, alone"))
-        }
+        (true, true) | (false, false) => Err(EmbedderLoadError::unfit(
+            &path,
+            "it must select exactly one of mean pooling and first-token pooling",
+        )),
     }
 }
 

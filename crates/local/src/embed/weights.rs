@@ -78,7 +78,7 @@ impl BertWeights {
         let values: Vec<f32> = bytes.as_chunks().0.iter().map(|bytes| f32::from_le_bytes(*bytes)).collect();
         match values.iter().all(|value| value.is_finite()) {
             true => Ok(values),
-            false => Err(self.unfit(name, "holds a number that is none")),
+            false => Err(self.unfit(name, "has a value that is not a number (NaN)")),
         }
     }
 
@@ -96,7 +96,7 @@ impl BertWeights {
         }
         let numbers: usize = shape.iter().product(); // sizes that were checked: far from overflowing
         if *end > self.length || end.checked_sub(*start) != Some((numbers * NUMBER_BYTES) as u64) {
-            return Err(self.unfit(name, "does not lie within the file as its shape says"));
+            return Err(self.unfit(name, "is outside the file, according to its shape"));
         }
         Ok((self.start + start, numbers))
     }

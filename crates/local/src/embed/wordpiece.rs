@@ -85,9 +85,9 @@ impl WordPiece {
             return Err(format!("it cuts words by {kind}, not by WordPiece"));
         }
         if let Some((word, _)) = ids.iter().find(|(_, id)| **id as usize >= words) {
-            return Err(format!("the piece {word:?} is beyond the {words} that the network knows"));
+            return Err(format!("the token {word:?} is beyond the {words} tokens of the model"));
         }
-        let id = |word: &str| ids.get(word).copied().ok_or_else(|| format!("it lacks the piece {word}"));
+        let id = |word: &str| ids.get(word).copied().ok_or_else(|| format!("it lacks the token {word}"));
         Ok(Self {
             unknown: id(&unk_token)?,
             first: id("[CLS]")?,

@@ -21,7 +21,7 @@ pub enum LlamaLoadError {
     Family(String),
     #[error("the model's {0} is not supported")]
     Unsupported(&'static str),
-    #[error("the threads of the model do not start: {0}")]
+    #[error("the threads of the model cannot be started: {0}")]
     Threads(#[from] std::io::Error),
 }
 

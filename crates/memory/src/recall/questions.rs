@@ -134,11 +134,11 @@ async fn in_time<T>(work: impl Future<Output = Result<T, Error>>) -> Option<T> {
     match tokio::time::timeout(EMBED_PATIENCE, work).await {
         Ok(Ok(made)) => Some(made),
         Ok(Err(error)) => {
-            tracing::warn!(%error, "a question was not embedded; it is looked up by its words");
+            tracing::warn!(%error, "a question got no vector; recall searches by its words only");
             None
         }
         Err(_) => {
-            tracing::warn!("a question was not embedded in time; it is looked up by its words");
+            tracing::warn!("a question got no vector in time; recall searches by its words only");
             None
         }
     }

@@ -183,7 +183,7 @@ impl UserIndexState {
             }
         }
         if let Err(error) = left_out {
-            tracing::warn!(%error, "something is left out of recall");
+            tracing::warn!(%error, "an item is left out of recall");
         }
     }
 
@@ -230,7 +230,7 @@ impl UserIndexState {
         // One that cannot be used would be no better if it were made again.
         let used = vector::decode(&kept.vector).map(|numbers| index.set_vector(id, &numbers));
         if !matches!(used, Some(Ok(()))) {
-            tracing::debug!(item = ?id, ?used, "a vector cannot be compared with the others; words are left");
+            tracing::debug!(item = ?id, ?used, "a vector cannot be compared with the others; the item is found by its words only");
         }
     }
 
@@ -260,7 +260,7 @@ impl UserIndexState {
             oldest.select_nth_unstable(count);
             oldest.truncate(count);
         }
-        tracing::warn!(items = oldest.len(), "the oldest of what a user has are left out of recall");
+        tracing::warn!(items = oldest.len(), "a user has too many items for recall; the oldest are left out");
         let mut pieces = Vec::new();
         let mut others = Vec::new();
         for (_, _, id) in oldest {

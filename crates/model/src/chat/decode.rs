@@ -132,7 +132,10 @@ impl ChatDecoder {
             "tool_calls" | "function_call" => Some(Finish::ToolCalls),
             "content_filter" | "safety" => Some(Finish::ContentFilter),
             "error" | "abort" | "insufficient_system_resource" => {
-                return Err(Error::Unavailable { reason: "it gave up the answer".into(), after: None });
+                return Err(Error::Unavailable {
+                    reason: "it stopped before the end of the answer".into(),
+                    after: None,
+                });
             }
             _ => Some(Finish::Stop),
         };

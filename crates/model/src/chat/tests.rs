@@ -206,7 +206,8 @@ fn every_finish_reason() {
         let chunks = [delta(&json!({"tool_calls": [call(0, "i", "a", "{")]})), finish(reason)];
         assert_eq!(pieces(&chunks).last(), Some(&AnswerPiece::Finish(expected)), "{reason}");
     }
-    let gave_up = Error::Unavailable { reason: "it gave up the answer".into(), after: None };
+    let gave_up =
+        Error::Unavailable { reason: "it stopped before the end of the answer".into(), after: None };
     assert_eq!(decode(&[finish("error")]), (vec![], Some(gave_up)));
 }
 
@@ -283,7 +284,7 @@ fn errors_in_the_stream_before_and_after_content() {
         (json!({"error": "out of memory"}), unavailable("")),
         (
             json!({"object": "error", "message": "x", "code": 400, "type": "BadRequestError"}),
-            Error::Rejected { status: 400, summary: "it found the request invalid".into() },
+            Error::Rejected { status: 400, summary: "the provider found the request invalid".into() },
         ),
     ] {
         assert_eq!(decode(std::slice::from_ref(&notice)), (vec![], Some(error.clone())));

@@ -82,8 +82,8 @@ async fn what_is_no_vector_for_each_text_is_broken() {
         (vec![item(1, &one), item(1, &one)], "a vector that belongs to no text"),
         (vec![item(0, &one), item(2, &one)], "a vector that belongs to no text"),
         (vec![item(0, &one), item(1, &one), item(2, &one)], "a vector that belongs to no text"),
-        (vec![item(0, &one), item(1, &json!([1.0]))], "vectors of the wrong length"),
-        (vec![item(0, &json!([])), item(1, &json!([]))], "vectors of the wrong length"),
+        (vec![item(0, &one), item(1, &json!([1.0]))], "vectors with the wrong number of dimensions"),
+        (vec![item(0, &json!([])), item(1, &json!([]))], "vectors with the wrong number of dimensions"),
         (vec![item(0, &one), item(1, &json!(["1", "2"]))], "vectors that cannot be read"),
         (vec![item(0, &one), item(1, &json!([1e300, 2.0]))], "vectors that cannot be read"),
         (vec![item(0, &one), item(1, &json!("!"))], "vectors that cannot be read"),
@@ -92,7 +92,10 @@ async fn what_is_no_vector_for_each_text_is_broken() {
     }
     let two = list(&[item(0, &one), item(1, &one)]);
     assert!(answer_to(Reply::json(&two), Some(2)).await.is_ok());
-    assert_eq!(answer_to(Reply::json(&two), Some(3)).await, broken("vectors of the wrong length"));
+    assert_eq!(
+        answer_to(Reply::json(&two), Some(3)).await,
+        broken("vectors with the wrong number of dimensions")
+    );
     assert_eq!(answer_to(Reply::json(&json!([])), None).await, broken("vectors that cannot be read"));
     let stream = Reply::sse("data: {}\n\n");
     assert_eq!(answer_to(stream, None).await, broken("a stream instead of vectors"));

@@ -26,7 +26,7 @@ impl fmt::Display for CatalogueChange {
                 write!(f, "price of {model}: {} is now {}", shown(before.as_ref()), shown(after.as_ref()))
             }
             Self::Retires { model, on: Some(day) } => write!(f, "retires: {model} on {day}"),
-            Self::Retires { model, on: None } => write!(f, "retires: {model} has no known end any more"),
+            Self::Retires { model, on: None } => write!(f, "retires: {model} no longer has a known end"),
             Self::Default { provider, model } => {
                 write!(f, "default of {provider}: {}", model.as_deref().unwrap_or("none"))
             }

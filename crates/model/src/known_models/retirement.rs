@@ -23,7 +23,7 @@ pub struct Retirement {
 impl fmt::Display for Retirement {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { model, day, over, instead } = self;
-        let when = if *over { "is retired since" } else { "retires on" };
+        let when = if *over { "was retired on" } else { "retires on" };
         write!(f, "{model} {when} {day}: choose {}", instead.as_deref().unwrap_or("another model"))
     }
 }

@@ -138,7 +138,7 @@ fn what_ends_within_a_year_is_told_and_what_has_ended_is_told_so() {
     let soon = "gpt-old retires on 2027-01-14: choose gpt-new".to_owned();
     assert_eq!(told("gpt-old", date(2026, 1, 14)), Some(soon.clone()));
     assert_eq!(told("gpt-old", date(2027, 1, 13)), Some(soon));
-    let over = "gpt-old is retired since 2027-01-14: choose gpt-new".to_owned();
+    let over = "gpt-old was retired on 2027-01-14: choose gpt-new".to_owned();
     assert_eq!(told("gpt-old", date(2027, 1, 14)), Some(over.clone()));
     assert_eq!(told("gpt-old", date(2030, 1, 1)), Some(over));
     assert_eq!(catalogue.retirement("lan", "gpt-old", date(2030, 1, 1)), None, "somebody else's");

@@ -26,15 +26,15 @@ fn unavailable(reason: &str) -> Error {
 fn a_status_alone_decides() {
     let auth = |status| Error::Auth { status, provider: "test".into() };
     for (status, expected) in [
-        (301, rejected(301, "it redirects elsewhere; check the base URL")),
-        (400, rejected(400, "it found the request invalid")),
+        (301, rejected(301, "it answers with a redirect; check the base URL")),
+        (400, rejected(400, "the provider found the request invalid")),
         (401, auth(401)),
         (402, Error::Quota),
         (403, auth(403)),
         (404, rejected(404, "no such model or address")),
         (408, unavailable("status 408")),
         (409, unavailable("status 409")),
-        (422, rejected(422, "it found the request invalid")),
+        (422, rejected(422, "the provider found the request invalid")),
         (429, Error::RateLimited { after: None }),
         (500, unavailable("status 500")),
         (502, unavailable("status 502")),
@@ -143,7 +143,7 @@ fn a_notice_inside_a_stream() {
         (json!({"code": "context_length_exceeded", "type": "invalid_request_error"}), Error::ContextLength),
         (
             json!({"type": "invalid_request_error"}),
-            rejected(400, "it found the request invalid, invalid_request_error"),
+            rejected(400, "the provider found the request invalid, invalid_request_error"),
         ),
         (json!({"type": "authentication_error"}), Error::Auth { status: 401, provider: "test".into() }),
         (json!("something"), unavailable("an error inside the stream")),

@@ -272,7 +272,10 @@ impl ResponsesDecoder {
             },
             Ending::Failed => return Err(Refusal::from_json(response).in_stream(&self.provider)),
             Ending::Cancelled => {
-                return Err(Error::Unavailable { reason: "it gave up the answer".into(), after: None });
+                return Err(Error::Unavailable {
+                    reason: "it stopped before the end of the answer".into(),
+                    after: None,
+                });
             }
         };
         self.rest(response, out)?;

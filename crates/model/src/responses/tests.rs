@@ -440,7 +440,7 @@ fn errors_in_the_stream_before_and_after_content() {
     let failed = |error: Value| event("failed", json!({"response": {"status": "failed", "error": error}}));
     let rejected = Error::Rejected {
         status: 400,
-        summary: "it found the request invalid, invalid_request_error".into(),
+        summary: "the provider found the request invalid, invalid_request_error".into(),
     };
     for (notice, error) in [
         (failed(json!({"code": "server_error", "message": "x"})), unavailable(", server_error")),
@@ -460,7 +460,7 @@ fn errors_in_the_stream_before_and_after_content() {
         (json!({"error": "out of memory"}), unavailable("")),
         (
             event("cancelled", json!({})),
-            Error::Unavailable { reason: "it gave up the answer".into(), after: None },
+            Error::Unavailable { reason: "it stopped before the end of the answer".into(), after: None },
         ),
     ] {
         assert_eq!(decode(std::slice::from_ref(&notice)), (vec![], Some(error.clone())), "{notice}");

@@ -260,7 +260,7 @@ async fn errors_inside_a_stream() {
     let failed = unavailable("an error inside the stream, server_error");
     let answer = answer_to(ProviderWire::Responses, Reply::says("x").finish("error"), PATIENT).await;
     assert_eq!(answer, (vec![said("x")], Some(failed)));
-    let gave_up = unavailable("it gave up the answer");
+    let gave_up = unavailable("it stopped before the end of the answer");
     let answer = answer_to(ProviderWire::Chat, Reply::says("x").finish("error"), PATIENT).await;
     assert_eq!(answer, (vec![said("x")], Some(gave_up)));
 }

@@ -270,7 +270,7 @@ async fn several_refusals_in_a_row_are_followed_and_their_number_is_bounded() {
     stubborn
         .program(|_| openai("temperature", Some("unsupported_parameter"), "'temperature' is not supported"));
     let model = self::model(ProviderWire::Chat, &stubborn, &Value::Null);
-    let summary = "it found the request invalid, unsupported_parameter".to_owned();
+    let summary = "the provider found the request invalid, unsupported_parameter".to_owned();
     for _ in 0..2 {
         let error = ask_for(&*model.chat, &request(&model, &settings())).await.1;
         assert_eq!(error, Some(Error::Rejected { status: 400, summary: summary.clone() }));

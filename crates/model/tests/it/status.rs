@@ -34,7 +34,7 @@ async fn statuses_are_mapped() {
     for wire in ProviderWire::ALL {
         let html = |status| Reply::status(status).header("content-type", "text/html").body("<h1>no</h1>");
         let overloaded = with_code(wire, "status 529", "overloaded_error");
-        let invalid = with_code(wire, "it found the request invalid", "invalid_request_error");
+        let invalid = with_code(wire, "the provider found the request invalid", "invalid_request_error");
         let after = |seconds| Some(Duration::from_secs(seconds));
         let auth = |status| Error::Auth { status, provider: "scripted".into() };
         for (reply, expected) in [
@@ -54,7 +54,7 @@ async fn statuses_are_mapped() {
             (Reply::status(404), Error::Rejected { status: 404, summary: "no such model or address".into() }),
             (
                 Reply::status(204),
-                Error::Rejected { status: 204, summary: "it found the request invalid".into() },
+                Error::Rejected { status: 204, summary: "the provider found the request invalid".into() },
             ),
         ] {
             assert_eq!(error(wire, reply, PATIENT).await, expected, "{wire:?}");
@@ -164,7 +164,7 @@ async fn redirects_are_not_followed() {
     for wire in ProviderWire::ALL {
         for status in [301, 302, 303, 307, 308] {
             let reply = Reply::status(status).header("location", &elsewhere.base_url());
-            let summary = "it redirects elsewhere; check the base URL".into();
+            let summary = "it answers with a redirect; check the base URL".into();
             let expected = Error::Rejected { status, summary };
             assert_eq!(error(wire, reply, PATIENT).await, expected, "{wire:?}");
         }
@@ -225,7 +225,7 @@ async fn the_upstream_tells_on_a_client() {
     upstream.script([Reply::says("x")]);
     let client = client(ProviderWire::Chat, &upstream, PATIENT);
     let rejected = client.stream(&ModelRequest { messages: vec![], ..hello() }).await.err();
-    let summary = "it found the request invalid, invalid_request_error".into();
+    let summary = "the provider found the request invalid, invalid_request_error".into();
     assert_eq!(rejected, Some(Error::Rejected { status: 400, summary }));
     let expected = ["Invalid 'messages': empty array. Expected an array with minimum length 1."];
     assert_eq!(upstream.violations(), expected);

@@ -145,7 +145,7 @@ fn error_of(run: RunEnd) -> Option<Failure> {
         RunStatus::Failed => Some(run.error.unwrap_or_else(|| failure("failed", "the run failed"))),
         RunStatus::Cancelled => Some(failure("cancelled", "the run was cancelled")),
         RunStatus::Interrupted => {
-            let interrupted = || failure("interrupted", "a newer message took the place of this one");
+            let interrupted = || failure("interrupted", "a newer message replaced this one");
             Some(run.error.unwrap_or_else(interrupted))
         }
     }

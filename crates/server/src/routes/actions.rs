@@ -9,7 +9,7 @@ use crate::path::{ActionPath, AppPath, RunPath};
 use crate::query::{ActionParams, PageParams, Params};
 use crate::routes::Reply;
 
-/// What tools did for the user in an app, newest first.
+/// Lists the actions of tools for the user in an app, newest first.
 #[utoipa::path(
     get,
     path = "/v1/apps/{app}/actions",
@@ -36,12 +36,12 @@ pub(super) async fn get_action(caller: Caller, ActionPath { action }: ActionPath
     Ok(Answer(caller.service.action(&caller.principal, action).await?))
 }
 
-/// Takes back what an action changed, once, if nothing has changed it since.
+/// Undoes an action, once, if nothing has changed its data since then.
 #[utoipa::path(
     post,
     path = "/v1/actions/{action}/undo",
     params(ActionPath),
-    responses((status = 200, description = "The action that took it back", body = ActionView))
+    responses((status = 200, description = "The action that undid it", body = ActionView))
 )]
 pub(super) async fn undo_action(
     caller: Caller,
@@ -51,12 +51,12 @@ pub(super) async fn undo_action(
     Ok(Answer(caller.service.undo_action(&caller.principal, action, once).await?))
 }
 
-/// Takes back what the actions of a run changed, newest first. The run must have ended.
+/// Undoes the actions of a run, newest first. The run must have ended.
 #[utoipa::path(
     post,
     path = "/v1/runs/{run}/undo",
     params(RunPath),
-    responses((status = 200, description = "What was taken back, and what could not be", body = UndoReport))
+    responses((status = 200, description = "The undone actions, and those that could not be undone", body = UndoReport))
 )]
 pub(super) async fn undo_run(
     caller: Caller,

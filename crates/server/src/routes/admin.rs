@@ -15,7 +15,7 @@ use crate::path::KeyPath;
 use crate::query::{PageParams, Params};
 use crate::routes::{Created, Reply, created};
 
-/// Background work of all users, newest first; of one app if the key is for one.
+/// Lists the background jobs of all users, newest first. A key that is limited to an app sees the jobs of that app.
 #[utoipa::path(
     get,
     path = "/v1/admin/jobs",
@@ -29,23 +29,23 @@ pub(super) async fn list_jobs(
     Ok(Answer(caller.service.job_views(page.into(), Some(&caller.principal)).await?))
 }
 
-/// What going through the whole ledger has shown.
+/// The result of a check of the whole ledger.
 #[derive(Serialize, ToSchema)]
 pub(super) struct LedgerReport {
     /// Chains: one for each user in each app.
     scopes: u64,
     entries: u64,
-    /// Entries whose content was erased: their chain holds.
+    /// Entries whose content was erased. Their hash chain is still valid.
     erased: u64,
-    /// What does not hold, in words; empty when all is well.
+    /// The faults, as texts; empty if the ledger is valid.
     faults: Vec<String>,
 }
 
-/// Goes through the ledger of every user's actions, and says what in it does not hold. Needs a key for all apps.
+/// Checks the hash chains of all ledgers, and reports faults. Needs an admin key for all apps.
 #[utoipa::path(
     get,
     path = "/v1/admin/ledger",
-    responses((status = 200, description = "What was found", body = LedgerReport))
+    responses((status = 200, description = "The result of the check", body = LedgerReport))
 )]
 pub(super) async fn verify_ledger(Admin(caller): Admin) -> Reply<LedgerReport> {
     let found = caller.service.verify_ledger(Some(&caller.principal)).await?;
@@ -53,7 +53,7 @@ pub(super) async fn verify_ledger(Admin(caller): Admin) -> Reply<LedgerReport> {
     Ok(Answer(LedgerReport { scopes, entries, erased: found.erased, faults: found.faults }))
 }
 
-/// All keys, oldest first, without what proves them; those of one app if the key is for one.
+/// Lists all keys, oldest first, without their secrets. A key that is limited to an app sees the keys of that app.
 #[utoipa::path(
     get,
     path = "/v1/admin/keys",
@@ -63,7 +63,7 @@ pub(super) async fn list_keys(Admin(caller): Admin) -> Reply<Page<KeyView>> {
     Ok(Answer(Page { data: caller.service.keys(Some(&caller.principal)).await?, next: None }))
 }
 
-/// Makes a key, good for no more than the one it is made with. Its token is in this answer and nowhere else.
+/// Makes a key. Its rights do not exceed those of the admin key. The token is shown only in this response.
 #[utoipa::path(
     post,
     path = "/v1/admin/keys",
@@ -74,12 +74,12 @@ pub(super) async fn add_key(Admin(caller): Admin, Json(new, once): Json<NewKey>)
     Ok(created(caller.service.add_key(new, Some((&caller.principal, once))).await?))
 }
 
-/// Revokes a key, at once.
+/// Revokes a key immediately.
 #[utoipa::path(
     delete,
     path = "/v1/admin/keys/{key}",
     params(KeyPath),
-    responses((status = 204, description = "The key is good for nothing"))
+    responses((status = 204, description = "The key is revoked"))
 )]
 pub(super) async fn revoke_key(
     Admin(caller): Admin,

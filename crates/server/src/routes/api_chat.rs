@@ -59,11 +59,11 @@ impl FromRequestParts<Api> for ChatExtras {
     }
 }
 
-/// Says something in a chat, answers again, or decides on what the answer waits for; and streams the answer.
+/// Sends a message in a chat, regenerates an answer, or decides an approval, and streams the answer.
 #[utoipa::path(
     post,
     path = "/api/chat",
-    params(ChatAppParams, ("x-ai-sdk-version" = Option<String>, Header, description = "7 if the client is that new")),
+    params(ChatAppParams, ("x-ai-sdk-version" = Option<String>, Header, description = "The major version of the AI SDK, if it is 7 or newer")),
     request_body = NewChat,
     responses((
         status = 200,
@@ -179,14 +179,14 @@ async fn decide(
     Ok(())
 }
 
-/// The answer under way in a chat, from its beginning.
+/// Streams the current answer of a chat from its beginning.
 #[utoipa::path(
     get,
     path = "/api/chat/{chat}/stream",
     params(ChatPath, ChatAppParams),
     responses(
         (status = 200, description = "A UI message stream of the AI SDK", body = String, content_type = "text/event-stream"),
-        (status = 204, description = "Nothing is under way")
+        (status = 204, description = "The chat has no active run")
     )
 )]
 pub(super) async fn resume_chat(
@@ -206,12 +206,12 @@ pub(super) async fn resume_chat(
     Ok(response.unwrap_or_else(nothing))
 }
 
-/// Stops the answer under way in a chat. Closing the stream alone does not.
+/// Stops the current answer of a chat. Closing the stream does not stop it.
 #[utoipa::path(
     post,
     path = "/api/chat/{chat}/stop",
     params(ChatPath, ChatAppParams),
-    responses((status = 204, description = "Nothing is under way any more, or soon"))
+    responses((status = 204, description = "The chat has no active run, or its run is stopping"))
 )]
 pub(super) async fn stop_chat(
     State(api): State<Api>,
@@ -310,8 +310,9 @@ fn app_of(api: &Api, principal: &Principal, named: Option<String>) -> Result<Str
     }
     match (apps.pop(), apps.is_empty()) {
         (Some(only), true) => Ok(only),
-        (_, _) => {
-            Err(ApiProblem::invalid("app", "is required: there are several apps, and none is the usual one"))
-        }
+        (_, _) => Err(ApiProblem::invalid(
+            "app",
+            "is required, because there are several apps and server.chat_app is not set",
+        )),
     }
 }

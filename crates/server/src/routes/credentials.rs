@@ -11,12 +11,12 @@ use crate::idempotency::IdempotencyKey;
 use crate::path::{AppPath, CredentialPath};
 use crate::routes::Reply;
 
-/// The names of what the user has given to an app, without the values.
+/// Lists the credentials of the user in an app, without their values.
 #[utoipa::path(
     get,
     path = "/v1/apps/{app}/credentials",
     params(AppPath),
-    responses((status = 200, description = "All of them by name; one page", body = Page<CredentialView>))
+    responses((status = 200, description = "All credentials by name, in one page", body = Page<CredentialView>))
 )]
 pub(super) async fn list_credentials(
     caller: Caller,
@@ -25,7 +25,7 @@ pub(super) async fn list_credentials(
     Ok(Answer(Page { data: caller.service.credentials(&caller.principal, &app).await?, next: None }))
 }
 
-/// Gives a credential to an app, or another value for it. It is kept sealed and never shown.
+/// Stores or replaces a credential of the user in an app. The value is encrypted and never shown.
 #[utoipa::path(
     put,
     path = "/v1/apps/{app}/credentials/{name}",
@@ -41,12 +41,12 @@ pub(super) async fn put_credential(
     Ok(Answer(caller.service.put_credential(&caller.principal, (&app, &name), &value, once).await?))
 }
 
-/// Takes a credential back.
+/// Deletes a credential.
 #[utoipa::path(
     delete,
     path = "/v1/apps/{app}/credentials/{name}",
     params(CredentialPath),
-    responses((status = 204, description = "The credential is gone"))
+    responses((status = 204, description = "The credential is deleted"))
 )]
 pub(super) async fn delete_credential(
     caller: Caller,

@@ -47,13 +47,13 @@ pub(super) async fn list_documents(
     Ok(Answer(caller.service.documents(&caller.principal, &app, page.into()).await?))
 }
 
-/// The pieces of documents nearest to a question, best first.
+/// Searches the pieces of documents for a question, best match first.
 #[utoipa::path(
     post,
     path = "/v1/apps/{app}/documents/search",
     params(AppPath),
     request_body = DocumentQuery,
-    responses((status = 200, description = "What was found; one page", body = Page<DocumentHit>))
+    responses((status = 200, description = "The matches, in one page", body = Page<DocumentHit>))
 )]
 pub(super) async fn search_documents(
     caller: Caller,
@@ -97,7 +97,7 @@ pub(super) async fn get_document_text(
     delete,
     path = "/v1/documents/{document}",
     params(DocumentPath),
-    responses((status = 204, description = "The document is gone"))
+    responses((status = 204, description = "The document is deleted"))
 )]
 pub(super) async fn delete_document(
     caller: Caller,

@@ -27,7 +27,7 @@ pub(super) async fn list_files(caller: Caller, AppPath { app }: AppPath) -> Repl
     Ok(Answer(caller.service.files(&caller.principal, &app).await?))
 }
 
-/// A file as it is; with `Accept: application/json`, as an object.
+/// The content of a file; with `Accept: application/json`, as an object.
 #[utoipa::path(
     get,
     path = "/v1/apps/{app}/files/{*path}",
@@ -80,7 +80,7 @@ pub(super) async fn put_file(
     delete,
     path = "/v1/apps/{app}/files/{*path}",
     params(FilePath, VersionParams, IfMatch),
-    responses((status = 204, description = "The file is gone"))
+    responses((status = 204, description = "The file is deleted"))
 )]
 pub(super) async fn delete_file(
     caller: Caller,

@@ -46,19 +46,19 @@ impl FromRequestParts<Api> for McpServerRequest {
     }
 }
 
-/// Tools that may no longer be used.
+/// Tools whose approval is revoked.
 #[derive(Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct McpRevocation {
-    /// As the server calls them.
+    /// The names that the MCP server uses.
     tools: Vec<String>,
 }
 
-/// The servers of tools of all apps, with what they offer.
+/// Lists the MCP servers of all apps, with their tools.
 #[utoipa::path(
     get,
     path = "/v1/admin/mcp",
-    responses((status = 200, description = "All of them; one page", body = Page<McpServerView>))
+    responses((status = 200, description = "All MCP servers, in one page", body = Page<McpServerView>))
 )]
 pub(super) async fn list_mcp_servers(Admin(caller): Admin) -> Reply<Page<McpServerView>> {
     let mut data = caller.service.mcp_servers().await?;
@@ -66,7 +66,7 @@ pub(super) async fn list_mcp_servers(Admin(caller): Admin) -> Reply<Page<McpServ
     Ok(Answer(Page { data, next: None }))
 }
 
-/// One server of tools, as it was last looked at.
+/// Returns one MCP server, with its state at the last contact.
 #[utoipa::path(
     get,
     path = "/v1/admin/mcp/{app}/{server}",
@@ -77,7 +77,7 @@ pub(super) async fn get_mcp_server(server: McpServerRequest) -> Reply<McpServerV
     Ok(Answer(server.caller.service.show_mcp(server.names()).await?))
 }
 
-/// Asks a server now what it offers. One that cannot be reached is an answer, too: `lastError` says why.
+/// Asks an MCP server for its tools now. If the server cannot be reached, `lastError` says why.
 #[utoipa::path(
     post,
     path = "/v1/admin/mcp/{app}/{server}/refresh",
@@ -91,7 +91,7 @@ pub(super) async fn refresh_mcp_server(
     Ok(Answer(server.caller.service.look_at_mcp(&server.app, &server.server).await?))
 }
 
-/// Says yes to tools as they were shown; to all that wait if none are named.
+/// Approves tools with the definitions that were shown. Without names, it approves all tools that wait for approval.
 #[utoipa::path(
     post,
     path = "/v1/admin/mcp/{app}/{server}/approve",
@@ -106,7 +106,7 @@ pub(super) async fn approve_mcp_tools(
     Ok(Answer(server.caller.service.approve_mcp(server.names(), approval, server.admin()).await?))
 }
 
-/// Takes the approval of tools away, from the next run on.
+/// Revokes the approval of tools, from the next run on.
 #[utoipa::path(
     post,
     path = "/v1/admin/mcp/{app}/{server}/revoke",

@@ -8,7 +8,8 @@ use crate::body::Json;
 use crate::query::{Params, ProfileParams};
 use crate::routes::Reply;
 
-/// Who you are here, and what you said of yourself: to every app, or to one, with `?app=` or a key for that app.
+/// Returns the user and their profile: the common profile, or the profile in one app, with `?app=` or a key for that
+/// app.
 #[utoipa::path(
     get,
     path = "/v1/me",
@@ -22,7 +23,8 @@ pub(super) async fn get_profile(
     Ok(Answer(caller.service.profile(&caller.principal, app.as_deref()).await?))
 }
 
-/// Changes what apps are told of you, or what one is told, with `?app=` or a key for that app. What is absent stays as it is; null removes.
+/// Changes the common profile of the user, or the profile in one app, with `?app=` or a key for that app. Absent fields
+/// stay as they are; null removes a field.
 #[utoipa::path(
     patch,
     path = "/v1/me",

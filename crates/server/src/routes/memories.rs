@@ -17,7 +17,7 @@ use crate::path::{AppPath, MemoryPath};
 use crate::query::{ExportParams, MemoryParams, PageParams, Params, PurgeParams};
 use crate::routes::{Created, Reply, created};
 
-/// Remembers something about the user. It can be part of the prompt from the next run on, if the app uses memories.
+/// Adds a memory of the user. It can be in the prompt from the next run on, if the app uses memories.
 #[utoipa::path(
     post,
     path = "/v1/apps/{app}/memories",
@@ -25,7 +25,7 @@ use crate::routes::{Created, Reply, created};
     request_body = NewMemory,
     responses(
         (status = 201, description = "The new memory", body = MemoryView),
-        (status = 200, description = "The memory that says so already", body = MemoryView)
+        (status = 200, description = "The existing memory with the same content", body = MemoryView)
     )
 )]
 pub(super) async fn create_memory(
@@ -39,7 +39,7 @@ pub(super) async fn create_memory(
     })
 }
 
-/// What an app remembers of the user, newest first.
+/// Lists the memories of the user in an app, newest first.
 #[utoipa::path(
     get,
     path = "/v1/apps/{app}/memories",
@@ -55,13 +55,13 @@ pub(super) async fn list_memories(
     Ok(Answer(caller.service.memories(&caller.principal, &app, status.as_deref(), page.into()).await?))
 }
 
-/// The active memories nearest to a question, best first.
+/// Searches the active memories for a question, best match first.
 #[utoipa::path(
     post,
     path = "/v1/apps/{app}/memories/search",
     params(AppPath),
     request_body = MemoryQuery,
-    responses((status = 200, description = "What was found; one page", body = Page<MemoryHit>))
+    responses((status = 200, description = "The matches, in one page", body = Page<MemoryHit>))
 )]
 pub(super) async fn search_memories(
     caller: Caller,
@@ -98,13 +98,13 @@ pub(super) async fn edit_memory(
     Ok(Answer(caller.service.edit_memory(&caller.principal, memory, patch, once).await?))
 }
 
-/// Forgets a memory and the words it rests on: from the next run on they are in no prompt. With `purge` it is removed from
-/// the disk for good.
+/// Forgets a memory and the words that it came from. From the next run on, they are in no prompt. With `purge`, the
+/// memory is deleted permanently.
 #[utoipa::path(
     delete,
     path = "/v1/memories/{memory}",
     params(MemoryPath, PurgeParams),
-    responses((status = 204, description = "The memory is forgotten, or gone"))
+    responses((status = 204, description = "The memory is forgotten or deleted"))
 )]
 pub(super) async fn forget_memory(
     caller: Caller,
@@ -134,7 +134,7 @@ pub(super) async fn restore_memory(
     Ok(Answer(caller.service.restore_memory(&caller.principal, memory, once).await?))
 }
 
-/// Why this is known: every version of a memory, and the words it rests on.
+/// Returns the history of a memory: all versions, and the words that it came from.
 #[utoipa::path(
     get,
     path = "/v1/memories/{memory}/history",
@@ -148,7 +148,7 @@ pub(super) async fn memory_history(
     Ok(Answer(caller.service.memory_history(&caller.principal, memory).await?))
 }
 
-/// All active memories as a file that `import` takes back.
+/// Exports all active memories, as a file for `import`.
 #[utoipa::path(
     get,
     path = "/v1/apps/{app}/memories/export",
@@ -179,14 +179,14 @@ pub(super) async fn export_memories(
     Ok((headers, file).into_response())
 }
 
-/// Adds the memories of a file: this server's JSON, a Markdown list, or what mem0 exports. What is known already is
-/// skipped; secrets and orders are refused.
+/// Imports memories from a file: an export of this server or of mem0, or a Markdown list. Known memories are skipped.
+/// Secrets and instructions are refused.
 #[utoipa::path(
     post,
     path = "/v1/apps/{app}/memories/import",
     params(AppPath),
     request_body(content((serde_json::Value = "application/json"), (String = "text/markdown"))),
-    responses((status = 200, description = "What has become of them", body = ImportReport))
+    responses((status = 200, description = "How many were imported, skipped and refused", body = ImportReport))
 )]
 pub(super) async fn import_memories(
     caller: Caller,
@@ -196,7 +196,7 @@ pub(super) async fn import_memories(
     Ok(Answer(caller.service.import_memories(&caller.principal, &app, file, once).await?))
 }
 
-/// Whether anything is remembered of the user in this app.
+/// Returns whether memory is on for the user in this app.
 #[utoipa::path(
     get,
     path = "/v1/apps/{app}/memories/settings",
@@ -207,8 +207,8 @@ pub(super) async fn get_memory_settings(caller: Caller, AppPath { app }: AppPath
     Ok(Answer(caller.service.memory_settings(&caller.principal, &app).await?))
 }
 
-/// Switches memory off or on for the user in this app. While it is off, nothing is recalled, extracted or remembered;
-/// what is there stays.
+/// Switches memory off or on for the user in this app. While it is off, nothing is recalled, extracted or remembered.
+/// Stored memories stay.
 #[utoipa::path(
     put,
     path = "/v1/apps/{app}/memories/settings",

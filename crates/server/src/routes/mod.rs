@@ -85,11 +85,16 @@ pub(crate) fn router(
         document,
     };
     router
-        .fallback(async || ApiProblem::new(ProblemCode::NotFound, "there is nothing at this address"))
+        .fallback(async || {
+            ApiProblem::new(
+                ProblemCode::NotFound,
+                "there is nothing at this path; /openapi.json lists all paths",
+            )
+        })
         .method_not_allowed_fallback(async || {
             ApiProblem::new(
                 ProblemCode::MethodNotAllowed,
-                "this address exists, but not for this method; see Allow",
+                "this path does not support this method; see the Allow header",
             )
         })
         .layer(from_fn_with_state(api.clone(), middleware::pass))

@@ -12,7 +12,7 @@ use crate::path::{AppPath, PersonaPath};
 use crate::query::{PageParams, Params};
 use crate::routes::{Created, Reply, created};
 
-/// Adds a persona of the user's own. Runs and threads name it by its id.
+/// Adds a persona of the user. Runs and threads name it by its id.
 #[utoipa::path(
     post,
     path = "/v1/apps/{app}/personas",
@@ -28,12 +28,12 @@ pub(super) async fn create_persona(
     Ok(created(caller.service.create_persona(&caller.principal, &app, new, once).await?))
 }
 
-/// The personas of the app first, then the user's by name.
+/// Lists the personas of the app, and then those of the user, by name.
 #[utoipa::path(
     get,
     path = "/v1/apps/{app}/personas",
     params(AppPath, PageParams),
-    responses((status = 200, description = "All of them, unless they are large", body = Page<PersonaView>))
+    responses((status = 200, description = "A page; short lists are complete", body = Page<PersonaView>))
 )]
 pub(super) async fn list_personas(
     caller: Caller,
@@ -57,7 +57,7 @@ pub(super) async fn get_persona(
     Ok(Answer(caller.service.persona(&caller.principal, &app, &persona).await?))
 }
 
-/// Changes a persona of the user's own. Its settings are replaced as a whole.
+/// Changes a persona of the user. Its settings are replaced as a whole.
 #[utoipa::path(
     patch,
     path = "/v1/apps/{app}/personas/{persona}",
@@ -73,12 +73,12 @@ pub(super) async fn change_persona(
     Ok(Answer(caller.service.change_persona(&caller.principal, (&app, &persona), patch, once).await?))
 }
 
-/// Deletes a persona of the user's own. Threads in which it answers go on without one.
+/// Deletes a persona of the user. Its threads continue without a persona.
 #[utoipa::path(
     delete,
     path = "/v1/apps/{app}/personas/{persona}",
     params(PersonaPath),
-    responses((status = 204, description = "The persona is gone"))
+    responses((status = 204, description = "The persona is deleted"))
 )]
 pub(super) async fn delete_persona(
     caller: Caller,

@@ -33,7 +33,7 @@ pub(super) async fn create_pin(
     get,
     path = "/v1/threads/{thread}/pins",
     params(ThreadPath, PageParams),
-    responses((status = 200, description = "All of them, unless they are large", body = Page<PinView>))
+    responses((status = 200, description = "A page; short lists are complete", body = Page<PinView>))
 )]
 pub(super) async fn list_pins(
     caller: Caller,
@@ -64,7 +64,7 @@ pub(super) async fn create_pin_for_all(
     get,
     path = "/v1/apps/{app}/pins",
     params(AppPath, PageParams),
-    responses((status = 200, description = "All of them, unless they are large", body = Page<PinView>))
+    responses((status = 200, description = "A page; short lists are complete", body = Page<PinView>))
 )]
 pub(super) async fn list_pins_for_all(
     caller: Caller,
@@ -79,7 +79,7 @@ pub(super) async fn list_pins_for_all(
     delete,
     path = "/v1/pins/{pin}",
     params(PinPath),
-    responses((status = 204, description = "The pin is gone"))
+    responses((status = 204, description = "The pin is deleted"))
 )]
 pub(super) async fn delete_pin(
     caller: Caller,

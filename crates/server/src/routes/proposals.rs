@@ -9,7 +9,7 @@ use crate::path::{AppPath, ProposalPath};
 use crate::query::{OpenParams, PageParams, Params};
 use crate::routes::Reply;
 
-/// What was proposed to the user in an app, newest first.
+/// Lists the proposals for the user in an app, newest first.
 #[utoipa::path(
     get,
     path = "/v1/apps/{app}/proposals",
@@ -39,7 +39,7 @@ pub(super) async fn get_proposal(
     Ok(Answer(caller.service.proposal(&caller.principal, proposal).await?))
 }
 
-/// Says yes: the call is made, once, exactly as it was shown.
+/// Confirms a proposal. The call is made once, exactly as it was shown.
 #[utoipa::path(
     post,
     path = "/v1/proposals/{proposal}/confirm",
@@ -54,7 +54,7 @@ pub(super) async fn confirm_proposal(
     Ok(Answer(caller.service.confirm_proposal(&caller.principal, proposal, once).await?))
 }
 
-/// Says no: the call is not made.
+/// Rejects a proposal. The call is not made.
 #[utoipa::path(
     post,
     path = "/v1/proposals/{proposal}/reject",

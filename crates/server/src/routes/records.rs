@@ -29,14 +29,14 @@ pub(super) async fn create_record(
     Ok(created(caller.service.create_record(&caller.principal, &records.into(), data, once).await?))
 }
 
-/// Records of one type, the one changed last first; where words are given, the best match first. `field.NAME=value`,
-/// for any field at the top level, keeps those that have the value or, for a list, hold it.
+/// Lists records of one type, newest change first; with search words, best match first. `field.NAME=value` filters by a
+/// top-level field: its value, or an element of a list.
 #[utoipa::path(
     get,
     path = "/v1/apps/{app}/records/{type}",
     params(
         RecordsPath,
-        ("q" = Option<String>, Query, description = "Words that must occur in its texts"),
+        ("q" = Option<String>, Query, description = "Words that must occur in the record"),
         PageParams
     ),
     responses((status = 200, description = "A page of records", body = Page<RecordView>))
@@ -81,7 +81,7 @@ pub(super) async fn replace_record(
     ))
 }
 
-/// Changes the fields of a record that the body names. Null takes a field away.
+/// Changes the fields of a record that are in the body. Null removes a field.
 #[utoipa::path(
     patch,
     path = "/v1/apps/{app}/records/{type}/{record}",
@@ -106,7 +106,7 @@ pub(super) async fn change_record(
     delete,
     path = "/v1/apps/{app}/records/{type}/{record}",
     params(RecordPath, VersionParams, IfMatch),
-    responses((status = 204, description = "The record is gone"))
+    responses((status = 204, description = "The record is deleted"))
 )]
 pub(super) async fn delete_record(
     caller: Caller,

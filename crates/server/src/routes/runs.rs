@@ -50,8 +50,8 @@ impl<'de> Deserialize<'de> for AnswerFormat {
     }
 }
 
-/// Starts a run and streams its events, or with `stream: false` answers once it has ended. A client that goes away
-/// does not stop it.
+/// Starts a run and streams its events. With `stream: false`, it responds when the run has ended. A client that
+/// disconnects does not stop the run.
 #[utoipa::path(
     post,
     path = "/v1/apps/{app}/runs",
@@ -132,7 +132,8 @@ async fn await_result(
     let response = tokio::select! {
         result = api.service.result(principal, submitted.run) => Answer(result?).into_response(),
         () = api.shutdown.all.cancelled() => {
-            let detail = format!("the server is stopping; the run goes on, see /v1/runs/{}", submitted.run);
+            let detail = format!("the server is stopping; the run continues after the restart, see \
+                /v1/runs/{}", submitted.run);
             ApiProblem::new(ProblemCode::Unavailable, detail).retry_after(RESTART_RETRY_AFTER).into_response()
         }
     };
@@ -144,7 +145,7 @@ fn with_ids(submitted: &AcceptedRun, response: Response) -> Response {
     (headers, response).into_response()
 }
 
-/// A run and where it stands.
+/// Returns a run and its status.
 #[utoipa::path(
     get,
     path = "/v1/runs/{run}",
@@ -155,14 +156,14 @@ pub(super) async fn get_run(caller: Caller, RunPath { run }: RunPath) -> Reply<R
     Ok(Answer(caller.service.run(&caller.principal, run).await?))
 }
 
-/// A run's events after the last one seen, then the ones to come, to the end of the run.
+/// Streams the events of a run after the last seen event, until the run ends.
 #[utoipa::path(
     get,
     path = "/v1/runs/{run}/events",
     params(RunPath, AfterParams, LastEventId),
     responses(
         (status = 200, description = "The run's events", body = String, content_type = "text/event-stream"),
-        (status = 204, description = "The run has ended and all of it has been read: do not connect again")
+        (status = 204, description = "The run has ended and all events have been read; do not reconnect")
     )
 )]
 pub(super) async fn run_events(
@@ -185,7 +186,7 @@ pub(super) struct StepParams {
     step: Option<u32>,
 }
 
-/// What the model saw in a step of a run, fragment by fragment, with what each took and what was left out.
+/// Returns the prompt of a step of a run: all fragments, their tokens, and what was left out.
 #[utoipa::path(
     get,
     path = "/v1/runs/{run}/prompt",
@@ -200,12 +201,12 @@ pub(super) async fn run_prompt(
     Ok(Answer(caller.service.prompt(&caller.principal, run, step).await?))
 }
 
-/// Asks a run to stop. What it said so far is kept; a run that has ended stays as it is.
+/// Cancels a run. Its text so far is kept. A run that has ended does not change.
 #[utoipa::path(
     post,
     path = "/v1/runs/{run}/cancel",
     params(RunPath),
-    responses((status = 202, description = "The run, asked to stop", body = RunView))
+    responses((status = 202, description = "The run, which is being cancelled", body = RunView))
 )]
 pub(super) async fn cancel_run(
     caller: Caller,

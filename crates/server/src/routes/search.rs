@@ -8,13 +8,13 @@ use crate::path::AppPath;
 use crate::query::{MessageParams, Params};
 use crate::routes::Reply;
 
-/// Past messages of all your threads in an app, best first. Times that the question names, such as "last Tuesday", are
-/// understood.
+/// Searches the messages of all your threads in an app, best match first. It understands times in the question, such as
+/// "last Tuesday".
 #[utoipa::path(
     get,
     path = "/v1/apps/{app}/search",
     params(AppPath, MessageParams),
-    responses((status = 200, description = "What was found; one page", body = Page<MessageHit>))
+    responses((status = 200, description = "The matches, in one page", body = Page<MessageHit>))
 )]
 pub(super) async fn search_messages(
     caller: Caller,

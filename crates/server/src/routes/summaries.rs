@@ -8,12 +8,12 @@ use crate::path::ThreadPath;
 use crate::query::{PageParams, Params, SummaryParams};
 use crate::routes::Reply;
 
-/// What stands for the older part of a thread, in the order of the conversation.
+/// Lists the summaries that replace the older part of a thread in the prompt, in the order of the conversation.
 #[utoipa::path(
     get,
     path = "/v1/threads/{thread}/summaries",
     params(ThreadPath, SummaryParams, PageParams),
-    responses((status = 200, description = "All of them, unless they are large", body = Page<SummaryView>))
+    responses((status = 200, description = "A page; short lists are complete", body = Page<SummaryView>))
 )]
 pub(super) async fn list_summaries(
     caller: Caller,

@@ -12,9 +12,9 @@ use crate::error::{ApiProblem, ProblemCode, ProblemDocument};
 /// Seconds.
 const READY_RETRY_AFTER: u32 = 1;
 
-const UNWRITABLE: &str = "nothing more can be written; the server ends and must be started again";
+const UNWRITABLE: &str = "the server can no longer write and stops; start it again";
 
-/// The apps of this server that the user may talk to.
+/// Lists the apps that the user can use.
 #[utoipa::path(
     get,
     path = "/v1/apps",
@@ -26,7 +26,7 @@ pub(super) async fn list_apps(State(api): State<Api>, principal: Principal) -> A
     Answer(Page { data, next: None })
 }
 
-/// Says whether the process lives and can go on without a restart.
+/// Reports whether the process is alive and needs no restart (liveness).
 #[utoipa::path(
     get,
     path = "/healthz",
@@ -34,7 +34,7 @@ pub(super) async fn list_apps(State(api): State<Api>, principal: Principal) -> A
         (status = 200, description = "It lives"),
         (
             status = 503,
-            description = "It can write nothing any more, and ends",
+            description = "The server can no longer write, and stops",
             body = ProblemDocument,
             content_type = "application/problem+json"
         )
@@ -47,15 +47,15 @@ pub(super) async fn healthz(State(api): State<Api>) -> Result<StatusCode, ApiPro
     Err(ApiProblem::new(ProblemCode::Unavailable, UNWRITABLE))
 }
 
-/// Says whether the server takes work.
+/// Reports whether the server accepts requests (readiness).
 #[utoipa::path(
     get,
     path = "/readyz",
     responses(
-        (status = 200, description = "It takes work"),
+        (status = 200, description = "The server accepts requests"),
         (
             status = 503,
-            description = "It is starting or stopping, or can write nothing any more",
+            description = "The server is starting or stopping, or can no longer write",
             body = ProblemDocument,
             content_type = "application/problem+json"
         )

@@ -57,7 +57,7 @@ pub(super) async fn get_thread(caller: Caller, ThreadPath { thread }: ThreadPath
     Ok(Answer(caller.service.thread(&caller.principal, thread).await?))
 }
 
-/// Renames a thread, or sets who answers in it. What is absent stays as it is; a `personaId` of null removes it.
+/// Renames a thread, or sets its persona. Absent fields stay as they are. A `personaId` of null removes the persona.
 #[utoipa::path(
     patch,
     path = "/v1/threads/{thread}",
@@ -78,7 +78,7 @@ pub(super) async fn change_thread(
     delete,
     path = "/v1/threads/{thread}",
     params(ThreadPath),
-    responses((status = 204, description = "The thread is gone"))
+    responses((status = 204, description = "The thread is deleted"))
 )]
 pub(super) async fn delete_thread(
     caller: Caller,
@@ -89,7 +89,7 @@ pub(super) async fn delete_thread(
     Ok(StatusCode::NO_CONTENT)
 }
 
-/// What was said in a thread, with the tool calls of every answer and their results.
+/// Lists the messages of a thread, with the tool calls of every answer and their results.
 #[utoipa::path(
     get,
     path = "/v1/threads/{thread}/messages",
@@ -104,7 +104,7 @@ pub(super) async fn list_messages(
     Ok(Answer(caller.service.messages(&caller.principal, thread, page.into()).await?))
 }
 
-/// The thread's channel: the events of all its runs after the last one seen, then the ones to come, without end.
+/// Streams the events of all runs of a thread after the last seen event. The stream does not end.
 #[utoipa::path(
     get,
     path = "/v1/threads/{thread}/events",

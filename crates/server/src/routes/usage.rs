@@ -9,7 +9,7 @@ use crate::auth::Caller;
 use crate::query::{Params, PeriodParams};
 use crate::routes::Reply;
 
-/// What the user has used, by day (UTC), app and model, newest first.
+/// Lists the usage of the user by day (UTC), app and model, newest first.
 #[utoipa::path(
     get,
     path = "/v1/usage",
@@ -22,7 +22,7 @@ pub(super) async fn get_usage(caller: Caller, Params(period): Params<PeriodParam
     ))
 }
 
-/// The models that a request may name, by name.
+/// Lists the models that a request can name, by name.
 #[utoipa::path(
     get,
     path = "/v1/models",

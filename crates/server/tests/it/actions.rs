@@ -220,7 +220,7 @@ async fn what_cannot_be_taken_back_is_said_to_stay() {
     let report = good(undo_run(&app, &names).await);
     assert_eq!(report["undone"].as_array().map(Vec::len), Some(1), "{report}");
     let risky = &list(&app, "?tool=risky").await[0];
-    let refusal = json!({ "actionId": risky["id"], "tool": "risky", "reason": "it cannot be taken back" });
+    let refusal = json!({ "actionId": risky["id"], "tool": "risky", "reason": "the tool is irreversible, so the action cannot be undone" });
     assert_eq!(report["refused"], json!([refusal]));
     refused(undo(&app, risky, None).await, 409, "cannot_undo");
 }

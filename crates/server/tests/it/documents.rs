@@ -368,7 +368,7 @@ async fn the_text_of_all_documents_has_a_bound_and_what_is_deleted_makes_room() 
     let first = add(&app, "a.md", &text).await;
     add(&app, "b.md", &text).await;
     let detail = refused(upload(&app, "c.md", "text/markdown", text.as_str()).await, 409, "documents_full");
-    assert!(detail.starts_with("documents hold 2"), "{detail}");
+    assert!(detail.starts_with("your documents have 2"), "{detail}");
     assert!(detail.ends_with("and 3000 are allowed; delete some first"), "{detail}");
     assert_eq!(app.count("SELECT count(*) FROM documents"), 2, "nothing is stored of it");
     assert_eq!(delete(&app, &path(&first)).await.status, 204);

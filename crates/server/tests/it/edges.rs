@@ -178,7 +178,7 @@ async fn headers_are_bounded() {
     assert_eq!(app.send(fits).await.status, 200);
     let long = app.request(Method::GET, THREADS).header("x-long", "x".repeat(16 * KIB));
     let detail = refused(app.send(long).await, 431, "headers_too_large");
-    assert_eq!(detail, "address and headers must be at most 16384 bytes");
+    assert_eq!(detail, "the path, the query and the headers must be at most 16384 bytes");
     let long = app.get(&format!("{THREADS}?cursor={}", "x".repeat(17 * KIB))).await;
     refused(long, 431, "headers_too_large");
 }

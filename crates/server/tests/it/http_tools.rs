@@ -87,8 +87,8 @@ async fn a_request_is_filled_with_the_arguments_and_none_of_them_leads_elsewhere
     assert!(told.to_string().contains("Grüße"), "the model reads the answer: {told}");
 
     for (input, error) in [
-        (json!({ "project": "..", "q": "x" }), "url: a part of the path comes out as nothing"),
-        (json!({ "project": "" }), "url: a part of the path comes out as nothing"),
+        (json!({ "project": "..", "q": "x" }), "url: a part of the path becomes empty"),
+        (json!({ "project": "" }), "url: a part of the path becomes empty"),
         (json!({ "project": "a", "page": "one" }), "/page: "),
         (json!({ "project": "a", "userId": "eve" }), "do not name users"),
         (json!({}), "\"project\" is a required property"),
@@ -312,7 +312,7 @@ async fn what_is_inside_stays_unreached_unless_the_operator_opens_it() {
         let result = call(&app, &format!("inner{index}"), &json!({})).await;
         let (word, message) = failure(&result);
         assert_eq!(word, "unreachable");
-        assert!(message.ends_with("The operator can open it with [egress] allow"), "{message}");
+        assert!(message.ends_with("The operator can allow it under [egress]"), "{message}");
     }
     for target in closed {
         outer.on("GET", "/hop", [web::WebReply::redirect(302, &format!("{target}/x"))]);

@@ -216,7 +216,7 @@ async fn l2_so_many_runs_work_at_once_and_messages_may_wait_behind_them() {
     first.until("text:delta").await;
     let before = rows(&app);
     let detail = refused(app.post(RUNS, &json!({ "message": "Hi" })).await, 429, "rate_limited");
-    assert_eq!(detail, "1 of your messages are being answered; wait for an answer, or cancel one");
+    assert_eq!(detail, "1 of your runs are active; wait for an answer, or cancel a run");
     assert_eq!(rows(&app), before);
     let thread = first.header("x-thread-id");
     let behind = json!({ "message": "And?", "threadId": thread, "onBusy": "queue" });
@@ -245,7 +245,7 @@ async fn l3_sixteen_runs_of_a_user_work_at_once_if_the_app_does_not_say() {
     }
     let answer = app.post(RUNS, &json!({ "message": "Hi" })).await;
     let detail = refused(answer, 429, "rate_limited");
-    assert_eq!(detail, "16 of your messages are being answered; wait for an answer, or cancel one");
+    assert_eq!(detail, "16 of your runs are active; wait for an answer, or cancel a run");
     gate.open();
     for stream in streams {
         stream.all().await;

@@ -87,7 +87,7 @@ async fn an_app_s_persona_is_read_and_stays_as_it_is() {
         })
     );
     let detail = refused(patch(&app, &at("captain"), &json!({ "name": "x" })).await, 409, "persona_of_app");
-    assert!(detail.contains("belongs to the app's folder"), "{detail}");
+    assert!(detail.contains("is a file in the app's folder"), "{detail}");
     refused(delete(&app, &at("captain")).await, 409, "persona_of_app");
     let same = json!({ "id": "captain", "prompt": "Mine." });
     refused(app.post(PERSONAS, &same).await, 409, "persona_exists");
@@ -172,7 +172,7 @@ async fn what_cannot_be_used_is_listed_with_its_problem() {
         problems,
         [
             ("broken", Some("the settings of the persona \"broken\" cannot be read")),
-            ("captain", Some("the app has a persona of this id, and that one is used")),
+            ("captain", Some("the app has a persona with the same id, and uses that one; choose another id")),
             ("fine", None),
             ("hot", Some("temperature of the persona \"hot\" must be from 0 to 1")),
         ]

@@ -149,7 +149,7 @@ async fn whatever_goes_wrong_is_told_to_the_model_and_the_run_goes_on() {
         (
             vec![web::WebReply::text(TAVILY_KEY).with_status(401)],
             "not_configured",
-            "Tavily does not take the key",
+            "Tavily refused the API key",
         ),
         (vec![busy(), busy()], "http_error", "the web search answered with the status 429"),
         (vec![web::WebReply::status(432)], "rate_limited", "plan are used up"),
@@ -159,12 +159,12 @@ async fn whatever_goes_wrong_is_told_to_the_model_and_the_run_goes_on() {
             "the web search answered with the status 500",
         ),
         (vec![garbage], "invalid_answer", "not the JSON"),
-        (vec![web::WebReply::broken(), web::WebReply::broken()], "unreachable", "broke off"),
+        (vec![web::WebReply::broken(), web::WebReply::broken()], "unreachable", "broke before"),
         (vec![web::WebReply::endless(1 << 30)], "too_large", "longer than"),
         (
             vec![web::WebReply::redirect(302, "https://elsewhere.example.com/")],
             "unreachable",
-            "redirects elsewhere",
+            "redirects are not followed",
         ),
     ] {
         let count = web.arrivals().len() + replies.len();

@@ -25,8 +25,8 @@ const BATCH: usize = 32;
 
 const IMPORTED: &str = "import";
 
-const ORDERS: &str = "tells an assistant what to do, and is no fact";
-const FULL: &str = "there are as many memories as one user may have";
+const ORDERS: &str = "is an instruction to an assistant, not a fact";
+const FULL: &str = "the user has the maximum number of memories";
 
 /// A memory of a file, or why it is not wanted.
 type Judged = Result<Portable, String>;

@@ -120,7 +120,7 @@ pub(super) fn within(from: Option<&str>, to: Option<&str>) -> Result<Option<Time
     let end = to.map(|text| moment("to", text)).transpose()?.map(|(_, end)| end);
     let (start, end) = (start.unwrap_or(Timestamp::MIN), end.unwrap_or(Timestamp::MAX));
     if start >= end {
-        return Err(Error::invalid("to", "is before from"));
+        return Err(Error::invalid("to", "is before `from`"));
     }
     Ok(Some(TimeSpan { start, end }))
 }

@@ -101,7 +101,7 @@ async fn a_job_of_an_unknown_kind_fails_alone_with_a_reason() {
     assert_eq!(titles(&until_named(&app, &thread).await), ["Second"], "J4: it blocks nobody");
     app.service.idle().await;
     let failed = "SELECT count(*) FROM jobs WHERE kind = 'no_such_kind' AND attempts = 1 AND status = 'ready'
-                  AND error = 'no such kind of job' AND run_at > updated_at";
+                  AND error = 'the server does not know this kind of job' AND run_at > updated_at";
     assert_eq!(app.count(failed), 1, "it waits for its next attempt, and says why");
 }
 

@@ -114,8 +114,7 @@ async fn a_prompt_that_no_budget_of_the_app_holds_is_told_so() {
     let app = TestApp::with(Setup::app("[budget]\nday_tokens = 100")).await;
     let answer = app.post(RUNS, &asking(&"word ".repeat(200))).await.body;
     assert_eq!((&answer["status"], &answer["error"]["code"]), (&json!("failed"), &json!("budget_exceeded")));
-    let told =
-        "what is said here is too long for what the app allows one user to use in a day; begin a new thread";
+    let told = "this thread is too long for the app's daily budget for one user; begin a new thread";
     assert_eq!((&answer["error"]["message"], app.upstream.requests().len()), (&json!(told), 0));
 }
 

@@ -84,7 +84,7 @@ pub fn ended_action(
 
 /// Why a call that undoes one action does not undo another.
 pub fn second_undo() -> Error {
-    Error::Changed("a call takes back one action at most".into())
+    Error::Changed("a call undoes one action at most".into())
 }
 
 /// The output that is stored with an action; none while it is under way.

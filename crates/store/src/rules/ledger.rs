@@ -209,10 +209,10 @@ pub struct LedgerRow {
 pub fn entry_faults(before: &LedgerHead, row: &LedgerRow) -> Vec<String> {
     let mut faults = Vec::new();
     if row.entry.position != before.position + 1 {
-        faults.push(format!("does not follow entry {}", before.position));
+        faults.push(format!("does not follow the entry {}", before.position));
     }
     if row.entry.hash(&before.hash) != row.hash {
-        faults.push("has another hash than what it holds".to_owned());
+        faults.push("has a hash that does not match its content".to_owned());
     }
     faults
 }
@@ -351,7 +351,7 @@ mod tests {
         let head = LedgerHead { position: 1, hash: rows[0].hash };
         assert_eq!(entry_faults(&head, &rows[1]), Vec::<String>::new());
         rows[1].entry.at = 9;
-        assert_eq!(entry_faults(&head, &rows[1]), ["has another hash than what it holds"]);
+        assert_eq!(entry_faults(&head, &rows[1]), ["has a hash that does not match its content"]);
         rows[1].entry.position = 3;
         assert_eq!(entry_faults(&head, &rows[1]).len(), 2);
     }

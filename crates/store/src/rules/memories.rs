@@ -60,7 +60,7 @@ pub fn is_extraction_wanted(extracted: Option<Seq>, from: Seq, through: Seq) -> 
         None => Ok(false),
         Some(extracted) if extracted < from || through == 0 => Ok(true),
         Some(extracted) if extracted >= through => Ok(false),
-        Some(_) => Err(Error::Changed("some of the messages were looked at meanwhile".into())),
+        Some(_) => Err(Error::Changed("another job has read some of the messages meanwhile".into())),
     }
 }
 

@@ -72,7 +72,7 @@ fn denial(decision: Decision) -> Option<&'static str> {
         Decision::Confirmed => None,
         Decision::Rejected => Some("the user said no"),
         Decision::Expired => Some("the user gave no answer in time"),
-        Decision::Superseded => Some("the user went on without giving an answer"),
+        Decision::Superseded => Some("the user sent another message instead of an answer"),
         Decision::Withdrawn => Some("the call was withdrawn"),
     }
 }

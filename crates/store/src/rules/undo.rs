@@ -7,8 +7,8 @@ use serde_json::json;
 use crate::{ActionEnd, ActionRow, ActionStatus, AppliedChange, Error, Write};
 
 /// Why an erased action is not undone.
-const ERASED: &str = "what the action did was erased, because its conversation or what it changed was deleted, or its \
-    time for an undo is over";
+const ERASED: &str = "the content of the action was erased, because its thread or the changed data was \
+    deleted, or its time for an undo is over";
 
 /// Rows that decide whether an action can be undone.
 #[derive(Debug, Clone, Copy)]
@@ -37,23 +37,25 @@ impl UndoRequest<'_> {
     fn refusal(&self) -> Option<&'static str> {
         let Self { action, by, erased, attempt } = *self;
         if action.id == by {
-            return Some("an action cannot take back itself");
+            return Some("an action cannot undo itself");
         }
         if action.undo_of.is_some() {
-            return Some("what took back another action cannot be taken back");
+            return Some("the action is an undo, which cannot be undone; make the change again");
         }
         if action.undone_by.is_some() {
-            return Some("the action was taken back already");
+            return Some("the action was undone already");
         }
         if erased {
             return Some(ERASED);
         }
         if action.status != ActionStatus::Ended(ToolStatus::Complete) {
-            return Some("the action was not completed, so there is nothing to take back");
+            return Some("the action was not completed, so there is nothing to undo");
         }
         attempt.map(|attempt| match attempt {
-            ActionStatus::Started => "the action is just being taken back",
-            ActionStatus::Ended(_) => "the action may have been taken back already, and nobody can know",
+            ActionStatus::Started => "an undo of the action is running",
+            ActionStatus::Ended(_) => {
+                "an earlier undo of the action has no known result; check the external system"
+            }
         })
     }
 }
@@ -68,14 +70,14 @@ fn refusal_here(action: &ActionRow) -> Option<&'static str> {
         Effect::Read | Effect::Irreversible => true,
     };
     (changes_nothing_reversible || action.changes.is_empty())
-        .then_some("the action changed nothing that can be put back")
+        .then_some("the action changed nothing that can be undone")
 }
 
 fn refusal_outside(action: &ActionRow) -> Option<&'static str> {
     match action.effect {
         Effect::Reversible => None,
         Effect::Read | Effect::Idempotent | Effect::Irreversible => {
-            Some("the action did nothing that can be taken back")
+            Some("the action changed nothing that can be undone")
         }
     }
 }
@@ -158,8 +160,10 @@ impl ChangedThing {
     pub fn changed_since(&self, by: Option<(String, Timestamp)>) -> Error {
         let name = &self.name;
         Error::Changed(match by {
-            Some((tool, at)) => format!("{name} was changed since by {tool} at {at}; undo that first"),
-            None => format!("{name} was changed since by hand, so it cannot be put back"),
+            Some((tool, at)) => {
+                format!("{name} was changed since then by {tool} at {at}; undo that action first")
+            }
+            None => format!("{name} was changed since then by hand, so the action cannot be undone"),
         })
     }
 }
@@ -201,17 +205,17 @@ mod tests {
         };
         refused(UndoRequest { by: id(1), ..fresh }, "itself");
         refused(UndoRequest { erased: true, ..fresh }, "was erased");
-        refused(UndoRequest { attempt: Some(ActionStatus::Started), ..fresh }, "just being");
+        refused(UndoRequest { attempt: Some(ActionStatus::Started), ..fresh }, "is running");
         let unknown = Some(ActionStatus::Ended(ToolStatus::Unknown));
-        refused(UndoRequest { attempt: unknown, ..fresh }, "nobody can know");
+        refused(UndoRequest { attempt: unknown, ..fresh }, "no known result");
         let undone = ActionRow { undone_by: Some(id(3)), ..action.clone() };
         refused(UndoRequest { action: &undone, ..fresh }, "already");
         let undo = ActionRow { undo_of: Some(id(3)), ..action.clone() };
-        refused(UndoRequest { action: &undo, ..fresh }, "took back another");
+        refused(UndoRequest { action: &undo, ..fresh }, "is an undo");
         let begun = ActionRow { status: ActionStatus::Started, ..action.clone() };
         refused(UndoRequest { action: &begun, ..fresh }, "not completed");
         let read = done(Effect::Read, vec![file("a", 1)]);
-        refused(UndoRequest { action: &read, ..fresh }, "nothing that can be put back");
+        refused(UndoRequest { action: &read, ..fresh }, "nothing that can be undone");
         assert!(words(UndoRequest { action: &read, ..fresh }.check_outside()).contains("nothing that can"));
     }
 

@@ -141,7 +141,7 @@ impl<'c> Batch<'c> {
         let mut taken = std::mem::take(&mut self.taken);
         outbox.take(&mut taken);
         if !taken.is_empty() && !self.is_owner(outbox)? {
-            tracing::warn!(run = %outbox.run, epoch = outbox.epoch, "deltas of a stale owner were dropped");
+            tracing::warn!(run = %outbox.run, epoch = outbox.epoch, "deltas of a process that no longer owns the run were dropped");
             outbox.close();
             taken.clear();
         }

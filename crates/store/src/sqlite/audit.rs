@@ -37,12 +37,12 @@ const RULES: &[(&str, &str)] = &[
                     AND r.start_seq <= g.first AND r.end_seq >= g.last)",
     ),
     (
-        "an event has a number that was left out",
+        "an event has a number that was skipped",
         "SELECT lower(hex(s.thread)) || ' ' || e.seq FROM skipped s JOIN events e
             ON e.thread = s.thread AND e.seq BETWEEN s.first AND s.last",
     ),
     (
-        "a thread's next number is not the one after its last",
+        "the next event number of a thread does not follow its last event",
         "SELECT lower(hex(t.id)) FROM threads t WHERE t.deleted_at IS NULL AND t.next_seq <> 1 + max(
             coalesce((SELECT max(seq) FROM events e WHERE e.thread = t.id), 0),
             coalesce((SELECT max(last) FROM skipped s WHERE s.thread = t.id), 0))",
@@ -55,7 +55,7 @@ const RULES: &[(&str, &str)] = &[
                     OR (SELECT max(seq) FROM events e WHERE e.run = r.id AND e.thread = r.thread) <> r.end_seq)",
     ),
     (
-        "an ended run holds part of a budget",
+        "an ended run still reserves a part of a budget",
         "SELECT lower(hex(s.holder)) FROM reservations s JOIN runs r ON r.id = s.holder WHERE r.ended_at IS NOT NULL",
     ),
     (
@@ -73,7 +73,7 @@ const RULES: &[(&str, &str)] = &[
     ),
     (
         // Results from before there was a ledger have none.
-        "a result has no action that ended like it",
+        "a result has no action with the same outcome",
         "SELECT lower(hex(x.call)) FROM tool_results x JOIN runs r ON r.id = x.run
             LEFT JOIN events e ON e.thread = r.thread AND e.seq = x.seq
             WHERE coalesce(e.at, r.created_at) >= (SELECT min(at) FROM ledger) AND NOT EXISTS
@@ -94,13 +94,13 @@ const RULES: &[(&str, &str)] = &[
     ),
     (
         // It may be more: jobs call models too, and a deleted thread takes its runs with it.
-        "a user's days hold less than their runs have used",
+        "the daily usage of a user is less than the usage of their runs",
         "SELECT r.app || ' ' || r.user FROM runs r GROUP BY r.app, r.user
             HAVING sum(r.input_tokens + r.output_tokens) > coalesce((SELECT sum(u.input_tokens + u.output_tokens)
                 FROM usage u WHERE u.app = r.app AND u.user = r.user), 0)",
     ),
     (
-        "a memory is not its newest version",
+        "the text of a memory is not that of its newest version",
         "SELECT lower(hex(m.id)) FROM memories m WHERE NOT EXISTS (SELECT 1 FROM memory_versions v
             WHERE v.memory = m.id AND v.version = m.version AND v.text = m.text AND v.kind = m.kind
                 AND v.status = m.status AND v.valid_from IS m.valid_from AND v.valid_until IS m.valid_until)

@@ -58,7 +58,7 @@ pub(super) fn begin(conn: &mut Connection, boot: Option<String>, now: Timestamp)
             threads,
             numbers = margin,
             reason,
-            "numbers of events are left out, so that none which was seen and lost is used again"
+            "event numbers are skipped, so that the number of a lost event is not used again"
         );
     }
     Ok(())

@@ -182,7 +182,8 @@ fn begin(
     }
     if held.saturating_add(new.text_bytes) > quota {
         return Err(Error::Changed(format!(
-            "documents hold {held} bytes of text, this one has {}, and {quota} are allowed; delete some first",
+            "your documents have {held} bytes of text, this one has {}, and {quota} are allowed; delete some \
+             first",
             new.text_bytes
         )));
     }

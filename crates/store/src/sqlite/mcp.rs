@@ -173,7 +173,7 @@ fn refusal(
     let statement = "SELECT count(DISTINCT server) FROM mcp_tools WHERE app = ?1";
     let servers = find_only(conn, statement, [key.app.as_str()], |row| count(row, 0))?;
     let full = servers >= MAX_MCP_SERVERS_PER_APP as u64;
-    Ok(full.then(|| format!("there are already tools of {MAX_MCP_SERVERS_PER_APP} servers")))
+    Ok(full.then(|| format!("the app already has tools of {MAX_MCP_SERVERS_PER_APP} MCP servers")))
 }
 
 /// A tool to be put down, with the definition as it is stored.
@@ -228,7 +228,11 @@ fn approve(batch: &Batch<'_>, key: &Key, wanted: &[(String, String)], by: &str) 
         }
     }
     if !changed.is_empty() {
-        let message = format!("{} of {} changed meanwhile; look again", changed.join(", "), key.server);
+        let message = format!(
+            "{} of {} changed meanwhile; look at the definitions again",
+            changed.join(", "),
+            key.server
+        );
         return Err(Error::Changed(message));
     }
     for (tool, _) in wanted {

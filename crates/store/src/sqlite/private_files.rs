@@ -59,7 +59,8 @@ pub(super) fn close_to_others(folder: &Path) {
     if closed > 0 {
         tracing::warn!(
             folder = %folder.display(),
-            "other users of this machine could read the data; from now on only the user who runs the server can"
+            "other users of this machine could read the data folder; from now on only the user who runs the \
+             server can"
         );
     }
 }
@@ -87,7 +88,7 @@ fn close(path: &Path, mode: u32) -> bool {
         Ok(()) => true,
         Err(error) => {
             let path = path.display();
-            tracing::warn!(%path, %error, "other users of this machine may read this, and it cannot be changed; run `chmod go=` on it");
+            tracing::warn!(%path, %error, "other users of this machine may read this file, and its permissions cannot be changed; run `chmod go=` on it");
             false
         }
     }

@@ -64,7 +64,7 @@ impl Batch<'_> {
         if let Event::ToolComplete(result) = event
             && self.has_result(result)?
         {
-            tracing::warn!(call = %result.call_id, "a late result was dropped");
+            tracing::warn!(call = %result.call_id, "a tool result that came too late was dropped");
             actions::late(self, result)?;
             return Ok(true);
         }

@@ -84,7 +84,7 @@ mod noting {
         }
         let part = folder.join(format!("{name}.{}.part", std::process::id()));
         if let Err(error) = fs::write(&part, sql).and_then(|()| fs::rename(&part, &file)) {
-            tracing::error!(%error, "a statement was not noted");
+            tracing::error!(%error, "an SQL statement was not recorded");
         }
     }
 }

@@ -82,7 +82,8 @@ fn is_wanted(batch: &Batch<'_>, thread: ThreadId, summary: &Summary) -> Result<b
 fn hash_of(summary: &Summary) -> Result<[u8; 16], Error> {
     let digits = Some(&summary.hash).filter(|hash| hash.len() == 32);
     let hash = digits.and_then(|digits| Uuid::try_parse(digits).ok());
-    hash.map(Uuid::into_bytes).ok_or_else(|| Error::Changed("the text of a summary has no good name".into()))
+    hash.map(Uuid::into_bytes)
+        .ok_or_else(|| Error::Changed("the hash of a summary's text is not valid".into()))
 }
 
 /// Writes down what the event says.

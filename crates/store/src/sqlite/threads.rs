@@ -156,7 +156,9 @@ pub(super) fn ensure(batch: &mut Batch<'_>, scope: &Scope, id: ThreadId) -> Resu
     match is_deleted(batch.conn(), id)? {
         None => insert(batch, scope, &NewThreadRow { id, title: None, persona: None }),
         Some(false) => Ok(id),
-        Some(true) => Err(Error::Changed("it was deleted a moment ago; send it once more".into())),
+        Some(true) => {
+            Err(Error::Changed("the thread was deleted a moment ago; send the request again".into()))
+        }
     }
 }
 

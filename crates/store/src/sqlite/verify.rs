@@ -103,7 +103,10 @@ impl Verified {
         )?;
         if entries.is_empty() {
             if ledger::head(conn, &scope)? != Some(before) {
-                self.fault(format!("{}: the head is not the last entry, which is {last}", name(&scope)));
+                self.fault(format!(
+                    "{}: the head of the chain is not the last entry, which is {last}",
+                    name(&scope)
+                ));
             }
             return Ok(Part::Between(Some(scope)));
         }
@@ -127,11 +130,11 @@ impl Verified {
         let statement = "SELECT 1 FROM actions WHERE id = ?1";
         let known = has_any(conn, statement, params![entry.action])?;
         if !known {
-            return Ok(Some("tells of an action that is not there"));
+            return Ok(Some("names an action that does not exist"));
         }
         if let (Some(salt), Some(payload)) = (&found.salt, &found.payload) {
             let holds = payload_digest(salt, payload) == entry.digest;
-            return Ok((!holds).then_some("says something else than its digest"));
+            return Ok((!holds).then_some("does not match its digest"));
         }
         let statement = "SELECT 1 FROM ledger WHERE action = ?1 AND kind = 'erase' AND app = ?2 AND user = ?3 AND position > ?4";
         let erased = has_any(
@@ -140,7 +143,7 @@ impl Verified {
             params![entry.action, found.scope.app.as_str(), found.scope.user.as_str(), sql(entry.position)],
         )?;
         self.erased += u64::from(erased);
-        Ok((!erased).then_some("has lost what it says, and no later entry says why"))
+        Ok((!erased).then_some("has lost its content, and no later entry records an erasure"))
     }
 
     fn actions(&mut self, conn: &Connection, last: [u8; 16]) -> Result<Part, Error> {
@@ -161,9 +164,9 @@ impl Verified {
             if let Some(fault) = output_fault {
                 self.fault(format!("{at} {fault}"));
             } else if !differing.is_empty() {
-                self.fault(format!("{at} is not what its entries say: {}", differing.join(", ")));
+                self.fault(format!("{at} differs from its entries in the ledger: {}", differing.join(", ")));
             } else if !erased && !as_written(conn, &folded)? {
-                self.fault(format!("{at} is not written as its entries say"));
+                self.fault(format!("{at} is not stored as its entries in the ledger say"));
             }
         }
         Ok(next)
@@ -191,10 +194,8 @@ fn read_output(conn: &Connection, folded: &mut FoldedAction) -> Result<Option<&'
     let body: Option<String> =
         find_first(conn, statement, params![thread.bytes(), sql(place.seq)], |row| text(row, 0))?;
     match body {
-        None => Ok(Some("has lost the event that tells what came out")),
-        Some(body) if !place.holds(&body) => {
-            Ok(Some("has an event that tells something else than its digest"))
-        }
+        None => Ok(Some("has lost the event with its result")),
+        Some(body) if !place.holds(&body) => Ok(Some("has an event that does not match its digest")),
         Some(body) => {
             folded.action.output = output_in(&body);
             Ok(None)

@@ -275,7 +275,7 @@ impl RunLog {
         writes: Vec<Write>,
     ) -> Result<Vec<bool>, Error> {
         if !writes.is_empty() && !writes_belong(&events, &writes) {
-            tracing::error!(run = %self.outbox.run, "writes belong to one result, or to the beginning of a run");
+            tracing::error!(run = %self.outbox.run, "writes were stored without the one result, or the start of the run, that they belong to");
             return Err(Error::Aborted);
         }
         let outbox = Arc::clone(&self.outbox);
@@ -285,7 +285,7 @@ impl RunLog {
                 return Err(Error::Fenced);
             }
             if outbox.is_closed() {
-                tracing::warn!(run = %outbox.run, "deltas were lost on their way to the log; the run must begin from there");
+                tracing::warn!(run = %outbox.run, "deltas were lost before they reached the log; the run continues from its log");
                 return Err(Error::Aborted);
             }
             if let Some(stop) = batch.stop_of(outbox.run)?
@@ -372,7 +372,10 @@ impl Committer {
                 self.afresh.tried(self.checkpointer.start_afresh(&self.conn, Duration::ZERO));
             }
             if self.checkpointer.is_broken() {
-                tracing::error!("nothing more is written, because the disk failed; mend it and restart");
+                tracing::error!(
+                    "the store no longer writes, because the disk failed; repair the disk and restart the \
+                     server"
+                );
                 return;
             }
         }
@@ -396,7 +399,9 @@ impl Committer {
         }
         let is_broken = committed.as_ref().is_err_and(Error::is_broken);
         if is_broken {
-            tracing::error!("nothing more is written, because the disk failed; mend it and restart");
+            tracing::error!(
+                "the store no longer writes, because the disk failed; repair the disk and restart the server"
+            );
         }
         for command in commands.drain(..) {
             let result = committed.as_ref().copied().map_err(Error::for_others);

@@ -241,10 +241,10 @@ async fn what_came_out_of_a_call_is_stored_once_and_the_chain_covers_it() {
     .unwrap();
     let found = faults(&fixture).await;
     assert_eq!(found.len(), 2, "{found:?}");
-    assert!(found[0].ends_with("has an event that tells something else than its digest"), "{found:?}");
+    assert!(found[0].ends_with("has an event that does not match its digest"), "{found:?}");
     conn.execute_batch("DELETE FROM events WHERE kind = 'tool:complete'").unwrap();
     let found = faults(&fixture).await;
-    assert!(found[1].ends_with("has lost the event that tells what came out"), "{found:?}");
+    assert!(found[1].ends_with("has lost the event with its result"), "{found:?}");
 }
 
 /// Writes the chain as versions up to 0008 wrote it: with each output in its entry and in its action.

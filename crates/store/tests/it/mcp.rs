@@ -130,7 +130,10 @@ async fn an_approval_is_of_what_was_looked_at_and_of_all_or_none() {
     put(&fixture, &[("add", 2), ("sub", 2), ("div", 1)]).await;
     let before = fixture.store.mcp_tools(&app()).await.unwrap();
     let words = refusal(approve(&fixture, &[("add", 2), ("sub", 1), ("mul", 1), ("div", 1)]).await);
-    assert_eq!(words, "sub, mul of math changed meanwhile; look again", "another one, and one that is gone");
+    assert_eq!(
+        words, "sub, mul of math changed meanwhile; look at the definitions again",
+        "another one, and one that is gone"
+    );
     let unknown = approve(&fixture, &[("add", 2), ("pow", 1)]).await;
     assert!(matches!(unknown, Err(Error::NotFound("tool"))));
     assert_eq!(fixture.store.mcp_tools(&app()).await.unwrap(), before, "a refusal approves nothing");
@@ -149,7 +152,7 @@ async fn an_approval_is_of_what_was_looked_at_and_of_all_or_none() {
     assert_eq!(of("sub").map(|approved| approved.hash), Some(hash(1)), "what was not named waits on");
     put(&fixture, &[("add", 3), ("sub", 2), ("div", 1)]).await;
     let late = approve(&fixture, &[("add", 2)]).await;
-    assert_eq!(refusal(late), "add of math changed meanwhile; look again");
+    assert_eq!(refusal(late), "add of math changed meanwhile; look at the definitions again");
 }
 
 #[tokio::test]
@@ -249,7 +252,7 @@ async fn an_app_has_tools_of_so_many_servers() {
         offered(server).await.unwrap();
     }
     let words = refusal(offered(MAX_MCP_SERVERS_PER_APP).await);
-    assert_eq!(words, "there are already tools of 64 servers");
+    assert_eq!(words, "the app already has tools of 64 MCP servers");
     offered(0).await.expect("one that is known goes on");
 }
 

@@ -54,8 +54,8 @@ async fn e4_an_undo_is_an_action_of_its_own_and_happens_once() {
     let conn = fixture.database();
     assert_eq!(kinds(&conn, calls[0]), ["intent", "outcome", "undo"]);
     assert_eq!(kinds(&conn, undone.id), ["intent", "outcome"]);
-    assert_eq!(refusal(undo(&fixture, calls[0]).await), "the action was taken back already");
-    assert!(refusal(undo(&fixture, undone.id).await).contains("cannot be taken back"));
+    assert_eq!(refusal(undo(&fixture, calls[0]).await), "the action was undone already");
+    assert!(refusal(undo(&fixture, undone.id).await).contains("cannot be undone"));
     assert_eq!(fixture.store.verify_ledger().await.unwrap().faults, Vec::<String>::new());
 }
 
@@ -101,7 +101,9 @@ async fn e4_what_changed_since_must_be_undone_first() {
     let words = refusal(undo(&fixture, calls[0]).await);
     assert_eq!(
         words,
-        format!("the part {part} was changed since by echo at 2026-03-01T12:00:05Z; undo that first")
+        format!(
+            "the part {part} was changed since then by echo at 2026-03-01T12:00:05Z; undo that action first"
+        )
     );
     assert_eq!(data(&fixture, part).await, Some((2, json!(2))), "a refusal changes nothing");
     assert_eq!(kinds(&fixture.database(), calls[0]), ["intent", "outcome"]);
@@ -111,7 +113,7 @@ async fn e4_what_changed_since_must_be_undone_first() {
     assert_eq!(data(&fixture, part).await, None);
     fixture.store.put_file(&alice, file("a.md", Some("by hand"), 1), None).await.unwrap();
     let words = refusal(undo(&fixture, calls[2]).await);
-    assert_eq!(words, "the file a.md was changed since by hand, so it cannot be put back");
+    assert_eq!(words, "the file a.md was changed since then by hand, so the action cannot be undone");
     assert_eq!(fixture.store.file(&alice, "a.md").await.unwrap().content, "by hand");
 }
 
@@ -124,7 +126,7 @@ async fn e4_what_changed_nothing_or_did_not_complete_is_refused_up_front() {
     assert!(refusal(undo(&fixture, calls[1]).await).contains("not completed"));
     log.record(vec![result(calls[1], "sent")], vec![], vec![file("log.md", Some("sent"), 0)]).await.unwrap();
     for nothing in [calls[0], calls[1]] {
-        assert!(refusal(undo(&fixture, nothing).await).contains("nothing that can be put back"));
+        assert!(refusal(undo(&fixture, nothing).await).contains("nothing that can be undone"));
     }
     log.record(vec![start(calls[2], "set", Effect::Idempotent)], vec![], vec![]).await.unwrap();
     log.record(vec![result(calls[2], "set")], vec![], vec![file("a.md", Some("a"), 0)]).await.unwrap();
@@ -179,9 +181,9 @@ async fn e4_a_call_of_a_run_undoes_as_its_own_action() {
     let elsewhere = Scope { app: AppId::new("other"), ..scope("alice") };
     let foreign = foreign_action(&fixture, elsewhere).await;
     for (writes, reason) in [
-        (vec![take_back(calls[3].into())], "cannot take back itself"),
-        (vec![take_back(calls[0].into())], "taken back already"),
-        (vec![take_back(calls[2].into())], "cannot be taken back"),
+        (vec![take_back(calls[3].into())], "cannot undo itself"),
+        (vec![take_back(calls[0].into())], "undone already"),
+        (vec![take_back(calls[2].into())], "cannot be undone"),
         (vec![take_back(foreign)], "no such action"),
         (vec![take_back(fixture.ids.action())], "no such action"),
         (vec![take_back(calls[1].into()), take_back(calls[1].into())], "one action at most"),
@@ -366,9 +368,9 @@ async fn e4_an_undo_outside_names_what_it_undoes_from_its_beginning_and_marks_it
     let conn = fixture.database();
     assert_eq!(kinds(&conn, done), ["intent", "outcome", "undo"]);
     assert_eq!(kinds(&conn, begun.id), ["intent", "outcome"]);
-    assert_eq!(refusal(begin(&fixture, done).await), "the action was taken back already");
+    assert_eq!(refusal(begin(&fixture, done).await), "the action was undone already");
     let of_undo = refusal(begin(&fixture, begun.id).await);
-    assert_eq!(of_undo, "what took back another action cannot be taken back");
+    assert_eq!(of_undo, "the action is an undo, which cannot be undone; make the change again");
     end(&fixture, begun.id, ToolStatus::Failed).await;
     assert_eq!(action(&fixture, begun.id).await, undone, "a second outcome is only noted");
     assert_eq!(action(&fixture, done).await.undone_by, Some(begun.id));
@@ -383,7 +385,7 @@ async fn e4_of_many_undos_outside_at_once_exactly_one_begins() {
     let (begun, refused): (Vec<_>, Vec<_>) = [all.0, all.1, all.2].into_iter().partition(Result::is_ok);
     assert_eq!(begun.len(), 1);
     for refused in refused {
-        assert_eq!(refusal(refused), "the action is just being taken back");
+        assert_eq!(refusal(refused), "an undo of the action is running");
     }
     assert_eq!(fixture.store.begun_actions().await.unwrap().len(), 1);
 }
@@ -401,7 +403,7 @@ async fn e4_a_failed_undo_outside_frees_the_action_and_an_unknown_one_never_does
     let begun = begin(&fixture, done).await.unwrap();
     end(&fixture, begun.id, ToolStatus::Unknown).await;
     assert_eq!(action(&fixture, done).await.undone_by, None, "nobody can know");
-    let words = "the action may have been taken back already, and nobody can know";
+    let words = "an earlier undo of the action has no known result; check the external system";
     assert_eq!(refusal(begin(&fixture, done).await), words);
     end(&fixture, begun.id, ToolStatus::Complete).await;
     assert_eq!(action(&fixture, done).await.undone_by, None, "what comes late changes nothing");
@@ -418,13 +420,13 @@ async fn e4_an_undo_outside_is_refused_where_there_is_nothing_to_take_back() {
     {
         log.record(vec![start(*call, "echo", effect)], vec![], vec![]).await.unwrap();
         let early = refusal(begin(&fixture, (*call).into()).await);
-        assert_eq!(early, "the action was not completed, so there is nothing to take back");
+        assert_eq!(early, "the action was not completed, so there is nothing to undo");
         log.record(vec![result(*call, "done")], vec![], vec![]).await.unwrap();
         let begun = begin(&fixture, (*call).into()).await;
         match effect {
             Effect::Reversible => drop(begun.unwrap()),
             Effect::Read | Effect::Idempotent | Effect::Irreversible => {
-                assert_eq!(refusal(begun), "the action did nothing that can be taken back");
+                assert_eq!(refusal(begun), "the action changed nothing that can be undone");
             }
         }
     }
@@ -464,7 +466,7 @@ async fn e4_after_a_restart_an_undo_outside_that_was_cut_is_found_and_ended() {
     let store = open(folder.path(), published.clone()).unwrap();
     let fixture = Fixture { store, published, ids, folder };
     assert_eq!(fixture.store.begun_actions().await.unwrap(), std::slice::from_ref(&begun));
-    assert_eq!(refusal(begin(&fixture, done).await), "the action is just being taken back");
+    assert_eq!(refusal(begin(&fixture, done).await), "an undo of the action is running");
     end(&fixture, begun.id, ToolStatus::Complete).await;
     assert_eq!(action(&fixture, done).await.undone_by, Some(begun.id));
     assert_eq!(fixture.store.begun_actions().await.unwrap(), []);
@@ -479,18 +481,18 @@ async fn e4_undo_here_and_undo_outside_stand_in_each_others_way() {
         act(&log, *call, vec![file(path, Some("new"), 0)]).await.unwrap();
     }
     let both = begin(&fixture, calls[0].into()).await.unwrap();
-    assert_eq!(refusal(undo(&fixture, calls[0]).await), "the action is just being taken back");
+    assert_eq!(refusal(undo(&fixture, calls[0]).await), "an undo of the action is running");
     let end_with = async |action| {
         let end = ActionEnd { writes: vec![Write::Undo { action }], ..ended(ToolStatus::Complete) };
         fixture.store.end_action(&scope("alice"), both.id, end).await
     };
-    assert_eq!(refusal(end_with(calls[1].into()).await), "a call takes back one action at most");
+    assert_eq!(refusal(end_with(calls[1].into()).await), "a call undoes one action at most");
     assert_eq!(action(&fixture, calls[1]).await.undone_by, None);
     let row = end_with(calls[0].into()).await.unwrap();
     assert_eq!((row.undo_of, row.changes.len()), (Some(calls[0].into()), 1), "both at once");
     assert_eq!(action(&fixture, calls[0]).await.undone_by, Some(both.id));
     undo(&fixture, calls[2]).await.unwrap();
-    assert_eq!(refusal(begin(&fixture, calls[2].into()).await), "the action was taken back already");
+    assert_eq!(refusal(begin(&fixture, calls[2].into()).await), "the action was undone already");
     no_faults(&fixture).await;
 }
 
@@ -505,7 +507,9 @@ async fn e3_what_an_undo_outside_is_of_cannot_be_changed_unseen() {
         conn.execute("UPDATE actions SET undo_of = ?2 WHERE id = ?1", (begun.id.bytes(), bytes)).unwrap();
         let faults = fixture.store.verify_ledger().await.unwrap().faults;
         assert_eq!(faults.is_empty(), undo_of == Some(done), "{faults:?}");
-        assert!(faults.iter().all(|fault| fault.ends_with("is not what its entries say: undo_of")));
+        assert!(
+            faults.iter().all(|fault| fault.ends_with("differs from its entries in the ledger: undo_of"))
+        );
     }
 }
 
@@ -526,6 +530,6 @@ async fn e4_what_went_with_its_conversation_is_not_taken_back_outside() {
     purge().await;
     assert_eq!(action(&fixture, begun.id).await.input, Value::Null);
     let words = refusal(begin(&fixture, calls[0].into()).await);
-    assert!(words.contains("was erased, because its conversation"), "{words}");
+    assert!(words.contains("was erased, because its thread"), "{words}");
     no_faults(&fixture).await;
 }

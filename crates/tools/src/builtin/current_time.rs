@@ -26,7 +26,7 @@ impl Tool for CurrentTime {
         let wrong = |_| {
             Failed::new(
                 "unknown_timezone",
-                "that is no IANA time zone; write one such as America/Sao_Paulo or UTC",
+                "that is not an IANA time zone; write one such as America/Sao_Paulo or UTC",
             )
         };
         let named = input.get("timezone").and_then(Value::as_str);

@@ -31,7 +31,10 @@ impl Tool for SearchDocuments {
 
 fn document(id: &str) -> Result<DocumentId, Failed> {
     id.parse().map_err(|_| {
-        Failed::new("invalid_arguments", "documentId is none; take it from a passage that was found")
+        Failed::new(
+            "invalid_arguments",
+            "documentId is not the id of a document; take it from a passage that was found",
+        )
     })
 }
 

@@ -131,7 +131,7 @@ fn within(calling: &Calling<'_>) -> Result<Option<dates::TimeSpan>, Failed> {
     let start = |name: &str, days: i64| -> Result<Option<Timestamp>, Failed> {
         let Some(written) = text(input, name) else { return Ok(None) };
         let wrong =
-            || Failed::new("invalid_arguments", format!("{name} is no day; write it as in 2026-05-01"));
+            || Failed::new("invalid_arguments", format!("{name} is not a day; write it as in 2026-05-01"));
         let date: Date = written.parse().map_err(|_| wrong())?;
         let date = date.checked_add(Span::new().days(days)).map_err(|_| wrong())?;
         Ok(Some(date.to_zoned(zone.clone()).map_err(|_| wrong())?.timestamp()))

@@ -126,5 +126,5 @@ fn present<T>(found: Result<T, store::Error>) -> Result<Option<T>, Failed> {
 #[expect(clippy::needless_pass_by_value, reason = "it stands where an error is turned into another")]
 fn failed(error: store::Error) -> Failed {
     tracing::error!(%error, "a tool could not read the store");
-    Failed::new("unavailable", "what is stored cannot be read at the moment; try again later")
+    Failed::new("unavailable", "the stored data cannot be read at the moment; try again later")
 }

@@ -41,7 +41,7 @@ fn changed_profile(standing: &ProfileRow, input: &Value) -> Result<ProfileRow, F
     let timezone = said("timezone").map(|name| {
         let zone = TimeZone::get(&name).ok().filter(|zone| !zone.is_unknown());
         let known = zone.as_ref().and_then(TimeZone::iana_name).map(str::to_owned);
-        known.ok_or_else(|| wrong(format!("{name} is no time zone; write one such as Europe/Lisbon")))
+        known.ok_or_else(|| wrong(format!("{name} is not a time zone; write one such as Europe/Lisbon")))
     });
     let profile = ProfileRow {
         name: said("name").or_else(|| standing.name.clone()),
@@ -56,10 +56,7 @@ fn changed_profile(standing: &ProfileRow, input: &Value) -> Result<ProfileRow, F
     let all = profile.fields.to_string();
     let count = profile.fields.as_object().map_or(0, Map::len);
     if all.len() > MAX_PROFILE_BYTES || count > MAX_FIELDS {
-        return Err(Failed::new(
-            "too_large",
-            "the profile would be larger than it may be; remove a field first",
-        ));
+        return Err(Failed::new("too_large", "the profile would be too large; remove a field first"));
     }
     let words = format!("{} {all}", profile.name.as_deref().unwrap_or_default());
     if let Some(secret) = secrets::find(&words) {
@@ -68,7 +65,7 @@ fn changed_profile(standing: &ProfileRow, input: &Value) -> Result<ProfileRow, F
     }
     let values = profile.fields.as_object().into_iter().flat_map(Map::values).filter_map(Value::as_str);
     if values.chain(profile.name.as_deref()).any(suspicion::is_instruction) {
-        let message = "it is an instruction, and not something the user says of themselves";
+        let message = "it is an instruction, not a fact about the user";
         return Err(Failed::new("not_a_fact", message));
     }
     Ok(profile)

@@ -71,7 +71,7 @@ impl Tool for UpdateProposal {
         let (new, note) = (input.get("input"), input.get("note"));
         match (withdraws(input), new) {
             (true, _) if new.is_some() || note.is_some() => {
-                let message = "a proposal is either changed or withdrawn; leave out the one or the other";
+                let message = "a proposal is either changed or withdrawn; do not ask for both";
                 Err(Failed::new("invalid_arguments", message))
             }
             (true, _) => Ok(()),
@@ -136,11 +136,11 @@ async fn open(calling: &Calling<'_>) -> Result<ProposalRow, Failed> {
 
 fn of_the_model(proposal: ProposalRow, calling: &Calling<'_>) -> Result<ProposalRow, Failed> {
     if proposal.call.is_some() {
-        let message = "that is a call which waits for the user's answer; it cannot be changed";
+        let message = "that proposal is a call that waits for the user's approval; it cannot be changed";
         return Err(Failed::new("not_changeable", message));
     }
     if proposal.expires_at <= calling.now {
-        return Err(Failed::new("expired", "the time of that proposal is over; make a new one"));
+        return Err(Failed::new("expired", "that proposal has expired; make a new one"));
     }
     Ok(proposal)
 }

@@ -37,7 +37,7 @@ impl Tool for ReadRest {
 }
 
 fn missing() -> Failed {
-    Failed::new("not_found", "there is nothing of that id to read; take the id from the note about the rest")
+    Failed::new("not_found", "nothing with that id can be read; take the id from the note about the rest")
 }
 
 async fn message_text(calling: &Calling<'_>, message: MessageId) -> Result<Option<String>, Failed> {

@@ -77,13 +77,13 @@ fn obstacle(action: &ActionRow) -> Option<&'static str> {
     } else if action.undo_of.is_some() {
         Some("the action is an undo, which cannot be undone; make the change again")
     } else if action.status == ActionStatus::Started {
-        Some("the action is still under way")
+        Some("the action is still running")
     } else if action.status != ActionStatus::Ended(ToolStatus::Complete) {
         Some("the action did not succeed, so it changed nothing")
     } else if action.changes.is_empty() && action.effect == Effect::Reversible {
-        Some("the action acted outside; only the user can take it back, in their list of actions")
+        Some("the action changed an external system; only the user can undo it, in their list of actions")
     } else if action.changes.is_empty() {
-        Some("the action changed nothing that can be put back")
+        Some("the action changed nothing that can be undone")
     } else {
         None
     }

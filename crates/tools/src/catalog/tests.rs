@@ -89,7 +89,7 @@ fn what_does_not_exist_or_exists_twice_is_refused_where_it_is_named() {
         ),
         (
             "tools = ['proposals', 'undoAction']",
-            "1:10: the app has nothing that could be proposed; \
+            "1:10: the app has no tool whose calls can be proposed; \
              list or declare the tools whose calls can be proposed, or remove it"
                 .into(),
         ),

@@ -76,15 +76,16 @@ pub(crate) struct Incoming {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum EgressError {
     #[error(
-        "tools may not reach {0}: it is not a public address. The operator can open it with [egress] allow"
+        "the egress rules block {0}: it is not a public address. The operator can allow it under [egress] in \
+         rondo.toml"
     )]
     Closed(String),
     #[error("{0} could not be reached")]
     Unreached(String),
-    #[error("{0} redirects elsewhere, which is not followed")]
+    #[error("{0} answered with a redirect, and redirects are not followed")]
     Redirected(String),
     /// The request has left.
-    #[error("{0} broke off before it had answered")]
+    #[error("the connection to {0} broke before there was an answer")]
     Broken(String),
     #[error("the server answered with the status {0}")]
     Refused(u16),
@@ -283,7 +284,7 @@ struct Resolver {
 
 /// A name leads nowhere that may be reached.
 #[derive(Debug, thiserror::Error)]
-#[error("the name leads to no address that is open")]
+#[error("the egress rules allow no address of this name")]
 struct NothingOpen;
 
 impl Resolve for Resolver {

@@ -107,12 +107,12 @@ impl HttpCall {
         let outgoing = outgoing(rendered, &calling.key())?;
         let limit = request.timeout;
         if calling.stop.is_cancelled() {
-            return Err(Failed::new(Failed::CANCELLED, "nobody waits for it, so it was not sent"));
+            return Err(Failed::new(Failed::CANCELLED, "the call was cancelled before the request was sent"));
         }
         let sent = tokio::select! {
             biased; // nothing is sent once nobody waits
             () = calling.stop.cancelled() => {
-                return Err(Failed::uncertain(Failed::CANCELLED, "nobody waits for it any more"));
+                return Err(Failed::uncertain(Failed::CANCELLED, "the call was cancelled before there was an answer"));
             }
             sent = self.outside.egress.send(outgoing) => sent,
             () = super::after(limit) => return Err(timed_out(limit.unwrap_or_default())),

@@ -98,7 +98,9 @@ impl WebSearch {
         let url = address(&tavily.base_url, "search")?;
         let mut headers = HeaderMap::new();
         let key = HeaderValue::from_str(&format!("Bearer {}", tavily.key));
-        let mut key = key.map_err(|_| Failed::new("not_configured", "the key cannot be sent"))?;
+        let mut key = key.map_err(|_| {
+            Failed::new("not_configured", "the API key of the web search has characters that cannot be sent")
+        })?;
         key.set_sensitive(true);
         headers.insert(AUTHORIZATION, key);
         headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
@@ -111,10 +113,10 @@ impl WebSearch {
                 .await?;
         match answer.status {
             401 | 403 => {
-                return Err(Failed::new("not_configured", "Tavily does not take the key; tell the user"));
+                return Err(Failed::new("not_configured", "Tavily refused the API key; tell the user"));
             }
             432 | 433 => {
-                return Err(Failed::new("rate_limited", "the searches of Tavily's plan are used up"));
+                return Err(Failed::new("rate_limited", "the searches of the Tavily plan are used up"));
             }
             _ => {}
         }
@@ -132,7 +134,8 @@ impl WebSearch {
         let hidden = Hidden::default();
         let answer = ask(calling, (&self.egress, &hidden), request).await?;
         if answer.status == 403 {
-            let message = "SearXNG does not answer in JSON; its operator must add json to search.formats in its settings";
+            let message = "SearXNG did not answer in JSON; its operator must add json to search.formats in \
+                its settings";
             return Err(Failed::new("not_configured", message));
         }
         let answer = read(&answer, &hidden)?;
@@ -165,7 +168,8 @@ fn query<'a>(calling: &'a Calling<'_>) -> &'a str {
 
 fn address(base: &str, path: &str) -> Result<Url, Failed> {
     let whole = format!("{}/{path}", base.trim_end_matches('/'));
-    Url::parse(&whole).map_err(|_| Failed::new("not_configured", "the address of the search is none"))
+    Url::parse(&whole)
+        .map_err(|_| Failed::new("not_configured", "the address of the web search is not a URL"))
 }
 
 async fn ask(
@@ -176,25 +180,29 @@ async fn ask(
     let answer = tokio::select! {
         biased; // nothing is sent once nobody waits
         () = calling.stop.cancelled() => {
-            return Err(Failed::new(Failed::CANCELLED, "nobody waits for it any more"));
+            return Err(Failed::new(Failed::CANCELLED, "the call was cancelled before there was an answer"));
         }
         answer = egress.send(request) => answer.map_err(|trouble| unanswered(&trouble))?,
     };
     if answer.status != OK {
         let said = refusal(&answer, false, hidden).message;
-        tracing::warn!(status = answer.status, said, "a search of the web was refused");
+        tracing::warn!(status = answer.status, said, "the web search provider refused a request");
     }
     Ok(answer)
 }
 
 /// Why there is no answer. Where the search stands is for whoever runs the server, so only the log names it.
 fn unanswered(trouble: &EgressError) -> Failed {
-    tracing::warn!(%trouble, "a search of the web had no answer");
+    tracing::warn!(%trouble, "the web search provider gave no answer");
     let message = match trouble {
-        EgressError::Closed(_) => "the web search may not be reached from here; tell the user",
+        EgressError::Closed(_) => "the egress rules block the web search; tell the user",
         EgressError::Unreached(_) => "the web search could not be reached",
-        EgressError::Redirected(_) => "the web search redirects elsewhere, which is not followed",
-        EgressError::Broken(_) | EgressError::Refused(_) => "the web search broke off before it had answered",
+        EgressError::Redirected(_) => {
+            "the web search answered with a redirect, and redirects are not followed"
+        }
+        EgressError::Broken(_) | EgressError::Refused(_) => {
+            "the connection to the web search broke before there was an answer"
+        }
     };
     let again = trouble.is_passing().then_some(Duration::ZERO);
     Failed { again, ..Failed::new("unreachable", message) }

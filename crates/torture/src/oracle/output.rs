@@ -11,10 +11,10 @@ use super::case::wrong;
 /// Errors that a full disk explains.
 const OF_A_FULL_DISK: [&str; 5] = [
     "a batch of writes was not committed",
-    "a run stopped; the next start takes it up",
-    "the next run of a thread was not taken up",
-    "an action was not ended; the next start tries again",
-    "history was not read; the last messages alone are shown",
+    "a run stopped before its end; the next start of the server resumes it",
+    "the next queued run of a thread was not started",
+    "an interrupted action got no result; the next start of the server tries again",
+    "summaries and pins could not be read; the prompt has only the last messages",
 ];
 
 /// Characters of a line that are told.
@@ -56,7 +56,7 @@ mod tests {
         let path = folder.path().join("server.log");
         let lines = [
             "2026-11-15T21:00:00Z  INFO serving on http://127.0.0.1:1",
-            "2026-11-15T21:00:00Z DEBUG a thread was named",
+            "2026-11-15T21:00:00Z DEBUG a thread got a title",
             "2026-11-15T21:00:01Z ERROR a batch of writes was not committed error=the disk is full",
             "2026-11-15T21:00:02Z ERROR the store failed error=x",
             "thread 'main' panicked at src/main.rs:1:1:",

@@ -75,9 +75,9 @@ fn check_of(finding: &str) -> &'static str {
         "O10"
     } else if about(&["a call ", "a result "]) {
         "O2"
-    } else if about(&["run:end", "sequence", "next number"]) {
+    } else if about(&["run:end", "sequence", "next event number"]) {
         "O5"
-    } else if about(&["tokens", "used"]) {
+    } else if about(&["tokens", "usage"]) {
         "O15"
     } else {
         "O16"
@@ -162,7 +162,7 @@ mod tests {
             ("a call has not exactly one result: 00", "O2"),
             ("a thread's sequence has a gap: 00", "O5"),
             ("a run's tokens are not those of its steps: 00", "O15"),
-            ("a memory is not its newest version: 00", "O16"),
+            ("the text of a memory is not that of its newest version: 00", "O16"),
         ] {
             assert_eq!(check_of(finding), check, "{finding}");
         }

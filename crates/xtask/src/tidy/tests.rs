@@ -34,8 +34,7 @@ fn the_repository_is_tidy() {
 #[test]
 fn words_stay_in_their_rooms() {
     let http = "only `server` knows HTTP serving; put it there, or use testkit's upstream";
-    let request =
-        "only `model`, `cli` and tools that reach outside make requests; in tests use testkit's client";
+    let request = "only `model`, `cli` and external tools make requests; in tests use testkit's client";
     let environment = "the environment is read in cli's config alone; take the value as an argument";
     for (path, code, home, word, remedy) in [
         (

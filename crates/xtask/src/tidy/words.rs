@@ -54,7 +54,7 @@ const RULES: &[Rule] = &[
             "crates/testkit/",
             "crates/torture/",
         ]),
-        remedy: "only `model`, `cli` and tools that reach outside make requests; in tests use testkit's client",
+        remedy: "only `model`, `cli` and external tools make requests; in tests use testkit's client",
     },
     Rule {
         code: "Principal::authenticated",

@@ -88,7 +88,7 @@ async fn missing(from: &Sources<'_>, named: &[DocumentId]) -> Result<Vec<Warning
     let mut warnings = Vec::new();
     for id in named {
         if from.world.store.chunks(from.scope, *id, 0, 1).await?.is_empty() {
-            let message = format!("there is no document {id}; the answer does not rest on it");
+            let message = format!("there is no document {id}; the answer is given without it");
             warnings.push(Warning { code: "document_unknown".into(), message });
         }
     }

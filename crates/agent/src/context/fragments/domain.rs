@@ -183,8 +183,11 @@ fn rendered<'a>(
                 said.push(Said { place, section, text, tokens });
             }
             Err(error) => {
-                tracing::warn!(app = %from.app.id, section = section.name, error, "a section was not written");
-                let message = format!("the section {:?} could not be written: {error}", section.name);
+                tracing::warn!(app = %from.app.id, section = section.name, error, "the template of a section failed, so the prompt does not have the section");
+                let message = format!(
+                    "the section {:?} is not in the prompt, because its template failed: {error}",
+                    section.name
+                );
                 out.warnings.push(Warning { code: "section_failed".into(), message });
             }
         }

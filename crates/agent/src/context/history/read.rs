@@ -50,7 +50,7 @@ impl NewestMessages {
         match store.path(thread, leaf, FIRST_WINDOW + 1).await {
             Ok(rows) => Ok(Self { rows, is_complete: true }),
             Err(error) => {
-                tracing::error!(%thread, %error, "the newest messages were not read; the last one alone is");
+                tracing::error!(%thread, %error, "the newest messages could not be read; only the last one is used");
                 Ok(Self { rows: store.path(thread, leaf, 1).await?, is_complete: false })
             }
         }
@@ -82,7 +82,7 @@ pub(in crate::context) async fn read(
     match rich(from, leaf, newest, forgotten).await {
         Ok(rich) => rich,
         Err(error) => {
-            tracing::error!(thread = %from.thread, %error, "history was not read; the last messages alone are shown");
+            tracing::error!(thread = %from.thread, %error, "summaries and pins could not be read; the prompt has only the last messages");
             let warnings = vec![warning("summaries and pins could not be read; the last messages are shown")];
             ReadHistory { warnings, ..parted(pasts(from.thread, newest.last(FALLBACK), forgotten, leaf)) }
         }
@@ -108,7 +108,7 @@ async fn rich(
                 rich.summaries.push(SummaryRow { text: Some(text), ..summary });
             }
             None => {
-                tracing::warn!(thread = %from.thread, summary = %summary.id, "a summary has lost its text");
+                tracing::warn!(thread = %from.thread, summary = %summary.id, "a summary has no stored text and is left out");
                 let message = format!("the summary {} has no text and was left out", summary.id);
                 rich.warnings.push(Warning { code: "summary_lost".into(), message });
             }

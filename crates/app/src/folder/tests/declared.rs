@@ -133,11 +133,13 @@ fn a_record_type_must_be_one_that_tools_can_be_made_of() {
         ("[]".to_owned(), ": the schema is not of type object; describe one object"),
         (
             format!(r#"{{"type": "object", "properties": {{"a": {text}}}}}"#),
-            ": an object of the schema is open; add \"additionalProperties\": false to each object",
+            ": an object of the schema allows additional properties; add \"additionalProperties\": false to \
+             each object",
         ),
         (
             closed(r#"{"a": {"type": "array", "items": {"type": "object"}}}"#),
-            ": an object of the schema is open; add \"additionalProperties\": false to each object",
+            ": an object of the schema allows additional properties; add \"additionalProperties\": false to \
+             each object",
         ),
         (closed("{}"), ": the schema has no properties; name at least one under \"properties\""),
         (
@@ -184,7 +186,7 @@ fn a_record_type_has_a_plain_name_and_there_are_not_too_many() {
     fs::write(apps.path().join("demo/records/README.md"), "left alone").unwrap();
     assert_eq!(load(&apps.path().join("demo")).unwrap().records.len(), 50);
     record(&apps, &"a".repeat(40), &plain);
-    let expected = "demo/records: there are more than 50 record types; put some of them together";
+    let expected = "demo/records: there are more than 50 record types; combine some of them";
     assert_eq!(problem(&apps), expected);
 }
 
@@ -202,7 +204,8 @@ fn what_a_tool_expects_is_read_and_held_against_the_record() {
     for (value, expected) in [
         (
             "[{}]",
-            "1:7: an entry of tool.x.plausible expects nothing; add when = { … } or within = { … }, or remove it",
+            "1:7: an entry of tool.x.plausible has no condition; add when = { … } or within = { … }, or \
+             remove it",
         ),
         (
             "[{ when = { colour = 'red' } }]",
@@ -218,7 +221,7 @@ fn what_a_tool_expects_is_read_and_held_against_the_record() {
         ),
         (
             "[{ when = { status = [] } }]",
-            "4:23: tool.x.plausible.when.status allows no value; name those it may have",
+            "4:23: tool.x.plausible.when.status allows no value; list the allowed values",
         ),
     ] {
         refused(&format!("{about}{value}"), expected);
@@ -244,7 +247,7 @@ fn a_declared_tool_that_cannot_work_is_refused() {
         (
             "limit = 3",
             "1:7: tool.x names no record type, no request and no module; \
-             add record and does, http or wasm; or keep only what can be said of a tool that is listed",
+             add record and does, http or wasm; or keep only description, policy, confirm, effect, flow, plausible and marker",
         ),
         (
             "record = 'part'\ndoes = 'create'\nrequires = { cloud = 3 }",
@@ -272,11 +275,11 @@ fn what_a_declared_tool_says_must_mean_something() {
         ),
         (
             "record = 'part'\ndoes = 'get'\nlimit = 3",
-            "4:9: limit means nothing for a tool that does \"get\"; remove it",
+            "4:9: limit has no meaning for a tool with does = \"get\"; remove it",
         ),
         (
             "record = 'part'\ndoes = 'search'\nrequires = { evidence = 3 }",
-            "4:14: requires means nothing for a tool that does \"search\"; remove it",
+            "4:14: requires has no meaning for a tool with does = \"search\"; remove it",
         ),
         (
             "record = 'part'\ndoes = 'create'\nfields = ['name', 'size']",
@@ -288,7 +291,8 @@ fn what_a_declared_tool_says_must_mean_something() {
         ),
         (
             "record = 'part'\ndoes = 'create'\nfields = ['status']",
-            "1:7: tool.x leaves out the field \"name\", which every part has; add it to fields, defaults or fixed",
+            "1:7: tool.x does not set the field \"name\", which is required in part; add it to fields, \
+             defaults or fixed",
         ),
         (
             "record = 'part'\ndoes = 'create'\nfields = ['name']\nfixed = { name = 'a' }",
@@ -325,5 +329,8 @@ fn declared_tools_count_among_the_tools() {
     let names: Vec<String> = (0..128).map(|i| format!("'t{i}'")).collect();
     let listed = format!("tools = [{}]\n", names.join(", "));
     let apps = with_records(&format!("{listed}[tool.x]\nrecord = 'part'\ndoes = 'get'"));
-    assert_eq!(problem(&apps), "demo/app.toml:2:7: there are more than 128 tools; offer the model fewer");
+    assert_eq!(
+        problem(&apps),
+        "demo/app.toml:2:7: there are more than 128 tools; offer the model fewer tools"
+    );
 }

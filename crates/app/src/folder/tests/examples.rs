@@ -78,12 +78,12 @@ fn what_was_learned_of_other_examples_is_told() {
     };
     let hash = read(EXAMPLES).unwrap().unwrap().hash;
     let remedy = "run `rondo apps learn demo`".to_owned();
-    let not_yet = "nothing was learned of the examples yet".to_owned();
+    let not_yet = "the examples have not been learned yet".to_owned();
     assert_eq!(told(None), Some((not_yet, remedy.clone())));
     let others = classifier("other", &["any", "pets"]).to_text();
     assert_eq!(
         told(Some(&others)),
-        Some(("the examples have changed since it was learned".to_owned(), remedy))
+        Some(("the examples have changed since they were learned".to_owned(), remedy))
     );
     assert_eq!(told(Some(&classifier(&hash, &["any", "continues", "pets"]).to_text())), None);
 }
@@ -93,9 +93,9 @@ fn a_broken_file_of_what_was_learned_is_refused_with_a_remedy() {
     let stranger = classifier("x", &["any", "birds"]).to_text();
     let aimless = classifier("x", &["pets"]).to_text();
     for (text, expected) in [
-        ("{", "what was learned cannot be used: EOF while parsing"),
-        (stranger.as_str(), "what was learned cannot be used: there is no section \"birds\""),
-        (aimless.as_str(), "what was learned cannot be used: it has no matter \"any\""),
+        ("{", "the learned classifier cannot be used: EOF while parsing"),
+        (stranger.as_str(), "the learned classifier cannot be used: there is no section \"birds\""),
+        (aimless.as_str(), "the learned classifier cannot be used: it has no class \"any\""),
     ] {
         let problem = problem(&with("", &[SECTION, ("context/learned.json", text)]));
         assert!(problem.starts_with(&format!("demo/context/learned.json: {expected}")), "{problem}");

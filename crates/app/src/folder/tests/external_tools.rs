@@ -123,8 +123,8 @@ fn a_request_that_cannot_be_made_is_refused_where_it_is_wrong() {
     let names = "use only input, secret.NAME, credential.NAME, user.id, app.id, thread.id, call.key";
     for (lines, expected) in [
         ("method = 'GET'".to_owned(), "3:1: tool.x.http has no url; add url = \"https://…\"".to_owned()),
-        ("url = '{{ input.a }}'".into(), "4:7: tool.x.http.url: scheme, host or port is a template; write them out; only the path and the query may hold {{ … }}".into()),
-        ("url = 'https://a.example.com/{{ secret.a }}'".into(), "4:7: tool.x.http.url: the url itself names a secret; addresses are logged and kept; put it into headers, query or the body".into()),
+        ("url = '{{ input.a }}'".into(), "4:7: tool.x.http.url: scheme, host or port is a template; write them literally; only the path and the query may contain {{ … }}".into()),
+        ("url = 'https://a.example.com/{{ secret.a }}'".into(), "4:7: tool.x.http.url: the url itself names a secret; addresses are logged; put the secret into headers, query or body".into()),
         (format!("{url}\nmethod = 'post'"), "5:10: method is \"post\"; write \"GET\" or \"HEAD\" or \"POST\" or \"PUT\" or \"PATCH\" or \"DELETE\"".into()),
         (format!("{url}\nquery = {{ a = '{{{{ b }}}}' }}"), format!("5:15: tool.x.http.query.a: the template names \"b\"; {names}")),
         (format!("{url}\nmethod = 'POST'\nbody = {{ a = ['{{{{ b }}}}'] }}"), format!("6:8: tool.x.http.body: /a/0: the template names \"b\"; {names}")),
@@ -133,9 +133,9 @@ fn a_request_that_cannot_be_made_is_refused_where_it_is_wrong() {
         (format!("{url}\nmethod = 'POST'\ntext = ''\nform = {{}}"), "3:1: tool.x.http has more than one of body, form and text; keep one".into()),
         (format!("{url}\ntext = ''"), "3:1: tool.x.http is a GET request with a body; remove the body, or add method = \"POST\"".into()),
         (format!("{url}\nheaders = {{ 'a b' = '' }}"), "5:13: \"a b\" cannot be a header's name; write letters, digits and dashes".into()),
-        (format!("{url}\nheaders = {{ Host = '' }}"), "5:13: the header Host is set by what sends the request; remove it".into()),
-        (format!("{url}\nheaders = {{ 'content-LENGTH' = '' }}"), "5:13: the header content-LENGTH is set by what sends the request; remove it".into()),
-        (format!("{url}\nheaders = {{ A = '', a = '' }}"), "5:13: the header A is there twice; remove one".into()),
+        (format!("{url}\nheaders = {{ Host = '' }}"), "5:13: the server sets the header Host itself; remove it".into()),
+        (format!("{url}\nheaders = {{ 'content-LENGTH' = '' }}"), "5:13: the server sets the header content-LENGTH itself; remove it".into()),
+        (format!("{url}\nheaders = {{ A = '', a = '' }}"), "5:13: the header A is given twice; remove one".into()),
         (format!("{url}\ntimeout_seconds = 601"), "5:19: tool.x.http.timeout_seconds is 601; write a whole number from 1 to 600".into()),
         (format!("{url}\ntimeout_seconds = 0"), "5:19: tool.x.http.timeout_seconds is 0; write a whole number from 1 to 600".into()),
         (format!("{url}\nresult = 'ticket'"), "5:10: tool.x.http.result is \"ticket\"; write a JSON pointer, such as \"/ticket/id\"".into()),
@@ -163,23 +163,23 @@ fn a_tool_is_of_one_kind_and_says_what_fits_it() {
     let http = "[tool.x.http]\nurl = 'https://a.example.com/'";
     let undo = "[tool.x.undo]\nurl = 'https://a.example.com/{{ output.id }}'";
     for (lines, expected) in [
-        (format!("record = 'part'\n{http}"), "1:7: tool.x is record and http at once; keep one, or make two tools of it".to_owned()),
-        (format!("{http}\n[tool.x.wasm]\nmodule = 'a'"), "1:7: tool.x is http and wasm at once; keep one, or make two tools of it".into()),
-        (http.to_owned(), "1:7: tool.x has no description; add description = \"…\": it is all the model knows of it".into()),
-        (format!("description = 'd'\nlimit = 3\n{http}"), "3:9: limit means nothing for an HTTP tool; remove it".into()),
+        (format!("record = 'part'\n{http}"), "1:7: tool.x has several kinds: record and http; keep one kind, or declare two tools".to_owned()),
+        (format!("{http}\n[tool.x.wasm]\nmodule = 'a'"), "1:7: tool.x has several kinds: http and wasm; keep one kind, or declare two tools".into()),
+        (http.to_owned(), "1:7: tool.x has no description; add description = \"…\", which tells the model what the tool does".into()),
+        (format!("description = 'd'\nlimit = 3\n{http}"), "3:9: limit has no meaning for an HTTP tool; remove it".into()),
         (format!("description = 'd'\neffect = 'reversible'\n{http}"), "1:7: tool.x is reversible, and has no undo; add [tool.x.undo], or write another effect".into()),
-        (format!("description = 'd'\neffect = 'reversible'\n{http}\n{undo}\nretry = true"), "8:9: retry means nothing for an undo; remove it".into()),
+        (format!("description = 'd'\neffect = 'reversible'\n{http}\n{undo}\nretry = true"), "8:9: retry has no meaning for an undo; remove it".into()),
         (format!("description = 'd'\neffect = 'big'\n{http}"), "3:10: effect is \"big\"; write \"read\" or \"idempotent\" or \"reversible\" or \"irreversible\"".into()),
         (format!("description = 'd'\nmarker = ''\n{http}"), "3:10: tool.x.marker is \"\"; write one line of 1 to 64 characters".into()),
         (format!("description = 'd'\nmarker = \"a\\nb\"\n{http}"), "3:10: tool.x.marker is \"a\\nb\"; write one line of 1 to 64 characters".into()),
         (format!("description = 'd'\nmarker = '{}'\n{http}", "é".repeat(65)), format!("3:10: tool.x.marker is \"{}\"; write one line of 1 to 64 characters", "é".repeat(65))),
-        ("parameters_file = 'a.json'".into(), "1:7: tool.x names no record type, no request and no module; add record and does, http or wasm; or keep only what can be said of a tool that is listed".into()),
-        ("effect = 'read'".into(), "2:10: tool.x is no tool of an MCP server, and says itself what it does; remove effect".into()),
+        ("parameters_file = 'a.json'".into(), "1:7: tool.x names no record type, no request and no module; add record and does, http or wasm; or keep only description, policy, confirm, effect, flow, plausible and marker".into()),
+        ("effect = 'read'".into(), "2:10: tool.x is not a tool of an MCP server, so its effect is known already; remove effect".into()),
         ("[[tool.x.flow]]\nfrom = []".into(), "3:8: tool.x.flow.from names 0 sources; name 1 to 128, or remove the line to allow any".into()),
         ("[[tool.x.flow]]\nfrom = ['a b']".into(), "3:9: tool.x.flow.from names \"a b\"; write names of tools, or \"documents\"".into()),
-        ("[[tool.x.flow]]\ninput = 3".into(), "3:9: tool.x.flow.input is no table; write { ARGUMENT = VALUE }".into()),
-        ("[[tool.x.flow]]\ninput = { a = [] }".into(), "3:9: tool.x.flow.input.a allows no value; name those it may have".into()),
-        ("[[tool.x.flow]]\n".repeat(51), "1:7: tool.x has more than 50 flows; put some of them together".into()),
+        ("[[tool.x.flow]]\ninput = 3".into(), "3:9: tool.x.flow.input is not a table; write { ARGUMENT = VALUE }".into()),
+        ("[[tool.x.flow]]\ninput = { a = [] }".into(), "3:9: tool.x.flow.input.a allows no value; list the allowed values".into()),
+        ("[[tool.x.flow]]\n".repeat(51), "1:7: tool.x has more than 50 flows; combine some of them".into()),
     ] {
         assert_eq!(problem(&apps(&format!("[tool.x]\n{lines}"), PROMPT)), format!("demo/app.toml:{expected}"));
     }
@@ -205,7 +205,7 @@ fn what_is_said_of_a_tool_over_records_is_about_records() {
         let toml = format!("[tool.x]\nrecord = 'part'\ndoes = 'get'\n{line}");
         let said = problem(&with(&toml, &[("records/part.json", part)]));
         let column = key.len() + 4;
-        let expected = format!("{key} means nothing for a tool over records; remove it");
+        let expected = format!("{key} has no meaning for a tool over records; remove it");
         assert_eq!(said, format!("demo/app.toml:4:{column}: {expected}"));
     }
     let flowing = "[tool.x]\nrecord = 'part'\ndoes = 'get'\n[[tool.x.flow]]\nfrom = ['documents']";
@@ -247,7 +247,8 @@ fn arguments_that_nothing_describes_are_refused() {
         (
             "parameters = { type = 'object', additionalProperties = true }",
             "",
-            "app.toml:3:14: tool.x.parameters: the schema is open; remove additionalProperties, or make it false",
+            "app.toml:3:14: tool.x.parameters: the schema allows additional properties; remove \
+             additionalProperties, or make it false",
         ),
         (
             "parameters = { type = 'object', required = 'a' }",
@@ -257,12 +258,12 @@ fn arguments_that_nothing_describes_are_refused() {
         (
             "parameters = { type = 'object', maximum = nan }",
             "",
-            "app.toml:3:43: the number is not finite; expected one that JSON has",
+            "app.toml:3:43: the number is not finite; expected a finite number",
         ),
         (
             "parameters = { type = 'object', default = 2024-01-01 }",
             "",
-            "app.toml:3:43: a date is nothing that JSON has; expected a text in quotes",
+            "app.toml:3:43: JSON has no dates; expected a text in quotes",
         ),
         (
             "parameters = { type = 'object' }\nparameters_file = 'x.json'",
@@ -304,7 +305,8 @@ fn no_link_leads_out_of_the_folder() {
     let outside = apps.path().join("outside.json");
     fs::write(&outside, r#"{"type": "object"}"#).unwrap();
     std::os::unix::fs::symlink(&outside, apps.path().join("demo/x.json")).unwrap();
-    let expected = "demo/app.toml:3:19: tool.x.parameters_file: x.json leads out of the app's folder; copy the file into it";
+    let expected = "demo/app.toml:3:19: tool.x.parameters_file: x.json is outside the app's folder; copy the \
+        file into it";
     let said = load(&apps.path().join("demo")).unwrap_err().to_string();
     assert!(said.ends_with(expected), "{said}");
     fs::remove_file(apps.path().join("demo/x.json")).unwrap();
@@ -374,7 +376,7 @@ fn code_that_cannot_run_is_refused() {
         ),
         (
             "module = 'slug.wasm'\n[tool.slug.undo]\nurl = 'https://a.example.com/'",
-            "5:1: undo means nothing for a tool in a sandbox; remove it",
+            "5:1: undo has no meaning for a tool in a sandbox; remove it",
         ),
     ] {
         assert_eq!(problem(&sandbox(lines, MODULE)), format!("demo/app.toml:{expected}"));
@@ -382,16 +384,18 @@ fn code_that_cannot_run_is_refused() {
     let said =
         problem(&apps("[tool.slug]\ndescription = 'd'\neffect = 'read'\nwasm = { module = 'a' }", PROMPT));
     let expected =
-        "demo/app.toml:3:10: tool.slug runs in a sandbox, where it can change nothing; remove effect";
+        "demo/app.toml:3:10: tool.slug runs in a sandbox, so its effect is always read; remove effect";
     assert_eq!(said, expected);
     let text = problem(&sandbox("module = 'slug.wasm'", b"(module)"));
-    let expected = "demo/slug.wasm: this is no WebAssembly module; build it for a WebAssembly target, and name the .wasm file";
+    let expected = "demo/slug.wasm: this is not a WebAssembly module; build it for a WebAssembly target, and \
+        name the .wasm file";
     assert_eq!(text, expected);
     let mut large = MODULE.to_vec();
     large.resize(8 * 1024 * 1024, 0);
     load(&sandbox("module = 'slug.wasm'", &large).path().join("demo")).unwrap();
     large.push(0);
-    let expected = "demo/slug.wasm: the module is larger than 8 MiB; build it for size, without what only helps debugging";
+    let expected =
+        "demo/slug.wasm: the module is larger than 8 MiB; build it for size, without debug information";
     assert_eq!(problem(&sandbox("module = 'slug.wasm'", &large)), expected);
 }
 

@@ -121,7 +121,7 @@ fn a_section_that_cannot_be_is_refused_with_its_line() {
         ("---\ntitle: A\n---\n", ": the template is empty; write what to make of the records"),
         (
             "---\ntitle: A\nrecords: pill, pil\n---\nx",
-            ":3:10: there is no type of records \"pil\"; use one of pill",
+            ":3:10: there is no record type \"pil\"; use one of pill",
         ),
         (&format!("---\ntitle: A\ntriggers: {long}\n---\nx"), &trigger),
         ("---\ntitle: A\nalways: yes\n---\nx", ":3:9: always is \"yes\"; write true or false"),

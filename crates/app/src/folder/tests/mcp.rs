@@ -85,16 +85,16 @@ fn a_server_that_cannot_be_reached_is_refused() {
         ("tools = ['a']", "1:6: mcp.m does not say how to reach the server; add command = \"…\" to start it, or url = \"https://…\"".to_owned()),
         ("command = 'a'\nurl = 'https://a.example.com'", "3:7: mcp.m has both command and url; keep one".into()),
         ("command = ' '", "2:11: mcp.m.command is empty; write a text, or remove the line to get the default".into()),
-        ("command = 'a'\nheaders = {}", "3:11: mcp.m.headers means nothing beside command; remove it".into()),
+        ("command = 'a'\nheaders = {}", "3:11: mcp.m.headers has no meaning together with command; remove it".into()),
         ("command = 'a'\nenv = { 'A B' = '' }", "3:9: \"A B\" cannot be the name of an environment variable; write letters, digits and underscores".into()),
         ("command = 'a'\nenv = { A = '{{ input.a }}' }", format!("3:13: mcp.m.env.A: the template names \"input.a\"; {names}")),
         ("command = 'a'\ncwd = '../b'", "3:7: mcp.m.cwd is \"../b\"; write a path below the app's folder, without \"..\"".into()),
-        ("url = 'https://a.example.com'\nargs = []", "3:8: mcp.m.args means nothing beside url; remove it".into()),
-        ("url = 'https://a.example.com'\nenv = {}", "3:7: mcp.m.env means nothing beside url; remove it".into()),
-        ("url = 'https://a.example.com'\ncwd = 'a'", "3:7: mcp.m.cwd means nothing beside url; remove it".into()),
-        ("url = 'https://a.example.com/{{ user.id }}'", "2:7: mcp.m.url: the url is a template; write it out; only headers may hold {{ … }}".into()),
+        ("url = 'https://a.example.com'\nargs = []", "3:8: mcp.m.args has no meaning together with url; remove it".into()),
+        ("url = 'https://a.example.com'\nenv = {}", "3:7: mcp.m.env has no meaning together with url; remove it".into()),
+        ("url = 'https://a.example.com'\ncwd = 'a'", "3:7: mcp.m.cwd has no meaning together with url; remove it".into()),
+        ("url = 'https://a.example.com/{{ user.id }}'", "2:7: mcp.m.url: the url is a template; write it literally; only headers may contain {{ … }}".into()),
         ("url = 'ws://a.example.com'", "2:7: mcp.m.url: it does not begin with http:// or https://; write https:// or http://, a host, and the path".into()),
-        ("url = 'https://a.example.com'\nheaders = { Host = 'a' }", "3:13: the header Host is set by what sends the request; remove it".into()),
+        ("url = 'https://a.example.com'\nheaders = { Host = 'a' }", "3:13: the server sets the header Host itself; remove it".into()),
         ("command = 'a'\ntools = []", "3:9: mcp.m.tools names 0 tools; name 1 to 128, or remove the line to have all".into()),
         ("command = 'a'\ntools = ['']", "3:10: \"\" cannot be a tool's name; write it as the server does".into()),
         ("command = 'a'\ntimeout_seconds = 601", "3:19: mcp.m.timeout_seconds is 601; write a whole number from 1 to 600".into()),
@@ -105,7 +105,7 @@ fn a_server_that_cannot_be_reached_is_refused() {
     }
     let many = format!("[mcp.m]\ncommand = 'a'\nargs = {}", json!(vec!["a"; 65]));
     let expected =
-        "demo/app.toml:3:8: mcp.m.args has more than 64 entries; put them into a file of the server's";
+        "demo/app.toml:3:8: mcp.m.args has more than 64 entries; put them into a file that the server reads";
     assert_eq!(problem(&apps(&many, PROMPT)), expected);
 }
 
@@ -130,11 +130,12 @@ fn what_an_app_says_of_a_servers_tool_must_be_possible() {
     for (lines, expected) in [
         (
             "[tool.n__a]\neffect = 'read'",
-            "4:10: tool.n__a is no tool of an MCP server, and says itself what it does; remove effect",
+            "4:10: tool.n__a is not a tool of an MCP server, so its effect is known already; remove effect",
         ),
         (
             "[tool.m__a]\neffect = 'reversible'",
-            "4:10: tool.m__a is a tool of an MCP server, which nothing takes back; write \"read\", \"idempotent\" or \"irreversible\"",
+            "4:10: tool.m__a is a tool of an MCP server, which cannot be undone; write \"read\", \
+             \"idempotent\" or \"irreversible\"",
         ),
         (
             "[tool.m__a]\ndescription = 'd'\nhttp = { url = 'https://a.example.com' }",

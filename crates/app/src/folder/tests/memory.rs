@@ -57,12 +57,12 @@ fn what_memory_cannot_be_is_refused() {
         ("[memory]\nkeep = 0", "app.toml:2:8: memory.keep is 0; write a whole number from 1 to 100000"),
         (
             "[memory]\nsnapshot = ['plam']",
-            "app.toml:2:13: memory.snapshot: there is no type of records \"plam\"; write one of plan",
+            "app.toml:2:13: memory.snapshot: there is no record type \"plam\"; write one of plan",
         ),
         (
             "[memory]\nconsent = ['maths/level']",
-            "app.toml:2:12: memory.consent: \"maths/level\" is no kind of memories; write one word of small letters, \
-             digits, - and _",
+            "app.toml:2:12: memory.consent: \"maths/level\" is not a kind of memories; write one word of \
+             lower-case letters, digits, - and _",
         ),
     ] {
         assert_eq!(problem(&with(toml, &[PLAN])), format!("demo/{expected}"));

@@ -16,7 +16,7 @@ fn a_time_zone_is_one_that_is_known() {
     assert_eq!(demo("", PROMPT).zone, TimeZone::UTC);
     for wrong in ["Mars/Olympus", "", "EST5"] {
         let expected = format!(
-            "demo/app.toml:1:12: timezone is {wrong:?}, which is no time zone that is known here; write a name such as \
+            "demo/app.toml:1:12: timezone is {wrong:?}, which is not a known time zone; write a name such as \
              \"Europe/Lisbon\""
         );
         assert_eq!(problem(&apps(&format!("timezone = {wrong:?}"), PROMPT)), expected);
@@ -43,7 +43,7 @@ fn a_target_names_records_and_a_range() {
 
 #[test]
 fn a_target_that_cannot_be_is_refused_with_its_line() {
-    let no_range = "the target of \"value\" is no range; write low, high or both, with low not above high";
+    let no_range = "the target of \"value\" is not a range; write low, high or both, with low not above high";
     for (target, expected) in [
         (
             "record = \"weight\"\nfield = \"value\"\nlow = 1",

@@ -111,7 +111,7 @@ impl<'a> Reader<'a> {
         if taken || name.get_ref().trim().is_empty() || name.get_ref().contains('/') {
             let message = format!("a provider cannot be called {:?}", name.get_ref());
             let remedy = if taken {
-                "that is this process; write another name"
+                "this name is reserved for models in this process; write another name"
             } else {
                 "write a name without a slash"
             };
@@ -119,7 +119,7 @@ impl<'a> Reader<'a> {
         }
         let Some(base_url) = self.in_file(raw.base_url.clone())? else {
             let known: Vec<&str> = PROVIDERS.iter().map(|known| known.name).collect();
-            let message = format!("where the provider {:?} answers is not known", name.get_ref());
+            let message = format!("the base URL of the provider {:?} is not known", name.get_ref());
             let remedy = format!("add its base_url, or use one of {}", known.join(", "));
             return Err(self.source.problem(name.span(), message, remedy));
         };
@@ -216,7 +216,7 @@ fn ollama_url(chosen: &Chosen<'_>, text: &str) -> Result<String, Problem> {
     }
     if url.path().trim_end_matches('/').ends_with("/v1") {
         let remedy = "leave out /v1, or write wire = \"chat\" in [providers.ollama]";
-        return Err(chosen.problem("Ollama's own wire is not under /v1", remedy));
+        return Err(chosen.problem("Ollama's own API is not under /v1", remedy));
     }
     Ok(without_slash(&url))
 }
@@ -232,7 +232,7 @@ pub(super) fn http_url(chosen: &Chosen<'_>, text: &str, example: &str) -> Result
         || url.query().is_some()
         || url.fragment().is_some()
     {
-        return Err(chosen.problem("the base URL holds more than a host and a path", remedy));
+        return Err(chosen.problem("the base URL contains more than a host and a path", remedy));
     }
     Ok(url)
 }
@@ -246,8 +246,8 @@ pub(super) fn secret(origin: &Path, text: &str) -> Result<ConfigSecret, Problem>
     ConfigSecret::new(text).ok_or_else(|| {
         Problem::of(
             origin,
-            "this is not one key: it is empty or holds spaces or line breaks",
-            "put in the key alone",
+            "this is not a key: it is empty, or contains spaces or line breaks",
+            "write only the key",
         )
     })
 }

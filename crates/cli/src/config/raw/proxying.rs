@@ -66,7 +66,7 @@ impl<'a> Reader<'a> {
 
 fn public_url_of(chosen: &Chosen<'_>) -> Result<PublicUrl, Problem> {
     PublicUrl::parse(chosen.value.trim()).map_err(|reason| {
-        let message = format!("{:?} is no address of the web: {reason}", chosen.value);
+        let message = format!("{:?} is not a web address: {reason}", chosen.value);
         chosen.problem(message, "write where browsers reach the proxy, such as https://agents.example")
     })
 }
@@ -81,8 +81,8 @@ fn network(chosen: &Chosen<'_>) -> Result<IpNet, Problem> {
         return Err(chosen.problem(message, "write the proxy's address, such as 127.0.0.1 or 10.0.0.0/8"));
     };
     if network.prefix_len() == 0 {
-        let message = format!("{text} is every address, so anybody could say whom a request comes from");
-        return Err(chosen.problem(message, "write the addresses of your proxies alone"));
+        let message = format!("{text} is every address, so any client could claim another client's address");
+        return Err(chosen.problem(message, "write only the addresses of your proxies"));
     }
     Ok(network)
 }

@@ -110,11 +110,11 @@ fn mistakes_are_refused_with_place_and_remedy() {
     for (text, expected) in [
         (
             "[egress]\nallow = ['http://x']",
-            format!("2:10: \"http://x\" is no host; {REMEDY}; correct it, or remove it"),
+            format!("2:10: \"http://x\" is not a host; {REMEDY}; correct it, or remove it"),
         ),
         (
             "[egress]\nallow = ['a', '*.b']",
-            format!("2:15: \"*.b\" is no host; {REMEDY}; correct it, or remove it"),
+            format!("2:15: \"*.b\" is not a host; {REMEDY}; correct it, or remove it"),
         ),
         ("[egress]\nhosts = []", "2:1: unknown key \"hosts\"; the keys here are allow".into()),
         (
@@ -144,7 +144,7 @@ fn mistakes_are_refused_with_place_and_remedy() {
         ),
         (
             "[web_search]\ntavily_url = 'https://a:b@x'",
-            "2:14: the base URL holds more than a host and a path; write it as in https://api.tavily.com"
+            "2:14: the base URL contains more than a host and a path; write it as in https://api.tavily.com"
                 .into(),
         ),
         (
@@ -157,9 +157,11 @@ fn mistakes_are_refused_with_place_and_remedy() {
     let of = |variable: &str, value: &str| read("", &[(variable, value)]).unwrap_err();
     assert_eq!(
         of("RONDO_EGRESS_ALLOW", "a.test b.test"),
-        format!("RONDO_EGRESS_ALLOW: \"a.test b.test\" is no host; {REMEDY}; separate entries with commas")
+        format!(
+            "RONDO_EGRESS_ALLOW: \"a.test b.test\" is not a host; {REMEDY}; separate entries with commas"
+        )
     );
-    let message = "this is not one key: it is empty or holds spaces or line breaks; put in the key alone";
+    let message = "this is not a key: it is empty, or contains spaces or line breaks; write only the key";
     assert_eq!(of("TAVILY_API_KEY", "a b"), format!("TAVILY_API_KEY: {message}"));
     assert!(
         of("SEARXNG_URL", "ftp://x").starts_with("SEARXNG_URL: the base URL is not an http or https URL")
@@ -193,7 +195,7 @@ fn a_secret_that_apps_name_comes_from_its_own_variable_before_the_file() {
     let refused = file.secrets_for(&apps, &variables(&[("RONDO_SECRET_MOON", "two words")])).unwrap_err();
     assert_eq!(
         refused.to_string(),
-        "RONDO_SECRET_MOON: this is not one secret: it holds spaces or line breaks; put in the secret alone"
+        "RONDO_SECRET_MOON: this is not a secret: it contains spaces or line breaks; write only the secret"
     );
 }
 
@@ -213,7 +215,8 @@ fn a_search_that_nobody_does_is_told_with_what_to_set() {
         let problems = outside("", pairs).missing_searches(&apps);
         let expected = setting.map(|setting| {
             format!(
-                "1:10: nobody is set up for {tool}, so the model does not get it; set {setting}, or remove it"
+                "1:10: the tool {tool} has no search provider, so models are not offered it; set {setting}, \
+                 or remove it"
             )
         });
         assert_eq!(shown(&folder, &problems), Vec::from_iter(expected), "{tool}");

@@ -121,10 +121,9 @@ fn who_serves_a_model_may_be_left_out_where_it_is_clear() {
     let unclear = provider(&format!("{LAN}[models.qwen]"), &[KEY], "qwen");
     assert_eq!(
         unclear,
-        Err(
-            "rondo.toml:3:9: who serves the model \"qwen\" is not said; add provider = …, one of openai, lan"
-                .into()
-        )
+        Err("rondo.toml:3:9: the provider of the model \"qwen\" is not named; add provider = …, one of \
+             openai, lan"
+            .into())
     );
 }
 
@@ -226,5 +225,5 @@ fn mistakes_in_a_model_are_refused_with_place_and_remedy() {
     assert_eq!(alone, expected);
     let alone = read("[models.m]", &[]).unwrap_err();
     let remedy = "configure a provider first, such as with OPENAI_API_KEY";
-    assert_eq!(alone, format!("rondo.toml:1:9: who serves the model \"m\" is not said; {remedy}"));
+    assert_eq!(alone, format!("rondo.toml:1:9: the provider of the model \"m\" is not named; {remedy}"));
 }

@@ -132,11 +132,12 @@ fn base_urls_are_written_as_their_tools_write_them() {
     let of = |variable: &str, url: &str| read("", &[(variable, url)]).unwrap_err();
     assert_eq!(
         of("OLLAMA_HOST", "http://127.0.0.1:11434/v1"),
-        "OLLAMA_HOST: Ollama's own wire is not under /v1; leave out /v1, or write wire = \"chat\" in [providers.ollama]"
+        "OLLAMA_HOST: Ollama's own API is not under /v1; leave out /v1, or write wire = \"chat\" in \
+         [providers.ollama]"
     );
     assert_eq!(
         of("OLLAMA_HOST", "http://a:b@box"),
-        "OLLAMA_HOST: the base URL holds more than a host and a path; write it as in http://127.0.0.1:11434"
+        "OLLAMA_HOST: the base URL contains more than a host and a path; write it as in http://127.0.0.1:11434"
     );
     assert!(of("ANTHROPIC_BASE_URL", "api.anthropic.com").contains("not an http or https URL"));
 }
@@ -159,7 +160,7 @@ fn a_key_comes_from_the_variable_named_or_a_file() {
         );
         assert_eq!(key(&[]), Ok(ConfigSecret::new("sk-file")));
         fs::write(&file, "two\nlines").unwrap();
-        let message = "this is not one key: it is empty or holds spaces or line breaks; put in the key alone";
+        let message = "this is not a key: it is empty, or contains spaces or line breaks; write only the key";
         assert_eq!(key(&[]), Err(format!("{}: {message}", file.display())));
         assert_eq!(key(&[("MINE", "a b")]), Err(format!("MINE: {message}")));
         fs::remove_file(&file).unwrap();
@@ -174,7 +175,7 @@ fn a_key_comes_from_the_variable_named_or_a_file() {
 fn mistakes_in_a_provider_are_refused_with_place_and_remedy() {
     let url = "write it as in https://api.openai.com/v1";
     for (section, expected) in [
-        ("[providers.azure]", "1:12: where the provider \"azure\" answers is not known; add its base_url, or use one of openai, anthropic, gemini, openrouter, mistral, groq, deepseek, ollama".into()),
+        ("[providers.azure]", "1:12: the base URL of the provider \"azure\" is not known; add its base_url, or use one of openai, anthropic, gemini, openrouter, mistral, groq, deepseek, ollama".into()),
         ("[providers.'a/b']\nbase_url = 'http://h'", "1:12: a provider cannot be called \"a/b\"; write a name without a slash".into()),
         ("[providers.openai]\nwire = 'completions'", "2:8: providers.openai.wire is \"completions\"; write \"chat\" or \"responses\" or \"anthropic-2023-06-01\" or \"anthropic\" or \"ollama\"".into()),
         ("[providers.openai]\nkind = 'here'", "2:8: providers.openai.kind is \"here\"; write \"cloud\" or \"local\"".into()),
@@ -184,8 +185,8 @@ fn mistakes_in_a_provider_are_refused_with_place_and_remedy() {
         ("[providers.openai]\ncontext_window = 10", "2:18: providers.openai.context_window is 10; write a whole number from 1024 to 100000000".into()),
         ("[providers.openai]\nmax_output = 0", "2:14: providers.openai.max_output is 0; write a whole number from 1 to 100000000".into()),
         ("[providers.openai]\nbase_url = 'ftp://x'", format!("2:12: the base URL is not an http or https URL; {url}")),
-        ("[providers.openai]\nbase_url = 'http://a:b@x/'", format!("2:12: the base URL holds more than a host and a path; {url}")),
-        ("[providers.openai]\nbase_url = 'http://x/v1?key=1'", format!("2:12: the base URL holds more than a host and a path; {url}")),
+        ("[providers.openai]\nbase_url = 'http://a:b@x/'", format!("2:12: the base URL contains more than a host and a path; {url}")),
+        ("[providers.openai]\nbase_url = 'http://x/v1?key=1'", format!("2:12: the base URL contains more than a host and a path; {url}")),
         ("[providers.openai]\napi_key_env = 'MINE'", "2:15: the environment variable MINE is not set; set it, or remove this line".into()),
         ("[providers.openai]\nurl = 'x'", "2:1: unknown key \"url\"; the keys here are wire, base_url, api_key_env, api_key_file, kind, open, prices, streaming, tools, structured, context_window, max_output, connect_timeout_seconds, first_byte_timeout_seconds, idle_timeout_seconds, total_timeout_seconds".into()),
     ] {

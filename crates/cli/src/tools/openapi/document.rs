@@ -33,12 +33,12 @@ impl OpenApiDocument {
         };
         if root.get("swagger").is_some() {
             let remedy = "convert it to OpenAPI 3 first, for example with `npx swagger2openapi FILE`";
-            return Err(format!("this is Swagger 2.0, which is not read; {remedy}"));
+            return Err(format!("this is Swagger 2.0, which is not supported; {remedy}"));
         }
         match root.get("openapi").and_then(Value::as_str) {
             Some(version) if version.starts_with("3.0") || version.starts_with("3.1") => Ok(Self { root }),
-            Some(version) => Err(format!("this is OpenAPI {version}; 3.0 and 3.1 are read")),
-            None => Err("this is no OpenAPI description: it does not begin with \"openapi\"".into()),
+            Some(version) => Err(format!("this is OpenAPI {version}; only 3.0 and 3.1 are supported")),
+            None => Err("this is not an OpenAPI description: it does not begin with \"openapi\"".into()),
         }
     }
 
@@ -65,6 +65,6 @@ impl OpenApiDocument {
             let Some(reference) = at.get("$ref").and_then(Value::as_str) else { return Ok(at) };
             at = self.target(reference).ok_or_else(|| format!("{reference} is not in the description"))?;
         }
-        Err("a reference leads to itself".into())
+        Err("a reference refers to itself".into())
     }
 }

@@ -65,7 +65,7 @@ impl<'a> OperationDraft<'a> {
             let parameter = self.document.follow(parameter)?;
             let text = |key: &str| parameter.get(key).and_then(Value::as_str);
             let (Some(name), Some(place)) = (text("name"), text("in")) else {
-                return Err("a parameter has no name or no place".into());
+                return Err("a parameter has no name or no location (\"in\")".into());
             };
             all.retain(|(other, where_, _)| (*other, *where_) != (name, place));
             all.push((name, place, parameter));

@@ -111,9 +111,9 @@ fn names(imported: &ImportedTools) -> Vec<&str> {
 fn only_openapi_three_is_read() {
     let refused = |text: &str| OpenApiDocument::parse(text).err().unwrap();
     assert!(refused("swagger: '2.0'\n").contains("convert it to OpenAPI 3"));
-    assert!(refused("openapi: 4.0.0\n").contains("this is OpenAPI 4.0.0; 3.0 and 3.1 are read"));
-    assert!(refused("{}").contains("no OpenAPI description"));
-    assert!(refused("").contains("no OpenAPI description"));
+    assert!(refused("openapi: 4.0.0\n").contains("this is OpenAPI 4.0.0; only 3.0 and 3.1 are supported"));
+    assert!(refused("{}").contains("not an OpenAPI description"));
+    assert!(refused("").contains("not an OpenAPI description"));
     assert!(refused("{ \"openapi\": ").contains("this is not JSON"));
     assert!(refused("openapi: [\n").contains("this is not YAML"));
     let bomb = "openapi: 3.0.0\na: &a [x,x,x,x,x,x,x,x,x]\nb: &b [*a,*a,*a,*a,*a,*a,*a,*a,*a]\n".to_owned()
@@ -238,7 +238,7 @@ fn what_is_too_large_for_one_file_is_refused() {
     let paths: Value = (0..100).map(|i| (format!("/{i}"), json!({ "get": operation }))).collect();
     assert!(
         refusal(&description(&paths, &json!({})), &ImportChoice::default())
-            .contains("256 KiB of one file; choose fewer")
+            .contains("256 KiB, the maximum of one file; choose fewer")
     );
     assert!(refusal(&description(&json!({}), &json!({})), &ImportChoice::default()).contains("has no paths"));
 }

@@ -97,8 +97,8 @@ async fn what_a_search_says_of_its_failure_stays_in_the_log() {
     });
     let failures = [
         (vec![web::WebReply::text(SECRET).with_status(500)], "srv/search"),
-        (vec![web::WebReply::broken(), web::WebReply::broken()], "had no answer"),
-        (vec![web::WebReply::redirect(302, "https://inside.example.com/")], "redirects elsewhere"),
+        (vec![web::WebReply::broken(), web::WebReply::broken()], "gave no answer"),
+        (vec![web::WebReply::redirect(302, "https://inside.example.com/")], "redirects are not followed"),
     ];
     for (replies, logged) in failures {
         web.on("POST", "/search", replies);

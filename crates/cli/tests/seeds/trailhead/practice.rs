@@ -169,7 +169,7 @@ async fn the_report_of_an_undo_names_everything_the_run_did() {
         (&json!("setReminder"), 1),
         "{report}"
     );
-    assert!(refused["reason"].as_str().unwrap().contains("outside"), "{report}");
+    assert!(refused["reason"].as_str().unwrap().contains("external"), "{report}");
     let open = list(&server, "proposals?open=true").await;
     assert_eq!((&report["proposals"], open.len()), (&json!(open), 1), "{report}");
     let confirm = format!("/v1/proposals/{}/confirm", id(&open[0]));
@@ -177,7 +177,8 @@ async fn the_report_of_an_undo_names_everything_the_run_did() {
     let (_, report) = act(&server, &format!("/v1/runs/{run}/undo")).await;
     let reasons = report["refused"].to_string();
     assert!(
-        report["proposals"] == json!([]) && reasons.contains("the user has said yes to it since"),
+        report["proposals"] == json!([])
+            && reasons.contains("the user has confirmed the proposal since then"),
         "{report}"
     );
 }

@@ -32,22 +32,22 @@ fn sizes_out_of_range_are_refused() {
         ("hidden_size", json!(-1), "invalid value: integer `-1`, expected usize"),
         ("num_hidden_layers", json!(97), "num_hidden_layers is 97, not from 1 to 96"),
         ("num_attention_heads", json!(0), "num_attention_heads is 0, not from 1 to 96"),
-        ("num_attention_heads", json!(5), "5 heads do not share 96 numbers evenly"),
+        ("num_attention_heads", json!(5), "5 heads cannot divide 96 dimensions evenly"),
         ("intermediate_size", json!(80), "hidden_size and intermediate_size have to be multiples of 32"),
         ("vocab_size", json!(u64::MAX), "vocab_size is 18446744073709551615, not from 1 to 1048576"),
         ("max_position_embeddings", json!(2), "max_position_embeddings is 2, not from 3 to 8192"),
         ("layer_norm_eps", json!(0.0), "layer_norm_eps is 0"),
-        ("hidden_act", json!("gelu_new"), "only BERT with GELU and absolute positions is known"),
-        ("model_type", json!("roberta"), "only BERT with GELU and absolute positions is known"),
+        ("hidden_act", json!("gelu_new"), "only BERT with GELU and absolute positions is supported"),
+        ("model_type", json!("roberta"), "only BERT with GELU and absolute positions is supported"),
         (
             "position_embedding_type",
             json!("relative_key"),
-            "only BERT with GELU and absolute positions is known",
+            "only BERT with GELU and absolute positions is supported",
         ),
     ] {
         tiny.write("config.json", &with(config(), key, value));
         let refusal = refusal(&tiny);
-        assert!(refusal.starts_with(&format!("config.json does not fit: {expected}")), "{refusal}");
+        assert!(refusal.starts_with(&format!("config.json cannot be used: {expected}")), "{refusal}");
     }
 }
 
@@ -56,14 +56,14 @@ fn tensors_that_are_missing_or_of_another_shape_are_refused() {
     let mut tiny = Tiny::new("mean");
     let table = tiny.tensors.remove(WORD_TABLE).unwrap();
     tiny.save();
-    let refused = |what: &str| format!("model.safetensors does not fit: the tensor {WORD_TABLE} {what}");
+    let refused = |what: &str| format!("model.safetensors cannot be used: the tensor {WORD_TABLE} {what}");
     assert_eq!(refusal(&tiny), refused("is missing"));
     tiny.tensors.insert(WORD_TABLE.into(), (vec![HIDDEN, WORDS.len()], table.1.clone()));
     tiny.save();
     assert_eq!(refusal(&tiny), refused("has the shape [96, 12], not [12, 96]"));
     tiny.tensors.insert(WORD_TABLE.into(), (table.0.clone(), vec![f32::NAN; table.1.len()]));
     tiny.save();
-    assert_eq!(refusal(&tiny), refused("holds a number that is none"));
+    assert_eq!(refusal(&tiny), refused("has a value that is not a number (NaN)"));
 }
 
 #[test]
@@ -74,20 +74,16 @@ fn a_header_that_lies_about_its_tensors_is_refused() {
     let header: Value = serde_json::from_slice(&file[8..8 + length]).unwrap();
     for (key, value, expected) in [
         ("dtype", json!("F16"), "is F16, not F32"),
-        ("data_offsets", json!([0, 8]), "does not lie within the file as its shape says"),
-        ("data_offsets", json!([8, 0]), "does not lie within the file as its shape says"),
-        (
-            "data_offsets",
-            json!([u64::MAX - 4607, u64::MAX]),
-            "does not lie within the file as its shape says",
-        ),
+        ("data_offsets", json!([0, 8]), "is outside the file, according to its shape"),
+        ("data_offsets", json!([8, 0]), "is outside the file, according to its shape"),
+        ("data_offsets", json!([u64::MAX - 4607, u64::MAX]), "is outside the file, according to its shape"),
     ] {
         let mut header = header.clone();
         header[WORD_TABLE][key] = value;
         let header = header.to_string();
         let forged = [&(header.len() as u64).to_le_bytes(), header.as_bytes(), &file[8 + length..]].concat();
         fs::write(tiny.folder.path().join("model.safetensors"), forged).unwrap();
-        let expected = format!("model.safetensors does not fit: the tensor {WORD_TABLE} {expected}");
+        let expected = format!("model.safetensors cannot be used: the tensor {WORD_TABLE} {expected}");
         assert_eq!(refusal(&tiny), expected);
     }
 }
@@ -102,7 +98,7 @@ fn a_file_cut_anywhere_is_refused() {
     }
     let endless = [&u64::MAX.to_le_bytes(), &file[8..]].concat();
     fs::write(tiny.folder.path().join("model.safetensors"), endless).unwrap();
-    let expected = "model.safetensors does not fit: its header would have 18446744073709551615 bytes";
+    let expected = "model.safetensors cannot be used: its header would have 18446744073709551615 bytes";
     assert_eq!(refusal(&tiny), expected);
 }
 
@@ -110,15 +106,15 @@ fn a_file_cut_anywhere_is_refused() {
 fn a_tokenizer_of_another_network_is_refused() {
     let tiny = Tiny::new("mean");
     for (key, value, expected) in [
-        ("type", json!("BPE"), "it cuts words by BPE, not by WordPiece"),
-        ("vocab", json!({ "[UNK]": 1, "[SEP]": 2 }), "it lacks the piece [CLS]"),
-        ("vocab", json!({ "far": 12 }), "the piece \"far\" is beyond the 12 that the network knows"),
-        ("unk_token", json!("<unk>"), "it lacks the piece <unk>"),
+        ("type", json!("BPE"), "its tokenizer is BPE, not WordPiece"),
+        ("vocab", json!({ "[UNK]": 1, "[SEP]": 2 }), "it lacks the token [CLS]"),
+        ("vocab", json!({ "far": 12 }), "the token \"far\" is beyond the 12 tokens of the model"),
+        ("unk_token", json!("<unk>"), "it lacks the token <unk>"),
     ] {
         let mut tokenizer = tokenizer();
         tokenizer["model"][key] = value;
         tiny.write("tokenizer.json", &tokenizer);
-        assert_eq!(refusal(&tiny), format!("tokenizer.json does not fit: {expected}"));
+        assert_eq!(refusal(&tiny), format!("tokenizer.json cannot be used: {expected}"));
     }
 }
 
@@ -128,7 +124,8 @@ fn how_to_pool_is_read_and_never_guessed() {
         assert_eq!(load::pooling(Tiny::new(name).folder.path()).unwrap(), expected);
     }
     let tiny = Tiny::new("mean");
-    let either = "config.json does not fit: it has to name either the mean or the first token, alone";
+    let either =
+        "config.json cannot be used: it must select exactly one of mean pooling and first-token pooling";
     for file in [
         json!({}),
         json!({ "pooling_mode_max_tokens": true }),

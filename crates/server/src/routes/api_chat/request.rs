@@ -143,7 +143,9 @@ impl NewChat {
             Some(message) if message.role == UiRole::User => self.say(message),
             Some(message) if message.role == UiRole::Assistant => decide(message),
             Some(_) => Err(ApiProblem::invalid("messages", "the last one must be the user's")),
-            None => Err(ApiProblem::invalid("messages", "is required, with what the user says last")),
+            None => {
+                Err(ApiProblem::invalid("messages", "is required; send at least the user's last message"))
+            }
         }
     }
 
@@ -159,7 +161,7 @@ impl NewChat {
         let answer = AnswerId::parse(id).ok_or_else(|| {
             ApiProblem::invalid(
                 "messageId",
-                "is no answer of this chat; give the id that its stream began with",
+                "is not an answer of this chat; send the id from the beginning of its stream",
             )
         })?;
         Ok(ChatAsk::Again(Some(answer)))
@@ -209,7 +211,12 @@ fn decide(message: &UiMessage) -> Result<ChatAsk, ApiProblem> {
     let responded = |part: &&UiPart| part.state.as_deref() == Some("approval-responded");
     let mut approvals = Vec::new();
     for approval in message.parts.iter().filter(responded).filter_map(|part| part.approval.as_ref()) {
-        let unknown = || ApiProblem::invalid("messages", "an approval is of no call that waits here");
+        let unknown = || {
+            ApiProblem::invalid(
+                "messages",
+                "an approval names a call that does not wait for approval in this chat",
+            )
+        };
         let id = approval.id.parse().map_err(|_| unknown())?;
         approvals.push(Approval { id, approved: approval.approved.unwrap_or(false) });
     }

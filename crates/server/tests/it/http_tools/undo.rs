@@ -69,7 +69,7 @@ async fn e4_an_action_is_taken_back_outside_once() {
         "the same request, the same answer"
     );
     let detail = refused(undo(&app, &action, None).await, 409, "cannot_undo");
-    assert_eq!(detail, "the action was taken back already");
+    assert_eq!(detail, "the action was undone already");
     let undone = good(app.get(&format!("/v1/actions/{}", action["id"].as_str().unwrap())).await);
     assert_eq!(
         (&undone["undone"], &undone["undoable"], &undone["undoneBy"]),
@@ -97,7 +97,7 @@ async fn e4_an_undo_that_failed_can_be_tried_again() {
         [web::WebReply::text("it is locked").with_status(423), web::WebReply::status(200)],
     );
     let detail = refused(undo(&app, &action, None).await, 409, "cannot_undo");
-    assert_eq!(detail, "it could not be taken back: the server answered with the status 423: it is locked");
+    assert_eq!(detail, "the undo failed: the server answered with the status 423: it is locked");
     assert_eq!(actions(&app, &names).await[0]["undoable"], true);
     good(undo(&app, &action, None).await);
     assert_eq!(actions(&app, &names).await[0]["undoable"], false);
@@ -115,9 +115,9 @@ async fn e4_an_undo_of_which_nobody_knows_is_not_tried_again() {
         let reply = if method == "POST" { web::WebReply::broken() } else { web::WebReply::status(500) };
         web.on(method, "/a%20b/tickets/1", [reply]);
         let detail = refused(undo(&app, &action, None).await, 409, "cannot_undo");
-        assert!(detail.contains("it is not known whether it was taken back"), "{detail}");
+        assert!(detail.contains("it is not known whether the undo took effect"), "{detail}");
         let detail = refused(undo(&app, &action, None).await, 409, "cannot_undo");
-        assert!(detail.contains("may have been taken back already"), "{detail}");
+        assert!(detail.contains("has no known result"), "{detail}");
         assert_eq!(web.arrivals().len(), 2);
         assert_eq!(app.service.verify_ledger(None).await.unwrap().faults.len(), 0);
         assert_eq!(audit(&app.data()), [""; 0]);
@@ -163,7 +163,7 @@ async fn e4_two_undos_at_once_arrive_as_one() {
         second
     });
     good(first);
-    assert_eq!(refused(second, 409, "cannot_undo"), "the action is just being taken back");
+    assert_eq!(refused(second, 409, "cannot_undo"), "an undo of the action is running");
     assert_eq!(web.arrivals().len(), 2);
 }
 

@@ -89,7 +89,7 @@ async fn what_must_not_be_remembered_is_refused_with_its_reason() {
     let refused: Vec<_> = report["refused"].as_array().unwrap().iter().map(|one| &one["index"]).collect();
     assert_eq!(refused, [&json!(1), &json!(4), &json!(5)]);
     assert_eq!(report["refused"][0]["reason"], "looks like a card number, and secrets are not remembered");
-    assert_eq!(report["refused"][1]["reason"], "tells an assistant what to do, and is no fact");
+    assert_eq!(report["refused"][1]["reason"], "is an instruction to an assistant, not a fact");
     assert_eq!(app.count("SELECT count(*) FROM memories WHERE status = 'active'"), 3);
     assert!(!texts(&good(app.get(MEMORIES).await)).iter().any(|text| text.contains("4111")));
 }

@@ -312,7 +312,10 @@ async fn what_a_call_remembers_is_taken_back_with_it() {
     assert_eq!(versions(&fixture, memories[0].id).await, expected);
     fixture.store.edit_memory(&her, memories[1].id, edit(Some("2"), None), None).await.unwrap();
     let late = fixture.store.undo(&her, calls[1].into(), by(&fixture), None).await;
-    let why = format!("the memory {} was changed since by hand, so it cannot be put back", memories[1].id);
+    let why = format!(
+        "the memory {} was changed since then by hand, so the action cannot be undone",
+        memories[1].id
+    );
     assert_eq!(refusal(late), why);
     assert_eq!(listed(&fixture, &scope("alice")).await, ["2"]);
     assert_eq!(fixture.store.verify_ledger().await.unwrap().faults, Vec::<String>::new());
@@ -344,7 +347,7 @@ async fn what_a_run_is_asked_to_remember_is_written_as_it_begins() {
     fixture.database().execute(&full, []).unwrap();
     let more = vec![Write::Remember(new(&fixture, "one more"))];
     let refused = log.record(vec![loaded()], vec![], more).await;
-    assert_eq!(refusal(refused), "too much is remembered already");
+    assert_eq!(refusal(refused), "the user has the maximum number of memories");
     let kinds: Vec<_> =
         fixture.published.of(submitted.thread).iter().map(|event| event.kind.clone()).collect();
     assert_eq!(kinds, ["message:user", "run:start", "context:loaded"], "nothing of the refused one stays");

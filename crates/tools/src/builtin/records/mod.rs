@@ -73,7 +73,7 @@ impl RecordTypeTool {
         let record = app.records.get(&declared.record).ok_or_else(unknown)?;
         let unfit = |error: &dyn std::fmt::Display| {
             let message = format!("records/{}.json is not a JSON Schema: {error}", record.name);
-            tool.problem(message, "mend the schema")
+            tool.problem(message, "correct the schema")
         };
         let whole = record.validator().map_err(|error| unfit(&error))?;
         check_values(tool, declared, record)?;

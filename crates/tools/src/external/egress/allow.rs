@@ -37,7 +37,8 @@ impl fmt::Display for NotAllowable {
         let Self(entry) = self;
         write!(
             f,
-            "{entry:?} is no host; write a name, an address or a network, the first two with or without a port, such as \
+            "{entry:?} is not a host; write a name, an address or a network, the first two with or without a \
+             port, such as \
              \"search.internal\", \"127.0.0.1:8080\", \"[::1]:8080\" or \"10.1.0.0/16\""
         )
     }

@@ -129,7 +129,7 @@ impl Connection {
     pub(super) async fn tools(&self) -> Result<Vec<Tool>, String> {
         match tokio::time::timeout(LIST_TIMEOUT, self.pages()).await {
             Ok(tools) => tools.map_err(|error| error.to_string()),
-            Err(_) => Err(format!("it did not say within {} s what tools it has", LIST_TIMEOUT.as_secs())),
+            Err(_) => Err(format!("it did not list its tools within {} s", LIST_TIMEOUT.as_secs())),
         }
     }
 
@@ -211,9 +211,10 @@ fn reason(error: &ClientInitializeError) -> String {
 
 fn headers_of(headers: Vec<(String, String)>) -> Result<HashMap<HeaderName, HeaderValue>, String> {
     let header = |(name, value): (String, String)| {
-        let name = HeaderName::try_from(name).map_err(|_| "a header has no possible name".to_owned())?;
-        let mut value =
-            HeaderValue::try_from(value).map_err(|_| format!("the header {name} cannot have its value"))?;
+        let name =
+            HeaderName::try_from(name).map_err(|_| "a header has a name that is not valid".to_owned())?;
+        let mut value = HeaderValue::try_from(value)
+            .map_err(|_| format!("the header {name} has a value that is not valid"))?;
         value.set_sensitive(true);
         Ok((name, value))
     };

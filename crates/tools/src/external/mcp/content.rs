@@ -19,7 +19,7 @@ pub(super) fn tool_output(result: CallToolResult) -> Result<ToolOutput, Failed> 
     if result.is_error == Some(true) {
         let text = text();
         let reason = match reason(&text) {
-            empty if empty.trim().is_empty() => "the tool says that it failed, and not why",
+            empty if empty.trim().is_empty() => "the tool reported a failure without a reason",
             reason => reason,
         };
         return Err(Failed::new("tool_error", reason));
@@ -44,10 +44,10 @@ fn block(block: &ContentBlock) -> String {
                     left_out("a file", mime_type.as_deref().unwrap_or("of no known type"), blob)
                 )
             }
-            _ => "[a resource of a kind that is not known was left out]".to_owned(),
+            _ => "[a resource of an unknown kind was left out]".to_owned(),
         },
         ContentBlock::ResourceLink(link) => format!("[{}: {}]", link.name, link.uri),
-        _ => "[content of a kind that is not known was left out]".to_owned(),
+        _ => "[content of an unknown kind was left out]".to_owned(),
     }
 }
 

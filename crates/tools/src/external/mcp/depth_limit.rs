@@ -44,9 +44,10 @@ impl<R: AsyncRead + Unpin> AsyncRead for DepthLimited<R> {
         }
         into.set_filled(before);
         tracing::warn!(
-            "an MCP server has sent what nests deeper than {MAX_LINE_DEPTH} levels; it is started anew"
+            "an MCP server has sent JSON that is nested deeper than {MAX_LINE_DEPTH} levels; the server is \
+             restarted"
         );
-        Poll::Ready(Err(io::Error::new(io::ErrorKind::InvalidData, "it nests too deep")))
+        Poll::Ready(Err(io::Error::new(io::ErrorKind::InvalidData, "its JSON is nested too deep")))
     }
 }
 

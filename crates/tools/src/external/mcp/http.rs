@@ -126,7 +126,7 @@ fn message_answer(
         Some(said) if success => Ok(StreamableHttpPostResponse::Json(said, session)),
         None if success && !waits => Ok(StreamableHttpPostResponse::Accepted),
         None if success => {
-            Err(StreamableHttpError::UnexpectedServerResponse("the answer is no JSON-RPC".into()))
+            Err(StreamableHttpError::UnexpectedServerResponse("the answer is not JSON-RPC".into()))
         }
         said => {
             let client_error = (400..500).contains(&answer.status) && !matches!(answer.status, 401 | 403);

@@ -237,7 +237,7 @@ impl McpServerHandle {
         let limit = self.config.timeout;
         let answer = tokio::select! {
             answer = reached.connection.call(params(calling, tool)) => answer,
-            () = calling.stop.cancelled() => return Err(Failed::uncertain(Failed::CANCELLED, "nobody waits for it any more")),
+            () = calling.stop.cancelled() => return Err(Failed::uncertain(Failed::CANCELLED, "the call was cancelled before there was an answer")),
             () = super::after(limit) => return Err(timed_out(limit.unwrap_or_default())),
         };
         match answer {
@@ -278,15 +278,15 @@ impl McpServerHandle {
         }
         let gone = !offers.iter().any(|offer| offer.tool == tool.tool);
         if let Err(error) = calling.store.put_mcp_tools(&self.app, self.name(), offers).await {
-            tracing::error!(%error, server = self.name(), "what a server offers was not kept");
+            tracing::error!(%error, server = self.name(), "the tool definitions of an MCP server were not stored");
         }
         self.parts.changed.lock().unwrap_or_else(PoisonError::into_inner).insert(self.app.clone());
         self.parts.more.notify_one();
         Err(if gone {
-            Failed::new("tool_gone", "its server no longer offers this tool")
+            Failed::new("tool_gone", "the MCP server no longer offers this tool")
         } else {
             let message =
-                "its server has changed what it says of this tool; the operator must approve it first";
+                "the MCP server has changed the definition of this tool; an admin must approve it first";
             Failed::new("tool_changed", message)
         })
     }
@@ -311,14 +311,14 @@ fn failure(error: &ServiceError) -> (Failed, bool) {
             ErrorCode::PARSE_ERROR,
         ];
         let reason = content::reason(&error.message);
-        let message = format!("the server answered with the error {}: {reason}", error.code.0);
+        let message = format!("the MCP server answered with the error {}: {reason}", error.code.0);
         let uncertain = !refused.contains(&error.code);
         return (Failed { uncertain, ..Failed::new("tool_error", message) }, false);
     }
     let sending = if let ServiceError::TransportSend(error) = error { trouble(&*error.error) } else { None };
     let failed = match sending {
         Some(trouble) => trouble.failed(true),
-        None => Failed::broken("the server broke off before it had answered"),
+        None => Failed::broken("the connection to the MCP server broke before there was an answer"),
     };
     (failed, true)
 }

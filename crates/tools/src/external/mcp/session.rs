@@ -179,7 +179,7 @@ impl State {
         let Some(until) = wait.filter(|_| self.breaker.is_open(&RULES)) else { return Ok(wait) };
         let seconds = until.saturating_duration_since(Instant::now()).as_secs() + 1;
         let message = format!(
-            "the server {server:?} has failed {} times; it is tried again in {seconds} s",
+            "the MCP server {server:?} has failed {} times; its circuit breaker is open for {seconds} s",
             self.breaker.failures()
         );
         Err(Failed::new("unavailable", message))
@@ -189,7 +189,7 @@ impl State {
         self.breaker.failed(&RULES);
         self.listed = None;
         tracing::warn!(server, reason, failures = self.breaker.failures(), "an MCP server failed");
-        let message = format!("the server {server:?} cannot be used: {reason}");
+        let message = format!("the MCP server {server:?} cannot be used: {reason}");
         self.last_error = Some(reason);
         Failed::new("unavailable", message)
     }

@@ -107,8 +107,8 @@ fn check_memory(module: &Module, memory_bytes: usize) -> Result<(), String> {
         return Ok(());
     }
     Err(format!(
-        "the module begins with {bytes} bytes of memory, but may have {memory_bytes}; give it more, or build it with \
-         less"
+        "the module starts with {bytes} bytes of memory, but its limit is {memory_bytes}; raise the limit, \
+         or build the module with less memory"
     ))
 }
 
@@ -133,7 +133,8 @@ fn not_started(error: &wasmi::Error) -> String {
     match error.as_trap_code() {
         Some(TrapCode::OutOfFuel) => {
             format!(
-                "the module's start function does not end within {MAX_START_FUEL} fuel, or its own if less"
+                "the module's start function does not end within {MAX_START_FUEL} fuel, or within the tool's \
+                 own limit if that is lower"
             )
         }
         _ => format!("the module cannot be started: {error}"),

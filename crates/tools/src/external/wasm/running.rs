@@ -39,11 +39,14 @@ impl<'a> Running<'a> {
             .map_err(|_| Failed::new("invalid_arguments", "the arguments are too long for the tool"))?;
         let pointer = self.call::<i32, i32>(ALLOCATE, length.cast_signed())?.cast_unsigned();
         if pointer == 0 && length > 0 {
-            return Err(Failed::new("out_of_memory", "the tool has no room for arguments of this length"));
+            return Err(Failed::new(
+                "out_of_memory",
+                "the tool has not enough memory for arguments of this length",
+            ));
         }
         let memory = self.memory()?.data_mut(&mut self.store);
         let Some(place) = span(pointer, length).and_then(|span| memory.get_mut(span)) else {
-            return Err(bad_answer("`rondo_alloc` gave a place outside its memory"));
+            return Err(bad_answer("`rondo_alloc` returned an address outside its memory"));
         };
         place.copy_from_slice(arguments.as_bytes());
         let answer = self
@@ -52,12 +55,12 @@ impl<'a> Running<'a> {
         let (pointer, length) = ((answer >> u32::BITS) as u32, answer as u32);
         if usize::try_from(length).is_ok_and(|length| length > MAX_ANSWER_BYTES) {
             return Err(bad_answer(&format!(
-                "its answer has {length} bytes; at most {MAX_ANSWER_BYTES} can be"
+                "its answer has {length} bytes; at most {MAX_ANSWER_BYTES} are allowed"
             )));
         }
         let memory = self.memory()?.data(&self.store);
         let Some(bytes) = span(pointer, length).and_then(|span| memory.get(span)) else {
-            return Err(bad_answer("`rondo_call` gave a place outside its memory"));
+            return Err(bad_answer("`rondo_call` returned an address outside its memory"));
         };
         read(bytes)
     }
@@ -98,7 +101,7 @@ impl<'a> Running<'a> {
         let unused = self.store.get_fuel().map_err(|error| crashed(&error))?;
         let left = self.fuel.saturating_add(unused);
         if left < required {
-            let message = "the tool computed as much as it may for one call, and had no answer";
+            let message = "the tool reached its computation limit (fuel) for one call, and gave no answer";
             return Err(Failed::new("out_of_fuel", message));
         }
         let slice = left.min(FUEL_PER_SLICE.max(required));
@@ -130,7 +133,7 @@ fn span(pointer: u32, length: u32) -> Option<Range<usize>> {
 }
 
 fn crashed(error: &wasmi::Error) -> Failed {
-    Failed::new("crashed", format!("the tool's code broke off: {error}"))
+    Failed::new("crashed", format!("the tool's code failed: {error}"))
 }
 
 fn bad_answer(what: &str) -> Failed {

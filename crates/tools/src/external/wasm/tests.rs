@@ -121,7 +121,7 @@ fn a_module_that_is_no_tool_is_refused_with_what_to_do() {
             "imports `env.abort`; a tool exports `memory`, `rondo_alloc(i32) -> i32` and",
         ),
         (&format!("(import \"js\" \"table\" (table 1 funcref)) {whole} {call}"), "imports `js.table`"),
-        ("(memory (export \"memory\") 17)", "begins with 1114112 bytes of memory, but may have 1048576"),
+        ("(memory (export \"memory\") 17)", "starts with 1114112 bytes of memory, but its limit is 1048576"),
         ("(memory (export \"memory\") 65536)", "begins with 4294967296 bytes of memory"),
         ("(memory (export \"memory\") 1) (memory 1)", "not WebAssembly that can be used here"),
         (&format!("{whole} {call} {start_loop}"), "start function does not end within 10000000 fuel"),
@@ -199,13 +199,13 @@ async fn an_answer_that_is_none_is_a_failure() {
     }
     let (error, message) = failure(&tool("(i64.const 0x0000ffff_00000002)")).await;
     assert_eq!(
-        (error, message.contains("`rondo_call` gave a place outside")),
+        (error, message.contains("`rondo_call` returned an address outside")),
         ("bad_answer", true),
         "{message}"
     );
     let (error, message) = failure(&tool("(i64.const 0xffffffff_00100000)")).await;
     assert_eq!(
-        (error, message.contains("`rondo_call` gave a place outside")),
+        (error, message.contains("`rondo_call` returned an address outside")),
         ("bad_answer", true),
         "{message}"
     );
