@@ -132,7 +132,7 @@ fn report(folder: &Path, audited: &Audited, bytes: u64, key: &str) -> CommandRes
         .into());
     }
     print(&format!(
-        "{shown}: {}, {}, checked\n{key}\nnot in it: models that were pulled, the apps and rondo.toml\n\
+        "{shown}: {}, {}, checked\n{key}\nnot in the backup: pulled models, the apps and rondo.toml\n\
          to restore it, start the server with RONDO_DATA={shown}, or with a copy of that folder\n",
         DecimalBytes(bytes),
         audit::count_report(audited)

@@ -42,7 +42,7 @@ async fn load<M: Send + 'static, E: std::fmt::Display + Send + 'static>(
     let reason = match tokio::task::spawn_blocking(load).await {
         Ok(Ok(model)) => return Ok(model),
         Ok(Err(error)) => error.to_string(),
-        Err(_) => "loading it was cut short".to_owned(),
+        Err(_) => "loading it was interrupted".to_owned(),
     };
     Err(Error::Rejected { status: 500, summary: format!("{name} cannot be run: {reason}") })
 }

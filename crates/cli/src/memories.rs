@@ -29,7 +29,7 @@ pub(crate) enum MemoriesCommand {
     List {
         #[command(flatten)]
         user: UserOptions,
-        /// Only memories of this status, or all
+        /// Only memories with this status, or `all`
         #[arg(long, default_value = "active", value_parser = STATUSES)]
         status: String,
         /// How many memories to print at most

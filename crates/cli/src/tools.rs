@@ -39,7 +39,7 @@ pub(crate) struct ToolImportOptions {
     app: Option<String>,
     #[command(flatten)]
     choice: ImportChoice,
-    /// Replace the file if it is there
+    /// Replace the file if it exists
     #[arg(long)]
     force: bool,
     /// Print what would be written, and write nothing
@@ -70,7 +70,7 @@ fn import(config: &Config, options: ToolImportOptions) -> CommandResult {
         return Err(format!("{} exists already; give --force to replace it", file.display()).into());
     }
     let (place, next) = if options.dry_run {
-        ("which would be written to", "run the same without --dry-run")
+        ("which would be written to", "run the same command without --dry-run")
     } else {
         put(config, &folder, &file, &imported)?;
         ("written to", "review the file, run `rondo doctor`, and restart the server")

@@ -101,7 +101,7 @@ impl UserData {
         let Err(trouble) = self.add_each(records, files, &mut made).await else { return Ok(()) };
         for thing in made.iter().rev() {
             let removed = self.api.delete(&self.path(&thing.path)).await;
-            removed.map_err(|second| format!("{trouble}; {} stays behind: {second}", thing.name))?;
+            removed.map_err(|second| format!("{trouble}; {} could not be removed: {second}", thing.name))?;
         }
         Err(format!("{trouble}; nothing was stored").into())
     }

@@ -33,18 +33,19 @@ pub(crate) fn key(data: &Path) -> CommandResult<[u8; BYTES]> {
 pub(crate) fn copy(data: &Path, into: &Path) -> CommandResult<&'static str> {
     if config::process_environment(VARIABLE).is_some_and(|text| !text.trim().is_empty()) {
         // A file would only be another key.
-        return Ok("not in it: the key that opens users' credentials, which is in RONDO_VAULT_KEY");
+        return Ok("not in the backup: the vault key, which decrypts the users' credentials, and which is in RONDO_VAULT_KEY");
     }
     let text = match std::fs::read(data.join(FILE)) {
         Ok(text) => text,
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
-            return Ok("there is no key for users' credentials yet");
+            return Ok("there is no vault key for the users' credentials yet");
         }
         Err(error) => return Err(unusable(&data.join(FILE), &error.to_string())),
     };
     let mut new = OpenOptions::new().write(true).create_new(true).mode(0o600).open(into.join(FILE))?;
     new.write_all(&text)?;
-    Ok("the key that opens users' credentials is in it: keep it where nobody else reads it")
+    Ok("the backup contains the vault key, which decrypts the users' credentials: keep the backup where nobody else can \
+        read it")
 }
 
 fn unusable(file: &Path, reason: &str) -> CommandError {

@@ -120,7 +120,7 @@ async fn run(agent: &Agent, job: JobRow) {
     let attempt = async {
         match kind {
             Some(kind) => kind.job.run(&agent.world, &job).await,
-            None => Err(UnfinishedJob::from("no such kind of job".to_owned())),
+            None => Err(UnfinishedJob::from("the server does not know this kind of job".to_owned())),
         }
     };
     let outcome = AssertUnwindSafe(attempt).catch_unwind().await;

@@ -23,7 +23,7 @@ impl ToolTable<'_> {
         let (real, root) =
             (path.canonicalize().map_err(unreadable)?, dir.canonicalize().map_err(unreadable)?);
         if !real.starts_with(root) {
-            let message = format!("{field}: {written} leads out of the app's folder");
+            let message = format!("{field}: {written} is outside the app's folder");
             return Err(at(message, "copy the file into it"));
         }
         Ok(path)

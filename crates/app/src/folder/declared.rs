@@ -210,7 +210,7 @@ impl<'a> ToolTable<'a> {
         match said.into_iter().find_map(|(key, span)| Some((key, span?))) {
             None => Ok(()),
             Some((key, span)) => {
-                Err(self.source.problem(span, format!("{key} means nothing {place}"), "remove it"))
+                Err(self.source.problem(span, format!("{key} has no meaning {place}"), "remove it"))
             }
         }
     }
@@ -265,7 +265,7 @@ impl<'a> ToolTable<'a> {
             _ => writes,
         };
         let unfit = self.of_records(raw).into_iter().filter(|(key, _)| !fits(key));
-        self.refuse(&format!("for a tool that does {:?}", does.name()), unfit)
+        self.refuse(&format!("for a tool with does = {:?}", does.name()), unfit)
     }
 
     fn permission(

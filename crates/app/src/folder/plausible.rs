@@ -72,13 +72,13 @@ impl ToolTable<'_> {
         let (span, field) = (raw.span(), self.field("plausible.when"));
         let at = |message: String, remedy: &str| self.source.problem(span.clone(), message, remedy);
         let Value::Object(when) = raw.into_inner().0 else {
-            return Err(at(format!("{field} is no table"), "write { ARGUMENT = VALUE }"));
+            return Err(at(format!("{field} is not a table"), "write { ARGUMENT = VALUE }"));
         };
         if let Some(record) = record {
             when.keys().try_for_each(|name| check_field(&self.source, record, name, span.clone()))?;
         }
         match when.iter().find(|(_, wanted)| wanted.as_array().is_some_and(Vec::is_empty)) {
-            Some((name, _)) => Err(at(format!("{field}.{name} allows no value"), "name those it may have")),
+            Some((name, _)) => Err(at(format!("{field}.{name} allows no value"), "list the allowed values")),
             None => Ok(when),
         }
     }

@@ -47,7 +47,7 @@ pub(super) async fn run(model: &Model, provider: &ProviderConfig, message: &str)
         print("tool call   not tried: the model is not listed with tools\n")?;
     }
     if can.structured == SchemaSupport::Prompt {
-        print("structured  not tried: the model can only be told of a schema in words\n")?;
+        print("structured  not tried: this model gets a schema only as text in the prompt\n")?;
     } else {
         let format = AnswerFormat::Schema(Arc::new(schema()));
         let heard =
@@ -168,7 +168,7 @@ fn schema() -> Schema {
 fn structured(heard: &ModelAnswer) -> Result<String, String> {
     let answer = serde_json::from_str(heard.text.trim());
     if answer.is_ok_and(|answer| jsonschema::is_valid(&schema().schema, &answer)) {
-        return Ok("the answer fits the schema".into());
+        return Ok("the answer matches the schema".into());
     }
     Err("the answer does not match the schema; structured = \"prompt\" in the model's entry puts the schema \
         into the prompt instead"

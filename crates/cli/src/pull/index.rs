@@ -90,7 +90,7 @@ fn choose(page: &Url, links: Vec<Link>, wheel: &Wheel) -> Result<WheelLink, Stri
         return Err(format!("it has no wheel of {} {}", wheel.package, wheel.version));
     };
     let sha256 = link.hashes.sha256.map(|hash| hash.to_ascii_lowercase()).filter(|hash| is_sha256(hash));
-    let sha256 = sha256.ok_or("it does not say the SHA-256 of the wheel")?;
+    let sha256 = sha256.ok_or("it does not give the SHA-256 of the wheel")?;
     let url = page.join(&link.href).map_err(|error| error.to_string())?;
     Ok(WheelLink { url, sha256 })
 }

@@ -43,10 +43,10 @@ pub(crate) struct ImportChoice {
     /// Only operations with one of these tags; may be repeated
     #[arg(long = "tag", value_name = "TAG", num_args = 1.., conflicts_with = "only")]
     pub(crate) tags: Vec<String>,
-    /// Where the service is, instead of what the description says
+    /// The base URL of the service, instead of the one in the description
     #[arg(long, value_name = "URL")]
     pub(crate) base_url: Option<String>,
-    /// Put this before the names of tools and secrets, and name the file so
+    /// The prefix of the names of tools and secrets, and the name of the file
     #[arg(long, value_name = "NAME")]
     pub(crate) prefix: Option<String>,
 }

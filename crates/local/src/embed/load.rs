@@ -108,7 +108,7 @@ impl BertShape {
         }
         if !self.hidden_size.is_multiple_of(self.num_attention_heads) {
             return Err(format!(
-                "{} heads do not share {} numbers evenly",
+                "{} heads cannot divide {} dimensions evenly",
                 self.num_attention_heads, self.hidden_size
             ));
         }

@@ -82,7 +82,7 @@ impl WordPiece {
         let Vocabulary { kind, vocab: ids, unk_token, continuing_subword_prefix, max_input_chars_per_word } =
             file.model;
         if kind != "WordPiece" {
-            return Err(format!("it cuts words by {kind}, not by WordPiece"));
+            return Err(format!("its tokenizer is {kind}, not WordPiece"));
         }
         if let Some((word, _)) = ids.iter().find(|(_, id)| **id as usize >= words) {
             return Err(format!("the token {word:?} is beyond the {words} tokens of the model"));

@@ -16,11 +16,11 @@ use crate::routes::runs::{self, RunPost};
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub(super) struct ChatMessage {
     message: String,
-    /// The thread; a new one is begun when absent.
+    /// The thread; a new thread when absent.
     session_id: Option<ThreadId>,
-    /// A model by name; the app's when absent.
+    /// The name of a model; the app's model when absent.
     model: Option<String>,
-    /// In the app's range; the app's own when absent.
+    /// Within the range of the app; the app's value when absent.
     temperature: Option<f64>,
 }
 

@@ -138,7 +138,7 @@ impl Reader<'_> {
             [] => "configure a provider first, such as with OPENAI_API_KEY".to_owned(),
             [_, _, ..] => format!("add provider = …, one of {}", names(config)),
         };
-        let message = format!("who serves the model {:?} is not said", name.get_ref());
+        let message = format!("the provider of the model {:?} is not named", name.get_ref());
         Err(self.source.problem(name.span(), message, remedy))
     }
 

@@ -47,7 +47,7 @@ impl<'a> OperationDraft<'a> {
         match media.as_str() {
             TEXT => Ok(Some(("text".into(), self.whole_body(raw, schema)?))),
             FORM if is_plain(&schema) => table("form", self.form(&schema)?),
-            FORM => Err("its form is no object with fields".into()),
+            FORM => Err("its form is not an object with fields".into()),
             JSON => self.json(raw, schema).map(Some),
             _ if !media.chars().all(|c| c.is_ascii_alphanumeric() || "/.+-_".contains(c)) => {
                 Err(format!("its body is {media}"))

@@ -247,7 +247,7 @@ impl McpServerHandle {
             }
             Ok(_) => {
                 session.note_success();
-                let message = "the server wants to ask the user something, or to go on by itself; that cannot be done here";
+                let message = "the MCP server asks for more input or for a background task; this is not supported";
                 Err(Failed::uncertain("unsupported", message))
             }
             Err(error) => {
