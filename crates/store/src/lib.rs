@@ -16,9 +16,11 @@ mod newest;
 mod outbox;
 mod rows;
 pub mod rules;
+mod run_log;
 pub mod source;
 pub mod sqlite;
 mod status;
+mod store;
 
 pub use actions::{
     ActionEnd, ActionFilter, ActionRow, AppliedChange, FileRow, NewAction, NewProposal, ProposalRow,
@@ -56,5 +58,7 @@ pub use rows::{
     Admitted, ForcedEnd, JobRow, MessageRow, NewJob, NewThreadRow, Once, PageOf, PageRows, RawEvent, Retry,
     RunInput, RunJob, RunRequest, RunRow, Spent, Submission, SubmittedRun, Target, ThreadEdit, ThreadRow,
 };
-pub use sqlite::{RunLog, Store, day};
+pub use run_log::RunLog;
+pub use sqlite::day;
 pub use status::{ActionStatus, JobStatus, LedgerKind, MemoryStatus, MessageRole, RecallKind, Stop};
+pub use store::Store;

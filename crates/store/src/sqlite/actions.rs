@@ -9,7 +9,7 @@ use serde_json::Value;
 use super::action_rows::{find, insert, json, list, of_user, update};
 use super::append::Batch;
 use super::read::{find_first, id, scope_at};
-use super::{Store, erasures, idempotency, ledger, proposals, undo, writes};
+use super::{Sqlite, erasures, idempotency, ledger, proposals, undo, writes};
 use crate::rules::actions::{
     begun_action, call_end, ended_action, new_action, started_action, stored_output,
 };
@@ -20,9 +20,8 @@ use crate::{
     Write,
 };
 
-impl Store {
-    /// Newest first. The cursor is the position of the last one seen.
-    pub async fn actions(
+impl Sqlite {
+    pub(crate) async fn actions(
         &self,
         scope: &Scope,
         filter: ActionFilter,
@@ -32,14 +31,12 @@ impl Store {
         self.readers.read(move |conn| list(conn, &scope, &filter, page)).await
     }
 
-    /// The action if it is this principal's.
-    pub async fn action(&self, principal: &Principal, action: ActionId) -> Result<ActionRow, Error> {
+    pub(crate) async fn action(&self, principal: &Principal, action: ActionId) -> Result<ActionRow, Error> {
         let user = principal.user().clone();
         self.readers.read(move |conn| of_user(conn, action, user.as_str())).await
     }
 
-    /// The action if it is this scope's.
-    pub async fn action_of(&self, scope: &Scope, action: ActionId) -> Result<ActionRow, Error> {
+    pub(crate) async fn action_of(&self, scope: &Scope, action: ActionId) -> Result<ActionRow, Error> {
         let scope = scope.clone();
         let of_scope = move |conn: &Connection| {
             find(conn, action)?.filter(|row| row.scope == scope).ok_or(Error::NotFound("action"))
@@ -47,9 +44,7 @@ impl Store {
         self.readers.read(of_scope).await
     }
 
-    /// Takes back what an action changed, as the new action `by`, in one transaction. [`Error::Changed`] says why it
-    /// cannot be. Under the key of an earlier request, gives what that one made.
-    pub async fn undo(
+    pub(crate) async fn undo(
         &self,
         principal: &Principal,
         action: ActionId,
@@ -60,11 +55,7 @@ impl Store {
         self.writer.write(move |batch| undo_by_user(batch, user.as_str(), action, by, once.as_ref())).await
     }
 
-    /// Begins to take back an action that acted outside: commits the intent of `by`, which is to be ended with
-    /// [`Store::end_action`]. Complete, it has taken the action back; failed, another may try; unknown, none may.
-    /// [`Error::Changed`] says why the action cannot be taken back. Under the key of an earlier request, gives what that
-    /// one began, as it is now.
-    pub async fn begin_undo(
+    pub(crate) async fn begin_undo(
         &self,
         principal: &Principal,
         action: ActionId,
@@ -75,9 +66,7 @@ impl Store {
         self.writer.write(move |batch| begin_undo(batch, user.as_str(), action, by, once.as_ref())).await
     }
 
-    /// Confirms an open proposal that outlives its run, and commits the intent of the action it becomes. Under the key
-    /// of an earlier request, gives the action that one made. [`Error::Decided`] if it is decided already or too late.
-    pub async fn begin_action(
+    pub(crate) async fn begin_action(
         &self,
         scope: &Scope,
         proposal: ProposalId,
@@ -95,8 +84,7 @@ impl Store {
         self.writer.write(work).await
     }
 
-    /// Commits its outcome with its writes.
-    pub async fn end_action(
+    pub(crate) async fn end_action(
         &self,
         scope: &Scope,
         action: ActionId,

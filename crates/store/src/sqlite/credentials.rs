@@ -6,24 +6,21 @@ use uuid::Uuid;
 
 use super::append::Batch;
 use super::read::{count, find_all, find_first, find_only, text, time};
-use super::{Store, idempotency};
+use super::{Sqlite, idempotency};
 use crate::{Error, MAX_CREDENTIAL_BYTES, MAX_CREDENTIAL_NAME_BYTES, MAX_CREDENTIALS_PER_SCOPE, Once};
 
-impl Store {
-    /// By name.
-    pub async fn credentials(&self, scope: &Scope) -> Result<Vec<CredentialView>, Error> {
+impl Sqlite {
+    pub(crate) async fn credentials(&self, scope: &Scope) -> Result<Vec<CredentialView>, Error> {
         let scope = scope.clone();
         self.readers.read(move |conn| list(conn, &scope)).await
     }
 
-    /// As it was sealed.
-    pub async fn credential(&self, scope: &Scope, name: &str) -> Result<Option<Vec<u8>>, Error> {
+    pub(crate) async fn credential(&self, scope: &Scope, name: &str) -> Result<Option<Vec<u8>>, Error> {
         let (scope, name) = (scope.clone(), name.to_owned());
         self.readers.read(move |conn| sealed(conn, &scope, &name)).await
     }
 
-    /// Adds it or takes the place of the one of its name. [`Error::Changed`] when it is too long or there is no room.
-    pub async fn put_credential(
+    pub(crate) async fn put_credential(
         &self,
         scope: &Scope,
         name: &str,
@@ -40,8 +37,7 @@ impl Store {
         self.writer.write(work).await
     }
 
-    /// [`Error::NotFound`] if there is none of that name.
-    pub async fn delete_credential(
+    pub(crate) async fn delete_credential(
         &self,
         scope: &Scope,
         name: &str,

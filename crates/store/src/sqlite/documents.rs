@@ -11,7 +11,7 @@ use super::append::Batch;
 use super::read::{
     count, find_all, find_first, find_only, find_page, id, one_more, page_start, scope_at, sql, text, time,
 };
-use super::{Store, idempotency, items, texts, tidy};
+use super::{Sqlite, idempotency, items, texts, tidy};
 use crate::{
     ChunkRow, DocumentRow, Error, MAX_CHUNK_BYTES, MAX_CHUNKS_PER_DOCUMENT, MAX_CHUNKS_PER_READ,
     MAX_DOCUMENTS_PER_SCOPE, NewChunk, NewDocument, Once, PageOf, PageRows, RecallKind, TimeCursor,
@@ -30,9 +30,8 @@ const COLUMNS: &str =
 /// What nobody else sees is no document yet, or none any more.
 const VISIBLE: &str = "status = 'ready' AND deleted_at IS NULL";
 
-impl Store {
-    /// Adds it with all of its pieces, a few at a time; nobody sees it before the last. One that was left half is purged.
-    pub async fn add_document(
+impl Sqlite {
+    pub(crate) async fn add_document(
         &self,
         scope: &Scope,
         document: NewDocument,
@@ -69,8 +68,11 @@ impl Store {
         Ok(added)
     }
 
-    /// The document that was made under this key, if any.
-    pub async fn document_made(&self, scope: &Scope, once: &Once) -> Result<Option<DocumentRow>, Error> {
+    pub(crate) async fn document_made(
+        &self,
+        scope: &Scope,
+        once: &Once,
+    ) -> Result<Option<DocumentRow>, Error> {
         let (scope, once) = (scope.clone(), once.clone());
         let work = move |conn: &Connection| {
             let made = idempotency::made(conn, &scope, Some(&once))?;
@@ -79,13 +81,16 @@ impl Store {
         self.readers.read(work).await
     }
 
-    pub async fn document(&self, principal: &Principal, document: DocumentId) -> Result<DocumentRow, Error> {
+    pub(crate) async fn document(
+        &self,
+        principal: &Principal,
+        document: DocumentId,
+    ) -> Result<DocumentRow, Error> {
         let user = principal.user().clone();
         self.readers.read(move |conn| find(conn, document, user.as_str())).await
     }
 
-    /// Newest first.
-    pub async fn documents(
+    pub(crate) async fn documents(
         &self,
         scope: &Scope,
         page: PageOf<TimeCursor<DocumentId>>,
@@ -94,8 +99,7 @@ impl Store {
         self.readers.read(move |conn| newest(conn, &scope, page)).await
     }
 
-    /// How many of its pieces have a vector of this model.
-    pub async fn document_embedded(&self, document: DocumentId, model: &str) -> Result<u32, Error> {
+    pub(crate) async fn document_embedded(&self, document: DocumentId, model: &str) -> Result<u32, Error> {
         let model = model.to_owned();
         let work = move |conn: &Connection| {
             let statement =
@@ -106,9 +110,7 @@ impl Store {
         self.readers.read(work).await
     }
 
-    /// Hides it at once, with every piece and every text that prompts kept of it; [`Store::purge`] removes
-    /// the rows.
-    pub async fn delete_document(
+    pub(crate) async fn delete_document(
         &self,
         principal: &Principal,
         document: DocumentId,
@@ -118,8 +120,7 @@ impl Store {
         self.writer.write(move |batch| delete(batch, &principal, document, once.as_ref())).await
     }
 
-    /// Its pieces from a number on, at most `limit` and [`crate::MAX_CHUNKS_PER_READ`].
-    pub async fn chunks(
+    pub(crate) async fn chunks(
         &self,
         scope: &Scope,
         document: DocumentId,

@@ -3,23 +3,19 @@
 use std::borrow::Cow;
 use std::sync::Arc;
 
-use async_trait::async_trait;
 use protocol::{Kind, MessageId, RunId, Seq, Stored, ThreadId};
 use rusqlite::{Connection, Row, params};
 
-use super::Store;
+use super::Sqlite;
 use super::read::{count, find_all, find_first, has_any, id, maybe_id, sql, text};
-use crate::{Error, EventLog, MAX_BYTES_PER_READ, MAX_EVENTS_PER_READ, RawEvent};
+use crate::{Error, MAX_BYTES_PER_READ, MAX_EVENTS_PER_READ, RawEvent};
 
 /// Facts of one run that are read back when it is replayed: more than its limits allow it to write. There are 201 steps,
 /// 200 calls with a start, a result, two of a proposal and 20 sources each, and retries of each of nine models.
 const MAX_FACTS: i64 = 65_536;
 
-impl Store {
-    /// Committed events after `after`, of one run or of the whole thread, oldest first and at most
-    /// [`crate::MAX_EVENTS_PER_READ`]. [`Error::Pruned`] if there are some of the run and its deltas were pruned, which is
-    /// decided in the same moment in which they are read. A thread's are without the deltas that were pruned.
-    pub async fn events(
+impl Sqlite {
+    pub(crate) async fn events(
         &self,
         thread: ThreadId,
         run: Option<RunId>,
@@ -28,48 +24,28 @@ impl Store {
         self.readers.read(move |conn| events(conn, thread, run, after)).await
     }
 
-    /// The facts of a run (no deltas), oldest first, for replaying it.
-    pub async fn facts(&self, run: RunId) -> Result<Vec<RawEvent>, Error> {
+    pub(crate) async fn facts(&self, run: RunId) -> Result<Vec<RawEvent>, Error> {
         let statement = "SELECT seq, kind, body FROM events WHERE run = ?1
                         AND kind <> 'text:delta' AND kind <> 'reasoning:delta' AND kind <> 'tool:input' ORDER BY seq LIMIT ?2";
         let facts = move |conn: &Connection| find_all(conn, statement, params![run.bytes(), MAX_FACTS], raw);
         self.readers.read(facts).await
     }
 
-    /// The first message of the thread.
-    pub async fn first_message(&self, thread: ThreadId) -> Result<Option<MessageId>, Error> {
+    pub(crate) async fn first_message(&self, thread: ThreadId) -> Result<Option<MessageId>, Error> {
         let statement = "SELECT id FROM messages WHERE thread = ?1 ORDER BY seq LIMIT 1";
         let first = move |conn: &Connection| find_first(conn, statement, [thread.bytes()], |row| id(row, 0));
         self.readers.read(first).await
     }
 
-    /// Whether the thread has a title, or is gone: either way nobody looks for one.
-    pub async fn is_named(&self, thread: ThreadId) -> Result<bool, Error> {
+    pub(crate) async fn is_named(&self, thread: ThreadId) -> Result<bool, Error> {
         self.readers.read(move |conn| is_named(conn, thread)).await
     }
 
-    /// The newest sequence number of the thread.
-    pub async fn head(&self, thread: ThreadId) -> Result<Seq, Error> {
+    pub(crate) async fn head(&self, thread: ThreadId) -> Result<Seq, Error> {
         let statement = "SELECT next_seq - 1 FROM threads WHERE id = ?1";
         let head =
             move |conn: &Connection| find_first(conn, statement, [thread.bytes()], |row| count(row, 0));
         self.readers.read(head).await?.ok_or(Error::NotFound("thread"))
-    }
-}
-
-#[async_trait]
-impl EventLog for Store {
-    async fn events(
-        &self,
-        thread: ThreadId,
-        run: Option<RunId>,
-        after: Seq,
-    ) -> Result<Vec<Arc<Stored>>, Error> {
-        Store::events(self, thread, run, after).await
-    }
-
-    async fn facts(&self, run: RunId) -> Result<Vec<RawEvent>, Error> {
-        Store::facts(self, run).await
     }
 }
 

@@ -5,7 +5,7 @@ use rusqlite::{Connection, Row, params};
 
 use super::append::Batch;
 use super::read::{count, find_all, find_first, find_only, sql, text, time};
-use super::{Store, erasures, idempotency};
+use super::{Sqlite, erasures, idempotency};
 use crate::rules::erasure::{self, DeletedBy};
 use crate::rules::records::{
     FileTotals, StandingVersion, check_file_room, check_file_size, check_path, file_name, not_there,
@@ -14,32 +14,28 @@ use crate::{AppliedChange, Error, FileRow, MAX_FILES_PER_SCOPE, Once, Write};
 
 const COLUMNS: &str = "path, version, content, updated_at";
 
-impl Store {
-    /// By path.
-    pub async fn files(&self, scope: &Scope) -> Result<Vec<FileRow>, Error> {
+impl Sqlite {
+    pub(crate) async fn files(&self, scope: &Scope) -> Result<Vec<FileRow>, Error> {
         let scope = scope.clone();
         self.readers.read(move |conn| list(conn, &scope)).await
     }
 
-    /// The sizes of files, by path. Contents are not read.
-    pub async fn file_sizes(&self, scope: &Scope) -> Result<Vec<FileView>, Error> {
+    pub(crate) async fn file_sizes(&self, scope: &Scope) -> Result<Vec<FileView>, Error> {
         let scope = scope.clone();
         self.readers.read(move |conn| sizes(conn, &scope)).await
     }
 
-    pub async fn file(&self, scope: &Scope, path: &str) -> Result<FileRow, Error> {
+    pub(crate) async fn file(&self, scope: &Scope, path: &str) -> Result<FileRow, Error> {
         let (scope, path) = (scope.clone(), path.to_owned());
         self.readers.read(move |conn| find(conn, &scope, &path)?.ok_or(Error::NotFound("file"))).await
     }
 
-    /// The version a path has or had; 0 if there never was a file.
-    pub async fn file_version(&self, scope: &Scope, path: &str) -> Result<u64, Error> {
+    pub(crate) async fn file_version(&self, scope: &Scope, path: &str) -> Result<u64, Error> {
         let (scope, path) = (scope.clone(), path.to_owned());
         self.readers.read(move |conn| Ok(standing(conn, &scope, &path)?.version)).await
     }
 
-    /// Makes, changes or deletes a file by the user's own hand. None when it was deleted.
-    pub async fn put_file(
+    pub(crate) async fn put_file(
         &self,
         scope: &Scope,
         write: Write,

@@ -10,7 +10,7 @@ use super::append::Batch;
 use super::read::{
     count, find_first, find_only, find_page, id, maybe_id, one_more, page_start, scope_at, sql, text, time,
 };
-use super::{Store, events, reserve, usage};
+use super::{Sqlite, events, reserve, usage};
 use crate::rules::jobs::{
     JobMove, MAX_WORKING_PER_USER, PROCESS_ENDED, after_failure, dead_before, due_at, is_late, scope_key,
 };
@@ -22,26 +22,21 @@ const COLUMNS: &str =
 /// Jobs forgotten in one transaction, of those done and of those dead.
 const MAX_FORGOTTEN: i64 = 500;
 
-impl Store {
-    /// Adds a job that no run causes, unless one of its kind and key was there before.
-    pub async fn schedule(&self, job: NewJob) -> Result<(), Error> {
+impl Sqlite {
+    pub(crate) async fn schedule(&self, job: NewJob) -> Result<(), Error> {
         self.writer.write(move |batch| add(batch, ("", ""), None, &Task::of(&job, &job.key))).await
     }
 
-    /// Adds a job for a scope, whose own its key is, unless one of its kind and key is ready or under way. Where an
-    /// earlier one is done or dead, this takes its place.
-    pub async fn schedule_for(&self, scope: &Scope, job: NewJob) -> Result<(), Error> {
+    pub(crate) async fn schedule_for(&self, scope: &Scope, job: NewJob) -> Result<(), Error> {
         let scope = scope.clone();
         self.writer.write(move |batch| schedule_for(batch, &scope, &job)).await
     }
 
-    /// Takes the next job that is due, for the owner of the epoch it comes with.
-    pub async fn claim(&self) -> Result<Option<JobRow>, Error> {
+    pub(crate) async fn claim(&self) -> Result<Option<JobRow>, Error> {
         self.writer.write(claim).await
     }
 
-    /// When the next job is due, if any is ready.
-    pub async fn next_due(&self) -> Result<Option<Timestamp>, Error> {
+    pub(crate) async fn next_due(&self) -> Result<Option<Timestamp>, Error> {
         let statement = format!(
             "SELECT due_at FROM job_users WHERE working < {MAX_WORKING_PER_USER} AND due_at IS NOT NULL
                         ORDER BY due_at LIMIT 1"
@@ -49,8 +44,7 @@ impl Store {
         self.readers.read(move |conn| find_first(conn, &statement, [], |row| time(row, 0))).await
     }
 
-    /// Commits a job's effect, if it has one, the job as done, and what it spent on a model, together.
-    pub async fn complete(
+    pub(crate) async fn complete(
         &self,
         job: &JobRow,
         effect: Option<Event>,
@@ -64,8 +58,7 @@ impl Store {
         self.writer.write(work).await
     }
 
-    /// Notes why an attempt failed, when there is another, and what this one spent on a model.
-    pub async fn fail(
+    pub(crate) async fn fail(
         &self,
         job: &JobRow,
         error: String,
@@ -80,8 +73,7 @@ impl Store {
         self.writer.write(work).await
     }
 
-    /// Holds what a model call of the job may spend, as [`RunLog::reserve`] does, until the job is done or has failed.
-    pub async fn reserve_for_job(
+    pub(crate) async fn reserve_for_job(
         &self,
         job: &JobRow,
         call: PlannedCall,
@@ -92,13 +84,11 @@ impl Store {
         self.writer.write_ahead(move |batch| reserve::for_job(batch, &job, &call, &bounds)).await
     }
 
-    /// Jobs of all scopes, newest first: for the admin.
-    pub async fn jobs(&self, page: PageOf<TimeCursor<JobId>>) -> Result<PageRows<JobRow>, Error> {
+    pub(crate) async fn jobs(&self, page: PageOf<TimeCursor<JobId>>) -> Result<PageRows<JobRow>, Error> {
         self.readers.read(move |conn| list(conn, page)).await
     }
 
-    /// Jobs of one app, newest first.
-    pub async fn jobs_of_app(
+    pub(crate) async fn jobs_of_app(
         &self,
         app: &AppId,
         page: PageOf<TimeCursor<JobId>>,

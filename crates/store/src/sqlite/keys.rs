@@ -4,14 +4,13 @@ use protocol::{AppId, KeyId, KeyView, Scope};
 use rusqlite::{Row, params};
 
 use super::read::{find_all, id, maybe_time, text, time};
-use super::{Store, idempotency};
+use super::{Sqlite, idempotency};
 use crate::{Error, Once};
 
 const COLUMNS: &str = "id, user, app, admin, created_at, revoked_at, made_by, revoked_by";
 
-impl Store {
-    /// Adds a key. Under the key of a request that the scope made before, gives the one made then.
-    pub async fn add_key(
+impl Sqlite {
+    pub(crate) async fn add_key(
         &self,
         key: KeyView,
         hash: [u8; 32],
@@ -35,21 +34,23 @@ impl Store {
             .await
     }
 
-    /// The keys that were not revoked, by their hash.
-    pub async fn good_keys(&self) -> Result<Vec<([u8; 32], KeyView)>, Error> {
+    pub(crate) async fn good_keys(&self) -> Result<Vec<([u8; 32], KeyView)>, Error> {
         let statement = format!("SELECT {COLUMNS}, hash FROM keys WHERE revoked_at IS NULL");
         let with_hash = |row: &Row<'_>| Ok((row.get(8)?, key_row(row)?));
         self.readers.read(move |conn| find_all(conn, &statement, [], with_hash)).await
     }
 
-    /// All keys, oldest first, revoked ones too.
-    pub async fn keys(&self) -> Result<Vec<KeyView>, Error> {
+    pub(crate) async fn keys(&self) -> Result<Vec<KeyView>, Error> {
         let statement = format!("SELECT {COLUMNS} FROM keys ORDER BY created_at, id");
         self.readers.read(move |conn| find_all(conn, &statement, [], key_row)).await
     }
 
-    /// False when there is no such key, or it is not for `only_app`, where that is given.
-    pub async fn revoke_key(&self, key: KeyId, only_app: Option<AppId>, by: String) -> Result<bool, Error> {
+    pub(crate) async fn revoke_key(
+        &self,
+        key: KeyId,
+        only_app: Option<AppId>,
+        by: String,
+    ) -> Result<bool, Error> {
         self.writer
             .write(move |batch| {
                 let statement = "UPDATE keys SET revoked_by = iif(revoked_at IS NULL, ?4, revoked_by),

@@ -8,17 +8,15 @@ use super::append::Batch;
 use super::read::{find_first, find_only, has_any, id};
 use super::verify::Check;
 use super::{
-    Store, action_rows, documents, jobs, missing_apps, proposals, purge, rate_limits, recall, reserve, runs,
+    Sqlite, action_rows, documents, jobs, missing_apps, proposals, purge, rate_limits, recall, reserve, runs,
 };
 use crate::{ActionRow, Error, RunRow, Verified};
 
 /// Keys of requests forgotten in one transaction.
 const PURGE_KEYS: i64 = 500;
 
-impl Store {
-    /// Makes this process the owner of every run under way and of every job begun, whoever owned them before, and gives
-    /// back what their model calls held. Returns the runs, oldest first.
-    pub async fn adopt(&self) -> Result<Vec<RunRow>, Error> {
+impl Sqlite {
+    pub(crate) async fn adopt(&self) -> Result<Vec<RunRow>, Error> {
         let work = |batch: &mut Batch<'_>| {
             reserve::adopt(batch)?;
             jobs::adopt(batch)?;
@@ -27,22 +25,20 @@ impl Store {
         self.writer.write(work).await
     }
 
-    /// Whether the thread is deleted and has rows that [`Store::purge`] will remove.
-    pub async fn is_deleted(&self, thread: ThreadId) -> Result<bool, Error> {
+    pub(crate) async fn is_deleted(&self, thread: ThreadId) -> Result<bool, Error> {
         let statement = "SELECT 1 FROM threads WHERE id = ?1 AND deleted_at IS NOT NULL";
         self.readers.read(move |conn| has_any(conn, statement, [thread.bytes()])).await
     }
 
-    /// The run under way in a thread.
-    pub async fn active_run(&self, thread: ThreadId) -> Result<Option<RunRow>, Error> {
+    pub(crate) async fn active_run(&self, thread: ThreadId) -> Result<Option<RunRow>, Error> {
         self.readers.read(move |conn| runs::active(conn, thread)).await
     }
 
-    /// Removes rows of deleted threads that have no run under way, of deleted documents and of those that were not whole
-    /// within an hour, and keys of requests and jobs from before `forget_before`, a bounded number at a time. A job that
-    /// is dead is kept thirty days longer than one that is done. Goes on where adding a document was cut after it was
-    /// whole. True when more is left.
-    pub async fn purge(&self, deleted_before: Timestamp, forget_before: Timestamp) -> Result<bool, Error> {
+    pub(crate) async fn purge(
+        &self,
+        deleted_before: Timestamp,
+        forget_before: Timestamp,
+    ) -> Result<bool, Error> {
         let work = move |batch: &mut Batch<'_>| {
             let forgotten = forget(batch, forget_before)?
                 || jobs::forget(batch, forget_before)?
@@ -52,48 +48,38 @@ impl Store {
         self.writer.write(work).await
     }
 
-    /// Removes the deltas of one run that ended at `ended_before` or earlier, all of them together; its facts stay. True
-    /// when there may be another.
-    pub async fn prune(&self, ended_before: Timestamp) -> Result<bool, Error> {
+    pub(crate) async fn prune(&self, ended_before: Timestamp) -> Result<bool, Error> {
         // Nobody is promised anything: what a power failure brings back is pruned again.
         self.writer.write_ahead(move |batch| prune(batch, ended_before)).await
     }
 
-    /// Closes proposals whose time is over, a bounded number at a time. Gives the threads whose runs can go on.
-    pub async fn expire_proposals(&self) -> Result<Vec<ThreadId>, Error> {
+    pub(crate) async fn expire_proposals(&self) -> Result<Vec<ThreadId>, Error> {
         self.writer.write(proposals::expire).await
     }
 
-    /// When the next open proposal expires.
-    pub async fn next_expiry(&self) -> Result<Option<Timestamp>, Error> {
+    pub(crate) async fn next_expiry(&self) -> Result<Option<Timestamp>, Error> {
         self.readers.read(proposals::next_expiry).await
     }
 
-    /// Apps that are missing, and since when. As many as there are apps.
-    pub async fn missing_apps(&self) -> Result<Vec<(AppId, Timestamp)>, Error> {
+    pub(crate) async fn missing_apps(&self) -> Result<Vec<(AppId, Timestamp)>, Error> {
         self.readers.read(missing_apps::list).await
     }
 
-    /// Notes that an app is missing. Gives since when it is.
-    pub async fn note_missing(&self, app: &AppId) -> Result<Timestamp, Error> {
+    pub(crate) async fn note_missing(&self, app: &AppId) -> Result<Timestamp, Error> {
         let app = app.clone();
         self.writer.write(move |batch| missing_apps::add(batch, &app)).await
     }
 
-    /// Notes that it is there again.
-    pub async fn note_found(&self, app: &AppId) -> Result<(), Error> {
+    pub(crate) async fn note_found(&self, app: &AppId) -> Result<(), Error> {
         let app = app.clone();
         self.writer.write(move |batch| missing_apps::remove(batch, &app)).await
     }
 
-    /// Actions without a run that were begun and not ended, oldest first: their process has died. Those with `undo_of`
-    /// set out to take back another.
-    pub async fn begun_actions(&self) -> Result<Vec<ActionRow>, Error> {
+    pub(crate) async fn begun_actions(&self) -> Result<Vec<ActionRow>, Error> {
         self.readers.read(action_rows::begun).await
     }
 
-    /// Goes through every chain of the ledger.
-    pub async fn verify_ledger(&self) -> Result<Verified, Error> {
+    pub(crate) async fn verify_ledger(&self) -> Result<Verified, Error> {
         let mut check = Check::default();
         while !check.is_done() {
             check = self.readers.read(move |conn| check.next(conn)).await?;
@@ -101,9 +87,7 @@ impl Store {
         Ok(check.report())
     }
 
-    /// Scopes after another one, in order, with something to recall that has no vector of this model. It looks at every
-    /// item on the way.
-    pub async fn scopes_to_embed(
+    pub(crate) async fn scopes_to_embed(
         &self,
         model: &str,
         after: Option<&Scope>,
@@ -113,19 +97,15 @@ impl Store {
         self.readers.read(move |conn| recall::scopes_to_embed(conn, &model, after.as_ref(), limit)).await
     }
 
-    /// False once nothing more can be written, because the disk or the writer itself has failed: only a restart knows what
-    /// is on the disk.
-    pub fn is_open(&self) -> bool {
+    pub(crate) fn is_open(&self) -> bool {
         self.writer.is_open()
     }
 
-    /// Returns when nothing more can be written.
-    pub async fn writing_ended(&self) {
+    pub(crate) async fn writing_ended(&self) {
         self.writer.ended().await;
     }
 
-    /// Random bytes that were drawn when the store was made: nobody outside knows them.
-    pub async fn secret(&self) -> Result<[u8; 32], Error> {
+    pub(crate) async fn secret(&self) -> Result<[u8; 32], Error> {
         let statement = "SELECT value FROM secrets WHERE name = 'server'";
         self.readers.read(move |conn| find_only(conn, statement, [], |row| row.get(0))).await
     }

@@ -6,7 +6,7 @@ use protocol::AppId;
 use rusqlite::{Connection, Row, params};
 use serde_json::Value;
 
-use super::Store;
+use super::Sqlite;
 use super::append::Batch;
 use super::read::{count, find_all, find_only, maybe_time, text, time};
 use crate::{
@@ -21,17 +21,13 @@ const COLUMNS: &str =
 /// Tools that one read returns at most: all that there can be.
 const MAX_TOOLS_PER_READ: usize = MAX_MCP_SERVERS_PER_APP * MAX_MCP_TOOLS_PER_SERVER;
 
-impl Store {
-    /// By server, each in the order in which it offers them; those that are gone stay where they were.
-    pub async fn mcp_tools(&self, app: &AppId) -> Result<Vec<McpToolRow>, Error> {
+impl Sqlite {
+    pub(crate) async fn mcp_tools(&self, app: &AppId) -> Result<Vec<McpToolRow>, Error> {
         let app = app.clone();
         self.readers.read(move |conn| list(conn, &app)).await
     }
 
-    /// Puts down all that a server offers now, and gives what is known of it. The tools with which a server is first seen
-    /// are approved as they are; later, what is new or has changed waits. [`Error::Changed`] when it is too much. Of
-    /// more than [`crate::MAX_MCP_TOOLS_PER_SERVER`], those that are gone are forgotten, the unapproved first.
-    pub async fn put_mcp_tools(
+    pub(crate) async fn put_mcp_tools(
         &self,
         app: &AppId,
         server: &str,
@@ -45,9 +41,7 @@ impl Store {
         self.writer.write(work).await
     }
 
-    /// Approves tools, each with the hash of the definition that was looked at. [`Error::Changed`] if one is another by
-    /// now, and then none is approved. Gives what is known of the server.
-    pub async fn approve_mcp_tools(
+    pub(crate) async fn approve_mcp_tools(
         &self,
         app: &AppId,
         server: &str,
@@ -62,9 +56,12 @@ impl Store {
         self.writer.write(work).await
     }
 
-    /// Takes approvals away; what has none stays as it is. [`Error::NotFound`] if a tool is not known, and then none is
-    /// taken away.
-    pub async fn revoke_mcp_tools(&self, app: &AppId, server: &str, tools: Vec<String>) -> Result<(), Error> {
+    pub(crate) async fn revoke_mcp_tools(
+        &self,
+        app: &AppId,
+        server: &str,
+        tools: Vec<String>,
+    ) -> Result<(), Error> {
         let key = Key::new(app, server);
         self.writer.write(move |batch| revoke(batch, &key, &tools)).await
     }

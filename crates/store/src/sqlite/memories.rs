@@ -16,7 +16,7 @@ use super::read::{
     count, find_all, find_first, find_page, has_any, id, maybe_id, maybe_time, one_more, page_start,
     scope_at, text, time,
 };
-use super::{Store, history, idempotency};
+use super::{Sqlite, history, idempotency};
 use crate::rules::memories::end_updated_versions;
 use crate::{
     Error, ExtractedMemories, JobRow, MAX_SOURCES_PER_MEMORY, MemoryEdit, MemoryExtraction, MemoryHistory,
@@ -36,8 +36,8 @@ pub(super) const COLUMNS: &str =
 pub(super) const FIRST_SOURCE: &str = "LEFT JOIN memory_sources s
     ON s.number = (SELECT min(first.number) FROM memory_sources first WHERE first.memory = m.id)";
 
-impl Store {
-    pub async fn add_memory(
+impl Sqlite {
+    pub(crate) async fn add_memory(
         &self,
         scope: &Scope,
         memory: NewMemoryRow,
@@ -55,21 +55,18 @@ impl Store {
         self.writer.write(work).await
     }
 
-    /// Marks the key of an import as used, so that nothing else is asked under it. The same import again is no other: what
-    /// it adds has keys of its own.
-    pub async fn begin_import(&self, scope: &Scope, once: Once) -> Result<(), Error> {
+    pub(crate) async fn begin_import(&self, scope: &Scope, once: Once) -> Result<(), Error> {
         let scope = scope.clone();
         let work = move |batch: &mut Batch<'_>| idempotency::claim(batch, &scope, Some(&once), Uuid::nil());
         self.writer.write(work).await.map(drop)
     }
 
-    /// The memory if it is this principal's, whatever its status.
-    pub async fn memory(&self, principal: &Principal, memory: MemoryId) -> Result<MemoryRow, Error> {
+    pub(crate) async fn memory(&self, principal: &Principal, memory: MemoryId) -> Result<MemoryRow, Error> {
         let user = principal.user().clone();
         self.readers.read(move |conn| find(conn, memory, user.as_str())).await
     }
 
-    pub async fn memory_history(
+    pub(crate) async fn memory_history(
         &self,
         principal: &Principal,
         memory: MemoryId,
@@ -78,8 +75,7 @@ impl Store {
         self.readers.read(move |conn| history_of(conn, memory, user.as_str())).await
     }
 
-    /// Newest first: the active ones, or those of a status, or `all`.
-    pub async fn memories(
+    pub(crate) async fn memories(
         &self,
         scope: &Scope,
         status: Option<&str>,
@@ -89,8 +85,7 @@ impl Store {
         self.readers.read(move |conn| list(conn, &scope, &status, page)).await
     }
 
-    /// The newest `limit` active ones, oldest first, so that a new one changes only the end of a prompt.
-    pub async fn active_memories(&self, scope: &Scope, limit: usize) -> Result<Vec<MemoryRow>, Error> {
+    pub(crate) async fn active_memories(&self, scope: &Scope, limit: usize) -> Result<Vec<MemoryRow>, Error> {
         let mut newest: Vec<MemoryRow> = Vec::new();
         let mut more = true;
         while more && newest.len() < limit {
@@ -103,14 +98,16 @@ impl Store {
         Ok(newest)
     }
 
-    /// The active memories of the scope among these, in the given order.
-    pub async fn memories_by_id(&self, scope: &Scope, ids: &[MemoryId]) -> Result<Vec<MemoryRow>, Error> {
+    pub(crate) async fn memories_by_id(
+        &self,
+        scope: &Scope,
+        ids: &[MemoryId],
+    ) -> Result<Vec<MemoryRow>, Error> {
         let (scope, ids) = (scope.clone(), ids.to_vec());
         self.readers.read(move |conn| by_id(conn, &scope, &ids)).await
     }
 
-    /// Changes an active one by hand. [`Error::Changed`] for any other.
-    pub async fn edit_memory(
+    pub(crate) async fn edit_memory(
         &self,
         principal: &Principal,
         memory: MemoryId,
@@ -120,8 +117,7 @@ impl Store {
         self.by_hand(principal, memory, once, move |batch, row| change::edit(batch, row, edit)).await
     }
 
-    /// Forgets the memory, its vectors and the words it rests on. Forgetting what is forgotten changes nothing.
-    pub async fn forget_memory(
+    pub(crate) async fn forget_memory(
         &self,
         principal: &Principal,
         memory: MemoryId,
@@ -130,8 +126,7 @@ impl Store {
         self.by_hand(principal, memory, once, change::forget).await.map(drop)
     }
 
-    /// Makes it active again, and the words it rests on usable. Restoring an active one changes nothing.
-    pub async fn restore_memory(
+    pub(crate) async fn restore_memory(
         &self,
         principal: &Principal,
         memory: MemoryId,
@@ -140,26 +135,26 @@ impl Store {
         self.by_hand(principal, memory, once, change::restore).await
     }
 
-    /// Whether the user wants nothing to be remembered.
-    pub async fn memory_is_off(&self, scope: &Scope) -> Result<bool, Error> {
+    pub(crate) async fn memory_is_off(&self, scope: &Scope) -> Result<bool, Error> {
         let scope = scope.clone();
         self.readers.read(move |conn| is_off(conn, &scope)).await
     }
 
-    pub async fn set_memory_off(&self, scope: &Scope, off: bool, once: Option<Once>) -> Result<(), Error> {
+    pub(crate) async fn set_memory_off(
+        &self,
+        scope: &Scope,
+        off: bool,
+        once: Option<Once>,
+    ) -> Result<(), Error> {
         let scope = scope.clone();
         self.writer.write(move |batch| set_off(batch, &scope, off, once.as_ref())).await
     }
 
-    /// Messages of the thread, on any branch, that no job has looked at for memories: oldest first.
-    pub async fn unextracted(&self, thread: ThreadId, limit: usize) -> Result<Vec<MessageRow>, Error> {
+    pub(crate) async fn unextracted(&self, thread: ThreadId, limit: usize) -> Result<Vec<MessageRow>, Error> {
         self.readers.read(move |conn| history::unextracted(conn, thread, limit)).await
     }
 
-    /// Commits what a job has extracted, the job as done and what it spent, together. Nothing is changed where memory is
-    /// off, the thread is deleted, or another job was faster with the same messages; [`Error::Changed`] if one was
-    /// faster with some of them.
-    pub async fn extract(
+    pub(crate) async fn extract(
         &self,
         job: &JobRow,
         extraction: MemoryExtraction,
@@ -168,9 +163,7 @@ impl Store {
         self.writer.write(move |batch| extract::extract(batch, &job, extraction)).await
     }
 
-    /// Keeps what a thread's prompt says of the user, at most [`crate::MAX_SNAPSHOT_LINES`], without lines whose source is gone.
-    /// The first snapshot stays, and is given back.
-    pub async fn keep_snapshot(
+    pub(crate) async fn keep_snapshot(
         &self,
         scope: &Scope,
         thread: ThreadId,
@@ -180,8 +173,7 @@ impl Store {
         self.writer.write(move |batch| snapshot::keep(batch, &scope, thread, &lines)).await
     }
 
-    /// The snapshot of a thread, if there is one.
-    pub async fn snapshot(
+    pub(crate) async fn snapshot(
         &self,
         scope: &Scope,
         thread: ThreadId,
@@ -190,8 +182,11 @@ impl Store {
         self.readers.read(move |conn| snapshot::find(conn, &scope, thread)).await
     }
 
-    /// The memories among these that are forgotten, or not the scope's at all.
-    pub async fn forgotten_among(&self, scope: &Scope, ids: &[MemoryId]) -> Result<Vec<MemoryId>, Error> {
+    pub(crate) async fn forgotten_among(
+        &self,
+        scope: &Scope,
+        ids: &[MemoryId],
+    ) -> Result<Vec<MemoryId>, Error> {
         let (scope, ids) = (scope.clone(), ids.to_vec());
         let work = move |conn: &Connection| {
             let mut find = conn.prepare_cached(
@@ -210,7 +205,7 @@ impl Store {
     }
 }
 
-impl Store {
+impl Sqlite {
     /// A change that the user makes to a memory, once under a key. Gives it as it is then.
     async fn by_hand(
         &self,

@@ -75,7 +75,7 @@ use statements::Performer;
 pub use tidy::compact;
 pub use usage::day;
 pub use verify::verify;
-pub use writer::RunLog;
+pub(crate) use writer::SqliteRunLog;
 use writer::Writer;
 
 /// The database's name in the data folder.
@@ -94,28 +94,16 @@ const BUSY_TIMEOUT: Duration = Duration::from_secs(5);
 /// Connections that read beside the writer.
 const READERS: usize = 4;
 
-/// A handle on the stored data of one folder. Clones share one database, which closes with the last of them. Every method
-/// is one transaction.
-#[derive(Clone)]
-pub struct Store {
+/// A store in one folder. A second process on the same folder is refused.
+pub(crate) struct Sqlite {
     writer: Writer,
     readers: Arc<Readers>,
     coalesce: Coalesce,
 }
 
-impl Store {
-    /// Opens or creates the SQLite database of a folder, bringing its schema up to date. A second process on the same
-    /// folder is refused.
-    pub fn open_sqlite(
-        folder: &Path,
-        clock: Arc<dyn Clock>,
-        publish: Arc<dyn Publish>,
-    ) -> Result<Self, Error> {
-        Self::open_sqlite_with(folder, clock, publish, SqliteOptions::default())
-    }
-
-    /// Opens a SQLite store that differs from the usual one.
-    pub fn open_sqlite_with(
+impl Sqlite {
+    /// Opens or creates the database, bringing its schema up to date.
+    pub(crate) fn open_with(
         folder: &Path,
         clock: Arc<dyn Clock>,
         publish: Arc<dyn Publish>,
@@ -145,9 +133,8 @@ impl Store {
         Ok(Self { writer, readers: Arc::new(readers), coalesce })
     }
 
-    /// The writing end of a run's log, for the owner of this epoch.
-    pub fn log(&self, run: &RunRow) -> RunLog {
-        RunLog::new(self.writer.clone(), Outbox::new(run, self.coalesce))
+    pub(crate) fn run_log(&self, run: &RunRow) -> SqliteRunLog {
+        SqliteRunLog::new(self.writer.clone(), Outbox::new(run, self.coalesce))
     }
 }
 

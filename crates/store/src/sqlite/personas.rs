@@ -6,7 +6,7 @@ use uuid::Uuid;
 
 use super::append::Batch;
 use super::read::{count, find_first, find_only, find_page, one_more, sql, text, time};
-use super::{Store, idempotency, texts, tidy};
+use super::{Sqlite, idempotency, texts, tidy};
 use crate::{
     Error, MAX_PERSONA_BYTES, MAX_PERSONAS_PER_SCOPE, NewPersonaRow, Once, PageOf, PageRows, PersonaRow,
     source,
@@ -14,20 +14,22 @@ use crate::{
 
 const COLUMNS: &str = "id, name, prompt, settings, created_at, updated_at";
 
-impl Store {
-    /// By name. The cursor is how many come before.
-    pub async fn personas(&self, scope: &Scope, page: PageOf<u64>) -> Result<PageRows<PersonaRow>, Error> {
+impl Sqlite {
+    pub(crate) async fn personas(
+        &self,
+        scope: &Scope,
+        page: PageOf<u64>,
+    ) -> Result<PageRows<PersonaRow>, Error> {
         let scope = scope.clone();
         self.readers.read(move |conn| list(conn, &scope, page)).await
     }
 
-    pub async fn persona(&self, scope: &Scope, id: &str) -> Result<Option<PersonaRow>, Error> {
+    pub(crate) async fn persona(&self, scope: &Scope, id: &str) -> Result<Option<PersonaRow>, Error> {
         let (scope, id) = (scope.clone(), id.to_owned());
         self.readers.read(move |conn| find(conn, &scope, &id)).await
     }
 
-    /// [`Error::Changed`] if there is one of that id, or no room.
-    pub async fn add_persona(
+    pub(crate) async fn add_persona(
         &self,
         scope: &Scope,
         persona: NewPersonaRow,
@@ -36,8 +38,7 @@ impl Store {
         self.put(scope, persona, once, insert).await
     }
 
-    /// [`Error::NotFound`] if there is none of that id.
-    pub async fn change_persona(
+    pub(crate) async fn change_persona(
         &self,
         scope: &Scope,
         persona: NewPersonaRow,
@@ -46,8 +47,12 @@ impl Store {
         self.put(scope, persona, once, update).await
     }
 
-    /// Removes it, also as the default of threads.
-    pub async fn delete_persona(&self, scope: &Scope, id: &str, once: Option<Once>) -> Result<(), Error> {
+    pub(crate) async fn delete_persona(
+        &self,
+        scope: &Scope,
+        id: &str,
+        once: Option<Once>,
+    ) -> Result<(), Error> {
         let (scope, id) = (scope.clone(), id.to_owned());
         let work = move |batch: &mut Batch<'_>| {
             if idempotency::claim(batch, &scope, once.as_ref(), Uuid::nil())?.is_some() {
@@ -59,7 +64,7 @@ impl Store {
     }
 }
 
-impl Store {
+impl Sqlite {
     /// Puts a persona down, once under a key. What a key made is found by the id, which the request names again.
     async fn put(
         &self,

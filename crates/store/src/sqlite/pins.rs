@@ -7,14 +7,18 @@ use super::append::Batch;
 use super::read::{
     count, find_first, find_only, find_page, has_any, id, maybe_id, one_more, scope_at, sql, text, time,
 };
-use super::{Store, idempotency, texts, tidy};
+use super::{Sqlite, idempotency, texts, tidy};
 use crate::{Error, MAX_PIN_BYTES, MAX_PINS_PER_SCOPE, NewPinRow, Once, PageOf, PageRows};
 
 const COLUMNS: &str = "p.id, p.thread, p.text, p.created_at";
 
-impl Store {
-    /// The thread must be the scope's. [`Error::Changed`] when there is no room.
-    pub async fn add_pin(&self, scope: &Scope, pin: NewPinRow, once: Option<Once>) -> Result<PinView, Error> {
+impl Sqlite {
+    pub(crate) async fn add_pin(
+        &self,
+        scope: &Scope,
+        pin: NewPinRow,
+        once: Option<Once>,
+    ) -> Result<PinView, Error> {
         let scope = scope.clone();
         let work = move |batch: &mut Batch<'_>| {
             if let Some(earlier) = idempotency::claim(batch, &scope, once.as_ref(), pin.id.uuid())? {
@@ -26,8 +30,7 @@ impl Store {
         self.writer.write(work).await
     }
 
-    /// Oldest first: those of the thread and those of all threads; the latter alone without a thread.
-    pub async fn pins(&self, scope: &Scope, thread: Option<ThreadId>) -> Result<Vec<PinView>, Error> {
+    pub(crate) async fn pins(&self, scope: &Scope, thread: Option<ThreadId>) -> Result<Vec<PinView>, Error> {
         let scope = scope.clone();
         let all = move |conn: &Connection| {
             let mut pins = Vec::new();
@@ -43,8 +46,7 @@ impl Store {
         self.readers.read(all).await
     }
 
-    /// A page of these. The cursor is how many come before.
-    pub async fn pin_page(
+    pub(crate) async fn pin_page(
         &self,
         scope: &Scope,
         thread: Option<ThreadId>,
@@ -54,8 +56,7 @@ impl Store {
         self.readers.read(move |conn| list(conn, &scope, thread, page)).await
     }
 
-    /// Removes it and what prompts kept of it. Removing what is gone is [`Error::NotFound`].
-    pub async fn delete_pin(
+    pub(crate) async fn delete_pin(
         &self,
         principal: &Principal,
         pin: PinId,

@@ -7,20 +7,17 @@ use uuid::Uuid;
 
 use super::append::Batch;
 use super::read::{count, find_first, maybe_time, text};
-use super::{Store, erasures, idempotency, texts, tidy};
+use super::{Sqlite, erasures, idempotency, texts, tidy};
 use crate::rules::erasure::{self, DeletedBy};
 use crate::{AppliedChange, Error, MAX_PROFILE_BYTES, Once, ProfileRow};
 
-impl Store {
-    /// The profile of exactly this scope; empty if there is none.
-    pub async fn profile(&self, scope: &Scope) -> Result<ProfileRow, Error> {
+impl Sqlite {
+    pub(crate) async fn profile(&self, scope: &Scope) -> Result<ProfileRow, Error> {
         let scope = scope.clone();
         self.readers.read(move |conn| find(conn, &scope)).await
     }
 
-    /// Puts it in the place of the one of its version; [`Error::Changed`] if there is another by now. Under a key
-    /// ([`Once`]) that happens once; a second time gives what there is now.
-    pub async fn put_profile(
+    pub(crate) async fn put_profile(
         &self,
         scope: &Scope,
         profile: ProfileRow,

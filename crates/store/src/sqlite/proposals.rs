@@ -11,7 +11,7 @@ use super::read::{
     count, find_all, find_first, find_only, find_page, has_any, id, maybe_id, maybe_time, one_more,
     page_start, scope_at, text, time,
 };
-use super::{Store, idempotency};
+use super::{Sqlite, idempotency};
 use crate::rules::proposals::{
     DecisionRuling, ProposalClosing, call_hash, changeable, check_confirmable, check_room, closing,
     opened as proposal_of, rule_on_decision,
@@ -31,9 +31,8 @@ const MAX_EXPIRED: i64 = 100;
 /// Open proposals of one run that are read. A step has no more calls.
 const MAX_PER_RUN: i64 = 32;
 
-impl Store {
-    /// Newest first; only the open ones if so asked.
-    pub async fn proposals(
+impl Sqlite {
+    pub(crate) async fn proposals(
         &self,
         scope: &Scope,
         open: bool,
@@ -43,13 +42,20 @@ impl Store {
         self.readers.read(move |conn| list(conn, &scope, open, page)).await
     }
 
-    pub async fn proposal(&self, principal: &Principal, proposal: ProposalId) -> Result<ProposalRow, Error> {
+    pub(crate) async fn proposal(
+        &self,
+        principal: &Principal,
+        proposal: ProposalId,
+    ) -> Result<ProposalRow, Error> {
         let user = principal.user().clone();
         self.readers.read(move |conn| find(conn, proposal, user.as_str())).await
     }
 
-    /// The proposal if it is this scope's.
-    pub async fn proposal_of(&self, scope: &Scope, proposal: ProposalId) -> Result<ProposalRow, Error> {
+    pub(crate) async fn proposal_of(
+        &self,
+        scope: &Scope,
+        proposal: ProposalId,
+    ) -> Result<ProposalRow, Error> {
         let scope = scope.clone();
         let of_scope = move |conn: &Connection| {
             let row = find(conn, proposal, scope.user.as_str())?;
@@ -58,16 +64,11 @@ impl Store {
         self.readers.read(of_scope).await
     }
 
-    /// The open ones of a run.
-    pub async fn proposals_of(&self, run: RunId) -> Result<Vec<ProposalRow>, Error> {
+    pub(crate) async fn proposals_of(&self, run: RunId) -> Result<Vec<ProposalRow>, Error> {
         self.readers.read(move |conn| open_of(conn, run)).await
     }
 
-    /// Decides an open proposal. For one of a run, `proposal:closed` is recorded, and the call's denied result unless it
-    /// is confirmed. [`Error::Decided`] if it is decided already or too late; one of a run whose time is over is closed by
-    /// [`Store::expire_proposals`], which says which threads go on. Under the key of an earlier request, gives it
-    /// as it is now.
-    pub async fn decide(
+    pub(crate) async fn decide(
         &self,
         principal: &Principal,
         proposal: ProposalId,

@@ -6,7 +6,7 @@ use rusqlite::{Connection, Row, params};
 
 use super::append::Batch;
 use super::read::{count, find_all, find_first, has_any, id, scope_at, sql, text, time};
-use super::{Store, documents, items, memories};
+use super::{Sqlite, documents, items, memories};
 use crate::{
     Error, ItemRef, ItemRow, MAX_ITEM_BYTES_PER_READ, MAX_ITEMS_PER_READ, MAX_TOMBSTONES_PER_READ,
     MessageRole, NewVector, PurgedWords, RawEvent, RecallItem, RecallKind, RecallMessage, StoredVector,
@@ -16,9 +16,8 @@ use crate::{
 /// Vectors put down in one transaction.
 const MAX_VECTORS_PER_WRITE: usize = 256;
 
-impl Store {
-    /// The newest change; 0 if there is none.
-    pub async fn recall_head(&self, scope: &Scope) -> Result<u64, Error> {
+impl Sqlite {
+    pub(crate) async fn recall_head(&self, scope: &Scope) -> Result<u64, Error> {
         let scope = scope.clone();
         let newest = move |conn: &Connection| {
             let statement = "SELECT rev FROM items WHERE app = ?1 AND user = ?2 ORDER BY rev DESC LIMIT 1";
@@ -28,9 +27,7 @@ impl Store {
         self.readers.read(newest).await
     }
 
-    /// Items that changed after `after`, each as it is now, with its vector of the model. At most `limit`,
-    /// [`crate::MAX_ITEMS_PER_READ`] and about [`crate::MAX_ITEM_BYTES_PER_READ`]: only when none come has all been read.
-    pub async fn recall_changes(
+    pub(crate) async fn recall_changes(
         &self,
         scope: &Scope,
         after: u64,
@@ -41,15 +38,12 @@ impl Store {
         self.readers.read(move |conn| changes(conn, &scope, after, model.as_deref(), limit)).await
     }
 
-    /// Words that were forgotten, oldest first, at most [`crate::MAX_TOMBSTONES_PER_READ`].
-    pub async fn tombstones(&self, scope: &Scope) -> Result<Vec<TombstoneRow>, Error> {
+    pub(crate) async fn tombstones(&self, scope: &Scope) -> Result<Vec<TombstoneRow>, Error> {
         let scope = scope.clone();
         self.readers.read(move |conn| tombstones(conn, &scope)).await
     }
 
-    /// Keeps vectors of active memories, of messages and of pieces of documents that are not deleted; others are ignored.
-    /// Each item counts as changed.
-    pub async fn put_vectors(
+    pub(crate) async fn put_vectors(
         &self,
         scope: &Scope,
         model: &str,

@@ -11,7 +11,7 @@ use super::read::{
     FillingPage, bytes_of, count, find_first, find_only, find_page, has_any, id, one_more, page_start,
     scope_at, sql, text, time,
 };
-use super::{Store, erasures, idempotency};
+use super::{Sqlite, erasures, idempotency};
 use crate::rules::erasure::{self, DeletedBy};
 use crate::rules::records::{StandingVersion, check_record_room, check_record_size, not_there, record_name};
 use crate::{
@@ -50,16 +50,20 @@ pub(super) struct Put<'a> {
     pub(super) data: Option<&'a Value>,
 }
 
-impl Store {
-    pub async fn record_of(&self, scope: &Scope, kind: &str, record: RecordId) -> Result<RecordView, Error> {
+impl Sqlite {
+    pub(crate) async fn record_of(
+        &self,
+        scope: &Scope,
+        kind: &str,
+        record: RecordId,
+    ) -> Result<RecordView, Error> {
         let (scope, kind) = (scope.clone(), kind.to_owned());
         let read =
             move |conn: &Connection| find(conn, &scope, &kind, record)?.ok_or(Error::NotFound("record"));
         self.readers.read(read).await
     }
 
-    /// Newest change first, or best match first where words are asked for.
-    pub async fn records(
+    pub(crate) async fn records(
         &self,
         scope: &Scope,
         kind: &str,
@@ -70,8 +74,12 @@ impl Store {
         self.readers.read(move |conn| list(conn, &scope, &kind, &query, page)).await
     }
 
-    /// How many of these are records of this kind in the scope.
-    pub async fn count_records(&self, scope: &Scope, kind: &str, ids: &[RecordId]) -> Result<usize, Error> {
+    pub(crate) async fn count_records(
+        &self,
+        scope: &Scope,
+        kind: &str,
+        ids: &[RecordId],
+    ) -> Result<usize, Error> {
         let (scope, kind) = (scope.clone(), kind.to_owned());
         // No more than this can be there, and one named twice counts once.
         let ids: BTreeSet<RecordId> = ids.iter().copied().take(MAX_RECORDS_PER_TYPE).collect();
@@ -82,8 +90,7 @@ impl Store {
         self.readers.read(read).await
     }
 
-    /// Makes, changes or deletes a record by the user's own hand. None when it was deleted.
-    pub async fn put_record(
+    pub(crate) async fn put_record(
         &self,
         scope: &Scope,
         write: Write,

@@ -3,7 +3,7 @@
 use protocol::{Failure, Principal, RunId, RunStatus, Seq, ThreadId};
 use rusqlite::{Connection, Row, params};
 
-use super::Store;
+use super::Sqlite;
 use super::append::Batch;
 use super::read::{count, find_all, find_first, has_any, id, maybe_time, scope_at, sql, text, time};
 use super::{idempotency, queue, run_end, submit, usage};
@@ -13,22 +13,17 @@ const COLUMNS: &str = "r.id, r.thread, r.app, r.user, r.message, r.status, r.mod
     r.start_seq, r.end_seq, r.created_at, r.ended_at, r.input_tokens, r.output_tokens, r.cached_tokens,
     r.reasoning_tokens, r.cost, r.estimated";
 
-impl Store {
-    /// Message, run and their first events, in one transaction; or what the thread's state, the key and the limits
-    /// ([`Error::Limited`]) make of it.
-    pub async fn submit(&self, submission: Submission) -> Result<SubmittedRun, Error> {
+impl Sqlite {
+    pub(crate) async fn submit(&self, submission: Submission) -> Result<SubmittedRun, Error> {
         self.writer.write(move |batch| submit::submit(batch, submission)).await
     }
 
-    /// The run if it is this principal's and its thread is not deleted.
-    pub async fn run(&self, principal: &Principal, run: RunId) -> Result<RunRow, Error> {
+    pub(crate) async fn run(&self, principal: &Principal, run: RunId) -> Result<RunRow, Error> {
         let user = principal.user().clone();
         self.readers.read(move |conn| find(conn, run, user.as_str())).await
     }
 
-    /// Marks the run as to be cancelled, or ends it if it is only queued; a run that has ended stays as it is. Either
-    /// way, gives it back.
-    pub async fn cancel(
+    pub(crate) async fn cancel(
         &self,
         principal: &Principal,
         run: RunId,
@@ -38,16 +33,12 @@ impl Store {
         self.writer.write(move |batch| cancel(batch, &principal, run, once.as_ref())).await
     }
 
-    /// Ends a run from its rows alone, whatever its log contains: each call without a result gets one. A run that was
-    /// told to stop ends so. Nothing changes if it has ended; [`Error::Fenced`] for an earlier owner.
-    pub async fn force_end(&self, run: &RunRow, end: ForcedEnd) -> Result<(), Error> {
+    pub(crate) async fn force_end(&self, run: &RunRow, end: ForcedEnd) -> Result<(), Error> {
         let (run, thread, epoch) = (run.id, run.thread, run.epoch);
         self.writer.write(move |batch| run_end::end(batch, (run, thread, epoch), &end)).await
     }
 
-    /// Whether the number was left out of the thread's sequence: whoever has seen an event of that number has seen one
-    /// that is lost. The last number that is left out belongs to nobody, and counts as one of the log.
-    pub async fn is_skipped(&self, thread: ThreadId, seq: Seq) -> Result<bool, Error> {
+    pub(crate) async fn is_skipped(&self, thread: ThreadId, seq: Seq) -> Result<bool, Error> {
         let statement = "SELECT 1 FROM skipped WHERE thread = ?1 AND first <= ?2 AND ?2 < last";
         let skipped = move |conn: &Connection| has_any(conn, statement, params![thread.bytes(), sql(seq)]);
         self.readers.read(skipped).await

@@ -6,17 +6,15 @@ use uuid::Uuid;
 
 use super::append::Batch;
 use super::read::{count, find_all, find_page, has_any, id, maybe_id, one_more, sql, time};
-use super::{Store, jobs, texts, usage};
+use super::{Sqlite, jobs, texts, usage};
 use crate::{Error, JobRow, MAX_SUMMARIES_PER_READ, NewText, PageOf, PageRows, Spent, SummaryRow};
 
-impl Store {
-    /// In the order of the log, at most [`crate::MAX_SUMMARIES_PER_READ`], the newest: those no other took the place of, or all.
-    pub async fn summaries(&self, thread: ThreadId, all: bool) -> Result<Vec<SummaryRow>, Error> {
+impl Sqlite {
+    pub(crate) async fn summaries(&self, thread: ThreadId, all: bool) -> Result<Vec<SummaryRow>, Error> {
         self.readers.read(move |conn| list(conn, thread, all)).await
     }
 
-    /// A page of them in the order of the log, from the oldest on. The cursor is how many come before.
-    pub async fn summary_page(
+    pub(crate) async fn summary_page(
         &self,
         thread: ThreadId,
         all: bool,
@@ -25,9 +23,7 @@ impl Store {
         self.readers.read(move |conn| oldest(conn, thread, all, page)).await
     }
 
-    /// Commits a summary, its text, the job as done and what it spent, together. Nothing is changed where the thread is
-    /// deleted, another summary of the same level ends at the same message, or one it merges is merged already.
-    pub async fn summarise(
+    pub(crate) async fn summarise(
         &self,
         job: &JobRow,
         summary: Option<(Summary, String)>,

@@ -7,7 +7,7 @@ use rusqlite::{Connection, params};
 use super::append::Batch;
 use super::erasures::count_erasure;
 use super::read::{count, find_all, find_first, id, scope_at, sql, text};
-use super::{Store, action_rows, erasures, memories, recall, records, texts, tidy};
+use super::{Sqlite, action_rows, erasures, memories, recall, records, texts, tidy};
 use crate::rules::erasure::{THING_DELETED, text_source};
 use crate::{Error, MAX_ACTIONS_PER_PURGE, MemoryPurge, Once, PurgedWords, TombstoneRow};
 
@@ -16,9 +16,8 @@ const MAX_ACTIONS: i64 = 100;
 /// Kept texts and lines of snapshots removed in one transaction.
 const MAX_TEXTS: i64 = 200;
 
-impl Store {
-    /// The words that were forgotten with a memory.
-    pub async fn words_of_memory(
+impl Sqlite {
+    pub(crate) async fn words_of_memory(
         &self,
         principal: &Principal,
         memory: MemoryId,
@@ -31,9 +30,7 @@ impl Store {
         self.readers.read(read).await
     }
 
-    /// Removes a forgotten memory for good, with those that it took the place of, its versions, sources and words, and
-    /// with what these actions said. Shadows take the place of the words. [`Error::Changed`] unless it is forgotten.
-    pub async fn purge_memory(
+    pub(crate) async fn purge_memory(
         &self,
         principal: &Principal,
         memory: MemoryId,
@@ -47,8 +44,7 @@ impl Store {
         self.writer.write(work).await
     }
 
-    /// Erases what these actions of a scope said, at most [`crate::MAX_ACTIONS_PER_PURGE`].
-    pub async fn erase_actions(&self, scope: &Scope, actions: Vec<ActionId>) -> Result<(), Error> {
+    pub(crate) async fn erase_actions(&self, scope: &Scope, actions: Vec<ActionId>) -> Result<(), Error> {
         let scope = scope.clone();
         let work = move |batch: &mut Batch<'_>| {
             let some = actions.iter().take(MAX_ACTIONS_PER_PURGE);
@@ -60,21 +56,17 @@ impl Store {
         self.writer.write(work).await
     }
 
-    /// Traces of purged words, oldest first, at most [`crate::MAX_TOMBSTONES_PER_READ`].
-    pub async fn shadows(&self, scope: &Scope) -> Result<Vec<PurgedWords>, Error> {
+    pub(crate) async fn shadows(&self, scope: &Scope) -> Result<Vec<PurgedWords>, Error> {
         let scope = scope.clone();
         self.readers.read(move |conn| recall::shadows(conn, &scope)).await
     }
 
-    /// How often something of the scope was erased: what is made of its records is named by it.
-    pub async fn erasures(&self, scope: &Scope) -> Result<u64, Error> {
+    pub(crate) async fn erasures(&self, scope: &Scope) -> Result<u64, Error> {
         let scope = scope.clone();
         self.readers.read(move |conn| erasures::number(conn, &scope)).await
     }
 
-    /// Erases what is said of deleted things, a bounded number at a time: of those that users deleted, and of those that
-    /// tools deleted at `undo_before` or earlier. True when more is left.
-    pub async fn erase(&self, undo_before: Timestamp) -> Result<bool, Error> {
+    pub(crate) async fn erase(&self, undo_before: Timestamp) -> Result<bool, Error> {
         // Mostly there is nothing, and then nobody writes.
         let is_due =
             move |conn: &Connection| Ok(next(conn, undo_before)?.is_some() || records::is_to_merge(conn)?);
@@ -85,9 +77,7 @@ impl Store {
         self.writer.write(work).await
     }
 
-    /// Gives some free pages back to the file system, and starts the write-ahead log afresh if anything was removed since
-    /// the last time. True when more is left.
-    pub async fn tidy(&self) -> Result<bool, Error> {
+    pub(crate) async fn tidy(&self) -> Result<bool, Error> {
         let afresh = self.writer.afresh();
         if !self.readers.read(move |conn| tidy::is_due(conn, &afresh)).await? {
             return Ok(false);
@@ -96,8 +86,7 @@ impl Store {
         self.writer.write_ahead(move |batch| tidy::step(batch, &afresh)).await
     }
 
-    /// Whether the write-ahead log could not be started afresh the last time, because somebody read an old moment.
-    pub fn is_untidy(&self) -> bool {
+    pub(crate) fn is_untidy(&self) -> bool {
         self.writer.afresh().is_left()
     }
 }

@@ -8,15 +8,14 @@ use rusqlite::{Connection, OptionalExtension, params};
 
 use super::append::Batch;
 use super::read::{find_all, find_only, has_any, text};
-use super::{Store, erasures};
+use super::{Sqlite, erasures};
 use crate::{Error, MAX_TEXT_BYTES, MAX_TEXTS_PER_WRITE, NewText, source};
 
 /// Stands for all users of an app.
 const NOBODY: &str = "";
 
-impl Store {
-    /// Each of these texts if it is still there, in the given order.
-    pub async fn texts(
+impl Sqlite {
+    pub(crate) async fn texts(
         &self,
         scope: &Scope,
         named: &[(String, [u8; 16])],

@@ -5,7 +5,7 @@ use rusqlite::{Connection, Row, params};
 
 use super::append::Batch;
 use super::read::{count, find_first, find_page, id, maybe_id, one_more, page_start, scope_at, time};
-use super::{Store, history, idempotency, items, queue};
+use super::{Sqlite, history, idempotency, items, queue};
 use crate::{
     Error, MessageRow, NewThreadRow, Once, PageOf, PageRows, RecallKind, ThreadEdit, ThreadRow, TimeCursor,
 };
@@ -14,9 +14,8 @@ const COLUMNS: &str = "t.id, t.app, t.user, t.title, t.head, t.model, t.message_
     (SELECT r.id FROM runs r WHERE r.thread = t.id AND r.status IN ('running', 'waiting')),
     t.next_seq - 1, t.created_at, t.updated_at, t.persona";
 
-impl Store {
-    /// One that is there already is given back. [`Error::Changed`] while one of that id is being deleted.
-    pub async fn create_thread(
+impl Sqlite {
+    pub(crate) async fn create_thread(
         &self,
         scope: &Scope,
         thread: NewThreadRow,
@@ -33,14 +32,12 @@ impl Store {
         self.writer.write(work).await
     }
 
-    /// The thread if it is this principal's and not deleted.
-    pub async fn thread(&self, principal: &Principal, thread: ThreadId) -> Result<ThreadRow, Error> {
+    pub(crate) async fn thread(&self, principal: &Principal, thread: ThreadId) -> Result<ThreadRow, Error> {
         let user = principal.user().clone();
         self.readers.read(move |conn| find(conn, thread, user.as_str())).await
     }
 
-    /// Newest first.
-    pub async fn threads(
+    pub(crate) async fn threads(
         &self,
         scope: &Scope,
         page: PageOf<TimeCursor<ThreadId>>,
@@ -49,8 +46,7 @@ impl Store {
         self.readers.read(move |conn| list(conn, &scope, page)).await
     }
 
-    /// Changes what is named, all of it or nothing; a title is recorded as `thread:named`.
-    pub async fn change_thread(
+    pub(crate) async fn change_thread(
         &self,
         principal: &Principal,
         thread: ThreadId,
@@ -79,9 +75,7 @@ impl Store {
         self.writer.write(work).await
     }
 
-    /// Hides the thread at once and ends what waits for it; [`Store::purge`] removes its rows later. Gives back
-    /// the run to stop.
-    pub async fn delete_thread(
+    pub(crate) async fn delete_thread(
         &self,
         principal: &Principal,
         thread: ThreadId,
@@ -91,8 +85,7 @@ impl Store {
         self.writer.write(move |batch| delete(batch, &principal, thread, once.as_ref())).await
     }
 
-    /// The newest messages of the path that ends in `leaf`, oldest of them first.
-    pub async fn path(
+    pub(crate) async fn path(
         &self,
         thread: ThreadId,
         leaf: MessageId,
@@ -101,9 +94,7 @@ impl Store {
         self.readers.read(move |conn| history::path(conn, thread, leaf, newest)).await
     }
 
-    /// A page of that path from its beginning, oldest first. The cursor is the place in the log of the last one seen.
-    /// Its cost depends on the page, not on the length of the path.
-    pub async fn messages(
+    pub(crate) async fn messages(
         &self,
         thread: ThreadId,
         leaf: MessageId,

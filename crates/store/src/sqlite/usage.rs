@@ -7,17 +7,15 @@ use rusqlite::{Connection, Row, params};
 
 use super::append::Batch;
 use super::read::{count, find_all, find_first, find_only, scope_at, sql, text};
-use super::{Store, rate_limits};
+use super::{Sqlite, rate_limits};
 use crate::{Error, MAX_USAGE_ROWS};
 
 /// As [`read`] expects them.
 pub(super) const COLUMNS: &str =
     "input_tokens, output_tokens, cached_tokens, reasoning_tokens, cost, estimated";
 
-impl Store {
-    /// Usage of a user from one day to another, both included: newest day first, then by app and model, at most
-    /// [`crate::MAX_USAGE_ROWS`].
-    pub async fn usage(
+impl Sqlite {
+    pub(crate) async fn usage(
         &self,
         user: &Principal,
         from_day: String,
@@ -27,15 +25,12 @@ impl Store {
         self.readers.read(move |conn| report(conn, user.as_str(), &from_day, &to_day)).await
     }
 
-    /// Usage of the scope on a day, over all models.
-    pub async fn usage_of_day(&self, scope: &Scope, day: String) -> Result<Usage, Error> {
+    pub(crate) async fn usage_of_day(&self, scope: &Scope, day: String) -> Result<Usage, Error> {
         let scope = scope.clone();
         self.readers.read(move |conn| of_day(conn, &scope, &day)).await
     }
 
-    /// Use of the rate limits by the scope in the minute and the day of a moment, and how many of its runs work now,
-    /// as far as these limits are about it.
-    pub async fn used(&self, scope: &Scope, limits: UserLimits, at: Timestamp) -> Result<Used, Error> {
+    pub(crate) async fn used(&self, scope: &Scope, limits: UserLimits, at: Timestamp) -> Result<Used, Error> {
         let scope = scope.clone();
         self.readers.read(move |conn| rate_limits::used(conn, &scope, &limits, at)).await
     }

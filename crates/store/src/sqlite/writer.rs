@@ -201,14 +201,14 @@ impl Writer {
     }
 }
 
-/// A handle with which the owner of a run writes to its log. Clones share one queue of deltas.
+/// One run's end of the queue.
 #[derive(Clone)]
-pub struct RunLog {
+pub(crate) struct SqliteRunLog {
     writer: Writer,
     outbox: Arc<Outbox>,
 }
 
-impl RunLog {
+impl SqliteRunLog {
     pub(super) fn new(writer: Writer, outbox: Outbox) -> Self {
         Self { writer, outbox: Arc::new(outbox) }
     }
@@ -226,9 +226,8 @@ impl RunLog {
     }
 }
 
-impl RunLog {
-    /// Queues a delta without waiting. Gives it back when the queue is full; then [`RunLog::room`] waits for space.
-    pub fn push(&self, delta: Delta) -> Result<(), Delta> {
+impl SqliteRunLog {
+    pub(crate) fn push(&self, delta: Delta) -> Result<(), Delta> {
         match self.outbox.push(delta) {
             Pushed::Joined => Ok(()),
             Pushed::Full(delta) => Err(delta),
@@ -240,17 +239,14 @@ impl RunLog {
         }
     }
 
-    /// Waits until the queue has room, or the log no longer takes deltas.
-    pub async fn room(&self) {
+    pub(crate) async fn room(&self) {
         if self.outbox.must_announce() && !self.announce() {
             return tokio::task::yield_now().await;
         }
         self.outbox.room().await;
     }
 
-    /// Holds what the run's next model call may spend, if that fits what its user has spent and what other calls hold.
-    /// It is given back by the event that ends or repeats the step, by the run's end, and by [`crate::Store::adopt`].
-    pub async fn reserve(&self, call: PlannedCall, bounds: SpendBounds) -> Result<SpendGrant, Error> {
+    pub(crate) async fn reserve(&self, call: PlannedCall, bounds: SpendBounds) -> Result<SpendGrant, Error> {
         let outbox = Arc::clone(&self.outbox);
         let work = move |batch: &mut Batch<'_>| {
             if !batch.is_owner(&outbox)? {
@@ -262,13 +258,7 @@ impl RunLog {
         self.writer.write_ahead(work).await
     }
 
-    /// Commits facts, after every delta pushed before them, with the jobs they cause and the writes of the one call
-    /// whose result is among them, or with what is remembered, pinned and kept with `context:loaded`. A text is not kept
-    /// when what it comes from is gone by then. A result for a call that already has one is dropped, with its writes:
-    /// the first wins. So is `proposal:closed` for one that was decided. `run:end` begins the thread's next queued run.
-    /// Returns which of the events were recorded. [`Error::Changed`] when a write came too late: then nothing is
-    /// committed.
-    pub async fn record(
+    pub(crate) async fn record(
         &self,
         events: Vec<Event>,
         caused: Vec<NewJob>,

@@ -6,7 +6,7 @@ use protocol::{
 };
 use rusqlite::OpenFlags;
 
-use super::super::{FILE, SqliteOptions, Store, audit, boot, connect, lock, migrate};
+use super::super::{FILE, Sqlite, SqliteOptions, audit, boot, connect, lock, migrate};
 use super::*;
 use crate::{RunInput, RunRequest, RunRow, Submission, Target};
 
@@ -122,7 +122,7 @@ fn a_sync_that_fails_ends_the_writer() {
 
 /// A store with a run under way, on a disk that can be made full.
 struct Disk {
-    store: Store,
+    store: Sqlite,
     run: RunRow,
     folder: tempfile::TempDir,
 }
@@ -130,7 +130,7 @@ struct Disk {
 impl Disk {
     async fn new() -> Self {
         let folder = tempfile::tempdir().unwrap();
-        let store = Store::open_sqlite_with(
+        let store = Sqlite::open_with(
             folder.path(),
             Arc::new(SystemClock),
             Arc::new(Nobody),
@@ -189,7 +189,7 @@ fn long_reset() -> Event {
 #[tokio::test]
 async fn on_a_full_disk_reads_go_on_and_writes_succeed_once_there_is_space() {
     let disk = Disk::new().await;
-    let log = disk.store.log(&disk.run);
+    let log = disk.store.run_log(&disk.run);
     disk.space(Some(0)).await;
     for _ in 0..3 {
         let refused = log.record(vec![long_reset()], vec![], vec![]).await;
@@ -208,7 +208,7 @@ async fn on_a_full_disk_reads_go_on_and_writes_succeed_once_there_is_space() {
 #[tokio::test]
 async fn text_that_a_full_disk_has_swallowed_lets_nothing_follow_it() {
     let disk = Disk::new().await;
-    let log = disk.store.log(&disk.run);
+    let log = disk.store.run_log(&disk.run);
     disk.space(Some(0)).await;
     log.push(disk.text()).unwrap();
     let refused = log.record(vec![reset()], vec![], vec![]).await;
@@ -218,7 +218,7 @@ async fn text_that_a_full_disk_has_swallowed_lets_nothing_follow_it() {
     assert!(matches!(refused, Err(Error::Aborted)), "{refused:?}");
     log.room().await;
     log.push(disk.text()).unwrap();
-    let again = disk.store.log(&disk.run);
+    let again = disk.store.run_log(&disk.run);
     again.push(disk.text()).unwrap();
     assert_eq!(again.record(vec![reset()], vec![], vec![]).await.unwrap(), [true]);
     let kinds: Vec<_> = disk
@@ -237,7 +237,7 @@ async fn text_that_a_full_disk_has_swallowed_lets_nothing_follow_it() {
 #[tokio::test]
 async fn a_run_does_not_wait_for_a_writer_that_has_ended() {
     let disk = Disk::new().await;
-    let log = disk.store.log(&disk.run);
+    let log = disk.store.run_log(&disk.run);
     let broken = disk
         .store
         .writer
@@ -274,7 +274,7 @@ async fn a_writer_that_panics_is_seen_to_have_ended() {
     assert!(matches!(broken, Err(Error::Closed)), "{broken:?}");
     assert!(!disk.store.is_open());
     disk.store.writing_ended().await; // also for who comes later
-    let refused = disk.store.log(&disk.run).record(vec![reset()], vec![], vec![]).await;
+    let refused = disk.store.run_log(&disk.run).record(vec![reset()], vec![], vec![]).await;
     assert!(matches!(refused, Err(Error::Closed)), "{refused:?}");
 }
 

@@ -1,0 +1,78 @@
+//! Parts of prompts besides messages and memories: kept texts, personas, pins, summaries, documents and profiles.
+
+use protocol::{DocumentId, PinId, PinView, Principal, Scope, Summary, ThreadId};
+
+use super::{Backend, Store};
+use crate::{
+    ChunkRow, DocumentRow, Error, JobRow, NewDocument, NewPersonaRow, NewPinRow, Once, PageOf, PageRows,
+    PersonaRow, ProfileRow, Spent, SummaryRow, TimeCursor,
+};
+
+// Texts beside the log. They are written with the events that name them.
+store_methods! {
+    /// Each of these texts if it is still there, in the given order.
+    fn texts(scope: &Scope, named: &[(String, [u8; 16])]) -> Vec<Option<String>>;
+}
+
+// Named prompts of users. Under a key ([`Once`]) a change happens once.
+store_methods! {
+    /// By name. The cursor is how many come before.
+    fn personas(scope: &Scope, page: PageOf<u64>) -> PageRows<PersonaRow>;
+    fn persona(scope: &Scope, id: &str) -> Option<PersonaRow>;
+    /// [`Error::Changed`] if there is one of that id, or no room.
+    fn add_persona(scope: &Scope, persona: NewPersonaRow, once: Option<Once>) -> PersonaRow;
+    /// [`Error::NotFound`] if there is none of that id.
+    fn change_persona(scope: &Scope, persona: NewPersonaRow, once: Option<Once>) -> PersonaRow;
+    /// Removes it, also as the default of threads.
+    fn delete_persona(scope: &Scope, id: &str, once: Option<Once>) -> ();
+}
+
+// Pins.
+store_methods! {
+    /// The thread must be the scope's. [`Error::Changed`] when there is no room.
+    fn add_pin(scope: &Scope, pin: NewPinRow, once: Option<Once>) -> PinView;
+    /// Oldest first: those of the thread and those of all threads; the latter alone without a thread.
+    fn pins(scope: &Scope, thread: Option<ThreadId>) -> Vec<PinView>;
+    /// A page of these. The cursor is how many come before.
+    fn pin_page(scope: &Scope, thread: Option<ThreadId>, page: PageOf<u64>) -> PageRows<PinView>;
+    /// Removes it and what prompts kept of it. Removing what is gone is [`Error::NotFound`].
+    fn delete_pin(principal: &Principal, id: PinId, once: Option<Once>) -> ();
+}
+
+// Summaries of older parts of conversations.
+store_methods! {
+    /// In the order of the log, at most [`crate::MAX_SUMMARIES_PER_READ`], the newest: those no other took the place of, or all.
+    fn summaries(thread: ThreadId, all: bool) -> Vec<SummaryRow>;
+    /// A page of them in the order of the log, from the oldest on. The cursor is how many come before.
+    fn summary_page(thread: ThreadId, all: bool, page: PageOf<u64>) -> PageRows<SummaryRow>;
+    /// Commits a summary, its text, the job as done and what it spent, together. Nothing is changed where the thread is
+    /// deleted, another summary of the same level ends at the same message, or one it merges is merged already.
+    fn summarise(job: &JobRow, summary: Option<(Summary, String)>, spent: Option<Spent>) -> ();
+}
+
+// Documents that users uploaded.
+store_methods! {
+    /// Adds it with all of its pieces, a few at a time; nobody sees it before the last. One that was left half is purged.
+    fn add_document(scope: &Scope, document: NewDocument, once: Option<Once>) -> DocumentRow;
+    /// The document that was made under this key, if any.
+    fn document_made(scope: &Scope, once: &Once) -> Option<DocumentRow>;
+    fn document(principal: &Principal, id: DocumentId) -> DocumentRow;
+    /// Newest first.
+    fn documents(scope: &Scope, page: PageOf<TimeCursor<DocumentId>>) -> PageRows<DocumentRow>;
+    /// How many of its pieces have a vector of this model.
+    fn document_embedded(id: DocumentId, model: &str) -> u32;
+    /// Hides it at once, with every piece and every text that prompts kept of it; [`Store::purge`] removes
+    /// the rows.
+    fn delete_document(principal: &Principal, id: DocumentId, once: Option<Once>) -> ();
+    /// Its pieces from a number on, at most `limit` and [`crate::MAX_CHUNKS_PER_READ`].
+    fn chunks(scope: &Scope, document: DocumentId, from: u32, limit: usize) -> Vec<ChunkRow>;
+}
+
+// Profiles of users: for all apps, or for one. A scope without an app stands for all of them.
+store_methods! {
+    /// The profile of exactly this scope; empty if there is none.
+    fn profile(scope: &Scope) -> ProfileRow;
+    /// Puts it in the place of the one of its version; [`Error::Changed`] if there is another by now. Under a key
+    /// ([`Once`]) that happens once; a second time gives what there is now.
+    fn put_profile(scope: &Scope, profile: ProfileRow, once: Option<Once>) -> ProfileRow;
+}

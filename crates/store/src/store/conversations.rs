@@ -1,0 +1,103 @@
+//! Threads, messages, runs, the log and jobs. Under an idempotency key ([`Once`]) a change happens once; a second request
+//! with the same key gets the present state.
+
+use std::sync::Arc;
+
+use jiff::Timestamp;
+use protocol::{
+    AppId, Event, JobId, MessageId, PlannedCall, Principal, RunId, Scope, Seq, SpendBounds, SpendGrant,
+    Stored, ThreadId,
+};
+
+use super::{Backend, Store};
+use crate::{
+    Error, ForcedEnd, JobRow, MessageRow, NewJob, NewThreadRow, Once, PageOf, PageRows, RawEvent, Retry,
+    RunLog, RunRow, Spent, Submission, SubmittedRun, ThreadEdit, ThreadRow, TimeCursor,
+};
+
+// Conversations and what was said in them. Under a key ([`Once`]) a change happens once; a second time gives what
+// there is now.
+store_methods! {
+    /// One that is there already is given back. [`Error::Changed`] while one of that id is being deleted.
+    fn create_thread(scope: &Scope, thread: NewThreadRow, once: Option<Once>) -> ThreadRow;
+    /// The thread if it is this principal's and not deleted.
+    fn thread(principal: &Principal, id: ThreadId) -> ThreadRow;
+    /// Newest first.
+    fn threads(scope: &Scope, page: PageOf<TimeCursor<ThreadId>>) -> PageRows<ThreadRow>;
+    /// Changes what is named, all of it or nothing; a title is recorded as `thread:named`.
+    fn change_thread(principal: &Principal, id: ThreadId, change: ThreadEdit, once: Option<Once>) -> ThreadRow;
+    /// Hides the thread at once and ends what waits for it; [`Store::purge`] removes its rows later. Gives back
+    /// the run to stop.
+    fn delete_thread(principal: &Principal, id: ThreadId, once: Option<Once>) -> Option<RunId>;
+    /// The newest messages of the path that ends in `leaf`, oldest of them first.
+    fn path(thread: ThreadId, leaf: MessageId, newest: usize) -> Vec<MessageRow>;
+    /// A page of that path from its beginning, oldest first. The cursor is the place in the log of the last one seen.
+    /// Its cost depends on the page, not on the length of the path.
+    fn messages(thread: ThreadId, leaf: MessageId, page: PageOf<Seq>) -> PageRows<MessageRow>;
+}
+
+// Runs and the log they write.
+store_methods! {
+    /// Message, run and their first events, in one transaction; or what the thread's state, the key and the limits
+    /// ([`Error::Limited`]) make of it.
+    fn submit(submission: Submission) -> SubmittedRun;
+    /// The run if it is this principal's and its thread is not deleted.
+    fn run(principal: &Principal, id: RunId) -> RunRow;
+    /// Marks the run as to be cancelled, or ends it if it is only queued; a run that has ended stays as it is. Either
+    /// way, gives it back.
+    fn cancel(principal: &Principal, id: RunId, once: Option<Once>) -> RunRow;
+    /// Ends a run from its rows alone, whatever its log contains: each call without a result gets one. A run that was
+    /// told to stop ends so. Nothing changes if it has ended; [`Error::Fenced`] for an earlier owner.
+    fn force_end(run: &RunRow, end: ForcedEnd) -> ();
+    /// Whether the number was left out of the thread's sequence: whoever has seen an event of that number has seen one
+    /// that is lost. The last number that is left out belongs to nobody, and counts as one of the log.
+    fn is_skipped(thread: ThreadId, seq: Seq) -> bool;
+}
+
+// Reading the log.
+store_methods! {
+    /// Committed events after `after`, of one run or of the whole thread, oldest first and at most
+    /// [`crate::MAX_EVENTS_PER_READ`]. [`Error::Pruned`] if there are some of the run and its deltas were pruned, which is
+    /// decided in the same moment in which they are read. A thread's are without the deltas that were pruned.
+    fn events(thread: ThreadId, run: Option<RunId>, after: Seq) -> Vec<Arc<Stored>>;
+    /// The facts of a run (no deltas), oldest first, for replaying it.
+    fn facts(run: RunId) -> Vec<RawEvent>;
+    /// The first message of the thread.
+    fn first_message(thread: ThreadId) -> Option<MessageId>;
+    /// Whether the thread has a title, or is gone: either way nobody looks for one.
+    fn is_named(thread: ThreadId) -> bool;
+    /// The newest sequence number of the thread.
+    fn head(thread: ThreadId) -> Seq;
+}
+
+// Work in the background: at least once in execution, once in effect.
+store_methods! {
+    /// Adds a job that no run causes, unless one of its kind and key was there before.
+    fn schedule(job: NewJob) -> ();
+    /// Adds a job for a scope, whose own its key is, unless one of its kind and key is ready or under way. Where an
+    /// earlier one is done or dead, this takes its place.
+    fn schedule_for(scope: &Scope, job: NewJob) -> ();
+    /// Takes the next job that is due, for the owner of the epoch it comes with.
+    fn claim() -> Option<JobRow>;
+    /// When the next job is due, if any is ready.
+    fn next_due() -> Option<Timestamp>;
+    /// Commits a job's effect, if it has one, the job as done, and what it spent on a model, together.
+    fn complete(job: &JobRow, effect: Option<Event>, spent: Option<Spent>) -> ();
+    /// Notes why an attempt failed, when there is another, and what this one spent on a model.
+    fn fail(job: &JobRow, error: String, retry: Retry, spent: Option<Spent>) -> ();
+    /// Holds what a model call of the job may spend, as [`RunLog::reserve`] does, until the job is done or has failed.
+    fn reserve_for_job(job: &JobRow, call: PlannedCall, bounds: SpendBounds) -> SpendGrant;
+    /// Jobs of all scopes, newest first: for the admin.
+    fn jobs(page: PageOf<TimeCursor<JobId>>) -> PageRows<JobRow>;
+    /// Jobs of one app, newest first.
+    fn jobs_of_app(app: &AppId, page: PageOf<TimeCursor<JobId>>) -> PageRows<JobRow>;
+}
+
+impl Store {
+    /// The writing end of a run's log, for the owner of this epoch.
+    pub fn log(&self, run: &RunRow) -> RunLog {
+        match &self.backend {
+            Backend::Sqlite(sqlite) => RunLog::sqlite(sqlite.run_log(run)),
+        }
+    }
+}

@@ -1,0 +1,118 @@
+//! Methods for the server and its admin: keys, usage, MCP tools, credentials, and work that crosses scopes.
+
+use jiff::Timestamp;
+use protocol::{
+    AppId, CredentialView, KeyId, KeyView, Principal, Scope, ThreadId, Usage, UsageView, Used, UserLimits,
+};
+
+use super::{Backend, Store};
+use crate::{ActionRow, Error, McpOffer, McpToolRow, Once, RunRow, Verified};
+
+// Keys of users. The store knows the secret of a key by its hash alone.
+store_methods! {
+    /// Adds a key. Under the key of a request that the scope made before, gives the one made then.
+    fn add_key(key: KeyView, hash: [u8; 32], once: Option<(Scope, Once)>) -> Option<KeyId>;
+    /// The keys that were not revoked, by their hash.
+    fn good_keys() -> Vec<([u8; 32], KeyView)>;
+    /// All keys, oldest first, revoked ones too.
+    fn keys() -> Vec<KeyView>;
+    /// False when there is no such key, or it is not for `only_app`, where that is given.
+    fn revoke_key(id: KeyId, only_app: Option<AppId>, by: String) -> bool;
+}
+
+// Usage. It is written with the events and jobs that caused it. Days are as `store::day` says them.
+store_methods! {
+    /// Usage of a user from one day to another, both included: newest day first, then by app and model, at most
+    /// [`crate::MAX_USAGE_ROWS`].
+    fn usage(user: &Principal, from_day: String, to_day: String) -> Vec<UsageView>;
+    /// Usage of the scope on a day, over all models.
+    fn usage_of_day(scope: &Scope, day: String) -> Usage;
+    /// Use of the rate limits by the scope in the minute and the day of a moment, and how many of its runs work now,
+    /// as far as these limits are about it.
+    fn used(scope: &Scope, limits: UserLimits, at: Timestamp) -> Used;
+}
+
+// Tools of MCP servers. A definition is used only as it was approved, so that no server can change what a model is told
+// behind the operator's back.
+store_methods! {
+    /// By server, each in the order in which it offers them; those that are gone stay where they were.
+    fn mcp_tools(app: &AppId) -> Vec<McpToolRow>;
+    /// Puts down all that a server offers now, and gives what is known of it. The tools with which a server is first seen
+    /// are approved as they are; later, what is new or has changed waits. [`Error::Changed`] when it is too much. Of
+    /// more than [`crate::MAX_MCP_TOOLS_PER_SERVER`], those that are gone are forgotten, the unapproved first.
+    fn put_mcp_tools(app: &AppId, server: &str, offered: Vec<McpOffer>) -> Vec<McpToolRow>;
+    /// Approves tools, each with the hash of the definition that was looked at. [`Error::Changed`] if one is another by
+    /// now, and then none is approved. Gives what is known of the server.
+    fn approve_mcp_tools(app: &AppId, server: &str, wanted: Vec<(String, String)>, by: &str) -> Vec<McpToolRow>;
+    /// Takes approvals away; what has none stays as it is. [`Error::NotFound`] if a tool is not known, and then none is
+    /// taken away.
+    fn revoke_mcp_tools(app: &AppId, server: &str, tools: Vec<String>) -> ();
+}
+
+// Credentials of users, sealed before they come here. Under a key ([`Once`]) a change happens once.
+store_methods! {
+    /// By name.
+    fn credentials(scope: &Scope) -> Vec<CredentialView>;
+    /// As it was sealed.
+    fn credential(scope: &Scope, name: &str) -> Option<Vec<u8>>;
+    /// Adds it or takes the place of the one of its name. [`Error::Changed`] when it is too long or there is no room.
+    fn put_credential(scope: &Scope, name: &str, sealed: Vec<u8>, once: Option<Once>) -> CredentialView;
+    /// [`Error::NotFound`] if there is none of that name.
+    fn delete_credential(scope: &Scope, name: &str, once: Option<Once>) -> ();
+}
+
+// Work that crosses scopes.
+store_methods! {
+    /// Makes this process the owner of every run under way and of every job begun, whoever owned them before, and gives
+    /// back what their model calls held. Returns the runs, oldest first.
+    fn adopt() -> Vec<RunRow>;
+    /// The run under way in a thread.
+    fn active_run(thread: ThreadId) -> Option<RunRow>;
+    /// Whether the thread is deleted and has rows that [`Store::purge`] will remove.
+    fn is_deleted(thread: ThreadId) -> bool;
+    /// Removes rows of deleted threads that have no run under way, of deleted documents and of those that were not whole
+    /// within an hour, and keys of requests and jobs from before `forget_before`, a bounded number at a time. A job that
+    /// is dead is kept thirty days longer than one that is done. Goes on where adding a document was cut after it was
+    /// whole. True when more is left.
+    fn purge(deleted_before: Timestamp, forget_before: Timestamp) -> bool;
+    /// Removes the deltas of one run that ended at `ended_before` or earlier, all of them together; its facts stay. True
+    /// when there may be another.
+    fn prune(ended_before: Timestamp) -> bool;
+    /// Closes proposals whose time is over, a bounded number at a time. Gives the threads whose runs can go on.
+    fn expire_proposals() -> Vec<ThreadId>;
+    /// When the next open proposal expires.
+    fn next_expiry() -> Option<Timestamp>;
+    /// Actions without a run that were begun and not ended, oldest first: their process has died. Those with `undo_of`
+    /// set out to take back another.
+    fn begun_actions() -> Vec<ActionRow>;
+    /// Goes through every chain of the ledger.
+    fn verify_ledger() -> Verified;
+    /// Scopes after another one, in order, with something to recall that has no vector of this model. It looks at every
+    /// item on the way.
+    fn scopes_to_embed(model: &str, after: Option<&Scope>, limit: usize) -> Vec<Scope>;
+    /// Apps that are missing, and since when. As many as there are apps.
+    fn missing_apps() -> Vec<(AppId, Timestamp)>;
+    /// Notes that an app is missing. Gives since when it is.
+    fn note_missing(app: &AppId) -> Timestamp;
+    /// Notes that it is there again.
+    fn note_found(app: &AppId) -> ();
+    /// Random bytes that were drawn when the store was made: nobody outside knows them.
+    fn secret() -> [u8; 32];
+}
+
+impl Store {
+    /// False once nothing more can be written, because the disk or the writer itself has failed: only a restart knows what
+    /// is on the disk.
+    pub fn is_open(&self) -> bool {
+        match &self.backend {
+            Backend::Sqlite(sqlite) => sqlite.is_open(),
+        }
+    }
+
+    /// Returns when nothing more can be written.
+    pub async fn writing_ended(&self) {
+        match &self.backend {
+            Backend::Sqlite(sqlite) => sqlite.writing_ended().await,
+        }
+    }
+}
