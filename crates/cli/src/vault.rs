@@ -33,7 +33,9 @@ pub(crate) fn key(data: &Path) -> CommandResult<[u8; BYTES]> {
 pub(crate) fn copy(data: &Path, into: &Path) -> CommandResult<&'static str> {
     if config::process_environment(VARIABLE).is_some_and(|text| !text.trim().is_empty()) {
         // A file would only be another key.
-        return Ok("not in the backup: the vault key, which decrypts the users' credentials, and which is in RONDO_VAULT_KEY");
+        return Ok(
+            "not in the backup: the vault key, which decrypts the users' credentials, and which is in RONDO_VAULT_KEY",
+        );
     }
     let text = match std::fs::read(data.join(FILE)) {
         Ok(text) => text,
@@ -44,8 +46,10 @@ pub(crate) fn copy(data: &Path, into: &Path) -> CommandResult<&'static str> {
     };
     let mut new = OpenOptions::new().write(true).create_new(true).mode(0o600).open(into.join(FILE))?;
     new.write_all(&text)?;
-    Ok("the backup contains the vault key, which decrypts the users' credentials: keep the backup where nobody else can \
-        read it")
+    Ok(
+        "the backup contains the vault key, which decrypts the users' credentials: keep the backup where nobody else can \
+        read it",
+    )
 }
 
 fn unusable(file: &Path, reason: &str) -> CommandError {

@@ -127,7 +127,9 @@ impl Catalog {
                 Ok(builtin::RecordTypeTool::new(place, tool, app)?.offered(&place.name))
             }
             (ToolKind::Http(tool), Some(outside)) => Ok(http_tool(spec(&tool.parameters), tool, outside)),
-            (ToolKind::Http(_), None) => Err(place.problem("the server has no egress for HTTP tools", "remove it")),
+            (ToolKind::Http(_), None) => {
+                Err(place.problem("the server has no egress for HTTP tools", "remove it"))
+            }
             (ToolKind::Sandbox(tool), _) => {
                 let wrong = |reason| place.problem(reason, "correct the module and build it again");
                 Ok(WasmTool::new(tool).map_err(wrong)?.offered(spec(&tool.parameters)))

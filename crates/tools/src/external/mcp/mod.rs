@@ -247,7 +247,8 @@ impl McpServerHandle {
             }
             Ok(_) => {
                 session.note_success();
-                let message = "the MCP server asks for more input or for a background task; this is not supported";
+                let message =
+                    "the MCP server asks for more input or for a background task; this is not supported";
                 Err(Failed::uncertain("unsupported", message))
             }
             Err(error) => {
