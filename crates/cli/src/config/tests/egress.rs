@@ -154,6 +154,10 @@ fn mistakes_are_refused_with_place_and_remedy() {
     ] {
         assert_eq!(read(text, &[]), Err(format!("rondo.toml:{expected}")), "{text}");
     }
+}
+
+#[test]
+fn mistakes_in_variables_and_named_files_are_refused_with_a_remedy() {
     let of = |variable: &str, value: &str| read("", &[(variable, value)]).unwrap_err();
     assert_eq!(
         of("RONDO_EGRESS_ALLOW", "a.test b.test"),
