@@ -96,7 +96,7 @@ fn add(sum: &mut CrateSize, size: &CrateSize) {
 
 fn measure(tree: &SourceTree, findings: &WorkspaceFindings<'_>, crate_name: &str) -> CrateSize {
     let files: Vec<&SourceFile> =
-        tree.files.iter().filter(|file| file.crate_name == crate_name && !tree.is_test_file(file)).collect();
+        tree.files.iter().filter(|file| file.crate_name == crate_name && !file.is_test()).collect();
     let mut types: BTreeMap<&str, TypeSize> = BTreeMap::new();
     for file in &files {
         for method in file.rust.methods.iter().filter(|method| !file.rust.is_test(method.line)) {

@@ -19,6 +19,8 @@ pub(crate) struct SourceFile {
     /// The names of the modules from the top; none for `lib.rs` and `main.rs`.
     pub(crate) module: Vec<String>,
     pub(crate) rust: RustFile,
+    /// The whole file exists only in tests. Known once all files have been read.
+    is_test: bool,
 }
 
 impl SourceFile {
@@ -35,7 +37,24 @@ impl SourceFile {
             parts.pop();
         }
         let module = parts.into_iter().map(str::to_owned).collect();
-        Some(Self { path: path.to_owned(), crate_name: crate_name.to_owned(), base, module, rust })
+        Some(Self {
+            path: path.to_owned(),
+            crate_name: crate_name.to_owned(),
+            base,
+            module,
+            rust,
+            is_test: false,
+        })
+    }
+
+    /// Whether the line is test code, because of its file or of the module it stands in.
+    pub(crate) fn is_test_line(&self, line: usize) -> bool {
+        self.is_test || self.rust.is_test(line)
+    }
+
+    /// Whether the whole file exists only in tests.
+    pub(crate) fn is_test(&self) -> bool {
+        self.is_test
     }
 
     /// The name of the file without its folder.
@@ -47,13 +66,14 @@ impl SourceFile {
 /// The files of all crates.
 pub(crate) struct SourceTree {
     pub(crate) files: Vec<SourceFile>,
-    /// Modules that exist only in tests, with the base that they belong to.
-    test_modules: BTreeSet<(String, Vec<String>)>,
 }
 
+/// Modules that exist only in tests, with the base that they belong to.
+type TestModules = BTreeSet<(String, Vec<String>)>;
+
 impl SourceTree {
-    pub(crate) fn new(files: Vec<SourceFile>) -> Self {
-        let mut test_modules = BTreeSet::new();
+    pub(crate) fn new(mut files: Vec<SourceFile>) -> Self {
+        let mut test_modules = TestModules::new();
         for file in &files {
             for module in file.rust.modules.iter().filter(|module| module.is_test && module.inline.is_none())
             {
@@ -62,7 +82,10 @@ impl SourceTree {
                 test_modules.insert((file.base.clone(), path));
             }
         }
-        Self { files, test_modules }
+        for file in &mut files {
+            file.is_test = is_test_file(file, &test_modules);
+        }
+        Self { files }
     }
 
     /// Reads every crate under the root.
@@ -81,24 +104,18 @@ impl SourceTree {
         Ok(Self::new(files))
     }
 
-    /// Whether the line is test code, because of its file or of the module it stands in.
-    pub(crate) fn is_test(&self, file: &SourceFile, line: usize) -> bool {
-        file.rust.is_test(line) || self.is_test_file(file)
-    }
-
-    /// Whether the whole file exists only in tests.
-    pub(crate) fn is_test_file(&self, file: &SourceFile) -> bool {
-        let above = (1..=file.module.len()).filter_map(|depth| file.module.get(..depth));
-        let mut above = above.map(|module| (file.base.clone(), module.to_vec()));
-        file.path.contains("/tests/")
-            || file.file_name() == "tests.rs"
-            || above.any(|module| self.test_modules.contains(&module))
-    }
-
     /// The names of all crates.
     pub(crate) fn crate_names(&self) -> BTreeSet<&str> {
         self.files.iter().map(|file| file.crate_name.as_str()).collect()
     }
+}
+
+fn is_test_file(file: &SourceFile, test_modules: &TestModules) -> bool {
+    let above = (1..=file.module.len()).filter_map(|depth| file.module.get(..depth));
+    let mut above = above.map(|module| (file.base.clone(), module.to_vec()));
+    file.path.contains("/tests/")
+        || file.file_name() == "tests.rs"
+        || above.any(|module| test_modules.contains(&module))
 }
 
 pub(crate) fn relative(root: &Path, path: &Path) -> String {
@@ -135,7 +152,7 @@ mod tests {
             file("crates/a/src/run/tests.rs", ""),
             file("crates/a/src/machine.rs", ""),
         ]);
-        let tests: Vec<bool> = tree.files.iter().map(|file| tree.is_test_file(file)).collect();
+        let tests: Vec<bool> = tree.files.iter().map(SourceFile::is_test).collect();
         assert_eq!(tests, [false, true, true, true, false]);
     }
 

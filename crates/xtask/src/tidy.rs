@@ -103,7 +103,7 @@ fn check_file(path: &str, text: &str, members: &BTreeSet<String>) -> (Vec<Findin
     match RustFile::parse(path, text) {
         Ok(file) => {
             findings.extend(sizes::check_functions(path, &file));
-            findings.extend(words::check(path, &file));
+            findings.extend(words::check(path, text, &file));
             (findings, Some(file))
         }
         Err(error) => {

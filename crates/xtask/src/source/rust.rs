@@ -38,6 +38,9 @@ pub(crate) struct Token {
 impl Token {
     /// The content, if this is a string.
     pub(crate) fn string(&self) -> Option<String> {
+        if !self.text.ends_with(['"', '#']) {
+            return None; // most tokens, and reading one as a literal takes long
+        }
         syn::parse_str::<LitStr>(&self.text).ok().map(|literal| literal.value())
     }
 }
@@ -79,8 +82,8 @@ pub(crate) struct DeclaredMethod {
 
 impl RustFile {
     pub(crate) fn parse(path: &str, text: &str) -> Result<Self, String> {
-        let syntax = syn::parse_file(text).map_err(|error| error.to_string())?;
         let stream = TokenStream::from_str(text).map_err(|error| error.to_string())?;
+        let syntax: syn::File = syn::parse2(stream.clone()).map_err(|error| error.to_string())?;
         let mut code_lines = BTreeSet::new();
         add_code_lines(stream.clone(), &mut code_lines);
         let blank: BTreeSet<usize> = blank_lines(text).collect();

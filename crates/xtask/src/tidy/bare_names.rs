@@ -19,7 +19,7 @@ pub(super) fn check(tree: &SourceTree) -> Vec<Finding> {
         let modules = file.rust.modules.iter().map(|module| ("module", &module.declaration));
         let bare = functions.chain(modules).filter(|(_, name)| is_bare(&name.name));
         findings.extend(
-            bare.filter(|(_, name)| !tree.is_test(file, name.line))
+            bare.filter(|(_, name)| !file.is_test_line(name.line))
                 .map(|(kind, name)| finding(file, kind, name)),
         );
     }

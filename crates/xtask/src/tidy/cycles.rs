@@ -49,7 +49,7 @@ fn pairs_of_base(tree: &SourceTree, base: &str) -> Vec<TwoWayPair> {
     let files: Vec<&SourceFile> = tree.files.iter().filter(|file| file.base == base).collect();
     let exports = Exports::read(&files);
     let mut imports: BTreeMap<(String, String), Import> = BTreeMap::new();
-    for file in files.iter().filter(|file| !tree.is_test_file(file)) {
+    for file in files.iter().filter(|file| !file.is_test()) {
         let Some(from) = file.module.first() else { continue };
         for (path, line) in paths(file).into_iter().filter(|(_, line)| !file.rust.is_test(*line)) {
             let Some(to) = exports.top_module(&path).filter(|to| to != from) else { continue };

@@ -25,7 +25,7 @@ pub(crate) struct TypePlace<'t> {
 pub(crate) fn duplicates(tree: &SourceTree) -> BTreeMap<&str, Vec<TypePlace<'_>>> {
     let mut places: BTreeMap<&str, Vec<TypePlace<'_>>> = BTreeMap::new();
     for file in tree.files.iter().filter(|file| file.file_name() != WIRE) {
-        let declared = file.rust.types.iter().filter(|declaration| !tree.is_test(file, declaration.line));
+        let declared = file.rust.types.iter().filter(|declaration| !file.is_test_line(declaration.line));
         for declaration in declared {
             let place = TypePlace { crate_name: &file.crate_name, path: &file.path, line: declaration.line };
             places.entry(&declaration.name).or_default().push(place);
