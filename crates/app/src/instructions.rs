@@ -89,7 +89,7 @@ mod tests {
         for (text, line, part) in [
             ("Help.\n{% if tools %}\nUse them.", Some(3), "end of input"),
             ("Help.\n{% if tools %}{{ user }}{% endif %}", Some(2), "undefined"),
-            ("{% if tools %}Help.{% endif %}", None, "told nothing"),
+            ("{% if tools %}Help.{% endif %}", None, "has no text for a model without tools"),
             (" \n", None, "empty"),
         ] {
             std::fs::write(&file, text).unwrap();

@@ -331,7 +331,7 @@ impl ToolTable<'_> {
                 return Err(at(message, "write letters, digits and dashes"));
             }
             if FORBIDDEN_HEADERS.contains(&text.to_ascii_lowercase().as_str()) {
-                return Err(at(format!("the header {text} is set by what sends the request"), "remove it"));
+                return Err(at(format!("the server sets the header {text} itself"), "remove it"));
             }
             let same = |other: &&Spanned<String>| other.get_ref().eq_ignore_ascii_case(text);
             if raw.keys().filter(same).count() > 1 {

@@ -72,7 +72,7 @@ impl ToolTable<'_> {
         match (raw.command, raw.url) {
             (Some(command), None) => {
                 let full_key = |(key, span)| (self.field(key), span);
-                self.refuse("beside command", spans!(raw, headers).map(full_key))?;
+                self.refuse("together with command", spans!(raw, headers).map(full_key))?;
                 let command = self.source.text(&self.field("command"), Some(command))?.unwrap_or_default();
                 Ok(AppMcpTransport::Stdio {
                     command,
@@ -83,7 +83,7 @@ impl ToolTable<'_> {
             }
             (None, Some(url)) => {
                 let full_key = |(key, span)| (self.field(key), span);
-                self.refuse("beside url", spans!(raw, args, env, cwd).map(full_key))?;
+                self.refuse("together with url", spans!(raw, args, env, cwd).map(full_key))?;
                 let raw_headers = raw.headers.map(Spanned::into_inner).unwrap_or_default();
                 Ok(AppMcpTransport::Http {
                     url: self.url(&url)?,

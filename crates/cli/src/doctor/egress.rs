@@ -18,7 +18,7 @@ use crate::terminal_text::count_of;
 const LOOK_PATIENCE: Duration = Duration::from_secs(10);
 
 /// The words in every refusal of a host that is not open.
-const CLOSED: &str = "[egress] allow";
+const CLOSED: &str = "the egress rules block";
 
 /// The data folder of a look, where there is none yet.
 const SCRATCH: &str = ".rondo-doctor-data";

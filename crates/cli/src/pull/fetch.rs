@@ -125,7 +125,7 @@ async fn save(
 
 fn verify(wanted: &Download<'_>, note: &Note) -> Result<(), PullError> {
     let Some(expected) = wanted.sha256.or(note.sha256.as_deref()) else {
-        say(&format!("{}: checked by its size only, as the server tells no SHA-256", wanted.label));
+        say(&format!("{}: checked by its size only, because the server gives no SHA-256", wanted.label));
         return Ok(());
     };
     let found = hash_of(wanted.path)?;

@@ -220,7 +220,7 @@ async fn what_cannot_be_taken_is_said_in_a_line() {
     };
     line(&import(&world, "half.json", &[]).await, "half.json: EOF");
     line(&import(&world, "missing.json", &[]).await, "missing.json: ");
-    line(&import(&world, "none", &[]).await, "none holds 0 .json files");
+    line(&import(&world, "none", &[]).await, "none has 0 .json files");
     line(&import(&world, &sample(), &["--key", "rondo_00"]).await, "name the user with --user");
     let other = world.run(&["import", &sample(), "--app", "other"]).await;
     line(&other, "there is no app \"other\"; there is studio, trailhead");

@@ -167,7 +167,7 @@ async fn a_model_that_does_not_answer_is_a_failure_with_a_remedy() {
         (
             Reply::says("Hel").without_end(),
             "provider_stream_broken",
-            "speak chat? correct wire in [providers.openai]",
+            "support the API chat? correct wire in [providers.openai]",
         ),
     ] {
         world.upstream.script([reply]);
