@@ -114,13 +114,11 @@ impl Chat {
                 TypedInput::Line(line) => line,
                 TypedInput::Interrupt | TypedInput::End => break,
             };
-            said = match line.trim() {
-                "" => Ok(()),
-                message if !interactive => self.say(message).await,
-                line => match ChatLine::parse(line) {
-                    ChatLine::Quit => break,
-                    line => self.obey(line).await,
-                },
+            said = match (line.trim(), ChatLine::parse(&line)) {
+                ("", _) => Ok(()),
+                (message, _) if !interactive => self.say(message).await,
+                (_, ChatLine::Quit) => break,
+                (_, line) => self.obey(line).await,
             };
         }
         if interactive { self.part() } else { Ok(()) }

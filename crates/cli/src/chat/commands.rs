@@ -8,8 +8,8 @@ use crate::CommandResult;
 use crate::terminal_text::{printable, shorten};
 
 /// What a person can type after a slash, for completion.
-pub(super) const COMMAND_NAMES: [&str; 9] =
-    ["/app", "/help", "/memories", "/model", "/pin", "/quit", "/remember", "/threads", "/undo"];
+pub(super) const COMMAND_NAMES: &[&str] =
+    &["/app", "/help", "/memories", "/model", "/pin", "/quit", "/remember", "/threads", "/undo"];
 
 /// Threads and memories that are listed at most.
 const MAX_LISTED: usize = 20;

@@ -55,21 +55,18 @@ impl ChatInput {
 
     /// Makes sure that from now on nothing is lost that a person types.
     pub(super) fn open(&mut self) -> CommandResult {
-        match &mut self.source {
-            InputSource::Lines(_) => Ok(()),
-            InputSource::Keys(keys) => keys.editor().map(drop),
+        if let InputSource::Keys(keys) = &mut self.source {
+            keys.editor()?;
         }
+        Ok(())
     }
 
     /// The next message.
     pub(super) async fn message(&mut self, interrupt: &mut Signal) -> CommandResult<TypedInput> {
-        if self.is_terminal {
-            show("\n")?;
-        }
         match &mut self.source {
             InputSource::Lines(lines) => {
                 if self.is_terminal {
-                    show(PROMPT)?;
+                    show(&format!("\n{PROMPT}"))?;
                 }
                 lines.next_line(interrupt).await
             }
@@ -136,6 +133,7 @@ impl EditorInput {
     async fn message(&mut self, interrupt: &mut Signal) -> CommandResult<TypedInput> {
         self.editor()?;
         self.ahead.take_pending()?;
+        show("\n")?;
         if let Some(typed) = self.ahead.next_line() {
             if let TypedInput::Line(line) = &typed {
                 show(&format!("{PROMPT}{}\n", printable(line)))?;

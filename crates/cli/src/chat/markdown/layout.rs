@@ -42,11 +42,11 @@ impl StyledWord {
 /// The words of a text. A wide character is a word of its own, because its script writes no spaces.
 pub(super) fn words(spans: &[TextSpan]) -> Vec<StyledWord> {
     let mut words: Vec<StyledWord> = Vec::new();
-    let (mut gap, mut is_open) = (0, false);
+    let (mut gap, mut is_open) = (0_usize, false);
     for span in spans {
         for c in span.text.chars() {
             if c.is_whitespace() {
-                gap = if span.exact { gap + 1 } else { 1.max(gap) };
+                gap = if span.exact { gap + 1 } else { gap.max(1) };
                 is_open = false;
                 continue;
             }
