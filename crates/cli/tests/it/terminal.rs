@@ -379,20 +379,23 @@ async fn markdown_is_shown_as_the_terminal_can() {
             "{variable:?}: {shown}"
         );
         assert_eq!(has_style(shown), has_colours, "{variable:?}: {shown}");
-        assert!(is_rich || !shown.contains('\u{1b}'), "{shown}");
+        assert!(is_rich || !shown.contains(['\u{1b}', '⠋']), "{shown}");
     }
 }
 
-/// The shell reads what a person has typed after a chat of one message.
+/// A spinner shows that the answer is awaited.
 #[tokio::test]
 async fn one_message_on_a_terminal_is_answered_without_a_prompt() {
     let world = World::new().await;
-    world.upstream.script([Reply::says("Hello, **Ada**.")]);
+    let gate = Gate::new();
+    world.upstream.script([Reply::stream().wait(&gate).text("Hello, **Ada**.")]);
     let chat = Process::on_a_terminal(&world.rondo(&["chat", "I am Ada."]));
+    chat.output.contains("\r⠋ ").await;
+    gate.open();
     chat.output.contains("Hello,").await;
     let ended = chat.ended().await;
     assert_eq!(ended.code, Some(0), "{ended:?}");
-    assert!(ended.output.contains("Hello, \u{1b}[1mAda\u{1b}[0m.\r\n"), "{ended:?}");
+    assert!(ended.output.contains("\r\u{1b}[KHello, \u{1b}[1mAda\u{1b}[0m.\r\n"), "{ended:?}");
     assert!(!ended.output.contains(READY) && !ended.output.contains("Talking to"), "{ended:?}");
 }
 
