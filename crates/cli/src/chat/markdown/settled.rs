@@ -68,11 +68,9 @@ pub(super) fn settled_bytes(text: &str) -> usize {
 
 /// Whether a run of marks can open or close something: not between spaces, and an underscore not inside a word.
 fn is_mark(mark: char, before: char, after: char) -> bool {
-    match mark {
-        '`' => true,
-        '_' => !(before.is_alphanumeric() && after.is_alphanumeric()) && !(before == ' ' && after == ' '),
-        _ => !(before.is_whitespace() && after.is_whitespace()),
-    }
+    let is_apart = before.is_whitespace() && after.is_whitespace();
+    let is_inside = before.is_alphanumeric() && after.is_alphanumeric();
+    mark == '`' || !(is_apart || mark == '_' && is_inside)
 }
 
 /// White space, and the characters of scripts that write no spaces.
