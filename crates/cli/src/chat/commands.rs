@@ -15,6 +15,7 @@ pub(super) const COMMAND_NAMES: &[&str] =
 const MAX_LISTED: usize = 20;
 
 const HELP: &str = "\
+/help            show this list
 /app [NAME]      talk to another app, or list the apps
 /model [NAME]    let another model answer from now on, or list the models
 /threads         list your newest conversations in this app

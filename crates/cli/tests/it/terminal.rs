@@ -265,7 +265,7 @@ async fn a_call_is_approved_with_yes_or_no_and_nothing_else() {
     chat.output.contains_times(2, READY).await;
     let shown = chat.output.contains("yes or no: ").await;
     assert!(shown.contains("[may I? createEmergingPart {\"name\":\"The Proofreader\""), "{shown}");
-    assert!(shown.contains("[addEvidence {") && shown.contains("[addEvidence: {"), "{shown}");
+    assert!(shown.contains("[addEvidence {") && shown.contains("[addEvidence: "), "{shown}");
     chat.write("sure\r");
     chat.output.contains("[sure is neither yes nor no]").await;
     chat.output.contains_times(3, READY).await;
