@@ -114,6 +114,7 @@ impl PromptEditors {
         };
         match line {
             Ok(line) => {
+                let line = line.replace(&format!("\\{CONTINUED}"), "\n");
                 if matches!(request, EditRequest::Message(_)) {
                     self.keep(&line);
                 }
@@ -164,13 +165,16 @@ fn bind_keys(editor: &mut PromptEditor) {
     editor.bind_sequence(KeyEvent::ctrl('C'), EventHandler::Conditional(Box::new(InterruptKey)));
 }
 
-/// Enter after a backslash begins a new line of the message.
+/// Enter after a backslash begins a new line of the message. A mark tells this backslash from one of a pasted text.
 struct EnterKey;
+
+/// After a backslash that goes with its line's end. It has no width.
+const CONTINUED: &str = "\u{2060}\n";
 
 impl ConditionalEventHandler for EnterKey {
     fn handle(&self, _: &Event, _: RepeatCount, _: bool, context: &EventContext<'_>) -> Option<Cmd> {
         let before = context.line().get(..context.pos())?;
-        before.ends_with('\\').then(|| Cmd::Replace(Movement::BackwardChar(1), Some("\n".to_owned())))
+        before.ends_with('\\').then(|| Cmd::Insert(1, CONTINUED.to_owned()))
     }
 }
 
