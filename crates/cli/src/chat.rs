@@ -26,7 +26,7 @@ use tokio::time::MissedTickBehavior;
 
 use crate::api_client::ApiClient;
 use crate::config::{self, Config};
-use crate::terminal_text::{MAX_SHOWN_CHARS, shorten, shorten_to};
+use crate::terminal_text::{MAX_SHOWN_CHARS, printable, shorten, shorten_to};
 use crate::{CommandError, CommandResult};
 
 use chat_server::ChatServer;
@@ -255,7 +255,8 @@ impl Chat {
             return Ok(());
         }
         let max_chars = if self.input.is_terminal { MAX_ASKED_CHARS } else { MAX_SHOWN_CHARS };
-        self.screen.note(&format!("may I? {name} {}", shorten_to(&input.to_string(), max_chars)))?;
+        let question = format!("[may I? {name} {}]", shorten_to(&input.to_string(), max_chars));
+        self.screen.print(&printable(&question))?;
         self.input.hold_typed()?;
         let decision = loop {
             let TypedInput::Line(answer) = self.input.decision(&mut self.interrupt).await? else {
