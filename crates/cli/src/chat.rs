@@ -1,8 +1,15 @@
 //! `rondo chat`: a conversation in the terminal, over the same API every front end uses.
 
 mod chat_server;
+mod chat_terminal;
+mod commands;
 mod input;
+mod line_editor;
+mod line_reader;
+mod markdown;
+mod past_messages;
 mod screen;
+mod typed_ahead;
 
 use std::time::Duration;
 
@@ -15,26 +22,35 @@ use protocol::{
 use reqwest::{Method, Response};
 use serde_json::json;
 use tokio::signal::unix::{Signal, SignalKind, signal};
+use tokio::time::MissedTickBehavior;
 
 use crate::api_client::ApiClient;
-use crate::config::Config;
-use crate::terminal_text::shorten;
+use crate::config::{self, Config};
+use crate::terminal_text::{MAX_SHOWN_CHARS, printable, shorten, shorten_to};
 use crate::{CommandError, CommandResult};
 
 use chat_server::ChatServer;
-use input::ChatInput;
+use chat_terminal::ChatTerminal;
+use commands::ChatLine;
+use input::{ChatInput, TypedInput};
 use screen::ChatScreen;
 
 /// How often a lost connection is tried again, and the pause before each try.
 const MAX_RETURNS: usize = 20;
 const RETURN_PAUSE: Duration = Duration::from_millis(500);
 
+/// Between two turns of the spinner.
+const SPINNER_PAUSE: Duration = Duration::from_millis(120);
+
+/// Characters of a tool call's arguments that a person reads before they decide.
+const MAX_ASKED_CHARS: usize = 4000;
+
 #[derive(clap::Args)]
 pub(crate) struct ChatOptions {
     /// The app to talk to; the default is the only app, or studio
     #[arg(long)]
     app: Option<String>,
-    /// The id of a thread to continue; if the thread waits for an approval, the chat asks for it first
+    /// The id of a thread to continue: the chat shows its last messages, and if it waits for an approval, asks for that
     #[arg(long, value_name = "ID")]
     thread: Option<ThreadId>,
     /// The URL of another server than the one in this configuration
@@ -43,7 +59,8 @@ pub(crate) struct ChatOptions {
     /// An API key for the server at --url
     #[arg(long, value_name = "KEY", requires = "url")]
     key: Option<String>,
-    /// Send this message, print the answer and end; without it, every input line is a message
+    /// Send this message, print the answer and end; without it, every input line is a message. On a terminal, lines can
+    /// be edited, and /help lists the commands
     message: Option<String>,
 }
 
@@ -51,6 +68,10 @@ struct Chat {
     api: ApiClient,
     app: String,
     thread: Option<ThreadId>,
+    /// The model that a person has chosen; none for the app's.
+    model: Option<String>,
+    /// The run that answered last.
+    last_run: Option<RunId>,
     /// Where the server is, if that was said.
     url: Option<String>,
     screen: ChatScreen,
@@ -67,9 +88,10 @@ pub(crate) async fn chat(config: CommandResult<Config>, options: ChatOptions) ->
     let app = server.choose_app(options.app)?;
     let api = server.api;
     let interrupt = signal(SignalKind::interrupt())?;
+    let terminal = ChatTerminal::of(&config::process_environment);
+    let (input, screen) = (ChatInput::new(&terminal), ChatScreen::new(terminal));
     let (thread, url) = (options.thread, options.url);
-    let mut chat =
-        Chat { api, app, thread, url, screen: ChatScreen::default(), input: ChatInput::new(), interrupt };
+    let mut chat = Chat { api, app, thread, model: None, last_run: None, url, screen, input, interrupt };
     let result = match options.message {
         Some(message) => chat.say(&message).await,
         None => chat.converse().await,
@@ -81,46 +103,44 @@ pub(crate) async fn chat(config: CommandResult<Config>, options: ChatOptions) ->
 impl Chat {
     async fn converse(&mut self) -> CommandResult {
         let interactive = self.input.is_terminal;
-        if interactive {
-            self.screen.prompt(&format!(
-                "Talking to {}. Ctrl-C stops an answer, Ctrl-D ends the chat.\n",
-                self.app
-            ))?;
-        }
-        let mut said = self.catch_up().await;
+        self.input.open()?;
+        let mut said = self.begin().await;
         loop {
             match said {
                 Err(trouble) if interactive => self.screen.note(&trouble.to_string())?,
                 said => said?,
             }
-            if interactive {
-                self.screen.prompt("\n> ")?;
-            }
-            let line = tokio::select! {
-                biased;
-                _ = self.interrupt.recv() => break,
-                line = self.input.line() => line?,
+            let line = match self.input.message(&mut self.interrupt).await? {
+                TypedInput::Line(line) => line,
+                TypedInput::Interrupt | TypedInput::End => break,
             };
-            said = match line.as_deref().map(str::trim) {
-                None => break,
-                Some("") => Ok(()),
-                Some(message) => self.say(message).await,
+            said = match (line.trim(), ChatLine::parse(&line)) {
+                ("", _) => Ok(()),
+                (message, _) if !interactive => self.say(message).await,
+                (_, ChatLine::Quit) => break,
+                (_, line) => self.obey(line).await,
             };
         }
-        if interactive {
-            self.part()?;
+        if interactive { self.part() } else { Ok(()) }
+    }
+
+    /// Tells a person whom they talk to and what was said before, and goes on with an answer that is under way.
+    async fn begin(&mut self) -> CommandResult {
+        if self.input.is_terminal {
+            self.introduce().await?;
+            self.show_past().await?;
         }
-        Ok(())
+        self.catch_up().await
     }
 
     /// Tells a person what was not said, and how to go on.
     fn part(&mut self) -> CommandResult {
-        self.screen.prompt("\n")?;
+        self.screen.print("")?;
         for line in self.input.untaken() {
             self.screen.note(&format!("not sent: {line}"))?;
         }
         match self.thread {
-            Some(_) => self.screen.prompt(&format!("To continue: {}\n", self.command())),
+            Some(_) => self.screen.print(&format!("To continue: {}", self.command())),
             None => Ok(()),
         }
     }
@@ -143,10 +163,11 @@ impl Chat {
 
     /// Sends a message and shows the answer as it comes. A run that does not complete is an error.
     async fn say(&mut self, message: &str) -> CommandResult {
-        let body = json!({ "message": message, "threadId": self.thread });
+        let body = json!({ "message": message, "threadId": self.thread, "model": self.model });
         let response = self.api.post(&format!("/v1/apps/{}/runs", self.app), &body).await?;
         let run: RunId = header(&response, "x-run-id")?;
         self.thread = Some(header(&response, "x-thread-id")?);
+        self.last_run = Some(run);
         self.follow(run, response).await
     }
 
@@ -179,6 +200,8 @@ impl Chat {
         let (mut parser, mut count, mut end) = (SseParser::default(), 0, None);
         let mut stream = response.bytes_stream();
         let (mut asked, mut open) = (false, Vec::new());
+        let mut turn = tokio::time::interval(SPINNER_PAUSE);
+        turn.set_missed_tick_behavior(MissedTickBehavior::Skip);
         while end.is_none() {
             let chunk = tokio::select! {
                 chunk = stream.next() => chunk,
@@ -188,6 +211,10 @@ impl Chat {
                     }
                     asked = true;
                     self.api.post(&format!("/v1/runs/{run}/cancel"), &json!({})).await?;
+                    continue;
+                }
+                _ = turn.tick(), if self.screen.has_spinner() => {
+                    self.screen.turn_spinner()?;
                     continue;
                 }
             };
@@ -230,17 +257,13 @@ impl Chat {
         if !self.is_open(*id).await {
             return Ok(());
         }
-        self.screen.note(&format!("may I? {name} {}", shorten(&input.to_string())))?;
-        self.input.hold_typed();
+        let max_chars = if self.input.is_terminal { MAX_ASKED_CHARS } else { MAX_SHOWN_CHARS };
+        let question = format!("[may I? {name} {}]", shorten_to(&input.to_string(), max_chars));
+        self.screen.print(&printable(&question))?;
+        self.input.hold_typed()?;
         let decision = loop {
-            self.screen.prompt("yes or no: ")?;
-            let answer = tokio::select! {
-                biased;
-                _ = self.interrupt.recv() => None,
-                answer = self.input.new_line() => answer?,
-            };
-            let Some(answer) = answer else {
-                self.screen.prompt("\n")?;
+            let TypedInput::Line(answer) = self.input.decision(&mut self.interrupt).await? else {
+                self.screen.print("")?;
                 let later = self.command();
                 return Err(format!(
                     "{name} waits for your approval: `{later}` asks again, and a new message there discards it"

@@ -6,7 +6,7 @@ use std::fmt;
 use serde::Serialize;
 
 /// Characters of a tool's arguments or of its failure that are shown.
-const MAX_SHOWN_CHARS: usize = 200;
+pub(crate) const MAX_SHOWN_CHARS: usize = 200;
 
 /// Without the control characters by which a text could command the terminal.
 pub(crate) fn printable(text: &str) -> Cow<'_, str> {
@@ -15,7 +15,12 @@ pub(crate) fn printable(text: &str) -> Cow<'_, str> {
 }
 
 pub(crate) fn shorten(text: &str) -> Cow<'_, str> {
-    match text.char_indices().nth(MAX_SHOWN_CHARS) {
+    shorten_to(text, MAX_SHOWN_CHARS)
+}
+
+/// The text, or its first characters.
+pub(crate) fn shorten_to(text: &str, max_chars: usize) -> Cow<'_, str> {
+    match text.char_indices().nth(max_chars) {
         Some((end, _)) => Cow::Owned(format!("{}…", text.get(..end).unwrap_or_default())),
         None => Cow::Borrowed(text),
     }

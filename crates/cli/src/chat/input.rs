@@ -1,136 +1,169 @@
-//! The lines that a chat is given, read into a queue by a thread of their own. So none of them is lost while something
-//! else happens: an answer that streams, a Ctrl-C (after which the terminal forgets whatever nobody has read yet).
+//! The lines that a chat is given: by a person at a line editor, or by a program. None of them is lost while something
+//! else happens, such as an answer that streams or a Ctrl-C.
 
-use std::collections::VecDeque;
-use std::io::{self, BufRead, IsTerminal, Read};
+use std::io::{self, Write};
+use std::path::PathBuf;
 
-use tokio::sync::mpsc::{Receiver, Sender, channel};
+use futures_util::FutureExt;
+use tokio::signal::unix::Signal;
 
+use super::chat_terminal::ChatTerminal;
+use super::line_editor::LineEditor;
+use super::line_reader::LineReader;
+use super::typed_ahead::{KeepingTerminal, TypedAhead};
 use crate::CommandResult;
+use crate::terminal_text::printable;
 
-/// Lines that are read before anybody wants them; further ones stay where they are.
-const MAX_LINES_AHEAD: usize = 256;
+/// Stands before a message.
+pub(super) const PROMPT: &str = "> ";
 
-/// More than any server takes as a message.
-const MAX_LINE_BYTES: u64 = 1 << 20;
+/// Stands before a decision.
+pub(super) const QUESTION: &str = "yes or no: ";
 
-type Line = io::Result<String>;
+/// What a person or a program has typed.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum TypedInput {
+    Line(String),
+    /// Ctrl-C.
+    Interrupt,
+    /// Ctrl-D, or the end of the input.
+    End,
+}
 
 pub(super) struct ChatInput {
+    source: InputSource,
+    /// Whether a person types.
     pub(super) is_terminal: bool,
-    /// None until a line is wanted: a chat with its message on the command line may need none, and then the input
-    /// belongs to whoever started it.
-    reader: Option<Receiver<Line>>,
-    /// Lines that were typed before a question was shown, and so do not answer it.
-    typed_ahead: VecDeque<Line>,
+}
+
+enum InputSource {
+    /// A program, or a terminal that cannot do more than print text.
+    Lines(LineReader),
+    Keys(EditorInput),
 }
 
 impl ChatInput {
-    pub(super) fn new() -> Self {
-        Self { is_terminal: io::stdin().is_terminal(), reader: None, typed_ahead: VecDeque::new() }
+    pub(super) fn new(terminal: &ChatTerminal) -> Self {
+        let source = if terminal.has_editor() {
+            let (colours, history) = (terminal.colours, terminal.history.clone());
+            InputSource::Keys(EditorInput { colours, history, open: None, ahead: TypedAhead::default() })
+        } else {
+            InputSource::Lines(LineReader::default())
+        };
+        Self { source, is_terminal: terminal.is_interactive }
     }
 
-    /// The next line; none at the end of the input. Loses nothing if it is dropped while it waits.
-    pub(super) async fn line(&mut self) -> CommandResult<Option<String>> {
-        match self.typed_ahead.pop_front() {
-            Some(line) => Ok(Some(line?)),
-            None => self.new_line().await,
+    /// Makes sure that from now on nothing is lost that a person types.
+    pub(super) fn open(&mut self) -> CommandResult {
+        if let InputSource::Keys(keys) = &mut self.source {
+            keys.editor()?;
+        }
+        Ok(())
+    }
+
+    /// The next message.
+    pub(super) async fn message(&mut self, interrupt: &mut Signal) -> CommandResult<TypedInput> {
+        match &mut self.source {
+            InputSource::Lines(lines) => {
+                if self.is_terminal {
+                    show(&format!("\n{PROMPT}"))?;
+                }
+                lines.next_line(interrupt).await
+            }
+            InputSource::Keys(keys) => keys.message(interrupt).await,
         }
     }
 
-    /// The next line, passing over the lines that `hold_typed` has put aside.
-    pub(super) async fn new_line(&mut self) -> CommandResult<Option<String>> {
-        let reader = match &mut self.reader {
-            Some(reader) => reader,
-            None => self.reader.insert(start()?),
-        };
-        Ok(reader.recv().await.transpose()?)
+    /// The next answer to a question, passing over the lines that [`Self::hold_typed`] has put aside.
+    pub(super) async fn decision(&mut self, interrupt: &mut Signal) -> CommandResult<TypedInput> {
+        match &mut self.source {
+            InputSource::Lines(lines) => {
+                show(QUESTION)?;
+                lines.new_line(interrupt).await
+            }
+            InputSource::Keys(keys) => {
+                drop_earlier(interrupt);
+                keys.editor()?.decision().await
+            }
+        }
     }
 
     /// Puts aside what a person has typed already: it is no answer to what they are about to be asked. A program has
     /// written its answers beforehand.
-    pub(super) fn hold_typed(&mut self) {
-        if self.is_terminal {
-            self.take_ready();
+    pub(super) fn hold_typed(&mut self) -> CommandResult {
+        match &mut self.source {
+            InputSource::Lines(lines) if self.is_terminal => lines.hold_ready(),
+            InputSource::Lines(_) => {}
+            InputSource::Keys(keys) => keys.ahead.take_pending()?,
         }
+        Ok(())
     }
 
     /// The lines that were typed and not sent.
     pub(super) fn untaken(&mut self) -> Vec<String> {
-        self.take_ready();
-        self.typed_ahead.drain(..).filter_map(Result::ok).filter(|line| !line.trim().is_empty()).collect()
+        let lines = match &mut self.source {
+            InputSource::Lines(lines) => lines.untaken(),
+            InputSource::Keys(keys) => keys.untaken(),
+        };
+        lines.into_iter().filter(|line| !line.trim().is_empty()).collect()
     }
+}
 
-    fn take_ready(&mut self) {
-        let Some(reader) = &mut self.reader else { return };
-        while self.typed_ahead.len() < MAX_LINES_AHEAD
-            && let Ok(line) = reader.try_recv()
-        {
-            self.typed_ahead.push_back(line);
+/// The keys of a person, with an editor for them.
+struct EditorInput {
+    colours: bool,
+    history: Option<PathBuf>,
+    /// None until a line is wanted: a chat with its message on the command line may need none, and then the input belongs
+    /// to whoever started it.
+    open: Option<(LineEditor, KeepingTerminal)>,
+    ahead: TypedAhead,
+}
+
+impl EditorInput {
+    fn editor(&mut self) -> CommandResult<&mut LineEditor> {
+        if self.open.is_none() {
+            let editor = LineEditor::start(self.colours, self.history.clone())?;
+            self.open = Some((editor, KeepingTerminal::begin()?));
         }
+        let (editor, _) = self.open.as_mut().ok_or("the line editor did not start")?;
+        Ok(editor)
     }
-}
 
-/// The thread ends with the input, or with the process: nothing can wake it from reading.
-fn start() -> io::Result<Receiver<Line>> {
-    let (sender, receiver) = channel(MAX_LINES_AHEAD);
-    std::thread::Builder::new().name("input".into()).spawn(move || read(io::stdin().lock(), &sender))?;
-    Ok(receiver)
-}
-
-fn read(mut input: impl BufRead, lines: &Sender<Line>) {
-    while let Some(line) = next(&mut input).transpose() {
-        let is_over = line.is_err();
-        if lines.blocking_send(line).is_err() || is_over {
-            return;
-        }
-    }
-}
-
-/// None at the end. The last line need not be ended.
-fn next(input: &mut impl BufRead) -> io::Result<Option<String>> {
-    let mut line = Vec::new();
-    input.by_ref().take(MAX_LINE_BYTES).read_until(b'\n', &mut line)?;
-    if line.len() as u64 == MAX_LINE_BYTES && !line.ends_with(b"\n") {
-        return Err(io::Error::other(format!("a line may have at most {MAX_LINE_BYTES} bytes")));
-    }
-    if line.is_empty() {
-        return Ok(None);
-    }
-    Ok(Some(String::from_utf8_lossy(&line).trim_end_matches(['\n', '\r']).to_owned()))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// Lines that a person typed before the question stay for later; lines of a program are its answer.
-    #[tokio::test]
-    async fn lines_come_in_order_and_what_was_typed_ahead_is_no_answer() {
-        for is_terminal in [true, false] {
-            let (sender, receiver) = channel(8);
-            let mut input = ChatInput { is_terminal, reader: Some(receiver), typed_ahead: VecDeque::new() };
-            for line in ["typed ahead", "yes"] {
-                sender.send(Ok(line.to_owned())).await.unwrap();
+    /// The next line that was typed ahead, or else one that is typed now.
+    async fn message(&mut self, interrupt: &mut Signal) -> CommandResult<TypedInput> {
+        self.editor()?;
+        self.ahead.take_pending()?;
+        show("\n")?;
+        if let Some(typed) = self.ahead.next_line() {
+            if let TypedInput::Line(line) = &typed {
+                show(&format!("{PROMPT}{}\n", printable(line)))?;
             }
-            assert_eq!(input.line().await.unwrap().as_deref(), Some("typed ahead"));
-            input.hold_typed();
-            sender.send(Ok("no".to_owned())).await.unwrap();
-            let (answer, later) = if is_terminal { ("no", "yes") } else { ("yes", "no") };
-            assert_eq!(input.new_line().await.unwrap().as_deref(), Some(answer));
-            assert_eq!(input.line().await.unwrap().as_deref(), Some(later));
-            sender.send(Ok("left over".to_owned())).await.unwrap();
-            assert_eq!(input.untaken(), ["left over"]);
-            drop(sender);
-            assert_eq!(input.line().await.unwrap(), None);
+            return Ok(typed);
         }
+        let begun = self.ahead.take_rest();
+        drop_earlier(interrupt);
+        self.editor()?.message(begun).await
     }
 
-    #[test]
-    fn a_line_has_a_longest_length() {
-        let mut text = io::Cursor::new([b"one\r\n\xff\n".as_slice(), &vec![b'x'; 2 << 20]].concat());
-        assert_eq!(next(&mut text).unwrap().as_deref(), Some("one"));
-        assert_eq!(next(&mut text).unwrap().as_deref(), Some("\u{fffd}"));
-        assert_eq!(next(&mut text).unwrap_err().to_string(), "a line may have at most 1048576 bytes");
+    fn untaken(&mut self) -> Vec<String> {
+        let _ = self.ahead.take_pending(); // the terminal may be gone
+        let mut lines = Vec::new();
+        while let Some(typed) = self.ahead.next_line() {
+            if let TypedInput::Line(line) = typed {
+                lines.push(line);
+            }
+        }
+        lines.push(self.ahead.take_rest());
+        lines
     }
+}
+
+/// Forgets a Ctrl-C that was meant for an answer which had ended by then. While the editor waits, Ctrl-C is a key.
+fn drop_earlier(interrupt: &mut Signal) {
+    let _ = interrupt.recv().now_or_never();
+}
+
+/// For the person at the terminal only.
+fn show(text: &str) -> CommandResult {
+    Ok(io::stderr().write_all(text.as_bytes())?)
 }

@@ -2,18 +2,33 @@
 
 use std::io::Write;
 
-use protocol::{Event, ToolStatus};
+use protocol::{Event, ToolComplete, ToolStatus};
 
+use super::chat_terminal::ChatTerminal;
+use super::markdown::{MarkdownStream, REMARK};
 use crate::CommandResult;
 use crate::terminal_text::{printable, shorten};
 
-#[derive(Default)]
+/// Turns while nothing else moves.
+const SPINNER: [&str; 10] = ["⠋", "⠙", "⠹", "⠸", "⠼", "⠴", "⠦", "⠧", "⠇", "⠏"];
+
+const CLEAR_LINE: &str = "\r\u{1b}[K";
+
 pub(super) struct ChatScreen {
-    /// The last text did not end its line.
+    terminal: ChatTerminal,
+    /// The text that is being shown, on a terminal.
+    markdown: Option<MarkdownStream>,
+    /// The last text did not end its line. Elsewhere than on a terminal, text is printed as it is.
     mid_line: bool,
+    /// How often the spinner has turned; 0 while there is none on the screen.
+    turns: usize,
 }
 
 impl ChatScreen {
+    pub(super) fn new(terminal: ChatTerminal) -> Self {
+        Self { terminal, markdown: None, mid_line: false, turns: 0 }
+    }
+
     pub(super) fn show(&mut self, event: &Event) -> CommandResult {
         match event {
             Event::TextDelta(piece) => self.text(&piece.delta),
@@ -22,10 +37,7 @@ impl ChatScreen {
             Event::ToolStart(call) => {
                 self.note(&format!("{} {}", call.name, shorten(&call.input.to_string())))
             }
-            Event::ToolComplete(result) if result.status != ToolStatus::Complete => {
-                let output = shorten(&result.output.to_string()).into_owned();
-                self.note(&format!("{} {}: {output}", result.name, result.status.name()))
-            }
+            Event::ToolComplete(result) => self.show_result(result),
             Event::ProposalClosed(closed) => self.note(closed.decision.name()),
             Event::Source(source) => self.note(&format!("from {}, {}", source.title, source.place)),
             Event::ContextLoaded(loaded) => {
@@ -33,7 +45,6 @@ impl ChatScreen {
             }
             // Whoever shows it also asks.
             Event::ProposalOpen(_)
-            | Event::ToolComplete(_)
             | Event::StepEnd(_)
             | Event::MessageUser(_)
             | Event::RunStart(_)
@@ -48,27 +59,113 @@ impl ChatScreen {
         }
     }
 
-    /// A remark, on a line of its own.
-    pub(super) fn note(&mut self, text: &str) -> CommandResult {
-        self.end_line()?;
-        self.prompt(&format!("[{}]\n", printable(text)))
+    /// A person sees every result, and a program's log those that are no success.
+    fn show_result(&mut self, result: &ToolComplete) -> CommandResult {
+        let (name, output) = (&result.name, result.output.to_string());
+        let output = shorten(&output);
+        match result.status {
+            ToolStatus::Complete if !self.terminal.has_remarks => Ok(()),
+            ToolStatus::Complete => {
+                self.note(&format!("{name}: {output}, {}", duration_text(result.duration_ms)))
+            }
+            ToolStatus::Failed | ToolStatus::Denied | ToolStatus::Cancelled | ToolStatus::Unknown => {
+                self.note(&format!("{name} {}: {output}", result.status.name()))
+            }
+        }
     }
 
-    /// For the person at the terminal only.
-    pub(super) fn prompt(&mut self, text: &str) -> CommandResult {
-        Ok(std::io::stderr().write_all(text.as_bytes())?)
+    /// A remark, on a line of its own.
+    pub(super) fn note(&mut self, text: &str) -> CommandResult {
+        let note = format!("[{}]", printable(text));
+        let look = self.terminal.look().filter(|_| self.terminal.has_remarks);
+        self.print(&look.map_or_else(|| note.clone(), |look| look.paint(REMARK, &note)))
+    }
+
+    /// A line for the person at the terminal, beside the answers. It holds no text of others that is not made printable.
+    pub(super) fn print(&mut self, line: &str) -> CommandResult {
+        self.end_line()?;
+        write_error(&format!("{line}\n"))
+    }
+
+    /// A whole text of earlier, beside the answers.
+    pub(super) fn earlier_text(&mut self, text: &str) -> CommandResult {
+        self.end_line()?;
+        let text = printable(text);
+        match self.terminal.look().filter(|_| self.terminal.has_remarks) {
+            Some(look) => {
+                let mut stream = MarkdownStream::new(look);
+                let shown = stream.feed(&text);
+                write_error(&(shown + &stream.finish()))
+            }
+            None => write_error(&format!("{}\n", text.trim_end())),
+        }
+    }
+
+    /// Whether the spinner has something to do here.
+    pub(super) fn has_spinner(&self) -> bool {
+        self.terminal.has_remarks
+    }
+
+    /// Turns the spinner, unless there is text in its line.
+    pub(super) fn turn_spinner(&mut self) -> CommandResult {
+        if !self.has_spinner() || self.markdown.as_ref().is_some_and(|text| !text.is_at_line_start()) {
+            return Ok(());
+        }
+        let frame = SPINNER.get(self.turns % SPINNER.len()).copied().unwrap_or_default();
+        self.turns += 1;
+        write_error(&format!("\r{frame} "))
+    }
+
+    fn clear_spinner(&mut self) -> CommandResult {
+        if std::mem::take(&mut self.turns) > 0 { write_error(CLEAR_LINE) } else { Ok(()) }
     }
 
     pub(super) fn end_line(&mut self) -> CommandResult {
-        if self.mid_line { self.text("\n") } else { Ok(()) }
+        self.clear_spinner()?;
+        let rest = self.markdown.take().map(|mut text| text.finish()).unwrap_or_default();
+        if std::mem::take(&mut self.mid_line) { self.write("\n") } else { self.write(&rest) }
     }
 
     fn text(&mut self, text: &str) -> CommandResult {
         let text = printable(text);
         let Some(last) = text.chars().next_back() else { return Ok(()) };
-        self.mid_line = last != '\n';
+        if let Some(stream) = &mut self.markdown {
+            let shown = stream.feed(&text);
+            return self.write(&shown);
+        }
+        match self.terminal.look() {
+            Some(look) => {
+                let mut stream = MarkdownStream::new(look);
+                let shown = stream.feed(&text);
+                self.markdown = Some(stream);
+                self.write(&shown)
+            }
+            None => {
+                self.mid_line = last != '\n';
+                self.write(&text)
+            }
+        }
+    }
+
+    fn write(&mut self, text: &str) -> CommandResult {
+        if text.is_empty() {
+            return Ok(());
+        }
+        self.clear_spinner()?;
         let mut out = std::io::stdout().lock();
         out.write_all(text.as_bytes())?;
         Ok(out.flush()?)
+    }
+}
+
+fn write_error(text: &str) -> CommandResult {
+    Ok(std::io::stderr().write_all(text.as_bytes())?)
+}
+
+/// How long something took, for people.
+fn duration_text(milliseconds: u64) -> String {
+    match milliseconds {
+        0..1000 => format!("{milliseconds} ms"),
+        _ => format!("{}.{} s", milliseconds / 1000, milliseconds % 1000 / 100),
     }
 }
