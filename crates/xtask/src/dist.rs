@@ -25,7 +25,7 @@ use crate::cargo::{build_for_tests, cargo};
 use contents::{PackedProgram, SharedLibrary};
 use deb::DebFacts;
 use image::ImageFacts;
-use machine::Machine;
+use machine::DistMachine;
 use sbom::SbomFacts;
 
 /// The folder of the results.
@@ -41,7 +41,7 @@ const DEPENDS: &str = "passwd, ca-certificates";
 
 /// Builds, packs and tries everything, or the binaries of the named machines.
 pub(crate) fn run(root: &Path, names: &[String]) -> bool {
-    let machines: Vec<Machine> = Machine::ALL
+    let machines: Vec<DistMachine> = DistMachine::ALL
         .into_iter()
         .filter(|machine| names.is_empty() || names.iter().any(|name| name == machine.name()))
         .collect();
@@ -55,7 +55,7 @@ pub(crate) fn run(root: &Path, names: &[String]) -> bool {
 /// Why the packages cannot be tried here, with a remedy.
 pub(crate) fn obstacle() -> Option<String> {
     let of_machine =
-        Machine::of_host().is_none().then(|| "there are packages for x86_64 and aarch64 only".to_owned());
+        DistMachine::of_host().is_none().then(|| "there are packages for x86_64 and aarch64 only".to_owned());
     of_machine.or_else(trial::obstacle)
 }
 
@@ -69,7 +69,7 @@ fn succeeded(outcome: Result<(), String>) -> bool {
     outcome.inspect_err(|why| eprintln!("error: {why}")).is_ok()
 }
 
-fn make_all(root: &Path, machines: &[Machine]) -> Result<(), String> {
+fn make_all(root: &Path, machines: &[DistMachine]) -> Result<(), String> {
     let mut release = Release::begin(root, root.join(OUTPUT), Compression::best())?;
     for machine in machines {
         toolchain::install(root, *machine)?;
@@ -80,7 +80,7 @@ fn make_all(root: &Path, machines: &[Machine]) -> Result<(), String> {
         check_size(&packed)?;
         release.add_packages(&packed)?;
     }
-    release.add_sbom(root)?;
+    release.add_sbom(root, &DistMachine::ALL.map(DistMachine::target))?;
     release.add_file("install.sh", &read(&root.join("packaging/install.sh"))?)?;
     release.add_sums()?;
     match trial::obstacle() {
@@ -101,7 +101,7 @@ fn check_size(packed: &PackedProgram) -> Result<(), String> {
 }
 
 fn pack_for_tests(root: &Path, program: &Path) -> Result<(), String> {
-    let machine = Machine::of_host().ok_or("there are packages for x86_64 and aarch64 only")?;
+    let machine = DistMachine::of_host().ok_or("there are packages for x86_64 and aarch64 only")?;
     let folder = tempfile::tempdir().map_err(|error| format!("cannot make a folder: {error}"))?;
     let stripped = strip(program, folder.path());
     let mut packed = PackedProgram::read(root, machine, &stripped)?;
@@ -109,7 +109,8 @@ fn pack_for_tests(root: &Path, program: &Path) -> Result<(), String> {
     let mut release = Release::begin(root, folder.path().join("dist"), Compression::fast())?;
     release.add_packages(&packed)?;
     drop(packed);
-    release.add_sbom(root)?;
+    // The packages of this platform are on the disk, because the tests were built with them.
+    release.add_sbom(root, &[&format!("{}-unknown-linux-gnu", machine.name())])?;
     release.add_sums()?;
     release.try_all(root, &[machine])?;
     release.report();
@@ -224,9 +225,9 @@ impl Release {
         })
     }
 
-    /// Adds the list of all libraries in the binaries.
-    fn add_sbom(&mut self, root: &Path) -> Result<(), String> {
-        let metadata = cargo_metadata(root)?;
+    /// Adds the list of all libraries in the binaries for these platforms.
+    fn add_sbom(&mut self, root: &Path, platforms: &[&str]) -> Result<(), String> {
+        let metadata = cargo_metadata(root, platforms)?;
         let lock = read(&root.join("Cargo.lock"))?;
         self.make(&format!("rondo-{VERSION}.cdx.json"), |release| {
             let lock = String::from_utf8_lossy(&lock);
@@ -241,7 +242,7 @@ impl Release {
     }
 
     /// Installs every package as a user would.
-    fn try_all(&mut self, root: &Path, machines: &[Machine]) -> Result<(), String> {
+    fn try_all(&mut self, root: &Path, machines: &[DistMachine]) -> Result<(), String> {
         for machine in machines {
             let emulator = match trial::emulator(root, *machine) {
                 Ok(emulator) => emulator,
@@ -257,7 +258,7 @@ impl Release {
             self.timed("try", &image, |release| {
                 trial::try_image(&read(&release.folder.join(&image))?, &emulator)
             })?;
-            if Machine::of_host() == Some(*machine) {
+            if DistMachine::of_host() == Some(*machine) {
                 self.timed("try", "install.sh", |release| trial::try_install_script(root, &release.folder))?;
             }
         }
@@ -278,19 +279,19 @@ impl Release {
     }
 }
 
-fn deb_name(machine: Machine) -> String {
+fn deb_name(machine: DistMachine) -> String {
     format!("rondo_{VERSION}_{}.deb", machine.short_name())
 }
 
-fn image_name(machine: Machine) -> String {
+fn image_name(machine: DistMachine) -> String {
     format!("rondo-{VERSION}-image-{}.tar", machine.short_name())
 }
 
-/// Cargo's description of all packages, for the machines that there are binaries for.
-fn cargo_metadata(root: &Path) -> Result<Value, String> {
+/// Cargo's description of all packages for these platforms.
+fn cargo_metadata(root: &Path, platforms: &[&str]) -> Result<Value, String> {
     let mut command = cargo(root, &["metadata", "--locked", "--format-version", "1"]);
-    for machine in Machine::ALL {
-        command.args(["--filter-platform", machine.target()]);
+    for platform in platforms {
+        command.args(["--filter-platform", platform]);
     }
     let output = command.stderr(std::process::Stdio::inherit()).output();
     let output = output.map_err(|error| format!("cannot run cargo: {error}"))?;

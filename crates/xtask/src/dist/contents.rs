@@ -5,7 +5,7 @@ use std::path::Path;
 use super::certificates;
 use super::file_tree::{FileTree, OPEN, READABLE, ROOT};
 use super::image::USER;
-use super::machine::Machine;
+use super::machine::DistMachine;
 
 /// A file of the machine that a dynamic binary needs, by its path. A static binary needs none.
 pub(crate) type SharedLibrary = (String, Vec<u8>);
@@ -19,7 +19,7 @@ const DOCUMENTS: [&str; 4] = ["README.md", "CHANGELOG.md", "LICENSE-APACHE", "LI
 
 /// The binary and the documents, by their names.
 pub(crate) struct PackedProgram {
-    pub(crate) machine: Machine,
+    pub(crate) machine: DistMachine,
     pub(crate) program: Vec<u8>,
     /// None for a static binary.
     pub(crate) libraries: Vec<SharedLibrary>,
@@ -28,7 +28,7 @@ pub(crate) struct PackedProgram {
 
 impl PackedProgram {
     /// Reads the binary, and the documents of the repository.
-    pub(crate) fn read(root: &Path, machine: Machine, program: &Path) -> Result<Self, String> {
+    pub(crate) fn read(root: &Path, machine: DistMachine, program: &Path) -> Result<Self, String> {
         let read = |path: &Path| {
             std::fs::read(path).map_err(|error| format!("cannot read {}: {error}", path.display()))
         };

@@ -2,12 +2,12 @@
 
 /// A machine that a binary runs on. Its operating system is Linux.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Machine {
+pub(crate) enum DistMachine {
     X86_64,
     Aarch64,
 }
 
-impl Machine {
+impl DistMachine {
     pub(crate) const ALL: [Self; 2] = [Self::X86_64, Self::Aarch64];
 
     /// The machine of this process, if there are binaries for it.

@@ -7,7 +7,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use super::machine::Machine;
+use super::machine::DistMachine;
 use crate::cargo::{build, cargo, succeeds};
 use crate::real;
 
@@ -15,7 +15,7 @@ use crate::real;
 const BUILD: &str = "target/dist-build";
 
 /// Makes sure that the standard library and the C compiler for a machine are there. The error says what to do.
-pub(crate) fn install(root: &Path, machine: Machine) -> Result<(), String> {
+pub(crate) fn install(root: &Path, machine: DistMachine) -> Result<(), String> {
     real::install(root, &real::ZIG)?;
     let target = machine.target();
     if standard_library(root, target)?.is_dir() {
@@ -36,7 +36,7 @@ fn standard_library(root: &Path, target: &str) -> Result<PathBuf, String> {
 }
 
 /// Builds the binary for a machine.
-pub(crate) fn build_program(root: &Path, machine: Machine, epoch: u64) -> Result<PathBuf, String> {
+pub(crate) fn build_program(root: &Path, machine: DistMachine, epoch: u64) -> Result<PathBuf, String> {
     let target = machine.target();
     let [compiler, archiver] = write_wrappers(root, machine)?;
     let mut command = cargo(root, &[]);
@@ -64,7 +64,7 @@ fn remapping(root: &Path) -> String {
 }
 
 /// Writes the C compiler and the archiver for a machine as scripts, because other programs want one path for each.
-fn write_wrappers(root: &Path, machine: Machine) -> Result<[PathBuf; 2], String> {
+fn write_wrappers(root: &Path, machine: DistMachine) -> Result<[PathBuf; 2], String> {
     let zig = real::folder(root, &real::ZIG).join("ziglang/zig");
     let folder = root.join(BUILD).join("zig");
     let unwritable = |error: std::io::Error| format!("cannot write {}: {error}", folder.display());
@@ -82,7 +82,7 @@ fn write_wrappers(root: &Path, machine: Machine) -> Result<[PathBuf; 2], String>
 
 /// Zig refuses Rust's spelling of a target, which other programs add. Its check for undefined behaviour needs a library
 /// that Rust does not link.
-fn compiler_script(zig: &Path, folder: &Path, machine: Machine) -> String {
+fn compiler_script(zig: &Path, folder: &Path, machine: DistMachine) -> String {
     format!(
         "#!/bin/sh\nfor argument; do shift; case $argument in --target=*) ;; *) set -- \"$@\" \"$argument\" ;; esac; done\n\
          export ZIG_GLOBAL_CACHE_DIR='{cache}' ZIG_LOCAL_CACHE_DIR='{cache}'\n\
@@ -105,7 +105,7 @@ mod tests {
     fn the_compiler_is_not_told_rusts_target() {
         let folder = tempfile::tempdir().unwrap();
         let echo = Path::new("/bin/echo");
-        let script = compiler_script(echo, folder.path(), Machine::Aarch64);
+        let script = compiler_script(echo, folder.path(), DistMachine::Aarch64);
         let output =
             Command::new("sh").args(["-c", &script, "cc", "-O2", "--target=x", "a b.c"]).output().unwrap();
         let said = String::from_utf8(output.stdout).unwrap();

@@ -10,7 +10,7 @@ mod loopback;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 
-use super::machine::Machine;
+use super::machine::DistMachine;
 
 pub(crate) use deb::try_deb;
 pub(crate) use image::try_image;
@@ -47,8 +47,8 @@ pub(crate) fn obstacle() -> Option<String> {
 }
 
 /// The emulator for a machine: none if this is one, qemu of this system, or else of Debian's package in `target`.
-pub(crate) fn emulator(root: &Path, machine: Machine) -> Result<Emulator, String> {
-    if Machine::of_host() == Some(machine) {
+pub(crate) fn emulator(root: &Path, machine: DistMachine) -> Result<Emulator, String> {
+    if DistMachine::of_host() == Some(machine) {
         return Ok(None);
     }
     let name = format!("qemu-{}-static", machine.name());

@@ -4,13 +4,13 @@ use std::path::Path;
 use std::process::Command;
 
 use super::{Emulator, expect_in, program, run};
-use crate::dist::machine::Machine;
+use crate::dist::machine::DistMachine;
 
 /// Folders that dpkg needs in a new root.
 const DPKG_FOLDERS: [&str; 3] = ["var/lib/dpkg/info", "var/lib/dpkg/updates", "var/lib/dpkg/triggers"];
 
 /// Unpacks the package in a root of its own, and lets the program check its configuration.
-pub(crate) fn try_deb(package: &Path, machine: Machine, emulator: &Emulator) -> Result<(), String> {
+pub(crate) fn try_deb(package: &Path, machine: DistMachine, emulator: &Emulator) -> Result<(), String> {
     let folder = tempfile::tempdir().map_err(|error| format!("cannot make a folder: {error}"))?;
     let (root, control) = (folder.path().join("root"), folder.path().join("control"));
     let mut field = Command::new("dpkg-deb");
