@@ -1,6 +1,5 @@
 //! A Debian package: an `ar` archive of a version, the control files and the installed files.
 
-use std::fmt::Write as _;
 use std::io;
 
 use flate2::Compression;
@@ -62,9 +61,8 @@ fn control_file(facts: &DebFacts<'_>, size: usize) -> String {
 fn ar(members: &[(&str, Vec<u8>)], epoch: u64) -> Vec<u8> {
     let mut archive = b"!<arch>\n".to_vec();
     for (name, content) in members {
-        let mut header = String::new();
-        let _ =
-            write!(header, "{name:<16}{epoch:<12}{:<6}{:<6}{:<8}{:<10}`\n", 0, 0, "100644", content.len());
+        let size = content.len();
+        let header = format!("{name:<16}{epoch:<12}{:<6}{:<6}{:<8}{size:<10}`\n", 0, 0, "100644");
         archive.extend_from_slice(header.as_bytes());
         archive.extend_from_slice(content);
         if content.len() % 2 == 1 {

@@ -74,7 +74,7 @@ fn write_wrappers(root: &Path, machine: DistMachine) -> Result<[PathBuf; 2], Str
         let path = folder.join(format!("{}-{name}", machine.name()));
         std::fs::write(&path, text)?;
         std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o755))?;
-        Ok(path)
+        Ok::<_, std::io::Error>(path)
     };
     let [compiler, archiver] = scripts.map(write);
     Ok([compiler.map_err(unwritable)?, archiver.map_err(unwritable)?])

@@ -22,7 +22,8 @@ pub(crate) type Emulator = Option<PathBuf>;
 /// Why packages cannot be tried here, with a remedy.
 pub(crate) fn obstacle() -> Option<String> {
     for (program, package) in [("dpkg-deb", "dpkg"), ("tar", "tar"), ("curl", "curl")] {
-        let found = Command::new(program).arg("--version").stdout(Stdio::null()).stderr(Stdio::null());
+        let mut found = Command::new(program);
+        found.arg("--version").stdout(Stdio::null()).stderr(Stdio::null());
         if !found.status().is_ok_and(|status| status.success()) {
             return Some(format!("there is no {program}; install {package}"));
         }
