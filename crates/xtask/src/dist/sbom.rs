@@ -19,7 +19,7 @@ pub(crate) struct SbomFacts<'a> {
     pub(crate) lock: &'a str,
 }
 
-/// The list of all packages that the binary is made of. Packages for builds and tests are left out.
+/// The list of all packages that the binary is made of. Packages for builds and tests, and macros, are left out.
 pub(crate) fn sbom(metadata: &Value, facts: &SbomFacts<'_>) -> Result<Value, String> {
     let graph = Graph::new(metadata)?;
     let reached = graph.reached()?;
@@ -77,9 +77,12 @@ impl<'m> Graph<'m> {
         };
         let packages: BTreeMap<&str, &Map<String, Value>> =
             objects("/packages").filter_map(|package| Some((text(package, "id")?, package))).collect();
-        let edges = objects("/resolve/nodes")
-            .filter_map(|node| Some((text(node, "id")?, runtime_dependencies(node))))
-            .collect();
+        let is_library = |id: &&str| packages.get(id).is_none_or(|package| !is_macro(package));
+        let linked = |node: &'m Map<String, Value>| {
+            runtime_dependencies(node).into_iter().filter(is_library).collect::<Vec<&str>>()
+        };
+        let edges =
+            objects("/resolve/nodes").filter_map(|node| Some((text(node, "id")?, linked(node)))).collect();
         let is_program = |package: &Map<String, Value>| {
             text(package, "name") == Some(PROGRAM) && package.get("source").is_none_or(Value::is_null)
         };
@@ -110,6 +113,13 @@ fn runtime_dependencies(node: &Map<String, Value>) -> Vec<&str> {
     };
     let list = node.get("deps").and_then(Value::as_array).into_iter().flatten();
     list.filter(is_linked).filter_map(|dependency| dependency.get("pkg")?.as_str()).collect()
+}
+
+/// Whether the compiler runs a package instead of linking it.
+fn is_macro(package: &Map<String, Value>) -> bool {
+    let targets = package.get("targets").and_then(Value::as_array).into_iter().flatten();
+    let kinds = targets.filter_map(|target| target.get("kind")?.as_array()).flatten();
+    kinds.into_iter().any(|kind| kind == "proc-macro")
 }
 
 fn component(package: &Map<String, Value>, sums: &BTreeMap<(String, String), String>) -> Value {
@@ -180,10 +190,15 @@ mod tests {
                 package("a", "serde", json!("registry")),
                 package("b", "cc", json!("registry")),
                 package("t", "insta", json!("registry")),
+                {
+                    "id": "m", "name": "derive", "version": "1.0.0", "source": "registry",
+                    "targets": [{ "kind": ["proc-macro"] }],
+                },
             ],
             "resolve": { "nodes": [
                 { "id": "c", "deps": [
                     dependency("a", Value::Null), dependency("b", json!("build")), dependency("t", json!("dev")),
+                    dependency("m", Value::Null),
                 ] },
                 { "id": "a", "deps": [] },
                 { "id": "b", "deps": [] },
