@@ -48,6 +48,10 @@ pub(crate) async fn apps(config: Config, command: AppsCommand) -> CommandResult 
             let config = discover::complete(config).await;
             check(&config, name.as_deref(), json)
         }
+        AppsCommand::Learn { name } if embedded_apps::are_used(&config) => Err(format!(
+            "built-in apps cannot be changed; copy the app first with `rondo init --from {name}`"
+        )
+        .into()),
         AppsCommand::Learn { name } => {
             let config = discover::complete(config).await;
             let folder = choose_folders(&config, Some(&name))?.into_iter().next().unwrap_or_default();
