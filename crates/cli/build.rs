@@ -1,5 +1,4 @@
 //! Lists the files of the apps that come with Rondo, so that the binary contains them.
-#![expect(clippy::print_stdout, reason = "cargo reads the output of a build script")]
 
 use std::error::Error;
 use std::fmt::Write as _;

@@ -1,7 +1,7 @@
 //! `rondo health`: whether the server accepts requests. Containers call it as their health check.
 
 use std::io::Write;
-use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::time::Duration;
 
 use reqwest::StatusCode;
@@ -14,7 +14,7 @@ const PATIENCE: Duration = Duration::from_secs(5);
 
 #[derive(clap::Args)]
 pub(crate) struct HealthOptions {
-    /// The server's address, such as http://127.0.0.1:8787; without it, the address that it is configured to listen on
+    /// The server's address; without it, the address that it is configured to listen on
     #[arg(long)]
     url: Option<String>,
 }
@@ -32,15 +32,12 @@ pub(crate) async fn health(config: &Config, options: HealthOptions) -> CommandRe
 
 /// Where this machine reaches a server that listens on an address: a server on all addresses is on loopback, too.
 fn own_address(listen: SocketAddr) -> SocketAddr {
-    match listen {
-        SocketAddr::V4(address) if address.ip().is_unspecified() => {
-            (Ipv4Addr::LOCALHOST, address.port()).into()
-        }
-        SocketAddr::V6(address) if address.ip().is_unspecified() => {
-            (Ipv6Addr::LOCALHOST, address.port()).into()
-        }
-        address => address,
+    if !listen.ip().is_unspecified() {
+        return listen;
     }
+    let loopback: IpAddr =
+        if listen.is_ipv4() { Ipv4Addr::LOCALHOST.into() } else { Ipv6Addr::LOCALHOST.into() };
+    (loopback, listen.port()).into()
 }
 
 #[cfg(test)]

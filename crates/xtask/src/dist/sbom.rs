@@ -1,4 +1,4 @@
-//! A list of the libraries in the binary (software bill of materials, SBOM) as CycloneDX JSON, from `cargo metadata`.
+//! A list of the libraries in the binary (software bill of materials, SBOM) as JSON of `CycloneDX`, from `cargo metadata`.
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -1,7 +1,7 @@
 //! Static binaries for every machine, built on any of them.
 //!
 //! Rust brings musl and a linker (`rust-lld`). The C code of SQLite, AWS-LC and mimalloc is compiled by zig, which is
-//! fetched from PyPI once. No other cross compiler is needed.
+//! fetched from `PyPI` once. No other cross compiler is needed.
 
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};

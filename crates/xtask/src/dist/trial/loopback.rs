@@ -24,22 +24,13 @@ pub(super) struct LoopbackServer {
 
 impl LoopbackServer {
     pub(super) fn start(answer: impl Fn(&str) -> LoopbackAnswer + Send + 'static) -> Result<Self, String> {
-        let started = || -> io::Result<Self> {
-            let listener = TcpListener::bind("127.0.0.1:0")?;
-            let (address, stopped) = (listener.local_addr()?, Arc::new(AtomicBool::new(false)));
-            let server = Self { address, stopped: Arc::clone(&stopped) };
-            thread::spawn(move || {
-                for connection in listener.incoming().flatten() {
-                    if stopped.load(Ordering::Relaxed) {
-                        return;
-                    }
-                    // A client that breaks off reports its own failure.
-                    let _ = serve(connection, &answer);
-                }
-            });
-            Ok(server)
-        };
-        started().map_err(|error| format!("cannot serve on loopback: {error}"))
+        let failed = |error: io::Error| format!("cannot serve on loopback: {error}");
+        let listener = TcpListener::bind("127.0.0.1:0").map_err(failed)?;
+        let address = listener.local_addr().map_err(failed)?;
+        let stopped = Arc::new(AtomicBool::new(false));
+        let server = Self { address, stopped: Arc::clone(&stopped) };
+        thread::spawn(move || serve_all(&listener, &stopped, &answer));
+        Ok(server)
     }
 
     /// The address as a URL, without a slash at its end.
@@ -53,6 +44,16 @@ impl Drop for LoopbackServer {
         self.stopped.store(true, Ordering::Relaxed);
         // Wakes the thread.
         let _ = TcpStream::connect(self.address);
+    }
+}
+
+fn serve_all(listener: &TcpListener, stopped: &AtomicBool, answer: &impl Fn(&str) -> LoopbackAnswer) {
+    for connection in listener.incoming().flatten() {
+        if stopped.load(Ordering::Relaxed) {
+            return;
+        }
+        // A client that breaks off reports its own failure.
+        let _ = serve(connection, answer);
     }
 }
 
