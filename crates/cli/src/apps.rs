@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 
 use crate::config::Config;
 use crate::terminal_text::printable;
-use crate::{CommandResult, catalogue, discover, service_setup};
+use crate::{CommandResult, catalogue, discover, embedded_apps, service_setup};
 
 #[derive(Subcommand)]
 pub(crate) enum AppsCommand {
@@ -48,6 +48,10 @@ pub(crate) async fn apps(config: Config, command: AppsCommand) -> CommandResult 
             let config = discover::complete(config).await;
             check(&config, name.as_deref(), json)
         }
+        AppsCommand::Learn { name } if embedded_apps::are_used(&config) => Err(format!(
+            "built-in apps cannot be changed; copy the app first with `rondo init --from {name}`"
+        )
+        .into()),
         AppsCommand::Learn { name } => {
             let config = discover::complete(config).await;
             let folder = choose_folders(&config, Some(&name))?.into_iter().next().unwrap_or_default();
@@ -58,7 +62,7 @@ pub(crate) async fn apps(config: Config, command: AppsCommand) -> CommandResult 
 
 fn list(config: &Config) -> CommandResult {
     let mut out = std::io::stdout().lock();
-    for folder in app::folders(&config.apps)? {
+    for folder in app::folders(&embedded_apps::apps_folder(config)?)? {
         let found = check_folder(&folder);
         match &found.app {
             Some(app) => {
@@ -97,7 +101,7 @@ fn check(config: &Config, name: Option<&str>, as_json: bool) -> CommandResult {
 
 /// The folders to look at.
 fn choose_folders(config: &Config, name: Option<&str>) -> CommandResult<Vec<PathBuf>> {
-    let folders = app::folders(&config.apps)?;
+    let folders = app::folders(&embedded_apps::apps_folder(config)?)?;
     let Some(name) = name else { return Ok(folders) };
     let one: Vec<PathBuf> = folders.iter().filter(|folder| id(folder) == name).cloned().collect();
     if one.is_empty() {
@@ -128,21 +132,21 @@ fn with_surroundings(config: &Config, mut all: Vec<Found>) -> CommandResult<Vec<
     for found in &mut all {
         let Some(app) = &found.app else { continue };
         found.problems.extend(catalog.registry(app, &[]).err());
-        found.problems.extend(unknown_models(&config.apps.join(&found.id), app, &models));
+        found.problems.extend(unknown_models(app, &models));
         found.problems.extend(service::model_problems(app, &models));
         found.problems.extend(app::check_examples(app));
     }
     Ok(all)
 }
 
-fn unknown_models(folder: &Path, app: &App, models: &ModelRegistry) -> Vec<Problem> {
+fn unknown_models(app: &App, models: &ModelRegistry) -> Vec<Problem> {
     if models.is_empty() {
         return Vec::new(); // nobody has set one up; `rondo doctor` says so
     }
-    let toml = folder.join("app.toml");
+    let toml = app.folder.join("app.toml");
     let in_toml = catalogue::models_in_toml(app).map(|model| (toml.clone(), model));
     let in_personas = app.personas.iter().filter_map(|(id, persona)| {
-        Some((folder.join(format!("personas/{id}.md")), persona.settings.model.as_ref()?))
+        Some((app.folder.join(format!("personas/{id}.md")), persona.settings.model.as_ref()?))
     });
     let known: Vec<&str> = models.list().map(|model| model.name()).collect();
     let remedy = format!("use one of {}, or add it to rondo.toml", known.join(", "));

@@ -35,6 +35,9 @@ pub(crate) const DEFAULT_FILE: &str = include_str!("config/default.toml");
 
 const DEFAULT_PATH: &str = "rondo.toml";
 
+/// The apps folder that is used if none is configured.
+pub(crate) const DEFAULT_APPS: &str = "./apps";
+
 /// Variables by name. The real environment is [`process_environment`].
 pub(crate) type Environment<'a> = dyn Fn(&str) -> Option<String> + 'a;
 
@@ -265,7 +268,7 @@ impl Default for Config {
             file: None,
             listen: SocketAddr::from(([127, 0, 0, 1], 8787)),
             data: "./data".into(),
-            apps: "./apps".into(),
+            apps: DEFAULT_APPS.into(),
             model: None,
             providers: Vec::new(),
             models: Vec::new(),

@@ -12,7 +12,7 @@ use app::{App, Apps};
 use reqwest::StatusCode;
 
 use crate::config::Config;
-use crate::{CommandResult, catalogue, discover, http, service_setup};
+use crate::{CommandResult, catalogue, discover, embedded_apps, http, service_setup};
 
 /// How long anything outside may take to answer.
 const PATIENCE: Duration = Duration::from_secs(5);
@@ -32,16 +32,8 @@ pub(crate) async fn doctor(config: Config) -> CommandResult {
         |file| file.display().to_string(),
     );
     let mut findings = vec![Finding::Good(format!("configuration: {from}")), folder(&config.data)];
-    let apps = match app::load_all(&config.apps) {
-        Ok(apps) => {
-            findings.extend(check_apps(&config, &apps));
-            apps
-        }
-        Err(problem) => {
-            findings.push(Finding::Bad(format!("apps: {problem}")));
-            Apps::new()
-        }
-    };
+    let (apps, of_apps) = find_apps(&config);
+    findings.extend(of_apps);
     findings.extend(egress::check(&config, &apps).await);
     findings.extend(models::check(&config, &apps).await);
     findings.extend(models::catalogue_findings(&config, &apps, catalogue::today()));
@@ -96,6 +88,25 @@ fn folder(data: &Path) -> Finding {
 fn beside(data: &Path) -> &Path {
     let place = data.ancestors().find(|place| place.exists()).filter(|place| !place.as_os_str().is_empty());
     place.unwrap_or(Path::new("."))
+}
+
+/// The apps, and what is to say of them. Built-in apps are only named: to read them, they would have to be written first.
+fn find_apps(config: &Config) -> (Apps, Vec<Finding>) {
+    if embedded_apps::are_used(config) {
+        let (place, names) = (config.apps.display(), embedded_apps::names().join(", "));
+        let text = format!(
+            "apps: there is no folder {place}, so the built-in apps are served ({names}); `rondo init NAME` makes an app \
+             of your own there"
+        );
+        return (Apps::new(), vec![Finding::Note(text)]);
+    }
+    match app::load_all(&config.apps) {
+        Ok(apps) => {
+            let findings = check_apps(config, &apps);
+            (apps, findings)
+        }
+        Err(problem) => (Apps::new(), vec![Finding::Bad(format!("apps: {problem}"))]),
+    }
 }
 
 fn check_apps(config: &Config, apps: &Apps) -> Vec<Finding> {

@@ -1,11 +1,11 @@
-//! `rondo init`: a new app folder that works at once.
+//! `rondo init`: a new app folder that works at once, or a copy of an embedded app.
 
 use std::fs;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
-use crate::CommandResult;
 use crate::config::Config;
+use crate::{CommandResult, embedded_apps};
 
 /// The files of the new app. In them, `{{id}}` and `{{name}}` stand for what it is called.
 const FILES: &[(&str, &str)] = &[
@@ -18,15 +18,20 @@ const FILES: &[(&str, &str)] = &[
 
 #[derive(clap::Args)]
 pub(crate) struct InitOptions {
-    /// The app's name: a lower-case letter, then lower-case letters, digits and dashes
-    name: String,
+    /// The app's name: a lower-case letter, then lower-case letters, digits and dashes; with --from, the name of that app
+    /// if none is given
+    #[arg(required_unless_present = "from")]
+    name: Option<String>,
+    /// Copy this built-in app, such as kalito, instead of making a new one
+    #[arg(long, value_name = "APP")]
+    from: Option<String>,
 }
 
 pub(crate) fn init(config: &Config, options: &InitOptions) -> CommandResult {
-    let folder = config.apps.join(&options.name);
+    let name = options.name.as_deref().or(options.from.as_deref()).unwrap_or_default();
+    let folder = config.apps.join(name);
     let id = app::id(&folder)?;
-    if id.as_str() != options.name {
-        let name = &options.name;
+    if id.as_str() != name {
         return Err(format!(
             "{name:?} cannot be an app's name; give only the name, and the folder with --apps"
         )
@@ -36,29 +41,55 @@ pub(crate) fn init(config: &Config, options: &InitOptions) -> CommandResult {
         let place = folder.display();
         return Err(format!("{place} exists already; choose another name, or remove it first").into());
     }
-    make(&config.apps, id.as_str()).map_err(|error| {
+    let files = match &options.from {
+        Some(app) => copied_files(app)?,
+        None => new_files(name),
+    };
+    make(&config.apps, name, &files).map_err(|error| {
         format!("{}: {error}; choose another folder with --apps or RONDO_APPS", config.apps.display())
     })?;
-    let files: Vec<&str> = FILES.iter().map(|(file, _)| *file).collect();
+    let (paths, message) = match options.from {
+        Some(_) => (vec![format!("{} files", files.len())], "Hello"),
+        None => (
+            files.iter().map(|(path, _)| (*path).to_owned()).collect(),
+            "Please put on my list: water the plants",
+        ),
+    };
     Ok(writeln!(
         std::io::stdout(),
-        "made {} with {}\n\nTry this:\n  rondo apps check {id}\n  rondo chat --app {id} \"Please put on my list: water the \
-         plants\"\nThen change instructions.md; a running server reloads it by itself (hot reload).",
+        "made {} with {}\n\nTry this:\n  rondo apps check {id}\n  rondo chat --app {id} \"{message}\"\nThen change \
+         instructions.md; a running server reloads it by itself (hot reload).",
         folder.display(),
-        files.join(", ")
+        paths.join(", ")
     )?)
 }
 
+/// The files of a new app.
+fn new_files(id: &str) -> Vec<(&'static str, Vec<u8>)> {
+    let fill = |text: &str| text.replace("{{id}}", id).replace("{{name}}", &title(id));
+    FILES.iter().map(|(path, text)| (*path, fill(text).into_bytes())).collect()
+}
+
+/// The files of an embedded app.
+fn copied_files(app: &str) -> CommandResult<Vec<(&'static str, Vec<u8>)>> {
+    let files = embedded_apps::files_of(app);
+    if files.is_empty() {
+        let names = embedded_apps::names().join(", ");
+        return Err(format!("there is no built-in app {app:?}; there are: {names}").into());
+    }
+    Ok(files.into_iter().map(|(path, content)| (path, content.to_vec())).collect())
+}
+
 /// Makes the folder elsewhere first, so that a running server never sees half of it.
-fn make(apps: &Path, id: &str) -> std::io::Result<()> {
+fn make(apps: &Path, id: &str, files: &[(&str, Vec<u8>)]) -> std::io::Result<()> {
     let draft: PathBuf = apps.join(format!(".{id}.new"));
     if draft.exists() {
         fs::remove_dir_all(&draft)?;
     }
-    for (file, text) in FILES {
+    for (file, content) in files {
         let path = draft.join(file);
         fs::create_dir_all(path.parent().unwrap_or(&draft))?;
-        fs::write(path, text.replace("{{id}}", id).replace("{{name}}", &title(id)))?;
+        fs::write(path, content)?;
     }
     fs::rename(draft, apps.join(id))
 }

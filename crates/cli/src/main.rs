@@ -13,8 +13,10 @@ mod config;
 mod control;
 mod discover;
 mod doctor;
+mod embedded_apps;
 mod export;
 mod extract;
+mod health;
 mod help;
 mod http;
 mod import;
@@ -47,6 +49,11 @@ use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 
 use config::Config;
 
+/// The allocator of musl has one lock for all threads, and the server allocates on all of them.
+#[cfg(target_env = "musl")]
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 /// The error of a command: a sentence or two, ready to be shown to the person who ran it.
 pub(crate) type CommandError = Box<dyn std::error::Error + Send + Sync>;
 
@@ -61,7 +68,8 @@ const CLOSING: Duration = Duration::from_secs(7);
 
 const FIRST_STEPS: &str = "\
 No configuration file is needed. Set OPENAI_API_KEY or ANTHROPIC_API_KEY, or OPENAI_BASE_URL for an OpenAI-compatible
-server, or run Ollama on this machine. Then `rondo serve` serves the apps in ./apps on http://127.0.0.1:8787.
+server, or run Ollama on this machine. Then `rondo serve` serves the apps in ./apps, or the
+built-in apps if there is no such folder, on http://127.0.0.1:8787.
 
 Without a provider, `rondo models pull smollm2-135m` downloads a small model that runs in this process. It is good enough
 to try the server.
@@ -99,7 +107,9 @@ enum Command {
     Chat(LocatedOptions<chat::ChatOptions>),
     /// Check the configuration, and print what can be reached and what is missing
     Doctor(Locations),
-    /// Make a folder with a new app that works without changes
+    /// Ask the running server whether it accepts requests; fails if it does not
+    Health(LocatedOptions<health::HealthOptions>),
+    /// Make a folder with a new app that works without changes, or with a copy of a built-in app
     Init(LocatedOptions<init::InitOptions>),
     /// List the apps, check them, or train their section classifiers
     #[command(name = "apps")]
@@ -226,6 +236,9 @@ fn run(cli: Cli) -> CommandResult {
         Command::Serve { pull, places } => block_on(serve::serve(places.load(file)?, pull)),
         Command::Chat(LocatedOptions { options, places }) => block_on(chat::chat(places.load(file), options)),
         Command::Doctor(places) => block_on(doctor::doctor(places.load(file)?)),
+        Command::Health(LocatedOptions { options, places }) => {
+            block_on(health::health(&places.load(file)?, options))
+        }
         Command::Init(LocatedOptions { options, places }) => init::init(&places.load(file)?, &options),
         Command::Folders(LocatedCommands { command, places }) => {
             block_on(apps::apps(places.load(file)?, command))

@@ -18,7 +18,7 @@ use crate::control::ControlFile;
 use crate::pull;
 use crate::watch::AppWatch;
 use crate::weights::WeightsKind;
-use crate::{CommandError, CommandResult, catalogue, discover, local, service_setup};
+use crate::{CommandError, CommandResult, catalogue, discover, embedded_apps, local, service_setup};
 
 /// Files that the server has open besides its connections, at most: its database, models and tools that it asks, folders
 /// that it watches.
@@ -214,6 +214,12 @@ fn announce(config: &Config, service: &Service, listener: &TcpListener) {
     if apps.is_empty() {
         tracing::warn!("there is no app in {}; make one with `rondo init NAME`", config.apps.display());
     }
+    if embedded_apps::are_used(config) {
+        tracing::info!(
+            "there is no folder {}, so the built-in apps are served; `rondo init NAME` makes an app of your own there",
+            config.apps.display()
+        );
+    }
     if let Some(app) = config.server.chat_app.as_ref().filter(|app| !apps.contains(app)) {
         tracing::warn!("server.chat_app is {app}, and there is no such app; /api/chat answers with 404");
     }
@@ -239,7 +245,8 @@ fn warn_of_endings(config: &Config) {
     if let Some(problem) = &config.knowledge.problem {
         tracing::warn!("{problem}");
     }
-    let apps = app::load_all(&config.apps).unwrap_or_default();
+    let folder = embedded_apps::apps_folder(config).unwrap_or_default();
+    let apps = app::load_all(&folder).unwrap_or_default();
     for end in catalogue::ending(config, &apps, catalogue::today()) {
         tracing::warn!("{end}");
     }

@@ -12,7 +12,7 @@ use tools::{Catalog, Egress, ExternalAccess, McpHub, Secrets, TavilyConfig, WebS
 
 use crate::config::{self, Config, Embeddings, ProviderConfig};
 use crate::extract::ExtractorProcess;
-use crate::{CommandError, CommandResult, local, vault, weights};
+use crate::{CommandError, CommandResult, embedded_apps, local, vault, weights};
 
 /// Opens the data folder and reads the apps. Nothing runs until the service is started.
 pub(crate) fn service(config: &Config) -> CommandResult<Service> {
@@ -23,7 +23,7 @@ pub(crate) fn service(config: &Config) -> CommandResult<Service> {
 pub(crate) fn service_with_secrets(config: &Config) -> CommandResult<(Service, Arc<Secrets>)> {
     let clock = Arc::new(SystemClock);
     let bus = Arc::new(Bus::default());
-    let apps = app::load_all(&config.apps)?;
+    let apps = app::load_all(&embedded_apps::apps_folder(config)?)?;
     let models = registry(config)?;
     let outside = egress(config, &apps)?;
     let secrets = Arc::clone(&outside.secrets);

@@ -14,9 +14,9 @@ use reqwest::header::CONTENT_TYPE;
 use serde::Deserialize;
 use serde_json::Value;
 
-use crate::CommandResult;
 use crate::api_client::{ApiClient, UserOptions};
 use crate::config::Config;
+use crate::{CommandResult, embedded_apps};
 
 use order::{RecordTurn, order, with_new_ids};
 
@@ -51,7 +51,7 @@ struct Made {
 
 impl UserData {
     pub(crate) async fn open(config: &Config, user: UserOptions) -> CommandResult<Self> {
-        let app = find_app(&config.apps, &user.app)?;
+        let app = find_app(&embedded_apps::apps_folder(config)?, &user.app)?;
         Ok(Self { app, api: ApiClient::open_as(config, user).await? })
     }
 

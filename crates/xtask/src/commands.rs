@@ -7,7 +7,7 @@ use std::thread;
 
 use crate::cargo::{TEST_FEATURES, build, build_for_tests, cargo, succeeds};
 use crate::report::Report;
-use crate::{border, lines, lints, postgres, proxy, real, seeds, servers, statements, tidy, torture};
+use crate::{border, dist, lines, lints, postgres, proxy, real, seeds, servers, statements, tidy, torture};
 
 /// The tests that need something which is fetched first. `cargo test` leaves them out unless it is given their names.
 const FETCHING_TESTS: [&str; 5] = ["real", "real_embeddings", "servers", "proxy", "postgres"];
@@ -123,6 +123,7 @@ pub(crate) fn test(root: &Path, only: &[String]) -> bool {
         let run = |tests: &[&str]| succeeds(&mut fetching_tests(root, nextest, tests));
         report.installed("servers", || servers::install(root), || run(&["servers"]));
         report.installed("proxy", || proxy::install(root), || run(&["proxy"]));
+        report.installed("dist", || dist::obstacle().map_or(Ok(()), Err), || dist::test(root));
         report.installed("postgres", || postgres::install(root), || run_postgres(root, nextest));
     });
     let models = || [&real::CHAT, &real::EMBEDDINGS].into_iter().try_for_each(|set| real::install(root, set));

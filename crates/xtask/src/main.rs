@@ -4,6 +4,7 @@
 mod border;
 mod cargo;
 mod commands;
+mod dist;
 mod lines;
 mod lints;
 mod planted;
@@ -49,6 +50,9 @@ Commands:
                                                   repository, and expect the harness to find it
                 --load                            10,000 idle readers, stalled ones, slow-loris, a reconnect storm, 4,000 model calls
                 --dev                             all of it without optimisation, which builds sooner
+  dist [MACHINE]  Build and try what people install without a compiler, into target/dist: static binaries for x86_64 and
+                aarch64 (or one of them), Debian packages, container images, checksums and a list of all libraries
+                (SBOM); zig is fetched from PyPI (400 MB) and qemu from Debian (60 MB), once, into target
   bench [args]  Run a benchmark in release mode, such as `bench log`, `bench context`, `bench local` or `bench memory`
   eval [args]   Measure how well something works, such as `eval locomo --data FILE [--json]` or `eval recall --check`, in
                 release mode
@@ -69,10 +73,13 @@ fn main() -> ExitCode {
         "run" => commands::run(root(), rest),
         "bench" => commands::bench(root(), rest),
         "eval" => commands::eval(root(), rest),
+        "dist" if !asks_help => dist::run(root(), rest),
         "seeds" if !asks_help => seeds::run(root(), rest),
         "torture" if !asks_help => torture::run(root(), rest),
         "help" | "-h" | "--help" => help(),
-        "test" | "check" | "tidy" | "lines" | "border" | "statements" | "seeds" | "torture" if asks_help => {
+        "test" | "check" | "tidy" | "lines" | "border" | "statements" | "seeds" | "torture" | "dist"
+            if asks_help =>
+        {
             help()
         }
         "test" => commands::test(root(), rest),

@@ -39,6 +39,14 @@ pub(crate) const POSTGRES: PackageSet = PackageSet {
     module: None,
 };
 
+/// Only `dist` needs it.
+pub(crate) const ZIG: PackageSet = PackageSet {
+    folder: "dist-zig",
+    packages: &[("ziglang", "0.17.0")],
+    what: "zig, a C compiler for other machines: 400 MB",
+    module: Some("ziglang"),
+};
+
 /// Only the benchmark needs it.
 pub(crate) const ONNX: PackageSet = PackageSet {
     folder: "bench-onnx",

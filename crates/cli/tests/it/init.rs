@@ -4,7 +4,7 @@ use serde_json::json;
 use testkit::upstream::{Reply, ScriptedCall};
 
 use crate::process::{Ended, Process};
-use crate::world::{Server, World, files};
+use crate::world::{APPS, Server, World, files};
 
 async fn init(world: &World, name: &str) -> Ended {
     let apps = world.path("mine").display().to_string();
@@ -69,4 +69,39 @@ async fn what_is_there_stays_and_a_bad_name_makes_nothing() {
         assert!(refused.errors.contains(reason), "{name}: {refused:?}");
     }
     assert_eq!(files(&world.path("mine")), before);
+}
+
+#[tokio::test]
+async fn a_built_in_app_is_copied_out_and_works() {
+    let world = World::with(&[]).await;
+    let copy = async |words: &[&str]| {
+        let apps = world.path("mine").display().to_string();
+        world.run(&[&["init", "--apps", &apps], words].concat()).await
+    };
+    let made = copy(&["--from", "kalito"]).await;
+    assert_eq!((made.code, made.errors.as_str()), (Some(0), ""), "{made:?}");
+    assert!(made.output.contains("rondo chat --app kalito"), "{made:?}");
+    assert_eq!(copy(&["--from", "studio", "my-studio"]).await.code, Some(0));
+    let original = std::path::Path::new(APPS).join("kalito");
+    let relative = |folder: &std::path::Path| {
+        let mut found: Vec<_> = files(folder)
+            .into_iter()
+            .map(|(path, content)| (path.strip_prefix(folder).unwrap().to_owned(), content))
+            .collect();
+        found.sort();
+        found
+    };
+    assert!(relative(&world.path("mine/kalito")) == relative(&original), "every file is the same");
+    let apps = world.path("mine").display().to_string();
+    let checked = world.run(&["apps", "check", "--apps", &apps]).await;
+    assert_eq!(checked.output, "ok    kalito\nok    my-studio\n", "{checked:?}");
+    for (words, reason) in [
+        (["--from", "kalito"].as_slice(), "kalito is there already"),
+        (&["--from", "nothing"], "there is no built-in app \"nothing\"; there are: companion, kalito"),
+        (&[], "required arguments were not provided"),
+    ] {
+        let refused = copy(words).await;
+        assert_ne!(refused.code, Some(0), "{words:?}");
+        assert!(refused.errors.contains(reason), "{words:?}: {refused:?}");
+    }
 }

@@ -5,6 +5,7 @@ use std::process::Command;
 use serde_json::{Value, json};
 use testkit::upstream::{Reply, ScriptedCall};
 
+use crate::process::Process;
 use crate::world::{Server, World, names};
 
 /// What the model is told that this tool returned.
@@ -94,6 +95,48 @@ async fn without_an_app_it_serves_and_says_what_to_add() {
     assert!(log.contains("there is no app in none; make one with `rondo init NAME`"), "{log}");
     let (status, problem) = server.post("/studio/stream", &json!({ "message": "Hello" })).await;
     assert_eq!((status, &problem["code"]), (404, &json!("not_found")));
+}
+
+#[tokio::test]
+async fn in_an_empty_folder_it_serves_the_built_in_apps() {
+    let world = World::with(&[]).await;
+    let doctor = Process::start(world.rondo(&["doctor"]).env_remove("RONDO_APPS")).ended().await;
+    let note = "note  apps: there is no folder ./apps, so the built-in apps are served (companion, kalito, studio, \
+                trailhead, tutor); `rondo init NAME` makes an app of your own there";
+    assert!(doctor.output.lines().any(|line| line == note), "{doctor:?}");
+    assert!(!world.path("data").exists(), "the doctor makes nothing");
+
+    world.upstream.program(|_| Reply::says("Forty-two."));
+    let server = Server::start(world.rondo(&["serve"]).env_remove("RONDO_APPS")).await;
+    let log = server.process.errors.text();
+    let hint = "there is no folder ./apps, so the built-in apps are served; `rondo init NAME` makes an app of your own there";
+    assert!(log.contains(hint), "{log}");
+    let (_, apps) = server.get("/v1/apps").await;
+    let ids: Vec<&Value> = apps["data"].as_array().unwrap().iter().map(|app| &app["id"]).collect();
+    assert_eq!(ids, ["companion", "kalito", "studio", "trailhead", "tutor"]);
+    let end = server.say("Hello").await.all().await;
+    assert_eq!(end.last().unwrap().data["status"], json!("completed"));
+
+    let made = Process::start(world.rondo(&["init", "mine"]).env_remove("RONDO_APPS")).ended().await;
+    assert_eq!(made.code, Some(0), "{made:?}");
+    server.process.errors.line("serving the app as its folder is now").await;
+    let (status, _) = server.get("/v1/apps/mine/personas").await;
+    assert_eq!(status, 200, "a new app is taken up beside the built-in ones");
+}
+
+#[tokio::test]
+async fn health_says_whether_the_server_accepts_requests() {
+    let world = World::new().await;
+    let server = world.serve().await;
+    let health = world.run(&["health", "--url", &server.url]).await;
+    assert_eq!((health.code, health.output.as_str()), (Some(0), "ready\n"), "{health:?}");
+    let health = world.run(&["health", "--listen", server.address()]).await;
+    assert_eq!(health.code, Some(0), "{health:?}");
+    let url = server.url.clone();
+    drop(server);
+    let health = world.run(&["health", "--url", &url]).await;
+    assert_eq!(health.code, Some(1), "{health:?}");
+    assert!(health.errors.contains("cannot reach http://127.0.0.1"), "{health:?}");
 }
 
 #[tokio::test]

@@ -192,7 +192,7 @@ async fn lines_are_edited_and_recalled_in_later_chats_too() {
     let ended = chat.ended().await;
     assert_eq!(ended.code, Some(0), "{ended:?}");
     assert!(
-        ended.output.contains(&format!("To go on: rondo chat --app studio --thread {thread}")),
+        ended.output.contains(&format!("To continue: rondo chat --app studio --thread {thread}")),
         "{ended:?}"
     );
     let expected = ["hello", "hello!", "hello world", "half a thought!", "hello world"];
@@ -339,7 +339,7 @@ async fn slash_commands_are_for_the_chat_and_not_for_the_model() {
     chat.write("exit\r");
     let ended = chat.ended().await;
     assert_eq!(ended.code, Some(0), "{ended:?}");
-    assert!(!ended.output.contains("To go on"), "another app begins another conversation: {ended:?}");
+    assert!(!ended.output.contains("To continue"), "another app begins another conversation: {ended:?}");
     let requests = world.upstream.requests();
     assert_eq!(requests.len(), 1, "only one line was a message");
     assert_eq!(

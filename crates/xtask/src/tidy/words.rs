@@ -24,6 +24,7 @@ const SQL_ROOMS: &[&str] = &["crates/store/", "crates/bench/", "crates/testkit/"
 const HTTP_ROOMS: &[&str] = &["crates/server/", "crates/testkit/"];
 const HTTP_REMEDY: &str = "only `server` knows HTTP serving; put it there, or use testkit's upstream";
 const ENVIRONMENT_ROOMS: &[&str] = &[
+    "crates/cli/build.rs",
     "crates/cli/src/config",
     "crates/xtask/",
     "crates/bench/",

@@ -1,0 +1,140 @@
+//! The apps that are part of the binary. They are served if no apps folder is configured and `./apps` does not exist.
+//!
+//! Everything that reads apps reads folders. So the files are written into the data folder first, once for each version.
+
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use sha2::{Digest, Sha256};
+
+use crate::CommandResult;
+use crate::config::{Config, DEFAULT_APPS};
+
+/// A file of an app: its path inside the app folder, and its content.
+pub(crate) type EmbeddedFile = (&'static str, &'static [u8]);
+
+/// All files of all apps in order. A path begins with the name of its app.
+const FILES: &[EmbeddedFile] = include!(concat!(env!("OUT_DIR"), "/apps.rs"));
+
+/// The folder in the data folder that the apps are written into.
+const FOLDER: &str = "built-in-apps";
+
+/// Six bytes distinguish the versions of the files.
+const REVISION_BYTES: usize = 6;
+
+/// Whether this configuration uses the embedded apps.
+pub(crate) fn are_used(config: &Config) -> bool {
+    config.apps == Path::new(DEFAULT_APPS) && !config.apps.exists()
+}
+
+/// The folder of the apps that this configuration serves.
+pub(crate) fn apps_folder(config: &Config) -> CommandResult<PathBuf> {
+    if !are_used(config) {
+        return Ok(config.apps.clone());
+    }
+    unpack(&config.data).map_err(|error| {
+        let data = config.data.display();
+        format!("{data}: cannot write the built-in apps: {error}; choose another data folder with RONDO_DATA")
+            .into()
+    })
+}
+
+/// The names of the embedded apps.
+pub(crate) fn names() -> Vec<&'static str> {
+    let mut names: Vec<&str> = FILES.iter().filter_map(|(path, _)| Some(path.split_once('/')?.0)).collect();
+    names.dedup();
+    names
+}
+
+/// The files of one app; none if there is no such app.
+pub(crate) fn files_of(app: &str) -> Vec<EmbeddedFile> {
+    let of_app = |(path, content): &EmbeddedFile| {
+        let (name, inside) = path.split_once('/')?;
+        (name == app).then_some((inside, *content))
+    };
+    FILES.iter().filter_map(of_app).collect()
+}
+
+/// Writes the apps into the data folder, if this version of them is not there yet.
+fn unpack(data: &Path) -> io::Result<PathBuf> {
+    let versions = data.join(FOLDER);
+    let folder = versions.join(revision());
+    if folder.is_dir() {
+        return Ok(folder);
+    }
+    store::sqlite::make_private_folder(data)?;
+    let draft = versions.join(format!(".{}", std::process::id()));
+    for (path, content) in FILES {
+        let file = draft.join(path);
+        fs::create_dir_all(file.parent().unwrap_or(&draft))?;
+        fs::write(file, content)?;
+    }
+    match fs::rename(&draft, &folder) {
+        // Another process was faster.
+        Err(_) if folder.is_dir() => fs::remove_dir_all(&draft)?,
+        outcome => outcome?,
+    }
+    remove_other_versions(&versions, &folder);
+    Ok(folder)
+}
+
+/// Removes the apps of other versions of the binary. A folder that cannot be removed does no harm.
+fn remove_other_versions(versions: &Path, current: &Path) {
+    let entries = fs::read_dir(versions).into_iter().flatten().flatten();
+    let is_draft = |name: &std::ffi::OsStr| name.as_encoded_bytes().starts_with(b".");
+    for entry in entries.filter(|entry| entry.path() != current && !is_draft(&entry.file_name())) {
+        let _ = fs::remove_dir_all(entry.path());
+    }
+}
+
+/// Names the content of the files: equal content, equal revision.
+fn revision() -> String {
+    let mut hash = Sha256::new();
+    for (path, content) in FILES {
+        hash.update(path);
+        hash.update([0]);
+        hash.update(content.len().to_le_bytes());
+        hash.update(content);
+    }
+    hash.finalize().iter().take(REVISION_BYTES).map(|byte| format!("{byte:02x}")).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_apps_of_the_repository_are_embedded_whole() {
+        assert_eq!(names(), ["companion", "kalito", "studio", "trailhead", "tutor"]);
+        let apps = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../apps");
+        for (path, content) in FILES {
+            assert_eq!(fs::read(apps.join(path)).unwrap(), *content, "{path}");
+        }
+        let kalito: Vec<&str> = files_of("kalito").into_iter().map(|(path, _)| path).collect();
+        assert!(kalito.contains(&"app.toml") && kalito.contains(&"records/patient.json"), "{kalito:?}");
+        assert!(files_of("kali").is_empty());
+    }
+
+    #[test]
+    fn they_are_written_once_for_each_version_and_can_be_read() {
+        let data = tempfile::tempdir().unwrap();
+        let old = data.path().join(FOLDER).join("0123456789ab");
+        fs::create_dir_all(&old).unwrap();
+        let folder = unpack(data.path()).unwrap();
+        assert!(!old.exists(), "the older version is removed");
+        let apps: Vec<String> = app::load_all(&folder).unwrap().keys().map(ToString::to_string).collect();
+        assert_eq!(apps, names());
+        fs::write(folder.join("studio/title.md"), "Mine.").unwrap();
+        assert_eq!(unpack(data.path()).unwrap(), folder);
+        assert_eq!(fs::read_to_string(folder.join("studio/title.md")).unwrap(), "Mine.", "written once");
+        assert_eq!(fs::read_dir(data.path().join(FOLDER)).unwrap().count(), 1, "no draft is left");
+    }
+
+    #[test]
+    fn a_folder_that_is_configured_is_used_as_it_is() {
+        let config = Config { apps: "no/such/folder".into(), ..Config::default() };
+        assert!(!are_used(&config));
+        assert_eq!(apps_folder(&config).unwrap(), Path::new("no/such/folder"));
+    }
+}
