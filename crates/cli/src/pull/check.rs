@@ -121,8 +121,8 @@ mod tests {
         let header = r#"{"__metadata__": {"a": "b"}, "w": {"data_offsets": [0, 4]}}"#;
         for (bytes, complaint) in [
             (safe(header, b"1234"), None),
-            (safe(header, b"123"), Some("its length is not")),
-            (safe(header, b"12345"), Some("its length is not")),
+            (safe(header, b"123"), Some("its length differs")),
+            (safe(header, b"12345"), Some("its length differs")),
             (safe("{}", b""), Some("it contains no tensor")),
             (safe("[1]", b""), Some("its header is not an object")),
             (safe("nonsense", b""), Some("its header is not JSON")),

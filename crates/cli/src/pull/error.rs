@@ -102,7 +102,7 @@ mod tests {
         let full = PullError::file(path)(io::Error::from(ErrorKind::StorageFull));
         assert_eq!(
             full.to_string(),
-            "there is no space left for models/x.partial/model.gguf; make some and run the same command again"
+            "the disk has no space for models/x.partial/model.gguf; free some space and run the same command again"
         );
         let denied = PullError::file(path)(io::Error::from(ErrorKind::PermissionDenied));
         assert_eq!(denied.to_string(), "models/x.partial/model.gguf: permission denied");

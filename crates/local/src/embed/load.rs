@@ -90,7 +90,7 @@ impl BertShape {
     fn check(&self) -> Result<(), String> {
         let position = self.position_embedding_type.as_deref().unwrap_or("absolute");
         if self.model_type != "bert" || self.hidden_act != "gelu" || position != "absolute" {
-            return Err("only BERT with GELU and absolute positions is known".into());
+            return Err("only BERT with GELU and absolute positions is supported".into());
         }
         let sizes = [
             ("hidden_size", self.hidden_size, 1, MAX_WIDTH),
