@@ -312,7 +312,7 @@ async fn what_is_inside_stays_unreached_unless_the_operator_opens_it() {
         let result = call(&app, &format!("inner{index}"), &json!({})).await;
         let (word, message) = failure(&result);
         assert_eq!(word, "unreachable");
-        assert!(message.ends_with("The operator can allow it under [egress]"), "{message}");
+        assert!(message.ends_with("The operator can allow it under [egress] in rondo.toml"), "{message}");
     }
     for target in closed {
         outer.on("GET", "/hop", [web::WebReply::redirect(302, &format!("{target}/x"))]);
