@@ -226,6 +226,9 @@ pub(crate) struct Local {
     /// Models that are held in memory; the model that was used longest ago makes room.
     #[serde(deserialize_with = "whole_number::<1, MAX_LOADED, _, _>")]
     pub(crate) loaded: usize,
+    /// Tokens of the longest answer, where neither the request nor the app names a limit.
+    #[serde(deserialize_with = "whole_number::<1, MAX_CONTEXT, _, _>")]
+    pub(crate) answer_tokens: u32,
 }
 
 /// The bounds of the HTTP side.
@@ -293,7 +296,7 @@ impl Default for Pull {
 
 impl Default for Local {
     fn default() -> Self {
-        Self { threads: None, context: 8192, answers: 2, loaded: 1 }
+        Self { threads: None, context: 8192, answers: 2, loaded: 1, answer_tokens: 400 }
     }
 }
 

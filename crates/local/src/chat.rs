@@ -4,6 +4,7 @@
 //! runs side by side. An answer whose reader is gone ends before its next token.
 
 mod calls;
+mod repetition;
 mod sequence;
 mod stops;
 #[cfg(test)]
@@ -17,7 +18,7 @@ use std::time::Duration;
 
 use futures_util::future::BoxFuture;
 use futures_util::{FutureExt, StreamExt, stream};
-use model::{ChatModel, Error, ModelRequest, PieceStream, ToolSpec};
+use model::{AnswerFormat, ChatModel, Error, ModelRequest, PieceStream, ToolSpec};
 use serde_json::Value;
 use tokio::sync::mpsc;
 use tokio::sync::mpsc::error::TrySendError;
@@ -37,6 +38,8 @@ const MAX_SEQUENCES: usize = 8;
 const MAX_WAITING: usize = 1024;
 /// When to ask again after the queue was full: about as long as a short answer takes.
 const ASK_AGAIN: Duration = Duration::from_secs(2);
+/// Tokens that structured output has room for at least, because a part of it is worth nothing.
+const MIN_STRUCTURED_ANSWER: usize = 1024;
 /// Pieces beside those of the text: usage, the end, and what is left of a stop text.
 const OTHER_PIECES: usize = 4;
 
@@ -51,11 +54,15 @@ pub struct LocalChatOptions {
     pub sequences: usize,
     /// Requests that may wait.
     pub waiting: usize,
+    /// Tokens of the longest answer, where the request names no limit.
+    pub answer: usize,
+    /// How often an answer may say the same phrase in a row before it is ended.
+    pub repeats: usize,
 }
 
 impl Default for LocalChatOptions {
     fn default() -> Self {
-        Self { threads: None, context: 8192, sequences: 2, waiting: 32 }
+        Self { threads: None, context: 8192, sequences: 2, waiting: 32, answer: 400, repeats: 4 }
     }
 }
 
@@ -85,6 +92,8 @@ struct Shared {
     tokenizer: Arc<Tokenizer>,
     template: ChatTemplate,
     grammars: Grammars,
+    answer: usize,
+    repeats: usize,
 }
 
 impl LocalChat {
@@ -117,7 +126,8 @@ impl LocalChat {
         let cache = Arc::new(AtomicUsize::new(0));
         let worker = Worker::new(model, runner, Arc::clone(&tokenizer), sequences, Arc::clone(&cache));
         std::thread::Builder::new().name("local-chat".into()).spawn(move || worker.serve(jobs))?;
-        let shared = Shared { shape, tokenizer, template, grammars };
+        let (answer, repeats) = (options.answer, options.repeats);
+        let shared = Shared { shape, tokenizer, template, grammars, answer, repeats };
         Ok(Self { shared: Arc::new(shared), queue, weights, max_cache, cache })
     }
 
@@ -179,14 +189,17 @@ impl Shared {
             return Err(Error::ContextLength);
         }
         let asked = request.settings.max_tokens.or(request.max_output);
-        let limit = asked.map_or(left, |asked| left.min(asked as usize)).max(1);
+        let is_text = matches!(request.format, AnswerFormat::Text);
+        let usual = if is_text { self.answer } else { self.answer.max(MIN_STRUCTURED_ANSWER) };
+        let limit = asked.map_or(usual, |asked| asked as usize).min(left).max(1);
         let grammar = self.grammars.matcher(&request.format, tools, choice).map_err(rejected)?;
         let calls = if tools.is_empty() { None } else { Some(CallScanner::default()) };
         let (out, pieces) = mpsc::channel(limit + OTHER_PIECES);
         let seed = request.extra.get("seed").and_then(Value::as_u64);
-        let sampler = Sampler::new(&request.settings, seed);
+        let sampler = Sampler::new(&request.settings, seed, is_text);
+        let repeats = if is_text { self.repeats } else { usize::MAX };
         let stops = Stops::from_value(request.extra.get("stop"));
-        Ok((ChatJob { prompt: tokens, limit, sampler, stops, grammar, calls, out }, pieces))
+        Ok((ChatJob { prompt: tokens, limit, repeats, sampler, stops, grammar, calls, out }, pieces))
     }
 }
 

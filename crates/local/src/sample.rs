@@ -9,8 +9,10 @@ use fastrand::Rng;
 use protocol::Settings;
 
 /// Settings of local models when nobody says otherwise.
-const DEFAULT_TEMPERATURE: f32 = 0.7;
-const DEFAULT_TOP_P: f32 = 0.95;
+const DEFAULT_TEMPERATURE: f32 = 0.3;
+const DEFAULT_TOP_P: f32 = 0.9;
+/// For texts. In JSON the same signs return again and again, and have to.
+const DEFAULT_REPEAT_PENALTY: f32 = 1.1;
 /// Below it the likeliest token is taken, since dividing by it would leave nothing else.
 const MIN_TEMPERATURE: f32 = 1e-3;
 /// The newest tokens, which penalties look at.
@@ -31,14 +33,15 @@ pub(crate) struct Sampler {
 }
 
 impl Sampler {
-    /// Answers with one seed are always equal.
-    pub(crate) fn new(settings: &Settings, seed: Option<u64>) -> Self {
+    /// Answers with one seed are always equal. `is_text` says whether the answer may take any form.
+    pub(crate) fn new(settings: &Settings, seed: Option<u64>, is_text: bool) -> Self {
+        let repeat = if is_text { DEFAULT_REPEAT_PENALTY } else { 1.0 };
         let number = |value: Option<f64>, default: f32| value.map_or(default, |value| value as f32);
         Self {
             temperature: number(settings.temperature, DEFAULT_TEMPERATURE),
             top_p: number(settings.top_p, DEFAULT_TOP_P),
             // Below one, which settings allow, it would reward what was said already; nobody means that by a penalty.
-            repeat: number(settings.repeat_penalty, 1.0).max(1.0),
+            repeat: number(settings.repeat_penalty, repeat).max(1.0),
             frequency: number(settings.frequency_penalty, 0.0),
             presence: number(settings.presence_penalty, 0.0),
             random: seed.map_or_else(Rng::new, Rng::with_seed),

@@ -6,6 +6,7 @@ use protocol::{Finish, Usage};
 use tokio::sync::mpsc;
 
 use super::calls::{CallScanner, ChatAnswerPart};
+use super::repetition::is_loop;
 use super::stops::Stops;
 use crate::grammar;
 use crate::llama::{Cache, LlamaShape, StepPart};
@@ -17,6 +18,8 @@ pub(super) struct ChatJob {
     pub(super) prompt: Vec<u32>,
     /// Tokens of the longest answer.
     pub(super) limit: usize,
+    /// How often it may say the same phrase in a row.
+    pub(super) repeats: usize,
     pub(super) sampler: Sampler,
     pub(super) stops: Stops,
     /// The grammar that the answer follows.
@@ -93,8 +96,7 @@ impl Sequence {
         {
             return self.fail(reason);
         }
-        let start = self.cache.tokens().len().saturating_sub(self.answered);
-        let before = self.cache.tokens().get(start..).unwrap_or_default();
+        let before = newest(self.cache.tokens(), self.answered);
         let Some(token) = self.job.sampler.choose(&mut self.scores, before) else {
             return self.finish(Finish::Stop);
         };
@@ -121,7 +123,9 @@ impl Sequence {
         if complete {
             return self.finish(Finish::Stop);
         }
-        if self.answered >= self.job.limit {
+        if self.answered >= self.job.limit
+            || is_loop(newest(self.cache.tokens(), self.answered), self.job.repeats)
+        {
             return self.finish(Finish::Length);
         }
         self.pending.push(token);
@@ -190,6 +194,11 @@ impl Sequence {
         // There is room, so it fails only when the reader is gone, which is looked for before the next step.
         let _ = self.job.out.try_send(piece);
     }
+}
+
+/// The last so many tokens.
+fn newest(tokens: &[u32], count: usize) -> &[u32] {
+    tokens.get(tokens.len().saturating_sub(count)..).unwrap_or_default()
 }
 
 /// How many tokens both begin with.

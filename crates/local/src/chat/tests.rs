@@ -15,11 +15,17 @@ fn chat(options: &LocalChatOptions) -> LocalChat {
 }
 
 fn options() -> LocalChatOptions {
-    LocalChatOptions { threads: Some(2), ..LocalChatOptions::default() }
+    // It knows few words, and says them again and again.
+    LocalChatOptions { threads: Some(2), repeats: usize::MAX, ..LocalChatOptions::default() }
 }
 
 fn request(text: &str, tokens: u32) -> ModelRequest {
-    let settings = Settings { max_tokens: Some(tokens), temperature: Some(0.0), ..Settings::default() };
+    let settings = Settings {
+        max_tokens: Some(tokens),
+        temperature: Some(0.0),
+        repeat_penalty: Some(1.0),
+        ..Settings::default()
+    };
     let extra = Arc::new(Map::from_iter([("seed".into(), json!(5))]));
     ModelRequest { settings, extra, ..ModelRequest::new("tiny", "", vec![PromptMessage::User(text.into())]) }
 }

@@ -33,7 +33,12 @@ fn chat(options: &LocalChatOptions) -> LocalChat {
 }
 
 fn asked(text: &str) -> ModelRequest {
-    let settings = Settings { temperature: Some(0.0), max_tokens: Some(24), ..Settings::default() };
+    let settings = Settings {
+        temperature: Some(0.0),
+        max_tokens: Some(24),
+        repeat_penalty: Some(1.0),
+        ..Settings::default()
+    };
     ModelRequest {
         settings,
         ..ModelRequest::new("local", "You are a helpful assistant.", vec![PromptMessage::User(text.into())])

@@ -23,9 +23,21 @@ fn worker(sequences: usize) -> Worker {
 fn job(prompt: &[u32], limit: usize) -> (ChatJob, Pieces) {
     let (out, pieces) = mpsc::channel(600);
     let settings = Settings { temperature: Some(0.0), ..Settings::default() };
-    let sampler = Sampler::new(&settings, Some(1));
+    let sampler = Sampler::new(&settings, Some(1), false);
     let stops = Stops::default();
-    (ChatJob { prompt: prompt.to_vec(), limit, sampler, stops, grammar: None, calls: None, out }, pieces)
+    (
+        ChatJob {
+            prompt: prompt.to_vec(),
+            limit,
+            repeats: usize::MAX,
+            sampler,
+            stops,
+            grammar: None,
+            calls: None,
+            out,
+        },
+        pieces,
+    )
 }
 
 /// Answers a prompt, and gives how many of its tokens were read.
