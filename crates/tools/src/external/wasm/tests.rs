@@ -122,7 +122,7 @@ fn a_module_that_is_no_tool_is_refused_with_what_to_do() {
         ),
         (&format!("(import \"js\" \"table\" (table 1 funcref)) {whole} {call}"), "imports `js.table`"),
         ("(memory (export \"memory\") 17)", "starts with 1114112 bytes of memory, but its limit is 1048576"),
-        ("(memory (export \"memory\") 65536)", "begins with 4294967296 bytes of memory"),
+        ("(memory (export \"memory\") 65536)", "starts with 4294967296 bytes of memory"),
         ("(memory (export \"memory\") 1) (memory 1)", "not WebAssembly that can be used here"),
         (&format!("{whole} {call} {start_loop}"), "start function does not end within 10000000 fuel"),
         (
