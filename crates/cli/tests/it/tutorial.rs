@@ -30,16 +30,23 @@ fn blocks() -> Vec<Block<'static>> {
     blocks
 }
 
-/// What the model says once the plant is in the journal, and only then.
-const WRITTEN: &str = "The tomatoes are in your journal.";
+/// What the model says once a plant is in the journal, and only then.
+const WRITTEN: &str = "It is in your journal.";
+
+/// What the reader types when the chat asks for an approval.
+const APPROVAL: &str = "printf 'yes\\n' | ";
 
 /// Plays the model: writes down what was planted, and answers everything else.
 fn model(request: &Value) -> Reply {
     let messages = request["messages"].as_array().unwrap();
     let last = messages.last().unwrap();
-    let planted = last["role"] == "user" && last["content"].to_string().contains("planted tomatoes");
-    let plant = json!({ "name": "Tomatoes", "place": "behind the shed" });
-    if planted {
+    let said = last["content"].to_string();
+    let plant = match (said.contains("planted tomatoes"), said.contains("planted beans")) {
+        (true, _) => json!({ "name": "Tomatoes", "place": "behind the shed" }),
+        (_, true) => json!({ "name": "Beans", "place": "along the fence" }),
+        _ => Value::Null,
+    };
+    if last["role"] == "user" && !plant.is_null() {
         Reply::stream().call(ScriptedCall::new("addPlant", &plant.to_string()))
     } else if last["role"] == "tool" {
         Reply::says(WRITTEN)
@@ -66,9 +73,12 @@ async fn a_newcomer_has_an_app_of_their_own() {
     let mut server: Option<Server> = None;
     let mut said = String::new();
     for Block { kind, text } in blocks() {
+        let url = server.as_ref().map_or("", |server| &server.url);
         match kind.split_once(' ') {
-            None => {
-                said.push_str(&run(&world, server.as_ref().map_or("", |server| &server.url), &text).await)
+            None => said.push_str(&run(&world, url, &text).await),
+            Some(("sh", "chat")) => {
+                let answer = run(&world, url, &format!("{APPROVAL}{text}")).await;
+                assert!(answer.contains(WRITTEN), "the approved call is made: {answer}");
             }
             Some(("sh", "serve")) => {
                 assert_eq!(text, "rondo serve\n");
@@ -78,11 +88,24 @@ async fn a_newcomer_has_an_app_of_their_own() {
             Some((_, file)) => world.write(file, &text),
         }
     }
-    for part in
-        ["\"status\":\"waiting\"", "event: stream:complete", WRITTEN, "Tomatoes", "heavy clay", "\"undoOf\""]
-    {
+    let parts = [
+        "\"status\":\"waiting\"",
+        "event: stream:complete",
+        WRITTEN,
+        "Tomatoes",
+        "Beans",
+        "heavy clay",
+        "\"undoOf\"",
+        "event: run:end",
+    ];
+    for part in parts {
         assert!(said.contains(part), "{part} is not in what the commands print: {said}");
     }
+    assert!(!world.path("apps/garden/records/task.json").exists(), "nothing of the first app is left");
+    let (_, plants) = server.unwrap().get("/v1/apps/garden/records/plant").await;
+    let names: Vec<&Value> =
+        plants["data"].as_array().unwrap().iter().map(|plant| &plant["data"]["name"]).collect();
+    assert_eq!(names, ["Tomatoes"], "the beans are undone");
     let requests = world.upstream.requests();
     let last = requests.last().unwrap().body.to_string();
     assert!(last.contains("earth on your hands"), "the persona answers: {last}");
