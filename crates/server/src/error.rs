@@ -147,7 +147,7 @@ impl From<Error> for ApiProblem {
     fn from(error: Error) -> Self {
         let detail = error.to_string();
         match error {
-            Error::NotFound { .. } => Self::new(ProblemCode::NotFound, detail),
+            Error::NotFound { .. } | Error::UnknownApp { .. } => Self::new(ProblemCode::NotFound, detail),
             Error::Invalid { field, message } => Self::invalid(field, message),
             Error::Conflict { code, message } => Self::new(ProblemCode::of_name(code), message),
             Error::KeyReused => Self::new(ProblemCode::KeyReused, detail),
