@@ -125,6 +125,14 @@ impl ApiProblem {
         Self { field: renamed.or(self.field), ..self }
     }
 
+    /// Adds a sentence for who left out a field.
+    pub(crate) fn explain_missing(self, field: &str, sentence: &str) -> Self {
+        if self.field.as_deref() != Some(field) || !self.detail.starts_with("missing field") {
+            return self;
+        }
+        Self { detail: cut(format!("{}; {sentence}", self.detail)), ..self }
+    }
+
     fn document(self, request_id: &str) -> ProblemDocument {
         let detail = match &self.field {
             Some(field) => format!("{field}: {}", self.detail),
