@@ -7,6 +7,9 @@ use protocol::{Allowance, Quota};
 pub enum Error {
     #[error("there is no such {what}, or it is not yours")]
     NotFound { what: &'static str },
+    /// Only where the caller may know all apps.
+    #[error("there is no such app; there is {}", apps.join(", "))]
+    UnknownApp { apps: Vec<String> },
     #[error("{field}: {message}")]
     Invalid { field: &'static str, message: String },
     #[error("{message}")]
@@ -42,7 +45,7 @@ impl Error {
     /// A stable name for clients.
     pub fn code(&self) -> &'static str {
         match self {
-            Error::NotFound { .. } => "not_found",
+            Error::NotFound { .. } | Error::UnknownApp { .. } => "not_found",
             Error::Invalid { .. } => "invalid_request",
             Error::Conflict { code, .. } => code,
             Error::KeyReused => "idempotency_key_reused",

@@ -1,15 +1,20 @@
 //! `rondo keys` and `rondo jobs`.
 
 use std::fmt::Write as _;
+use std::io::{IsTerminal, Write as _};
 
 use clap::Subcommand;
-use protocol::{JobView, KeyId, KeyMade, KeyView, NewKey, Page};
+use protocol::{JobView, KeyId, KeyMade, KeyView, KeysRemoved, NewKey, Page};
+use reqwest::Method;
 
 use crate::CommandResult;
 use crate::api_client::ApiClient;
 use crate::config::Config;
 
 const KEYS: &str = "/v1/admin/keys";
+
+/// Only the control token opens this path.
+const CONTROL_KEYS: &str = "/control/keys";
 
 #[derive(Subcommand)]
 pub(crate) enum KeysCommand {
@@ -31,6 +36,15 @@ pub(crate) enum KeysCommand {
         /// The key's id, as `keys list` shows it
         id: KeyId,
     },
+    /// Remove all keys, so that requests on this machine need none again
+    ///
+    /// The server then answers everybody on this machine as the user `local`. The data of other users stays, and a new
+    /// key of the same user opens it again. A running server that other machines can reach refuses this.
+    Open {
+        /// Remove the keys without a question
+        #[arg(long)]
+        yes: bool,
+    },
 }
 
 pub(crate) async fn keys(config: Config, command: KeysCommand) -> CommandResult {
@@ -42,6 +56,10 @@ async fn run(api: &ApiClient, command: KeysCommand) -> CommandResult<String> {
     match command {
         KeysCommand::Add { user, app, admin } => {
             let made: KeyMade = api.post(KEYS, &NewKey { user, app, admin }).await?.json().await?;
+            if let Some(notice) = made.notice {
+                // Beside the token, so that scripts read nothing else.
+                std::io::stderr().write_all(format!("note: {notice}\n").as_bytes())?;
+            }
             Ok(format!("{}\n", made.token.ok_or("the server gave no key")?))
         }
         KeysCommand::List => list(&api.get::<Page<KeyView>>(KEYS).await?.data),
@@ -49,7 +67,26 @@ async fn run(api: &ApiClient, command: KeysCommand) -> CommandResult<String> {
             api.delete(&format!("{KEYS}/{id}")).await?;
             Ok(format!("{id} is revoked\n"))
         }
+        KeysCommand::Open { yes } => {
+            if !yes && !ask_for_removal()? {
+                return Err("no key was removed".into());
+            }
+            let done: KeysRemoved = api.read(api.request(Method::DELETE, CONTROL_KEYS)).await?;
+            let keys = if done.removed == 1 { "key is" } else { "keys are" };
+            Ok(format!("{} {keys} removed; requests on this machine need no key now\n", done.removed))
+        }
     }
+}
+
+fn ask_for_removal() -> CommandResult<bool> {
+    if !std::io::stdin().is_terminal() {
+        return Err("no key was removed; add --yes to remove all keys".into());
+    }
+    let question = "Remove all keys? Everybody on this machine can then use the server. yes or no: ";
+    std::io::stderr().write_all(question.as_bytes())?;
+    let mut answer = String::new();
+    std::io::stdin().read_line(&mut answer)?;
+    Ok(["y", "yes"].contains(&answer.trim().to_lowercase().as_str()))
 }
 
 fn list(keys: &[KeyView]) -> CommandResult<String> {

@@ -114,7 +114,7 @@ enum Command {
     /// List the apps, check them, or train their section classifiers
     #[command(name = "apps")]
     Folders(LocatedCommands<apps::AppsCommand>),
-    /// Make, list and revoke the keys of users
+    /// Make, list and revoke the keys of users, or remove them all
     Keys(LocatedCommands<admin::KeysCommand>),
     /// List background jobs, newest first, with the causes of failures
     Jobs(Locations),

@@ -2,7 +2,8 @@
 //!
 //! Providers agree on little: the object may be nested, at the top or in a list, and codes may be words or numbers. Of
 //! what they write, only a code that looks like a code is passed on; their message is looked at and dropped, because it
-//! may quote the prompt or the key.
+//! may quote the prompt or the key. Only the message on a rate limit or a quota is logged, short and without anything that
+//! looks like a key: it is about the account, and says which limit is meant.
 
 use std::time::Duration;
 
@@ -16,6 +17,10 @@ use crate::setting::{self, Unsupported};
 /// The longest wait a provider can ask for; a longer one is cut to this.
 const MAX_WAIT: Duration = Duration::from_secs(24 * 60 * 60);
 const MAX_CODE_BYTES: usize = 64;
+/// Characters of a provider's message in the log.
+const MAX_LOGGED_CHARS: usize = 240;
+/// Letters and digits of a word from which on it may be a key.
+const MIN_KEY_CHARS: usize = 16;
 /// Details of one error that are looked at.
 const MAX_PLACES: usize = 8;
 
@@ -26,7 +31,7 @@ pub(crate) struct Refusal {
     codes: Vec<String>,
     /// A `code` that is a number, as some put the status into a stream.
     status: Option<u16>,
-    /// In lower case, to be searched and never shown.
+    /// In lower case, to be searched and never shown to a client.
     message: String,
     /// Names of fields that it points at, to be compared and never shown.
     places: Vec<String>,
@@ -97,6 +102,14 @@ impl Refusal {
     }
 
     fn classify(&self, status: u16, after: Option<Duration>, provider: &str) -> Error {
+        let error = self.kind_of(status, after, provider);
+        if matches!(error, Error::Quota | Error::RateLimited { .. }) && !self.message.is_empty() {
+            tracing::warn!(provider, status, provider_message = loggable(&self.message), "{error}");
+        }
+        error
+    }
+
+    fn kind_of(&self, status: u16, after: Option<Duration>, provider: &str) -> Error {
         match status {
             402 => Error::Quota,
             429 if self.is_quota() || (after.is_none() && self.speaks_of_money()) => Error::Quota,
@@ -160,6 +173,28 @@ fn details_text(error: &Value) -> String {
 fn details(error: &Value) -> impl Iterator<Item = &Value> {
     let list = error.get("detail").or_else(|| error.pointer("/message/detail")).and_then(Value::as_array);
     list.into_iter().flatten().take(MAX_PLACES)
+}
+
+/// A message of a provider without words that may be keys, in one line.
+fn loggable(message: &str) -> String {
+    let words = message.split_whitespace().map(|word| if may_be_key(word) { "[hidden]" } else { word });
+    let line = words.collect::<Vec<_>>().join(" ");
+    let plain = line.chars().filter(|c| !c.is_control());
+    if line.chars().count() <= MAX_LOGGED_CHARS {
+        return plain.collect();
+    }
+    plain.take(MAX_LOGGED_CHARS).chain(['…']).collect()
+}
+
+/// Keys are long, and most have digits; words about limits and names of models are shorter or have none. The words of an
+/// address say nothing about a limit that is worth the risk.
+fn may_be_key(word: &str) -> bool {
+    let longest = word.split(|c: char| !c.is_ascii_alphanumeric()).map(str::len).max().unwrap_or_default();
+    let marks = ["sk-", "key-", "bearer", "://", "*"];
+    let hex = word.chars().filter(char::is_ascii_hexdigit).count();
+    let is_id =
+        hex >= MIN_KEY_CHARS && word.chars().all(|c| c.is_ascii_hexdigit() || c.is_ascii_punctuation());
+    is_id || longest >= MIN_KEY_CHARS || marks.iter().any(|mark| word.contains(mark))
 }
 
 fn summary(status: u16) -> &'static str {

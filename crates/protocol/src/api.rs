@@ -261,6 +261,16 @@ pub struct KeyMade {
     pub id: KeyId,
     /// Sent as `Authorization: Bearer`. It is shown here and never again: a repeated request gets null.
     pub token: Option<String>,
+    /// Present for the first key of a server: what it changes, and how to undo that.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub notice: Option<String>,
+}
+
+/// The result of the removal of all keys.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct KeysRemoved {
+    /// The number of keys, revoked ones included.
+    pub removed: u64,
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]

@@ -21,9 +21,9 @@ mod usage;
 
 pub use action::{ActionView, Decision, Effect, FileView, ProposalView, RecordView, UndoRefused, UndoReport};
 pub use api::{
-    AppView, JobView, KeyMade, KeyView, Message, ModelView, NewKey, NewRun, NewThread, OnBusy, Page,
-    PriceView, Regenerate, Role, RunResult, RunView, ThreadChange, ThreadView, ToolCallView, ToolResultView,
-    UsageReport, UsageView,
+    AppView, JobView, KeyMade, KeyView, KeysRemoved, Message, ModelView, NewKey, NewRun, NewThread, OnBusy,
+    Page, PriceView, Regenerate, Role, RunResult, RunView, ThreadChange, ThreadView, ToolCallView,
+    ToolResultView, UsageReport, UsageView,
 };
 pub use canonical::canonical;
 pub use clock::{Clock, Ids, SystemClock, TimeOrderedIds};

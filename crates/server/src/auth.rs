@@ -83,6 +83,24 @@ impl FromRequestParts<Api> for Admin {
     }
 }
 
+/// Somebody who holds the control token, and so can read the data folder. No key proves that.
+pub(crate) struct ControlHolder;
+
+impl FromRequestParts<Api> for ControlHolder {
+    type Rejection = ApiProblem;
+
+    async fn from_request_parts(parts: &mut Parts, api: &Api) -> Result<Self, ApiProblem> {
+        let token = text(&parts.headers, header::AUTHORIZATION).and_then(bearer);
+        if token.is_some_and(|token| api.service.is_control_token(token)) {
+            return Ok(Self);
+        }
+        Err(ApiProblem::new(
+            ProblemCode::Forbidden,
+            "no key allows this request; run `rondo keys open` on the machine of the server",
+        ))
+    }
+}
+
 /// Refuses what a web page of another site may have sent.
 pub(crate) fn check(
     bound: IpAddr,

@@ -125,6 +125,14 @@ impl ApiProblem {
         Self { field: renamed.or(self.field), ..self }
     }
 
+    /// Adds a sentence for who left out a field.
+    pub(crate) fn explain_missing(self, field: &str, sentence: &str) -> Self {
+        if self.field.as_deref() != Some(field) || !self.detail.starts_with("missing field") {
+            return self;
+        }
+        Self { detail: cut(format!("{}; {sentence}", self.detail)), ..self }
+    }
+
     fn document(self, request_id: &str) -> ProblemDocument {
         let detail = match &self.field {
             Some(field) => format!("{field}: {}", self.detail),
@@ -147,7 +155,7 @@ impl From<Error> for ApiProblem {
     fn from(error: Error) -> Self {
         let detail = error.to_string();
         match error {
-            Error::NotFound { .. } => Self::new(ProblemCode::NotFound, detail),
+            Error::NotFound { .. } | Error::UnknownApp { .. } => Self::new(ProblemCode::NotFound, detail),
             Error::Invalid { field, message } => Self::invalid(field, message),
             Error::Conflict { code, message } => Self::new(ProblemCode::of_name(code), message),
             Error::KeyReused => Self::new(ProblemCode::KeyReused, detail),

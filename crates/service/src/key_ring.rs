@@ -21,7 +21,8 @@ pub(crate) struct KeyRing {
     keys: RwLock<HashMap<[u8; 32], (KeyId, Grant)>>,
     /// Held by whoever changes the stored keys or reads them in, until this copy says the same.
     changing: Semaphore,
-    /// Whether a key was ever made, revoked ones included: a server that asked for keys does not stop asking.
+    /// Whether a key was ever made, revoked ones included: a server that asked for keys does not stop asking,
+    /// unless somebody with the data folder removes them all.
     pub(crate) any: AtomicBool,
     /// The hash of what proves to this process that somebody may read its data folder.
     pub(crate) control: OnceLock<[u8; 32]>,

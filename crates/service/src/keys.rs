@@ -3,6 +3,7 @@
 //! All keys are few and kept in memory; whatever reads or changes them goes through here, one at a time, so the copy is
 //! never stale. Who looks after the keys is an admin, within the apps of their own key, or whoever has the data folder.
 
+use std::collections::HashMap;
 use std::sync::atomic::Ordering;
 
 use jiff::Timestamp;
@@ -21,6 +22,10 @@ pub const LOCAL_USER: &str = "local";
 
 /// Where the idempotency keys of requests that concern the server itself are kept; no app has this name.
 const NO_APP: &str = "";
+
+/// Told with the first key, which ends access without one.
+const FIRST_KEY: &str = "access without a key ends now, on the server's own machine too; send the key with every \
+    request, as Authorization: Bearer KEY; to go back, run `rondo keys open` on that machine, which removes all keys";
 
 /// Bytes of a user's name.
 const MAX_USER_BYTES: usize = 200;
@@ -46,11 +51,16 @@ fn grant(key: &KeyView) -> Grant {
 impl Service {
     /// The rights of a token's holder; none if it is no good key.
     pub fn grant(&self, token: &str) -> Option<Grant> {
-        let hash = hash(token);
-        if self.key_ring().control.get() == Some(&hash) {
+        if self.is_control_token(token) {
             return Some(Grant { user: LOCAL_USER.to_owned(), app: None, admin: true });
         }
+        let hash = hash(token);
         self.key_ring().read(|keys| keys.get(&hash).map(|(_, grant)| grant.clone()))
+    }
+
+    /// Whether a token is the one for commands on this machine, which proves that its holder can read the data folder.
+    pub fn is_control_token(&self, token: &str) -> bool {
+        self.key_ring().control.get() == Some(&hash(token))
     }
 
     /// A token for commands on the same machine, good for as long as this process lives. Whoever can read where it is
@@ -61,7 +71,7 @@ impl Service {
         Ok(token)
     }
 
-    /// Whether a key was ever made. Until then, the machine's own user needs none.
+    /// Whether a key was ever made, and not removed with all others. Until then, the machine's own user needs none.
     pub fn has_keys(&self) -> bool {
         self.key_ring().any.load(Ordering::Acquire)
     }
@@ -109,13 +119,34 @@ impl Service {
     ) -> Result<KeyMade, Error> {
         let _turn = self.key_ring().turn().await;
         if let Some(id) = self.store().add_key(row.clone(), hash(&token), once).await? {
-            return Ok(KeyMade { id, token: None });
+            return Ok(KeyMade { id, token: None, notice: None });
         }
         self.key_ring().write(|keys| keys.insert(hash(&token), (row.id, grant(&row))));
-        self.key_ring().any.store(true, Ordering::Release);
+        let is_first = !self.key_ring().any.swap(true, Ordering::AcqRel);
         let KeyView { id, user, app, admin, made_by, .. } = row;
         tracing::info!(key = %id, user, app, admin, by = made_by, "a key was made");
-        Ok(KeyMade { id, token: Some(token) })
+        Ok(KeyMade { id, token: Some(token), notice: is_first.then(|| FIRST_KEY.to_owned()) })
+    }
+
+    /// Removes all keys, revoked ones too, and gives their number. From here on the machine's own user needs none. Who
+    /// asks for it must have the data folder, which no key gives: see [`Self::is_control_token`].
+    pub async fn remove_keys(&self) -> Result<u64, Error> {
+        let service = self.clone();
+        self.world()
+            .tasks
+            .finish(async move {
+                let _turn = service.key_ring().turn().await;
+                let removed = service.store().remove_keys().await?;
+                service.key_ring().write(HashMap::clear);
+                service.key_ring().any.store(false, Ordering::Release);
+                tracing::warn!(
+                    keys = removed,
+                    by = LOCAL_USER,
+                    "all keys were removed: this machine needs none now"
+                );
+                Ok(removed)
+            })
+            .await
     }
 
     /// The keys that `by` looks after, all of them without one: oldest first, revoked ones too.

@@ -133,7 +133,16 @@ impl Service {
     pub(crate) fn serving(&self, principal: &Principal, app: &str) -> Result<Arc<ServedApp>, Error> {
         let app = AppId::new(app);
         let serving = self.world().apps.get(&app).filter(|_| principal.may_use(&app));
-        serving.ok_or(Error::NotFound { what: "app" })
+        serving.ok_or_else(|| self.unknown_app())
+    }
+
+    /// The refusal of an app that there is not. Who needs no key may know all apps, and so reads their names.
+    pub(crate) fn unknown_app(&self) -> Error {
+        let apps: Vec<String> = self.world().apps.all().keys().map(ToString::to_string).collect();
+        if self.has_keys() || apps.is_empty() {
+            return Error::NotFound { what: "app" };
+        }
+        Error::UnknownApp { apps }
     }
 
     /// The share of an app that is the principal's, and the app.

@@ -142,7 +142,8 @@ async fn records_that_refer_to_each_other_and_files_come_back() {
 
     let _server = world.serve().await;
     let key = world.run(&["keys", "add", "ada", "--app", "trailhead"]).await;
-    let key = succeeded(&key).trim_end().to_owned();
+    assert_eq!(key.code, Some(0), "{key:?}");
+    let key = key.output.trim_end().to_owned();
     assert_eq!(succeeded(&import(&world, "bundle.json", &["--key", &key]).await), output);
     assert_eq!(readable(export(&world, &["--key", &key]).await), readable(own.clone()));
     assert_eq!(export(&world, &[]).await, own, "nobody else's were touched");
@@ -235,6 +236,6 @@ async fn what_cannot_be_taken_is_said_in_a_line() {
     line(&world.run(&out).await, "mine.json: ");
     let _server = world.serve().await;
     line(&import(&world, &sample(), &["--user", "ada"]).await, "rondo keys add ada --app trailhead");
-    succeeded(&world.run(&["keys", "add", "ada"]).await);
+    assert_eq!(world.run(&["keys", "add", "ada"]).await.code, Some(0));
     line(&import(&world, &sample(), &["--key", "rondo_00"]).await, "401");
 }

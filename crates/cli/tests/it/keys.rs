@@ -9,14 +9,20 @@ use testkit::upstream::Reply;
 use crate::process::Process;
 use crate::world::{Server, World, files, send};
 
-/// Makes a key and gives back its token, which is all that is printed.
+/// Makes a key and gives back its token, which is all that is printed. The first key has a note beside it.
 async fn add(world: &World, args: &[&str]) -> String {
     let made = world.run(&[&["keys", "add"], args].concat()).await;
-    assert_eq!((made.code, made.errors.as_str()), (Some(0), ""));
+    assert_eq!(made.code, Some(0), "{}", made.errors);
+    assert!(made.errors.is_empty() || is_note(&made.errors), "{}", made.errors);
     let token = made.output.strip_suffix('\n').expect("a line");
     let secret = token.strip_prefix("rondo_").expect("a token begins like one");
     assert!(secret.len() == 64 && secret.bytes().all(|byte| byte.is_ascii_hexdigit()), "{token}");
     token.to_owned()
+}
+
+/// Whether a text is the note on what a first key changes.
+fn is_note(text: &str) -> bool {
+    text.starts_with("note: access without a key ends now") && text.lines().count() == 1
 }
 
 async fn get(server: &Server, path: &str, token: &str) -> (u16, Value) {
@@ -193,4 +199,44 @@ async fn a_stranger_at_the_old_address_is_not_mistaken_for_the_server() {
     add(&world, &["alice"]).await;
     assert_eq!(key_of(&world, "alice").await.split('_').next(), Some("key"));
     assert_eq!(other.run(&["keys", "list"]).await.output, "", "it was not made there");
+}
+
+#[tokio::test]
+async fn all_keys_can_be_removed_again_on_the_machine() {
+    let world = World::new().await;
+    for running in [false, true] {
+        let server = if running { Some(world.serve().await) } else { None };
+        let first = world.run(&["keys", "add", "alice"]).await;
+        assert!(is_note(&first.errors) && first.errors.contains("`rondo keys open`"), "{}", first.errors);
+        assert_eq!(world.run(&["keys", "add", "bob"]).await.errors, "");
+        assert_eq!(world.run(&["keys", "revoke", &key_of(&world, "bob").await]).await.code, Some(0));
+        if let Some(server) = &server {
+            assert_eq!(server.get("/v1/apps").await.0, 401);
+        }
+        let unasked = world.run(&["keys", "open"]).await;
+        assert_eq!((unasked.code, unasked.output.as_str()), (Some(1), ""));
+        assert!(unasked.errors.contains("--yes"), "{}", unasked.errors);
+        let opened = world.run(&["keys", "open", "--yes"]).await;
+        let expected = "2 keys are removed; requests on this machine need no key now\n";
+        assert_eq!((opened.code, opened.output.as_str(), opened.errors.as_str()), (Some(0), expected, ""));
+        assert_eq!(world.run(&["keys", "list"]).await.output, "");
+        if let Some(server) = &server {
+            assert_eq!(server.get("/v1/apps").await.0, 200);
+            let told = get(server, "/v1/apps", first.output.trim()).await;
+            assert_eq!(told.0, 200, "a key that is gone is as none");
+        }
+    }
+    world.audit();
+}
+
+#[tokio::test]
+async fn a_server_that_others_can_reach_keeps_its_keys() {
+    let world = World::new().await;
+    world.write("rondo.toml", "[server]\npublic_url = \"https://agents.example\"\n");
+    add(&world, &["alice"]).await;
+    let server = world.serve().await;
+    let refused = world.run(&["keys", "open", "--yes"]).await;
+    assert_eq!((refused.code, refused.output.as_str()), (Some(1), ""));
+    assert!(refused.errors.contains("other machines can reach this server"), "{}", refused.errors);
+    assert_eq!(server.get("/v1/apps").await.0, 401);
 }

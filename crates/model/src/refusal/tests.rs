@@ -152,3 +152,21 @@ fn a_notice_inside_a_stream() {
         assert_eq!(Refusal::from_json(&json!({"error": body})).in_stream("test"), expected, "{body}");
     }
 }
+
+/// The log says which limit was reached, and shows no key.
+#[test]
+fn a_message_is_logged_short_and_without_keys() {
+    let limit = "rate limit reached for gpt-4o-mini in organization org-aB3dE5gH7jK9mN1pQ3 on tokens per min (tpm): \
+                 limit 30000, used 29012.";
+    let expected = "rate limit reached for gpt-4o-mini in organization [hidden] on tokens per min (tpm): limit \
+                    30000, used 29012.";
+    assert_eq!(loggable(limit), expected);
+    assert_eq!(
+        loggable("key sk-abc is\nover \u{7}its quota, see https://x.example/?key=1"),
+        "key [hidden] is over its quota, see [hidden]"
+    );
+    assert_eq!(loggable("key 0f8fad5b-d9cb-469f-a165-70867728950e."), "key [hidden]");
+    let long = loggable(&"ab ".repeat(1000));
+    assert_eq!(long.chars().count(), MAX_LOGGED_CHARS + 1);
+    assert!(long.ends_with('…'));
+}

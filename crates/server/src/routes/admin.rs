@@ -2,18 +2,23 @@
 //! for one.
 
 use axum::Json as Answer;
+use axum::extract::State;
 use axum::http::StatusCode;
-use protocol::{JobView, KeyMade, KeyView, NewKey, Page};
+use protocol::{JobView, KeyMade, KeyView, KeysRemoved, NewKey, Page};
 use serde::Serialize;
 use utoipa::ToSchema;
 
-use crate::auth::Admin;
+use crate::Api;
+use crate::auth::{Admin, ControlHolder};
 use crate::body::Json;
-use crate::error::ApiProblem;
+use crate::error::{ApiProblem, ProblemCode};
 use crate::idempotency::IdempotencyKey;
 use crate::path::KeyPath;
 use crate::query::{PageParams, Params};
 use crate::routes::{Created, Reply, created};
+
+/// Where `rondo keys open` asks for the removal of all keys.
+pub(super) const CONTROL_KEYS: &str = "/control/keys";
 
 /// Lists the background jobs of all users, newest first. A key that is limited to an app sees the jobs of that app.
 #[utoipa::path(
@@ -88,4 +93,16 @@ pub(super) async fn revoke_key(
 ) -> Result<StatusCode, ApiProblem> {
     caller.service.revoke_key(key, Some(&caller.principal)).await?;
     Ok(StatusCode::NO_CONTENT)
+}
+
+/// Removes all keys, for who holds the control token. Not while others can reach this server, who would then need none.
+pub(super) async fn remove_keys(State(api): State<Api>, _: ControlHolder) -> Reply<KeysRemoved> {
+    if !api.bound.is_loopback() || api.proxying.is_for_others() {
+        return Err(ApiProblem::new(
+            ProblemCode::Forbidden,
+            "other machines can reach this server, so it needs keys: first let it listen on 127.0.0.1, without \
+             server.public_url",
+        ));
+    }
+    Ok(Answer(KeysRemoved { removed: api.service.remove_keys().await? }))
 }

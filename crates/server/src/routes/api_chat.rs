@@ -33,6 +33,10 @@ const SDK_VERSION: &str = "x-ai-sdk-version";
 /// The first version whose client can take back what it was sent of a step.
 const RESETTING_VERSION: u32 = 7;
 
+/// Told to a client without the `id` of a chat. Ollama has a path of this name, and its clients send no `id`.
+const NOT_OLLAMA: &str = "this is the endpoint of the AI SDK (useChat), which sends an id, and not the one of Ollama; \
+    without the AI SDK, send the message to POST /v1/apps/{app}/runs, see /openapi.json";
+
 /// Which app answers.
 #[derive(Deserialize, IntoParams)]
 #[into_params(parameter_in = Query)]
@@ -77,8 +81,9 @@ pub(super) async fn chat(
     State(api): State<Api>,
     principal: Principal,
     extras: ChatExtras,
-    Json(chat, once): Json<NewChat>,
+    body: Result<Json<NewChat>, ApiProblem>,
 ) -> Result<Response, ApiProblem> {
+    let Json(chat, once) = body.map_err(|problem| problem.explain_missing("id", NOT_OLLAMA))?;
     let ask = chat.ask()?;
     let place = place(&api, &principal, chat.app.clone().or(extras.app), &chat).await?;
     let encoder = UiMessageEncoder::new(extras.resets);

@@ -6,9 +6,11 @@ mod api_chat;
 mod credentials;
 mod documents;
 mod files;
+mod home;
 mod mcp;
 mod me;
 mod memories;
+mod other_apis;
 mod personas;
 mod pins;
 mod proposals;
@@ -27,6 +29,7 @@ use std::sync::Arc;
 use axum::http::StatusCode;
 use axum::middleware::from_fn_with_state;
 use axum::response::Response;
+use axum::routing::{delete, get};
 use axum::{Json, Router};
 use protocol::Principal;
 use service::{Follower, Service};
@@ -84,13 +87,12 @@ pub(crate) fn router(
         bound,
         document,
     };
+    // The description leaves these out: they are for browsers and for our own commands.
     router
-        .fallback(async || {
-            ApiProblem::new(
-                ProblemCode::NotFound,
-                "there is nothing at this path; /openapi.json lists all paths",
-            )
-        })
+        .route("/", get(home::home))
+        .route("/favicon.ico", get(home::favicon))
+        .route(admin::CONTROL_KEYS, delete(admin::remove_keys))
+        .fallback(other_apis::answer_unknown_path)
         .method_not_allowed_fallback(async || {
             ApiProblem::new(
                 ProblemCode::MethodNotAllowed,

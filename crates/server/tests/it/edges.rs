@@ -66,7 +66,7 @@ async fn unknown_places_and_wrong_methods_are_refused() {
     let app = TestApp::start().await;
     let before = rows(&app);
     let unknown = [
-        (Method::GET, "/"),
+        (Method::GET, "/ui"),
         (Method::GET, "/v1"),
         (Method::GET, "/v1/nothing"),
         (Method::GET, "/v1/apps/"),

@@ -63,6 +63,10 @@ impl Sqlite {
             })
             .await
     }
+
+    pub(crate) async fn remove_keys(&self) -> Result<u64, Error> {
+        self.writer.write(|batch| Ok(batch.count_changed("DELETE FROM keys", [])? as u64)).await
+    }
 }
 
 fn key_row(row: &Row<'_>) -> rusqlite::Result<KeyView> {

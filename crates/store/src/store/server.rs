@@ -18,6 +18,8 @@ store_methods! {
     fn keys() -> Vec<KeyView>;
     /// False when there is no such key, or it is not for `only_app`, where that is given.
     fn revoke_key(id: KeyId, only_app: Option<AppId>, by: String) -> bool;
+    /// Deletes all keys, revoked ones too, and gives their number.
+    fn remove_keys() -> u64;
 }
 
 // Usage. It is written with the events and jobs that caused it. Days are as `store::day` says them.

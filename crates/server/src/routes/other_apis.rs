@@ -1,0 +1,62 @@
+//! Paths at which clients of other APIs look for them. They find nothing here, but a sentence in the form that their
+//! client shows.
+
+use axum::Json;
+use axum::http::{StatusCode, Uri};
+use axum::response::{IntoResponse, Response};
+use serde_json::json;
+
+use crate::error::{ApiProblem, ProblemCode};
+
+const SENTENCE: &str = "Rondo does not serve this path yet; send the message to POST /v1/apps/{app}/runs, see \
+    /openapi.json";
+
+const NO_MCP: &str = "Rondo uses the tools of MCP servers, but is not an MCP server itself yet; \
+    see POST /v1/apps/{app}/runs in /openapi.json";
+
+const NOTHING: &str = "there is nothing at this path; /openapi.json lists all paths";
+
+/// The API that a path belongs to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum ForeignApi {
+    OpenAi,
+    Anthropic,
+    Ollama,
+    Mcp,
+}
+
+/// The answer at every path that is not ours.
+pub(super) async fn answer_unknown_path(uri: Uri) -> Response {
+    let body = match foreign_api(uri.path()) {
+        None => return ApiProblem::new(ProblemCode::NotFound, NOTHING).into_response(),
+        Some(ForeignApi::Mcp) => return ApiProblem::new(ProblemCode::NotFound, NO_MCP).into_response(),
+        Some(ForeignApi::OpenAi) => json!({ "error": {
+            "message": SENTENCE,
+            "type": "invalid_request_error",
+            "param": null,
+            "code": "not_found",
+        }}),
+        Some(ForeignApi::Anthropic) => json!({
+            "type": "error",
+            "error": { "type": "not_found_error", "message": SENTENCE },
+        }),
+        Some(ForeignApi::Ollama) => json!({ "error": SENTENCE }),
+    };
+    (StatusCode::NOT_FOUND, Json(body)).into_response()
+}
+
+fn foreign_api(path: &str) -> Option<ForeignApi> {
+    let path = path.trim_end_matches('/');
+    if let Some(name) = path.strip_prefix("/api/") {
+        let known = ["generate", "tags", "show", "ps", "version", "embed", "embeddings"].contains(&name);
+        return known.then_some(ForeignApi::Ollama);
+    }
+    match path.strip_prefix("/openai").unwrap_or(path) {
+        "/v1/chat/completions" | "/v1/responses" | "/v1/embeddings" | "/v1/completions" => {
+            Some(ForeignApi::OpenAi)
+        }
+        "/v1/messages" | "/v1/messages/count_tokens" => Some(ForeignApi::Anthropic),
+        "/mcp" => Some(ForeignApi::Mcp),
+        _ => None,
+    }
+}
