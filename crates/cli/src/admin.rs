@@ -10,6 +10,7 @@ use reqwest::Method;
 use crate::CommandResult;
 use crate::api_client::ApiClient;
 use crate::config::Config;
+use crate::terminal_text::columns;
 
 const KEYS: &str = "/v1/admin/keys";
 
@@ -104,16 +105,15 @@ fn list(keys: &[KeyView]) -> CommandResult<String> {
 pub(crate) async fn jobs(config: Config) -> CommandResult {
     let api = ApiClient::open(&config).await?;
     api.report(async |api| {
-        let mut report = String::new();
-        for job in api.get::<Page<JobView>>("/v1/admin/jobs").await?.data {
-            let why = job.error.map(|error| format!("  {error}")).unwrap_or_default();
-            writeln!(
-                report,
-                "{}  {:<7}  {}  {} attempts  {}{why}",
-                job.id, job.status, job.kind, job.attempts, job.updated_at
-            )?;
-        }
-        Ok(report)
+        let jobs: Page<JobView> = api.get("/v1/admin/jobs").await?;
+        Ok(columns(&jobs.data.into_iter().map(job_row).collect::<Vec<_>>()))
     })
     .await
+}
+
+fn job_row(job: JobView) -> Vec<String> {
+    let JobView { id, status, kind, attempts, updated_at, error, .. } = job;
+    let attempts = format!("{attempts} attempts");
+    let (status, error) = (format!("{status:<7}"), error.unwrap_or_default());
+    vec![id.to_string(), status, kind, attempts, updated_at.to_string(), error]
 }

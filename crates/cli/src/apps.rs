@@ -12,8 +12,8 @@ use model::ModelRegistry;
 use serde_json::{Value, json};
 
 use crate::config::Config;
-use crate::terminal_text::printable;
-use crate::{CommandResult, catalogue, discover, embedded_apps, service_setup};
+use crate::terminal_text::{columns, printable};
+use crate::{CommandResult, catalogue, discover, embedded_apps, print, service_setup};
 
 #[derive(Subcommand)]
 pub(crate) enum AppsCommand {
@@ -61,17 +61,21 @@ pub(crate) async fn apps(config: Config, command: AppsCommand) -> CommandResult 
 }
 
 fn list(config: &Config) -> CommandResult {
-    let mut out = std::io::stdout().lock();
-    for folder in app::folders(&embedded_apps::apps_folder(config)?)? {
-        let found = check_folder(&folder);
-        match &found.app {
+    let row = |folder: &PathBuf| {
+        let Found { id, app, .. } = check_folder(folder);
+        match app {
             Some(app) => {
-                writeln!(out, "{}  {}  {}", found.id, printable(&app.name), printable(&app.description))?
+                vec![id, printable(&app.name).into_owned(), printable(&app.description).into_owned()]
             }
-            None => writeln!(out, "{}  BROKEN  see `rondo apps check {}`", found.id, found.id)?,
+            None => {
+                let remedy = format!("see `rondo apps check {id}`");
+                vec![id, "BROKEN".to_owned(), remedy]
+            }
         }
-    }
-    Ok(())
+    };
+    let rows: Vec<Vec<String>> =
+        app::folders(&embedded_apps::apps_folder(config)?)?.iter().map(row).collect();
+    print(&columns(&rows))
 }
 
 fn check(config: &Config, name: Option<&str>, as_json: bool) -> CommandResult {

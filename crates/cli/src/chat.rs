@@ -11,6 +11,7 @@ mod past_messages;
 mod screen;
 mod typed_ahead;
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use futures_util::StreamExt;
@@ -27,7 +28,7 @@ use tokio::time::MissedTickBehavior;
 use crate::api_client::ApiClient;
 use crate::config::{self, Config};
 use crate::terminal_text::{MAX_SHOWN_CHARS, printable, shorten, shorten_to};
-use crate::{CommandError, CommandResult};
+use crate::{CommandError, CommandResult, model_limits};
 
 use chat_server::ChatServer;
 use chat_terminal::ChatTerminal;
@@ -47,7 +48,7 @@ const MAX_ASKED_CHARS: usize = 4000;
 
 #[derive(clap::Args)]
 pub(crate) struct ChatOptions {
-    /// The app to talk to; the default is the only app, or studio
+    /// The app to talk to; the default is server.chat_app of the configuration, the only app, or studio
     #[arg(long)]
     app: Option<String>,
     /// The id of a thread to continue: the chat shows its last messages, and if it waits for an approval, asks for that
@@ -72,6 +73,8 @@ struct Chat {
     model: Option<String>,
     /// The run that answered last.
     last_run: Option<RunId>,
+    /// The names of models in a process whose answers are often wrong.
+    small_models: BTreeSet<String>,
     /// Where the server is, if that was said.
     url: Option<String>,
     screen: ChatScreen,
@@ -81,6 +84,7 @@ struct Chat {
 }
 
 pub(crate) async fn chat(config: CommandResult<Config>, options: ChatOptions) -> CommandResult {
+    let small_models = config.as_ref().map(model_limits::small_models).unwrap_or_default();
     let server = match &options.url {
         Some(url) => ChatServer::at(url, options.key.clone()).await?,
         None => ChatServer::find(&config?).await?,
@@ -91,9 +95,10 @@ pub(crate) async fn chat(config: CommandResult<Config>, options: ChatOptions) ->
     let terminal = ChatTerminal::of(&config::process_environment);
     let (input, screen) = (ChatInput::new(&terminal), ChatScreen::new(terminal));
     let (thread, url) = (options.thread, options.url);
-    let mut chat = Chat { api, app, thread, model: None, last_run: None, url, screen, input, interrupt };
+    let (model, last_run) = (None, None);
+    let mut chat = Chat { api, app, thread, model, last_run, small_models, url, screen, input, interrupt };
     let result = match options.message {
-        Some(message) => chat.say(&message).await,
+        Some(message) => chat.ask_once(&message).await,
         None => chat.converse().await,
     };
     chat.api.close().await;
@@ -101,6 +106,14 @@ pub(crate) async fn chat(config: CommandResult<Config>, options: ChatOptions) ->
 }
 
 impl Chat {
+    /// One message and its answer. A person is told first what the model cannot do.
+    async fn ask_once(&mut self, message: &str) -> CommandResult {
+        if self.screen.has_remarks() {
+            self.tell_limits().await?;
+        }
+        self.say(message).await
+    }
+
     async fn converse(&mut self) -> CommandResult {
         let interactive = self.input.is_terminal;
         self.input.open()?;
@@ -213,7 +226,7 @@ impl Chat {
                     self.api.post(&format!("/v1/runs/{run}/cancel"), &json!({})).await?;
                     continue;
                 }
-                _ = turn.tick(), if self.screen.has_spinner() => {
+                _ = turn.tick(), if self.screen.has_remarks() => {
                     self.screen.turn_spinner()?;
                     continue;
                 }

@@ -244,7 +244,7 @@ pub(crate) struct ServerConfig {
     pub(crate) retention: Duration,
     /// How long what a tool deleted can be brought back.
     pub(crate) undo_retention: Duration,
-    /// The app that answers at `/api/chat`; the only one, or the usual one, when absent.
+    /// The app of `rondo chat` and `/api/chat`; the only one, or the usual one, when absent.
     pub(crate) chat_app: Option<String>,
     /// Settings for proxies in front of the server.
     pub(crate) proxying: Proxying,

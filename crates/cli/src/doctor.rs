@@ -5,14 +5,15 @@ mod models;
 
 use std::io::Write;
 use std::path::Path;
-use std::sync::Arc;
 use std::time::Duration;
 
 use app::{App, Apps};
+use model::ModelRegistry;
 use reqwest::StatusCode;
+use tools::Catalog;
 
 use crate::config::Config;
-use crate::{CommandResult, catalogue, discover, embedded_apps, http, service_setup};
+use crate::{CommandResult, catalogue, discover, embedded_apps, http, model_limits, service_setup};
 
 /// How long anything outside may take to answer.
 const PATIENCE: Duration = Duration::from_secs(5);
@@ -120,17 +121,22 @@ fn check_apps(config: &Config, apps: &Apps) -> Vec<Finding> {
         Err(trouble) => return vec![Finding::Bad(format!("tools: {trouble}"))],
     };
     let models = service_setup::registry(config).unwrap_or_default(); // who cannot be asked is told of below
-    let check = |app: &Arc<App>| {
-        let of_tools = catalog.registry(app, &[]).err();
-        match of_tools.or_else(|| service::model_problems(app, &models).into_iter().next()) {
-            None => Finding::Good(format!("app {}: {}", app.id, app.name)),
-            Some(problem) => Finding::Bad(format!("app {}: {problem}", app.id)),
-        }
+    apps.values().flat_map(|app| check_app(app, &catalog, &models)).collect()
+}
+
+fn check_app(app: &App, catalog: &Catalog, models: &ModelRegistry) -> Vec<Finding> {
+    let (tools, of_tools) = match catalog.registry(app, &[]) {
+        Ok(tools) => (Some(tools), None),
+        Err(problem) => (None, Some(problem)),
     };
-    let learned = |app: &Arc<App>| {
-        app::check_examples(app).map(|problem| Finding::Note(format!("app {}: {problem}", app.id)))
+    let first = match of_tools.or_else(|| service::model_problems(app, models).into_iter().next()) {
+        None => Finding::Good(format!("app {}: {}", app.id, app.name)),
+        Some(problem) => Finding::Bad(format!("app {}: {problem}", app.id)),
     };
-    apps.values().flat_map(|app| std::iter::once(check(app)).chain(learned(app))).collect()
+    let learned = app::check_examples(app).map(|problem| problem.to_string());
+    let off = tools.and_then(|tools| model_limits::app_note(app, &tools, models));
+    let notes = learned.into_iter().chain(off).map(|note| Finding::Note(format!("app {}: {note}", app.id)));
+    std::iter::once(first).chain(notes).collect()
 }
 
 async fn server(config: &Config) -> CommandResult<Finding> {

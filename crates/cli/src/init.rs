@@ -3,9 +3,13 @@
 use std::fs;
 use std::io::Write;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use app::Apps;
+use model::MODEL_CHOICES;
 
 use crate::config::Config;
-use crate::{CommandResult, embedded_apps};
+use crate::{CommandResult, discover, embedded_apps, model_limits, service_setup};
 
 /// The files of the new app. In them, `{{id}}` and `{{name}}` stand for what it is called.
 const FILES: &[(&str, &str)] = &[
@@ -27,7 +31,7 @@ pub(crate) struct InitOptions {
     from: Option<String>,
 }
 
-pub(crate) fn init(config: &Config, options: &InitOptions) -> CommandResult {
+pub(crate) async fn init(config: Config, options: InitOptions) -> CommandResult {
     let name = options.name.as_deref().or(options.from.as_deref()).unwrap_or_default();
     let folder = config.apps.join(name);
     let id = app::id(&folder)?;
@@ -55,13 +59,27 @@ pub(crate) fn init(config: &Config, options: &InitOptions) -> CommandResult {
             "Please put on my list: water the plants",
         ),
     };
+    let missing = missing_for(&discover::complete(config).await, &folder);
+    let missing = missing.map(|missing| format!("Note: {missing}.\n")).unwrap_or_default();
     Ok(writeln!(
         std::io::stdout(),
-        "made {} with {}\n\nTry this:\n  rondo apps check {id}\n  rondo chat --app {id} \"{message}\"\nThen change \
-         instructions.md; a running server reloads it by itself (hot reload).",
+        "made {} with {}\n\nTry this:\n  rondo apps check {id}\n  rondo chat --app {id} \"{message}\"\n{missing}Then \
+         change instructions.md; a running server reloads it by itself (hot reload).",
         folder.display(),
         paths.join(", ")
     )?)
+}
+
+/// What the new app still needs to work as it is described: a model, or a model with tools. `rondo apps check` reports
+/// mistakes.
+fn missing_for(config: &Config, folder: &Path) -> Option<String> {
+    let app = Arc::new(app::check(folder).ok()?);
+    let models = service_setup::registry(config).ok()?;
+    if models.name(app.model.as_deref()).is_none() {
+        return Some(format!("no model is configured yet: {MODEL_CHOICES}"));
+    }
+    let catalog = service_setup::catalog(config, &Apps::from([(app.id.clone(), Arc::clone(&app))])).ok()?;
+    model_limits::app_note(&app, &catalog.registry(&app, &[]).ok()?, &models)
 }
 
 /// The files of a new app.

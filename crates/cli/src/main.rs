@@ -26,6 +26,7 @@ mod mcp;
 mod memories;
 mod model_answer;
 mod model_knowledge;
+mod model_limits;
 mod models;
 mod provider_models;
 mod pull;
@@ -239,7 +240,9 @@ fn run(cli: Cli) -> CommandResult {
         Command::Health(LocatedOptions { options, places }) => {
             block_on(health::health(&places.load(file)?, options))
         }
-        Command::Init(LocatedOptions { options, places }) => init::init(&places.load(file)?, &options),
+        Command::Init(LocatedOptions { options, places }) => {
+            block_on(init::init(places.load(file)?, options))
+        }
         Command::Folders(LocatedCommands { command, places }) => {
             block_on(apps::apps(places.load(file)?, command))
         }

@@ -16,7 +16,7 @@ use service::MAX_IMPORT_BYTES;
 use crate::CommandResult;
 use crate::api_client::{ApiClient, UserOptions};
 use crate::config::Config;
-use crate::terminal_text::{printable, shorten};
+use crate::terminal_text::{columns, printable, shorten};
 
 /// How long the running server may take to import a file, or to write one.
 const FILE_PATIENCE: Duration = Duration::from_secs(15 * 60);
@@ -121,12 +121,14 @@ async fn run(api: &ApiClient, of_app: &str, command: MemoriesCommand) -> Command
     Ok(match command {
         MemoriesCommand::List { status, limit, .. } => {
             let path = format!("{of_app}?status={status}&limit={limit}");
-            api.get::<Page<MemoryView>>(&path).await?.data.iter().map(line).collect()
+            let page: Page<MemoryView> = api.get(&path).await?;
+            columns(&page.data.iter().map(row).collect::<Vec<_>>())
         }
         MemoriesCommand::Search { query, limit, .. } => {
             let query = MemoryQuery { query, limit: Some(limit) };
             let page: Page<MemoryHit> = api.post(&format!("{of_app}/search"), &query).await?.json().await?;
-            page.data.iter().map(|hit| format!("{:.2}  {}", hit.score, line(&hit.memory))).collect()
+            let scored = |hit: &MemoryHit| [vec![format!("{:.2}", hit.score)], row(&hit.memory)].concat();
+            columns(&page.data.iter().map(scored).collect::<Vec<_>>())
         }
         MemoriesCommand::Add { text, kind, .. } => {
             line(&api.post(of_app, &NewMemory { text, kind }).await?.json().await?)
@@ -177,9 +179,13 @@ fn one_line(text: &str) -> String {
     shorten(&printable(text).split_whitespace().collect::<Vec<_>>().join(" ")).into_owned()
 }
 
-fn line(memory: &MemoryView) -> String {
+fn row(memory: &MemoryView) -> Vec<String> {
     let MemoryView { id, created_at, status, kind, text, .. } = memory;
-    format!("{id}  {created_at}  {status:<10}  {kind}  {}\n", one_line(text))
+    vec![id.to_string(), created_at.to_string(), format!("{status:<10}"), kind.clone(), one_line(text)]
+}
+
+fn line(memory: &MemoryView) -> String {
+    columns(&[row(memory)])
 }
 
 fn history_report(history: &MemoryHistoryView) -> CommandResult<String> {

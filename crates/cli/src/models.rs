@@ -23,7 +23,7 @@ pub(crate) enum ModelsCommand {
     /// Test a model with real requests: a plain answer and, if the model supports them, a tool call and a structured
     /// answer
     ///
-    /// The test makes up to three small calls, which the provider charges for. The exit code is 1 if the plain answer
+    /// The test makes up to three small calls, which the provider charges for. The exit code is 1 if one of them
     /// fails. The embedding model of rondo.toml can be tested, too.
     Test {
         /// The model, as `models list` shows it, or another name that a provider accepts; the default is the default
@@ -92,10 +92,20 @@ pub(crate) async fn models(config: Config, command: ModelsCommand) -> CommandRes
             })?;
             let provider =
                 config.provider(&model.listing.provider).ok_or("the model's provider is not configured")?;
-            trial::run(&model, provider, &message).await?;
-            measure(&config, &model.listing.id).await
+            let failures = trial::run(&model, provider, &message).await?;
+            measure(&config, &model.listing.id).await?;
+            verdict(model.name(), &failures)
         }
     }
+}
+
+/// The end of a test in which the model has answered. Parts that failed make it a failure.
+fn verdict(model: &str, failures: &[&str]) -> CommandResult {
+    if failures.is_empty() {
+        return Ok(());
+    }
+    let failures = failures.join(", ");
+    Err(format!("{model} answers, but a part of the test failed: {failures}; the lines above say why").into())
 }
 
 /// The embedding model of this name: the configured one, or one whose weights are here.

@@ -18,7 +18,9 @@ use crate::control::ControlFile;
 use crate::pull;
 use crate::watch::AppWatch;
 use crate::weights::WeightsKind;
-use crate::{CommandError, CommandResult, catalogue, discover, embedded_apps, local, service_setup};
+use crate::{
+    CommandError, CommandResult, catalogue, discover, embedded_apps, local, model_limits, service_setup,
+};
 
 /// Files that the server has open besides its connections, at most: its database, models and tools that it asks, folders
 /// that it watches.
@@ -228,6 +230,7 @@ fn announce(config: &Config, service: &Service, listener: &TcpListener) {
         None => tracing::warn!("no model is configured, so runs will fail: {MODEL_CHOICES}"),
     }
     warn_of_endings(config);
+    warn_of_limits(config, service);
     if config.embeddings.is_none() && local::preferred_embedder(config).is_none() {
         tracing::info!(
             "there is no embedding model, so memories are found by their words only; `rondo models pull \
@@ -249,6 +252,20 @@ fn warn_of_endings(config: &Config) {
     let apps = app::load_all(&folder).unwrap_or_default();
     for end in catalogue::ending(config, &apps, catalogue::today()) {
         tracing::warn!("{end}");
+    }
+}
+
+/// Says which apps have tools that their model is not offered, and whether the default model is too small to be right.
+fn warn_of_limits(config: &Config, service: &Service) {
+    let models = service.models();
+    for app in service.apps() {
+        let model = models.iter().find(|model| Some(&model.id) == app.model.as_ref());
+        if let Some(note) = model.and_then(|model| model_limits::view_note(&app, model)) {
+            tracing::warn!("app {}: {note}", app.id);
+        }
+    }
+    if let Some(note) = model_limits::default_model_note(config) {
+        tracing::warn!("{note}");
     }
 }
 

@@ -4,6 +4,7 @@ use std::borrow::Cow;
 use std::fmt;
 
 use serde::Serialize;
+use unicode_width::UnicodeWidthStr;
 
 /// Characters of a tool's arguments or of its failure that are shown.
 pub(crate) const MAX_SHOWN_CHARS: usize = 200;
@@ -41,6 +42,22 @@ pub(crate) fn first_lines(mut lines: Vec<String>, most: usize) -> Vec<String> {
     lines
 }
 
+/// A table, whose columns are as wide as their widest cells.
+pub(crate) fn columns(rows: &[Vec<String>]) -> String {
+    let widest = |column: usize| {
+        let cells = rows.iter().filter_map(|row| row.get(column));
+        cells.map(|cell| cell.width()).max().unwrap_or_default()
+    };
+    let count = rows.iter().map(Vec::len).max().unwrap_or_default();
+    let widths: Vec<usize> = (0..count).map(widest).collect();
+    let line = |row: &Vec<String>| {
+        let pad = |cell: &String, width: &usize| " ".repeat(width.saturating_sub(cell.width()));
+        let cells = row.iter().zip(&widths).map(|(cell, width)| format!("{cell}{}", pad(cell, width)));
+        format!("{}\n", cells.collect::<Vec<_>>().join("  ").trim_end())
+    };
+    rows.iter().map(line).collect()
+}
+
 /// The word for a variant of an enum that JSON has.
 pub(crate) fn json_word(value: &impl Serialize) -> impl fmt::Display {
     fmt::from_fn(move |f| value.serialize(f))
@@ -54,6 +71,14 @@ mod tests {
     fn a_text_cannot_command_the_terminal() {
         assert_eq!(printable("a\tb\nc"), "a\tb\nc");
         assert_eq!(printable("\u{1b}[2Jx\u{7}\u{9b}31m\r"), "[2Jx31m");
+    }
+
+    #[test]
+    fn columns_are_as_wide_as_their_widest_cells() {
+        let row = |cells: [&str; 3]| cells.map(str::to_owned).to_vec();
+        let rows = [row(["a", "日本", "one"]), row(["bcd", "x", ""]), row(["e", "", "three"])];
+        assert_eq!(columns(&rows), "a    日本  one\nbcd  x\ne          three\n");
+        assert_eq!(columns(&[]), "");
     }
 
     #[test]

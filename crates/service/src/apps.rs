@@ -8,6 +8,18 @@ use protocol::{AppId, AppView};
 
 use crate::{Error, Service};
 
+/// The app that answers when there are several, and neither a request nor the configuration names one.
+const USUAL_APP: &str = "studio";
+
+/// The app of a request that names none: the configured app, the only app, or `studio`.
+pub fn default_app<'a>(configured: Option<&'a str>, apps: &'a [String]) -> Option<&'a str> {
+    match (configured, apps) {
+        (Some(app), _) => Some(app),
+        (None, [only]) => Some(only.as_str()),
+        (None, apps) => apps.iter().map(String::as_str).find(|app| *app == USUAL_APP),
+    }
+}
+
 impl Service {
     pub fn apps(&self) -> Vec<AppView> {
         let view = |serving: &ServedApp| AppView {
@@ -48,5 +60,25 @@ impl Service {
     pub fn revision(&self, app: &AppId) -> Result<String, Error> {
         let serving = self.world().apps.get(app).ok_or(Error::NotFound { what: "app" })?;
         Ok(serving.app.revision.clone())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_default_is_the_configured_app_the_only_one_or_studio() {
+        let apps = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect::<Vec<_>>();
+        for (configured, names, expected) in [
+            (Some("tutor"), ["studio", "tutor"].as_slice(), Some("tutor")),
+            (Some("gone"), &["studio"], Some("gone")),
+            (None, &["tutor"], Some("tutor")),
+            (None, &["studio", "trailhead"], Some("studio")),
+            (None, &["trailhead", "tutor"], None),
+            (None, &[], None),
+        ] {
+            assert_eq!(default_app(configured, &apps(names)), expected, "{configured:?} {names:?}");
+        }
     }
 }

@@ -34,6 +34,7 @@ mod views;
 
 pub use actions::ActionQuery;
 pub use agent::{AcceptedRun, AgentParts, Bus, CallShares, Error, Follower, model_problems};
+pub use apps::default_app;
 pub use checks::{MAX_MESSAGE_BYTES, PageQuery};
 pub use documents::DEFAULT_DOCUMENT_BYTES;
 pub use extractor::{Extractor, InProcess};

@@ -10,15 +10,14 @@ use crate::config::Config;
 use crate::control::ControlFile;
 use crate::{CommandResult, discover, service_setup};
 
-/// The app to talk to when there are several and none is named.
-const USUAL_APP: &str = "studio";
-
 /// How long a server may take to say which apps it has.
 const PATIENCE: Duration = Duration::from_secs(5);
 
 pub(super) struct ChatServer {
     pub(super) api: ApiClient,
     apps: Vec<String>,
+    /// The app that the configuration names for chats.
+    chat_app: Option<String>,
 }
 
 impl ChatServer {
@@ -33,11 +32,16 @@ impl ChatServer {
             .json()
             .await
             .map_err(|_| format!("{} does not answer like Rondo", url.trim_end_matches('/')))?;
-        Ok(Self { api, apps: page.data.into_iter().map(|app| app.id).collect() })
+        Ok(Self { api, apps: page.data.into_iter().map(|app| app.id).collect(), chat_app: None })
     }
 
     /// The server that this configuration describes. If it is not running, one of our own on a free port.
     pub(super) async fn find(config: &Config) -> CommandResult<Self> {
+        let chat_app = config.server.chat_app.clone();
+        Ok(Self { chat_app, ..Self::reach(config).await? })
+    }
+
+    async fn reach(config: &Config) -> CommandResult<Self> {
         if let Some(ControlFile { url, token }) = ControlFile::of(&config.data)
             && let Ok(running) = Self::at(&url, Some(token)).await
         {
@@ -58,18 +62,17 @@ impl ChatServer {
         Self::of(ApiClient::serving(config, service).await?, "this process").await
     }
 
-    /// The app that was asked for, or the only one, or the usual one.
+    /// The app that was asked for, or the one that also answers at `/api/chat`.
     pub(super) fn choose_app(&self, wanted: Option<String>) -> CommandResult<String> {
+        if self.apps.is_empty() {
+            return Err("the server has no app; make one with `rondo init NAME` in its folder of apps".into());
+        }
+        let usual = || service::default_app(self.chat_app.as_deref(), &self.apps).map(str::to_owned);
         let known = self.apps.join(", ");
-        match (wanted, self.apps.as_slice()) {
-            (_, []) => {
-                Err("the server has no app; make one with `rondo init NAME` in its folder of apps".into())
-            }
-            (Some(wanted), apps) if apps.contains(&wanted) => Ok(wanted),
-            (Some(wanted), _) => Err(format!("there is no app \"{wanted}\"; there is {known}").into()),
-            (None, [only]) => Ok(only.clone()),
-            (None, apps) if apps.iter().any(|app| app == USUAL_APP) => Ok(USUAL_APP.to_owned()),
-            (None, _) => Err(format!("which app? choose with --app: {known}").into()),
+        match wanted.or_else(usual) {
+            Some(app) if self.apps.contains(&app) => Ok(app),
+            Some(app) => Err(format!("there is no app \"{app}\"; there is {known}").into()),
+            None => Err(format!("which app? choose with --app: {known}").into()),
         }
     }
 }

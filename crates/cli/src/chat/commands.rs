@@ -4,8 +4,8 @@ use protocol::{ActionView, AppView, MemoryView, Message, ModelView, Page, RunId,
 use serde_json::json;
 
 use super::Chat;
-use crate::CommandResult;
 use crate::terminal_text::{printable, shorten};
+use crate::{CommandResult, model_limits, weights};
 
 /// What a person can type after a slash, for completion.
 pub(super) const COMMAND_NAMES: &[&str] =
@@ -104,14 +104,19 @@ impl Chat {
             "Talking to {}{by}. /help lists the commands, Ctrl-C stops an answer, Ctrl-D ends.",
             self.app
         ))?;
-        let model = self.models().await.into_iter().find(|model| Some(&model.id) == name.as_ref());
-        let tools = app.map(|app| app.tools.join(", ")).unwrap_or_default();
-        match model {
-            Some(ModelView { id, tools: false, .. }) if !tools.is_empty() => {
-                self.screen.note(&format!("{id} is not offered tools, so these are off: {tools}"))
-            }
-            Some(_) | None => Ok(()),
-        }
+        self.tell_limits().await
+    }
+
+    /// Says what the model that answers cannot do, and the way to a better one.
+    pub(super) async fn tell_limits(&mut self) -> CommandResult {
+        let Some(app) = self.app_view().await else { return Ok(()) };
+        let name = self.model.as_ref().or(app.model.as_ref());
+        let Some(model) = self.models().await.into_iter().find(|model| Some(&model.id) == name) else {
+            return Ok(());
+        };
+        let is_small = model.provider == weights::PROVIDER && self.small_models.contains(&model.id);
+        let small = is_small.then(|| model_limits::small_model_note(&model.id));
+        model_limits::view_note(&app, &model).iter().chain(&small).try_for_each(|note| self.screen.note(note))
     }
 
     /// The app as the server describes it now. A chat goes on without the description.

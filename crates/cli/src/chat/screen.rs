@@ -101,8 +101,8 @@ impl ChatScreen {
         }
     }
 
-    /// Whether the spinner has something to do here.
-    pub(super) fn has_spinner(&self) -> bool {
+    /// Whether a person sees remarks, and the spinner, on this terminal.
+    pub(super) fn has_remarks(&self) -> bool {
         self.terminal.has_remarks
     }
 

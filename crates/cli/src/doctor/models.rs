@@ -11,7 +11,7 @@ use super::{Finding, PATIENCE};
 use crate::config::{Config, ProviderConfig};
 use crate::provider_models::{self, ModelOffer};
 use crate::terminal_text::count_of;
-use crate::{catalogue, service_setup};
+use crate::{catalogue, embedded_apps, model_limits, service_setup};
 
 /// Model names shown when the one asked for is not among them.
 const MAX_NAMES: usize = 8;
@@ -32,7 +32,19 @@ pub(super) async fn check(config: &Config, apps: &Apps) -> Vec<Finding> {
     if wanted.is_empty() {
         findings.push(Finding::Bad("model: there is no default; choose one with RONDO_MODEL".into()));
     }
+    findings.extend(limits(config, apps, &registry));
     findings
+}
+
+/// The weaknesses of the default model. Tools of apps whose folders were read are told of there.
+fn limits(config: &Config, apps: &Apps, registry: &ModelRegistry) -> Vec<Finding> {
+    let default = config.model.as_deref().and_then(|name| registry.find(name));
+    let without_tools = default
+        .filter(|model| !model.capabilities().tools && apps.is_empty() && embedded_apps::are_used(config));
+    let off = without_tools
+        .and_then(|model| model_limits::tools_note(model.name(), &["the tools of the built-in apps"]));
+    let notes = off.into_iter().chain(model_limits::default_model_note(config));
+    notes.map(|note| Finding::Note(format!("model: {note}"))).collect()
 }
 
 /// The age of the catalogue of models, and the models in use that end.

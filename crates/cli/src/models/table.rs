@@ -6,7 +6,7 @@ use model::{Model, ModelRegistry, Price};
 use serde_json::{Value, json};
 
 use crate::config::Config;
-use crate::terminal_text::json_word;
+use crate::terminal_text::{columns, json_word};
 use crate::weights::{self, PulledModel};
 use crate::{CommandResult, catalogue, local};
 
@@ -52,20 +52,10 @@ pub(super) fn pulled(models: &[PulledModel]) -> String {
     format!("\nin this process:\n{}", lines(PULLED_HEAD, rows))
 }
 
-/// A table, whose columns are as wide as their widest cells.
+/// A table with the names of its columns.
 fn lines(head: &str, rows: impl Iterator<Item = Vec<String>>) -> String {
     let head = head.split('|').map(str::to_owned).collect();
-    let rows: Vec<Vec<String>> = std::iter::once(head).chain(rows).collect();
-    let widest = |column: usize| {
-        let cells = rows.iter().filter_map(|row| row.get(column));
-        cells.map(|cell| cell.chars().count()).max().unwrap_or_default()
-    };
-    let line = |row: &Vec<String>| {
-        let cells =
-            row.iter().enumerate().map(|(column, cell)| format!("{cell:<width$}", width = widest(column)));
-        format!("{}\n", cells.collect::<Vec<_>>().join("  ").trim_end())
-    };
-    rows.iter().map(line).collect()
+    columns(&std::iter::once(head).chain(rows).collect::<Vec<_>>())
 }
 
 fn row(model: &Model, config: &Config) -> Vec<String> {

@@ -24,7 +24,13 @@ const CHARACTERS_PER_TOKEN: u64 = 4;
 
 const TOOL: &str = "look_up_weather";
 
-pub(super) async fn run(model: &Model, provider: &ProviderConfig, message: &str) -> CommandResult {
+/// Tries a chat model, and gives back the parts of the trial that have failed. A model that does not answer at all is an
+/// error.
+pub(super) async fn run(
+    model: &Model,
+    provider: &ProviderConfig,
+    message: &str,
+) -> CommandResult<Vec<&'static str>> {
     let name = model.name();
     let wire = provider.wire.map_or_else(String::new, |wire| format!(", wire {}", wire.name()));
     print(&format!("{name}: {} at {}{wire}\n", provider.name, provider.base_url))?;
@@ -37,12 +43,15 @@ pub(super) async fn run(model: &Model, provider: &ProviderConfig, message: &str)
     };
     let mut usage = model.priced(heard.usage);
     print(&plain(&heard, model.capabilities().streaming))?;
+    let mut failures = Vec::new();
     let can = model.capabilities();
     if can.tools {
         let tools: Arc<[ToolSpec]> = Arc::new([weather()]);
         let question = "What is the weather in Paris? Use the tool.";
         let heard = ask_model(&*model.chat, &ModelRequest { tools, ..ask(model, question) }).await;
-        print(&report("tool call", heard, &mut usage, model, called))?;
+        let verdict = judge(heard, &mut usage, model, called);
+        print(&report("tool call", &verdict))?;
+        failures.extend(verdict.is_err().then_some("tool call"));
     } else {
         print("tool call   not tried: the model is not listed with tools\n")?;
     }
@@ -52,9 +61,12 @@ pub(super) async fn run(model: &Model, provider: &ProviderConfig, message: &str)
         let format = AnswerFormat::Schema(Arc::new(schema()));
         let heard =
             ask_model(&*model.chat, &ModelRequest { format, ..ask(model, "What is 6 times 7?") }).await;
-        print(&report("structured", heard, &mut usage, model, structured))?;
+        let verdict = judge(heard, &mut usage, model, structured);
+        print(&report("structured", &verdict))?;
+        failures.extend(verdict.is_err().then_some("structured"));
     }
-    print(&total(&usage, model))
+    print(&total(&usage, model))?;
+    Ok(failures)
 }
 
 fn ask(model: &Model, question: &str) -> ModelRequest {
@@ -107,18 +119,20 @@ fn plain(heard: &ModelAnswer, streaming: bool) -> String {
     format!("plain       ok: {pace}{cut}\n            {}\n", shown.replace('\n', "\n            "))
 }
 
-/// A line on one of the harder questions, whose failure does not make the model useless.
-fn report(
-    what: &str,
+/// What came of one of the harder questions: what was found, or what is wrong.
+fn judge(
     heard: Result<ModelAnswer, Error>,
     usage: &mut Usage,
     model: &Model,
-    judge: fn(&ModelAnswer) -> Result<String, String>,
-) -> String {
-    let verdict = heard.map_err(|error| format!("{error} ({})", error.code())).and_then(|heard| {
+    look: fn(&ModelAnswer) -> Result<String, String>,
+) -> Result<String, String> {
+    heard.map_err(|error| format!("{error} ({})", error.code())).and_then(|heard| {
         *usage += model.priced(heard.usage);
-        judge(&heard).map(|found| format!("{found}, {} ms", heard.took.as_millis()))
-    });
+        look(&heard).map(|found| format!("{found}, {} ms", heard.took.as_millis()))
+    })
+}
+
+fn report(what: &str, verdict: &Result<String, String>) -> String {
     match verdict {
         Ok(found) => format!("{what:<10}  ok: {found}\n"),
         Err(why) => format!("{what:<10}  NO: {why}\n"),

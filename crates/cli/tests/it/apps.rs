@@ -216,7 +216,9 @@ provider = 'openai'",
     let apps = world.path("mine").display().to_string();
     let listed = world.run(&["apps", "list", "--apps", &apps]).await;
     assert_eq!(listed.code, Some(0));
-    assert!(listed.output.contains("bad  BROKEN") && listed.output.contains("demo  One"), "{listed:?}");
+    let lines: Vec<&str> = listed.output.lines().collect();
+    assert_eq!(lines.first(), Some(&"bad    BROKEN  see `rondo apps check bad`"), "{listed:?}");
+    assert!(lines.iter().any(|line| line.starts_with("demo   One")), "aligned in columns: {listed:?}");
 }
 
 /// Behind another base URL nobody knows what the default model costs, unless the operator says so.

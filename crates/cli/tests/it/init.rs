@@ -96,7 +96,7 @@ async fn a_built_in_app_is_copied_out_and_works() {
     let checked = world.run(&["apps", "check", "--apps", &apps]).await;
     assert_eq!(checked.output, "ok    kalito\nok    my-studio\n", "{checked:?}");
     for (words, reason) in [
-        (["--from", "kalito"].as_slice(), "kalito is there already"),
+        (["--from", "kalito"].as_slice(), "kalito exists already"),
         (&["--from", "nothing"], "there is no built-in app \"nothing\"; there are: companion, kalito"),
         (&[], "required arguments were not provided"),
     ] {

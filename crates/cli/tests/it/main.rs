@@ -28,6 +28,7 @@ mod kalito;
 mod keys;
 mod mcp;
 mod memories;
+mod model_limits;
 mod models;
 mod openapi;
 mod privacy;

@@ -49,6 +49,9 @@ async fn they_are_added_found_forgotten_and_restored() {
         assert_eq!(good(&world, &["add", "has a sister called Ingrid"]).await, made, "it is known");
         good(&world, &["add", "Likes tea."]).await;
         assert_eq!(texts(&good(&world, &["list"]).await), ["Likes tea.", "Has a sister called Ingrid."]);
+        let list = good(&world, &["list"]).await;
+        let columns: Vec<_> = list.lines().map(|line| line.find("Likes").or(line.find("Has"))).collect();
+        assert!(columns[0].is_some() && columns[0] == columns[1], "{list}");
         assert_eq!(texts(&good(&world, &["list", "--limit", "1"]).await), ["Likes tea."]);
         let found = good(&world, &["search", "What is my sister called?", "--limit", "1"]).await;
         assert_eq!(texts(&found), ["Has a sister called Ingrid."]);

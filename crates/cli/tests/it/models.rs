@@ -133,7 +133,9 @@ async fn what_a_model_gets_wrong_is_said_and_what_it_cannot_do_is_not_asked() {
         Reply::says("Hello."),
     ]);
     let ended = run(&mut world.rondo(&["models", "test"])).await;
-    assert_eq!((ended.code, ended.errors.as_str()), (Some(0), ""));
+    let expected = "rondo: gpt-6-luna answers, but a part of the test failed: tool call, structured; the lines above \
+                    say why\n";
+    assert_eq!((ended.code, ended.errors.as_str()), (Some(1), expected));
     assert!(line(&ended, "tool call").starts_with("tool call   NO: the tool was not called; "), "{ended:?}");
     assert!(
         line(&ended, "structured").starts_with("structured  NO: the answer does not match the schema; "),
@@ -143,11 +145,12 @@ async fn what_a_model_gets_wrong_is_said_and_what_it_cannot_do_is_not_asked() {
 
     let ended = run(&mut world.rondo(&["models", "test", "other"])).await;
     let expected = "tool call   NO: called \"look_up_weather\" with arguments that do not match its schema";
-    assert_eq!((ended.code, line(&ended, "tool call")), (Some(0), expected));
+    assert_eq!((ended.code, line(&ended, "tool call")), (Some(1), expected));
     assert!(line(&ended, "structured").ends_with("(provider_rejected)"), "{ended:?}");
 
     world.write("rondo.toml", "[models.plain]\ntools = false\nstructured = 'prompt'");
     let ended = run(&mut world.rondo(&["models", "test", "plain"])).await;
+    assert_eq!((ended.code, ended.errors.as_str()), (Some(0), ""), "it is not listed with them");
     assert_eq!(line(&ended, "tool call"), "tool call   not tried: the model is not listed with tools");
     assert!(line(&ended, "structured").starts_with("structured  not tried: "), "{ended:?}");
     assert_eq!(world.upstream.requests().len(), 7);

@@ -321,7 +321,10 @@ async fn slash_commands_are_for_the_chat_and_not_for_the_model() {
         ("/app", "* studio"),
         ("/app nobody", "[there is no app \"nobody\"; there is studio, tutor]"),
         ("/model", "small"),
-        ("/model small", "[small is not offered tools, so these are off: current_time, calculate]"),
+        (
+            "/model small",
+            "[small is not offered tools, so these are off: current_time, calculate; use another model (set ",
+        ),
         ("/threads", "[there is no conversation yet]"),
         ("/memories", "[nothing is remembered yet"),
         ("/undo", "[there is no answer to undo yet]"),

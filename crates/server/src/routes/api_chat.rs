@@ -24,9 +24,6 @@ use crate::query::read_params;
 use crate::routes::FollowedEvents;
 use crate::routes::runs::{self, RunPost};
 
-/// Who answers when there are several apps and nobody names one.
-const DEFAULT_APP: &str = "trailhead";
-
 /// Says which major version of the AI SDK the client is, as far as it is known. It is not sent by itself.
 const SDK_VERSION: &str = "x-ai-sdk-version";
 
@@ -305,19 +302,15 @@ async fn thread(
 
 /// The app that was named, the configured one, the only one, or the usual one.
 fn app_of(api: &Api, principal: &Principal, named: Option<String>) -> Result<String, ApiProblem> {
-    if let Some(app) = named.or_else(|| api.chat_app.as_deref().map(str::to_owned)) {
+    if let Some(app) = named {
         return Ok(app);
     }
     let may_use = |app: &String| principal.may_use(&protocol::AppId::new(app.as_str()));
-    let mut apps: Vec<String> = api.service.apps().into_iter().map(|app| app.id).filter(may_use).collect();
-    if apps.iter().any(|app| app == DEFAULT_APP) && apps.len() > 1 {
-        return Ok(DEFAULT_APP.to_owned());
-    }
-    match (apps.pop(), apps.is_empty()) {
-        (Some(only), true) => Ok(only),
-        (_, _) => Err(ApiProblem::invalid(
+    let apps: Vec<String> = api.service.apps().into_iter().map(|app| app.id).filter(may_use).collect();
+    service::default_app(api.chat_app.as_deref(), &apps).map(str::to_owned).ok_or_else(|| {
+        ApiProblem::invalid(
             "app",
             "is required, because there are several apps and server.chat_app is not set",
-        )),
-    }
+        )
+    })
 }
