@@ -48,7 +48,7 @@ const MAX_ASKED_CHARS: usize = 4000;
 
 #[derive(clap::Args)]
 pub(crate) struct ChatOptions {
-    /// The app to talk to; the default is server.chat_app of the configuration, the only app, or studio
+    /// The app to talk to; the default is `server.chat_app` of the configuration, the only app, or studio
     #[arg(long)]
     app: Option<String>,
     /// The id of a thread to continue: the chat shows its last messages, and if it waits for an approval, asks for that

@@ -108,7 +108,7 @@ impl ChatScreen {
 
     /// Turns the spinner, unless there is text in its line.
     pub(super) fn turn_spinner(&mut self) -> CommandResult {
-        if !self.has_spinner() || self.markdown.as_ref().is_some_and(|text| !text.is_at_line_start()) {
+        if !self.has_remarks() || self.markdown.as_ref().is_some_and(|text| !text.is_at_line_start()) {
             return Ok(());
         }
         let frame = SPINNER.get(self.turns % SPINNER.len()).copied().unwrap_or_default();
