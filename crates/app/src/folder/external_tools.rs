@@ -335,7 +335,7 @@ impl ToolTable<'_> {
             }
             let same = |other: &&Spanned<String>| other.get_ref().eq_ignore_ascii_case(text);
             if raw.keys().filter(same).count() > 1 {
-                return Err(at(format!("the header {text} is there twice"), "remove one"));
+                return Err(at(format!("the header {text} is given twice"), "remove one"));
             }
         }
         self.texts(key, raw, names)
