@@ -126,7 +126,7 @@ mod tests {
             (safe("{}", b""), Some("it contains no tensor")),
             (safe("[1]", b""), Some("its header is not an object")),
             (safe("nonsense", b""), Some("its header is not JSON")),
-            (u64::MAX.to_le_bytes().to_vec(), Some("its header is longer")),
+            (u64::MAX.to_le_bytes().to_vec(), Some("its header is too long")),
             (b"1234".to_vec(), Some("it is too short")),
             (safe(&format!(r#"{{"w": {{"data_offsets": [0, {}]}}}}"#, u64::MAX), b""), Some("its length")),
         ] {

@@ -270,7 +270,7 @@ async fn a_call_is_approved_with_yes_or_no_and_nothing_else() {
     chat.output.contains("[sure is neither yes nor no]").await;
     chat.output.contains_times(3, READY).await;
     chat.write(CTRL_C);
-    chat.output.contains("[createEmergingPart waits for your yes or no: ").await;
+    chat.output.contains("[createEmergingPart waits for your approval: ").await;
     chat.output.contains_times(4, READY).await;
     chat.write("Never mind.\r");
     let shown = chat.output.contains_times(5, READY).await;

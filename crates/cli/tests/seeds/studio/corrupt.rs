@@ -18,8 +18,9 @@ async fn with_a_call() -> (Product, Server, String) {
 
 /// Puts so many more results of the same call beside the first, each of them wrong.
 fn multiply(product: &Product, more: usize) {
-    let mut database = unguarded(product);
-    let write = database.transaction().unwrap();
+    let write = unguarded(product);
+    // The server may be writing. A transaction that reads first would not wait for it.
+    write.execute_batch("BEGIN IMMEDIATE").unwrap();
     let (run, body): (Vec<u8>, String) = write
         .query_row("SELECT run, body FROM events WHERE kind = 'tool:complete'", [], |row| {
             Ok((row.get(0)?, row.get(1)?))
@@ -34,7 +35,7 @@ fn multiply(product: &Product, more: usize) {
             .unwrap();
     }
     write.execute("UPDATE threads SET next_seq = ?1", [100_000]).unwrap();
-    write.commit().unwrap();
+    write.execute_batch("COMMIT").unwrap();
 }
 
 /// Asks once more, and expects an answer as if nothing were wrong. Gives back what the model saw.
