@@ -2,8 +2,8 @@
 //!
 //! Everything that reads apps reads folders. So the files are written into the data folder first, once for each version.
 
-use std::fs;
-use std::io;
+use std::fs::{self, File};
+use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
 use sha2::{Digest, Sha256};
@@ -56,7 +56,8 @@ pub(crate) fn files_of(app: &str) -> Vec<EmbeddedFile> {
     FILES.iter().filter_map(of_app).collect()
 }
 
-/// Writes the apps into the data folder, if this version of them is not there yet.
+/// Writes the apps into the data folder, if this version of them is not there yet. Other versions stay, because a server
+/// of another version may be running on them. The folder survives a power failure as a whole.
 fn unpack(data: &Path) -> io::Result<PathBuf> {
     let versions = data.join(FOLDER);
     let folder = versions.join(revision());
@@ -65,27 +66,23 @@ fn unpack(data: &Path) -> io::Result<PathBuf> {
     }
     store::sqlite::make_private_folder(data)?;
     let draft = versions.join(format!(".{}", std::process::id()));
+    if draft.exists() {
+        fs::remove_dir_all(&draft)?; // of a process that was killed, perhaps of another version
+    }
     for (path, content) in FILES {
-        let file = draft.join(path);
-        fs::create_dir_all(file.parent().unwrap_or(&draft))?;
-        fs::write(file, content)?;
+        let path = draft.join(path);
+        fs::create_dir_all(path.parent().unwrap_or(&draft))?;
+        let mut file = File::create(path)?;
+        file.write_all(content)?;
+        file.sync_all()?;
     }
     match fs::rename(&draft, &folder) {
         // Another process was faster.
         Err(_) if folder.is_dir() => fs::remove_dir_all(&draft)?,
         outcome => outcome?,
     }
-    remove_other_versions(&versions, &folder);
+    File::open(&versions)?.sync_all()?;
     Ok(folder)
-}
-
-/// Removes the apps of other versions of the binary. A folder that cannot be removed does no harm.
-fn remove_other_versions(versions: &Path, current: &Path) {
-    let entries = fs::read_dir(versions).into_iter().flatten().flatten();
-    let is_draft = |name: &std::ffi::OsStr| name.as_encoded_bytes().starts_with(b".");
-    for entry in entries.filter(|entry| entry.path() != current && !is_draft(&entry.file_name())) {
-        let _ = fs::remove_dir_all(entry.path());
-    }
 }
 
 /// Names the content of the files: equal content, equal revision.
@@ -119,16 +116,20 @@ mod tests {
     #[test]
     fn they_are_written_once_for_each_version_and_can_be_read() {
         let data = tempfile::tempdir().unwrap();
-        let old = data.path().join(FOLDER).join("0123456789ab");
+        let versions = data.path().join(FOLDER);
+        let old = versions.join("0123456789ab");
         fs::create_dir_all(&old).unwrap();
+        let killed = versions.join(format!(".{}/stray", std::process::id()));
+        fs::create_dir_all(&killed).unwrap();
         let folder = unpack(data.path()).unwrap();
-        assert!(!old.exists(), "the older version is removed");
+        assert!(old.exists(), "a server of an older version may be running on it");
+        assert!(!folder.join("stray").exists(), "nothing of a process that was killed is taken over");
         let apps: Vec<String> = app::load_all(&folder).unwrap().keys().map(ToString::to_string).collect();
         assert_eq!(apps, names());
         fs::write(folder.join("studio/title.md"), "Mine.").unwrap();
         assert_eq!(unpack(data.path()).unwrap(), folder);
         assert_eq!(fs::read_to_string(folder.join("studio/title.md")).unwrap(), "Mine.", "written once");
-        assert_eq!(fs::read_dir(data.path().join(FOLDER)).unwrap().count(), 1, "no draft is left");
+        assert_eq!(fs::read_dir(versions).unwrap().count(), 2, "no draft is left");
     }
 
     #[test]

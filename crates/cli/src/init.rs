@@ -45,6 +45,7 @@ pub(crate) async fn init(config: Config, options: InitOptions) -> CommandResult 
         let place = folder.display();
         return Err(format!("{place} exists already; choose another name, or remove it first").into());
     }
+    let ends_built_in_apps = embedded_apps::are_used(&config);
     let files = match &options.from {
         Some(app) => copied_files(app)?,
         None => new_files(name),
@@ -60,10 +61,17 @@ pub(crate) async fn init(config: Config, options: InitOptions) -> CommandResult 
         ),
     };
     let missing = missing_for(&discover::complete(config).await, &folder);
-    let missing = missing.map(|missing| format!("Note: {missing}.\n")).unwrap_or_default();
+    let ended = ends_built_in_apps.then(|| {
+        format!(
+            "the built-in apps ({}) are not served after the next start, because there is an apps folder now; `rondo \
+             init --from APP` copies one into it, and keeps its threads",
+            embedded_apps::names().join(", ")
+        )
+    });
+    let notes: String = missing.into_iter().chain(ended).map(|note| format!("Note: {note}.\n")).collect();
     Ok(writeln!(
         std::io::stdout(),
-        "made {} with {}\n\nTry this:\n  rondo apps check {id}\n  rondo chat --app {id} \"{message}\"\n{missing}Then \
+        "made {} with {}\n\nTry this:\n  rondo apps check {id}\n  rondo chat --app {id} \"{message}\"\n{notes}Then \
          change instructions.md; a running server reloads it by itself (hot reload).",
         folder.display(),
         paths.join(", ")

@@ -119,6 +119,8 @@ async fn in_an_empty_folder_it_serves_the_built_in_apps() {
 
     let made = Process::start(world.rondo(&["init", "mine"]).env_remove("RONDO_APPS")).ended().await;
     assert_eq!(made.code, Some(0), "{made:?}");
+    let note = "Note: the built-in apps (companion, kalito, studio, trailhead, tutor) are not served after the next start";
+    assert!(made.output.contains(note), "{made:?}");
     server.process.errors.line("hot reload: the new version of the app is served").await;
     let (status, _) = server.get("/v1/apps/mine/personas").await;
     assert_eq!(status, 200, "a new app is taken up beside the built-in ones");

@@ -21,7 +21,10 @@ const TEMPLATE: &str = include_str!("home.html");
 const VERSION: &str = env!("CARGO_PKG_VERSION");
 
 /// The provider of models that run in this process.
-const BUILT_IN: &str = "local";
+const LOCAL: &str = "local";
+
+/// Tools of an app that the page names at most.
+const MAX_NAMED_TOOLS: usize = 5;
 
 /// The app in the example of a reader who may see none.
 const ANY_APP: &str = "APP";
@@ -112,14 +115,17 @@ fn model_note(app: &AppView, models: &[ModelView]) -> String {
     };
     let model = models.iter().find(|model| model.id == *name);
     let kind = match model {
-        Some(model) if model.provider == BUILT_IN => "the built-in model ",
+        Some(model) if model.provider == LOCAL => "the local model ",
         Some(_) | None => "",
     };
     let mut note = format!("Answers with {kind}{name}.");
     if model.is_some_and(|model| !model.tools) && !app.tools.is_empty() {
         note += " This model is not offered the tools of the app, so it cannot use them: ";
-        note += &app.tools.join(", ");
-        note.push('.');
+        note += &app.tools.iter().take(MAX_NAMED_TOOLS).map(String::as_str).collect::<Vec<_>>().join(", ");
+        match app.tools.len().saturating_sub(MAX_NAMED_TOOLS) {
+            0 => note.push('.'),
+            more => note += &format!(" and {more} more."),
+        }
     }
     note
 }
@@ -203,11 +209,13 @@ mod tests {
     }
 
     #[test]
-    fn the_built_in_model_is_named_with_the_tools_it_does_not_get() {
-        let note = model_note(&app(Some("small"), &["addPlant", "listPlants"]), &[small(BUILT_IN)]);
-        let expected = "Answers with the built-in model small. This model is not offered the tools of the app, \
+    fn a_local_model_is_named_with_the_first_tools_it_does_not_get() {
+        let note = model_note(&app(Some("small"), &["addPlant", "listPlants"]), &[small(LOCAL)]);
+        let expected = "Answers with the local model small. This model is not offered the tools of the app, \
                         so it cannot use them: addPlant, listPlants.";
         assert_eq!(note, expected);
+        let note = model_note(&app(Some("small"), &["a", "b", "c", "d", "e", "f", "g"]), &[small(LOCAL)]);
+        assert!(note.ends_with(": a, b, c, d, e and 2 more."), "{note}");
         let other = model_note(&app(Some("small"), &[]), &[small("ollama")]);
         assert_eq!(other, "Answers with small.");
         assert!(model_note(&app(None, &[]), &[]).contains("rondo doctor"));
