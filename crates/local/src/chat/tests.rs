@@ -175,6 +175,20 @@ fn calls_are_told_apart_from_words_wherever_the_text_is_cut() {
 }
 
 #[tokio::test]
+async fn an_answer_without_a_limit_of_its_own_and_one_that_goes_in_circles_end() {
+    let chat = chat(&LocalChatOptions { answer: 12, repeats: 4, ..options() });
+    let mut request = request("hello", 1500);
+    let (_, usage, finish) = answer(&chat, &request).await;
+    assert!((48..1500).contains(&usage.output_tokens), "{usage:?}");
+    assert_eq!(finish, Some(Finish::Length));
+    request.settings.max_tokens = None;
+    let (_, usage, finish) = answer(&chat, &request).await;
+    assert_eq!((usage.output_tokens, finish), (12, Some(Finish::Length)));
+    request.max_output = Some(20);
+    assert_eq!(answer(&chat, &request).await.1.output_tokens, 20);
+}
+
+#[tokio::test]
 async fn a_long_prompt_is_read_in_parts_and_one_too_long_is_refused() {
     let chat = chat(&options());
     let (_, usage, _) = answer(&chat, &request(&"x".repeat(300), 1)).await;
