@@ -19,7 +19,7 @@ main() {
     if [ -n "${RONDO_BASE_URL:-}" ]; then
         base=${RONDO_BASE_URL%/}
     elif [ -n "${RONDO_VERSION:-}" ]; then
-        base=$releases/download/v$RONDO_VERSION
+        base=$releases/download/v${RONDO_VERSION#v}
     else
         base=$releases/latest/download
     fi
@@ -41,12 +41,18 @@ main() {
     verify "$folder" "$name.tar.gz"
     tar -xzf "$folder/$name.tar.gz" -C "$folder"
     mkdir -p "$prefix/bin" || fail "cannot write to $prefix; choose another folder with RONDO_PREFIX"
-    # A running server keeps its old file: the new one takes the name in one step.
-    cp "$folder/$name/rondo" "$prefix/bin/.rondo.new" || fail "cannot write to $prefix/bin"
-    chmod 755 "$prefix/bin/.rondo.new"
-    mv -f "$prefix/bin/.rondo.new" "$prefix/bin/rondo"
+    [ ! -d "$prefix/bin/rondo" ] || fail "$prefix/bin/rondo is a folder; remove it, or choose another RONDO_PREFIX"
+    # A running server keeps its old file: the new one takes the name in one step, if it runs on this machine.
+    new=$prefix/bin/.rondo.new
+    cp "$folder/$name/rondo" "$new" || fail "cannot write to $prefix/bin"
+    chmod 755 "$new"
+    version=$("$new" --version) || {
+        rm -f "$new"
+        fail "the program does not run on this machine; nothing was installed"
+    }
+    mv -f "$new" "$prefix/bin/rondo"
 
-    echo "installed $prefix/bin/rondo: $("$prefix/bin/rondo" --version)"
+    echo "installed $prefix/bin/rondo: $version"
     case ":$PATH:" in
         *":$prefix/bin:"*) ;;
         *) echo "$prefix/bin is not in PATH; add it: export PATH=\"$prefix/bin:\$PATH\"" ;;

@@ -50,14 +50,13 @@ fn view(
 ) -> PromptView {
     let asked = ended.as_ref().and_then(|step| step.fallback.as_deref());
     let model = run.models.iter().find(|model| asked == Some(model.name())).or(run.models.first());
-    let offer = match run.offer(state) {
-        ToolOffer::Tools if model.is_some_and(|model| model.tools(&context.tools).is_empty()) => {
-            ToolOffer::Nothing
-        }
-        offer @ (ToolOffer::Tools | ToolOffer::Nothing | ToolOffer::Words) => offer,
+    let (asked_offer, ledger) = (run.offer(state), ended.as_ref().and_then(|step| step.prompt.clone()));
+    let ledger = ledger.or_else(|| composed(context, model?, state, asked_offer)).unwrap_or_default();
+    let (tools, offer) = match model {
+        Some(model) => context::offered(context, model, state, asked_offer),
+        None if asked_offer == ToolOffer::Tools => (Arc::clone(&context.tools), asked_offer),
+        None => (Arc::default(), asked_offer),
     };
-    let ledger = ended.as_ref().and_then(|step| step.prompt.clone());
-    let ledger = ledger.or_else(|| composed(context, model?, state, offer)).unwrap_or_default();
     let assembled = context::assemble(context, state, offer, &Cuts::of(&ledger));
     let counter = model.map_or(&run.counter, |model| model.tokens());
     PromptView {
@@ -68,10 +67,7 @@ fn view(
         usage: ended.map(|step| step.usage),
         fragments: fragments(&assembled, counter),
         messages: messages(&assembled),
-        tools: match offer {
-            ToolOffer::Tools => context.tools.iter().map(|tool| tool.name.clone()).collect(),
-            ToolOffer::Nothing | ToolOffer::Words => Vec::new(),
-        },
+        tools: tools.iter().map(|tool| tool.name.clone()).collect(),
         warnings: context.loaded.warnings.iter().map(Warning::clone).collect(),
         ledger,
     }

@@ -4,6 +4,7 @@ mod context;
 mod cpu;
 mod injection;
 mod local;
+mod local_models;
 mod locomo;
 mod log;
 mod memory;
@@ -23,6 +24,7 @@ usage: cargo xtask bench log [--runs N] [--deltas N]
        cargo xtask eval recall [--check] [--tune] [--model FOLDER]
        cargo xtask eval injection [--check] [--misses] [--tune] [--locomo FILE] | --learn
        cargo xtask eval sections [--check] [--misses] [--tune] [--model FOLDER]
+       cargo xtask eval local-models [--misses] [--tune] FILE…
 
   log   text deltas through the thread log: committed one by one or together, then sent to a subscriber
         --runs    concurrent runs (default 64)
@@ -48,7 +50,10 @@ usage: cargo xtask bench log [--runs N] [--deltas N]
   sections  how often messages to Kalito get the records that they need, and how often others get any
         --check   fails below the aims
         --misses  ends with what went wrong
-        --tune    of the half of the list that constants were chosen by, instead of the other";
+        --tune    of the half of the list that constants were chosen by, instead of the other
+  local-models  how chat models in .gguf files answer thirty questions, and how often they call tools that are needed or not
+        --misses  ends with what went wrong
+        --tune    of the messages that constants were chosen by, instead of the others";
 
 #[expect(clippy::print_stdout, reason = "printing is what a benchmark is for")]
 #[tokio::main(worker_threads = 2)]
@@ -62,6 +67,7 @@ async fn main() -> ExitCode {
         Some((name, options)) if name == "locomo" => locomo::run(options).await,
         Some((name, options)) if name == "recall" => recall::run(options).await,
         Some((name, options)) if name == "injection" => injection::run(options),
+        Some((name, options)) if name == "local-models" => local_models::run(options).await,
         Some((name, options)) if name == "sections" => sections::run(options).await,
         _ => Err(USAGE.into()),
     };

@@ -74,6 +74,9 @@ impl ApiClient {
     /// The server at an address.
     pub(crate) fn at(url: &str, token: Option<String>) -> CommandResult<Self> {
         let base = url.trim_end_matches('/').to_owned();
+        if !base.contains("://") {
+            return Err(format!("{base} is not a URL; write http://{base}").into());
+        }
         let server_name = Some(base.clone());
         Ok(Self { client: client(&base, None)?, base, token, server_name, private: None })
     }

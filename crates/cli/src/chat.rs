@@ -48,7 +48,8 @@ const MAX_ASKED_CHARS: usize = 4000;
 
 #[derive(clap::Args)]
 pub(crate) struct ChatOptions {
-    /// The app to talk to; the default is `server.chat_app` of the configuration, the only app, or studio
+    /// The app to talk to; the default is the app of the thread, `server.chat_app` of the configuration, the only app,
+    /// or studio
     #[arg(long)]
     app: Option<String>,
     /// The id of a thread to continue: the chat shows its last messages, and if it waits for an approval, asks for that
@@ -73,6 +74,8 @@ struct Chat {
     model: Option<String>,
     /// The run that answered last.
     last_run: Option<RunId>,
+    /// Whether the server itself has answered the last request to remember something.
+    remembered: bool,
     /// The names of models in a process whose answers are often wrong.
     small_models: BTreeSet<String>,
     /// Where the server is, if that was said.
@@ -89,23 +92,39 @@ pub(crate) async fn chat(config: CommandResult<Config>, options: ChatOptions) ->
         Some(url) => ChatServer::at(url, options.key.clone()).await?,
         None => ChatServer::find(&config?).await?,
     };
-    let app = server.choose_app(options.app)?;
-    let api = server.api;
-    let interrupt = signal(SignalKind::interrupt())?;
+    let wanted = match options.app {
+        Some(app) => Some(app),
+        None => server.app_of(options.thread).await,
+    };
+    let app = server.choose_app(wanted)?;
+    let (api, elsewhere) = (server.api, server.elsewhere);
+    let (interrupt, mut terminate) = (signal(SignalKind::interrupt())?, signal(SignalKind::terminate())?);
     let terminal = ChatTerminal::of(&config::process_environment);
-    let (input, screen) = (ChatInput::new(&terminal), ChatScreen::new(terminal));
+    let (input, mut screen) = (ChatInput::new(&terminal), ChatScreen::new(terminal));
+    if let Some(note) = elsewhere.filter(|_| screen.has_remarks()) {
+        screen.note(&note)?;
+    }
     let (thread, url) = (options.thread, options.url);
-    let (model, last_run) = (None, None);
-    let mut chat = Chat { api, app, thread, model, last_run, small_models, url, screen, input, interrupt };
-    let result = match options.message {
-        Some(message) => chat.ask_once(&message).await,
-        None => chat.converse().await,
+    let (model, last_run, remembered) = (None, None, false);
+    let mut chat =
+        Chat { api, app, thread, model, last_run, remembered, small_models, url, screen, input, interrupt };
+    // A process that a signal ends at once would leave the terminal without echo, as the line editor has set it.
+    let result = tokio::select! {
+        result = chat.run(options.message) => result,
+        _ = terminate.recv() => Err("the chat was ended by SIGTERM".into()),
     };
     chat.api.close().await;
     result
 }
 
 impl Chat {
+    async fn run(&mut self, message: Option<String>) -> CommandResult {
+        match message {
+            Some(message) => self.ask_once(&message).await,
+            None => self.converse().await,
+        }
+    }
+
     /// One message and its answer. A person is told first what the model cannot do.
     async fn ask_once(&mut self, message: &str) -> CommandResult {
         if self.screen.has_remarks() {
@@ -186,12 +205,16 @@ impl Chat {
 
     /// Shows a run to its end, over lost connections.
     async fn follow(&mut self, run: RunId, mut response: Response) -> CommandResult {
-        let mut shown = 0;
+        let (mut shown, mut noted) = (0, None);
         let end = loop {
             let end = self.show(run, response, &mut shown).await;
             self.screen.end_line()?;
             if let Some(end) = end? {
                 break end;
+            }
+            // A server that is stopping takes connections and ends them at once; one remark is enough.
+            if noted.replace(shown) != Some(shown) {
+                self.screen.note("the connection is lost; reconnecting")?;
             }
             response = self.come_back(run).await?;
         };
@@ -251,7 +274,7 @@ impl Chat {
                 match Event::read(&event.name, &event.data) {
                     Ok(Event::RunEnd(ended)) => end = Some(ended),
                     Ok(Event::ProposalOpen(proposal)) => open.push(proposal),
-                    Ok(event) => self.screen.show(&event)?,
+                    Ok(event) => self.present(&event)?,
                     Err(_) => {} // newer than this program
                 }
                 Ok(())
@@ -263,6 +286,12 @@ impl Chat {
         Ok(end)
     }
 
+    /// Shows an event, and notes whether it answers a request to remember something.
+    fn present(&mut self, event: &Event) -> CommandResult {
+        self.remembered |= matches!(event, Event::ContextLoaded(loaded) if loaded.remembered.is_some());
+        self.screen.show(event)
+    }
+
     /// Asks for a yes or no until there is one. At the end of the input, or on Ctrl-C, the call goes on waiting, and so
     /// does its run.
     async fn settle(&mut self, proposal: &ProposalOpen) -> CommandResult {
@@ -272,7 +301,7 @@ impl Chat {
         }
         let max_chars = if self.input.is_terminal { MAX_ASKED_CHARS } else { MAX_SHOWN_CHARS };
         let question = format!("[may I? {name} {}]", shorten_to(&input.to_string(), max_chars));
-        self.screen.print(&printable(&question))?;
+        self.screen.question(&printable(&question))?;
         self.input.hold_typed()?;
         let decision = loop {
             let TypedInput::Line(answer) = self.input.decision(&mut self.interrupt).await? else {
@@ -309,7 +338,6 @@ impl Chat {
 
     /// The run's events again, once the server is back.
     async fn come_back(&mut self, run: RunId) -> CommandResult<Response> {
-        self.screen.note("the connection is lost; reconnecting")?;
         for _ in 0..MAX_RETURNS {
             tokio::select! {
                 () = tokio::time::sleep(RETURN_PAUSE) => {}

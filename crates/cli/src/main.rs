@@ -72,7 +72,7 @@ No configuration file is needed. Set OPENAI_API_KEY or ANTHROPIC_API_KEY, or OPE
 server, or run Ollama on this machine. Then `rondo serve` serves the apps in ./apps, or the
 built-in apps if there is no such folder, on http://127.0.0.1:8787.
 
-Without a provider, `rondo models pull smollm2-135m` downloads a small model that runs in this process. It is good enough
+Without a provider, `rondo models pull qwen2.5-coder-0.5b` downloads a small model that runs in this process. It is good enough
 to try the server.
 
 `rondo init NAME` makes an app of your own. If something does not work, `rondo doctor` shows what is missing, and

@@ -26,7 +26,7 @@ pub(crate) struct ModelKnowledge {
 
 impl Default for ModelKnowledge {
     fn default() -> Self {
-        Self { catalogue: Arc::new(Catalogue::built_in()), file: None, problem: None }
+        Self { catalogue: Catalogue::built_in(), file: None, problem: None }
     }
 }
 

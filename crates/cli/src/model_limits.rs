@@ -38,7 +38,8 @@ pub(crate) fn tools_note<T: AsRef<str>>(model: &str, tools: &[T]) -> Option<Stri
 pub(crate) fn small_model_note(model: &str) -> String {
     format!(
         "answers of {model} are often wrong, because the model is small; for better answers set OPENAI_API_KEY or \
-         ANTHROPIC_API_KEY, or start Ollama, or pull a larger model with `rondo models pull URL`"
+         ANTHROPIC_API_KEY, or start Ollama, or pull a larger model with `rondo models pull \
+         qwen2.5-coder-1.5b`"
     )
 }
 

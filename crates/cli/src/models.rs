@@ -35,8 +35,8 @@ pub(crate) enum ModelsCommand {
     },
     /// Download the weights of models into the data folder; an interrupted download continues where it stopped
     Pull {
-        /// Known names (smollm2-135m or smollm2, minilm, bge-small, bge-base), the URL or the path of a .gguf file, or a
-        /// folder with the files of an embedding model
+        /// Known names (qwen2.5-coder-0.5b or qwen, qwen2.5-coder-1.5b, smollm2-135m or smollm2, minilm, bge-small,
+        /// bge-base), the URL or the path of a .gguf file, or a folder with the files of an embedding model
         #[arg(value_name = "NAME|URL|FILE", required = true)]
         what: Vec<String>,
         /// Another name for the model; only for one model at a time

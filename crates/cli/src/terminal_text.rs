@@ -9,9 +9,11 @@ use unicode_width::UnicodeWidthStr;
 /// Characters of a tool's arguments or of its failure that are shown.
 pub(crate) const MAX_SHOWN_CHARS: usize = 200;
 
-/// Without the control characters by which a text could command the terminal.
+/// Without the characters by which a text could command the terminal, or look like another text: control characters, and
+/// those that change the direction of what follows.
 pub(crate) fn printable(text: &str) -> Cow<'_, str> {
-    let commands = |c: char| c.is_control() && !matches!(c, '\n' | '\t');
+    let turns = |c: char| matches!(c, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
+    let commands = |c: char| turns(c) || c.is_control() && !matches!(c, '\n' | '\t');
     if text.contains(commands) { Cow::Owned(text.replace(commands, "")) } else { Cow::Borrowed(text) }
 }
 
@@ -71,6 +73,7 @@ mod tests {
     fn a_text_cannot_command_the_terminal() {
         assert_eq!(printable("a\tb\nc"), "a\tb\nc");
         assert_eq!(printable("\u{1b}[2Jx\u{7}\u{9b}31m\r"), "[2Jx31m");
+        assert_eq!(printable("pay \u{202e}001\u{202c} \u{2067}a\u{2069}"), "pay 001 a", "as it is stored");
     }
 
     #[test]

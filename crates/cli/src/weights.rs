@@ -20,6 +20,8 @@ pub(crate) const PARTIAL: &str = ".partial";
 const MAX_NAME_BYTES: usize = 64;
 const MAX_MODELS: usize = 1000;
 const MAX_MANIFEST_BYTES: u64 = 1 << 20;
+/// Models with fewer bytes of weights call tools at random. A model of half a billion parameters has more.
+const MIN_TOOL_MODEL_BYTES: u64 = 300_000_000;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -46,6 +48,13 @@ pub(crate) struct PulledModel {
     /// Tokens that a chat model was trained with.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) context: Option<u32>,
+}
+
+impl PulledModel {
+    /// Whether it is offered tools if nobody says otherwise.
+    pub(crate) fn is_offered_tools(&self) -> bool {
+        self.bytes >= MIN_TOOL_MODEL_BYTES
+    }
 }
 
 /// The models in a data folder, by name.

@@ -11,6 +11,7 @@ mod stops;
 mod tests;
 mod worker;
 
+use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -18,7 +19,8 @@ use std::time::Duration;
 
 use futures_util::future::BoxFuture;
 use futures_util::{FutureExt, StreamExt, stream};
-use model::{AnswerFormat, ChatModel, Error, ModelRequest, PieceStream, ToolSpec};
+use model::{AnswerFormat, AnswerPiece, ChatModel, Error, ModelRequest, PieceStream, ToolSpec};
+use protocol::Finish;
 use serde_json::Value;
 use tokio::sync::mpsc;
 use tokio::sync::mpsc::error::TrySendError;
@@ -29,6 +31,7 @@ use crate::llama::{self, LlamaLoadError, LlamaShape, Runner};
 use crate::sample::Sampler;
 use crate::template::ChatTemplate;
 use crate::tokenizer::Tokenizer;
+use crate::tool_choice::{ToolCallChoice, ToolQuestion, with_results_as_notes};
 use calls::CallScanner;
 use sequence::ChatJob;
 use stops::Stops;
@@ -141,9 +144,40 @@ impl LocalChat {
         ModelMemory { weights: self.weights, cache, max_cache: self.max_cache }
     }
 
+    /// Asks for a call first if a tool may be called, and for words if no tool is needed.
     async fn ask(&self, request: &ModelRequest) -> Result<PieceStream, Error> {
-        let (shared, request) = (Arc::clone(&self.shared), request.clone());
-        let prepared = tokio::task::spawn_blocking(move || shared.prepare(&request)).await;
+        if is_free(request) && !request.tools.is_empty() {
+            if let Some(call) = self.chosen_call(request).await? {
+                return Ok(stream::iter(call_pieces(call).map(Ok)).boxed());
+            }
+            let words = ModelRequest { tools: Arc::default(), ..with_results_as_notes(request) };
+            return self.send(move |shared| shared.prepare(&words)).await;
+        }
+        let request = if is_free(request) { with_results_as_notes(request) } else { request.clone() };
+        self.send(move |shared| shared.prepare(&request)).await
+    }
+
+    /// The call that the model decides for, if any.
+    async fn chosen_call(&self, request: &ModelRequest) -> Result<Option<ToolCallChoice>, Error> {
+        let Some(question) = ToolQuestion::of(request) else { return Ok(None) };
+        let asked = question.clone();
+        let mut pieces = self.send(move |shared| shared.prepare_choice(&asked)).await?;
+        let mut answer = String::new();
+        while let Some(piece) = pieces.next().await {
+            if let AnswerPiece::Text(text) = piece? {
+                answer.push_str(&text);
+            }
+        }
+        Ok(question.decision(&answer))
+    }
+
+    /// Hands a job to the thread that computes. Preparing it may take a while, so it is done elsewhere.
+    async fn send(
+        &self,
+        prepare: impl FnOnce(&Shared) -> Result<(ChatJob, Pieces), Error> + Send + 'static,
+    ) -> Result<PieceStream, Error> {
+        let shared = Arc::clone(&self.shared);
+        let prepared = tokio::task::spawn_blocking(move || prepare(&shared)).await;
         let (job, pieces) = prepared.map_err(|_| thread_ended())??;
         match self.queue.try_send(job) {
             Ok(()) => {}
@@ -153,6 +187,18 @@ impl LocalChat {
         let next = |mut pieces: mpsc::Receiver<_>| async { pieces.recv().await.map(|piece| (piece, pieces)) };
         Ok(stream::unfold(pieces, next).boxed())
     }
+}
+
+/// Whether the model may choose between calls and words. `tool_choice` is what others call that.
+fn is_free(request: &ModelRequest) -> bool {
+    !matches!(request.extra.get("tool_choice").and_then(Value::as_str), Some("none" | "required"))
+}
+
+/// An answer that is one call. Its tokens are not those of the request's prompt, so no usage is told.
+fn call_pieces(call: ToolCallChoice) -> impl Iterator<Item = AnswerPiece> + Send {
+    let ToolCallChoice { name, json } = call;
+    let begin = AnswerPiece::CallStart { index: 0, provider_id: None, name };
+    [begin, AnswerPiece::CallInput { index: 0, json }, AnswerPiece::Finish(Finish::ToolCalls)].into_iter()
 }
 
 fn thread_ended() -> Error {
@@ -169,9 +215,24 @@ impl ChatModel for LocalChat {
     }
 }
 
-type Pieces = mpsc::Receiver<Result<model::AnswerPiece, Error>>;
+type Pieces = mpsc::Receiver<Result<AnswerPiece, Error>>;
 
 impl Shared {
+    /// The job that decides about a tool call.
+    fn prepare_choice(&self, question: &ToolQuestion) -> Result<(ChatJob, Pieces), Error> {
+        let (mut job, pieces) = self.prepare(&question.request)?;
+        let tools = question.tools.iter();
+        let first = |name: &str| self.tokenizer.encode(name).first().copied();
+        let mut bias: BTreeMap<u32, f32> = BTreeMap::new();
+        for (token, lead) in tools.filter_map(|(tool, lead)| Some((first(&tool.name)?, *lead))) {
+            bias.entry(token).and_modify(|other| *other = other.max(lead)).or_insert(lead);
+        }
+        let grammar = self.grammars.choice(question.tools.iter().map(|(tool, _)| tool)).map_err(rejected)?;
+        (job.first_bias, job.grammar) = (bias.into_iter().collect(), Some(grammar));
+        (job.repeats, job.sampler) = (usize::MAX, Sampler::new(&question.request.settings, None, false));
+        Ok((job, pieces))
+    }
+
     fn prepare(&self, request: &ModelRequest) -> Result<(ChatJob, Pieces), Error> {
         let (tools, choice) = offered(request);
         let prompt = self.template.render(request, tools, &self.tokenizer);
@@ -199,7 +260,11 @@ impl Shared {
         let sampler = Sampler::new(&request.settings, seed, is_text);
         let repeats = if is_text { self.repeats } else { usize::MAX };
         let stops = Stops::from_value(request.extra.get("stop"));
-        Ok((ChatJob { prompt: tokens, limit, repeats, sampler, stops, grammar, calls, out }, pieces))
+        let first_bias = Vec::new();
+        Ok((
+            ChatJob { prompt: tokens, limit, repeats, sampler, stops, first_bias, grammar, calls, out },
+            pieces,
+        ))
     }
 }
 

@@ -15,6 +15,7 @@ use serde_json::{Value, json};
 
 use crate::llama::LlamaLoadError;
 use crate::tokenizer::Tokenizer;
+use crate::tool_choice::{NO_TOOL, simple_schema};
 
 /// Marks around a call in an answer, as most models that call tools have learnt them.
 pub(crate) const CALL_BEGIN: &str = "<tool_call>";
@@ -72,6 +73,29 @@ impl Grammars {
     }
 }
 
+impl Grammars {
+    /// The matcher for the choice of a tool: a tool's name with its arguments, or the word for none.
+    pub(crate) fn choice<'a>(&self, tools: impl Iterator<Item = &'a ToolSpec>) -> Result<Matcher, String> {
+        let mut rules = String::new();
+        let mut start = Value::from(NO_TOOL).to_string();
+        for (index, tool) in tools.enumerate() {
+            let arguments = guided(&simple_schema(&tool.parameters), &call_options());
+            let head = Value::from(format!("{} ", tool.name));
+            // Writing to a string cannot fail.
+            let _ = write!(start, " | call_{index}");
+            let _ = writeln!(rules, "call_{index}: {head} %json {arguments}");
+        }
+        let grammar = TopLevelGrammar::from_lark(format!("%llguidance {{}}\nstart: {start}\n{rules}"));
+        let parser = self.factory.create_parser(grammar).map_err(|error| error.to_string())?;
+        Ok(Matcher::new(Ok(parser)))
+    }
+}
+
+/// How arguments of calls are written. The part of a schema that cannot be followed is left to whoever runs the tool.
+fn call_options() -> Value {
+    json!({"whitespace_flexible": false, "item_separator": ", ", "key_separator": ": ", "lenient": true})
+}
+
 /// The schema such that its JSON has no white space: a small model that may write some writes nothing else.
 fn compact(schema: &Value) -> Value {
     guided(schema, &json!({"whitespace_flexible": false}))
@@ -105,10 +129,7 @@ fn with_calls(schema: Option<&Value>, tools: &[ToolSpec], choice: ToolChoice) ->
     let _ = writeln!(grammar, "calls: call ({more} call){{0,{}}}", MAX_CALLS - 1);
     let names: Vec<String> = (0..tools.len()).map(|index| format!("call_{index}")).collect();
     let _ = writeln!(grammar, "call: {}", names.join(" | "));
-    // The part of a schema that cannot be followed is left to whoever runs the tool.
-    let options = json!({
-        "whitespace_flexible": false, "item_separator": ", ", "key_separator": ": ", "lenient": true,
-    });
+    let options = call_options();
     for (rule, tool) in names.iter().zip(tools) {
         let head = Value::from(format!("\n{{\"name\": {}, \"arguments\": ", Value::from(tool.name.as_str())));
         let arguments = guided(&tool.parameters, &options);

@@ -12,3 +12,4 @@ mod template;
 #[cfg(test)]
 mod tests;
 pub mod tokenizer;
+mod tool_choice;

@@ -30,6 +30,9 @@ pub struct Capabilities {
     /// Its answer comes piece by piece.
     pub streaming: bool,
     pub tools: bool,
+    /// The number of tools that it is offered at once: those that fit the message best. It decides about them apart from
+    /// its answer, so its prompt says nothing of tools. None for models that are offered all.
+    pub most_tools: Option<usize>,
     pub structured: SchemaSupport,
     pub vision: bool,
     /// It takes temperature, top-p and penalties; models that think at length refuse them.
@@ -75,6 +78,7 @@ impl Capabilities {
             streaming: true,
             // Small local models call tools at random; one that can says so in its entry.
             tools: cloud,
+            most_tools: None,
             structured: if cloud { SchemaSupport::WithTools } else { SchemaSupport::Alone },
             vision: false,
             sampling: true,

@@ -32,6 +32,7 @@ pub mod sse;
 mod stream;
 mod tally;
 mod tokens;
+mod tool_fit;
 
 pub use anthropic::AnthropicVersion;
 pub use capabilities::{Capabilities, LongPrice, Price, ProviderKind, SchemaSupport};
@@ -48,3 +49,4 @@ pub use request::{AnswerFormat, CallResult, Exchange, ModelRequest, PromptMessag
 pub use setting::{ModelSetting, Unsupported};
 pub use stream::{AnswerPiece, ChatModel, PieceStream};
 pub use tokens::{Counter, Tokens};
+pub use tool_fit::{ToolFit, fitting_tools};

@@ -14,11 +14,12 @@ use crate::learning::Learning;
 use crate::prices::Prices;
 use crate::rescue::Rescued;
 use crate::tokens::{Counter, Counters};
+use crate::tool_fit::fitting_tools;
 use crate::{ChatModel, ModelRequest, PromptMessage, ProviderWire, ToolSpec};
 
 /// The remedy when there is no model, for every message that says so.
 pub const MODEL_CHOICES: &str = "set OPENAI_API_KEY or ANTHROPIC_API_KEY, or OPENAI_BASE_URL for a local server, or add \
-    a provider to rondo.toml, or start Ollama, or get a small model for this process with `rondo models pull smollm2-135m`";
+    a provider to rondo.toml, or start Ollama, or get a small model for this process with `rondo models pull qwen2.5-coder-0.5b`";
 
 /// Who serves models.
 #[derive(Clone)]
@@ -126,9 +127,17 @@ impl Model {
         }
     }
 
-    /// The tools it is offered: none, if it has no use for them.
+    /// The tools it can be offered: none, if it has no use for them.
     pub fn tools(&self, tools: &Arc<[ToolSpec]>) -> Arc<[ToolSpec]> {
         if self.listing.capabilities.tools { Arc::clone(tools) } else { Arc::default() }
+    }
+
+    /// The tools it is offered for a message.
+    pub fn tools_for(&self, tools: &Arc<[ToolSpec]>, message: &str) -> Arc<[ToolSpec]> {
+        let can = self.tools(tools);
+        let Some(most) = self.listing.capabilities.most_tools else { return can };
+        let fits = fitting_tools(message, &can, most);
+        fits.iter().filter_map(|fit| can.get(fit.index).cloned()).collect()
     }
 
     /// How it is held to a schema, as far as is known by now.
@@ -165,7 +174,7 @@ impl ModelRegistry {
             models: BTreeMap::new(),
             default,
             counters: Arc::default(),
-            catalogue: Arc::new(Catalogue::built_in()),
+            catalogue: Catalogue::built_in(),
         };
         for listing in listings {
             if let Some(served) = registry.provider(&listing.provider) {

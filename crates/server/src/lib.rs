@@ -26,7 +26,6 @@ use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use bytes::Bytes;
 use service::Service;
 use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
@@ -121,6 +120,6 @@ struct Api {
     shutdown: Shutdown,
     /// The address we listen on; a loopback one turns the check of `Host` on.
     bound: IpAddr,
-    /// `/openapi.json`, encoded once.
-    document: Bytes,
+    /// `/openapi.json`, encoded when it is first asked for.
+    document: Arc<openapi::ApiDocument>,
 }

@@ -1,5 +1,7 @@
 //! The description at `/openapi.json`: collected from the routes, with what holds for all of them.
 
+use std::sync::LazyLock;
+
 use bytes::Bytes;
 use utoipa::OpenApi;
 use utoipa::openapi::path::{Operation, Parameter, ParameterBuilder, ParameterIn};
@@ -50,9 +52,16 @@ pub(crate) fn base() -> utoipa::openapi::OpenApi {
     Description::openapi()
 }
 
+/// The bytes of the description, which few clients ask for.
+pub(crate) type ApiDocument = LazyLock<Bytes, Box<dyn FnOnce() -> Bytes + Send>>;
+
+pub(crate) fn document(api: utoipa::openapi::OpenApi, public_urls: Vec<PublicUrl>) -> ApiDocument {
+    LazyLock::new(Box::new(move || encode(api, &public_urls)))
+}
+
 /// The finished description. Any request may carry a key and be answered with a problem; what changes something may be
 /// sent again under an idempotency key. Behind a proxy, it says where that is.
-pub(crate) fn encode(mut api: utoipa::openapi::OpenApi, public_urls: &[PublicUrl]) -> Bytes {
+fn encode(mut api: utoipa::openapi::OpenApi, public_urls: &[PublicUrl]) -> Bytes {
     if !public_urls.is_empty() {
         api.servers = Some(public_urls.iter().map(|url| Server::new(url.to_string())).collect());
     }

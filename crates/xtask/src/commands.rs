@@ -9,12 +9,23 @@ use crate::cargo::{TEST_FEATURES, build, build_for_tests, cargo, succeeds};
 use crate::report::Report;
 use crate::{border, dist, lines, lints, postgres, proxy, real, seeds, servers, statements, tidy, torture};
 
+/// What people are told before the server is built, because a first build takes minutes.
+const QUICK_NOTE: &str = "Building the server. The first build takes about 8 minutes on two cores, and later builds take \
+    seconds. Most crates are not optimised; `cargo xtask run --release` builds the optimised server.";
+const RELEASE_NOTE: &str =
+    "Building the optimised server. The first build takes about 25 minutes on two cores.";
+
 /// The tests that need something which is fetched first. `cargo test` leaves them out unless it is given their names.
 const FETCHING_TESTS: [&str; 5] = ["real", "real_embeddings", "servers", "proxy", "postgres"];
 
-/// Builds the server and becomes it, so that signals reach it directly.
+/// Builds the server and becomes it, so that signals reach it directly. Most crates are not optimised, because a first
+/// build must be ready soon; `--release` asks for the optimised server.
 pub(crate) fn run(root: &Path, args: &[String]) -> bool {
-    let Some(server) = build_release(root, "rondo") else { return false };
+    let (release, args): (Vec<&String>, Vec<&String>) = args.iter().partition(|arg| *arg == "--release");
+    let is_release = !release.is_empty();
+    eprintln!("{}", if is_release { RELEASE_NOTE } else { QUICK_NOTE });
+    let built = if is_release { build_release(root, "rondo") } else { build_quick(root, "rondo") };
+    let Some(server) = built else { return false };
     let error = Command::new(&server).current_dir(root).args(["serve", "--pull"]).args(args).exec();
     eprintln!("error: cannot start {}: {error}", server.display());
     false
@@ -37,7 +48,7 @@ pub(crate) fn bench(root: &Path, args: &[String]) -> bool {
 
 /// Paths in the arguments are those of whoever calls, so the evaluation runs where it was called.
 pub(crate) fn eval(root: &Path, args: &[String]) -> bool {
-    let by_words = args.first().is_some_and(|name| name == "injection");
+    let by_words = args.first().is_some_and(|name| ["injection", "local-models"].contains(&name.as_str()));
     let fetched = if by_words { Ok(()) } else { real::install(root, &real::EMBEDDINGS) };
     if let Err(why) = fetched {
         println!("NO EMBEDDINGS: {why}");
@@ -182,7 +193,13 @@ fn check_sources(root: &Path, report: &Report) {
     report.part("tidy", || tidy(root));
 }
 
-/// A program in release mode. Of the whole workspace, so that `run`, `bench`, `eval` and `torture` share their builds:
+/// A program without optimisation, with the features of the whole workspace, so that `test` shares its dependencies.
+fn build_quick(root: &Path, program: &str) -> Option<PathBuf> {
+    let [path] = build(&mut cargo(root, &[]), &["--workspace", "--bin", program], [program])?;
+    Some(path)
+}
+
+/// A program in release mode. Of the whole workspace, so that `bench`, `eval` and `torture` share their builds:
 /// one package alone would be built with other features of its dependencies.
 fn build_release(root: &Path, program: &str) -> Option<PathBuf> {
     let [path] = build(&mut cargo(root, &[]), &["--release", "--workspace", "--bin", program], [program])?;

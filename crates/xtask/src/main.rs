@@ -26,8 +26,9 @@ const HELP: &str = "\
 Usage: cargo xtask <command>
 
 Commands:
-  run [args]    Build the server in release mode and start it: `rondo serve --pull [args]`, which fetches two small
-                models (190 MB, once, into the data folder) if none are there
+  run [args]    Build the server and start it: `rondo serve --pull [args]`, which fetches two small models (580 MB,
+                once, into the data folder) if none are there. The build is quick and not optimised;
+                with --release, the server is optimised
   test          Everything that must be green: formatting, tidy, one build with lints, then all tests, then a trial of
                 five minutes beside the examples in the docs, servers of other authors, which are fetched with npm
                 (85 MB), nginx in front of Rondo, from Debian's package, and a PostgreSQL, then real models; the last

@@ -132,11 +132,7 @@ fn composed(
     budget: PromptBudget,
     offer: ToolOffer,
 ) -> Result<Composed, PromptTooLong> {
-    let tools = match offer {
-        ToolOffer::Tools => model.tools(&context.tools),
-        ToolOffer::Nothing | ToolOffer::Words => Arc::default(),
-    };
-    let offer = if offer == ToolOffer::Tools && tools.is_empty() { ToolOffer::Nothing } else { offer };
+    let (tools, offer) = offered(context, model, state, offer);
     let (wanted, format, told) = form(context, model, &tools);
     let counter = model.tokens();
     let fixed = [
@@ -155,6 +151,24 @@ fn composed(
     let ledger = ledger(&fit, &cuts, costs);
     let request = model.request(system, assembled.messages(), &context.settings);
     Ok(Composed { request: ModelRequest { tools, format, ..request }, wanted, ledger })
+}
+
+/// The tools of the request, and what the prompt says of tools. A model that decides about tools apart from its answer gets
+/// a prompt without a word about them, and answers in words once there is a result: small models call again and again.
+pub(crate) fn offered(
+    context: &Context,
+    model: &Model,
+    state: &RunState,
+    offer: ToolOffer,
+) -> (Arc<[ToolSpec]>, ToolOffer) {
+    let is_apart = model.capabilities().most_tools.is_some();
+    let tools = match offer {
+        ToolOffer::Tools if is_apart && state.has_used_tools() => Arc::default(),
+        ToolOffer::Tools => model.tools_for(&context.tools, &context.message),
+        ToolOffer::Nothing | ToolOffer::Words => Arc::default(),
+    };
+    let is_silent = offer == ToolOffer::Tools && (is_apart || tools.is_empty());
+    (tools, if is_silent { ToolOffer::Nothing } else { offer })
 }
 
 /// The tokens of a prompt without half of what can be left out of it.

@@ -30,7 +30,7 @@ use crate::hiding;
 use crate::state::FinishedStep;
 
 pub(crate) use assemble::{Assembled, assemble};
-pub(crate) use compose::{Composed, Cuts, PromptBudget, compose, half};
+pub(crate) use compose::{Composed, Cuts, PromptBudget, compose, half, offered};
 pub(crate) use fence::Fence;
 pub use gather::most_pin_tokens;
 pub(crate) use gather::{Gathered, Sources, UserFacts, gather, hash, hex};

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use protocol::{AppView, Page};
+use protocol::{AppView, Page, ThreadId, ThreadView};
 use reqwest::Method;
 
 use crate::api_client::ApiClient;
@@ -18,6 +18,8 @@ pub(super) struct ChatServer {
     apps: Vec<String>,
     /// The app that the configuration names for chats.
     chat_app: Option<String>,
+    /// Says that it is not the server of the data folder, if that is so.
+    pub(super) elsewhere: Option<String>,
 }
 
 impl ChatServer {
@@ -32,7 +34,8 @@ impl ChatServer {
             .json()
             .await
             .map_err(|_| format!("{} does not answer like Rondo", url.trim_end_matches('/')))?;
-        Ok(Self { api, apps: page.data.into_iter().map(|app| app.id).collect(), chat_app: None })
+        let apps = page.data.into_iter().map(|app| app.id).collect();
+        Ok(Self { api, apps, chat_app: None, elsewhere: None })
     }
 
     /// The server that this configuration describes. If it is not running, one of our own on a free port.
@@ -49,17 +52,25 @@ impl ChatServer {
         }
         // It may have another data folder. Whoever answers there is not shown our token.
         if let Ok(running) = Self::at(&format!("http://{}", config.listen), None).await {
-            return Ok(running);
+            return Ok(Self { elsewhere: Some(elsewhere_note(config)), ..running });
         }
         let config = &discover::complete(config.clone()).await;
         let service = service_setup::service(config).map_err(|trouble| match trouble.downcast_ref() {
-            Some(store::Error::Locked(_)) => {
-                format!("{trouble}; if a server is running, give its address with --url").into()
-            }
+            Some(store::Error::Locked(_)) => format!(
+                "{trouble}; if this is a `rondo chat` in another terminal, run `rondo serve` and both chats \
+                     through it; if a server is running, give its address with --url"
+            )
+            .into(),
             _ => trouble,
         })?;
         service.start().await?;
         Self::of(ApiClient::serving(config, service).await?, "this process").await
+    }
+
+    /// The app of a thread. None for a thread that the server does not show, which it says when it gets a message.
+    pub(super) async fn app_of(&self, thread: Option<ThreadId>) -> Option<String> {
+        let view: ThreadView = self.api.get(&format!("/v1/threads/{}", thread?)).await.ok()?;
+        Some(view.app_id)
     }
 
     /// The app that was asked for, or the one that also answers at `/api/chat`.
@@ -69,10 +80,21 @@ impl ChatServer {
         }
         let usual = || service::default_app(self.chat_app.as_deref(), &self.apps).map(str::to_owned);
         let known = self.apps.join(", ");
+        let elsewhere = self.elsewhere.as_ref().map(|note| format!("; {note}")).unwrap_or_default();
         match wanted.or_else(usual) {
             Some(app) if self.apps.contains(&app) => Ok(app),
-            Some(app) => Err(format!("there is no app \"{app}\"; there is {known}").into()),
+            Some(app) => Err(format!("there is no app \"{app}\"; there is {known}{elsewhere}").into()),
             None => Err(format!("which app? choose with --app: {known}").into()),
         }
     }
+}
+
+/// A person who has begun another folder expects their own apps there.
+fn elsewhere_note(config: &Config) -> String {
+    let Config { listen, data, .. } = config;
+    format!(
+        "no server uses the data folder {}, so the server at http://{listen} answers, with its own apps and data; \
+         RONDO_LISTEN with a free port starts a private server instead",
+        data.display()
+    )
 }

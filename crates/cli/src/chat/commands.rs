@@ -33,6 +33,8 @@ Ctrl-C stops an answer, or removes what is typed; Ctrl-Y brings it back. Up and 
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum ChatLine {
     Message(String),
+    /// A message that asks the server to remember something.
+    Remember(String),
     Help,
     Quit,
     App(Option<String>),
@@ -58,7 +60,9 @@ impl ChatLine {
         let (name, argument) = line.split_once(char::is_whitespace).unwrap_or((line, ""));
         let argument = Some(argument.trim()).filter(|argument| !argument.is_empty()).map(str::to_owned);
         match name.trim_end_matches(':').to_lowercase().as_str() {
-            "/remember" | "/pin" => Self::Message(line.to_owned()), // the server's own commands
+            // The server's own commands.
+            "/remember" => Self::Remember(line.to_owned()),
+            "/pin" => Self::Message(line.to_owned()),
             "/help" | "/?" => Self::Help,
             "/quit" | "/exit" | "/bye" => Self::Quit,
             "/app" => Self::App(argument),
@@ -76,6 +80,7 @@ impl Chat {
     pub(super) async fn obey(&mut self, line: ChatLine) -> CommandResult {
         match line {
             ChatLine::Message(message) => self.say(&message).await,
+            ChatLine::Remember(message) => self.remember(&message).await,
             ChatLine::Help => self.screen.print(HELP),
             ChatLine::Quit => Ok(()),
             ChatLine::App(None) => self.list_apps().await,
@@ -93,6 +98,18 @@ impl Chat {
                 ))
             }
         }
+    }
+
+    /// Sends a request to remember something. Where neither the app nor the user allows that, the model gets it as a
+    /// message, and a person is told so.
+    async fn remember(&mut self, message: &str) -> CommandResult {
+        self.remembered = false;
+        self.say(message).await?;
+        if self.remembered {
+            return Ok(());
+        }
+        let app = &self.app;
+        self.screen.note(&format!("/remember stores nothing in {app} now, so the model got it as a message"))
     }
 
     /// Says who is talked to, and what that one cannot do.
@@ -197,7 +214,7 @@ impl Chat {
         let path = format!("/v1/apps/{}/memories?status=active&limit={MAX_LISTED}", self.app);
         let page: Page<MemoryView> = self.api.get(&path).await?;
         if page.data.is_empty() {
-            return self.screen.note("nothing is remembered yet; /remember TEXT changes that");
+            return self.screen.note("nothing is remembered yet");
         }
         for memory in page.data {
             self.screen.print(&format!("• {}", one_line(&memory.text)))?;
@@ -261,7 +278,7 @@ mod tests {
             ("/app", ChatLine::App(None)),
             ("/app  garden ", ChatLine::App(Some("garden".into()))),
             ("/model m/1", ChatLine::Model(Some("m/1".into()))),
-            ("/remember: I am vegan", message("/remember: I am vegan")),
+            ("/remember: I am vegan", ChatLine::Remember("/remember: I am vegan".into())),
             ("/pin\nno sugar", message("/pin\nno sugar")),
             ("/usr/bin is a folder", ChatLine::Unknown("/usr/bin".into())),
             ("//usr/bin is a folder", message("/usr/bin is a folder")),

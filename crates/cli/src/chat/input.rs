@@ -164,6 +164,6 @@ fn drop_earlier(interrupt: &mut Signal) {
 }
 
 /// For the person at the terminal only.
-fn show(text: &str) -> CommandResult {
+pub(super) fn show(text: &str) -> CommandResult {
     Ok(io::stderr().write_all(text.as_bytes())?)
 }

@@ -1,6 +1,7 @@
 //! The line editor of a chat on a terminal, with history and pasted text. It waits for keys in a thread of its own.
 
 use std::fs::DirBuilder;
+use std::io::ErrorKind;
 use std::os::unix::fs::DirBuilderExt;
 use std::path::PathBuf;
 use std::sync::mpsc;
@@ -20,7 +21,7 @@ use rustyline::{
 use tokio::sync::mpsc::{Receiver, Sender, channel};
 
 use super::commands::COMMAND_NAMES;
-use super::input::{PROMPT, QUESTION, TypedInput};
+use super::input::{PROMPT, QUESTION, TypedInput, show};
 use crate::CommandResult;
 
 /// Lines in the history, and bytes of a line that is worth keeping.
@@ -29,6 +30,9 @@ const MAX_HISTORY_LINE_BYTES: usize = 8 << 10;
 
 /// The mode of a folder that only its owner may look into.
 const PRIVATE_FOLDER: u32 = 0o700;
+
+/// Keys of a terminal with another character set, or a part of a file that is no text, end a line and not the chat.
+const NOT_UTF8: &str = "[the terminal sent a character that is not UTF-8, so the line was removed]\n";
 
 const STOPPED: &str = "the line editor has stopped";
 
@@ -124,6 +128,10 @@ impl PromptEditors {
                 Ok(TypedInput::Interrupt)
             }
             Err(ReadlineError::Eof) => Ok(TypedInput::End),
+            Err(ReadlineError::Io(error)) if error.kind() == ErrorKind::InvalidData => {
+                show(NOT_UTF8)?;
+                Ok(TypedInput::Line(String::new()))
+            }
             Err(trouble) => Err(trouble.into()),
         }
     }

@@ -87,6 +87,15 @@ impl ChatScreen {
         write_error(&format!("{line}\n"))
     }
 
+    /// A question to the person who types. They must see it, also if standard error goes elsewhere.
+    pub(super) fn question(&mut self, line: &str) -> CommandResult {
+        if !self.terminal.has_editor() || self.terminal.has_remarks {
+            return self.print(line);
+        }
+        self.end_line()?;
+        self.write(&format!("{line}\n"))
+    }
+
     /// A whole text of earlier, beside the answers.
     pub(super) fn earlier_text(&mut self, text: &str) -> CommandResult {
         self.end_line()?;

@@ -1,7 +1,7 @@
 //! Text that a person types while nobody reads it, because an answer streams. The terminal keeps it, and lets the person
 //! correct it, until it is taken from there.
 
-use std::io;
+use std::io::{self, Write};
 
 use rustix::termios::{LocalModes, OptionalActions, SpecialCodeIndex, Termios, tcgetattr, tcsetattr};
 
@@ -12,6 +12,9 @@ const CHUNK_BYTES: usize = 4096;
 
 /// Bytes that are kept; the terminal keeps the rest.
 const MAX_AHEAD_BYTES: usize = 1 << 20;
+
+/// Ends the line of an editor that waits for keys, and tells the terminal to mark pasted text no longer.
+const EDITOR_LEFT: &[u8] = b"\x1b[?2004l\n";
 
 /// The terminal forgets at Ctrl-C what was typed and not read. This one does not, as long as the guard lives.
 pub(super) struct KeepingTerminal {
@@ -30,7 +33,12 @@ impl KeepingTerminal {
 
 impl Drop for KeepingTerminal {
     fn drop(&mut self) {
+        let is_editing =
+            tcgetattr(io::stdin()).is_ok_and(|now| !now.local_modes.contains(LocalModes::ICANON));
         let _ = tcsetattr(io::stdin(), OptionalActions::Now, &self.before); // the terminal may be gone
+        if is_editing {
+            let _ = io::stdout().write_all(EDITOR_LEFT);
+        }
     }
 }
 

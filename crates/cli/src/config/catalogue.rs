@@ -1,10 +1,13 @@
 //! Which models are listed, who serves the others, and which one answers when nobody is named.
 
-use model::{Capabilities, Listing, ProviderKind, Timeouts};
+use model::{Capabilities, Listing, ProviderKind, SchemaSupport, Timeouts};
 use serde_json::Map;
 
 use super::{Config, Local, ProviderConfig};
 use crate::weights::{self, PulledModel, WeightsKind};
+
+/// Tools that a model of this process is offered for a message.
+const MOST_TOOLS: usize = 3;
 
 impl Config {
     pub(crate) fn provider(&self, name: &str) -> Option<&ProviderConfig> {
@@ -13,6 +16,15 @@ impl Config {
 
     pub(crate) fn listing(&self, name: &str) -> Option<&Listing> {
         self.models.iter().find(|listing| listing.name == name)
+    }
+
+    /// The default model that was chosen and that nobody serves, with the place where a pulled one would be.
+    pub(crate) fn missing_default(&self) -> Option<String> {
+        let model = self.model.as_deref().filter(|model| self.listing(model).is_none())?;
+        let data = self.data.display();
+        Some(format!(
+            "the default model is {model:?}, but no provider serves it, and it is not downloaded into {data}"
+        ))
     }
 
     /// The open provider that is asked for a model nobody listed, and the provider's name for it.
@@ -78,6 +90,7 @@ impl Config {
                 let mut listing = self.undescribed_listing(provider, &model.name, &model.name);
                 let window = &mut listing.capabilities.context_window;
                 *window = model.context.map_or(*window, |trained| trained.min(*window));
+                listing.capabilities.tools = model.is_offered_tools();
                 listing
             })
             .collect();
@@ -160,6 +173,8 @@ fn this_process(local: &Local) -> ProviderConfig {
         open: false,
         capabilities: Capabilities {
             context_window: local.context,
+            most_tools: Some(MOST_TOOLS),
+            structured: SchemaSupport::WithTools,
             ..Capabilities::of_kind(ProviderKind::Local)
         },
         timeouts: Timeouts::default(),

@@ -18,7 +18,8 @@ const MAX_NAMES: usize = 8;
 
 pub(super) async fn check(config: &Config, apps: &Apps) -> Vec<Finding> {
     if config.models.is_empty() && config.providers.is_empty() {
-        return vec![Finding::Bad(format!("model: none is configured; {MODEL_CHOICES}"))];
+        let missing = config.missing_default().unwrap_or_else(|| "none is configured".to_owned());
+        return vec![Finding::Bad(format!("model: {missing}; {MODEL_CHOICES}"))];
     }
     let registry = match service_setup::registry(config) {
         Ok(registry) => registry,

@@ -29,6 +29,17 @@ pub(super) struct Download<'a> {
     pub(super) sha256: Option<&'a str>,
     /// The text beside the progress.
     pub(super) label: &'a str,
+    /// The place of a file that is one of several.
+    pub(super) among: Option<PlaceInDownload>,
+}
+
+/// The place of a file among several, whose progress is shown together.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct PlaceInDownload {
+    /// Bytes of the files before it.
+    pub(super) before: u64,
+    /// Bytes of all files.
+    pub(super) all: u64,
 }
 
 /// The facts by which the download of a partial file goes on. They stand beside the file.
@@ -103,7 +114,9 @@ async fn save(
     let path = wanted.path;
     let opened = if from > 0 { OpenOptions::new().append(true).open(path) } else { File::create(path) };
     let mut file = opened.map_err(trouble(path))?;
-    let mut progress = Progress::start(wanted.label, from, total);
+    let before = wanted.among.map_or(0, |among| among.before);
+    let whole = wanted.among.map(|among| among.all).or(total);
+    let mut progress = Progress::start(wanted.label, before + from, whole);
     let mut written = from;
     let broken =
         |bytes, reason: String| PullError::Broken { url: without_secrets(wanted.url), bytes, reason };
@@ -114,7 +127,7 @@ async fn save(
             return Err(too_large(wanted));
         }
         file.write_all(&chunk).map_err(trouble(path))?;
-        progress.at(written);
+        progress.at(before + written);
     }
     file.sync_all().map_err(trouble(path))?;
     match total {
@@ -128,12 +141,7 @@ fn verify(wanted: &Download<'_>, note: &Note) -> Result<(), PullError> {
         say(&format!("{}: checked by its size only, because the server gives no SHA-256", wanted.label));
         return Ok(());
     };
-    let found = hash_of(wanted.path)?;
-    if found == expected {
-        return Ok(());
-    }
-    forget(wanted.path);
-    Err(PullError::Hash { url: without_secrets(wanted.url), expected: expected.to_owned(), found })
+    verify_whole(wanted.path, &without_secrets(wanted.url), expected)
 }
 
 impl Note {
@@ -183,6 +191,16 @@ pub(super) fn make_parent(path: &Path) -> Result<(), PullError> {
     fs::create_dir_all(folder).map_err(PullError::file(folder))
 }
 
+/// Checks the hash of a file that was put together from several downloads. A file that does not match is deleted.
+pub(super) fn verify_whole(path: &Path, source: &str, expected: &str) -> Result<(), PullError> {
+    let found = hash_of(path)?;
+    if found == expected {
+        return Ok(());
+    }
+    forget(path);
+    Err(PullError::Hash { url: source.to_owned(), expected: expected.to_owned(), found })
+}
+
 pub(super) fn note_path(path: &Path) -> PathBuf {
     path.with_added_extension("note")
 }
@@ -193,7 +211,7 @@ pub(super) fn forget(path: &Path) {
     let _ = fs::remove_file(note_path(path));
 }
 
-fn length_of(path: &Path) -> u64 {
+pub(super) fn length_of(path: &Path) -> u64 {
     fs::metadata(path).map_or(0, |facts| facts.len())
 }
 

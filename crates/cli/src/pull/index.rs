@@ -6,7 +6,6 @@ use serde::Deserialize;
 
 use super::error::PullError;
 use super::fetch::{is_sha256, without_secrets};
-use super::model_list::Wheel;
 use super::request::ask;
 use crate::cause;
 use crate::http::read_body;
@@ -17,6 +16,13 @@ const MAX_PAGE_BYTES: usize = 16 << 20;
 /// A wheel for every system; one that holds only data is always such.
 const ANYWHERE: &str = "-none-any.whl";
 
+/// A package in one version.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct WantedWheel<'a> {
+    pub(super) name: &'a str,
+    pub(super) version: &'a str,
+}
+
 /// A file that the index offers.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct WheelLink {
@@ -25,9 +31,9 @@ pub(super) struct WheelLink {
 }
 
 /// Where the package's wheel is, and what it must hash to.
-pub(super) async fn find(index: &Url, wheel: &Wheel) -> Result<WheelLink, PullError> {
+pub(super) async fn find(index: &Url, package: WantedWheel<'_>) -> Result<WheelLink, PullError> {
     let mut page = index.clone();
-    page.set_path(&format!("{}/{}/", index.path().trim_end_matches('/'), wheel.package));
+    page.set_path(&format!("{}/{}/", index.path().trim_end_matches('/'), package.name));
     let headers = HeaderMap::from_iter([(ACCEPT, HeaderValue::from_static(FORMATS))]);
     let reply = ask(&page, &headers).await?.reply;
     let at = reply.url().clone();
@@ -41,7 +47,7 @@ pub(super) async fn find(index: &Url, wheel: &Wheel) -> Result<WheelLink, PullEr
     } else {
         html_links(&String::from_utf8_lossy(&body))
     };
-    choose(&at, links, wheel).map_err(trouble)
+    choose(&at, links, package).map_err(trouble)
 }
 
 #[derive(Deserialize)]
@@ -80,14 +86,14 @@ fn html_links(page: &str) -> Vec<Link> {
     anchors.filter_map(link).collect()
 }
 
-fn choose(page: &Url, links: Vec<Link>, wheel: &Wheel) -> Result<WheelLink, String> {
-    let begin = format!("{}-{}-", wheel.package.replace('-', "_"), wheel.version);
+fn choose(page: &Url, links: Vec<Link>, package: WantedWheel<'_>) -> Result<WheelLink, String> {
+    let begin = format!("{}-{}-", package.name.replace('-', "_"), package.version);
     let is_it = |link: &Link| {
         let name = link.href.split('?').next().and_then(|path| path.rsplit('/').next()).unwrap_or_default();
         name.to_ascii_lowercase().starts_with(&begin) && name.ends_with(ANYWHERE)
     };
     let Some(link) = links.into_iter().find(is_it) else {
-        return Err(format!("it has no wheel of {} {}", wheel.package, wheel.version));
+        return Err(format!("it has no wheel of {} {}", package.name, package.version));
     };
     let sha256 = link.hashes.sha256.map(|hash| hash.to_ascii_lowercase()).filter(|hash| is_sha256(hash));
     let sha256 = sha256.ok_or("it does not give the SHA-256 of the wheel")?;
@@ -99,11 +105,11 @@ fn choose(page: &Url, links: Vec<Link>, wheel: &Wheel) -> Result<WheelLink, Stri
 mod tests {
     use super::*;
 
-    const WHEEL: Wheel = Wheel { package: "some-model", version: "1.2", folder: "some_model" };
+    const WANTED: WantedWheel<'_> = WantedWheel { name: "some-model", version: "1.2" };
 
     fn chosen(links: Vec<Link>) -> Result<(String, String), String> {
         let page = Url::parse("http://index.test/simple/some-model/").unwrap();
-        choose(&page, links, &WHEEL).map(|offer| (offer.url.to_string(), offer.sha256))
+        choose(&page, links, WANTED).map(|offer| (offer.url.to_string(), offer.sha256))
     }
 
     #[test]

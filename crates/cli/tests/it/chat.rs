@@ -143,6 +143,7 @@ async fn what_goes_wrong_is_said_in_a_line() {
             ["--url", "http://127.0.0.1:1", "--app", "studio"],
             "cannot reach http://127.0.0.1:1: {refused}; is the server running there?",
         ),
+        (["--url", "127.0.0.1:1", "--app", "studio"], "127.0.0.1:1 is not a URL; write http://127.0.0.1:1"),
     ] {
         let expected = expected.replace("{refused}", &connection_refused());
         let ended = world.run(&[["chat"].as_slice(), &args, &["Hello"]].concat()).await;

@@ -211,7 +211,7 @@ async fn what_is_missing() {
     assert_eq!(finding(&ended, "apps:"), apps);
     let model = "BAD   model: none is configured; set OPENAI_API_KEY or ANTHROPIC_API_KEY, or OPENAI_BASE_URL for a \
                  local server, or add a provider to rondo.toml, or start Ollama, or get a small model for this process \
-                 with `rondo models pull smollm2-135m`";
+                 with `rondo models pull qwen2.5-coder-0.5b`";
     assert_eq!(finding(&ended, "model:"), model);
 
     world.write("apps/mine/app.toml", "tools = ['clock']");

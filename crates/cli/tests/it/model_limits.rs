@@ -107,7 +107,7 @@ async fn one_question_on_a_terminal_is_answered_after_the_same_note() {
 async fn answers_of_a_small_model_in_the_process_are_said_to_be_often_wrong() {
     let world = with_pulled_model().await;
     let note = "answers of tiny are often wrong, because the model is small; for better answers set OPENAI_API_KEY or \
-                ANTHROPIC_API_KEY, or start Ollama, or pull a larger model with `rondo models pull URL`";
+                ANTHROPIC_API_KEY, or start Ollama, or pull a larger model with `rondo models pull qwen2.5-coder-1.5b`";
     let server = Server::start(world.rondo(&["serve"]).env_remove("OPENAI_BASE_URL")).await;
     let log = server.process.errors.text();
     assert!(log.contains(note) && log.contains("app studio: tiny is not offered tools"), "{log}");

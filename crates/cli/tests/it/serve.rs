@@ -73,7 +73,7 @@ async fn without_a_model_it_serves_and_says_what_to_set() {
     let warnings: Vec<&str> = log.lines().filter(|line| line.contains("WARN")).collect();
     let expected = "no model is configured, so runs will fail: set OPENAI_API_KEY or ANTHROPIC_API_KEY, or \
                     OPENAI_BASE_URL for a local server, or add a provider to rondo.toml, or start Ollama, or get a \
-                    small model for this process with `rondo models pull smollm2-135m`";
+                    small model for this process with `rondo models pull qwen2.5-coder-0.5b`";
     assert!(matches!(warnings.as_slice(), [warning] if warning.ends_with(expected)), "{log}");
     let remedy = expected.split_once(": ").unwrap().1;
 
@@ -84,6 +84,15 @@ async fn without_a_model_it_serves_and_says_what_to_set() {
     assert_eq!(message, format!("no model is configured: {remedy}; then restart the server"));
     let (_, apps) = server.get("/v1/apps").await;
     assert_eq!((&apps["data"][0]["id"], &apps["data"][0]["model"]), (&json!("studio"), &Value::Null));
+    server.process.kill();
+
+    let mut doctor = world.rondo(&["doctor"]);
+    doctor.env_remove("OPENAI_BASE_URL").env("RONDO_MODEL", "some");
+    let report = Process::start(&mut doctor).ended().await.output;
+    assert!(
+        report.contains("BAD   model: the default model is \"some\", but no provider serves it"),
+        "{report}"
+    );
 }
 
 #[tokio::test]

@@ -158,6 +158,18 @@ async fn a_chat_that_is_left_says_what_it_did_not_send() {
     assert_eq!(world.upstream.requests().len(), 0);
 }
 
+/// The line editor has switched off the echo of the terminal, which the user's shell needs again.
+#[tokio::test]
+async fn a_chat_that_is_terminated_gives_the_terminal_back() {
+    let world = World::new().await;
+    let chat = rich(&world.rondo(&["chat"])).await;
+    let kill = format!("kill -TERM $(cat /proc/{0}/task/{0}/children)", chat.id()); // not the terminal
+    assert!(Command::new("sh").args(["-c", &kill]).status().unwrap().success());
+    let shown = chat.output.contains("rondo: the chat was ended by SIGTERM").await;
+    assert!(shown.contains("\u{1b}[?2004l"), "pasted text is not marked any more: {shown:?}");
+    assert_eq!(chat.ended().await.code, Some(1));
+}
+
 #[tokio::test]
 async fn lines_are_edited_and_recalled_in_later_chats_too() {
     let world = World::new().await;
@@ -312,7 +324,7 @@ async fn a_line_that_was_typed_ahead_approves_nothing() {
 async fn slash_commands_are_for_the_chat_and_not_for_the_model() {
     let world = World::with(&["studio", "tutor"]).await;
     world.write("rondo.toml", "[models.small]\nprovider = \"openai\"\ntools = false\n");
-    world.upstream.script([Reply::says("A path.")]);
+    world.upstream.script([Reply::says("A path."), Reply::says("I will.")]);
     let mut chat = rich(&world.rondo(&["chat"])).await;
     assert!(chat.output.text().contains("Talking to studio, model "), "{}", chat.output.text());
     let steps = [
@@ -331,6 +343,10 @@ async fn slash_commands_are_for_the_chat_and_not_for_the_model() {
         ("//slash", "A path."),
         ("/undo", "[the last answer has changed nothing]"),
         ("/threads", "* thr_"),
+        (
+            "/remember I am vegan",
+            "[/remember stores nothing in studio now, so the model got it as a message]",
+        ),
         ("/app tutor", "Talking to tutor"),
         ("/app studio", "Talking to studio, model "),
     ];
@@ -344,7 +360,7 @@ async fn slash_commands_are_for_the_chat_and_not_for_the_model() {
     assert_eq!(ended.code, Some(0), "{ended:?}");
     assert!(!ended.output.contains("To continue"), "another app begins another conversation: {ended:?}");
     let requests = world.upstream.requests();
-    assert_eq!(requests.len(), 1, "only one line was a message");
+    assert_eq!(requests.len(), 2, "only two lines were messages");
     assert_eq!(
         (last_message(&requests[0].body).as_str(), &requests[0].body["model"]),
         ("/slash", &"small".into())
@@ -412,7 +428,10 @@ async fn help_explains_every_command_and_itself() {
     };
     let whole = text(&["--help"]).await;
     assert_eq!(text(&["help"]).await, whole);
-    assert!(whole.contains("`rondo models pull smollm2-135m`"), "the model that needs nobody else: {whole}");
+    assert!(
+        whole.contains("`rondo models pull qwen2.5-coder-0.5b`"),
+        "the model that needs nobody else: {whole}"
+    );
     for words in [["chat"].as_slice(), &["models", "pull"], &["keys"]] {
         let help = text(&[&["help"], words].concat()).await;
         assert_eq!(help, text(&[words, &["--help"]].concat()).await);

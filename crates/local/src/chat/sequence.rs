@@ -22,6 +22,8 @@ pub(super) struct ChatJob {
     pub(super) repeats: usize,
     pub(super) sampler: Sampler,
     pub(super) stops: Stops,
+    /// What is added to the scores of tokens that the answer may begin with.
+    pub(super) first_bias: Vec<(u32, f32)>,
     /// The grammar that the answer follows.
     pub(super) grammar: Option<Matcher>,
     /// Finds the calls, where there may be some.
@@ -66,6 +68,11 @@ impl Sequence {
         }
     }
 
+    /// The memory of its cache once the answer is as long as it can be.
+    pub(super) fn most_bytes(&self, shape: &LlamaShape) -> usize {
+        shape.cache_bytes(self.job.prompt.len() + self.job.limit).max(self.cache.bytes())
+    }
+
     pub(super) fn is_abandoned(&self) -> bool {
         self.job.out.is_closed()
     }
@@ -90,6 +97,11 @@ impl Sequence {
         self.pending.drain(..read.min(self.pending.len()));
         if !self.pending.is_empty() {
             return SequenceState::GoOn;
+        }
+        for (token, bias) in self.job.first_bias.drain(..) {
+            if let Some(score) = self.scores.get_mut(token as usize) {
+                *score += bias;
+            }
         }
         if let Some(grammar) = &mut self.job.grammar
             && let Err(reason) = grammar::mask(grammar, &mut self.scores)

@@ -19,6 +19,9 @@ const READ_ALONE: usize = 128;
 /// Tokens of prompts that one step reads while other sequences write, which wait meanwhile.
 const READ_BESIDE: usize = 32;
 
+/// Caches that are kept beside those of the sequences, such as that of the question which tool to call.
+const MORE_CACHES: usize = 4;
+
 pub(super) struct Worker {
     model: Llama,
     runner: Runner,
@@ -61,20 +64,39 @@ impl Worker {
 
     fn begin(&mut self, job: ChatJob) {
         let cache = self.cache_for(&job.prompt);
-        self.active.push(Sequence::new(job, cache, &self.model.shape));
+        let sequence = Sequence::new(job, cache, &self.model.shape);
+        self.make_room(sequence.most_bytes(&self.model.shape));
+        self.active.push(sequence);
     }
 
-    /// The cache with most of the prompt in it. A new one where that would lose more than half of what it holds, as long
-    /// as there may be more of them.
+    /// The cache with most of the prompt in it. A new one where that would lose more than half of what it holds, because
+    /// a long prompt takes many seconds to read again.
     fn cache_for(&mut self, prompt: &[u32]) -> Cache {
         let shared = |cache: &Cache| common(cache.tokens(), prompt);
         let best = (0..).zip(&self.idle).max_by_key(|(index, cache)| (shared(cache), Reverse(*index)));
-        let full = self.idle.len() + self.active.len() >= self.sequences;
         match best {
-            Some((index, cache)) if full || shared(cache) * 2 > cache.tokens().len() => {
+            Some((index, cache))
+                if shared(cache) * 2 > cache.tokens().len() || shared(cache) == prompt.len() =>
+            {
                 self.idle.remove(index)
             }
             Some(_) | None => Cache::default(),
+        }
+    }
+
+    /// Forgets the oldest caches until a sequence of so many bytes has room. All caches together take at most the memory
+    /// of all sequences at their longest.
+    fn make_room(&mut self, bytes: usize) {
+        let shape = &self.model.shape;
+        let most = self.sequences * shape.cache_bytes(shape.context);
+        let writing: usize = self.active.iter().map(|sequence| sequence.most_bytes(shape)).sum();
+        while !self.idle.is_empty() {
+            let held: usize = self.idle.iter().map(Cache::bytes).sum();
+            let is_full = self.idle.len() + self.active.len() >= self.sequences + MORE_CACHES;
+            if !is_full && held + writing + bytes <= most {
+                return;
+            }
+            self.idle.remove(0);
         }
     }
 

@@ -1,6 +1,7 @@
 //! The catalogue of models, as `known.toml` has it: read, checked, and asked for by provider and name.
 
 use std::collections::BTreeMap;
+use std::sync::{Arc, LazyLock};
 
 use jiff::civil::Date;
 use serde::Deserialize;
@@ -90,8 +91,10 @@ impl ModelFamily {
 
 impl Catalogue {
     /// The one that this program was built with. A test holds that it can be read.
-    pub fn built_in() -> Self {
-        Self::parse(BUILT_IN).unwrap_or_default()
+    pub fn built_in() -> Arc<Self> {
+        static PARSED: LazyLock<Arc<Catalogue>> =
+            LazyLock::new(|| Arc::new(Catalogue::parse(BUILT_IN).unwrap_or_default()));
+        Arc::clone(&PARSED)
     }
 
     /// Reads and checks the text of a catalogue.

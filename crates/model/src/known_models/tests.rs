@@ -53,7 +53,7 @@ price = 0.02
 #[test]
 fn the_built_in_catalogue_can_be_read_and_says_where_it_is_from() {
     let catalogue = Catalogue::parse(BUILT_IN).unwrap();
-    assert_eq!(Catalogue::built_in(), catalogue);
+    assert_eq!(*Catalogue::built_in(), catalogue);
     assert!(catalogue.source.contains("litellm"), "{}", catalogue.source);
     assert!(catalogue.listed().count() >= 40, "{}", catalogue.listed().count());
     for provider in PROVIDERS.iter().filter(|known| !matches!(known.name, "openrouter" | "ollama")) {

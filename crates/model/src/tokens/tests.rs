@@ -203,10 +203,14 @@ proptest! {
     }
 }
 
+/// The time that counting takes: the shortest of three, because other programs may take the processor meanwhile.
 fn time(table: Table, text: &str) -> Duration {
-    let start = Instant::now();
-    assert!(table.count(text) > 0);
-    start.elapsed()
+    let count = || {
+        let start = Instant::now();
+        assert!(table.count(text) > 0);
+        start.elapsed()
+    };
+    (0..3).map(|_| count()).min().unwrap()
 }
 
 #[test]

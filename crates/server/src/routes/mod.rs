@@ -71,7 +71,7 @@ pub(crate) fn router(
     let (following, answering) = (StreamPermits::default(), StreamPermits::default());
     let uploads = Arc::new(Semaphore::new(upload::MAX_UPLOADS));
     let ServerSettings { limits, chat_app, proxying, control_user } = settings;
-    let document = openapi::encode(description, &proxying.public_urls);
+    let document = Arc::new(openapi::document(description, proxying.public_urls.clone()));
     let (chat_app, control_user) = (chat_app.map(Arc::from), control_user.map(Arc::from));
     let proxying = Arc::new(proxying);
     let api = Api {

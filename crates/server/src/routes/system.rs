@@ -4,6 +4,7 @@ use axum::Json as Answer;
 use axum::extract::State;
 use axum::http::{StatusCode, header};
 use axum::response::IntoResponse;
+use bytes::Bytes;
 use protocol::{AppId, AppView, Page, Principal};
 
 use crate::Api;
@@ -76,5 +77,5 @@ pub(super) async fn readyz(State(api): State<Api>) -> Result<StatusCode, ApiProb
     responses((status = 200, description = "The OpenAPI description", body = serde_json::Value))
 )]
 pub(super) async fn openapi(State(api): State<Api>) -> impl IntoResponse {
-    ([(header::CONTENT_TYPE, "application/json")], api.document)
+    ([(header::CONTENT_TYPE, "application/json")], Bytes::clone(&api.document))
 }

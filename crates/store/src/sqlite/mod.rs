@@ -126,8 +126,8 @@ impl Sqlite {
         let SqliteOptions { coalesce, boot, boundary } = options;
         boot::begin(&mut conn, boot.or_else(boot::of_this_machine), clock.now())?;
         statements::note(&mut conn, Performer::Writer)?;
-        let readers = Readers::open(READERS, || reader(&path, Performer::Reader))?;
         let checkpoints = connect(&path, OpenFlags::default())?;
+        let readers = Readers::open(READERS, Box::new(move || reader(&path, Performer::Reader)))?;
         let wal = folder.join(format!("{FILE}-wal"));
         let writer = Writer::start(Owned { conn, wal, checkpoints, lock, boundary }, clock, publish)?;
         Ok(Self { writer, readers: Arc::new(readers), coalesce })

@@ -12,16 +12,22 @@ use uuid::Uuid;
 use crate::{Error, MAX_BYTES_PER_PAGE, PageRows};
 
 pub(super) struct Readers {
-    /// As many permits as there are connections.
+    /// As many permits as there may be connections.
     permits: Arc<Semaphore>,
     /// Locked only to take one out or put it back.
     idle: Mutex<Vec<Connection>>,
+    connect: Box<Connect>,
 }
 
+/// Opens a connection that reads.
+type Connect = dyn Fn() -> Result<Connection, Error> + Send + Sync;
+
 impl Readers {
-    pub(super) fn open(count: usize, connect: impl Fn() -> Result<Connection, Error>) -> Result<Self, Error> {
-        let idle = (0..count).map(|_| connect()).collect::<Result<Vec<_>, _>>()?;
-        Ok(Self { permits: Arc::new(Semaphore::new(count)), idle: Mutex::new(idle) })
+    /// Opens one connection, to see that it works. The others are opened when queries need them at the same time,
+    /// because each of them parses the schema.
+    pub(super) fn open(count: usize, connect: Box<Connect>) -> Result<Self, Error> {
+        let idle = Mutex::new(vec![connect()?]);
+        Ok(Self { permits: Arc::new(Semaphore::new(count)), idle, connect })
     }
 
     /// Runs a query on a thread that may block.
@@ -34,7 +40,7 @@ impl Readers {
         let work = move || {
             // The permit and the connection go back even if whoever asked has gone away or the query panics.
             let _permit = permit;
-            let lent = Lent::take(&readers).ok_or(Error::Closed)?;
+            let lent = Lent::take(&readers)?;
             lent.conn.as_ref().ok_or(Error::Closed).and_then(query)
         };
         tokio::task::spawn_blocking(work).await.map_err(|_| Error::Closed)?
@@ -47,9 +53,10 @@ struct Lent<'a> {
 }
 
 impl<'a> Lent<'a> {
-    fn take(readers: &'a Readers) -> Option<Self> {
-        let conn = readers.idle.lock().unwrap_or_else(PoisonError::into_inner).pop()?;
-        Some(Self { readers, conn: Some(conn) })
+    fn take(readers: &'a Readers) -> Result<Self, Error> {
+        let idle = readers.idle.lock().unwrap_or_else(PoisonError::into_inner).pop();
+        let conn = idle.map_or_else(&readers.connect, Ok)?;
+        Ok(Self { readers, conn: Some(conn) })
     }
 }
 

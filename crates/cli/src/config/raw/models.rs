@@ -85,7 +85,12 @@ impl Reader<'_> {
         let catalogue = &config.knowledge.catalogue;
         let usual = catalogue.describe(&provider.name, &id, &provider.capabilities).0;
         let usual_price = provider.prices().of(catalogue, &provider.name, &id);
-        let usual_tools = if kind == provider.kind { usual.tools } else { Capabilities::of_kind(kind).tools };
+        let is_here = provider.wire.is_none();
+        let usual_tools = match config.pulled_model(&id).filter(|_| is_here) {
+            Some(pulled) => pulled.is_offered_tools(),
+            None if kind == provider.kind => usual.tools,
+            None => Capabilities::of_kind(kind).tools,
+        };
         let price = raw
             .price
             .map(|price| Price::flat(price.input, price.cached_input.unwrap_or(price.input), price.output));
@@ -97,6 +102,7 @@ impl Reader<'_> {
             capabilities: Capabilities {
                 streaming: raw.streaming.unwrap_or(usual.streaming),
                 tools: raw.tools.unwrap_or(usual_tools),
+                most_tools: usual.most_tools,
                 structured: raw.structured.unwrap_or(usual.structured),
                 vision: raw.vision.unwrap_or(usual.vision),
                 sampling: raw.sampling.unwrap_or(usual.sampling),

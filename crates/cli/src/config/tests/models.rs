@@ -61,6 +61,7 @@ provider = "openai"
         id: "gpt-5.4-mini-2026-03-17".into(),
         kind: ProviderKind::Cloud,
         capabilities: Capabilities {
+            most_tools: None,
             streaming: false,
             tools: true,
             structured: SchemaSupport::Alone,

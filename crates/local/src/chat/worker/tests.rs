@@ -32,6 +32,7 @@ fn job(prompt: &[u32], limit: usize) -> (ChatJob, Pieces) {
             repeats: usize::MAX,
             sampler,
             stops,
+            first_bias: Vec::new(),
             grammar: None,
             calls: None,
             out,
@@ -88,7 +89,7 @@ fn steps_of_one_run_read_only_what_is_new() {
 }
 
 #[test]
-fn there_are_never_more_caches_than_sequences() {
+fn caches_never_hold_more_than_the_sequences_can() {
     let mut worker = worker(2);
     let bound = 2 * worker.model.shape.cache_bytes(512);
     for begin in 0..6_u32 {
@@ -98,6 +99,22 @@ fn there_are_never_more_caches_than_sequences() {
         assert!(worker.cache_bytes.load(Ordering::Relaxed) <= bound);
     }
     assert_eq!(worker.cache_bytes.load(Ordering::Relaxed), bound, "both are full");
+}
+
+#[test]
+fn a_cache_that_grows_makes_others_go() {
+    let mut worker = worker(2);
+    let bound = 2 * worker.model.shape.cache_bytes(512);
+    let prompt =
+        |begin: u32, length: u32| (0..length).map(|index| (begin * 61 + index) % 256).collect::<Vec<_>>();
+    for begin in 0..4 {
+        answer(&mut worker, &prompt(begin, 100), 20);
+    }
+    assert_eq!((worker.idle.len(), worker.cache_bytes.load(Ordering::Relaxed)), (4, bound));
+    let (unread, known) = answer(&mut worker, &prompt(3, 400), 112);
+    assert_eq!((unread, known.len()), (300, 511), "it goes on from the cache of the same beginning");
+    assert!(worker.cache_bytes.load(Ordering::Relaxed) <= bound);
+    assert_eq!(worker.idle.len(), 3, "the oldest caches are gone");
 }
 
 #[test]
