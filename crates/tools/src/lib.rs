@@ -208,6 +208,17 @@ impl CallOutcome {
     pub fn unknown_because(reason: &str) -> Self {
         Self::refused(ToolStatus::Unknown, "unknown", &format!("{UNKNOWN} ({reason})"))
     }
+
+    /// The outcome of a call that was begun before, by a process that died. If the second try did not succeed, nobody
+    /// knows whether the first did.
+    #[must_use]
+    pub fn of_second_try(self) -> Self {
+        if matches!(self.status, ToolStatus::Complete | ToolStatus::Unknown) {
+            return self;
+        }
+        let reason = self.output.get("message").and_then(Value::as_str).unwrap_or("the second try failed");
+        Self { outside: self.outside, ..Self::unknown_because(reason) }
+    }
 }
 
 impl From<Failed> for CallOutcome {

@@ -93,11 +93,14 @@ impl Agent {
             return self.finish_undo(action, undone).await;
         }
         let tools = self.world.apps.get(&action.scope.app).map(|serving| serving.tools());
-        let tool = tools.as_ref().and_then(|tools| tools.get(&action.tool));
-        if !tool.is_some_and(|tool| tool.facts().is_beyond_knowing()) {
-            return self.perform(action).await;
+        let facts = tools.as_ref().and_then(|tools| Some(tools.get(&action.tool)?.facts()));
+        if facts.is_some_and(|facts| facts.is_beyond_knowing()) {
+            return self.end_unknown(action).await;
         }
-        self.end_unknown(action).await
+        let unsure = facts.is_none_or(|facts| facts.changes_elsewhere());
+        let (scope, id) = (action.scope.clone(), action.id);
+        let executed = self.execute(action).await;
+        self.end_call(&scope, id, if unsure { executed.of_second_try() } else { executed }).await
     }
 
     /// Commits the outcome of an action. What was done cannot be done again just to be written down, so a full disk is
@@ -139,9 +142,14 @@ impl Agent {
     async fn perform(&self, action: ActionRow) -> Result<(), Error> {
         let (scope, id) = (action.scope.clone(), action.id);
         let executed = self.execute(action).await;
-        if let Err(error) = self.end_action(&scope, id, executed.action_end()).await {
+        self.end_call(&scope, id, executed).await
+    }
+
+    /// Commits the outcome of an action with what its call writes, or without if the store refuses that.
+    async fn end_call(&self, scope: &Scope, id: ActionId, executed: ExecutedCall) -> Result<(), Error> {
+        if let Err(error) = self.end_action(scope, id, executed.action_end()).await {
             let without = executed.without_writes(error)?;
-            self.end_action(&scope, id, without.action_end()).await?;
+            self.end_action(scope, id, without.action_end()).await?;
         }
         Ok(())
     }

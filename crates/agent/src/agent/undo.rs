@@ -93,13 +93,20 @@ impl Agent {
     pub(crate) async fn finish_undo(&self, by: ActionRow, undone: protocol::ActionId) -> Result<(), Error> {
         let undone = self.world.store.action_of(&by.scope, undone).await?;
         match outside_undo(&self.world.apps, &undone) {
-            Some(Effect::Read | Effect::Idempotent) => self.take_back(by, undone).await.map(drop),
+            Some(Effect::Read | Effect::Idempotent) => {
+                let executed = self.execute_undo(&by, &undone).await.of_second_try();
+                self.end_undo(&by, &executed).await.map(drop)
+            }
             Some(Effect::Reversible | Effect::Irreversible) | None => self.end_unknown(by).await,
         }
     }
 
     async fn take_back(&self, by: ActionRow, undone: ActionRow) -> Result<ActionRow, Error> {
         let executed = self.execute_undo(&by, &undone).await;
+        self.end_undo(&by, &executed).await
+    }
+
+    async fn end_undo(&self, by: &ActionRow, executed: &ExecutedCall) -> Result<ActionRow, Error> {
         let end = ActionEnd { writes: Vec::new(), ..executed.action_end() };
         Ok(self.end_action(&by.scope, by.id, end).await?)
     }

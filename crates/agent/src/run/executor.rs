@@ -113,6 +113,11 @@ impl ExecutedCall {
         Self { outcome, duration_ms }
     }
 
+    /// The outcome of a call that a process which died had begun.
+    pub(crate) fn of_second_try(self) -> Self {
+        Self { outcome: self.outcome.of_second_try(), ..self }
+    }
+
     /// A call of an app that is no longer served.
     pub(crate) fn without_app() -> Self {
         let gone = Failed::new("app_gone", "the app of this call no longer exists");

@@ -52,9 +52,7 @@ impl Run {
 
     async fn end(&self, state: &RunState, ending: RunEnding) -> Result<Vec<Event>, store::Error> {
         let completed = matches!(ending, RunEnding::Completed { .. });
-        let tool = |call: &Call| self.tools.get(&call.name);
-        let changes = |call: &Call| tool(call).is_some_and(|tool| tool.facts().changes_elsewhere());
-        let unsure = |call: &Call| state.has_begun(call.id) && changes(call);
+        let unsure = |call: &Call| state.has_begun(call.id) && self.may_change_elsewhere(call);
         let left = state.pending.iter().map(|call| unanswered(call, unsure(call))).collect();
         let mut events = last_events((self.id, self.thread), state, (ending, left), &*self.world.ids);
         for event in &mut events {

@@ -104,11 +104,15 @@ impl Run {
             return Ok(Vec::new());
         }
         let begun_at = Instant::now();
-        let settle = |outcome: CallOutcome| self.settle(&call, ExecutedCall::since(begun_at, outcome));
         let (approved, begun) = match verdict {
-            CallVerdict::Refuse(outcome) => return settle(outcome).await,
+            CallVerdict::Refuse(outcome) => {
+                return self.settle(&call, ExecutedCall::since(begun_at, outcome)).await;
+            }
             CallVerdict::Run { approved, begun } => (approved, begun),
         };
+        let unsure = begun && self.may_change_elsewhere(&call);
+        let checked = |executed: ExecutedCall| if unsure { executed.of_second_try() } else { executed };
+        let settle = |outcome| self.settle(&call, checked(ExecutedCall::since(begun_at, outcome)));
         let tool = match self.tools.find(&call.name) {
             Ok(tool) if begun && tool.facts().is_beyond_knowing() => {
                 return settle(CallOutcome::unknown()).await;
@@ -129,8 +133,8 @@ impl Run {
         };
         match if approved { Ruling::Allow } else { prepared.ruling } {
             Ruling::Allow => {}
-            Ruling::Ask => return self.propose(call).await,
-            Ruling::Deny => return settle(denied()).await,
+            Ruling::Ask if !begun => return self.propose(call).await,
+            Ruling::Ask | Ruling::Deny => return settle(denied()).await,
         }
         let _lane = shared.lane(tool.facts().exclusive).await;
         if !begun {
@@ -143,7 +147,13 @@ impl Run {
             };
             shared.begun.lock().await.extend(recorded);
         }
-        self.settle(&call, executor.call(&prepared, calling).await).await
+        let executed = executor.call(&prepared, calling).await;
+        self.settle(&call, checked(executed)).await
+    }
+
+    /// Whether a call may have changed something elsewhere once it has begun. A tool that is no longer there may have.
+    pub(super) fn may_change_elsewhere(&self, call: &Call) -> bool {
+        self.tools.get(&call.name).is_none_or(|tool| tool.facts().changes_elsewhere())
     }
 
     /// Where the user lives; read once for all calls of a run.

@@ -84,6 +84,9 @@ async fn what_breaks_off_is_made_again_once_where_that_does_no_harm() {
     assert_eq!(failure(&result).0, "unreachable", "twice is enough");
     web.on("PUT", "/idempotent", [web::WebReply::broken(), web::WebReply::broken()]);
     assert_eq!(status(&call(&app, "idempotent", &json!({})).await), "unknown");
+    web.on("PUT", "/idempotent", [web::WebReply::broken(), web::WebReply::status(409)]);
+    let result = call(&app, "idempotent", &json!({})).await;
+    assert_eq!(status(&result), "unknown", "a refusal of the second says nothing of the first");
 }
 
 #[tokio::test]
@@ -240,6 +243,24 @@ async fn e2_after_a_crash_what_can_be_repeated_is_made_again_under_the_same_key(
         let keys: Vec<_> =
             arrivals.iter().map(|arrival| arrival.header("idempotency-key").unwrap()).collect();
         assert!(keys.len() == 2 && keys[0] == keys[1], "{keys:?}");
+        assert_eq!(audit(&app.data()), [""; 0]);
+    }
+}
+
+#[tokio::test]
+async fn e2_after_a_crash_a_second_try_that_fails_says_nothing_of_the_first() {
+    for (effect, method, expected) in [("read", "GET", "failed"), ("idempotent", "PUT", "unknown")] {
+        let web = Web::start().await;
+        let app = TestApp::with(setup(&web, &tools(""))).await;
+        let (stream, names) = held(&app, &web, (effect, method)).await;
+        web.on(method, &path(effect), [web::WebReply::status(404)]);
+        app.upstream.script([Reply::says("I do not know.")]);
+        drop(stream);
+        let app = app.restart().await;
+        app.service.idle().await;
+        let action = action(&app, &names).await;
+        assert_eq!(action["status"], expected, "{action}");
+        assert_eq!(web.arrivals().len(), 2);
         assert_eq!(audit(&app.data()), [""; 0]);
     }
 }
