@@ -215,9 +215,7 @@ fn add_ideas(places: &mut [(usize, Idea)], ideas: &Ideas, found: &mut Vec<usize>
             *bits |= near.fold(0, |bits, (_, later)| bits | bit(*later)) & !bit(*idea);
         }
     }
-    let follow = |idea: Idea| {
-        (0..MAX_IDEAS).filter(move |later| after.get(idea).is_some_and(|b| b & bit(*later) != 0))
-    };
+    let follow = |idea: Idea| ideas_of(after.get(idea).copied().unwrap_or_default());
     let mut threes = 0;
     for first in 0..MAX_IDEAS {
         for second in follow(first) {
@@ -237,6 +235,15 @@ fn add_ideas(places: &mut [(usize, Idea)], ideas: &Ideas, found: &mut Vec<usize>
 
 fn bucket(kind: u8, parts: &[&str]) -> usize {
     hashed(kind, parts) % BUCKETS
+}
+
+/// The ideas whose bits are set, the smallest first.
+fn ideas_of(mut bits: u64) -> impl Iterator<Item = Idea> {
+    std::iter::from_fn(move || {
+        let smallest = bits.trailing_zeros();
+        bits &= bits.checked_sub(1)?;
+        Some(smallest as Idea)
+    })
 }
 
 fn bit(idea: Idea) -> u64 {
