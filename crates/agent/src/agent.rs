@@ -16,7 +16,6 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use app::{App, Problem};
-use model::Counter;
 use protocol::{Principal, RunId, ThreadId};
 use store::{Admitted, JobRow, JobStatus, Once, PageOf, RunRow, Stop, Submission};
 use tokio::sync::watch;
@@ -88,8 +87,6 @@ impl Agent {
                 self.spawn(row);
             }
         }
-        // Reading the table takes a moment, which the first run need not wait for.
-        world.tasks.spawn_blocking(|| Counter::default().text(" "));
         world.tasks.spawn(self.clone().finish_begun_actions());
         let embedding = Arc::clone(world);
         world.tasks.spawn(async move { embed_all(&embedding).await });

@@ -10,7 +10,9 @@ use std::collections::HashMap;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use self::counts::{Counts, Table};
+use ::tokens::Vocabulary;
+
+use self::counts::Counts;
 
 /// The ratio before anything is known: a little more than most tokenizers need.
 const FIRST_RATIO: f32 = 1.25;
@@ -74,10 +76,10 @@ impl Tokens {
         known.map_or(Tokens::Calibrated, |(_, tokens)| *tokens)
     }
 
-    fn table(self) -> Table {
+    fn vocabulary(self) -> Vocabulary {
         match self {
-            Tokens::O200k | Tokens::Calibrated => Table::O200k,
-            Tokens::Cl100k => Table::Cl100k,
+            Tokens::O200k | Tokens::Calibrated => Vocabulary::O200k,
+            Tokens::Cl100k => Vocabulary::Cl100k,
         }
     }
 }
@@ -113,7 +115,7 @@ impl Counter {
         Self { tokens, ratio: AtomicU32::new(ratio.to_bits()), counts }
     }
 
-    /// The tokens of a text. The first count of a process reads the tokenizer's table, which takes a fifth of a second.
+    /// The tokens of a text.
     pub fn text(&self, text: &str) -> usize {
         self.scaled(self.counted(text))
     }
@@ -129,7 +131,7 @@ impl Counter {
     }
 
     fn counted(&self, text: &str) -> usize {
-        self.counts.of(self.tokens.table(), text)
+        self.counts.of(self.tokens.vocabulary(), text)
     }
 
     fn scaled(&self, counted: usize) -> usize {

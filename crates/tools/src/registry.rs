@@ -133,7 +133,9 @@ async fn again_if_harmless<F: Future<Output = Result<ToolOutput, Failed>>>(
         Err(failed) if is_repeatable(effect) => match failed.again {
             Some(pause) if stop.run_until_cancelled(tokio::time::sleep(pause)).await.is_some() => {
                 // What may have happened at the first try may still have, whatever becomes of the second.
-                call().await.map_err(|second| Failed { uncertain: second.uncertain || failed.uncertain, ..second })
+                call()
+                    .await
+                    .map_err(|second| Failed { uncertain: second.uncertain || failed.uncertain, ..second })
             }
             Some(_) | None => Err(failed),
         },

@@ -83,8 +83,7 @@ fn an_empty_file_gets_every_default() {
         limits: LoopLimits {
             max_steps: 10,
             at_limit: AtLimit::Answer,
-            limit_reply: "I reached the limit of steps for this request before I could finish it. \
-                          Please ask again, perhaps for a smaller part of it."
+            limit_reply: "I could not finish this. Please ask again, perhaps for a smaller part of it."
                 .into(),
             failure_reply: FailureReplies::default(),
             max_parallel_tools: 8,

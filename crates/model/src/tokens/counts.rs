@@ -1,30 +1,14 @@
-//! The tokenizers, and what they counted in long texts: the same instructions and turns are counted in every request.
+//! What the tokenizers counted in long texts: the same instructions and turns are counted in every request.
 
 use std::hash::{BuildHasher, RandomState};
 
+use ::tokens::Vocabulary;
 use quick_cache::sync::Cache;
 
 /// Texts of fewer bytes are counted sooner than looked up.
 const MIN_KEPT_BYTES: usize = 256;
 /// Counts that are kept; one that is not used goes first.
 const MAX_KEPT: usize = 8192;
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub(super) enum Table {
-    O200k,
-    Cl100k,
-}
-
-impl Table {
-    pub(super) fn count(self, text: &str) -> usize {
-        let name = match self {
-            Table::O200k => "o200k_base",
-            Table::Cl100k => "cl100k_base",
-        };
-        // Both tables are in the crate; without them every byte counts, which is never too few.
-        tiktoken::get_encoding(name).map_or(text.len(), |table| table.count(text))
-    }
-}
 
 #[derive(Debug)]
 pub(super) struct Counts {
@@ -35,15 +19,15 @@ pub(super) struct Counts {
 }
 
 impl Counts {
-    pub(super) fn of(&self, table: Table, text: &str) -> usize {
+    pub(super) fn of(&self, vocabulary: Vocabulary, text: &str) -> usize {
         if text.len() < MIN_KEPT_BYTES {
-            return table.count(text);
+            return vocabulary.count(text);
         }
-        let key = self.hasher.hash_one((table, text));
+        let key = self.hasher.hash_one((vocabulary, text));
         if let Some(count) = self.kept.get(&key) {
             return count;
         }
-        let count = table.count(text);
+        let count = vocabulary.count(text);
         self.kept.insert(key, count);
         count
     }
@@ -76,18 +60,18 @@ mod tests {
     }
 
     #[test]
-    fn long_texts_are_counted_once_for_each_table() {
+    fn long_texts_are_counted_once_for_each_vocabulary() {
         let counts = Counts::default();
         let text = "A quick brown fox. ".repeat(20);
         for _ in 0..2 {
-            for table in [Table::O200k, Table::Cl100k] {
-                assert_eq!(counts.of(table, &text), table.count(&text));
+            for vocabulary in [Vocabulary::O200k, Vocabulary::Cl100k] {
+                assert_eq!(counts.of(vocabulary, &text), vocabulary.count(&text));
             }
         }
         assert_eq!(counts.len(), 2);
-        counts.of(Table::O200k, &"a".repeat(MIN_KEPT_BYTES - 1));
+        counts.of(Vocabulary::O200k, &"a".repeat(MIN_KEPT_BYTES - 1));
         assert_eq!(counts.len(), 2, "short ones are not kept");
-        counts.of(Table::O200k, &"a".repeat(MIN_KEPT_BYTES));
+        counts.of(Vocabulary::O200k, &"a".repeat(MIN_KEPT_BYTES));
         assert_eq!(counts.len(), 3);
     }
 }

@@ -90,14 +90,17 @@ fn page(api: &Api, visit: &HomeVisit) -> String {
         visit.principal.as_ref().is_some_and(|principal| principal.may_use(&AppId::new(app.id.as_str())))
     });
     let needs_key = visit.principal.is_none() || api.service.has_keys();
-    let first = apps.first().map_or(ANY_APP, |app| app.id.as_str());
+    let names: Vec<String> = apps.iter().map(|app| app.id.clone()).collect();
+    let usual = service::default_app(api.chat_app.as_deref(), &names)
+        .filter(|app| names.iter().any(|name| name == app));
+    let example = usual.or(names.first().map(String::as_str)).unwrap_or(ANY_APP);
     let list: String = apps.iter().map(|app| entry(app, &models)).collect();
     let list = match (&visit.principal, list.as_str()) {
         (None, _) => String::new(),
         (Some(_), "") => "<p>There is no app yet; <code>rondo init NAME</code> makes one.</p>".to_owned(),
         (Some(_), list) => format!("<h2>Apps</h2>\n<dl>\n{list}</dl>"),
     };
-    let curl = escape(&curl(&base_url(api, &visit.headers), first, needs_key));
+    let curl = escape(&curl(&base_url(api, &visit.headers), example, needs_key));
     let key = if needs_key { KEY_NEEDED } else { "" };
     fill(TEMPLATE, &[("version", VERSION), ("apps", &list), ("curl", &curl), ("key", key)])
 }

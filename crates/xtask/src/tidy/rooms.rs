@@ -15,7 +15,8 @@ enum Uses {
 const ROOMS: &[(&str, Uses)] = &[
     ("protocol", Uses::Only(&[])),
     ("app", Uses::Only(&["protocol"])),
-    ("model", Uses::Only(&["protocol"])),
+    ("tokens", Uses::Only(&[])),
+    ("model", Uses::Only(&["protocol", "tokens"])),
     ("local", Uses::Only(&["protocol", "model"])),
     ("store", Uses::Only(&["protocol"])),
     ("memory", Uses::Only(&["protocol", "app", "model", "store"])),
