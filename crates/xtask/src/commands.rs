@@ -124,7 +124,7 @@ pub(crate) fn test(root: &Path, only: &[String]) -> bool {
     run_tests(root, &report, nextest);
     report.part("statements", || statements::check(root));
     report.installed("border", || border::obstacle().map_or(Ok(()), Err), || border(root));
-    // The trial waits most of the time, so parts that need few processors run beside it.
+    // The trial waits most of the time, so other parts run beside it.
     thread::scope(|scope| {
         scope.spawn(|| report.part("torture", || torture::run_round(root)));
         report.part("doc tests", || {
@@ -136,10 +136,11 @@ pub(crate) fn test(root: &Path, only: &[String]) -> bool {
         report.installed("proxy", || proxy::install(root), || run(&["proxy"]));
         report.installed("dist", || dist::obstacle().map_or(Ok(()), Err), || dist::test(root));
         report.installed("postgres", || postgres::install(root), || run_postgres(root, nextest));
-    });
-    let models = || [&real::CHAT, &real::EMBEDDINGS].into_iter().try_for_each(|set| real::install(root, set));
-    report.installed("real models", models, || {
-        succeeds(&mut fetching_tests(root, nextest, &["real", "real_embeddings"]))
+        let models =
+            || [&real::CHAT, &real::EMBEDDINGS].into_iter().try_for_each(|set| real::install(root, set));
+        report.installed("real models", models, || {
+            succeeds(&mut yielding(&fetching_tests(root, nextest, &["real", "real_embeddings"])))
+        });
     });
     report.conclude()
 }
@@ -167,6 +168,16 @@ fn fetching_tests(root: &Path, nextest: bool, tests: &[&str]) -> Command {
     let mut cargo = cargo(root, runner);
     cargo.args(["--workspace", "--features", TEST_FEATURES]).args(by_name(tests));
     cargo
+}
+
+/// The same command at the lowest priority: models compute all the time, and the trial measures how soon its server answers.
+fn yielding(command: &Command) -> Command {
+    let mut nice = Command::new("nice");
+    nice.args(["-n", "19"]).arg(command.get_program()).args(command.get_args());
+    if let Some(folder) = command.get_current_dir() {
+        nice.current_dir(folder);
+    }
+    nice
 }
 
 /// The tests that need a PostgreSQL, with one that was started for them.
