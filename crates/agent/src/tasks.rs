@@ -44,10 +44,6 @@ impl Tasks {
         self.background.spawn(work);
     }
 
-    pub(crate) fn spawn_blocking<T: Send + 'static>(&self, work: impl FnOnce() -> T + Send + 'static) {
-        self.background.spawn_blocking(work);
-    }
-
     /// The result of the work; none if this process lets go of its tasks first.
     pub(crate) async fn unless_abandoned<T>(&self, work: impl Future<Output = T>) -> Option<T> {
         self.abandoned.run_until_cancelled(work).await
