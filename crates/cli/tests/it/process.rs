@@ -9,7 +9,7 @@ use std::time::Duration;
 use tokio::sync::watch;
 
 /// Longest wait for anything; a hang fails the test that waits.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(20);
+pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
 
 /// The same for an answer over HTTP, which a model in the server may take long for.
 pub(crate) const ANSWER_PATIENCE: Duration = Duration::from_secs(120);
