@@ -55,8 +55,8 @@ pub(crate) fn base() -> utoipa::openapi::OpenApi {
 /// The bytes of the description, which few clients ask for.
 pub(crate) type ApiDocument = LazyLock<Bytes, Box<dyn FnOnce() -> Bytes + Send>>;
 
-pub(crate) fn document(api: utoipa::openapi::OpenApi, public_urls: Vec<PublicUrl>) -> ApiDocument {
-    LazyLock::new(Box::new(move || encode(api, &public_urls)))
+pub(crate) fn document(api: &'static utoipa::openapi::OpenApi, public_urls: Vec<PublicUrl>) -> ApiDocument {
+    LazyLock::new(Box::new(move || encode(api.clone(), &public_urls)))
 }
 
 /// The finished description. Any request may carry a key and be answered with a problem; what changes something may be

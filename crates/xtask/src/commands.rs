@@ -151,7 +151,9 @@ fn run_tests(root: &Path, report: &Report, nextest: bool) {
         return;
     }
     let mut command = if nextest {
-        cargo(root, &["nextest", "run", "--workspace"])
+        // One more than there are processors, because some tests wait for time to pass.
+        let threads = thread::available_parallelism().map_or(2, |processors| processors.get() + 1);
+        cargo(root, &["nextest", "run", "--workspace", "--test-threads", &threads.to_string()])
     } else {
         println!("cargo-nextest is not installed; running the same tests with `cargo test`");
         cargo(root, &["test", "--workspace", "--lib", "--bins", "--tests"])

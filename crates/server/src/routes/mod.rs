@@ -24,7 +24,7 @@ mod threads;
 mod usage;
 
 use std::net::IpAddr;
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 
 use axum::http::StatusCode;
 use axum::middleware::from_fn_with_state;
@@ -67,7 +67,7 @@ pub(crate) fn router(
     bound: IpAddr,
     shutdown: Shutdown,
 ) -> Router {
-    let (router, description) = described().split_for_parts();
+    let (router, description) = &*DESCRIBED;
     let (following, answering) = (StreamPermits::default(), StreamPermits::default());
     let uploads = Arc::new(Semaphore::new(upload::MAX_UPLOADS));
     let ServerSettings { limits, chat_app, proxying, control_user } = settings;
@@ -89,6 +89,7 @@ pub(crate) fn router(
     };
     // The description leaves these out: they are for browsers and for our own commands.
     router
+        .clone()
         .route("/", get(home::home))
         .route("/favicon.ico", get(home::favicon))
         .route(admin::CONTROL_KEYS, delete(admin::remove_keys))
@@ -102,6 +103,10 @@ pub(crate) fn router(
         .layer(from_fn_with_state(api.clone(), middleware::pass))
         .with_state(api)
 }
+
+/// The routes and their description, which are made once in a process.
+static DESCRIBED: LazyLock<(Router<Api>, utoipa::openapi::OpenApi)> =
+    LazyLock::new(|| described().split_for_parts());
 
 /// A router of routes that are described under one tag. Each list in brackets holds the methods of one path.
 macro_rules! tagged {

@@ -87,13 +87,14 @@ fn rows(database: &Connection, query: &str) -> Vec<String> {
 /// Everything that is wrong.
 pub(crate) async fn judge(app: &TestApp, notes: &Notes, deletes: bool) -> Vec<String> {
     let mut findings = audit(&app.data());
-    let (logs, pages) = (logs(&app.database()), notes.pages());
+    let database = app.database(); // every connection reads the schema
+    let (logs, pages) = (logs(&database), notes.pages());
     for (run, log) in &logs {
         findings.extend(folds(app, run, log).await);
     }
     findings.extend(pages.findings.iter().cloned());
     findings.extend(seen(&pages, &logs, deletes));
-    findings.extend(arrived(&app.database(), &app.arrivals.list(), deletes));
+    findings.extend(arrived(&database, &app.arrivals.list(), deletes));
     if !deletes {
         findings.extend(again(app, &pages).await);
     }
