@@ -136,12 +136,17 @@ pub(crate) fn test(root: &Path, only: &[String]) -> bool {
         report.installed("proxy", || proxy::install(root), || run(&["proxy"]));
         report.installed("dist", || dist::obstacle().map_or(Ok(()), Err), || dist::test(root));
         report.installed("postgres", || postgres::install(root), || run_postgres(root, nextest));
-        let models =
-            || [&real::CHAT, &real::EMBEDDINGS].into_iter().try_for_each(|set| real::install(root, set));
-        report.installed("real models", models, || {
-            succeeds(&mut yielding(&fetching_tests(root, nextest, &["real", "real_embeddings"])))
-        });
+        if nextest {
+            let mut tests = fetching_tests(root, nextest, &["real", "real_embeddings"]);
+            tests.args(["--no-fail-fast", "-E", "package(local)"]);
+            report.installed("local models", || install_models(root), || succeeds(&mut yielding(&tests)));
+        }
     });
+    let mut tests = fetching_tests(root, nextest, &["real", "real_embeddings"]);
+    if nextest {
+        tests.args(["--no-fail-fast", "-E", "not package(local)"]);
+    }
+    report.installed("real models", || install_models(root), || succeeds(&mut tests));
     report.conclude()
 }
 
@@ -170,6 +175,11 @@ fn fetching_tests(root: &Path, nextest: bool, tests: &[&str]) -> Command {
     let mut cargo = cargo(root, runner);
     cargo.args(["--workspace", "--features", TEST_FEATURES]).args(by_name(tests));
     cargo
+}
+
+/// Models that tests ask real questions.
+fn install_models(root: &Path) -> Result<(), String> {
+    [&real::CHAT, &real::EMBEDDINGS].into_iter().try_for_each(|set| real::install(root, set))
 }
 
 /// The same command at the lowest priority: models compute all the time, and the trial measures how soon its server answers.
