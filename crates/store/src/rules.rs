@@ -9,6 +9,7 @@ pub mod idempotency;
 pub mod jobs;
 pub mod ledger;
 pub mod memories;
+pub mod packed_deltas;
 pub mod proposals;
 pub mod rate_limits;
 pub mod records;

@@ -9,7 +9,7 @@ use model::{
     Capabilities, Embedder, Endpoint, Listing, ModelProvider, ModelRegistry, Price, Prices, ProviderKind,
     ProviderWire, Timeouts,
 };
-use protocol::Ids;
+use protocol::{Ids, Stored};
 use reqwest::{Client, ClientBuilder, Method, RequestBuilder};
 use rusqlite::Connection;
 use serde_json::Value;
@@ -267,6 +267,12 @@ impl TestApp {
         self.folder.path().join("data")
     }
 
+    /// All events that are in the database, by thread and number.
+    pub fn stored_log(&self) -> Vec<Stored> {
+        let log = store::sqlite::whole_log(&self.data()).expect("the log is readable");
+        log.into_iter().map(|row| row.event).collect()
+    }
+
     /// The database, for looking into and for breaking.
     pub fn database(&self) -> Connection {
         let conn = Connection::open(self.data().join(DATABASE)).expect("the database opens");
@@ -390,7 +396,9 @@ fn service(
     let clock = Arc::new(StandingClock);
     let bus = Arc::new(Bus::default());
     let boundary = setup.fuse.clone().map(|fuse| Arc::new(fuse) as Arc<dyn Boundary>);
-    let options = SqliteOptions { boundary, ..SqliteOptions::default() };
+    // Tests count commits, so each has its own.
+    let delta_pause = Some(Duration::ZERO);
+    let options = SqliteOptions { boundary, delta_pause, ..SqliteOptions::default() };
     let store = Store::open_sqlite_with(&folder.join("data"), clock.clone(), bus.clone(), options)
         .expect("the database opens");
     stand_still(folder);

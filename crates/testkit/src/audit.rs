@@ -127,7 +127,7 @@ mod tests {
             UPDATE threads SET next_seq = next_seq + 10;";
         let event = "INSERT INTO events SELECT id, next_seq, NULL, 'thread:named', 0, '{}' FROM threads;
             UPDATE threads SET next_seq = next_seq + 1;";
-        let prune = "DELETE FROM events WHERE kind = 'text:delta'; UPDATE runs SET pruned_at = 1;";
+        let prune = "DELETE FROM packed_deltas; UPDATE runs SET pruned_at = 1;";
         for sound in
             [skip, prune, &format!("{skip} {event}"), &format!("{skip} {skip} {event} {skip} {prune}")]
         {

@@ -1,5 +1,6 @@
 //! The thread's channel: one sequence without gaps, the same for everybody (S1, S2).
 
+use protocol::Stored;
 use serde_json::{Value, json};
 use testkit::upstream::{Reply, ScriptedCall};
 use testkit::{Frame, Frames, TestApp};
@@ -99,19 +100,13 @@ async fn s2_every_event_is_in_the_database_when_it_arrives() {
     ]);
     let mut stream = app.stream(RUNS, &json!({ "message": "Hi" })).await;
     let names = Names::of(&stream);
-    let thread = names.thread.strip_prefix("thr_").unwrap().to_owned();
     let mut seen = Vec::new();
     while let Some(frame) = stream.next().await {
-        let sql = "SELECT kind, body FROM events WHERE thread = unhex(?1) AND seq = ?2";
-        let id = i64::try_from(frame.id).unwrap();
-        let stored = app.database().query_row(sql, (&thread, id), |row| {
-            let (kind, body): (String, String) = (row.get(0)?, row.get(1)?);
-            Ok((kind, body))
-        });
-        let (kind, body) = stored.expect("an event that was sent is stored");
+        let of_frame = |event: &Stored| event.thread.to_string() == names.thread && event.seq == frame.id;
+        let stored = app.stored_log().into_iter().find(of_frame).expect("an event that was sent is stored");
         assert_eq!(
-            (kind, serde_json::from_str::<Value>(&body).unwrap()),
-            (frame.event.clone(), frame.data.clone())
+            (&*stored.kind, serde_json::from_str::<Value>(&stored.body).unwrap()),
+            (&*frame.event, frame.data.clone())
         );
         seen.push(frame);
     }

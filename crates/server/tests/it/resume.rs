@@ -1,6 +1,7 @@
 //! Coming back to a run: whatever was seen, exactly the rest follows (S3, S5, S6).
 
 use axum::http::Method;
+use protocol::Stored;
 use serde_json::{Value, json};
 use server::ServerLimits;
 use testkit::upstream::{Gate, Reply, ScriptedCall};
@@ -62,15 +63,12 @@ async fn s1_the_stored_bytes_are_the_ones_sent() {
     let app = TestApp::start().await;
     let names = rich_run(&app).await;
     let whole = wire(&app, &names.events_path(), None).await;
-    let database = app.database();
-    let mut find =
-        database.prepare("SELECT seq, kind, body FROM events WHERE run = unhex(?1) ORDER BY seq").unwrap();
-    let run = names.run.strip_prefix("run_").unwrap();
-    let stored = find.query_map([run], |row| {
-        let (seq, kind, body): (i64, String, String) = (row.get(0)?, row.get(1)?, row.get(2)?);
-        Ok(Wire { id: seq.unsigned_abs(), text: format!("event: {kind}\nid: {seq}\ndata: {body}\n\n") })
+    let of_run = |event: &Stored| event.run.is_some_and(|run| run.to_string() == names.run);
+    let stored = app.stored_log().into_iter().filter(of_run).map(|event| {
+        let Stored { seq, kind, body, .. } = event;
+        Wire { id: seq, text: format!("event: {kind}\nid: {seq}\ndata: {body}\n\n") }
     });
-    assert_eq!(whole, stored.unwrap().collect::<Result<Vec<_>, _>>().unwrap());
+    assert_eq!(whole, stored.collect::<Vec<_>>());
 }
 
 #[tokio::test]

@@ -33,7 +33,7 @@ async fn prune(app: &TestApp) {
 }
 
 fn deltas(app: &TestApp) -> i64 {
-    app.count("SELECT count(*) FROM events WHERE kind IN ('text:delta', 'reasoning:delta', 'tool:input')")
+    app.count("SELECT coalesce(sum(last - first + 1), 0) FROM packed_deltas")
 }
 
 /// What is answered to a reader of a pruned run, which has said `text`.

@@ -9,9 +9,10 @@ use jiff::Timestamp;
 use protocol::{Delta, Kind, RunId, Seq, Stored, ThreadId};
 use rusqlite::{CachedStatement, Connection, Params, params};
 
+use super::deltas::{DeltaChanges, DeltaLog, DeltaRange, delta_event};
 use super::read::{find_first, find_only, has_any, sql};
-use crate::error::is_refusal;
 use crate::outbox::Outbox;
+use crate::rules::packed_deltas::DeltaPacker;
 use crate::{Error, Stop};
 
 /// Threads whose next number the writer remembers between batches.
@@ -36,17 +37,33 @@ pub(super) struct Batch<'c> {
     insert: CachedStatement<'c>,
     at: i64,
     seqs: &'c mut Seqs,
+    log: &'c DeltaLog,
+    deltas: DeltaChanges,
     /// Threads whose number moved in this batch, with the number before.
     moved: Vec<(ThreadId, Seq)>,
+    /// The same for those of them whose row is to say so, with the number after.
+    stored: Vec<(ThreadId, Seq)>,
     /// Where the piece of work under way begins in `moved`.
     barrier: usize,
     recorded: Vec<Arc<Stored>>,
     taken: Vec<Delta>,
-    body: Vec<u8>,
+}
+
+/// What a transaction leaves once it is committed.
+pub(super) struct FinishedBatch {
+    /// Events to be published.
+    pub(super) recorded: Vec<Arc<Stored>>,
+    pub(super) deltas: DeltaChanges,
+    pub(super) at: i64,
 }
 
 impl<'c> Batch<'c> {
-    pub(super) fn begin(conn: &'c Connection, now: Timestamp, seqs: &'c mut Seqs) -> Result<Self, Error> {
+    pub(super) fn begin(
+        conn: &'c Connection,
+        now: Timestamp,
+        seqs: &'c mut Seqs,
+        log: &'c DeltaLog,
+    ) -> Result<Self, Error> {
         let insert = conn.prepare_cached(
             "INSERT INTO events (thread, seq, run, kind, at, body) VALUES (?1, ?2, ?3, ?4, ?5, ?6)",
         )?;
@@ -54,39 +71,50 @@ impl<'c> Batch<'c> {
             seqs.forget();
         }
         let at = now.as_millisecond();
-        Ok(Self {
+        let mut batch = Self {
             conn,
             insert,
             at,
             seqs,
+            log,
+            deltas: DeltaChanges::default(),
             moved: vec![],
+            stored: vec![],
             barrier: 0,
             recorded: vec![],
             taken: vec![],
-            body: vec![],
-        })
+        };
+        if let Some(threads) = batch.deltas.due(log, at) {
+            threads.into_iter().try_for_each(|thread| batch.pack_deltas(thread))?;
+            batch.deltas.empty_older(conn, log)?;
+        }
+        Ok(batch)
     }
 
-    /// Writes back the numbers and gives what must be published once the transaction is committed.
-    pub(super) fn finish(mut self) -> Result<Vec<Arc<Stored>>, Error> {
-        self.moved.sort_unstable();
-        self.moved.dedup_by_key(|(thread, _)| *thread);
+    /// Writes back the numbers and the deltas.
+    pub(super) fn finish(mut self) -> Result<FinishedBatch, Error> {
+        self.deltas.write(self.conn, self.log)?;
+        // Of each thread the highest number.
+        self.stored.sort_unstable_by(|one, other| other.cmp(one));
+        self.stored.dedup_by_key(|(thread, _)| *thread);
         let mut update = self.conn.prepare_cached("UPDATE threads SET next_seq = ?2 WHERE id = ?1")?;
-        for (thread, _) in &self.moved {
-            let next = self.seqs.next.get(thread).copied().unwrap_or(1);
-            update.execute(params![thread.bytes(), sql(next)])?;
+        for (thread, next) in &self.stored {
+            update.execute(params![thread.bytes(), sql(*next)])?;
         }
-        Ok(self.recorded)
+        Ok(FinishedBatch { recorded: self.recorded, deltas: self.deltas, at: self.at })
     }
 
     /// Runs `work`; if it says false, nothing of it stays.
     pub(super) fn atomically(&mut self, work: impl FnOnce(&mut Self) -> bool) -> Result<(), Error> {
-        let (moved, recorded) = (self.moved.len(), self.recorded.len());
+        let (moved, recorded, stored) = (self.moved.len(), self.recorded.len(), self.stored.len());
+        let deltas = self.deltas.mark();
         let outer = std::mem::replace(&mut self.barrier, moved);
         self.conn.prepare_cached("SAVEPOINT work")?.execute([])?;
         if !work(self) {
             self.conn.prepare_cached("ROLLBACK TO work")?.execute([])?;
             self.recorded.truncate(recorded);
+            self.stored.truncate(stored);
+            self.deltas.go_back(&deltas);
             for (thread, before) in self.moved.drain(moved..).rev() {
                 self.seqs.next.insert(thread, before);
             }
@@ -136,38 +164,75 @@ impl<'c> Batch<'c> {
         Timestamp::from_millisecond(self.at).map_err(|_| Error::Aborted)
     }
 
-    /// Appends what waits in the outbox. If the log refuses it (the run has ended), the outbox closes.
+    /// Takes what waits in the outbox. If the log takes no more of it (the run has ended), the outbox closes.
     pub(super) fn deltas(&mut self, outbox: &Outbox) -> Result<(), Error> {
         let mut taken = std::mem::take(&mut self.taken);
         outbox.take(&mut taken);
-        if !taken.is_empty() && !self.is_owner(outbox)? {
-            tracing::warn!(run = %outbox.run, epoch = outbox.epoch, "deltas of a process that no longer owns the run were dropped");
+        if !taken.is_empty() && !self.takes_deltas(outbox)? {
+            tracing::warn!(run = %outbox.run, epoch = outbox.epoch, "deltas were dropped, because the run has ended or another process owns it");
             outbox.close();
             taken.clear();
         }
-        for delta in taken.drain(..) {
-            self.body.clear();
-            delta.write_body(&mut self.body);
-            let body = Arc::from(std::str::from_utf8(&self.body).unwrap_or("{}"));
-            match self.append(outbox.thread, Some(outbox.run), delta.kind(), body) {
-                Ok(_) => {}
-                Err(Error::Sql(error)) if is_refusal(&error) => {
-                    tracing::warn!(run = %outbox.run, %error, "the log refused a delta");
-                    outbox.close();
-                    break;
-                }
-                Err(error) => return Err(error),
-            }
+        if !taken.is_empty() {
+            self.add_deltas(outbox, &taken)?;
         }
         taken.clear();
         self.taken = taken;
         Ok(())
     }
 
+    fn add_deltas(&mut self, outbox: &Outbox, taken: &[Delta]) -> Result<(), Error> {
+        let (thread, run) = (outbox.thread, outbox.run);
+        let first = self.next(thread)?;
+        let mut packer = DeltaPacker::default();
+        for (seq, delta) in (first..).zip(taken) {
+            packer.push(delta);
+            self.recorded.push(Arc::new(delta_event(thread, run, seq, delta)));
+        }
+        let last = first + taken.len() as u64 - 1;
+        self.move_on(thread, first, last + 1);
+        self.deltas.add(DeltaRange { thread, run, first, last, bytes: packer.bytes() });
+        Ok(())
+    }
+
+    /// Packs the deltas of a thread that are in the delta log.
+    fn pack_deltas(&mut self, thread: ThreadId) -> Result<(), Error> {
+        let packed = self.deltas.pack((self.conn, self.at), self.log, thread)?;
+        self.stored.extend(packed.map(|last| (thread, last + 1)));
+        Ok(())
+    }
+
+    /// Removes what the delta log has of a thread, which goes with all that is in the log.
+    pub(super) fn forget_deltas(&mut self, thread: ThreadId) -> Result<(), Error> {
+        if self.log.has(thread) {
+            DeltaChanges::all_open(self.log).into_iter().try_for_each(|thread| self.pack_deltas(thread))?;
+            self.deltas.empty_both(self.conn)?;
+        }
+        Ok(())
+    }
+
+    /// Notes that the next event of a thread has another number.
+    fn move_on(&mut self, thread: ThreadId, from: Seq, next: Seq) {
+        self.seqs.next.insert(thread, next);
+        // Neighbouring events of one thread note the number they began from once.
+        let noted =
+            self.moved.get(self.barrier..).and_then(<[_]>::last).is_some_and(|(last, _)| *last == thread);
+        if !noted {
+            self.moved.push((thread, from));
+        }
+    }
+
     /// Whether the outbox still speaks for its run.
     pub(super) fn is_owner(&self, outbox: &Outbox) -> Result<bool, Error> {
         let statement = "SELECT 1 FROM runs WHERE id = ?1 AND epoch = ?2";
         has_any(self.conn, statement, params![outbox.run.bytes(), sql(outbox.epoch)])
+    }
+
+    /// Whether the log takes deltas of the run.
+    fn takes_deltas(&self, outbox: &Outbox) -> Result<bool, Error> {
+        let statement =
+            "SELECT 1 FROM runs WHERE id = ?1 AND epoch = ?2 AND thread = ?3 AND ended_at IS NULL";
+        has_any(self.conn, statement, params![outbox.run.bytes(), sql(outbox.epoch), outbox.thread.bytes()])
     }
 
     /// Why the run is to end before its time, if it was told to.
@@ -184,23 +249,21 @@ impl<'c> Batch<'c> {
         kind: Kind,
         body: Arc<str>,
     ) -> Result<Seq, Error> {
+        self.pack_deltas(thread)?;
         let seq = self.next(thread)?;
         let run_bytes = run.as_ref().map(RunId::bytes);
         self.insert.execute(params![thread.bytes(), sql(seq), run_bytes, kind.name(), self.at, &*body])?;
-        self.seqs.next.insert(thread, seq + 1);
-        // Neighbouring events of one thread note the number they began from once.
-        let noted =
-            self.moved.get(self.barrier..).and_then(<[_]>::last).is_some_and(|(last, _)| *last == thread);
-        if !noted {
-            self.moved.push((thread, seq));
-        }
+        self.move_on(thread, seq, seq + 1);
+        self.stored.push((thread, seq + 1));
         self.recorded.push(Arc::new(Stored { thread, seq, run, kind: Cow::Borrowed(kind.name()), body }));
         Ok(seq)
     }
 
     /// Counts on after the newest event of the thread, wherever its row says that the sequence stands.
     pub(super) fn count_on(&mut self, thread: ThreadId) -> Result<(), Error> {
-        let statement = "SELECT coalesce(max(seq), 0) FROM events WHERE thread = ?1";
+        self.pack_deltas(thread)?;
+        let statement = "SELECT max(coalesce((SELECT max(seq) FROM events WHERE thread = ?1), 0),
+            coalesce((SELECT last FROM packed_deltas WHERE thread = ?1 ORDER BY first DESC LIMIT 1), 0))";
         let newest: i64 = find_only(self.conn, statement, [thread.bytes()], |row| row.get(0))?;
         let after = u64::try_from(newest).unwrap_or(0) + 1;
         if self.next(thread)? < after {
@@ -225,7 +288,8 @@ impl<'c> Batch<'c> {
                 let statement = "SELECT next_seq FROM threads WHERE id = ?1";
                 let next: i64 = find_first(self.conn, statement, [thread.bytes()], |row| row.get(0))?
                     .ok_or(Error::NotFound("thread"))?;
-                Ok(*entry.insert(u64::try_from(next).unwrap_or(1)))
+                let open = self.log.open.last_of(thread).map_or(1, |last| last + 1);
+                Ok(*entry.insert(u64::try_from(next).unwrap_or(1).max(open)))
             }
         }
     }

@@ -21,13 +21,16 @@ const RULES: &[(&str, &str)] = &[
     ),
     (
         "an event has no thread",
-        "SELECT DISTINCT lower(hex(thread)) FROM events WHERE thread NOT IN (SELECT id FROM threads)",
+        "SELECT DISTINCT lower(hex(thread)) FROM (SELECT thread FROM events UNION ALL SELECT thread FROM packed_deltas)
+            WHERE thread NOT IN (SELECT id FROM threads)",
     ),
     (
         "a thread's sequence has a gap",
         "WITH gaps AS (
             SELECT thread, before + 1 AS first, seq - 1 AS last FROM
-                (SELECT thread, seq, lag(seq, 1, 0) OVER (PARTITION BY thread ORDER BY seq) AS before FROM events)
+                (SELECT thread, seq, lag(until, 1, 0) OVER (PARTITION BY thread ORDER BY seq) AS before FROM
+                    (SELECT thread, seq, seq AS until FROM events
+                        UNION ALL SELECT thread, first, last FROM packed_deltas))
                 WHERE seq <> before + 1)
          SELECT lower(hex(g.thread)) || ' ' || g.first || ' to ' || g.last FROM gaps g JOIN threads t ON t.id = g.thread
             WHERE t.deleted_at IS NULL
@@ -39,12 +42,15 @@ const RULES: &[(&str, &str)] = &[
     (
         "an event has a number that was skipped",
         "SELECT lower(hex(s.thread)) || ' ' || e.seq FROM skipped s JOIN events e
-            ON e.thread = s.thread AND e.seq BETWEEN s.first AND s.last",
+            ON e.thread = s.thread AND e.seq BETWEEN s.first AND s.last
+         UNION ALL SELECT lower(hex(s.thread)) || ' ' || d.first FROM skipped s JOIN packed_deltas d
+            ON d.thread = s.thread AND d.first <= s.last AND d.last >= s.first",
     ),
     (
         "the next event number of a thread does not follow its last event",
         "SELECT lower(hex(t.id)) FROM threads t WHERE t.deleted_at IS NULL AND t.next_seq <> 1 + max(
             coalesce((SELECT max(seq) FROM events e WHERE e.thread = t.id), 0),
+            coalesce((SELECT max(d.last) FROM packed_deltas d WHERE d.thread = t.id), 0),
             coalesce((SELECT max(last) FROM skipped s WHERE s.thread = t.id), 0))",
     ),
     (
@@ -53,6 +59,11 @@ const RULES: &[(&str, &str)] = &[
             WHERE r.ended_at IS NOT NULL AND t.deleted_at IS NULL
                 AND ((SELECT count(*) FROM events e WHERE e.run = r.id AND e.kind = 'run:end') <> 1
                     OR (SELECT max(seq) FROM events e WHERE e.run = r.id AND e.thread = r.thread) <> r.end_seq)",
+    ),
+    (
+        "packed deltas have no run, or come after its end",
+        "SELECT lower(hex(d.run)) FROM packed_deltas d LEFT JOIN runs r ON r.id = d.run
+            WHERE r.id IS NULL OR d.thread <> r.thread OR d.last > r.end_seq OR r.pruned_at IS NOT NULL",
     ),
     (
         "an ended run still reserves a part of a budget",
@@ -150,7 +161,9 @@ pub fn audit(folder: &Path) -> Result<Audited, Error> {
         findings.extend(rows(&moment, query)?.into_iter().map(|row| format!("{what}: {row}")));
     }
     let number = |table| moment.query_row(&format!("SELECT count(*) FROM {table}"), [], |row| count(row, 0));
-    let (threads, runs, events) = (number("threads")?, number("runs")?, number("events")?);
+    let (threads, runs, facts) = (number("threads")?, number("runs")?, number("events")?);
+    let deltas = "SELECT coalesce(sum(last - first + 1), 0) FROM packed_deltas";
+    let events = facts + moment.query_row(deltas, [], |row| count(row, 0))?;
     drop(moment);
     let ledger = verify(folder)?;
     findings.extend(ledger.faults.into_iter().map(|fault| format!("the ledger: {fault}")));

@@ -4,9 +4,11 @@ use std::borrow::Cow;
 use std::sync::Arc;
 
 use protocol::{Kind, MessageId, RunId, Seq, Stored, ThreadId};
+use rusqlite::types::ValueRef;
 use rusqlite::{Connection, Row, params};
 
 use super::Sqlite;
+use super::deltas::{DeltaRange, delta_events};
 use super::read::{count, find_all, find_first, has_any, id, maybe_id, sql, text};
 use crate::{Error, MAX_BYTES_PER_READ, MAX_EVENTS_PER_READ, RawEvent};
 
@@ -21,7 +23,9 @@ impl Sqlite {
         run: Option<RunId>,
         after: Seq,
     ) -> Result<Vec<Arc<Stored>>, Error> {
-        self.readers.read(move |conn| events(conn, thread, run, after)).await
+        // First what is in memory: when it leaves that place, it is in the database already.
+        let open = self.open_deltas.of(thread).filter(|open| run.is_none_or(|run| run == open.run));
+        self.readers.read(move |conn| events(conn, (thread, run), after, open.as_ref())).await
     }
 
     pub(crate) async fn facts(&self, run: RunId) -> Result<Vec<RawEvent>, Error> {
@@ -45,39 +49,75 @@ impl Sqlite {
         let statement = "SELECT next_seq - 1 FROM threads WHERE id = ?1";
         let head =
             move |conn: &Connection| find_first(conn, statement, [thread.bytes()], |row| count(row, 0));
-        self.readers.read(head).await?.ok_or(Error::NotFound("thread"))
+        let open = self.open_deltas.last_of(thread).unwrap_or(0);
+        Ok(self.readers.read(head).await?.ok_or(Error::NotFound("thread"))?.max(open))
     }
 }
 
+/// Events after a number, of a thread or of one run of it: those of the database, then those that are in memory only.
 fn events(
     conn: &Connection,
-    thread: ThreadId,
-    run: Option<RunId>,
+    (thread, run): (ThreadId, Option<RunId>),
     after: Seq,
+    open: Option<&DeltaRange>,
 ) -> Result<Vec<Arc<Stored>>, Error> {
-    // One statement, so that whether the run was pruned is as old as the rows.
+    // One statement, so that all of it is of one moment, and whether the run was pruned is as old as the rows. Packed
+    // deltas have no kind.
     let mut find = conn.prepare_cached(
         "SELECT seq, kind, body, run, (SELECT pruned_at FROM runs WHERE id = ?3) IS NOT NULL FROM events
-            WHERE thread = ?1 AND seq > ?2 AND (?3 IS NULL OR run = ?3) ORDER BY seq LIMIT ?4",
+            WHERE thread = ?1 AND seq > ?2 AND (?3 IS NULL OR run = ?3)
+         UNION ALL
+         SELECT first, NULL, body, run, (SELECT pruned_at FROM runs WHERE id = ?3) IS NOT NULL FROM packed_deltas
+            WHERE thread = ?1 AND last > ?2 AND (?3 IS NULL OR run = ?3) AND first >=
+                coalesce((SELECT max(first) FROM packed_deltas WHERE thread = ?1 AND first <= ?2), 0)
+         ORDER BY 1 LIMIT ?4",
     )?;
     let run_bytes = run.as_ref().map(RunId::bytes);
     let mut rows = find.query(params![thread.bytes(), sql(after), run_bytes, MAX_EVENTS_PER_READ as i64])?;
-    let (mut found, mut bytes) = (Vec::new(), 0);
+    let mut page = EventPage { after, ..EventPage::default() };
     while let Some(row) = rows.next()? {
         if row.get(4)? {
             return Err(Error::Pruned);
         }
-        let event = stored(thread, row)?;
-        bytes += event.body.len();
-        found.push(Arc::new(event));
-        if bytes >= MAX_BYTES_PER_READ {
-            break;
+        if row.get_ref(1)? != ValueRef::Null {
+            page.add(stored(thread, row)?);
+        } else if let (Some(run), ValueRef::Blob(body)) = (maybe_id(row, 3)?, row.get_ref(2)?) {
+            delta_events(thread, run, count(row, 0)?, body).for_each(|event| page.add(event));
+        }
+        if page.is_full() {
+            return Ok(page.events);
         }
     }
-    Ok(found)
+    open.into_iter().flat_map(DeltaRange::events).for_each(|event| page.add(event));
+    Ok(page.events)
 }
 
-fn stored(thread: ThreadId, row: &Row<'_>) -> rusqlite::Result<Stored> {
+/// Events that are read, each once and in order.
+#[derive(Default)]
+struct EventPage {
+    events: Vec<Arc<Stored>>,
+    bytes: usize,
+    /// The number of the last one.
+    after: Seq,
+}
+
+impl EventPage {
+    fn is_full(&self) -> bool {
+        self.bytes >= MAX_BYTES_PER_READ || self.events.len() >= MAX_EVENTS_PER_READ
+    }
+
+    /// Adds an event, if it comes later than those that are there, and there is room.
+    fn add(&mut self, event: Stored) {
+        if event.seq > self.after && !self.is_full() {
+            self.after = event.seq;
+            self.bytes += event.body.len();
+            self.events.push(Arc::new(event));
+        }
+    }
+}
+
+/// An event of a row with its number, kind, body and run.
+pub(super) fn stored(thread: ThreadId, row: &Row<'_>) -> rusqlite::Result<Stored> {
     let RawEvent { seq, kind, body } = raw(row)?;
     let kind = Kind::parse(&kind).map_or(Cow::Owned(kind), |kind| Cow::Borrowed(kind.name()));
     Ok(Stored { thread, seq, run: maybe_id(row, 3)?, kind, body: body.into() })

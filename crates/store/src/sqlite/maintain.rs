@@ -130,6 +130,9 @@ fn prune(batch: &Batch<'_>, ended_before: Timestamp) -> Result<bool, Error> {
     let statement = "DELETE FROM events WHERE thread = ?1 AND run = ?2 AND kind IN ('text:delta', 'reasoning:delta', 'tool:input')
                 AND seq BETWEEN (SELECT start_seq FROM runs WHERE id = ?2) AND (SELECT end_seq FROM runs WHERE id = ?2)";
     batch.execute(statement, params![thread.bytes(), run.bytes()])?;
+    let statement = "DELETE FROM packed_deltas WHERE thread = ?1 AND run = ?2
+                AND first BETWEEN (SELECT start_seq FROM runs WHERE id = ?2) AND (SELECT end_seq FROM runs WHERE id = ?2)";
+    batch.execute(statement, params![thread.bytes(), run.bytes()])?;
     let statement = "UPDATE runs SET pruned_at = ?2 WHERE id = ?1";
     batch.execute(statement, params![run.bytes(), batch.at()])?;
     Ok(true)

@@ -17,6 +17,7 @@ const MIGRATIONS: &[&str] = &[
     include_str!("migrations/0009_bounds.sql"),
     include_str!("migrations/0010_shares_and_erasure.sql"),
     include_str!("migrations/0011_same_memory.sql"),
+    include_str!("migrations/0012_deltas.sql"),
 ];
 
 pub(super) fn migrate(conn: &mut Connection) -> Result<(), Error> {

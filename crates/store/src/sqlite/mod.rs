@@ -8,6 +8,7 @@ mod backup;
 mod boot;
 mod checkpoint;
 mod credentials;
+mod deltas;
 mod documents;
 mod erasures;
 mod events;
@@ -51,6 +52,7 @@ mod tidy;
 mod undo;
 mod usage;
 mod verify;
+mod whole_log;
 mod writer;
 mod writes;
 
@@ -68,6 +70,7 @@ use crate::{Error, Publish, RunRow};
 pub use crate::outbox::Coalesce;
 pub use audit::{Audited, audit};
 pub use backup::backup;
+use deltas::OpenDeltas;
 pub use open_databases::wait_until_closed;
 pub use private_files::{make_private_folder, mode_for_others};
 use read::Readers;
@@ -75,6 +78,7 @@ use statements::Performer;
 pub use tidy::compact;
 pub use usage::day;
 pub use verify::verify;
+pub use whole_log::{LoggedRow, whole_log};
 pub(crate) use writer::SqliteRunLog;
 use writer::Writer;
 
@@ -91,6 +95,9 @@ const LOCK_WAIT: Duration = Duration::from_millis(20);
 /// How long a connection waits for another. Only checkpoints and outside tools ever make one wait.
 const BUSY_TIMEOUT: Duration = Duration::from_secs(5);
 
+/// How long after a commit of deltas the next one is made, unless somebody says otherwise: what a reader does not notice.
+const DELTA_PAUSE: Duration = Duration::from_millis(4);
+
 /// Connections that read beside the writer.
 const READERS: usize = 4;
 
@@ -98,6 +105,8 @@ const READERS: usize = 4;
 pub(crate) struct Sqlite {
     writer: Writer,
     readers: Arc<Readers>,
+    /// Deltas that are in the delta log only. Whoever reads events looks here first.
+    open_deltas: Arc<OpenDeltas>,
     coalesce: Coalesce,
 }
 
@@ -117,20 +126,24 @@ impl Sqlite {
         drop(private_files::open_private_file(&path).map_err(Error::Folder)?);
         let mut conn = connect(&path, OpenFlags::default())?;
         migrate::migrate(&mut conn)?;
+        statements::note(&mut conn, Performer::Start)?;
+        deltas::restore(&mut conn, clock.now().as_millisecond())?;
         // A process that was killed may have left what it had removed in the log.
         if !checkpoint::start_afresh(&conn)? {
             tidy::note_removed(&conn)?; // somebody reads an old moment; the sweep tries again
         }
-        statements::note(&mut conn, Performer::Start)?;
         message_paths::fill_in(&mut conn)?;
-        let SqliteOptions { coalesce, boot, boundary } = options;
+        let SqliteOptions { coalesce, boot, delta_pause, boundary } = options;
         boot::begin(&mut conn, boot.or_else(boot::of_this_machine), clock.now())?;
         statements::note(&mut conn, Performer::Writer)?;
         let checkpoints = connect(&path, OpenFlags::default())?;
         let readers = Readers::open(READERS, Box::new(move || reader(&path, Performer::Reader)))?;
         let wal = folder.join(format!("{FILE}-wal"));
-        let writer = Writer::start(Owned { conn, wal, checkpoints, lock, boundary }, clock, publish)?;
-        Ok(Self { writer, readers: Arc::new(readers), coalesce })
+        let open_deltas = Arc::<OpenDeltas>::default();
+        let owned =
+            Owned { conn, wal, checkpoints, lock, delta_pause: delta_pause.unwrap_or(DELTA_PAUSE), boundary };
+        let writer = Writer::start(owned, clock, publish, Arc::clone(&open_deltas))?;
+        Ok(Self { writer, readers: Arc::new(readers), open_deltas, coalesce })
     }
 
     pub(crate) fn run_log(&self, run: &RunRow) -> SqliteRunLog {
@@ -144,6 +157,9 @@ pub struct SqliteOptions {
     pub coalesce: Coalesce,
     /// Which start of the machine this is. Asked of the system when absent.
     pub boot: Option<String>,
+    /// How long after a commit of deltas the next one is made at the earliest; a few milliseconds when absent. Whatever
+    /// comes meanwhile shares it. Anything that somebody waits for is committed at once.
+    pub delta_pause: Option<Duration>,
     /// Who decides at each commit whether the store goes on; for tests that let it die there.
     pub boundary: Option<Arc<dyn Boundary>>,
 }
@@ -172,6 +188,7 @@ struct Owned {
     wal: PathBuf,
     checkpoints: Connection,
     lock: File,
+    delta_pause: Duration,
     boundary: Option<Arc<dyn Boundary>>,
 }
 

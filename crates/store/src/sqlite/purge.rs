@@ -22,6 +22,8 @@ const PURGE_MESSAGES: usize = 100;
 const BEFORE_MESSAGES: &[&str] = &[
     "DELETE FROM events WHERE thread = ?1 AND seq IN
         (SELECT seq FROM events WHERE thread = ?1 ORDER BY seq LIMIT ?2)",
+    "DELETE FROM packed_deltas WHERE thread = ?1 AND first IN
+        (SELECT first FROM packed_deltas WHERE thread = ?1 ORDER BY first LIMIT ?2)",
     "DELETE FROM texts WHERE (app, user, source, hash) IN
         (SELECT x.app, x.user, x.source, x.hash FROM threads t
             CROSS JOIN texts x ON x.app = t.app AND x.user = t.user AND x.source = 'thr_' || lower(hex(t.id))
@@ -83,7 +85,7 @@ const OF_RUN: &[&str] = &[
 ];
 
 /// Goes on with a thread that was deleted and has nothing under way. False when there is none.
-pub(super) fn purge(batch: &Batch<'_>, deleted_before: Timestamp) -> Result<bool, Error> {
+pub(super) fn purge(batch: &mut Batch<'_>, deleted_before: Timestamp) -> Result<bool, Error> {
     let statement = "SELECT t.id FROM threads t WHERE t.deleted_at IS NOT NULL AND t.deleted_at <= ?1
                 AND NOT EXISTS (SELECT 1 FROM runs r WHERE r.thread = t.id AND r.ended_at IS NULL)
                 AND NOT EXISTS (SELECT 1 FROM jobs j WHERE j.thread = t.id AND j.status = 'running')
@@ -94,7 +96,8 @@ pub(super) fn purge(batch: &Batch<'_>, deleted_before: Timestamp) -> Result<bool
 }
 
 /// Removes as much of the thread as one transaction may, and the thread itself when nothing else is left.
-fn remove_some(batch: &Batch<'_>, thread: ThreadId) -> Result<(), Error> {
+fn remove_some(batch: &mut Batch<'_>, thread: ThreadId) -> Result<(), Error> {
+    batch.forget_deltas(thread)?;
     // What came out of calls is in the events: the actions that tell of it are erased before those go.
     if action_rows::erase(batch, thread, PURGE_ACTIONS)? == PURGE_ACTIONS {
         return Ok(());

@@ -1,5 +1,7 @@
 //! Threads: creating, listing, renaming, hiding.
 
+use std::sync::Arc;
+
 use protocol::{Event, MessageId, Principal, RunId, Scope, Seq, ThreadId, ThreadNamed};
 use rusqlite::{Connection, Row, params};
 
@@ -34,7 +36,9 @@ impl Sqlite {
 
     pub(crate) async fn thread(&self, principal: &Principal, thread: ThreadId) -> Result<ThreadRow, Error> {
         let user = principal.user().clone();
-        self.readers.read(move |conn| find(conn, thread, user.as_str())).await
+        let open = self.open_deltas.last_of(thread).unwrap_or(0);
+        let row = self.readers.read(move |conn| find(conn, thread, user.as_str())).await?;
+        Ok(ThreadRow { last_seq: row.last_seq.max(open), ..row })
     }
 
     pub(crate) async fn threads(
@@ -42,8 +46,13 @@ impl Sqlite {
         scope: &Scope,
         page: PageOf<TimeCursor<ThreadId>>,
     ) -> Result<PageRows<ThreadRow>, Error> {
-        let scope = scope.clone();
-        self.readers.read(move |conn| list(conn, &scope, page)).await
+        let (scope, open) = (scope.clone(), Arc::clone(&self.open_deltas));
+        let last_seqs = open.last_seqs();
+        let mut found = self.readers.read(move |conn| list(conn, &scope, page)).await?;
+        for row in &mut found.rows {
+            row.last_seq = row.last_seq.max(last_seqs.get(&row.id).copied().unwrap_or(0));
+        }
+        Ok(found)
     }
 
     pub(crate) async fn change_thread(

@@ -12,15 +12,16 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use protocol::{Clock, Delta, Event, Kind, PlannedCall, SpendBounds, SpendGrant};
 use rusqlite::Connection;
 use tokio::sync::{oneshot, watch};
 
-use super::append::{Batch, Seqs};
+use super::append::{Batch, FinishedBatch, Seqs};
 use super::boot::POWER_LOSS_MARGIN;
 use super::checkpoint::{Checkpointer, full_or_failed};
+use super::deltas::{DeltaLog, OpenDeltas};
 use super::open_databases::OpenDatabase;
 use super::tidy::Afresh;
 use super::{BUSY_TIMEOUT, Boundary, Moment, Owned, jobs, proposals, queue, reserve};
@@ -131,19 +132,20 @@ impl Writer {
         owned: Owned,
         clock: Arc<dyn Clock>,
         publish: Arc<dyn Publish>,
+        open: Arc<OpenDeltas>,
     ) -> Result<Self, Error> {
         let (queue, commands) = sync_channel(MAX_QUEUED);
-        let mut committer = Committer::new(owned, clock, publish)?;
+        let mut committer = Committer::new(owned, clock, publish, DeltaLog::new(open))?;
         let (living, alive) = watch::channel(());
         let afresh = Arc::clone(&committer.afresh);
-        let open = OpenDatabase::new();
+        let database = OpenDatabase::new();
         thread::Builder::new()
             .name("rondo-writer".into())
             .spawn(move || {
                 committer.serve(&commands);
                 drop(living);
                 drop(committer);
-                drop(open);
+                drop(database);
             })
             .map_err(Error::Folder)?;
         Ok(Self { queue, alive, afresh })
@@ -317,10 +319,12 @@ struct Committer {
     clock: Arc<dyn Clock>,
     publish: Arc<dyn Publish>,
     seqs: Seqs,
+    log: DeltaLog,
     /// The sync level in force, if known.
     sync: Option<Sync>,
     /// Events committed since the last sync: what a power failure can take, though it was published.
     unsynced: u64,
+    delta_pause: Duration,
     boundary: Option<Arc<dyn Boundary>>,
     afresh: Arc<Afresh>,
     /// Last, so that the folder is free only when the database is closed.
@@ -328,8 +332,13 @@ struct Committer {
 }
 
 impl Committer {
-    fn new(owned: Owned, clock: Arc<dyn Clock>, publish: Arc<dyn Publish>) -> Result<Self, Error> {
-        let Owned { mut conn, wal, checkpoints, lock, boundary } = owned;
+    fn new(
+        owned: Owned,
+        clock: Arc<dyn Clock>,
+        publish: Arc<dyn Publish>,
+        log: DeltaLog,
+    ) -> Result<Self, Error> {
+        let Owned { mut conn, wal, checkpoints, lock, delta_pause, boundary } = owned;
         let checkpointer = Checkpointer::start(&conn, checkpoints)?;
         checkpointer.watch(&mut conn)?;
         let (seqs, sync, unsynced) = (Seqs::default(), None, 0);
@@ -341,8 +350,10 @@ impl Committer {
             clock,
             publish,
             seqs,
+            log,
             sync,
             unsynced,
+            delta_pause,
             boundary,
             afresh,
             _lock: lock,
@@ -351,11 +362,16 @@ impl Committer {
 
     fn serve(&mut self, commands: &Receiver<Command>) {
         let mut waiting = Vec::with_capacity(MAX_BATCH);
+        let mut due = Instant::now();
         while let Ok(first) = commands.recv() {
             waiting.push(first);
-            waiting.extend(commands.try_iter().take(MAX_BATCH - 1));
+            gather(commands, &mut waiting, due);
+            let has_deltas = waiting.iter().any(|command| matches!(command, Command::Deltas(_)));
             if !self.commit(&mut waiting) {
                 return;
+            }
+            if has_deltas {
+                due = Instant::now() + self.delta_pause;
             }
             self.checkpointer.after_commit(&self.conn);
             if self.afresh.is_wanted_now() {
@@ -419,14 +435,15 @@ impl Committer {
             .prepare_cached("BEGIN IMMEDIATE")?
             .execute([])
             .map_err(|error| full_or_failed(&self.conn, Error::of_begin(error)))?;
-        let recorded = Batch::begin(&self.conn, self.clock.now(), &mut self.seqs).and_then(|mut batch| {
-            commands.iter_mut().try_for_each(|command| perform(&mut batch, command))?;
-            batch.finish()
-        });
+        let recorded =
+            Batch::begin(&self.conn, self.clock.now(), &mut self.seqs, &self.log).and_then(|mut batch| {
+                commands.iter_mut().try_for_each(|command| perform(&mut batch, command))?;
+                batch.finish()
+            });
         let recorded = recorded.map_err(|error| full_or_failed(&self.conn, error));
-        let recorded = recorded.and_then(|events| match &self.boundary {
-            Some(boundary) if boundary.is_full(&events) => Err(Error::Full),
-            Some(_) | None => Ok(events),
+        let recorded = recorded.and_then(|finished| match &self.boundary {
+            Some(boundary) if boundary.is_full(&finished.recorded) => Err(Error::Full),
+            Some(_) | None => Ok(finished),
         });
         let end = if recorded.is_ok() { "COMMIT" } else { "ROLLBACK" };
         let ended = self
@@ -438,7 +455,8 @@ impl Committer {
             // A failed commit leaves the transaction open; a failed rollback has closed it already.
             drop(self.conn.execute_batch("ROLLBACK"));
         }
-        let recorded = recorded.and_then(|events| ended.map(|_| events))?;
+        let FinishedBatch { recorded, deltas, at } = recorded.and_then(|finished| ended.map(|_| finished))?;
+        deltas.apply(&mut self.log, at);
         self.bound_loss(sync, recorded.len())?;
         Ok(recorded)
     }
@@ -472,6 +490,22 @@ impl Committer {
             self.sync = Some(sync);
         }
         Ok(())
+    }
+}
+
+/// Takes the commands that are there. If they are deltas only, waits for more until the commit is due.
+fn gather(commands: &Receiver<Command>, waiting: &mut Vec<Command>, due: Instant) {
+    loop {
+        waiting.extend(commands.try_iter().take(MAX_BATCH - waiting.len()));
+        let is_urgent = waiting.iter().any(|command| matches!(command, Command::Work { .. }));
+        let left = due.saturating_duration_since(Instant::now());
+        if is_urgent || waiting.len() >= MAX_BATCH || left.is_zero() {
+            return;
+        }
+        match commands.recv_timeout(left) {
+            Ok(command) => waiting.push(command),
+            Err(_) => return,
+        }
     }
 }
 

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use protocol::{Ids, MemoryId, RunStatus, Seq, Stored, ThreadId};
 use rusqlite::Connection;
-use store::sqlite::{Coalesce, SqliteOptions, audit};
+use store::sqlite::{Coalesce, SqliteOptions, audit, whole_log};
 use store::{NewMemoryRow, RunLog, Store, SubmittedRun};
 use tempfile::TempDir;
 use testkit::still::{CountingIds, StandingClock};
@@ -210,12 +210,11 @@ impl Work {
         let published = Arc::new(Published::default());
         let store = start(image, &published, "two");
         assert_eq!(audit(image).unwrap().findings, [""; 0]);
-        let conn = Connection::open(image.join("rondo.db")).unwrap();
-        let mut find = conn.prepare("SELECT body FROM events WHERE thread = ?1 AND seq = ?2").unwrap();
+        let log = whole_log(image).unwrap().into_iter().map(|row| row.event);
+        let log: BTreeMap<(ThreadId, Seq), Arc<str>> =
+            log.map(|event| ((event.thread, event.seq), event.body)).collect();
         for event in &self.durable {
-            let body: String =
-                find.query_row((event.thread.bytes(), event.seq as i64), |row| row.get(0)).unwrap();
-            assert_eq!(body, *event.body);
+            assert_eq!(log.get(&(event.thread, event.seq)), Some(&event.body));
         }
         for memory in &self.memories {
             store.memory(&principal("alice"), *memory).await.unwrap();
@@ -256,9 +255,8 @@ async fn whatever_a_power_failure_leaves_of_the_log_is_sound_and_holds_what_was_
             if chance.below(2) == 0 {
                 let image = work.image(&mut chance);
                 work.check(image.path()).await;
-                let conn = Connection::open(image.path().join("rondo.db")).unwrap();
-                let kept: i64 = conn.query_row("SELECT count(*) FROM events", [], |row| row.get(0)).unwrap();
-                lost += usize::from((kept as usize) < work.published().len());
+                let kept = whole_log(image.path()).unwrap().len();
+                lost += usize::from(kept < work.published().len());
                 images += 1;
             }
         }

@@ -13,6 +13,7 @@ mod backup;
 mod constraints;
 mod context;
 mod credentials;
+mod deltas;
 mod documents;
 mod durability;
 mod erasure;

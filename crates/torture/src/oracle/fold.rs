@@ -2,15 +2,17 @@
 
 use std::collections::HashMap;
 
+use protocol::Stored;
 use rusqlite::{Connection, OptionalExtension, Row};
 use serde_json::{Value, json};
+use store::sqlite::LoggedRow;
 use testkit::Frame;
 use testkit::fold::{DeltaState, Folded, fold};
 
 use crate::record::Violation;
 
 use super::case::wrong;
-use super::log::{LoggedRun, RowId, StoredLog, hex, number};
+use super::log::{LoggedRun, RowId, StoredLog, hex, log_rows, number};
 
 /// The messages of a thread as they are stored: whose, of which run, and the event that holds the text.
 const MESSAGES: &str = "SELECT m.id, m.role, m.run, e.body ->> '$.text', e.kind
@@ -18,8 +20,18 @@ const MESSAGES: &str = "SELECT m.id, m.role, m.run, e.body ->> '$.text', e.kind
 
 pub(super) fn check(conn: &Connection, log: &StoredLog) -> Vec<Violation> {
     let mut found = Vec::new();
+    let stored = match log_rows(conn) {
+        Ok(stored) => stored,
+        Err(error) => return vec![wrong("O6", format!("the log cannot be read: {error}"))],
+    };
+    let mut frames: HashMap<RowId, RunFrames> = HashMap::new();
+    for LoggedRow { event, .. } in stored {
+        let Some(run) = event.run else { continue };
+        let of_thread = frames.entry(*event.thread.bytes()).or_default();
+        of_thread.entry(*run.bytes()).or_default().push(frame(&event));
+    }
     for id in log.threads.iter().filter(|(_, thread)| !thread.deleted).map(|(id, _)| id) {
-        match of_thread(conn, log, id) {
+        match of_thread(conn, log, id, frames.get(id).unwrap_or(&RunFrames::new())) {
             Ok(complaints) => found.extend(complaints.into_iter().map(|what| wrong("O6", what))),
             Err(error) => found.push(wrong("O6", format!("thread {} cannot be read: {error}", hex(id)))),
         }
@@ -27,19 +39,19 @@ pub(super) fn check(conn: &Connection, log: &StoredLog) -> Vec<Violation> {
     found
 }
 
-fn of_thread(conn: &Connection, log: &StoredLog, thread: &RowId) -> rusqlite::Result<Vec<String>> {
-    let mut frames: HashMap<RowId, Vec<Frame>> = HashMap::new();
-    let mut find = conn.prepare_cached(
-        "SELECT run, seq, kind, body FROM events WHERE thread = ?1 AND run IS NOT NULL ORDER BY seq",
-    )?;
-    let mut rows = find.query([thread])?;
-    while let Some(row) = rows.next()? {
-        frames.entry(row.get(0)?).or_default().push(frame(row)?);
-    }
+/// The events of each run, as a client gets them.
+type RunFrames = HashMap<RowId, Vec<Frame>>;
+
+fn of_thread(
+    conn: &Connection,
+    log: &StoredLog,
+    thread: &RowId,
+    frames: &RunFrames,
+) -> rusqlite::Result<Vec<String>> {
     let mut list = conn.prepare_cached(MESSAGES)?;
     let stored: Vec<Value> = list.query_map([thread], message)?.collect::<Result<_, _>>()?;
     let mut complaints = Vec::new();
-    for (id, frames) in &frames {
+    for (id, frames) in frames {
         let Some(run) = log.runs.get(id) else { continue };
         let deltas = if run.pruned { DeltaState::Pruned } else { DeltaState::Kept };
         let folded = fold(frames, deltas);
@@ -51,13 +63,9 @@ fn of_thread(conn: &Connection, log: &StoredLog, thread: &RowId) -> rusqlite::Re
     Ok(complaints)
 }
 
-fn frame(row: &Row<'_>) -> rusqlite::Result<Frame> {
-    let body: String = row.get(3)?;
-    Ok(Frame {
-        id: number(row, 1)?,
-        event: row.get(2)?,
-        data: serde_json::from_str(&body).unwrap_or_default(),
-    })
+fn frame(event: &Stored) -> Frame {
+    let data = serde_json::from_str(&event.body).unwrap_or_default();
+    Frame { id: event.seq, event: event.kind.to_string(), data }
 }
 
 fn message(row: &Row<'_>) -> rusqlite::Result<Value> {

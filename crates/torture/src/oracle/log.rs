@@ -1,11 +1,12 @@
 //! What the database says once all is quiet, read once: the checks look here, and not at the tables.
 
 use std::collections::HashMap;
+use std::path::Path;
 
-use protocol::{Effect, Event, Kind, RunStatus, StepEnd, ToolStatus, Usage};
-use rusqlite::types::ValueRef;
+use protocol::{Effect, Event, Kind, RunStatus, StepEnd, Stored, ToolStatus, Usage};
 use rusqlite::{Connection, Row};
 use sha2::{Digest, Sha256};
+use store::sqlite::{LoggedRow, whole_log};
 
 use crate::program::MessageProgram;
 
@@ -190,22 +191,20 @@ impl StoredLog {
     }
 
     fn read_events(&mut self, conn: &Connection) -> rusqlite::Result<()> {
-        let sql = "SELECT thread, seq, run, kind, at, body FROM events ORDER BY thread, seq";
-        each(conn, sql, |row| {
-            let (thread, name): (RowId, String) = (row.get(0)?, row.get(3)?);
-            let ValueRef::Text(body) = row.get_ref(5)? else { return Ok(()) };
+        let log = log_rows(conn).map_err(|error| rusqlite::Error::ToSqlConversionFailure(error.into()))?;
+        for LoggedRow { event: Stored { thread, seq, run, kind: name, body }, at } in log {
             let kind = Kind::parse(&name);
-            let hash = Sha256::digest(body).into();
-            let stored = LoggedEvent { seq: number(row, 1)?, run: row.get(2)?, kind, hash, at: row.get(4)? };
+            let hash = Sha256::digest(body.as_bytes()).into();
+            let run = run.map(|run| *run.bytes());
+            let stored = LoggedEvent { seq, run, kind, hash, at: at.unwrap_or(0) };
             if kind.is_some_and(|kind| !kind.is_delta() && kind != Kind::ContextLoaded)
-                && let Ok(body) = std::str::from_utf8(body)
-                && let Ok(event) = Event::read(&name, body)
+                && let Ok(event) = Event::read(&name, &body)
             {
-                self.note(thread, &stored, &event);
+                self.note(*thread.bytes(), &stored, &event);
             }
-            self.threads.entry(thread).or_default().events.push(stored);
-            Ok(())
-        })
+            self.threads.entry(*thread.bytes()).or_default().events.push(stored);
+        }
+        Ok(())
     }
 
     fn note(&mut self, thread: RowId, stored: &LoggedEvent, event: &Event) {
@@ -293,6 +292,12 @@ impl LoggedStep {
         let cut = matches!(step.finish, protocol::Finish::Cancelled | protocol::Finish::Failed);
         Self { at, usage: step.usage, whole: !cut, history }
     }
+}
+
+/// The whole log of a database, wherever in it the events are.
+pub(super) fn log_rows(conn: &Connection) -> Result<Vec<LoggedRow>, store::Error> {
+    let folder = conn.path().and_then(|path| Path::new(path).parent());
+    whole_log(folder.unwrap_or(Path::new(".")))
 }
 
 fn each(

@@ -140,7 +140,7 @@ async fn nothing_is_wrong_with_what_a_real_server_did() {
 /// Takes away what prevents damage.
 const FRAGILE: &str = "PRAGMA foreign_keys = OFF;
     DROP TRIGGER events_kept; DROP TRIGGER events_fixed; DROP TRIGGER runs_absorb; DROP TRIGGER messages_fixed;
-    DROP TRIGGER runs_end; DROP TRIGGER tool_results_fixed;";
+    DROP TRIGGER runs_end; DROP TRIGGER tool_results_fixed; DROP TRIGGER packed_deltas_fixed;";
 
 #[tokio::test]
 async fn each_kind_of_damage_is_told_by_its_check() {
@@ -151,8 +151,8 @@ async fn each_kind_of_damage_is_told_by_its_check() {
     for (damage, mend, check) in [
         ("UPDATE runs SET status = 'running'", "UPDATE runs SET status = 'completed'", "O1"),
         (
-            "UPDATE events SET body = replace(body, '\"It ', '\"It was ') WHERE kind = 'text:delta'",
-            "UPDATE events SET body = replace(body, '\"It was ', '\"It ') WHERE kind = 'text:delta'",
+            "UPDATE packed_deltas SET body = CAST(replace(CAST(body AS TEXT), 'It ', 'Is ') AS BLOB)",
+            "UPDATE packed_deltas SET body = CAST(replace(CAST(body AS TEXT), 'Is ', 'It ') AS BLOB)",
             "O6",
         ),
         (

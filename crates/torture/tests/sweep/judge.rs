@@ -1,9 +1,11 @@
 //! What must hold of a server that has come back, and of what everybody saw before.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
 
 use rusqlite::Connection;
 use serde_json::Value;
+use store::sqlite::{LoggedRow, whole_log};
 use testkit::fold::{DeltaState, fold};
 use testkit::{Frame, Method, TestApp, ToolArrival, audit};
 
@@ -88,7 +90,7 @@ fn rows(database: &Connection, query: &str) -> Vec<String> {
 pub(crate) async fn judge(app: &TestApp, notes: &Notes, deletes: bool) -> Vec<String> {
     let mut findings = audit(&app.data());
     let database = app.database(); // every connection reads the schema
-    let (logs, pages) = (logs(&database), notes.pages());
+    let (logs, pages) = (logs(&app.data()), notes.pages());
     for (run, log) in &logs {
         findings.extend(folds(app, run, log).await);
     }
@@ -105,16 +107,12 @@ pub(crate) async fn judge(app: &TestApp, notes: &Notes, deletes: bool) -> Vec<St
 type Log = Vec<(u64, Seen)>;
 
 /// All runs, by their ids.
-fn logs(database: &Connection) -> BTreeMap<String, Log> {
-    let query = "SELECT 'run_' || lower(hex(run)), seq, kind, body FROM events WHERE run IS NOT NULL
-        ORDER BY thread, seq";
+fn logs(data: &Path) -> BTreeMap<String, Log> {
     let mut logs: BTreeMap<String, Log> = BTreeMap::new();
-    let mut statement = database.prepare(query).expect("the query is SQL");
-    let mut rows = statement.query([]).expect("the query runs");
-    while let Some(row) = rows.next().expect("a row is readable") {
-        let seen = Seen { event: row.get(2).expect("a name"), data: row.get(3).expect("a body") };
-        let seq: i64 = row.get(1).expect("a number");
-        logs.entry(row.get(0).expect("a run")).or_default().push((seq.unsigned_abs(), seen));
+    for LoggedRow { event, .. } in whole_log(data).expect("the log is readable") {
+        let Some(run) = event.run else { continue };
+        let seen = Seen { event: event.kind.to_string(), data: event.body.to_string() };
+        logs.entry(run.to_string()).or_default().push((event.seq, seen));
     }
     logs
 }

@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use rusqlite::{Connection, OpenFlags};
 
 use super::super::append::Seqs;
+use super::super::deltas::DeltaLog;
 use super::super::{FILE, connect, jobs, migrate};
 use super::*;
 
@@ -47,12 +48,13 @@ impl Counted {
     }
 
     /// One transaction: what it gives, the rows it changed, and the instructions it took.
-    fn transaction<R>(&self, work: impl FnOnce(&Batch<'_>) -> Result<R, Error>) -> (R, u64, u64) {
+    fn transaction<R>(&self, work: impl FnOnce(&mut Batch<'_>) -> Result<R, Error>) -> (R, u64, u64) {
         let (changes, ticks) = (self.conn.total_changes(), self.ticks.load(Ordering::Relaxed));
         self.conn.execute_batch("BEGIN IMMEDIATE").unwrap();
         let mut seqs = Seqs::default();
-        let batch = Batch::begin(&self.conn, Timestamp::UNIX_EPOCH, &mut seqs).unwrap();
-        let result = work(&batch).unwrap();
+        let log = DeltaLog::new(Arc::default());
+        let mut batch = Batch::begin(&self.conn, Timestamp::UNIX_EPOCH, &mut seqs, &log).unwrap();
+        let result = work(&mut batch).unwrap();
         batch.finish().unwrap();
         self.conn.execute_batch("COMMIT").unwrap();
         let ticks = self.ticks.load(Ordering::Relaxed) - ticks;
@@ -133,7 +135,7 @@ fn a_purge_does_not_look_at_the_rows_of_others() {
     assert!(!found && changed == 0 && took < MAX_INSTRUCTIONS, "with nothing to purge: {took}");
     let (found, changed, took) = counted.transaction(|batch| jobs::forget(batch, Timestamp::UNIX_EPOCH));
     assert!(!found && changed == 0 && took < MAX_INSTRUCTIONS, "with no job to forget: {took}");
-    let ((), _, took) = counted.transaction(jobs::adopt);
+    let ((), _, took) = counted.transaction(|batch| jobs::adopt(batch));
     assert!(took < MAX_INSTRUCTIONS, "with no job begun: {took}");
     counted.fill(&deleted_thread(3));
     let (found, _, took) = counted.transaction(|batch| purge(batch, Timestamp::UNIX_EPOCH));

@@ -23,8 +23,9 @@ fn committer(folder: &std::path::Path) -> Committer {
     boot::begin(&mut conn, None, SystemClock.now()).unwrap();
     let checkpoints = connect(&path, OpenFlags::default()).unwrap();
     let wal = folder.join(format!("{FILE}-wal"));
-    let owned = Owned { conn, wal, checkpoints, lock: lock(folder).unwrap(), boundary: None };
-    Committer::new(owned, Arc::new(SystemClock), Arc::new(Nobody)).unwrap()
+    let lock = lock(folder).unwrap();
+    let owned = Owned { conn, wal, checkpoints, lock, delta_pause: Duration::ZERO, boundary: None };
+    Committer::new(owned, Arc::new(SystemClock), Arc::new(Nobody), DeltaLog::new(Arc::default())).unwrap()
 }
 
 type Answer = oneshot::Receiver<Result<(), Error>>;

@@ -9,8 +9,18 @@ pub(crate) const AUDIT: &str = "audit";
 
 /// Tables that do not grow with use: what an operator sets up, what there is one of, and what is there only while work is
 /// under way or waits.
-const SMALL: &[&str] =
-    &["job_lines", "job_users", "keys", "mcp_tools", "missing_apps", "reservations", "secrets", "state"];
+const SMALL: &[&str] = &[
+    "delta_log_0",
+    "delta_log_1",
+    "job_lines",
+    "job_users",
+    "keys",
+    "mcp_tools",
+    "missing_apps",
+    "reservations",
+    "secrets",
+    "state",
+];
 
 /// Indexes over what is under way or waits, and not over what is done: as long as the work at hand, however old the
 /// database is.

@@ -1,0 +1,187 @@
+//! Deltas between their commit and the next fact: read at once, packed in time, and never lost or told twice (S1, S7, R4).
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use protocol::{Delta, RunStatus, Stored, ThreadId};
+use store::sqlite::{Coalesce, SqliteOptions, audit, whole_log};
+use store::{RunLog, Store, ThreadEdit};
+use testkit::still::CountingIds;
+
+use crate::support::{Fixture, Forward, Published, end, principal, step_end, text};
+
+/// How long anything here may take.
+const PATIENCE: Duration = Duration::from_secs(20);
+
+/// A fixture in which no deltas are joined, by a clock that is moved by hand.
+fn fixture() -> (Fixture, Arc<Forward>) {
+    let clock = Arc::new(Forward::default());
+    let folder = tempfile::tempdir().unwrap();
+    let published = Arc::new(Published::default());
+    let store = open(folder.path(), &clock, &published);
+    (Fixture { store, published, ids: CountingIds::default(), folder }, clock)
+}
+
+fn open(folder: &std::path::Path, clock: &Arc<Forward>, published: &Arc<Published>) -> Store {
+    let options = SqliteOptions {
+        coalesce: Coalesce::Never,
+        delta_pause: Some(Duration::ZERO),
+        ..SqliteOptions::default()
+    };
+    Store::open_sqlite_with(folder, clock.clone(), published.clone(), options).unwrap()
+}
+
+/// Pushes deltas and waits until they are published.
+async fn say(fixture: &Fixture, log: &RunLog, deltas: &[&str]) {
+    let before = fixture.published.all().len();
+    for delta in deltas {
+        log.push(text(delta)).unwrap();
+    }
+    let published = async {
+        while fixture.published.all().len() < before + deltas.len() {
+            tokio::task::yield_now().await;
+        }
+    };
+    tokio::time::timeout(PATIENCE, published).await.unwrap();
+}
+
+async fn read(fixture: &Fixture, thread: ThreadId) -> Vec<Arc<Stored>> {
+    fixture.store.events(thread, None, 0).await.unwrap()
+}
+
+/// What is read is what was published, from the first to the last and from everywhere between.
+async fn is_whole(fixture: &Fixture, thread: ThreadId) {
+    let published = fixture.published.of(thread);
+    assert_eq!(read(fixture, thread).await, published);
+    for after in 0..=published.len() {
+        let rest = fixture.store.events(thread, None, after as u64).await.unwrap();
+        assert_eq!(rest, published[after..], "after {after}");
+    }
+    let row = fixture.store.thread(&principal("alice"), thread).await.unwrap();
+    assert_eq!(row.last_seq, published.len() as u64);
+}
+
+fn count(fixture: &Fixture, table: &str) -> i64 {
+    let sql = format!("SELECT count(*) FROM {table}");
+    fixture.database().query_row(&sql, [], |row| row.get(0)).unwrap()
+}
+
+fn logged(fixture: &Fixture) -> i64 {
+    count(fixture, "delta_log_0") + count(fixture, "delta_log_1")
+}
+
+#[tokio::test]
+async fn deltas_are_read_before_a_fact_follows_and_are_the_same_after() {
+    let (fixture, _) = fixture();
+    let (run, log) = fixture.run().await;
+    say(&fixture, &log, &["It ", "is ", "so."]).await;
+    is_whole(&fixture, run.thread).await;
+    assert_eq!((count(&fixture, "packed_deltas"), logged(&fixture) > 0), (0, true));
+    log.push(Delta::Reasoning { step: 1, delta: "hm".into() }).unwrap();
+    log.record(vec![step_end(vec![])], vec![], vec![]).await.unwrap();
+    is_whole(&fixture, run.thread).await;
+    assert_eq!(count(&fixture, "packed_deltas"), 1, "one row for a step");
+    let only = fixture.store.events(run.thread, Some(run.run), 0).await.unwrap();
+    assert_eq!(only.len(), fixture.published.of(run.thread).iter().filter(|e| e.run.is_some()).count());
+    assert_eq!(audit(fixture.folder.path()).unwrap().findings, [""; 0]);
+}
+
+#[tokio::test]
+async fn a_fact_in_the_midst_of_deltas_keeps_their_order() {
+    let (fixture, _) = fixture();
+    let (run, log) = fixture.run().await;
+    say(&fixture, &log, &["one ", "two "]).await;
+    let named = ThreadEdit { title: Some("A title".into()), ..ThreadEdit::default() };
+    fixture.store.change_thread(&principal("alice"), run.thread, named, None).await.unwrap();
+    say(&fixture, &log, &["three "]).await;
+    is_whole(&fixture, run.thread).await;
+    log.record(vec![step_end(vec![]), end(run.run, RunStatus::Completed)], vec![], vec![]).await.unwrap();
+    is_whole(&fixture, run.thread).await;
+    assert_eq!(audit(fixture.folder.path()).unwrap().findings, [""; 0]);
+}
+
+#[tokio::test]
+async fn deltas_of_a_process_that_died_are_there_after_the_next_start() {
+    let (mut fixture, clock) = fixture();
+    let (run, log) = fixture.run().await;
+    let (other, of_other) = fixture.run().await;
+    say(&fixture, &log, &["It ", "is "]).await;
+    say(&fixture, &of_other, &["Or ", "not."]).await;
+    of_other.record(vec![step_end(vec![])], vec![], vec![]).await.unwrap();
+    say(&fixture, &log, &["so."]).await;
+    drop((log, of_other));
+    let beside = whole_log(fixture.folder.path()).unwrap();
+    assert_eq!(beside.len(), fixture.published.all().len(), "whoever looks from outside finds them, too");
+    drop(fixture.store);
+    fixture.store = open(fixture.folder.path(), &clock, &fixture.published);
+    for thread in [run.thread, other.thread] {
+        is_whole(&fixture, thread).await;
+    }
+    assert_eq!(logged(&fixture), 0);
+    assert_eq!(audit(fixture.folder.path()).unwrap().findings, [""; 0]);
+    let adopted = fixture.store.adopt().await.unwrap();
+    let row = adopted.iter().find(|row| row.id == run.run).unwrap();
+    let log = fixture.store.log(row);
+    say(&fixture, &log, &["And more."]).await;
+    is_whole(&fixture, run.thread).await;
+}
+
+#[tokio::test]
+async fn the_delta_log_is_no_older_than_a_minute() {
+    let (fixture, clock) = fixture();
+    let (run, log) = fixture.run().await;
+    say(&fixture, &log, &["one "]).await;
+    clock.to(31);
+    say(&fixture, &log, &["two "]).await;
+    assert_eq!((count(&fixture, "packed_deltas"), logged(&fixture)), (0, 2), "one row in each table");
+    clock.to(62);
+    say(&fixture, &log, &["three "]).await;
+    assert_eq!((count(&fixture, "packed_deltas"), logged(&fixture)), (1, 2), "the first table was emptied");
+    is_whole(&fixture, run.thread).await;
+    log.record(vec![step_end(vec![])], vec![], vec![]).await.unwrap();
+    is_whole(&fixture, run.thread).await;
+    assert_eq!(audit(fixture.folder.path()).unwrap().findings, [""; 0]);
+}
+
+#[tokio::test]
+async fn deltas_of_a_deleted_thread_leave_the_log_and_others_stay() {
+    let (fixture, _) = fixture();
+    let (gone, log) = fixture.run().await;
+    let (kept, of_kept) = fixture.run().await;
+    say(&fixture, &log, &["forget me"]).await;
+    say(&fixture, &of_kept, &["keep ", "me"]).await;
+    log.record(vec![step_end(vec![]), end(gone.run, RunStatus::Completed)], vec![], vec![]).await.unwrap();
+    fixture.store.delete_thread(&principal("alice"), gone.thread, None).await.unwrap();
+    let later = crate::support::after(1_000_000);
+    while fixture.store.purge(later, crate::support::after(-1)).await.unwrap() {}
+    assert_eq!(logged(&fixture), 0);
+    is_whole(&fixture, kept.thread).await;
+    say(&fixture, &of_kept, &[" still"]).await;
+    is_whole(&fixture, kept.thread).await;
+}
+
+#[tokio::test]
+async fn the_database_refuses_deltas_that_are_out_of_order() {
+    let (fixture, _) = fixture();
+    let (run, log) = fixture.run().await;
+    log.push(text("so")).unwrap();
+    log.record(vec![step_end(vec![])], vec![], vec![]).await.unwrap();
+    let conn = fixture.database();
+    let next = read(&fixture, run.thread).await.len() as i64 + 1;
+    let insert = |first: i64, last: i64| {
+        let sql =
+            "INSERT INTO packed_deltas (thread, first, last, run, at, body) VALUES (?1, ?2, ?3, ?4, 0, x'')";
+        conn.execute(sql, rusqlite::params![run.thread.bytes(), first, last, run.run.bytes()])
+    };
+    for (first, last, why) in
+        [(next + 1, next + 2, "S1: the sequence has a gap"), (next - 1, next, "S2: a number is used twice")]
+    {
+        let refused = insert(first, last).unwrap_err().to_string();
+        assert!(refused.contains(why), "{first}: {refused}");
+    }
+    log.record(vec![end(run.run, RunStatus::Completed)], vec![], vec![]).await.unwrap();
+    let refused = insert(next + 1, next + 1).unwrap_err().to_string();
+    assert!(refused.contains("R4: the run has ended"), "{refused}");
+    let changed = conn.execute("UPDATE packed_deltas SET body = x'00'", []).unwrap_err().to_string();
+    assert!(changed.contains("S1: events do not change"), "{changed}");
+}
