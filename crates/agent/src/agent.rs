@@ -84,7 +84,7 @@ impl Agent {
         }
         for row in unfinished {
             if !self.run_waits_for_app(&row).await && self.stoppable(row.id) {
-                self.spawn(row);
+                self.spawn(row, None);
             }
         }
         world.tasks.spawn(self.clone().finish_begun_actions());
@@ -167,22 +167,28 @@ impl Agent {
 
     async fn admit(&self, submission: Submission, spent: Option<Error>) -> Result<AcceptedRun, Error> {
         let causes_jobs = !submission.request.jobs.is_empty();
-        let submitted = match (self.world.store.submit(submission).await, spent) {
+        // From before it is stored, so that whoever cancels it can tell it.
+        let run = submission.run;
+        self.stoppable(run);
+        let stored = self.world.store.submit(submission).await;
+        if !stored.as_ref().is_ok_and(|(_, begun)| begun.is_some()) {
+            self.running().remove(&run);
+        }
+        let (submitted, begun) = match (stored, spent) {
             // It is not one that was accepted before the budget was used up.
             (Err(store::Error::NotFound(_)), Some(refusal)) => return Err(refusal),
-            (submitted, _) => submitted?,
+            (stored, _) => stored?,
         };
-        match submitted.admitted {
-            Admitted::Running => self.take_up_admitted(submitted.run, submitted.thread).await?,
-            Admitted::Queued { interrupted, resumed } => {
+        match (submitted.admitted, begun) {
+            (_, Some(begun)) => self.take_up_begun(begun).await?,
+            (Admitted::Queued { interrupted, .. }, None) => {
                 if let Some(run) = interrupted {
                     self.stop(run, Stop::Interrupted);
                 }
-                if resumed || interrupted.is_some() {
-                    self.take_up(submitted.thread).await?; // it may have waited, with nobody driving it
-                }
+                // The run before it may have waited, with nobody driving it, or has ended meanwhile.
+                self.take_up(submitted.thread).await?;
             }
-            Admitted::Replayed => {}
+            (Admitted::Running | Admitted::Replayed, None) => {}
         }
         if causes_jobs {
             self.world.notice_jobs(); // they need not wait for the answer

@@ -12,7 +12,7 @@ use protocol::UserId;
 use tokio::sync::oneshot;
 
 /// Model calls at once, if nobody says otherwise.
-const DEFAULT_MODEL_CALLS: usize = 4_096;
+const DEFAULT_MODEL_CALLS: usize = 8_192;
 
 /// Model calls of one user at once, if nobody says otherwise; never more than half of all.
 const DEFAULT_MODEL_CALLS_PER_USER: usize = 64;

@@ -11,9 +11,14 @@ pub const ALL_APPS: &str = "";
 
 /// The profile that an app is told of a user.
 pub(crate) async fn told_to_app(store: &Store, scope: &Scope) -> Result<ProfileRow, store::Error> {
-    let all_apps = Scope { app: AppId::new(ALL_APPS), user: scope.user.clone() };
+    let all_apps = in_all_apps(scope);
     let (everywhere, here) = tokio::try_join!(store.profile(&all_apps), store.profile(scope))?;
     Ok(laid_over(everywhere, here))
+}
+
+/// The scope of the profile that a user has in all apps.
+pub(crate) fn in_all_apps(scope: &Scope) -> Scope {
+    Scope { app: AppId::new(ALL_APPS), user: scope.user.clone() }
 }
 
 /// The zone a user lives in: their own; the app's when they do not say, or say one that nobody knows.
@@ -34,7 +39,7 @@ pub(crate) async fn zone_in_app(store: &Store, scope: &Scope, app: &App) -> Time
 }
 
 /// One profile with what another says over it.
-fn laid_over(below: ProfileRow, above: ProfileRow) -> ProfileRow {
+pub(crate) fn laid_over(below: ProfileRow, above: ProfileRow) -> ProfileRow {
     let mut fields = if let Value::Object(fields) = below.fields { fields } else { Map::new() };
     if let Value::Object(own) = above.fields {
         fields.extend(own);

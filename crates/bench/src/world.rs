@@ -56,6 +56,7 @@ pub(crate) fn service(
         vault_key: [0; 32],
         extractor: Arc::new(InProcess),
         document_bytes: DEFAULT_DOCUMENT_BYTES,
+        max_running: 1000,
     };
     Ok(Service::new(parts).map_err(|problem| problem.to_string())?)
 }

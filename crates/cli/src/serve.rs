@@ -151,8 +151,8 @@ fn fit_open_files(config: &mut Config) -> ServerLimits {
     let files = raise_open_files();
     let (wanted, most) = (config.server.model_calls, limits.max_connections);
     let (calls, connections) = fitting(files, wanted.all, most);
-    // Half of the connections are enough for everybody but the largest.
-    if calls < wanted.all || connections < most / 2 {
+    // Half of them are enough for everybody but the largest.
+    if calls < wanted.all / 2 || connections < most / 2 {
         tracing::warn!(
             "this process may open {files} files, so it serves at most {connections} connections instead of \
              {most}, and at most {calls} parallel model calls instead of {}; raise the limit with `ulimit \
@@ -161,16 +161,16 @@ fn fit_open_files(config: &mut Config) -> ServerLimits {
         );
     }
     if calls < wanted.all {
-        let of_one_user = wanted.of_one_user.min(CallShares::of(calls).of_one_user);
+        let of_one_user = wanted.of_one_user.min(calls / 2).max(1);
         config.server.model_calls = CallShares { all: calls, of_one_user };
     }
     ServerLimits { max_connections: connections, ..limits }
 }
 
-/// As many model calls and connections as so many files are enough for. Of what is there, calls have at most a quarter.
+/// As many model calls and connections as so many files are enough for. Of what is there, calls have at most a third.
 fn fitting(files: usize, calls: usize, connections: usize) -> (usize, usize) {
     let room = files.saturating_sub(OTHER_FILES).max(files / 2);
-    let calls = calls.min(room / 4).max(1);
+    let calls = calls.min(room / 3).max(1);
     (calls, connections.min(room.saturating_sub(calls)).max(1))
 }
 
@@ -323,14 +323,14 @@ mod tests {
 
     #[test]
     fn files_are_shared_between_connections_and_model_calls() {
-        assert_eq!(fitting(1_048_576, 4_096, 16_384), (4_096, 16_384));
-        assert_eq!(fitting(20_000, 4_096, 16_384), (4_096, 14_880));
+        assert_eq!(fitting(1_048_576, 8_192, 16_384), (8_192, 16_384));
+        assert_eq!(fitting(20_000, 8_192, 16_384), (6_325, 12_651));
         assert_eq!(
             fitting(4_096, 4_096, 16_384),
-            (768, 2_304),
+            (1_024, 2_048),
             "the rest is for the database, tools and folders"
         );
-        assert_eq!(fitting(256, 4_096, 16_384), (32, 96));
+        assert_eq!(fitting(256, 4_096, 16_384), (42, 86));
         assert_eq!(fitting(0, 4_096, 16_384), (1, 1));
     }
 }

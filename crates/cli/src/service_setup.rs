@@ -8,6 +8,7 @@ use model::{Embedder, Endpoint, HttpEmbeddings, InvalidEndpoint, ModelRegistry, 
 use protocol::{SystemClock, TimeOrderedIds};
 use service::{AgentParts, Bus, Extractor, InProcess, Service, ServiceParts};
 use store::Store;
+use store::sqlite::SqliteOptions;
 use tools::{Catalog, Egress, ExternalAccess, McpHub, Secrets, TavilyConfig, WebSearchConfig};
 
 use crate::config::{self, Config, Embeddings, ProviderConfig};
@@ -27,7 +28,8 @@ pub(crate) fn service_with_secrets(config: &Config) -> CommandResult<(Service, A
     let models = registry(config)?;
     let outside = egress(config, &apps)?;
     let secrets = Arc::clone(&outside.secrets);
-    let store = Store::open_sqlite(&config.data, Arc::new(SystemClock), bus.clone())
+    let options = SqliteOptions { delta_pause: Some(config.server.delta_pause), ..SqliteOptions::default() };
+    let store = Store::open_sqlite_with(&config.data, Arc::new(SystemClock), bus.clone(), options)
         .map_err(|error| unusable(config, error))?;
     let embedder = embedder(config)?.map(|(embedder, _)| embedder);
     let agent = AgentParts {
@@ -48,6 +50,8 @@ pub(crate) fn service_with_secrets(config: &Config) -> CommandResult<(Service, A
         vault_key: vault::key(&config.data)?,
         extractor: extractor(),
         document_bytes: config.server.document_bytes,
+        // Each stream of a user can have a run.
+        max_running: config.server.limits.max_streams_per_user as u64,
     };
     Ok((Service::new(parts)?, secrets))
 }

@@ -16,9 +16,11 @@ mod signs;
 #[cfg(test)]
 mod tests;
 
+use std::hash::{BuildHasher, RandomState};
 use std::sync::LazyLock;
 
 use app::Classifier;
+use quick_cache::sync::Cache;
 
 use self::features::{BUCKETS, JudgedWord, features, sentences};
 use self::ideas::Ideas;
@@ -35,12 +37,36 @@ const ENOUGH_AMONG_MANY: f32 = 3.1;
 /// Sentences that are many.
 const MANY: usize = 5;
 
+/// Findings that are kept; one that is not used goes first.
+const MAX_FINDINGS: usize = 8192;
+
+/// Findings about texts. The same summaries, memories and messages are in the prompt of every run of a thread.
+static FINDINGS: LazyLock<Findings> =
+    LazyLock::new(|| Findings { hasher: RandomState::new(), kept: Cache::new(MAX_FINDINGS) });
+
+struct Findings {
+    /// Its secret keeps anybody from making two texts that are taken for one.
+    hasher: RandomState,
+    /// Whether a text is an instruction, by the hash of the text.
+    kept: Cache<u64, bool>,
+}
+
 /// Read once, and the same for everybody.
 static DETECTOR: LazyLock<Detector> = LazyLock::new(Detector::shipped);
 
 /// True if the text tells an assistant what to do, or imitates the markup around a conversation.
 pub fn is_instruction(text: &str) -> bool {
     let text = text.get(..text.floor_char_boundary(MAX_TEXT_BYTES)).unwrap_or_default();
+    let key = FINDINGS.hasher.hash_one(text);
+    if let Some(found) = FINDINGS.kept.get(&key) {
+        return found;
+    }
+    let found = has_orders(text);
+    FINDINGS.kept.insert(key, found);
+    found
+}
+
+fn has_orders(text: &str) -> bool {
     signs::has_markup(text)
         || signs::has_unseen_text(text)
         || signs::has_role(text)

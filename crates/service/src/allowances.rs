@@ -1,19 +1,23 @@
 //! How much one user may still do in an app.
 
-use protocol::{Allowance, Principal};
+use app::App;
+use protocol::{Allowance, Principal, UserLimits};
 
 use crate::{Error, Service};
 
 impl Service {
-    /// The rest of each limit that is left to the user and that the app has; nothing for an app without limits.
+    /// The rest of each limit that is left to the user.
     pub async fn allowances(&self, principal: &Principal, app: &str) -> Result<Vec<Allowance>, Error> {
         let serving = self.serving(principal, app)?;
-        let app = &serving.app;
-        if app.user_limits.is_none() {
-            return Ok(Vec::new());
-        }
-        let (scope, now) = (principal.scope(app.id.clone()), self.now());
-        let used = self.store().used(&scope, app.user_limits, now).await?;
-        Ok(app.user_limits.allowances(&used, now))
+        let limits = self.user_limits(&serving.app);
+        let (scope, now) = (principal.scope(serving.app.id.clone()), self.now());
+        let used = self.store().used(&scope, limits, now).await?;
+        Ok(limits.allowances(&used, now))
+    }
+
+    /// The limits of a user in an app. The number of active runs is the server's, if the app does not say.
+    pub(crate) fn user_limits(&self, app: &App) -> UserLimits {
+        let max_running = app.user_limits.max_running.or(Some(self.shared.max_running));
+        UserLimits { max_running, ..app.user_limits }
     }
 }

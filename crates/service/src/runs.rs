@@ -46,7 +46,7 @@ impl Service {
             on_busy: new.on_busy,
             once,
             replay_only: spent.is_some(),
-            limits: serving.app.user_limits,
+            limits: self.user_limits(&serving.app),
             request: store::RunRequest {
                 ask,
                 model: self.world().models.name(wanted),
@@ -144,6 +144,15 @@ impl Service {
         after: Option<Seq>,
     ) -> Result<Option<Follower>, Error> {
         self.agent.follow_run(principal, run, after).await
+    }
+
+    /// The events of a run that was accepted a moment ago, then live; none when it has ended.
+    pub async fn follow_accepted(
+        &self,
+        principal: &Principal,
+        accepted: AcceptedRun,
+    ) -> Result<Option<Follower>, Error> {
+        self.agent.follow_accepted(principal, accepted).await
     }
 
     /// The thread's events after `after`, then live, without end.

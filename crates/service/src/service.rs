@@ -30,6 +30,8 @@ pub struct ServiceParts {
     pub extractor: Arc<dyn Extractor>,
     /// Bytes of text that the documents of one user in one app may have.
     pub document_bytes: u64,
+    /// Active runs of one user in an app that does not set a limit of its own.
+    pub max_running: u64,
 }
 
 /// Answers what clients and admins ask for. A clone is cheap.
@@ -45,6 +47,8 @@ pub(crate) struct RequestState {
     pub(crate) vault: Arc<SealedVault>,
     pub(crate) extractor: Arc<dyn Extractor>,
     pub(crate) document_bytes: u64,
+    /// Active runs of one user in an app that does not set a limit of its own.
+    pub(crate) max_running: u64,
     /// Held by each upload while it is read.
     pub(crate) extracting_documents: Semaphore,
 }
@@ -58,6 +62,7 @@ impl Service {
             vault: Arc::clone(&vault),
             extractor: parts.extractor,
             document_bytes: parts.document_bytes,
+            max_running: parts.max_running,
             extracting_documents: Semaphore::new(MAX_EXTRACTIONS),
         };
         Ok(Self { agent: Agent::new(parts.agent, vault)?, shared: Arc::new(shared) })

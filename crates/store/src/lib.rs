@@ -30,7 +30,7 @@ pub use context::{
     ChunkRow, DocumentRow, MAX_CHUNK_BYTES, MAX_CHUNKS_PER_DOCUMENT, MAX_CHUNKS_PER_READ,
     MAX_DOCUMENTS_PER_SCOPE, MAX_PERSONA_BYTES, MAX_PERSONAS_PER_SCOPE, MAX_PIN_BYTES, MAX_PINS_PER_SCOPE,
     MAX_PROFILE_BYTES, MAX_SUMMARIES_PER_READ, MAX_TEXT_BYTES, MAX_TEXTS_PER_WRITE, NewChunk, NewDocument,
-    NewPersonaRow, NewPinRow, NewText, PersonaRow, ProfileRow, SummaryRow,
+    NewPersonaRow, NewPinRow, NewText, PersonaRow, ProfileRow, PromptRows, SummaryRow,
 };
 pub use erasure::{MAX_ACTIONS_PER_PURGE, MemoryPurge, PurgedWords};
 pub use error::Error;
@@ -55,8 +55,9 @@ pub use memory::{
 };
 pub use newest::{newest_actions, newest_records};
 pub use rows::{
-    Admitted, ForcedEnd, JobRow, MessageRow, NewJob, NewThreadRow, Once, PageOf, PageRows, RawEvent, Retry,
-    RunInput, RunJob, RunRequest, RunRow, Spent, Submission, SubmittedRun, Target, ThreadEdit, ThreadRow,
+    Admitted, BegunRun, ForcedEnd, JobRow, MessageRow, NewJob, NewThreadRow, Once, PageOf, PageRows,
+    RawEvent, Retry, RunInput, RunJob, RunRequest, RunRow, Spent, Submission, SubmittedRun, Target,
+    ThreadEdit, ThreadRow,
 };
 pub use run_log::RunLog;
 pub use sqlite::day;

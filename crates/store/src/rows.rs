@@ -1,11 +1,12 @@
 //! Rows as the rest of the program sees them.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use jiff::Timestamp;
 use protocol::{
-    DocumentId, Event, Failure, JobId, MessageId, OnBusy, RunId, RunStatus, Scope, Seq, Settings, ThreadId,
-    Usage, UserLimits,
+    DocumentId, Event, Failure, JobId, MessageId, OnBusy, RunId, RunStatus, Scope, Seq, Settings, Stored,
+    ThreadId, Usage, UserLimits,
 };
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -218,6 +219,14 @@ pub struct SubmittedRun {
     pub thread: ThreadId,
     pub run: RunId,
     pub admitted: Admitted,
+}
+
+/// A run that began with its request, as it was stored: who drives it need not read it.
+#[derive(Debug, Clone)]
+pub struct BegunRun {
+    pub row: RunRow,
+    /// Its first events.
+    pub facts: Vec<Arc<Stored>>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -421,6 +421,7 @@ fn service(
         vault_key: [7; 32],
         extractor: Arc::new(InProcess),
         document_bytes: setup.document_bytes,
+        max_running: 16,
     };
     Service::new(parts).expect("the tools exist")
 }

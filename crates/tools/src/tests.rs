@@ -191,7 +191,7 @@ impl World {
         };
         let submitted = self.store.submit(submission).await.unwrap();
         let principal = protocol::Principal::authenticated(self.scope.user.clone());
-        let log = self.store.log(&self.store.run(&principal, submitted.run).await.unwrap());
+        let log = self.store.log(&self.store.run(&principal, submitted.0.run).await.unwrap());
         let effect = self.registry.get(name).unwrap().facts().effect;
         let call = Call { id, name: name.into(), input: input.clone(), raw: None, provider_id: None };
         let start = ToolStart { call_id: id, name: name.into(), input, effect, marker: None };

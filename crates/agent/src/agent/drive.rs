@@ -2,11 +2,11 @@
 
 use std::collections::{HashMap, HashSet};
 use std::panic::AssertUnwindSafe;
-use std::sync::{MutexGuard, PoisonError};
+use std::sync::{Arc, MutexGuard, PoisonError};
 
 use futures_util::FutureExt;
-use protocol::{Failure, RunId, RunStatus, ThreadId};
-use store::{RunRow, Stop};
+use protocol::{Failure, RunId, RunStatus, Stored, ThreadId};
+use store::{BegunRun, RunRow, Stop};
 use tokio::sync::watch;
 
 use super::Agent;
@@ -67,7 +67,7 @@ impl Agent {
             if let Ok(Some(newest)) = &newest
                 && newest.id == row.id
             {
-                self.spawn(newest.clone());
+                self.spawn(newest.clone(), None);
                 return Ok(());
             }
             // It ended between the two looks, and who drove it has gone on with the thread.
@@ -77,37 +77,28 @@ impl Agent {
         Ok(())
     }
 
-    /// Drives a run that was just admitted. It can be told to stop before its row is read, so one look is enough.
-    pub(super) async fn take_up_admitted(&self, run: RunId, thread: ThreadId) -> Result<(), store::Error> {
-        if !self.stoppable(run) {
+    /// Drives a run that was just begun, and that can be told to stop already.
+    pub(super) async fn take_up_begun(&self, begun: BegunRun) -> Result<(), store::Error> {
+        let BegunRun { row, facts } = begun;
+        if !self.run_waits_for_app(&row).await {
+            self.spawn(row, Some(facts));
             return Ok(());
         }
-        match self.world.store.active_run(thread).await {
-            Ok(Some(row)) if row.id == run => {
-                if !self.run_waits_for_app(&row).await {
-                    self.spawn(row);
-                    return Ok(());
-                }
-                self.running().remove(&run);
-                // An app that came back meanwhile found its run taken.
-                if self.world.app(&row.scope.app).is_some() { self.take_up(thread).await } else { Ok(()) }
-            }
-            looked => {
-                self.running().remove(&run); // it has ended meanwhile
-                looked.map(drop)
-            }
-        }
+        self.running().remove(&row.id);
+        // An app that came back meanwhile found its run taken.
+        if self.world.app(&row.scope.app).is_some() { self.take_up(row.thread).await } else { Ok(()) }
     }
 
-    /// Drives a run in the background, from wherever its log has got to, and then the next of its thread.
-    pub(super) fn spawn(&self, row: RunRow) {
+    /// Drives a run in the background, from wherever its log has got to, and then the next of its thread. `facts` is its
+    /// log, if that is known.
+    pub(super) fn spawn(&self, row: RunRow, facts: Option<Vec<Arc<Stored>>>) {
         let agent = self.clone();
         self.world.tasks.spawn_tracked(async move {
             let (id, thread, scope) = (row.id, row.thread, row.scope.clone());
             if let Some(stop) = row.stop {
                 agent.stop(id, stop);
             }
-            let driving = Box::pin(agent.persevere(&row));
+            let driving = Box::pin(agent.persevere(&row, facts));
             let Some(driven) = agent.world.tasks.unless_abandoned(driving).await else { return };
             agent.running().remove(&id);
             match driven {
@@ -138,10 +129,10 @@ impl Agent {
     /// Drives a run to its end. When the store fails for a while, such as on a full disk, the run goes on from its log
     /// as after a crash, once the store takes what is written again. What does not pass ends the run, and its user is
     /// told.
-    async fn persevere(&self, row: &RunRow) -> Result<(), store::Error> {
+    async fn persevere(&self, row: &RunRow, mut facts: Option<Vec<Arc<Stored>>>) -> Result<(), store::Error> {
         let mut failures = 0;
         loop {
-            let driven = AssertUnwindSafe(self.drive(row)).catch_unwind().await;
+            let driven = AssertUnwindSafe(self.drive(row, facts.take())).catch_unwind().await;
             match driven.unwrap_or(Err(Obstacle::Panicked)) {
                 Ok(()) => return Ok(()),
                 Err(Obstacle::Store(error)) if error.is_lost() => return Err(error),
@@ -162,8 +153,11 @@ impl Agent {
         }
     }
 
-    async fn drive(&self, row: &RunRow) -> Result<(), Obstacle> {
-        let events = run::read_facts(&self.world.store.facts(row.id).await?)?;
+    async fn drive(&self, row: &RunRow, facts: Option<Vec<Arc<Stored>>>) -> Result<(), Obstacle> {
+        let events = match facts {
+            Some(facts) => run::read_stored(&facts)?,
+            None => run::read_facts(&self.world.store.facts(row.id).await?)?,
+        };
         let state = RunState::replay(&events);
         if state.end.is_some() {
             return Ok(());

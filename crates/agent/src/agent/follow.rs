@@ -5,7 +5,7 @@ use std::sync::Arc;
 use protocol::{Principal, RunId, Seq, ThreadId};
 use store::RunRow;
 
-use super::Agent;
+use super::{AcceptedRun, Agent};
 use crate::Error;
 use crate::access::{run_row, thread_row};
 use crate::live::{self, Follower, Subscription, until_parked};
@@ -35,7 +35,27 @@ impl Agent {
         after: Option<Seq>,
     ) -> Result<Option<Follower>, Error> {
         let (row, subscription) = self.listen(principal, run).await?;
-        let after = after.unwrap_or(0);
+        self.follow_row(principal, (row, subscription), after).await
+    }
+
+    /// The events of a run that was accepted a moment ago.
+    pub async fn follow_accepted(
+        &self,
+        principal: &Principal,
+        accepted: AcceptedRun,
+    ) -> Result<Option<Follower>, Error> {
+        let subscription = self.world.bus.subscribe(accepted.thread); // see `listen`
+        let row = run_row(&self.world.store, principal, accepted.run).await?;
+        self.follow_row(principal, (row, subscription), None).await
+    }
+
+    async fn follow_row(
+        &self,
+        principal: &Principal,
+        (row, subscription): (RunRow, Subscription),
+        after: Option<Seq>,
+    ) -> Result<Option<Follower>, Error> {
+        let (run, after) = (row.id, after.unwrap_or(0));
         if after > 0 {
             let head = self.world.store.head(row.thread).await?;
             if after <= head && row.end_seq.is_some_and(|end| after >= end) {

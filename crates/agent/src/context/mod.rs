@@ -35,7 +35,7 @@ pub(crate) use fence::Fence;
 pub use gather::most_pin_tokens;
 pub(crate) use gather::{Gathered, Sources, UserFacts, gather, hash, hex};
 pub use history::capped;
-pub(crate) use history::{NewestMessages, PastTurn, PromptHistory, chain, read_path, units};
+pub(crate) use history::{NewestMessages, PastTurn, PromptHistory, PromptLook, chain, read_path, units};
 pub(crate) use object::TextOf;
 pub(crate) use rebuild::rebuild;
 pub(crate) use shape::{AnswerShape, WantedAnswer};

@@ -36,10 +36,6 @@ impl Run {
         state: &RunState,
         ending: RunEnding,
     ) -> Result<Vec<Event>, store::Error> {
-        let results: usize = state.steps.iter().map(|done| done.results.len()).sum();
-        if results > MANY_RESULTS {
-            tracing::warn!(thread = %self.thread, run = %self.id, results, "a run ends with very many tool results");
-        }
         match self.end(state, ending).await {
             // It was told to stop before the end could be written. Twice at most: interrupted, then cancelled.
             Err(store::Error::Stopped(stop)) => match self.end(state, stopped(stop)).await {
@@ -51,6 +47,20 @@ impl Run {
     }
 
     async fn end(&self, state: &RunState, ending: RunEnding) -> Result<Vec<Event>, store::Error> {
+        let (events, jobs) = self.last_record(state, ending).await?;
+        self.record_with(events, jobs, Vec::new()).await
+    }
+
+    /// The last events of a run, and the jobs that it causes.
+    pub(super) async fn last_record(
+        &self,
+        state: &RunState,
+        ending: RunEnding,
+    ) -> Result<(Vec<Event>, Vec<NewJob>), store::Error> {
+        let results: usize = state.steps.iter().map(|done| done.results.len()).sum();
+        if results > MANY_RESULTS {
+            tracing::warn!(thread = %self.thread, run = %self.id, results, "a run ends with very many tool results");
+        }
         let completed = matches!(ending, RunEnding::Completed { .. });
         let unsure = |call: &Call| state.has_begun(call.id) && self.may_change_elsewhere(call);
         let left = state.pending.iter().map(|call| unanswered(call, unsure(call))).collect();
@@ -67,7 +77,7 @@ impl Run {
         if let (Some(start), true) = (&state.start, completed && self.is_long(state)) {
             jobs.push(job(SummariseThread::NAME, start.message_id.to_string()));
         }
-        self.record_with(events, jobs, Vec::new()).await
+        Ok((events, jobs))
     }
 
     /// Ids of follow-up memories that the answer speaks of but does not name. Other follow-ups stay due.

@@ -6,7 +6,7 @@ use protocol::{ContextLoaded, Event, MemoryId, Pinned, Remembered, RememberedOut
 use store::{MemoryOrigin, NewMemoryRow, NewPinRow, Write};
 
 use super::Run;
-use crate::context::{self, Gathered, NewestMessages, PromptBudget, UserFacts};
+use crate::context::{self, Gathered, NewestMessages, PromptBudget, PromptLook, UserFacts};
 use crate::profile;
 use crate::spoken_requests::SpokenRequests;
 use crate::state::RunState;
@@ -24,14 +24,17 @@ impl Run {
     /// Notes what the prompt takes from outside the log, and keeps what the message asks to remember or to pin.
     pub(super) async fn load(&mut self, state: &RunState) -> Result<Vec<Event>, store::Error> {
         let Some(start) = &state.start else { return Err(store::Error::NotFound("run:start")) };
-        let newest = NewestMessages::read(&self.world.store, self.thread, start.message_id).await?;
+        let scopes = (&self.scope, &profile::in_all_apps(&self.scope));
+        let leaf = (self.thread, start.message_id);
+        let PromptLook { newest, profiles, memory_is_off } =
+            PromptLook::read(&self.world.store, scopes, leaf).await?;
         let message = newest.text();
         let spoken = SpokenRequests::of(&message);
         if let Some(text) = spoken.pin {
             return self.pin(text).await;
         }
         let memory = &self.app.memory;
-        let remembers = memory.is_used() && !self.world.store.memory_is_off(&self.scope).await?;
+        let remembers = memory.is_used() && !memory_is_off?;
         if remembers
             && memory.forget
             && let Some((forgetting, writes)) = self.forgetting(&spoken, &newest).await?
@@ -48,12 +51,21 @@ impl Run {
             let loaded = ContextLoaded { remembered, ..ContextLoaded::default() };
             return self.note(vec![Event::ContextLoaded(loaded)], writes).await;
         }
-        let Gathered { mut context, keep, sources } = self.gather(start, &newest, remembers).await?;
+        let (everywhere, here) = profiles?;
+        let profile = profile::laid_over(everywhere, here);
+        let _ = self.zone.set(profile::zone_of(&profile, &self.app)); // tools want it, too
+        let Gathered { mut context, keep, sources } =
+            self.gather(start, &newest, (profile, remembers)).await?;
         context.loaded.remembered = remembered;
         writes.extend(keep.into_iter().map(Write::Keep));
         let loaded = Event::ContextLoaded(context.loaded.clone());
-        let events = std::iter::once(loaded).chain(sources.into_iter().map(Event::Source)).collect();
+        // The step begins with the same commit: what it asks with is all there.
+        let tries = self.first_tries();
+        let step = self.step_start(state.next_step_number(), &tries);
+        let sources = sources.into_iter().map(Event::Source);
+        let events = std::iter::once(loaded).chain(sources).chain([step]).collect();
         let facts = self.note(events, writes).await?;
+        self.begun = Some(tries);
         if let Some(Event::ContextLoaded(loaded)) = facts.first() {
             context.loaded = loaded.clone();
         }
@@ -65,12 +77,9 @@ impl Run {
         &self,
         start: &RunStart,
         newest: &NewestMessages,
-        remembers: bool,
+        (profile, remembers): (store::ProfileRow, bool),
     ) -> Result<Gathered, store::Error> {
-        let (profile, forgotten) = tokio::try_join!(
-            profile::told_to_app(&self.world.store, &self.scope),
-            self.world.recall.forgotten(&self.scope)
-        )?;
+        let forgotten = self.world.recall.forgotten(&self.scope).await?;
         let sources = context::Sources { remembers, ..self.sources(start, &profile) };
         let user = UserFacts { profile, forgotten };
         // Once in a run, and large: it has a place of its own.

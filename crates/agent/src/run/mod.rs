@@ -28,14 +28,14 @@ use tokio::sync::{OnceCell, watch};
 use tokio::time::Instant;
 
 use crate::context::{self, Context, Fence};
-use crate::decide::{Halt, NextStep, next_step};
+use crate::decide::{Halt, NextStep, Tries, next_step};
 use crate::state::RunState;
 use crate::tasks::STORE_PAUSE;
 use crate::world::World;
 
 pub(crate) use executor::{ExecutedCall, Executor, calling};
 pub(crate) use finish::forced;
-pub(crate) use obstacle::{Obstacle, read_facts};
+pub(crate) use obstacle::{Obstacle, read_facts, read_stored};
 
 /// A run and what it needs to go on.
 pub(crate) struct Run {
@@ -60,7 +60,9 @@ pub(crate) struct Run {
     pub(crate) deadline: Instant,
     /// The context of the prompt, once it has been read.
     pub(crate) context: Option<Context>,
-    /// Where the user lives, once a tool was called.
+    /// The tries of a step that has begun together with the context.
+    pub(crate) begun: Option<Tries>,
+    /// Where the user lives, once it was read.
     pub(crate) zone: OnceCell<TimeZone>,
 }
 
@@ -88,6 +90,7 @@ impl Run {
             told: OnceLock::new(),
             deadline: Instant::now() + serving.app.limits.run_timeout,
             context: None,
+            begun: None,
             zone: OnceCell::new(),
         })
     }

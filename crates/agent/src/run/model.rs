@@ -18,8 +18,8 @@ use super::collect::Collected;
 use super::executor::ExecutedCall;
 use crate::context::{self, Composed, Context, PromptBudget, ToolOffer, WantedAnswer, compose};
 use crate::decide::{
-    AfterFailure, Halt, MAX_RESTARTS, NextStep, Tries, after_failure, excuse, failure, is_of_provider,
-    next_step, unoffered,
+    AfterFailure, Halt, MAX_RESTARTS, NextStep, RunEnding, Tries, after_failure, excuse, failure,
+    is_of_provider, next_step, unoffered,
 };
 use crate::gate::CallPlace;
 use crate::state::RunState;
@@ -37,19 +37,55 @@ impl Run {
         offer: ToolOffer,
     ) -> Result<Vec<Event>, store::Error> {
         let step = state.next_step_number();
-        let mut tries = self.admitted(0).map_or_else(|| Tries::last_of(0), Tries::of);
-        let mut facts = self.begin(state, step, &tries).await?;
+        let (mut tries, mut facts) = match self.begun.take() {
+            Some(tries) => (tries, Vec::new()),
+            None => {
+                let tries = self.first_tries();
+                let facts = self.begin(state, step, &tries).await?;
+                (tries, facts)
+            }
+        };
         if state.open.is_some() && state.restarts >= MAX_RESTARTS {
             return Ok(facts); // begun too often: deciding what that means is not done here
         }
         loop {
             let events = self.try_step(state, step, offer, &mut tries).await?;
-            let wait = events.last().and_then(backoff);
+            let Some(wait) = events.last().and_then(backoff) else {
+                facts.extend(self.end_step(state, &facts, events).await?);
+                return Ok(facts);
+            };
             facts.extend(self.record(events).await?);
-            let Some(wait) = wait else { return Ok(facts) };
             // A halt ends the wait; the next try then stops before it begins.
             let _ = tokio::time::timeout(wait, self.halted()).await;
         }
+    }
+
+    /// Commits the end of a step; if the run is complete with it, the end of the run in the same commit. `facts` is what
+    /// was committed of the step before.
+    async fn end_step(
+        &self,
+        state: &RunState,
+        facts: &[Event],
+        events: Vec<Event>,
+    ) -> Result<Vec<Event>, store::Error> {
+        let mut after = state.clone();
+        facts.iter().chain(&events).for_each(|event| after.apply(event));
+        if let NextStep::Finish(ending @ RunEnding::Completed { .. }) =
+            next_step(&after, &self.app.limits, self.halt())
+            && let Ok((last, jobs)) = self.last_record(&after, ending).await
+        {
+            let all = events.iter().cloned().chain(last).collect();
+            match self.record_with(all, jobs, Vec::new()).await {
+                Err(store::Error::Stopped(_)) => {} // it must not complete, but what it said stays
+                recorded => return recorded,
+            }
+        }
+        self.record(events).await
+    }
+
+    /// The tries of a step that nobody was asked for yet.
+    pub(super) fn first_tries(&self) -> Tries {
+        self.admitted(0).map_or_else(|| Tries::last_of(0), Tries::of)
     }
 
     /// The first model from `place` on whose provider may be asked.
@@ -115,14 +151,19 @@ impl Run {
 
     /// Says that the step begins, or begins again after a crash.
     async fn begin(&self, state: &RunState, step: u32, tries: &Tries) -> Result<Vec<Event>, store::Error> {
-        let model = self.models.get(tries.model).map(|model| model.name().to_owned());
         let event = if state.open.is_some() {
             let reason = "the server was restarted".into();
             Event::StepReset(StepReset { step, reason, model: None, usage: None })
         } else {
-            Event::StepStart(StepStart { step, model: model.unwrap_or_default() })
+            self.step_start(step, tries)
         };
         self.record(vec![event]).await
+    }
+
+    /// Says which model is asked in a step.
+    pub(super) fn step_start(&self, step: u32, tries: &Tries) -> Event {
+        let model = self.models.get(tries.model).map(|model| model.name().to_owned());
+        Event::StepStart(StepStart { step, model: model.unwrap_or_default() })
     }
 
     /// The request to the model, or why there is nothing to ask it.

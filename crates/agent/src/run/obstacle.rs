@@ -1,6 +1,8 @@
 //! Why a run cannot go on: the store fails, or its log cannot be read, or it would do the same for ever.
 
-use protocol::{Event, Failure, Seq};
+use std::sync::Arc;
+
+use protocol::{Event, Failure, Seq, Stored};
 use store::RawEvent;
 
 use crate::decide::failure;
@@ -37,11 +39,16 @@ impl Obstacle {
     }
 }
 
+/// The same of events that were just stored.
+pub(crate) fn read_stored(facts: &[Arc<Stored>]) -> Result<Vec<Event>, Obstacle> {
+    facts.iter().map(|stored| read_event(stored.seq, &stored.kind, &stored.body)).collect()
+}
+
+fn read_event(seq: Seq, kind: &str, body: &str) -> Result<Event, Obstacle> {
+    Event::read(kind, body).map_err(|_| Obstacle::Unreadable { seq, kind: kind.to_owned() })
+}
+
 /// The facts of a run as events. One that cannot be read is never left out: what follows it would mean something else.
 pub(crate) fn read_facts(facts: &[RawEvent]) -> Result<Vec<Event>, Obstacle> {
-    let event = |raw: &RawEvent| {
-        Event::read(&raw.kind, &raw.body)
-            .map_err(|_| Obstacle::Unreadable { seq: raw.seq, kind: raw.kind.clone() })
-    };
-    facts.iter().map(event).collect()
+    facts.iter().map(|raw| read_event(raw.seq, &raw.kind, &raw.body)).collect()
 }

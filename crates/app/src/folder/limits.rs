@@ -9,10 +9,6 @@ const MAX_RUNS: i64 = 1_000_000;
 const MAX_TOKENS: i64 = 1_000_000_000_000;
 const MAX_RUNNING: i64 = 1_000;
 
-/// Runs of one user that work at once in an app that does not say: nobody reads more answers than that side by side, and
-/// whoever sends more leaves the rest to others.
-const DEFAULT_MAX_RUNNING: u64 = 16;
-
 #[derive(Default, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub(super) struct RawLimits {
@@ -30,6 +26,6 @@ pub(super) fn limits(source: &FileText<'_>, raw: RawLimits) -> Result<UserLimits
         runs_per_day: whole("runs_per_day", raw.runs_per_day, MAX_RUNS)?,
         tokens_per_minute: whole("tokens_per_minute", raw.tokens_per_minute, MAX_TOKENS)?,
         tokens_per_day: whole("tokens_per_day", raw.tokens_per_day, MAX_TOKENS)?,
-        max_running: whole("max_running", raw.max_running, MAX_RUNNING)?.or(Some(DEFAULT_MAX_RUNNING)),
+        max_running: whole("max_running", raw.max_running, MAX_RUNNING)?,
     })
 }

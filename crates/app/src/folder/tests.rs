@@ -90,7 +90,7 @@ fn an_empty_file_gets_every_default() {
             tool_timeout: Duration::from_secs(60),
             run_timeout: Duration::from_secs(900),
         },
-        user_limits: UserLimits { max_running: Some(16), ..UserLimits::default() },
+        user_limits: UserLimits::default(),
         history: HistoryRules {
             style: HistoryStyle::Plain,
             budget: 3000,
@@ -215,7 +215,7 @@ fn every_field_is_read() {
         instructions: PROMPT.into(),
         title: None,
         limits: every_limit(),
-        user_limits: UserLimits { max_running: Some(16), ..UserLimits::default() },
+        user_limits: UserLimits::default(),
         history: HistoryRules {
             style: HistoryStyle::Reference,
             budget: 4000,

@@ -29,6 +29,7 @@ const EMPTY: &str = "the text is empty";
 const EMPTY_REMEDY: &str = "write a value, or remove the line to get the default";
 const MAX_TIMEOUT_SECONDS: i64 = 3600;
 const MAX_DRAIN_SECONDS: i64 = 600;
+const MAX_DELTA_PAUSE_MS: i64 = 1_000;
 const MAX_RETENTION_SECONDS: i64 = 10 * 365 * 24 * 60 * 60;
 const MAX_HEARTBEAT_SECONDS: i64 = 60;
 const MIN_BODY_BYTES: i64 = 1024;
@@ -84,6 +85,8 @@ struct RawServer {
     retention_seconds: Option<Duration>,
     #[serde(deserialize_with = "whole_number::<1, MAX_RETENTION_SECONDS, _, _>")]
     undo_retention_seconds: Option<Duration>,
+    #[serde(deserialize_with = "whole_number::<0, MAX_DELTA_PAUSE_MS, _, _>")]
+    delta_pause_ms: Option<u64>,
     chat_app: Option<Spanned<String>>,
     public_url: Option<Spanned<OneOrSeveral>>,
     trusted_proxies: Option<Spanned<OneOrSeveral>>,
@@ -214,17 +217,21 @@ impl<'a> Reader<'a> {
         &self,
         all: Option<usize>,
         of_one_user: Option<Spanned<i64>>,
+        streams_per_user: usize,
     ) -> Result<CallShares, Problem> {
         let shares = all.map_or_else(CallShares::default, CallShares::of);
+        // A stream that waits for a model call of the same user would be of no use.
+        let usual = shares.of_one_user.max(streams_per_user.min(shares.all / 2));
         let most = i64::try_from(shares.all).unwrap_or(MAX_MODEL_CALLS);
         let of_one_user =
             self.source.whole_number("server.max_model_calls_per_user", of_one_user, 1..=most)?;
-        Ok(CallShares { of_one_user: of_one_user.unwrap_or(shares.of_one_user), ..shares })
+        Ok(CallShares { of_one_user: of_one_user.unwrap_or(usual), ..shares })
     }
 
     fn server(&self, raw: RawServer) -> Result<ServerConfig, Problem> {
         let default = ServerConfig::default();
         let limits = default.limits;
+        let max_streams_per_user = raw.max_streams_per_user.unwrap_or(limits.max_streams_per_user);
         let chat_app = self.choose("RONDO_CHAT_APP", raw.chat_app)?;
         Ok(ServerConfig {
             limits: ServerLimits {
@@ -232,15 +239,20 @@ impl<'a> Reader<'a> {
                 header_timeout: raw.header_timeout_seconds.unwrap_or(limits.header_timeout),
                 body_timeout: raw.body_timeout_seconds.unwrap_or(limits.body_timeout),
                 write_timeout: raw.write_timeout_seconds.unwrap_or(limits.write_timeout),
-                max_streams_per_user: raw.max_streams_per_user.unwrap_or(limits.max_streams_per_user),
+                max_streams_per_user,
                 heartbeat: raw.heartbeat_seconds.unwrap_or(limits.heartbeat),
                 ..limits
             },
-            model_calls: self.model_calls(raw.max_model_calls, raw.max_model_calls_per_user)?,
+            model_calls: self.model_calls(
+                raw.max_model_calls,
+                raw.max_model_calls_per_user,
+                max_streams_per_user,
+            )?,
             document_bytes: raw.max_document_bytes_per_user.unwrap_or(default.document_bytes),
             drain: raw.drain_seconds.unwrap_or(default.drain),
             retention: raw.retention_seconds.unwrap_or(default.retention),
             undo_retention: raw.undo_retention_seconds.unwrap_or(default.undo_retention),
+            delta_pause: raw.delta_pause_ms.map_or(default.delta_pause, Duration::from_millis),
             chat_app: chat_app.map(|chosen| chosen.value.trim().to_owned()),
             proxying: self.proxying(raw.public_url, raw.trusted_proxies)?,
         })

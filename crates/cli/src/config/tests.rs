@@ -256,6 +256,27 @@ fn any_address_will_do() {
 }
 
 #[test]
+fn one_user_has_as_many_model_calls_as_streams_but_never_more_than_half_of_all() {
+    let calls = |text| read(text, &[]).unwrap().server.model_calls.of_one_user;
+    assert_eq!(calls(""), 64);
+    assert_eq!(calls("[server]\nmax_streams_per_user = 1000"), 1000);
+    assert_eq!(calls("[server]\nmax_streams_per_user = 1000\nmax_model_calls = 100"), 50);
+    assert_eq!(calls("[server]\nmax_streams_per_user = 1000\nmax_model_calls_per_user = 3"), 3);
+}
+
+#[test]
+fn the_pause_between_commits_of_text_has_bounds() {
+    let pause = |text| read(text, &[]).unwrap().server.delta_pause;
+    assert_eq!(pause("").as_millis(), 4);
+    assert_eq!(pause("[server]\ndelta_pause_ms = 0").as_millis(), 0);
+    let refused = read("[server]\ndelta_pause_ms = 1001", &[]).unwrap_err();
+    assert!(
+        refused.contains("server.delta_pause_ms is 1001; write a whole number from 0 to 1000"),
+        "{refused}"
+    );
+}
+
+#[test]
 fn runs_resume_for_a_week_or_for_as_long_as_the_file_says() {
     let retention = |text| read(text, &[]).unwrap().server.retention.as_secs();
     assert_eq!(retention(""), 604_800);

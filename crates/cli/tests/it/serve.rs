@@ -175,8 +175,8 @@ fn limited(world: &World, limit: &str) -> Command {
 async fn connections_leave_files_for_everything_else() {
     let world = World::new().await;
     let server = Server::start(&mut limited(&world, "-n 300")).await;
-    let warning = "this process may open 300 files, so it serves at most 113 connections instead of 16384, and \
-                   at most 37 parallel model calls instead of 4096";
+    let warning = "this process may open 300 files, so it serves at most 100 connections instead of 16384, and \
+                   at most 50 parallel model calls instead of 8192";
     server.process.errors.line(warning).await;
     server.process.kill();
 

@@ -138,12 +138,15 @@ async fn a_required_call_is_one_of_a_tool_that_there_is() {
             assert!(jsonschema::is_valid(&parameters, &arguments), "{arguments}");
         }
     }
-    request.extra = Arc::new(Map::from_iter([("tool_choice".into(), json!("required"))]));
+    let seeded = |choice: &str| {
+        Arc::new(Map::from_iter([("seed".into(), json!(1)), ("tool_choice".into(), json!(choice))]))
+    };
+    request.extra = seeded("required");
     request.settings.max_tokens = Some(20);
     let (words, calls, finish) = called(&chat, &request).await;
     assert!(words.starts_with("<tool_call>\n") && calls.is_empty(), "what was cut is text: {words}");
     assert_eq!(finish, Some(Finish::Length));
-    request.extra = Arc::new(Map::from_iter([("tool_choice".into(), json!("none"))]));
+    request.extra = seeded("none");
     let (words, calls, _) = called(&chat, &request).await;
     assert!(!words.is_empty() && calls.is_empty());
 }

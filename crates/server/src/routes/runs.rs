@@ -117,7 +117,7 @@ async fn follow(
 ) -> Result<Response, ApiProblem> {
     let permit = api.may_be_answered(principal)?;
     let submitted = api.service.submit(principal, app, new, once).await?;
-    let follower = api.service.follow_run(principal, submitted.run, None).await?;
+    let follower = api.service.follow_accepted(principal, submitted).await?;
     let response = follower.map(|follower| stream(FollowedEvents { follower, permit }));
     Ok(with_ids(&submitted, response.unwrap_or_else(|| StatusCode::NO_CONTENT.into_response())))
 }

@@ -47,6 +47,7 @@ pub(super) struct Batch<'c> {
     barrier: usize,
     recorded: Vec<Arc<Stored>>,
     taken: Vec<Delta>,
+    body: Vec<u8>,
 }
 
 /// What a transaction leaves once it is committed.
@@ -83,9 +84,10 @@ impl<'c> Batch<'c> {
             barrier: 0,
             recorded: vec![],
             taken: vec![],
+            body: vec![],
         };
         if let Some(threads) = batch.deltas.due(log, at) {
-            threads.into_iter().try_for_each(|thread| batch.pack_deltas(thread))?;
+            batch.pack_all(threads)?;
             batch.deltas.empty_older(conn, log)?;
         }
         Ok(batch)
@@ -187,7 +189,7 @@ impl<'c> Batch<'c> {
         let mut packer = DeltaPacker::default();
         for (seq, delta) in (first..).zip(taken) {
             packer.push(delta);
-            self.recorded.push(Arc::new(delta_event(thread, run, seq, delta)));
+            self.recorded.push(Arc::new(delta_event((thread, run, seq), delta, &mut self.body)));
         }
         let last = first + taken.len() as u64 - 1;
         self.move_on(thread, first, last + 1);
@@ -202,10 +204,20 @@ impl<'c> Batch<'c> {
         Ok(())
     }
 
+    /// Packs the deltas of these threads. One that is damaged does not hold up the others.
+    fn pack_all(&mut self, threads: Vec<ThreadId>) -> Result<(), Error> {
+        for thread in threads {
+            if let Some(error) = self.part(|batch| batch.pack_deltas(thread))? {
+                tracing::error!(%thread, %error, "the log refuses the deltas of a thread");
+            }
+        }
+        Ok(())
+    }
+
     /// Removes what the delta log has of a thread, which goes with all that is in the log.
     pub(super) fn forget_deltas(&mut self, thread: ThreadId) -> Result<(), Error> {
         if self.log.has(thread) {
-            DeltaChanges::all_open(self.log).into_iter().try_for_each(|thread| self.pack_deltas(thread))?;
+            self.pack_all(DeltaChanges::all_open(self.log))?;
             self.deltas.empty_both(self.conn)?;
         }
         Ok(())
@@ -235,6 +247,14 @@ impl<'c> Batch<'c> {
         has_any(self.conn, statement, params![outbox.run.bytes(), sql(outbox.epoch), outbox.thread.bytes()])
     }
 
+    /// Why the run is to end before its time, if it was told to. None if the outbox does not speak for its run any more.
+    pub(super) fn stop_of_owned(&self, outbox: &Outbox) -> Result<Option<Option<Stop>>, Error> {
+        let statement = "SELECT stop FROM runs WHERE id = ?1 AND epoch = ?2";
+        let key = params![outbox.run.bytes(), sql(outbox.epoch)];
+        let stop: Option<Option<String>> = find_first(self.conn, statement, key, |row| row.get(0))?;
+        Ok(stop.map(|stop| stop.and_then(|stop| Stop::parse(&stop))))
+    }
+
     /// Why the run is to end before its time, if it was told to.
     pub(super) fn stop_of(&self, run: RunId) -> Result<Option<Stop>, Error> {
         let statement = "SELECT stop FROM runs WHERE id = ?1";
@@ -257,6 +277,11 @@ impl<'c> Batch<'c> {
         self.stored.push((thread, seq + 1));
         self.recorded.push(Arc::new(Stored { thread, seq, run, kind: Cow::Borrowed(kind.name()), body }));
         Ok(seq)
+    }
+
+    /// The events of a run that this transaction has recorded.
+    pub(super) fn recorded_of(&self, run: RunId) -> Vec<Arc<Stored>> {
+        self.recorded.iter().filter(|event| event.run == Some(run)).cloned().collect()
     }
 
     /// Counts on after the newest event of the thread, wherever its row says that the sequence stands.

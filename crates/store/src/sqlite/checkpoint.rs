@@ -12,7 +12,7 @@ use super::BUSY_TIMEOUT;
 use crate::Error;
 
 /// Pages (of 4 KiB) after which the other connection begins to copy.
-const SOFT_PAGES: i32 = 1_000;
+const SOFT_PAGES: i32 = 4_000;
 
 /// Pages after which the writer itself finishes the copy and starts the log afresh. It bounds the log at 32 MiB
 /// while writes never pause, which is when the other connection alone can never catch up. Only a reader that stays at an

@@ -17,18 +17,16 @@ use uuid::Uuid;
 
 use super::read::{find_first, has_any, sql};
 use crate::Error;
+use crate::error::is_refusal;
 use crate::rules::packed_deltas::{
     read_bytes, read_id, read_number, repacked_deltas, unpacked_deltas, write_bytes, write_number,
 };
 
 /// How long one table of the delta log is written, in milliseconds.
-const TABLE_LIFE: i64 = 30_000;
+pub(super) const TABLE_LIFE: i64 = 30_000;
 
 /// Bytes of one table of the delta log after which the other one is written, however young it is.
 const MAX_TABLE_BYTES: usize = 64 * 1024 * 1024;
-
-/// Bytes that are enough for the body of most deltas.
-const USUAL_BODY: usize = 64;
 
 /// Deltas of one run with the numbers from `first` to `last`, packed.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -64,14 +62,20 @@ pub(super) fn delta_events(
     first: Seq,
     bytes: &[u8],
 ) -> impl Iterator<Item = Stored> + '_ {
-    (first..).zip(unpacked_deltas(bytes)).map(move |(seq, delta)| delta_event(thread, run, seq, &delta))
+    let mut buffer = Vec::new();
+    let event = move |(seq, delta)| delta_event((thread, run, seq), &delta, &mut buffer);
+    (first..).zip(unpacked_deltas(bytes)).map(event)
 }
 
-/// The event that a delta is.
-pub(super) fn delta_event(thread: ThreadId, run: RunId, seq: Seq, delta: &Delta) -> Stored {
-    let mut body = Vec::with_capacity(USUAL_BODY);
-    delta.write_body(&mut body);
-    let body = Arc::from(std::str::from_utf8(&body).unwrap_or("{}"));
+/// The event that a delta is. The buffer saves an allocation for each token.
+pub(super) fn delta_event(
+    (thread, run, seq): (ThreadId, RunId, Seq),
+    delta: &Delta,
+    buffer: &mut Vec<u8>,
+) -> Stored {
+    buffer.clear();
+    delta.write_body(buffer);
+    let body = Arc::from(std::str::from_utf8(buffer).unwrap_or("{}"));
     Stored { thread, seq, run: Some(run), kind: delta.kind().name().into(), body }
 }
 
@@ -122,7 +126,7 @@ type Turn = u64;
 pub(super) struct DeltaLog {
     pub(super) open: Arc<OpenDeltas>,
     turn: Turn,
-    /// When the table whose turn it is was begun, if anything is in it.
+    /// When the turn of this table began, or the first row after that was written; none if both tables are empty.
     since: Option<i64>,
     bytes: usize,
     /// The number of the last row.
@@ -138,6 +142,10 @@ impl DeltaLog {
 
     pub(super) fn has(&self, thread: ThreadId) -> bool {
         self.threads.iter().any(|threads| threads.contains(&thread))
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.since.is_none()
     }
 
     fn is_table_done(&self, at: i64) -> bool {
@@ -281,10 +289,10 @@ impl DeltaChanges {
             Emptied::Older => {
                 log.turn += 1;
                 log.threads.rotate_left(1);
-                if let Some(threads) = log.threads.first_mut() {
-                    threads.clear();
-                }
-                (log.since, log.bytes) = (None, 0);
+                let [current, older] = &mut log.threads;
+                current.clear();
+                // What the other table holds has its turn to be emptied, even if nothing more is written.
+                (log.since, log.bytes) = ((!older.is_empty()).then_some(at), 0);
             }
             Emptied::Both => {
                 log.threads.iter_mut().for_each(HashSet::clear);
@@ -304,9 +312,8 @@ impl DeltaChanges {
             open.remove(thread);
         }
         for range in self.left() {
-            if let Some(threads) = log.threads.first_mut() {
-                threads.insert(range.thread);
-            }
+            let [current, _] = &mut log.threads;
+            current.insert(range.thread);
             let fresh = || OpenRange { range: range.clone(), table: log.turn };
             let is_known = open.get_mut(&range.thread).is_some_and(|known| known.range.extend(range));
             if !is_known {
@@ -389,7 +396,14 @@ pub(super) fn restore(conn: &mut Connection, at: i64) -> Result<(), Error> {
             tracing::warn!(run = %range.run, "deltas of a run that has ended were left out");
             continue;
         }
-        insert_packed(&tx, at, range)?;
+        match insert_packed(&tx, at, range) {
+            // A damaged log does not keep the server from starting.
+            Err(Error::Sql(error)) if is_refusal(&error) => {
+                tracing::warn!(run = %range.run, %error, "deltas that the log refuses were left out");
+                continue;
+            }
+            inserted => inserted?,
+        }
         let statement = "UPDATE threads SET next_seq = ?2 WHERE id = ?1";
         tx.prepare_cached(statement)?.execute(params![range.thread.bytes(), sql(range.last + 1)])?;
     }

@@ -75,7 +75,9 @@ fn events(
     let run_bytes = run.as_ref().map(RunId::bytes);
     let mut rows = find.query(params![thread.bytes(), sql(after), run_bytes, MAX_EVENTS_PER_READ as i64])?;
     let mut page = EventPage { after, ..EventPage::default() };
+    let mut read = 0;
     while let Some(row) = rows.next()? {
+        read += 1;
         if row.get(4)? {
             return Err(Error::Pruned);
         }
@@ -88,7 +90,10 @@ fn events(
             return Ok(page.events);
         }
     }
-    open.into_iter().flat_map(DeltaRange::events).for_each(|event| page.add(event));
+    // The statement may have more rows than it was asked for.
+    if read < MAX_EVENTS_PER_READ {
+        open.into_iter().flat_map(DeltaRange::events).for_each(|event| page.add(event));
+    }
     Ok(page.events)
 }
 

@@ -16,7 +16,13 @@ const MAX_WALKED: i64 = 20_000;
 /// Steps of one run that are read; the schema allows no more.
 const MAX_STEPS: i64 = 201;
 
-const COLUMNS: &str = "m.id, m.role, m.parent, m.run, r.model, m.seq, m.created_at";
+/// A message with the event that has its text, and whether its run called tools.
+const COLUMNS: &str = "m.id, m.role, m.parent, m.run, r.model, m.seq, m.created_at, e.seq, e.kind, e.body,
+    EXISTS (SELECT 1 FROM tool_calls c WHERE c.run = m.run)";
+
+/// Where the columns are from, after the table of messages.
+const JOINS: &str =
+    "LEFT JOIN runs r ON r.id = m.run LEFT JOIN events e ON e.thread = m.thread AND e.seq = m.seq";
 
 /// The newest messages of the path that ends in `leaf`, oldest of them first.
 pub(super) fn path(
@@ -25,11 +31,8 @@ pub(super) fn path(
     leaf: MessageId,
     newest: usize,
 ) -> Result<Vec<MessageRow>, Error> {
-    let mut rows = walk(conn, thread, leaf, sql(newest as u64))?;
-    for row in &mut rows {
-        fill(conn, thread, row)?;
-    }
-    Ok(rows)
+    let read = walk(conn, thread, leaf, sql(newest as u64))?;
+    read.into_iter().map(|read| filled(conn, read)).collect()
 }
 
 /// A page of the path that ends in `leaf`, oldest first. Where the rows do not tell what stands where, because somebody
@@ -41,20 +44,14 @@ pub(super) fn page(
     page: PageOf<Seq>,
 ) -> Result<PageRows<MessageRow>, Error> {
     let after = page.after.unwrap_or(0);
-    let rows = match message_paths::after(conn, (thread, leaf), after, page.limit.saturating_add(1))? {
-        Some(ids) => {
-            let rows = ids.into_iter().filter_map(|id| of_id(conn, thread, id).transpose());
-            rows.collect::<Result<Vec<_>, _>>()?
-        }
-        None => {
-            let mut rows = walk(conn, thread, leaf, MAX_WALKED)?;
-            rows.retain(|row| row.seq > after);
-            rows
-        }
+    let ids = match message_paths::after(conn, (thread, leaf), after, page.limit.saturating_add(1))? {
+        Some(ids) => ids,
+        None => walked_after(conn, thread, leaf, after)?,
     };
     let mut filling = FillingPage::new(page.limit);
-    for mut row in rows {
-        fill(conn, thread, &mut row)?;
+    for id in ids {
+        let Some(read) = of_id(conn, thread, id)? else { continue };
+        let row = filled(conn, read)?;
         let bytes = bytes_of(&row);
         if !filling.take(row, bytes) {
             break;
@@ -77,73 +74,97 @@ pub(super) fn unextracted(
 ) -> Result<Vec<MessageRow>, Error> {
     let statement = format!(
         "SELECT {COLUMNS}
-                FROM threads t JOIN messages m ON m.thread = t.id AND m.seq > t.extracted LEFT JOIN runs r ON r.id = m.run
+                FROM threads t JOIN messages m ON m.thread = t.id AND m.seq > t.extracted {JOINS}
                 WHERE t.id = ?1 AND t.deleted_at IS NULL ORDER BY m.seq LIMIT ?2",
     );
-    let mut rows = find_all(conn, &statement, params![thread.bytes(), sql(limit as u64)], message)?;
-    for row in &mut rows {
-        fill(conn, thread, row)?;
-    }
-    Ok(rows)
+    let read = find_all(conn, &statement, params![thread.bytes(), sql(limit as u64)], message)?;
+    read.into_iter().map(|read| filled(conn, read)).collect()
 }
 
-/// Adds what a message is made of.
-fn fill(conn: &Connection, thread: ThreadId, row: &mut MessageRow) -> Result<(), Error> {
-    row.said = event(conn, thread, row.seq)?;
-    if let (Some(run), MessageRole::Assistant) = (row.run, &row.role) {
+/// A message as it was read first.
+struct ReadMessage {
+    row: MessageRow,
+    /// Whether its run called tools.
+    has_calls: bool,
+}
+
+/// A message with all that it is made of. Only a run that called tools has steps and results to show.
+fn filled(conn: &Connection, ReadMessage { mut row, has_calls }: ReadMessage) -> Result<MessageRow, Error> {
+    if let (Some(run), MessageRole::Assistant, true) = (row.run, &row.role, has_calls) {
         row.steps = of_run(conn, run, "step:end", MAX_STEPS)?;
         row.results = of_run(conn, run, "tool:complete", MessageRow::MAX_RESULTS as i64)?;
         row.results_total = total(conn, run, &row.results)?;
     }
-    Ok(())
+    Ok(row)
 }
 
-fn of_id(conn: &Connection, thread: ThreadId, id: MessageId) -> Result<Option<MessageRow>, Error> {
-    let statement = format!(
-        "SELECT {COLUMNS} FROM messages m LEFT JOIN runs r ON r.id = m.run WHERE m.thread = ?1 AND m.id = ?2"
-    );
+fn of_id(conn: &Connection, thread: ThreadId, id: MessageId) -> Result<Option<ReadMessage>, Error> {
+    let statement = format!("SELECT {COLUMNS} FROM messages m {JOINS} WHERE m.thread = ?1 AND m.id = ?2");
     find_first(conn, &statement, params![thread.bytes(), id.bytes()], message)
 }
 
+/// The messages of a path after a number in the log, oldest first, where nothing but the parents tells the way.
+fn walked_after(
+    conn: &Connection,
+    thread: ThreadId,
+    leaf: MessageId,
+    after: Seq,
+) -> Result<Vec<MessageId>, Error> {
+    let statement = "WITH RECURSIVE path (id, parent, seq, depth) AS (
+             SELECT id, parent, seq, 1 FROM messages WHERE thread = ?1 AND id = ?2
+             UNION ALL
+             SELECT m.id, m.parent, m.seq, path.depth + 1
+                 FROM path CROSS JOIN messages m ON m.thread = ?1 AND m.id = path.parent WHERE path.depth < ?3)
+         SELECT id, seq FROM path ORDER BY depth";
+    let mut seen = HashSet::new();
+    let mut ids: Vec<(MessageId, Seq)> =
+        find_all(conn, statement, params![thread.bytes(), leaf.bytes(), MAX_WALKED], |row| {
+            Ok((id(row, 0)?, count(row, 1)?))
+        })?;
+    ids.retain(|(id, seq)| *seq > after && seen.insert(*id)); // see `walk`
+    Ok(ids.into_iter().rev().map(|(id, _)| id).collect())
+}
+
 /// The newest messages alone, oldest of them first. A path whose parents form a ring is cut where it would repeat.
-fn walk(conn: &Connection, thread: ThreadId, leaf: MessageId, depth: i64) -> Result<Vec<MessageRow>, Error> {
+fn walk(conn: &Connection, thread: ThreadId, leaf: MessageId, depth: i64) -> Result<Vec<ReadMessage>, Error> {
     // Along the path, in this order: left to itself, the planner goes through the whole thread.
     let statement = format!(
-        "WITH RECURSIVE path (id, parent, depth) AS (
-             SELECT id, parent, 1 FROM messages WHERE thread = ?1 AND id = ?2
+        "WITH RECURSIVE path (id, parent, seq, depth) AS (
+             SELECT id, parent, seq, 1 FROM messages WHERE thread = ?1 AND id = ?2
              UNION ALL
-             SELECT m.id, m.parent, path.depth + 1
+             SELECT m.id, m.parent, m.seq, path.depth + 1
                  FROM path CROSS JOIN messages m ON m.thread = ?1 AND m.id = path.parent WHERE path.depth < ?3)
          SELECT {COLUMNS}
-             FROM path CROSS JOIN messages m ON m.thread = ?1 AND m.id = path.id LEFT JOIN runs r ON r.id = m.run
+             FROM path CROSS JOIN messages m ON m.thread = ?1 AND m.id = path.id {JOINS}
              ORDER BY path.depth",
     );
     let mut rows = find_all(conn, &statement, params![thread.bytes(), leaf.bytes(), depth], message)?;
     let mut seen = HashSet::new();
-    rows.retain(|row| seen.insert(row.id)); // of a repeated message the newest place counts
+    rows.retain(|read| seen.insert(read.row.id)); // of a repeated message the newest place counts
     rows.reverse();
     Ok(rows)
 }
 
-fn message(row: &Row<'_>) -> rusqlite::Result<MessageRow> {
-    Ok(MessageRow {
+fn message(row: &Row<'_>) -> rusqlite::Result<ReadMessage> {
+    let said: Option<i64> = row.get(7)?;
+    let said = match said {
+        Some(_) => Some(RawEvent { seq: count(row, 7)?, kind: text(row, 8)?, body: text(row, 9)? }),
+        None => None,
+    };
+    let row_of_message = MessageRow {
         id: id(row, 0)?,
         role: MessageRole::parse(text(row, 1)?),
         parent: maybe_id(row, 2)?,
         run: maybe_id(row, 3)?,
         model: row.get(4)?,
-        said: None,
+        said,
         steps: Vec::new(),
         results: Vec::new(),
         results_total: 0,
         seq: count(row, 5)?,
         created_at: time(row, 6)?,
-    })
-}
-
-fn event(conn: &Connection, thread: ThreadId, seq: Seq) -> Result<Option<RawEvent>, Error> {
-    let statement = "SELECT seq, kind, body FROM events WHERE thread = ?1 AND seq = ?2";
-    find_first(conn, statement, params![thread.bytes(), sql(seq)], raw)
+    };
+    Ok(ReadMessage { row: row_of_message, has_calls: row.get(10)? })
 }
 
 fn of_run(conn: &Connection, run: RunId, kind: &str, limit: i64) -> Result<Vec<RawEvent>, Error> {

@@ -119,7 +119,7 @@ fn forget(batch: &Batch<'_>, before: Timestamp) -> Result<bool, Error> {
 }
 
 /// A run at a time is a transaction of a few milliseconds, and leaves no moment in which some of its deltas are gone.
-fn prune(batch: &Batch<'_>, ended_before: Timestamp) -> Result<bool, Error> {
+fn prune(batch: &mut Batch<'_>, ended_before: Timestamp) -> Result<bool, Error> {
     let statement = "SELECT thread, id FROM runs
                 WHERE ended_at IS NOT NULL AND pruned_at IS NULL AND ended_at <= ?1 ORDER BY ended_at LIMIT 1";
     let next: Option<(ThreadId, RunId)> =
@@ -127,6 +127,7 @@ fn prune(batch: &Batch<'_>, ended_before: Timestamp) -> Result<bool, Error> {
             Ok((id(row, 0)?, id(row, 1)?))
         })?;
     let Some((thread, run)) = next else { return Ok(false) };
+    batch.forget_deltas(thread)?;
     let statement = "DELETE FROM events WHERE thread = ?1 AND run = ?2 AND kind IN ('text:delta', 'reasoning:delta', 'tool:input')
                 AND seq BETWEEN (SELECT start_seq FROM runs WHERE id = ?2) AND (SELECT end_seq FROM runs WHERE id = ?2)";
     batch.execute(statement, params![thread.bytes(), run.bytes()])?;

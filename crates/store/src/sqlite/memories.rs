@@ -295,7 +295,7 @@ fn history_of(conn: &Connection, memory: MemoryId, user: &str) -> Result<MemoryH
     Ok(MemoryHistory { memory: row, versions, sources })
 }
 
-fn is_off(conn: &Connection, scope: &Scope) -> Result<bool, Error> {
+pub(super) fn is_off(conn: &Connection, scope: &Scope) -> Result<bool, Error> {
     let statement = "SELECT 1 FROM memory_off WHERE app = ?1 AND user = ?2";
     has_any(conn, statement, [scope.app.as_str(), scope.user.as_str()])
 }

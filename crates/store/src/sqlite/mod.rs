@@ -31,6 +31,7 @@ mod pins;
 mod private_files;
 mod profiles;
 mod project;
+mod prompt_rows;
 mod proposals;
 mod purge;
 mod queue;
@@ -62,6 +63,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use protocol::{Clock, Stored};
+use rusqlite::config::DbConfig;
 use rusqlite::{Connection, OpenFlags};
 
 use crate::outbox::Outbox;
@@ -96,10 +98,13 @@ const LOCK_WAIT: Duration = Duration::from_millis(20);
 const BUSY_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// How long after a commit of deltas the next one is made, unless somebody says otherwise: what a reader does not notice.
-const DELTA_PAUSE: Duration = Duration::from_millis(4);
+pub const DELTA_PAUSE: Duration = Duration::from_millis(4);
 
 /// Connections that read beside the writer.
 const READERS: usize = 4;
+
+/// Statements that a connection keeps compiled; more than it has.
+const STATEMENTS: usize = 512;
 
 /// A store in one folder. A second process on the same folder is refused.
 pub(crate) struct Sqlite {
@@ -208,6 +213,8 @@ fn lock(folder: &Path) -> Result<File, Error> {
 /// A connection that can only read.
 fn reader(path: &Path, performer: Performer) -> Result<Connection, Error> {
     let mut conn = connect(path, read_only())?;
+    // What it has read is stale after the next commit, and to forget much takes long.
+    conn.execute_batch("PRAGMA cache_size = -2048;")?;
     statements::note(&mut conn, performer)?;
     Ok(conn)
 }
@@ -219,7 +226,9 @@ fn read_only() -> OpenFlags {
 fn connect(path: &Path, flags: OpenFlags) -> Result<Connection, Error> {
     let conn = Connection::open_with_flags(path, flags)?;
     conn.busy_timeout(BUSY_TIMEOUT)?;
-    conn.set_prepared_statement_cache_capacity(64);
+    conn.set_prepared_statement_cache_capacity(STATEMENTS);
+    // Plans do not depend on values. Else a statement whose plan looks at one is compiled anew each time it is bound.
+    conn.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true)?;
     conn.execute_batch(
         "PRAGMA foreign_keys = ON;
          PRAGMA synchronous = FULL;

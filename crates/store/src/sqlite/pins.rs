@@ -32,18 +32,7 @@ impl Sqlite {
 
     pub(crate) async fn pins(&self, scope: &Scope, thread: Option<ThreadId>) -> Result<Vec<PinView>, Error> {
         let scope = scope.clone();
-        let all = move |conn: &Connection| {
-            let mut pins = Vec::new();
-            loop {
-                let page = PageOf { after: Some(pins.len() as u64), limit: MAX_PINS_PER_SCOPE };
-                let PageRows { rows, more } = list(conn, &scope, thread, page)?;
-                pins.extend(rows);
-                if !more || pins.len() >= MAX_PINS_PER_SCOPE {
-                    return Ok(pins);
-                }
-            }
-        };
-        self.readers.read(all).await
+        self.readers.read(move |conn| all(conn, &scope, thread)).await
     }
 
     pub(crate) async fn pin_page(
@@ -108,6 +97,19 @@ fn delete(batch: &Batch<'_>, principal: &Principal, pin: PinId, once: Option<&On
     idempotency::claim(batch, &scope, once, pin.uuid())?;
     texts::drop_of(batch, &scope, &pin.to_string())?;
     tidy::removed(batch)
+}
+
+/// All pins that a prompt of the thread may have, oldest first.
+pub(super) fn all(conn: &Connection, scope: &Scope, thread: Option<ThreadId>) -> Result<Vec<PinView>, Error> {
+    let mut pins = Vec::new();
+    loop {
+        let page = PageOf { after: Some(pins.len() as u64), limit: MAX_PINS_PER_SCOPE };
+        let PageRows { rows, more } = list(conn, scope, thread, page)?;
+        pins.extend(rows);
+        if !more || pins.len() >= MAX_PINS_PER_SCOPE {
+            return Ok(pins);
+        }
+    }
 }
 
 fn find(conn: &Connection, scope: &Scope, pin: PinId) -> Result<PinView, Error> {

@@ -111,7 +111,7 @@ fn put(batch: &Batch<'_>, scope: &Scope, profile: &ProfileRow) -> Result<(), Err
     )
 }
 
-fn find(conn: &Connection, scope: &Scope) -> Result<ProfileRow, Error> {
+pub(super) fn find(conn: &Connection, scope: &Scope) -> Result<ProfileRow, Error> {
     let statement = "SELECT name, timezone, locale, fields, updated_at, version FROM profiles WHERE app = ?2 AND user = ?1";
     let nothing = || ProfileRow { fields: Value::Object(serde_json::Map::new()), ..ProfileRow::default() };
     Ok(find_first(conn, statement, [scope.user.as_str(), scope.app.as_str()], profile_row)?

@@ -7,15 +7,25 @@ use super::Sqlite;
 use super::append::Batch;
 use super::read::{count, find_all, find_first, has_any, id, maybe_time, scope_at, sql, text, time};
 use super::{idempotency, queue, run_end, submit, usage};
-use crate::{Error, ForcedEnd, Once, RunRow, Stop, Submission, SubmittedRun};
+use crate::{Admitted, BegunRun, Error, ForcedEnd, Once, RunRow, Stop, Submission, SubmittedRun};
 
 const COLUMNS: &str = "r.id, r.thread, r.app, r.user, r.message, r.status, r.model, r.error, r.stop, r.epoch,
     r.start_seq, r.end_seq, r.created_at, r.ended_at, r.input_tokens, r.output_tokens, r.cached_tokens,
     r.reasoning_tokens, r.cost, r.estimated";
 
 impl Sqlite {
-    pub(crate) async fn submit(&self, submission: Submission) -> Result<SubmittedRun, Error> {
-        self.writer.write(move |batch| submit::submit(batch, submission)).await
+    pub(crate) async fn submit(
+        &self,
+        submission: Submission,
+    ) -> Result<(SubmittedRun, Option<BegunRun>), Error> {
+        let work = move |batch: &mut Batch<'_>| {
+            let submitted = submit::submit(batch, submission)?;
+            let is_begun = submitted.admitted == Admitted::Running;
+            let row = if is_begun { active(batch.conn(), submitted.thread)? } else { None };
+            let begun = row.map(|row| BegunRun { facts: batch.recorded_of(row.id), row });
+            Ok((submitted, begun))
+        };
+        self.writer.write(work).await
     }
 
     pub(crate) async fn run(&self, principal: &Principal, run: RunId) -> Result<RunRow, Error> {

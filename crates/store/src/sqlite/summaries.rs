@@ -129,7 +129,7 @@ fn oldest(
     find_page(conn, &statement, params![thread.bytes(), all, limit, before], page.limit, summary_row)
 }
 
-fn list(conn: &Connection, thread: ThreadId, all: bool) -> Result<Vec<SummaryRow>, Error> {
+pub(super) fn list(conn: &Connection, thread: ThreadId, all: bool) -> Result<Vec<SummaryRow>, Error> {
     let statement = format!("SELECT {OF_THREAD} ORDER BY s.to_seq DESC, s.level DESC LIMIT ?3");
     let bound = MAX_SUMMARIES_PER_READ as i64;
     let mut found = find_all(conn, &statement, params![thread.bytes(), all, bound], summary_row)?;

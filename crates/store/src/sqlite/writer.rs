@@ -10,8 +10,10 @@
 use std::fs::File;
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
-use std::thread;
+use std::sync::mpsc::{
+    Receiver, RecvError, RecvTimeoutError, SyncSender, TryRecvError, TrySendError, sync_channel,
+};
+use std::thread::{self, Thread};
 use std::time::{Duration, Instant};
 
 use protocol::{Clock, Delta, Event, Kind, PlannedCall, SpendBounds, SpendGrant};
@@ -21,7 +23,7 @@ use tokio::sync::{oneshot, watch};
 use super::append::{Batch, FinishedBatch, Seqs};
 use super::boot::POWER_LOSS_MARGIN;
 use super::checkpoint::{Checkpointer, full_or_failed};
-use super::deltas::{DeltaLog, OpenDeltas};
+use super::deltas::{DeltaLog, OpenDeltas, TABLE_LIFE};
 use super::open_databases::OpenDatabase;
 use super::tidy::Afresh;
 use super::{BUSY_TIMEOUT, Boundary, Moment, Owned, jobs, proposals, queue, reserve};
@@ -39,9 +41,27 @@ const MAX_BATCH: usize = 1024;
 #[derive(Clone)]
 pub(super) struct Writer {
     queue: SyncSender<Command>,
+    /// After the queue, so that the thread looks once more when the queue has no sender any more.
+    pause: Arc<WriterPause>,
     /// Nothing is ever sent. The other end is the thread's, and gone when the thread is, however it has ended.
     alive: watch::Receiver<()>,
     afresh: Arc<Afresh>,
+}
+
+/// Ends the pause of the writer thread between two commits of deltas. Deltas let it pause: each of them would cost a
+/// switch to the thread and back.
+struct WriterPause(Thread);
+
+impl WriterPause {
+    fn end(&self) {
+        self.0.unpark();
+    }
+}
+
+impl Drop for WriterPause {
+    fn drop(&mut self) {
+        self.end();
+    }
 }
 
 enum Command {
@@ -139,7 +159,7 @@ impl Writer {
         let (living, alive) = watch::channel(());
         let afresh = Arc::clone(&committer.afresh);
         let database = OpenDatabase::new();
-        thread::Builder::new()
+        let spawned = thread::Builder::new()
             .name("rondo-writer".into())
             .spawn(move || {
                 committer.serve(&commands);
@@ -148,7 +168,8 @@ impl Writer {
                 drop(database);
             })
             .map_err(Error::Folder)?;
-        Ok(Self { queue, alive, afresh })
+        let pause = Arc::new(WriterPause(spawned.thread().clone()));
+        Ok(Self { queue, pause, alive, afresh })
     }
 
     /// Says when the write-ahead log is started afresh.
@@ -192,6 +213,7 @@ impl Writer {
         let (reply, answer) = oneshot::channel();
         let work = Box::new(Job { work: Some(work), result: None, reply });
         self.send(Command::Work { work, sync, outbox })?;
+        self.pause.end();
         answer.await.map_err(|_| Error::Closed)?
     }
 
@@ -273,14 +295,12 @@ impl SqliteRunLog {
         let outbox = Arc::clone(&self.outbox);
         let sync = if is_promise(&events, &writes) { Sync::Full } else { Sync::Normal };
         let work = move |batch: &mut Batch<'_>| {
-            if !batch.is_owner(&outbox)? {
-                return Err(Error::Fenced);
-            }
+            let Some(stop) = batch.stop_of_owned(&outbox)? else { return Err(Error::Fenced) };
             if outbox.is_closed() {
                 tracing::warn!(run = %outbox.run, "deltas were lost before they reached the log; the run continues from its log");
                 return Err(Error::Aborted);
             }
-            if let Some(stop) = batch.stop_of(outbox.run)?
+            if let Some(stop) = stop
                 && events.iter().any(|event| stop.forbids(event))
             {
                 return Err(Error::Stopped(stop));
@@ -363,9 +383,11 @@ impl Committer {
     fn serve(&mut self, commands: &Receiver<Command>) {
         let mut waiting = Vec::with_capacity(MAX_BATCH);
         let mut due = Instant::now();
-        while let Ok(first) = commands.recv() {
-            waiting.push(first);
-            gather(commands, &mut waiting, due);
+        while let Ok(first) = self.next_command(commands) {
+            if let Some(first) = first {
+                waiting.push(first);
+                gather(commands, &mut waiting, due);
+            }
             let has_deltas = waiting.iter().any(|command| matches!(command, Command::Deltas(_)));
             if !self.commit(&mut waiting) {
                 return;
@@ -387,6 +409,18 @@ impl Committer {
         }
         // Nobody writes any more: what is left in the log goes into the database, and the log is empty.
         self.checkpointer.start_afresh(&self.conn, BUSY_TIMEOUT);
+    }
+
+    /// The next command. None after a while without any, when the delta log may have a table to be emptied.
+    fn next_command(&self, commands: &Receiver<Command>) -> Result<Option<Command>, RecvError> {
+        if self.log.is_empty() {
+            return commands.recv().map(Some);
+        }
+        match commands.recv_timeout(Duration::from_millis(TABLE_LIFE.unsigned_abs())) {
+            Ok(command) => Ok(Some(command)),
+            Err(RecvTimeoutError::Timeout) => Ok(None),
+            Err(RecvTimeoutError::Disconnected) => Err(RecvError),
+        }
     }
 
     /// Commits the commands together, publishes what they recorded, and answers them. False if all ends here.
@@ -496,16 +530,22 @@ impl Committer {
 /// Takes the commands that are there. If they are deltas only, waits for more until the commit is due.
 fn gather(commands: &Receiver<Command>, waiting: &mut Vec<Command>, due: Instant) {
     loop {
-        waiting.extend(commands.try_iter().take(MAX_BATCH - waiting.len()));
+        let mut is_open = true;
+        while waiting.len() < MAX_BATCH {
+            match commands.try_recv() {
+                Ok(command) => waiting.push(command),
+                Err(error) => {
+                    is_open = error == TryRecvError::Empty;
+                    break;
+                }
+            }
+        }
         let is_urgent = waiting.iter().any(|command| matches!(command, Command::Work { .. }));
         let left = due.saturating_duration_since(Instant::now());
-        if is_urgent || waiting.len() >= MAX_BATCH || left.is_zero() {
+        if is_urgent || !is_open || waiting.len() >= MAX_BATCH || left.is_zero() {
             return;
         }
-        match commands.recv_timeout(left) {
-            Ok(command) => waiting.push(command),
-            Err(_) => return,
-        }
+        thread::park_timeout(left);
     }
 }
 

@@ -1,12 +1,18 @@
 //! Parts of prompts besides messages and memories: kept texts, personas, pins, summaries, documents and profiles.
 
-use protocol::{DocumentId, PinId, PinView, Principal, Scope, Summary, ThreadId};
+use protocol::{DocumentId, MessageId, PinId, PinView, Principal, Scope, Summary, ThreadId};
 
 use super::{Backend, Store};
 use crate::{
     ChunkRow, DocumentRow, Error, JobRow, NewDocument, NewPersonaRow, NewPinRow, Once, PageOf, PageRows,
-    PersonaRow, ProfileRow, Spent, SummaryRow, TimeCursor,
+    PersonaRow, ProfileRow, PromptRows, Spent, SummaryRow, TimeCursor,
 };
+
+store_methods! {
+    /// Reads the newest messages of the path that ends in a message of a thread, and all else that a prompt needs of the
+    /// thread and the user, as it was at one moment. `everywhere` is the scope of the profile for all apps.
+    fn prompt_rows(scope: &Scope, everywhere: &Scope, leaf: (ThreadId, MessageId), newest: usize) -> PromptRows;
+}
 
 // Texts beside the log. They are written with the events that name them.
 store_methods! {

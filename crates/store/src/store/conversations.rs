@@ -11,8 +11,8 @@ use protocol::{
 
 use super::{Backend, Store};
 use crate::{
-    Error, ForcedEnd, JobRow, MessageRow, NewJob, NewThreadRow, Once, PageOf, PageRows, RawEvent, Retry,
-    RunLog, RunRow, Spent, Submission, SubmittedRun, ThreadEdit, ThreadRow, TimeCursor,
+    BegunRun, Error, ForcedEnd, JobRow, MessageRow, NewJob, NewThreadRow, Once, PageOf, PageRows, RawEvent,
+    Retry, RunLog, RunRow, Spent, Submission, SubmittedRun, ThreadEdit, ThreadRow, TimeCursor,
 };
 
 // Conversations and what was said in them. Under a key ([`Once`]) a change happens once; a second time gives what
@@ -40,7 +40,7 @@ store_methods! {
 store_methods! {
     /// Message, run and their first events, in one transaction; or what the thread's state, the key and the limits
     /// ([`Error::Limited`]) make of it.
-    fn submit(submission: Submission) -> SubmittedRun;
+    fn submit(submission: Submission) -> (SubmittedRun, Option<BegunRun>);
     /// The run if it is this principal's and its thread is not deleted.
     fn run(principal: &Principal, id: RunId) -> RunRow;
     /// Marks the run as to be cancelled, or ends it if it is only queued; a run that has ended stays as it is. Either

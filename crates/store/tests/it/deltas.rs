@@ -23,11 +23,17 @@ fn fixture() -> (Fixture, Arc<Forward>) {
 }
 
 fn open(folder: &std::path::Path, clock: &Arc<Forward>, published: &Arc<Published>) -> Store {
-    let options = SqliteOptions {
-        coalesce: Coalesce::Never,
-        delta_pause: Some(Duration::ZERO),
-        ..SqliteOptions::default()
-    };
+    open_with_pause(folder, clock, published, Duration::ZERO)
+}
+
+fn open_with_pause(
+    folder: &std::path::Path,
+    clock: &Arc<Forward>,
+    published: &Arc<Published>,
+    pause: Duration,
+) -> Store {
+    let options =
+        SqliteOptions { coalesce: Coalesce::Never, delta_pause: Some(pause), ..SqliteOptions::default() };
     Store::open_sqlite_with(folder, clock.clone(), published.clone(), options).unwrap()
 }
 
@@ -141,6 +147,70 @@ async fn the_delta_log_is_no_older_than_a_minute() {
     log.record(vec![step_end(vec![])], vec![], vec![]).await.unwrap();
     is_whole(&fixture, run.thread).await;
     assert_eq!(audit(fixture.folder.path()).unwrap().findings, [""; 0]);
+}
+
+#[tokio::test]
+async fn the_delta_log_is_emptied_even_if_no_more_deltas_come() {
+    let (fixture, clock) = fixture();
+    let (run, log) = fixture.run().await;
+    say(&fixture, &log, &["one "]).await;
+    for seconds in [31, 62] {
+        clock.to(seconds);
+        fixture.run().await;
+    }
+    assert_eq!((count(&fixture, "packed_deltas"), logged(&fixture)), (1, 0));
+    is_whole(&fixture, run.thread).await;
+    say(&fixture, &log, &["two "]).await;
+    is_whole(&fixture, run.thread).await;
+}
+
+#[tokio::test]
+async fn deltas_that_are_pruned_are_not_in_the_delta_log_either() {
+    let (fixture, _) = fixture();
+    let (run, log) = fixture.run().await;
+    let (kept, of_kept) = fixture.run().await;
+    say(&fixture, &log, &["forget ", "me"]).await;
+    say(&fixture, &of_kept, &["keep me"]).await;
+    log.record(vec![step_end(vec![]), end(run.run, RunStatus::Completed)], vec![], vec![]).await.unwrap();
+    assert!(logged(&fixture) > 0);
+    while fixture.store.prune(crate::support::after(1)).await.unwrap() {}
+    assert_eq!((count(&fixture, "packed_deltas"), logged(&fixture)), (1, 0));
+    is_whole(&fixture, kept.thread).await;
+}
+
+#[tokio::test]
+async fn a_fact_never_waits_for_the_pause_between_deltas_and_a_stop_commits_what_waits() {
+    let (mut fixture, clock) = fixture();
+    drop(fixture.store);
+    let pause = Duration::from_secs(3600);
+    fixture.store = open_with_pause(fixture.folder.path(), &clock, &fixture.published, pause);
+    let (run, log) = fixture.run().await;
+    say(&fixture, &log, &["at once "]).await;
+    log.push(text("with the fact")).unwrap();
+    let step = log.record(vec![step_end(vec![])], vec![], vec![]);
+    tokio::time::timeout(PATIENCE, step).await.unwrap().unwrap();
+    is_whole(&fixture, run.thread).await;
+    log.push(text("with the stop")).unwrap();
+    drop(log);
+    drop(fixture.store);
+    fixture.store = open(fixture.folder.path(), &clock, &fixture.published);
+    is_whole(&fixture, run.thread).await;
+    let texts = fixture.published.of(run.thread).iter().filter(|event| event.kind == "text:delta").count();
+    assert_eq!(texts, 3);
+}
+
+#[tokio::test]
+async fn a_damaged_delta_log_does_not_keep_the_server_from_starting() {
+    let (mut fixture, clock) = fixture();
+    let (run, log) = fixture.run().await;
+    say(&fixture, &log, &["It ", "is so."]).await;
+    drop((log, fixture.store));
+    let sql = "INSERT INTO delta_log_0 (number, body) VALUES (1000000, randomblob(333))";
+    let path = fixture.folder.path().join("rondo.db");
+    rusqlite::Connection::open(path).unwrap().execute(sql, []).unwrap();
+    fixture.store = open(fixture.folder.path(), &clock, &fixture.published);
+    assert_eq!(logged(&fixture), 0);
+    is_whole(&fixture, run.thread).await;
 }
 
 #[tokio::test]

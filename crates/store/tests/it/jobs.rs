@@ -155,7 +155,7 @@ async fn j1_a_message_causes_its_jobs_when_it_is_in_the_log() {
     let clock = Arc::new(Forward::default());
     let fixture = Fixture::by(clock.clone());
     let (first, message) = causing(&fixture, Target::New(fixture.ids.thread()), 5_000);
-    let first = fixture.store.submit(first).await.unwrap();
+    let first = fixture.store.submit(first).await.unwrap().0;
     let (waiting, waiting_message) = causing(&fixture, Target::Existing(first.thread), 1_000);
     fixture.store.submit(waiting).await.unwrap();
     clock.to(4);
@@ -189,7 +189,7 @@ async fn a_request_that_was_queued_before_there_were_jobs_is_still_read() {
     let fixture = Fixture::new();
     let (first, log) = fixture.run().await;
     let (waiting, _) = causing(&fixture, Target::Existing(first.thread), 0);
-    let waiting = fixture.store.submit(waiting).await.unwrap();
+    let waiting = fixture.store.submit(waiting).await.unwrap().0;
     let older = "UPDATE queue SET submission = json_remove(submission, '$.jobs')";
     assert_eq!(fixture.database().execute(older, []).unwrap(), 1);
     log.record(vec![end(first.run, RunStatus::Completed)], vec![], vec![]).await.unwrap();

@@ -155,7 +155,7 @@ async fn e3_chains_are_a_scopes_own_and_longer_than_a_page() {
     for user in ["alice", "bob"] {
         let mut submission = fixture.submission(store::Target::New(fixture.ids.thread()));
         submission.scope = scope(user);
-        let submitted = fixture.store.submit(submission).await.unwrap();
+        let submitted = fixture.store.submit(submission).await.unwrap().0;
         let row = fixture.store.run(&principal(user), submitted.run).await.unwrap();
         let log = fixture.store.log(&row);
         for step in 1..=10 {

@@ -37,7 +37,7 @@ fn submission(fixture: &Fixture, limits: UserLimits) -> Submission {
 }
 
 async fn submit(fixture: &Fixture, limits: UserLimits) -> Result<SubmittedRun, Error> {
-    fixture.store.submit(submission(fixture, limits)).await
+    fixture.store.submit(submission(fixture, limits)).await.map(|(submitted, _)| submitted)
 }
 
 /// The limit that refuses, and how many seconds to wait.
@@ -133,9 +133,9 @@ async fn what_came_before_under_the_same_key_is_never_refused() {
     let (fixture, _) = fixture("2026-11-15T12:00:00Z");
     let once = Once { key: "k".into(), fingerprint: [1; 32] };
     let keyed = || Submission { once: Some(once.clone()), ..submission(&fixture, runs_per_minute(1)) };
-    let first = fixture.store.submit(keyed()).await.unwrap();
+    let first = fixture.store.submit(keyed()).await.unwrap().0;
     let before = rows(&fixture);
-    let again = fixture.store.submit(keyed()).await.unwrap();
+    let again = fixture.store.submit(keyed()).await.unwrap().0;
     assert_eq!((again.run, again.admitted), (first.run, Admitted::Replayed));
     assert_eq!(rows(&fixture), before);
     assert_eq!(refused(&fixture, runs_per_minute(1)).await, (Quota::RunsMinute, 60));
@@ -160,7 +160,7 @@ async fn a_message_that_waits_counts_when_it_is_accepted_but_does_not_work() {
         ..fixture.submission(Target::Existing(first.thread))
     };
     assert_eq!(refused(&fixture, limits).await, (Quota::Running, 2));
-    let second = fixture.store.submit(queued()).await.unwrap();
+    let second = fixture.store.submit(queued()).await.unwrap().0;
     assert!(matches!(second.admitted, Admitted::Queued { .. }));
     fixture.store.submit(queued()).await.unwrap();
     assert!(matches!(fixture.store.submit(queued()).await, Err(Error::Limited(_))));

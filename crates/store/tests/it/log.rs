@@ -179,7 +179,7 @@ async fn a_path_is_the_branch_that_ends_in_its_leaf() {
     .unwrap();
     let mut branch = fixture.submission(Target::Existing(first.thread));
     branch.request.ask = store::RunInput::Again { of: Some(answered) };
-    let second = fixture.store.submit(branch).await.unwrap();
+    let second = fixture.store.submit(branch).await.unwrap().0;
     let alice = alice();
     let message = fixture.store.run(&alice, first.run).await.unwrap().message;
     let answered_again = fixture.store.run(&alice, second.run).await.unwrap().message;

@@ -171,7 +171,7 @@ async fn q1_a_message_to_a_waiting_thread_goes_on_without_the_answer_unless_it_i
         assert_eq!(status(&fixture, first).await, RunStatus::Waiting);
         assert_eq!(proposal(&fixture, ids[0]).await.decision, None);
         submission.on_busy = on_busy;
-        let second = fixture.store.submit(submission).await.unwrap();
+        let second = fixture.store.submit(submission).await.unwrap().0;
         let interrupted = stop.map(|_| first.run);
         assert_eq!(second.admitted, Admitted::Queued { interrupted, resumed: true });
         let pair = ["proposal:closed superseded", "tool:complete superseded"];
@@ -184,7 +184,7 @@ async fn q1_a_message_to_a_waiting_thread_goes_on_without_the_answer_unless_it_i
         }
         let mut third = fixture.submission(Target::Existing(first.thread));
         third.on_busy = OnBusy::Queue;
-        let third = fixture.store.submit(third).await.unwrap();
+        let third = fixture.store.submit(third).await.unwrap().0;
         assert_eq!(third.admitted, Admitted::Queued { interrupted: None, resumed: false });
         let ended = stop.map_or(RunStatus::Completed, Stop::status);
         log.record(vec![end(first.run, ended)], vec![], vec![]).await.unwrap();

@@ -164,7 +164,7 @@ async fn a_run_that_never_began_is_pruned_without_fuss() {
     let (first, log) = fixture.run().await;
     let mut waiting = fixture.submission(Target::Existing(first.thread));
     waiting.on_busy = OnBusy::Queue;
-    let queued = fixture.store.submit(waiting).await.unwrap();
+    let queued = fixture.store.submit(waiting).await.unwrap().0;
     log.push(text("still")).unwrap();
     fixture.store.cancel(&principal("alice"), queued.run, None).await.unwrap();
     log.record(vec![step_end(vec![])], vec![], vec![]).await.unwrap();

@@ -8,7 +8,7 @@ use crate::support::{Fixture, end, principal, scope, step_end, text};
 async fn queue(fixture: &Fixture, behind: SubmittedRun, on_busy: OnBusy) -> Result<SubmittedRun, Error> {
     let mut submission = fixture.submission(Target::Existing(behind.thread));
     submission.on_busy = on_busy;
-    fixture.store.submit(submission).await
+    fixture.store.submit(submission).await.map(|(submitted, _)| submitted)
 }
 
 async fn status(fixture: &Fixture, run: SubmittedRun) -> RunStatus {
@@ -84,14 +84,14 @@ async fn q3_a_key_means_once() {
         submission.once = Some(Once { key: key.into(), fingerprint: [asked; 32] });
         submission
     };
-    let first = fixture.store.submit(keyed("a", 1)).await.unwrap();
-    let again = fixture.store.submit(keyed("a", 1)).await.unwrap();
+    let first = fixture.store.submit(keyed("a", 1)).await.unwrap().0;
+    let again = fixture.store.submit(keyed("a", 1)).await.unwrap().0;
     assert_eq!((again.run, again.thread, again.admitted), (first.run, first.thread, Admitted::Replayed));
     assert!(matches!(fixture.store.submit(keyed("a", 2)).await, Err(Error::KeyReused)));
     let mut other = keyed("a", 2);
     other.scope = scope("bob");
     assert_eq!(
-        fixture.store.submit(other).await.unwrap().admitted,
+        fixture.store.submit(other).await.unwrap().0.admitted,
         Admitted::Running,
         "keys are a user's own"
     );
@@ -99,7 +99,7 @@ async fn q3_a_key_means_once() {
     refused.thread = Target::Existing(fixture.ids.thread());
     assert!(matches!(fixture.store.submit(refused).await, Err(Error::NotFound("thread"))));
     assert_eq!(
-        fixture.store.submit(keyed("b", 9)).await.unwrap().admitted,
+        fixture.store.submit(keyed("b", 9)).await.unwrap().0.admitted,
         Admitted::Running,
         "a refusal uses up no key"
     );
@@ -107,7 +107,7 @@ async fn q3_a_key_means_once() {
     let later = now.checked_add(jiff::SignedDuration::from_hours(25)).unwrap();
     while fixture.store.purge(now, later).await.unwrap() {}
     assert_eq!(
-        fixture.store.submit(keyed("a", 2)).await.unwrap().admitted,
+        fixture.store.submit(keyed("a", 2)).await.unwrap().0.admitted,
         Admitted::Running,
         "forgotten in time"
     );

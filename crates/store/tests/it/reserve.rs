@@ -40,7 +40,7 @@ async fn runs_side_by_side_hold_what_each_may_spend() {
     assert_eq!(held(&fixture), [60, 60]);
     let mut submission = fixture.submission(Target::New(fixture.ids.thread()));
     submission.scope = scope("bob");
-    let run = fixture.store.submit(submission).await.unwrap().run;
+    let run = fixture.store.submit(submission).await.unwrap().0.run;
     let bob = fixture.store.log(&fixture.store.run(&principal("bob"), run).await.unwrap());
     assert_eq!(bob.reserve(CALL, day(60)).await.unwrap(), granted(50), "users have budgets of their own");
 }

@@ -86,7 +86,7 @@ impl Fixture {
     }
 
     pub(crate) async fn submit(&self, thread: Target) -> SubmittedRun {
-        self.store.submit(self.submission(thread)).await.unwrap()
+        self.store.submit(self.submission(thread)).await.unwrap().0
     }
 
     /// A run under way in a thread of its own.

@@ -200,7 +200,7 @@ async fn e4_a_call_of_a_run_undoes_as_its_own_action() {
 async fn foreign_action(fixture: &Fixture, scope: Scope) -> ActionId {
     let mut submission = fixture.submission(store::Target::New(fixture.ids.thread()));
     submission.scope = scope;
-    let submitted = fixture.store.submit(submission).await.unwrap();
+    let submitted = fixture.store.submit(submission).await.unwrap().0;
     let log = fixture.log(submitted).await;
     let call = fixture.ids.call();
     log.record(vec![crate::support::step_end(vec![crate::support::call(call)])], vec![], vec![])

@@ -144,7 +144,7 @@ async fn usage_is_a_users_own_and_a_days_sum_an_apps_own() {
     let fixture = Fixture::new();
     let mut elsewhere = fixture.submission(Target::New(fixture.ids.thread()));
     elsewhere.scope = Scope { app: AppId::new("other"), ..scope("alice") };
-    let other = fixture.store.submit(elsewhere).await.unwrap();
+    let other = fixture.store.submit(elsewhere).await.unwrap().0;
     fixture.log(other).await.record(vec![step(1, None, used(5, 5))], vec![], vec![]).await.unwrap();
     let (_, log) = fixture.run().await;
     log.record(vec![step(1, None, used(1, 1)), step(2, Some("n"), used(2, 2))], vec![], vec![])
@@ -200,7 +200,7 @@ async fn what_was_not_committed_was_not_used_and_no_model_is_no_call() {
     assert_eq!(report(&fixture, "alice").await, []);
     let mut unnamed = fixture.submission(Target::New(fixture.ids.thread()));
     unnamed.request.model = None;
-    let unnamed = fixture.store.submit(unnamed).await.unwrap();
+    let unnamed = fixture.store.submit(unnamed).await.unwrap().0;
     let log = fixture.log(unnamed).await;
     log.record(vec![start(1, ""), step(1, None, Usage::default())], vec![], vec![]).await.unwrap();
     assert_eq!(report(&fixture, "alice").await, []);

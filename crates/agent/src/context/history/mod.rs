@@ -16,7 +16,7 @@ use crate::transcript::MessageTurn;
 
 pub use plain::capped;
 pub(super) use plain::{MAX_RESULT_BYTES, cut, exchange, plain, shown};
-pub(crate) use read::{NewestMessages, chain, read_path};
+pub(crate) use read::{NewestMessages, PromptLook, chain, read_path};
 pub(super) use read::{ReadHistory, again, read};
 pub(crate) use select::units;
 pub(super) use select::{SelectedTurns, select};

@@ -1,8 +1,8 @@
 //! Reading earlier turns: no further back than the newest summary, or than the budget could show.
 
 use memory::tombstone::Forgotten;
-use protocol::{MessageId, PinView, Stretch, ThreadId, Warning};
-use store::{MessageRow, Store, SummaryRow};
+use protocol::{MessageId, PinView, Scope, Stretch, ThreadId, Warning};
+use store::{MessageRow, ProfileRow, PromptRows, Store, SummaryRow};
 
 use super::{PastTurn, long};
 use crate::context::gather::Sources;
@@ -42,20 +42,42 @@ pub(crate) struct NewestMessages {
     rows: Vec<MessageRow>,
     /// There are as many as were asked for, or all.
     is_complete: bool,
+    /// The summaries and pins of the thread.
+    background: Result<(Vec<SummaryRow>, Vec<PinView>), store::Error>,
+}
+
+/// A look at the rows of a thread and its user.
+pub(crate) struct PromptLook {
+    pub(crate) newest: NewestMessages,
+    /// The profile for all apps, and the one for this app.
+    pub(crate) profiles: Result<(ProfileRow, ProfileRow), store::Error>,
+    pub(crate) memory_is_off: Result<bool, store::Error>,
+}
+
+impl PromptLook {
+    /// Reads the path that ends in `leaf`, and with it what else a prompt needs. If the path cannot be read, the message
+    /// `leaf` alone is.
+    pub(crate) async fn read(
+        store: &Store,
+        (scope, everywhere): (&Scope, &Scope),
+        (thread, leaf): (ThreadId, MessageId),
+    ) -> Result<Self, store::Error> {
+        let PromptRows { newest, summaries, pins, profiles, memory_is_off } =
+            store.prompt_rows(scope, everywhere, (thread, leaf), FIRST_WINDOW + 1).await?;
+        let background = summaries.and_then(|summaries| Ok((summaries, pins?)));
+        let newest = match newest {
+            Ok(rows) => NewestMessages { rows, is_complete: true, background },
+            Err(error) => {
+                tracing::error!(%thread, %error, "the newest messages could not be read; only the last one is used");
+                let rows = store.path(thread, leaf, 1).await?;
+                NewestMessages { rows, is_complete: false, background }
+            }
+        };
+        Ok(Self { newest, profiles, memory_is_off })
+    }
 }
 
 impl NewestMessages {
-    /// Reads the path that ends in `leaf`; if that fails, the message `leaf` alone.
-    pub(crate) async fn read(store: &Store, thread: ThreadId, leaf: MessageId) -> Result<Self, store::Error> {
-        match store.path(thread, leaf, FIRST_WINDOW + 1).await {
-            Ok(rows) => Ok(Self { rows, is_complete: true }),
-            Err(error) => {
-                tracing::error!(%thread, %error, "the newest messages could not be read; only the last one is used");
-                Ok(Self { rows: store.path(thread, leaf, 1).await?, is_complete: false })
-            }
-        }
-    }
-
     /// The last of them, which a run answers, as it was said.
     pub(crate) fn text(&self) -> String {
         self.rows.last().map(|row| transcript::read(row).text).unwrap_or_default()
@@ -79,7 +101,13 @@ pub(in crate::context) async fn read(
         let warnings = vec![warning("earlier messages could not be read")];
         return ReadHistory { warnings, ..parted(pasts(from.thread, &newest.rows, forgotten, leaf)) };
     }
-    match rich(from, leaf, newest, forgotten).await {
+    let rich = match &newest.background {
+        Ok(background) => {
+            rich(from, leaf, (newest, background), forgotten).await.map_err(|error| error.to_string())
+        }
+        Err(error) => Err(error.to_string()),
+    };
+    match rich {
         Ok(rich) => rich,
         Err(error) => {
             tracing::error!(thread = %from.thread, %error, "summaries and pins could not be read; the prompt has only the last messages");
@@ -92,16 +120,12 @@ pub(in crate::context) async fn read(
 async fn rich(
     from: &Sources<'_>,
     leaf: MessageId,
-    newest: &NewestMessages,
+    (newest, (all, pins)): (&NewestMessages, &(Vec<SummaryRow>, Vec<PinView>)),
     forgotten: &Forgotten,
 ) -> Result<ReadHistory, store::Error> {
-    let (all, pins) = tokio::try_join!(
-        from.world.store.summaries(from.thread, false),
-        from.world.store.pins(from.scope, Some(from.thread))
-    )?;
-    let (rows, end) = tail(from, leaf, newest, &all).await?;
+    let (rows, end) = tail(from, newest, all).await?;
     let mut rich = parted(pasts(from.thread, &rows, forgotten, leaf));
-    for mut summary in end.map(|end| chain(&all, end)).unwrap_or_default() {
+    for mut summary in end.map(|end| chain(all, end)).unwrap_or_default() {
         match summary.text.take() {
             Some(text) => {
                 let text = forgotten.clear(&text, summary.created_at).into_owned();
@@ -114,25 +138,30 @@ async fn rich(
             }
         }
     }
-    rich.pins = pins;
+    rich.pins.clone_from(pins);
     Ok(rich)
 }
 
 /// The messages after the newest summary on the path, and the message that summary ends with. Without one, the newest.
 async fn tail(
     from: &Sources<'_>,
-    leaf: MessageId,
     newest: &NewestMessages,
     summaries: &[SummaryRow],
 ) -> Result<(Vec<MessageRow>, Option<MessageId>), store::Error> {
     let budget = from.history_budget();
     let most = (budget / TOKENS_PER_MESSAGE).max(FALLBACK);
-    let mut widest = Vec::new();
+    let mut rows: Vec<MessageRow> = Vec::new();
     for limit in WINDOWS {
         let limit = limit.min(most);
-        let mut rows = match limit {
-            ..=FIRST_WINDOW => newest.last(limit + 1).to_vec(),
-            _ => from.world.store.path(from.thread, leaf, limit + 1).await?,
+        rows = match (limit, rows.first().and_then(|oldest| oldest.parent)) {
+            (..=FIRST_WINDOW, _) => newest.last(limit + 1).to_vec(),
+            (_, None) => return Ok((rows, None)),
+            (_, Some(earlier)) => {
+                let mut more = from.world.store.path(from.thread, earlier, limit + 1 - rows.len()).await?;
+                more.retain(|row| rows.iter().all(|known| known.id != row.id)); // parents may form a ring
+                more.append(&mut rows);
+                more
+            }
         };
         let ends = |row: &MessageRow| summaries.iter().any(|summary| summary.to_message == row.id);
         if let Some(place) = rows.iter().rposition(ends) {
@@ -143,9 +172,8 @@ async fn tail(
         if rows.len() <= limit || limit == most || bytes > budget * MOST_BYTES_PER_TOKEN {
             return Ok((rows, None));
         }
-        widest = rows;
     }
-    Ok((widest, None))
+    Ok((rows, None))
 }
 
 /// The summaries that lead up to a message, oldest first. Where several end at one message, the one that covers most.

@@ -5,7 +5,7 @@ use protocol::UserLimits;
 use super::{PROMPT, apps, demo, problem};
 
 #[test]
-fn every_limit_is_read_and_only_the_number_of_runs_at_once_is_set_by_itself() {
+fn every_limit_is_read_and_none_is_set_by_itself() {
     let toml = "[limits]\nruns_per_minute = 20\nruns_per_day = 500\ntokens_per_minute = 50_000\n\
                 tokens_per_day = 1_000_000\nmax_running = 4\n";
     let expected = UserLimits {
@@ -16,9 +16,8 @@ fn every_limit_is_read_and_only_the_number_of_runs_at_once_is_set_by_itself() {
         max_running: Some(4),
     };
     assert_eq!(demo(toml, PROMPT).user_limits, expected);
-    let usual = UserLimits { max_running: Some(16), ..UserLimits::default() };
-    assert_eq!(demo("[limits]", PROMPT).user_limits, usual);
-    assert_eq!(demo("", PROMPT).user_limits, usual);
+    assert_eq!(demo("[limits]", PROMPT).user_limits, UserLimits::default());
+    assert_eq!(demo("", PROMPT).user_limits, UserLimits::default());
     let most =
         "[limits]\nruns_per_day = 1_000_000\ntokens_per_day = 1_000_000_000_000\nmax_running = 1_000\n";
     assert_eq!(demo(most, PROMPT).user_limits.tokens_per_day, Some(1_000_000_000_000));

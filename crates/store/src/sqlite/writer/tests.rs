@@ -158,7 +158,7 @@ impl Disk {
                 jobs: vec![],
             },
         };
-        let submitted = store.submit(submission).await.unwrap();
+        let submitted = store.submit(submission).await.unwrap().0;
         let run = store.run(&alice, submitted.run).await.unwrap();
         Self { store, run, folder }
     }

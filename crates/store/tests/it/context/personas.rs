@@ -152,7 +152,7 @@ async fn a_run_says_who_answers_and_the_thread_that_it_begins_has_nobody_of_its_
         submission.on_busy = protocol::OnBusy::Queue;
         submission.request.persona = Some(persona.into());
         submission.request.documents = Some(vec![document]);
-        fixture.store.submit(submission).await.unwrap()
+        fixture.store.submit(submission).await.unwrap().0
     };
     let first = submit(Target::New(fixture.ids.thread()), "a").await;
     submit(Target::Existing(first.thread), "b").await;

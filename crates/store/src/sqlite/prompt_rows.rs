@@ -1,0 +1,31 @@
+//! All that a prompt reads of its thread and its user, in one look at the database.
+
+use protocol::{MessageId, Scope, ThreadId};
+
+use super::{Sqlite, history, memories, pins, profiles, summaries};
+use crate::{Error, PromptRows};
+
+impl Sqlite {
+    pub(crate) async fn prompt_rows(
+        &self,
+        scope: &Scope,
+        everywhere: &Scope,
+        (thread, leaf): (ThreadId, MessageId),
+        newest: usize,
+    ) -> Result<PromptRows, Error> {
+        let (scope, everywhere) = (scope.clone(), everywhere.clone());
+        let all = move |conn: &rusqlite::Connection| {
+            // One moment for all of them; dropping it ends it.
+            let _moment = conn.unchecked_transaction()?;
+            let profile = |of| profiles::find(conn, of);
+            Ok(PromptRows {
+                newest: history::path(conn, thread, leaf, newest),
+                summaries: summaries::list(conn, thread, false),
+                pins: pins::all(conn, &scope, Some(thread)),
+                profiles: profile(&everywhere).and_then(|everywhere| Ok((everywhere, profile(&scope)?))),
+                memory_is_off: memories::is_off(conn, &scope),
+            })
+        };
+        self.readers.read(all).await
+    }
+}
