@@ -188,7 +188,8 @@ impl Agent {
                 // The run before it may have waited, with nobody driving it, or has ended meanwhile.
                 self.take_up(submitted.thread).await?;
             }
-            (Admitted::Running | Admitted::Replayed, None) => {}
+            (Admitted::Running, None) => self.take_up(submitted.thread).await?,
+            (Admitted::Replayed, None) => {}
         }
         if causes_jobs {
             self.world.notice_jobs(); // they need not wait for the answer

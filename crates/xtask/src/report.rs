@@ -10,8 +10,8 @@ const BUDGETS: &[(&str, u64)] = &[
     ("lints", 20),
     ("tidy", 15),
     ("build", 600),
-    ("tests", 600),
-    ("statements", 5),
+    ("tests", 480),
+    ("statements", 10),
     ("border", 5),
     ("torture", 320),
     ("doc tests", 120),
@@ -20,7 +20,7 @@ const BUDGETS: &[(&str, u64)] = &[
     ("postgres", 30),
     ("dist", 60),
     ("local models", 240),
-    ("real models", 60),
+    ("real models", 160),
 ];
 
 /// The same for all parts together.
