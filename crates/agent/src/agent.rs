@@ -167,7 +167,7 @@ impl Agent {
 
     async fn admit(&self, submission: Submission, spent: Option<Error>) -> Result<AcceptedRun, Error> {
         let causes_jobs = !submission.request.jobs.is_empty();
-        // From before it is stored, so that whoever cancels it can tell it.
+        // The run can be told to stop from before it is stored: a cancel may come right after.
         let run = submission.run;
         self.stoppable(run);
         let stored = self.world.store.submit(submission).await;

@@ -59,7 +59,7 @@ impl Run {
         context.loaded.remembered = remembered;
         writes.extend(keep.into_iter().map(Write::Keep));
         let loaded = Event::ContextLoaded(context.loaded.clone());
-        // The step begins with the same commit: what it asks with is all there.
+        // The first step begins in the same commit, because the prompt has all its parts by now.
         let tries = self.first_tries();
         let step = self.step_start(state.next_step_number(), &tries);
         let sources = sources.into_iter().map(Event::Source);

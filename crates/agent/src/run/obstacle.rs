@@ -39,7 +39,7 @@ impl Obstacle {
     }
 }
 
-/// The same of events that were just stored.
+/// The first events of a run that was just stored.
 pub(crate) fn read_stored(facts: &[Arc<Stored>]) -> Result<Vec<Event>, Obstacle> {
     facts.iter().map(|stored| read_event(stored.seq, &stored.kind, &stored.body)).collect()
 }

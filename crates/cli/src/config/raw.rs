@@ -220,7 +220,7 @@ impl<'a> Reader<'a> {
         streams_per_user: usize,
     ) -> Result<CallShares, Problem> {
         let shares = all.map_or_else(CallShares::default, CallShares::of);
-        // A stream that waits for a model call of the same user would be of no use.
+        // A stream is of no use if its run waits for other model calls of the same user.
         let usual = shares.of_one_user.max(streams_per_user.min(shares.all / 2));
         let most = i64::try_from(shares.all).unwrap_or(MAX_MODEL_CALLS);
         let of_one_user =

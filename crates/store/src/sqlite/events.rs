@@ -90,7 +90,7 @@ fn events(
             return Ok(page.events);
         }
     }
-    // The statement may have more rows than it was asked for.
+    // A full page may leave rows out that come before the open deltas.
     if read < MAX_EVENTS_PER_READ {
         open.into_iter().flat_map(DeltaRange::events).for_each(|event| page.add(event));
     }

@@ -213,7 +213,7 @@ fn lock(folder: &Path) -> Result<File, Error> {
 /// A connection that can only read.
 fn reader(path: &Path, performer: Performer) -> Result<Connection, Error> {
     let mut conn = connect(path, read_only())?;
-    // What it has read is stale after the next commit, and to forget much takes long.
+    // The pages that a reader has cached are stale after the next commit, and a large cache takes long to empty.
     conn.execute_batch("PRAGMA cache_size = -2048;")?;
     statements::note(&mut conn, performer)?;
     Ok(conn)

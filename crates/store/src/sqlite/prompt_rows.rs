@@ -15,7 +15,7 @@ impl Sqlite {
     ) -> Result<PromptRows, Error> {
         let (scope, everywhere) = (scope.clone(), everywhere.clone());
         let all = move |conn: &rusqlite::Connection| {
-            // One moment for all of them; dropping it ends it.
+            // All reads see one moment of the database; dropping the transaction ends it.
             let _moment = conn.unchecked_transaction()?;
             let profile = |of| profiles::find(conn, of);
             Ok(PromptRows {
