@@ -7,7 +7,7 @@ use std::process::{ExitStatus, Stdio};
 use std::time::Duration;
 
 use fastrand::Rng;
-use reqwest::Client;
+use reqwest::{Client, Url};
 use rustix::process::{Pid, Signal, kill_process};
 use testkit::plain_client;
 use tokio::process::{Child, Command};
@@ -167,8 +167,41 @@ impl ServerProcess {
         let count = |what: &str| std::fs::read_dir(format!("/proc/{id}/{what}")).ok().map(Iterator::count);
         Some(ProcessUsage {
             resident_bytes: resident * PAGE,
-            open_files: count("fd")?,
+            open_files: count("fd")?.saturating_sub(self.kept_connections(id)),
             threads: count("task")?,
         })
+    }
+
+    /// Connections to the model that are kept for the next request: as many as there were requests at once. One that the
+    /// model has closed and the server has not is not among them.
+    fn kept_connections(&self, id: u32) -> usize {
+        let url = self.launch.environment.iter().find(|(name, _)| name == "OPENAI_BASE_URL");
+        let port = url.and_then(|(_, url)| Url::parse(url).ok()?.port());
+        let table = std::fs::read_to_string(format!("/proc/{id}/net/tcp")).unwrap_or_default();
+        port.map_or(0, |port| table.lines().filter(|line| is_open_to(line, port)).count())
+    }
+}
+
+/// Whether a line of the kernel's table of connections is an established one to this port.
+fn is_open_to(line: &str, port: u16) -> bool {
+    const ESTABLISHED: &str = "01";
+    let mut fields = line.split_whitespace().skip(2);
+    let is_to = fields.next().is_some_and(|remote| remote.ends_with(&format!(":{port:04X}")));
+    is_to && fields.next() == Some(ESTABLISHED)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_established_connections_to_the_port_count() {
+        let line = |remote: &str, state: &str| {
+            format!("   1: 0100007F:A1B2 0100007F:{remote} {state} 00000000:00000000")
+        };
+        assert!(is_open_to(&line("238C", "01"), 9100));
+        assert!(!is_open_to(&line("238C", "08"), 9100), "the other side has closed it");
+        assert!(!is_open_to(&line("238D", "01"), 9100));
+        assert!(!is_open_to("  sl  local_address rem_address   st tx_queue", 9100));
     }
 }

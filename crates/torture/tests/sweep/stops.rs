@@ -92,7 +92,7 @@ async fn a_run_that_has_ended_is_cancelled() {
 
 #[tokio::test]
 async fn a_message_interrupts_a_run() {
-    sweep(stalls("interrupt", 28), async |client| {
+    sweep(stalls("interrupt", 24), async |client| {
         let first = client.say("first", json!({ "message": "Hi" })).await?;
         client.until(&first, "text:delta").await?;
         let body = json!({ "message": "Now", "threadId": first.thread, "onBusy": "interrupt" });

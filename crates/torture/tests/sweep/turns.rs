@@ -115,7 +115,7 @@ async fn a_structured_answer() {
 
 #[tokio::test]
 async fn another_answer_to_the_same_message() {
-    let scenario = Scenario::new("regenerate", Setup::default, 28)
+    let scenario = Scenario::new("regenerate", Setup::default, 22)
         .says(|_, before| Reply::says(["One.", "Two."][before % 2]));
     // Which answer it was asked for when it died is not the same each time.
     sweep(Scenario { ignoring: &["messages"], ..scenario }, async |client| {
