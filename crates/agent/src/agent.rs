@@ -1,10 +1,9 @@
 //! The agent: what clients can have it do, and how it starts and stops.
 //!
-//! `drive` takes runs up and drives them, `missing` keeps what waits for an app, `work` looks for jobs, `proposals` and
-//! `undo` make the calls that no run makes, and `follow` gives readers their events.
+//! `drive` takes runs up and drives them, `missing` keeps what waits for an app, `work` looks for jobs, and `proposals`
+//! and `undo` make the calls that no run makes.
 
 mod drive;
-mod follow;
 mod missing;
 mod proposals;
 mod undo;

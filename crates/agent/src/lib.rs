@@ -1,8 +1,8 @@
 //! The agent: takes a message, loads what it needs, runs the loop, writes the log, and lets anyone follow it.
 //!
 //! [`Agent`] starts, stops and resumes runs over one [`World`] of handles. `state` is what a run has done, `context` is
-//! what the model sees, `decide` is the policy, `run` performs it, `live` brings events to readers, and `jobs` is work
-//! in the background. Everything a run does is in its thread's log first.
+//! what the model sees, `decide` is the policy, `run` performs it, `live` brings events to readers, `readers` finds where
+//! each of them begins, and `jobs` is work in the background. Everything a run does is in its thread's log first.
 
 mod access;
 mod agent;
@@ -19,6 +19,7 @@ mod models;
 mod personas;
 mod profile;
 mod prompt;
+mod readers;
 mod run;
 mod sections;
 mod spending;
@@ -44,6 +45,7 @@ pub use models::{check_price, model_problems};
 pub use personas::{find as find_persona, usable as usable_persona};
 pub use profile::ALL_APPS;
 pub use prompt::prompt_of_step;
+pub use readers::{follow_accepted, follow_run, follow_thread, wait_for_run};
 pub use sections::{
     ExampleVectors, RecordsByType, SaidMessage, SectionRates, choose_sections, chosen as chosen_sections,
     cross_validate, learn_sections,

@@ -116,7 +116,7 @@ impl Service {
 
     /// Waits until the run has ended, or waits itself for the user.
     pub async fn result(&self, principal: &Principal, run: RunId) -> Result<RunResult, Error> {
-        self.agent.wait_for_run(principal, run).await?;
+        agent::wait_for_run(self.agent.world(), principal, run).await?;
         let row = agent::run_row(self.store(), principal, run).await?;
         let is_waiting = row.status == RunStatus::Waiting;
         let proposals = if is_waiting { self.store().proposals_of(run).await? } else { Vec::new() };
@@ -143,7 +143,7 @@ impl Service {
         run: RunId,
         after: Option<Seq>,
     ) -> Result<Option<Follower>, Error> {
-        self.agent.follow_run(principal, run, after).await
+        agent::follow_run(self.agent.world(), principal, run, after).await
     }
 
     /// The events of a run that was accepted a moment ago, then live; none when it has ended.
@@ -152,7 +152,7 @@ impl Service {
         principal: &Principal,
         accepted: AcceptedRun,
     ) -> Result<Option<Follower>, Error> {
-        self.agent.follow_accepted(principal, accepted).await
+        agent::follow_accepted(self.agent.world(), principal, accepted).await
     }
 
     /// The thread's events after `after`, then live, without end.
@@ -162,6 +162,6 @@ impl Service {
         thread: ThreadId,
         after: Option<Seq>,
     ) -> Result<Follower, Error> {
-        self.agent.follow_thread(principal, thread, after).await
+        agent::follow_thread(self.agent.world(), principal, thread, after).await
     }
 }

@@ -1,0 +1,126 @@
+//! Readers of runs and threads: where each begins in the log, and the wait for the end of a run.
+
+use std::sync::Arc;
+
+use protocol::{Principal, RunId, Seq, ThreadId};
+use store::RunRow;
+
+use crate::access::{run_row, thread_row};
+use crate::agent::AcceptedRun;
+use crate::live::{self, Follower, Subscription, until_parked};
+use crate::world::World;
+use crate::Error;
+
+/// Waits until the run has ended, or waits itself for the user.
+pub async fn wait_for_run(world: &World, principal: &Principal, run: RunId) -> Result<(), Error> {
+    let (row, subscription) = listen(world, principal, run).await?;
+    if row.end_seq.is_some() {
+        return Ok(());
+    }
+    let start = beginning(world, principal, &row).await?;
+    let mut follower = follower(world, subscription, (row.thread, Some(run)), start);
+    let asked_now = || async move {
+        let open = world.store.proposals_of(run).await?;
+        Ok(open.into_iter().filter_map(|proposal| proposal.call).collect())
+    };
+    until_parked(&mut follower, asked_now).await
+}
+
+/// The run's events after `after`, then live; none when it has ended and everything has been read. A place that is
+/// not in the log gets a snapshot first.
+pub async fn follow_run(
+    world: &World,
+    principal: &Principal,
+    run: RunId,
+    after: Option<Seq>,
+) -> Result<Option<Follower>, Error> {
+    let (row, subscription) = listen(world, principal, run).await?;
+    follow_row(world, principal, (row, subscription), after).await
+}
+
+/// The events of a run that was accepted a moment ago.
+pub async fn follow_accepted(
+    world: &World,
+    principal: &Principal,
+    accepted: AcceptedRun,
+) -> Result<Option<Follower>, Error> {
+    let subscription = world.bus.subscribe(accepted.thread); // see `listen`
+    let row = run_row(&world.store, principal, accepted.run).await?;
+    follow_row(world, principal, (row, subscription), None).await
+}
+
+async fn follow_row(
+    world: &World,
+    principal: &Principal,
+    (row, subscription): (RunRow, Subscription),
+    after: Option<Seq>,
+) -> Result<Option<Follower>, Error> {
+    let (run, after) = (row.id, after.unwrap_or(0));
+    if after > 0 {
+        let head = world.store.head(row.thread).await?;
+        if after <= head && row.end_seq.is_some_and(|end| after >= end) {
+            return Ok(None);
+        }
+        if after > head || world.store.is_skipped(row.thread, after).await? {
+            // Read again: a run that ended before the head was read has nothing more to come.
+            let row = run_row(&world.store, principal, run).await?;
+            return snapshot(world, row, head, subscription).await.map(Some);
+        }
+    }
+    let beginning = beginning(world, principal, &row).await?;
+    Ok(Some(follower(world, subscription, (row.thread, Some(run)), after.max(beginning))))
+}
+
+/// The thread's events after `after`, then live, without end.
+pub async fn follow_thread(
+    world: &World,
+    principal: &Principal,
+    thread: ThreadId,
+    after: Option<Seq>,
+) -> Result<Follower, Error> {
+    let subscription = world.bus.subscribe(thread); // see `listen`
+    let row = thread_row(&world.store, principal, thread).await?;
+    Ok(follower(world, subscription, (thread, None), after.unwrap_or(0).min(row.last_seq)))
+}
+
+/// A run, and a place to listen from before it was looked at: were its thread deleted in between, nobody would ever
+/// close the place.
+async fn listen(world: &World, principal: &Principal, run: RunId) -> Result<(RunRow, Subscription), Error> {
+    let thread = run_row(&world.store, principal, run).await?.thread;
+    let subscription = world.bus.subscribe(thread);
+    Ok((run_row(&world.store, principal, run).await?, subscription))
+}
+
+fn follower(world: &World, subscription: Subscription, of: (ThreadId, Option<RunId>), after: Seq) -> Follower {
+    Follower::new(Arc::new(world.store.clone()), subscription, of, after)
+}
+
+/// The number before a run's first event. A queued run has none yet: they come after all there are now.
+async fn beginning(world: &World, principal: &Principal, row: &RunRow) -> Result<Seq, Error> {
+    let before = |row: &RunRow| row.start_seq.or(row.end_seq).map(|first| first.saturating_sub(1));
+    if let Some(before) = before(row) {
+        return Ok(before);
+    }
+    let head = world.store.head(row.thread).await?;
+    // Read again: its turn may have come before the head was read.
+    Ok(before(&run_row(&world.store, principal, row.id).await?).unwrap_or(head))
+}
+
+/// For a cursor that is not in the log: where the run stands, then what follows.
+async fn snapshot(world: &World, row: RunRow, head: Seq, subscription: Subscription) -> Result<Follower, Error> {
+    let (thread, run, ended) = (row.thread, row.id, row.end_seq);
+    let until = ended.unwrap_or(head);
+    let mut facts = world.store.facts(run).await?;
+    facts.retain(|fact| fact.seq <= until); // what is newer follows
+    let streamed = match live::open_since(&facts).filter(|_| ended.is_none()) {
+        Some(since) => match live::streamed(&world.store, (thread, run), since, until).await {
+            // It has ended meanwhile, and the follower knows what is left of it.
+            Err(store::Error::Pruned) => return Ok(follower(world, subscription, (thread, Some(run)), 0)),
+            streamed => Some(streamed?.0),
+        },
+        None => None,
+    };
+    let snapshot = live::snapshot(row, &facts, streamed, until);
+    let follower = follower(world, subscription, (thread, Some(run)), head);
+    Ok(follower.beginning_with(snapshot, ended.is_some()))
+}
