@@ -42,7 +42,7 @@ async fn a_key_is_used_for_something_else() {
 
 #[tokio::test]
 async fn two_messages_at_once() {
-    let scenario = Scenario::new("two sends at once", Setup::default, 24);
+    let scenario = Scenario::new("two sends at once", Setup::default, 20);
     sweep(Scenario { ignoring: &["messages", "threads"], ..scenario }, async |client| {
         let thread = thread(client).await?;
         let send = async |message: &str| {
