@@ -134,13 +134,23 @@ fn status(frames: &[Frame]) -> &Value {
 
 #[tokio::test]
 async fn a_cancel_outweighs_an_answer_whose_end_waits_for_space() {
-    let app = with("").await;
-    app.0.upstream.script([Reply::says("Two.")]);
-    let frames =
-        while_it_waits(&app, Kind::RunEnd, "One and one?", async |run, _| cancel(&app.0, run).await).await;
+    let ((app, fuse), gate) = (with("").await, Gate::new());
+    app.upstream.script([Reply::stream().text("Two.").wait(&gate)]);
+    fuse.refuse(Some(Kind::RunEnd));
+    let mut stream = app.stream("/v1/apps/test/runs", &json!({ "message": "One and one?" })).await;
+    let run = stream.header("x-run-id");
+    // The text is stored before the end, which finds no space.
+    let mut frames = stream.until("text:delta").await;
+    gate.open();
+    fuse.refused(1).await;
+    cancel(&app, &run).await;
+    fuse.refuse(None);
+    frames.extend(stream.all().await);
+    app.service.idle().await;
+    assert_sound(&app);
     assert_eq!(status(&frames), "cancelled");
     let thread = of(&frames, "run:start")[0]["threadId"].as_str().unwrap().to_owned();
-    let messages = app.0.get(&format!("/v1/threads/{thread}/messages")).await.body;
+    let messages = app.get(&format!("/v1/threads/{thread}/messages")).await.body;
     assert_eq!(messages["data"][1]["text"], "Two.", "what was said stays");
 }
 
