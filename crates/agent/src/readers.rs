@@ -5,11 +5,11 @@ use std::sync::Arc;
 use protocol::{Principal, RunId, Seq, ThreadId};
 use store::RunRow;
 
+use crate::Error;
 use crate::access::{run_row, thread_row};
 use crate::agent::AcceptedRun;
 use crate::live::{self, Follower, Subscription, until_parked};
 use crate::world::World;
-use crate::Error;
 
 /// Waits until the run has ended, or waits itself for the user.
 pub async fn wait_for_run(world: &World, principal: &Principal, run: RunId) -> Result<(), Error> {
@@ -91,7 +91,12 @@ async fn listen(world: &World, principal: &Principal, run: RunId) -> Result<(Run
     Ok((run_row(&world.store, principal, run).await?, subscription))
 }
 
-fn follower(world: &World, subscription: Subscription, of: (ThreadId, Option<RunId>), after: Seq) -> Follower {
+fn follower(
+    world: &World,
+    subscription: Subscription,
+    of: (ThreadId, Option<RunId>),
+    after: Seq,
+) -> Follower {
     Follower::new(Arc::new(world.store.clone()), subscription, of, after)
 }
 
@@ -107,7 +112,12 @@ async fn beginning(world: &World, principal: &Principal, row: &RunRow) -> Result
 }
 
 /// For a cursor that is not in the log: where the run stands, then what follows.
-async fn snapshot(world: &World, row: RunRow, head: Seq, subscription: Subscription) -> Result<Follower, Error> {
+async fn snapshot(
+    world: &World,
+    row: RunRow,
+    head: Seq,
+    subscription: Subscription,
+) -> Result<Follower, Error> {
     let (thread, run, ended) = (row.thread, row.id, row.end_seq);
     let until = ended.unwrap_or(head);
     let mut facts = world.store.facts(run).await?;

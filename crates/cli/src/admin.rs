@@ -2,9 +2,14 @@
 
 use std::fmt::Write as _;
 use std::io::{IsTerminal, Write as _};
+use std::time::Duration;
 
-use clap::Subcommand;
-use protocol::{JobView, KeyId, KeyMade, KeyView, KeysRemoved, NewKey, Page};
+use clap::{Args, Subcommand};
+use jiff::Timestamp;
+use protocol::{
+    ActsFor, Clock, JobView, KeyId, KeyMade, KeyRotation, KeyView, KeysRemoved, NewKey, Page, Rights,
+    SystemClock,
+};
 use reqwest::Method;
 
 use crate::CommandResult;
@@ -20,19 +25,18 @@ const CONTROL_KEYS: &str = "/control/keys";
 #[derive(Subcommand)]
 pub(crate) enum KeysCommand {
     /// Make an API key and print it; the key is shown only once
-    Add {
-        /// The user who holds the key
-        user: String,
-        /// Limit the key to this app
-        #[arg(long)]
-        app: Option<String>,
-        /// Make an admin key, which manages keys, jobs and MCP tools; with --app, only those of that app
-        #[arg(long)]
-        admin: bool,
-    },
+    Add(AddKey),
     /// List the keys, without their secrets
     List,
-    /// Revoke a key immediately
+    /// Make a new key in place of another, which stays good for a while, and print it
+    Rotate {
+        /// The key's id, as `keys list` shows it
+        id: KeyId,
+        /// For how long the old key stays good, such as 30m, 24h or 7d
+        #[arg(long, default_value = "24h", value_parser = parse_span)]
+        overlap: Duration,
+    },
+    /// Revoke a key immediately; the sessions that were made with it end, too
     Revoke {
         /// The key's id, as `keys list` shows it
         id: KeyId,
@@ -48,6 +52,60 @@ pub(crate) enum KeysCommand {
     },
 }
 
+#[derive(Args)]
+pub(crate) struct AddKey {
+    /// The user who holds the key
+    user: String,
+    /// Limit the key to this app
+    #[arg(long)]
+    app: Option<String>,
+    /// Make an admin key, which manages keys, jobs and MCP tools; with --app, only those of that app
+    #[arg(long)]
+    admin: bool,
+    /// The rights of the key, with commas between them: read, run (includes read), admin
+    #[arg(long, value_parser = parse_rights)]
+    rights: Option<Rights>,
+    /// Make an acting key for your own back end: its requests name their user in the header X-Rondo-User
+    #[arg(long, value_name = "any", value_parser = parse_acts_for)]
+    acts_for: Option<ActsFor>,
+    /// The key ends after this time, such as 12h, 30d or 365d
+    #[arg(long, value_name = "TIME", value_parser = parse_span)]
+    expires: Option<Duration>,
+}
+
+impl AddKey {
+    fn request(self, now: Timestamp) -> CommandResult<NewKey> {
+        let Self { user, app, admin, rights, acts_for, expires } = self;
+        let expires_at = expires.map(|span| now.checked_add(span)).transpose()?;
+        Ok(NewKey { user, app, admin, rights, acts_for, expires_at })
+    }
+}
+
+fn parse_rights(text: &str) -> Result<Rights, &'static str> {
+    Rights::parse(text)
+        .filter(|rights| *rights != Rights::NONE)
+        .ok_or("write read, run or admin, with commas between")
+}
+
+fn parse_acts_for(text: &str) -> Result<ActsFor, &'static str> {
+    if text == ActsFor::Any.name() { Ok(ActsFor::Any) } else { Err("write any") }
+}
+
+/// A time such as 30m, 12h or 7d.
+fn parse_span(text: &str) -> Result<Duration, &'static str> {
+    const WRONG: &str = "write a number and a unit: 45s, 30m, 12h or 7d";
+    let (number, unit) = text.split_at_checked(text.len().saturating_sub(1)).ok_or(WRONG)?;
+    let seconds = match unit {
+        "s" => 1,
+        "m" => 60,
+        "h" => 60 * 60,
+        "d" => 24 * 60 * 60,
+        _ => return Err(WRONG),
+    };
+    let number: u32 = number.parse().map_err(|_| WRONG)?;
+    Ok(Duration::from_secs(u64::from(number) * seconds))
+}
+
 pub(crate) async fn keys(config: Config, command: KeysCommand) -> CommandResult {
     let api = ApiClient::open(&config).await?;
     api.report(async |api| run(api, command).await).await
@@ -55,15 +113,16 @@ pub(crate) async fn keys(config: Config, command: KeysCommand) -> CommandResult 
 
 async fn run(api: &ApiClient, command: KeysCommand) -> CommandResult<String> {
     match command {
-        KeysCommand::Add { user, app, admin } => {
-            let made: KeyMade = api.post(KEYS, &NewKey { user, app, admin }).await?.json().await?;
-            if let Some(notice) = made.notice {
-                // Beside the token, so that scripts read nothing else.
-                std::io::stderr().write_all(format!("note: {notice}\n").as_bytes())?;
-            }
-            Ok(format!("{}\n", made.token.ok_or("the server gave no key")?))
+        KeysCommand::Add(new) => {
+            let new = new.request(SystemClock.now())?;
+            print_key(api.post(KEYS, &new).await?.json().await?)
         }
-        KeysCommand::List => list(&api.get::<Page<KeyView>>(KEYS).await?.data),
+        KeysCommand::List => list(api).await,
+        KeysCommand::Rotate { id, overlap } => {
+            let overlap_seconds = Some(u32::try_from(overlap.as_secs()).unwrap_or(u32::MAX));
+            let rotation = KeyRotation { overlap_seconds };
+            print_key(api.post(&format!("{KEYS}/{id}/rotate"), &rotation).await?.json().await?)
+        }
         KeysCommand::Revoke { id } => {
             api.delete(&format!("{KEYS}/{id}")).await?;
             Ok(format!("{id} is revoked\n"))
@@ -79,6 +138,14 @@ async fn run(api: &ApiClient, command: KeysCommand) -> CommandResult<String> {
     }
 }
 
+/// The secret of a new key, and a note about it beside, so that scripts read nothing else.
+fn print_key(made: KeyMade) -> CommandResult<String> {
+    if let Some(notice) = made.notice {
+        std::io::stderr().write_all(format!("note: {notice}\n").as_bytes())?;
+    }
+    Ok(format!("{}\n", made.token.ok_or("the server gave no key")?))
+}
+
 fn ask_for_removal() -> CommandResult<bool> {
     if !std::io::stdin().is_terminal() {
         return Err("no key was removed; add --yes to remove all keys".into());
@@ -90,16 +157,42 @@ fn ask_for_removal() -> CommandResult<bool> {
     Ok(["y", "yes"].contains(&answer.trim().to_lowercase().as_str()))
 }
 
-fn list(keys: &[KeyView]) -> CommandResult<String> {
-    let mut report = String::new();
-    for key in keys {
-        let state = if key.revoked_at.is_some() { "revoked" } else { "good" };
-        let app = key.app.as_deref().unwrap_or("all apps");
-        let admin = if key.admin { ", admin" } else { "" };
-        let made_by = key.made_by.as_ref().map(|by| format!("  by {by}")).unwrap_or_default();
-        writeln!(report, "{}  {state:<7}  {}  {app}{admin}  {}{made_by}", key.id, key.user, key.created_at)?;
+/// All keys, page by page.
+async fn list(api: &ApiClient) -> CommandResult<String> {
+    let (now, mut report, mut next) = (SystemClock.now(), String::new(), None::<String>);
+    loop {
+        let cursor = next.map(|next| format!("?cursor={next}")).unwrap_or_default();
+        let page: Page<KeyView> = api.get(&format!("{KEYS}{cursor}")).await?;
+        for key in &page.data {
+            writeln!(report, "{}", key_line(key, now))?;
+        }
+        next = page.next;
+        if next.is_none() {
+            return Ok(report);
+        }
     }
-    Ok(report)
+}
+
+fn key_line(key: &KeyView, now: Timestamp) -> String {
+    let state = match (key.revoked_at, key.expires_at) {
+        (Some(_), _) => "revoked",
+        (None, Some(end)) if end <= now => "expired",
+        (None, Some(_) | None) => "good",
+    };
+    let app = key.app.as_deref().unwrap_or("all apps");
+    let acts = if key.acts_for.is_some() { ", acts for any user" } else { "" };
+    let mut line =
+        format!("{}  {state:<7}  {}  {app}, {}{acts}  {}", key.id, key.user, key.rights, key.created_at);
+    let notes = [
+        key.made_by.as_ref().map(|by| format!("by {by}")),
+        key.expires_at.map(|end| format!("ends {end}")),
+        key.used_at.map(|at| format!("used {at}")),
+        key.replaced_by.map(|by| format!("replaced by {by}")),
+    ];
+    for note in notes.into_iter().flatten() {
+        line = format!("{line}  {note}");
+    }
+    line
 }
 
 pub(crate) async fn jobs(config: Config) -> CommandResult {
@@ -116,4 +209,19 @@ fn job_row(job: JobView) -> Vec<String> {
     let attempts = format!("{attempts} attempts");
     let (status, error) = (format!("{status:<7}"), error.unwrap_or_default());
     vec![id.to_string(), status, kind, attempts, updated_at.to_string(), error]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_time_is_a_number_and_a_unit() {
+        assert_eq!(parse_span("45s"), Ok(Duration::from_secs(45)));
+        assert_eq!(parse_span("24h"), Ok(Duration::from_secs(86_400)));
+        assert_eq!(parse_span("7d"), Ok(Duration::from_secs(604_800)));
+        for wrong in ["", "d", "7", "7w", "-1d", "1.5h", "9999999999d", "7ä"] {
+            assert!(parse_span(wrong).is_err(), "{wrong}");
+        }
+    }
 }

@@ -1,13 +1,17 @@
 //! The way of commands to the data folder: the HTTP API of the server that owns it or, when no server runs, of a private
 //! server in this process. A private server answers requests and does nothing else: it takes up no run and no job.
 
+use std::sync::Arc;
 use std::time::Duration;
 
+use identity::JwtIssuers;
+use protocol::SystemClock;
 use reqwest::header::ACCEPT;
 use reqwest::{Client, Method, RequestBuilder, Response, StatusCode};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
+use server::{ServerLimits, ServerSettings};
 use service::{LOCAL_USER, Service};
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
@@ -71,14 +75,14 @@ struct PrivateServer {
 }
 
 impl ApiClient {
-    /// The server at an address.
-    pub(crate) fn at(url: &str, token: Option<String>) -> CommandResult<Self> {
+    /// The server at an address. With certificates, it must have one of them.
+    pub(crate) fn at(url: &str, token: Option<String>, certificates: &[String]) -> CommandResult<Self> {
         let base = url.trim_end_matches('/').to_owned();
         if !base.contains("://") {
             return Err(format!("{base} is not a URL; write http://{base}").into());
         }
         let server_name = Some(base.clone());
-        Ok(Self { client: client(&base, None)?, base, token, server_name, private: None })
+        Ok(Self { client: client(&base, None, certificates)?, base, token, server_name, private: None })
     }
 
     /// The server of the data folder as its admin, who is the machine's own user.
@@ -126,19 +130,23 @@ impl ApiClient {
         let listener = TcpListener::bind("127.0.0.1:0").await?;
         let base = format!("http://{}", listener.local_addr()?);
         let token = Some(service.control_token()?); // there may be keys, and who opens the folder needs none
-        let settings = server::ServerSettings { control_user: user, ..config.server.limits.into() };
+        let issuers = JwtIssuers::new(config.issuers.clone(), Arc::new(SystemClock))?;
+        let issuers = Some(Arc::new(issuers)); // their names are not for keys
+        // Only this command connects, with as many connections as it likes.
+        let limits = ServerLimits { max_connections_per_address: None, ..config.server.limits };
+        let settings = ServerSettings { control_user: user, issuers, ..limits.into() };
         let (task, stop) = (TaskTracker::new(), CancellationToken::new());
         task.spawn(server::serve(listener, service, settings, stop.clone()));
         let private = Some(PrivateServer { task, stop });
-        Ok(Self { client: client(&base, None)?, base, token, server_name: None, private })
+        Ok(Self { client: client(&base, None, &[])?, base, token, server_name: None, private })
     }
 
     /// The running server, when the data folder could not be opened because that server has it. Any other trouble is
     /// given back. The lock says whether a server runs; the file that a killed server leaves behind would not.
     fn running(config: &Config, trouble: CommandError) -> CommandResult<Self> {
         match (trouble.downcast_ref(), ControlFile::of(&config.data)) {
-            (Some(store::Error::Locked(_)), Some(ControlFile { url: base, token })) => {
-                let client = client(&base, Some(PATIENCE))?;
+            (Some(store::Error::Locked(_)), Some(ControlFile { url: base, token, certificates })) => {
+                let client = client(&base, Some(PATIENCE), &certificates)?;
                 let server_name = Some("the server".to_owned());
                 Ok(Self { client, base, token: Some(token), server_name, private: None })
             }
@@ -228,8 +236,8 @@ impl ApiClient {
     }
 }
 
-fn client(base: &str, patience: Option<Duration>) -> CommandResult<Client> {
-    let builder = http::builder(base).connect_timeout(CONNECT_PATIENCE);
+fn client(base: &str, patience: Option<Duration>, certificates: &[String]) -> CommandResult<Client> {
+    let builder = http::own_builder(base, certificates)?.connect_timeout(CONNECT_PATIENCE);
     Ok(match patience {
         Some(patience) => builder.timeout(patience).build()?,
         None => builder.build()?,

@@ -18,10 +18,11 @@ use std::time::Duration;
 use app::Problem;
 use app::source::bounds::whole_number;
 use app::source::{FileText, read_file};
+use identity::JwtIssuerConfig;
 use model::known_models::KnownProvider;
 use model::{Capabilities, Listing, Prices, ProviderKind, ProviderWire, Timeouts, known_models};
 use serde::Deserialize;
-use server::{Proxying, ServerLimits};
+use server::{Proxying, ServerLimits, TlsFiles};
 use service::{CallShares, DEFAULT_DOCUMENT_BYTES};
 use tools::Allowed;
 
@@ -65,7 +66,11 @@ pub(crate) struct Config {
     pub(crate) knowledge: ModelKnowledge,
     /// The models whose weights are in the data folder, by name.
     pub(crate) pulled: Vec<PulledModel>,
+    /// The certificate and the key of a server that speaks TLS.
+    pub(crate) tls: Option<TlsFiles>,
     pub(crate) server: ServerConfig,
+    /// The issuers of JWTs whose users may speak.
+    pub(crate) issuers: Vec<JwtIssuerConfig>,
     pub(crate) log: LogConfig,
 }
 
@@ -250,6 +255,8 @@ pub(crate) struct ServerConfig {
     pub(crate) chat_app: Option<String>,
     /// Settings for proxies in front of the server.
     pub(crate) proxying: Proxying,
+    /// A proxy encrypts what comes from other machines, so the server may listen for them without TLS.
+    pub(crate) behind_proxy: bool,
 }
 
 #[derive(Debug, Clone, PartialEq)]
@@ -284,7 +291,9 @@ impl Default for Config {
             local: Local::default(),
             knowledge: ModelKnowledge::default(),
             pulled: Vec::new(),
+            tls: None,
             server: ServerConfig::default(),
+            issuers: Vec::new(),
             log: LogConfig { level: "info".into(), format: LogFormat::Text },
         }
     }
@@ -314,6 +323,7 @@ impl Default for ServerConfig {
             delta_pause: store::sqlite::DELTA_PAUSE,
             chat_app: None,
             proxying: Proxying::default(),
+            behind_proxy: false,
         }
     }
 }

@@ -14,6 +14,9 @@ const FILE: &str = "control.json";
 pub(crate) struct ControlFile {
     pub(crate) url: String,
     pub(crate) token: String,
+    /// Fingerprints of the certificates that the server may show; none for a server without TLS.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(crate) certificates: Vec<String>,
 }
 
 /// The file as long as the server runs.
@@ -23,9 +26,13 @@ pub(crate) struct PublishedControl {
 
 impl ControlFile {
     pub(crate) fn publish(&self, data: &Path) -> std::io::Result<PublishedControl> {
-        let file = data.join(FILE);
-        replace_file(&file, &serde_json::to_vec(self)?, PRIVATE)?;
-        Ok(PublishedControl { file })
+        self.write(data)?;
+        Ok(PublishedControl { file: data.join(FILE) })
+    }
+
+    /// Writes it over the one that is there.
+    pub(crate) fn write(&self, data: &Path) -> std::io::Result<()> {
+        replace_file(&data.join(FILE), &serde_json::to_vec(self)?, PRIVATE)
     }
 
     /// The control file of a data folder, if a server runs or was killed.

@@ -1,6 +1,7 @@
 //! `rondo doctor`: what is configured, what can be reached, what is missing, and what to do about it.
 
 mod egress;
+mod encryption;
 mod models;
 
 use std::io::Write;
@@ -13,6 +14,7 @@ use reqwest::StatusCode;
 use tools::Catalog;
 
 use crate::config::Config;
+use crate::own_server::OwnServer;
 use crate::{CommandResult, catalogue, discover, embedded_apps, http, model_limits, service_setup};
 
 /// How long anything outside may take to answer.
@@ -39,6 +41,7 @@ pub(crate) async fn doctor(config: Config) -> CommandResult {
     findings.extend(models::check(&config, &apps).await);
     findings.extend(models::catalogue_findings(&config, &apps, catalogue::today()));
     findings.extend(open_to_others(&config));
+    findings.extend(encryption::check(&config));
     findings.push(server(&config).await?);
     report(&findings)
 }
@@ -141,8 +144,9 @@ fn check_app(app: &App, catalog: &Catalog, models: &ModelRegistry) -> Vec<Findin
 
 async fn server(config: &Config) -> CommandResult<Finding> {
     let address = config.listen;
-    let url = format!("http://{address}/readyz");
-    let answer = http::client(&url, PATIENCE)?.get(url).send().await;
+    let OwnServer { url, certificates } = OwnServer::of(config);
+    let client = http::own_builder(&url, &certificates)?.timeout(PATIENCE).build()?;
+    let answer = client.get(format!("{url}/readyz")).send().await;
     Ok(match answer.map(|response| response.status()) {
         Ok(StatusCode::OK) => Finding::Good(format!("server: running on {address}")),
         Ok(StatusCode::SERVICE_UNAVAILABLE) => {

@@ -28,6 +28,8 @@ mod model_answer;
 mod model_knowledge;
 mod model_limits;
 mod models;
+mod own_server;
+mod pinned_tls;
 mod provider_models;
 mod pull;
 mod replace_file;

@@ -1,10 +1,14 @@
 //! `rondo serve`: from configuration to a listening server, and from a signal to a clean end.
 
+mod encryption;
+
 use std::io::IsTerminal;
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::sync::Arc;
 use std::time::Duration;
 
+use identity::JwtIssuers;
 use model::MODEL_CHOICES;
+use protocol::SystemClock;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use server::{ServerLimits, ServerSettings, Shutdown};
 use service::{CallShares, Service};
@@ -13,14 +17,18 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio_util::sync::CancellationToken;
 use tracing_subscriber::EnvFilter;
 
+use self::encryption::{CertificateReload, ServerCertificate};
 use crate::config::{Config, LogFormat};
 use crate::control::ControlFile;
 use crate::pull;
 use crate::watch::AppWatch;
 use crate::weights::WeightsKind;
 use crate::{
-    CommandError, CommandResult, catalogue, discover, embedded_apps, local, model_limits, service_setup,
+    CommandError, CommandResult, catalogue, discover, embedded_apps, local, model_limits, own_server,
+    service_setup,
 };
+
+pub(crate) use self::encryption::{end_notice, require_encryption};
 
 /// Files that the server has open besides its connections, at most: its database, models and tools that it asks, folders
 /// that it watches.
@@ -38,31 +46,29 @@ const UNWRITTEN: &str = "the server can no longer write, because the disk or the
 
 pub(crate) async fn serve(mut config: Config, pull: bool) -> CommandResult {
     start_logging(&config)?;
+    require_encryption(&config)?;
+    let certificate = ServerCertificate::of(&config)?;
     if pull {
         pull_defaults(&mut config).await;
     }
-    let mut signals = Signals::new()?;
+    let (mut signals, reload) = (Signals::new()?, CertificateReload::new()?);
     let mut config = discover::complete(config).await;
     let limits = fit_open_files(&mut config);
     let (service, secrets) = service_setup::service_with_secrets(&config)?;
-    let listener = TcpListener::bind(config.listen).await.map_err(|error| {
-        format!(
-            "cannot listen on {}: {error}; choose another address with --listen or RONDO_LISTEN",
-            config.listen
-        )
-    })?;
+    let listener = listen(&config).await?;
     service.load_keys().await?;
-    require_keys(&config, &service)?;
+    require_keys(&config, &service).await?;
     service.start().await?;
-    let control = ControlFile { url: reach(&listener, &config)?, token: service.control_token()? };
+    let control = control_file(&config, &service, &listener, certificate.as_ref())?;
     let _published = control.publish(&config.data)?;
     announce(&config, &service, &listener);
     let stop = Shutdown::from(CancellationToken::new());
-    let settings = settings(&config, limits);
+    let settings = settings(&config, limits, certificate.as_ref())?;
     let serving = server::serve(listener, service.clone(), settings, stop.clone());
     tokio::pin!(serving);
     tokio::select! {
         ended = &mut serving => return Ok(ended?),
+        () = reload.run(certificate, control, config.data.clone()) => {}
         () = AppWatch::new(&config, service.clone(), secrets).run() => {}
         () = service.writing_ended() => return Err(end_unwritten(&service, &stop, serving).await),
         () = signals.next() => tracing::info!("stopping: streams close now, runs have {} s to end", config.server.drain.as_secs()),
@@ -97,8 +103,27 @@ pub(crate) async fn serve(mut config: Config, pull: bool) -> CommandResult {
     if service.can_write() { ended } else { Err(UNWRITTEN.into()) }
 }
 
+async fn listen(config: &Config) -> CommandResult<TcpListener> {
+    let address = config.listen;
+    Ok(TcpListener::bind(address).await.map_err(|error| {
+        format!("cannot listen on {address}: {error}; choose another address with --listen or RONDO_LISTEN")
+    })?)
+}
+
+/// Everything that a command on this machine needs to speak to the server.
+fn control_file(
+    config: &Config,
+    service: &Service,
+    listener: &TcpListener,
+    certificate: Option<&ServerCertificate>,
+) -> CommandResult<ControlFile> {
+    let url = own_server::url(config, listener.local_addr()?);
+    let certificates = certificate.iter().map(|certificate| certificate.fingerprint.clone()).collect();
+    Ok(ControlFile { url, token: service.control_token()?, certificates })
+}
+
 /// Without a key, everybody who reaches the server is its one user; so nobody else may reach it.
-fn require_keys(config: &Config, service: &Service) -> CommandResult {
+async fn require_keys(config: &Config, service: &Service) -> CommandResult {
     let proxying = &config.server.proxying;
     let open = if !config.listen.ip().is_loopback() {
         Some((config.listen.to_string(), "listen on 127.0.0.1"))
@@ -107,19 +132,26 @@ fn require_keys(config: &Config, service: &Service) -> CommandResult {
     } else {
         None
     };
-    match open.filter(|_| !service.has_good_keys()) {
+    let is_closed = !config.issuers.is_empty() || service.has_good_keys().await?;
+    match open.filter(|_| !is_closed) {
         Some((what, instead)) => Err(format!(
-            "other machines can reach {what}, and there is no key: make one with `rondo keys add USER`, or \
-             {instead}"
+            "other machines can reach {what}, and there is no key: make one with `rondo keys add USER`, \
+             configure [auth.jwt.NAME], or {instead}"
         )
         .into()),
         None => Ok(()),
     }
 }
 
-fn settings(config: &Config, limits: ServerLimits) -> ServerSettings {
+fn settings(
+    config: &Config,
+    limits: ServerLimits,
+    certificate: Option<&ServerCertificate>,
+) -> CommandResult<ServerSettings> {
     let (chat_app, proxying) = (config.server.chat_app.clone(), config.server.proxying.clone());
-    ServerSettings { limits, chat_app, proxying, control_user: None }
+    let tls = certificate.map(|certificate| certificate.tls.clone());
+    let issuers = Some(Arc::new(JwtIssuers::new(config.issuers.clone(), Arc::new(SystemClock))?));
+    Ok(ServerSettings { limits, chat_app, proxying, control_user: None, tls, issuers })
 }
 
 /// Where others reach the server.
@@ -206,17 +238,6 @@ async fn pull_defaults(config: &mut Config) {
     config.take_in_pulled();
 }
 
-/// Where this machine reaches the server, whatever it listens on.
-fn reach(listener: &TcpListener, config: &Config) -> CommandResult<String> {
-    let mut address = listener.local_addr()?;
-    if address.ip().is_unspecified() {
-        let loopback: IpAddr =
-            if config.listen.is_ipv4() { Ipv4Addr::LOCALHOST.into() } else { Ipv6Addr::LOCALHOST.into() };
-        address.set_ip(loopback);
-    }
-    Ok(format!("http://{address}"))
-}
-
 fn announce(config: &Config, service: &Service, listener: &TcpListener) {
     let address = listener.local_addr().unwrap_or(config.listen);
     let apps: Vec<String> = service.apps().into_iter().map(|app| app.id).collect();
@@ -250,7 +271,7 @@ fn announce(config: &Config, service: &Service, listener: &TcpListener) {
     if !config.server.proxying.public_urls.is_empty() {
         tracing::info!("public URL: {}", urls(config));
     }
-    tracing::info!(apps = apps.join(", "), data = %config.data.display(), "serving on http://{address}");
+    tracing::info!(apps = apps.join(", "), data = %config.data.display(), "serving on {}://{address}", own_server::scheme(config));
 }
 
 /// Says which of the models in use have ended or will soon, and whether what is known of models could not be read.

@@ -88,6 +88,9 @@ pub struct ActionView {
     pub started_at: Timestamp,
     pub duration_ms: Option<u64>,
     pub user_id: String,
+    /// The holder of the acting key that spoke for the user.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub actor: Option<String>,
     pub app_id: String,
     pub thread_id: Option<ThreadId>,
     pub run_id: Option<RunId>,

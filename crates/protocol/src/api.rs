@@ -7,8 +7,8 @@ use utoipa::ToSchema;
 
 use crate::json_fields::{deserialize_present, from_object};
 use crate::{
-    CallId, DocumentId, Failure, JobId, KeyId, MessageId, PersonaSettings, ProposalView, RunId, RunStatus,
-    Seq, ThreadId, Usage, Warning,
+    CallId, DocumentId, Failure, JobId, MessageId, PersonaSettings, ProposalView, RunId, RunStatus, Seq,
+    ThreadId, Usage, Warning,
 };
 
 /// A page of a list. `next` is the cursor of the following page.
@@ -240,52 +240,6 @@ pub struct JobView {
     pub error: Option<String>,
     pub created_at: Timestamp,
     pub updated_at: Timestamp,
-}
-
-#[derive(Debug, Clone, Deserialize, Serialize, ToSchema)]
-#[serde(deny_unknown_fields)]
-#[schema(as = KeyRequest)]
-pub struct NewKey {
-    /// Who its holder is.
-    pub user: String,
-    /// The only app it is good for; all of them when absent.
-    pub app: Option<String>,
-    /// Whether its holder may look after the server.
-    #[serde(default)]
-    pub admin: bool,
-}
-
-/// A key that was just made.
-#[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
-pub struct KeyMade {
-    pub id: KeyId,
-    /// Sent as `Authorization: Bearer`. It is shown here and never again: a repeated request gets null.
-    pub token: Option<String>,
-    /// Present for the first key of a server: what it changes, and how to undo that.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub notice: Option<String>,
-}
-
-/// The result of the removal of all keys.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub struct KeysRemoved {
-    /// The number of keys, revoked ones included.
-    pub removed: u64,
-}
-
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
-#[serde(rename_all = "camelCase")]
-pub struct KeyView {
-    pub id: KeyId,
-    pub user: String,
-    pub app: Option<String>,
-    pub admin: bool,
-    pub created_at: Timestamp,
-    pub revoked_at: Option<Timestamp>,
-    /// The user who made it; none for keys from before this was noted.
-    pub made_by: Option<String>,
-    /// The user who revoked it.
-    pub revoked_by: Option<String>,
 }
 
 /// A model that apps and requests may name.

@@ -232,6 +232,9 @@ pub struct RunStart {
     pub document_ids: Option<Vec<DocumentId>>,
     /// Names the content of the app folder that answered.
     pub app_revision: String,
+    /// The holder of the acting key that spoke for the user.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub actor: Option<String>,
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
@@ -407,6 +410,9 @@ pub struct ProposalClosed {
     pub proposal_id: ProposalId,
     pub call_id: CallId,
     pub decision: Decision,
+    /// Who decided, if an acting key spoke for the user: `ACTOR for USER`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub by: Option<String>,
 }
 
 /// How a call ended.

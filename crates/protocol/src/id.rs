@@ -122,6 +122,8 @@ ids! {
     JobId = "job",
     /// A user's key, by its public name.
     KeyId = "key",
+    /// A browser's session.
+    SessionId = "sess",
     /// A durable fact about the user.
     MemoryId = "mem",
     /// What the ledger says of a call. A call of a run and its action have the same number.

@@ -2,6 +2,7 @@
 //!
 //! Data only. Nothing here does IO, waits, or knows a database or a provider; every other crate may use it.
 
+mod access;
 mod action;
 mod api;
 mod canonical;
@@ -19,11 +20,14 @@ mod settings;
 mod spending;
 mod usage;
 
+pub use access::{
+    ActsFor, AuditEntryView, AuditKind, KeyMade, KeyRotation, KeyView, KeysRemoved, NewKey, Right, Rights,
+    SessionView,
+};
 pub use action::{ActionView, Decision, Effect, FileView, ProposalView, RecordView, UndoRefused, UndoReport};
 pub use api::{
-    AppView, JobView, KeyMade, KeyView, KeysRemoved, Message, ModelView, NewKey, NewRun, NewThread, OnBusy,
-    Page, PriceView, Regenerate, Role, RunResult, RunView, ThreadChange, ThreadView, ToolCallView,
-    ToolResultView, UsageReport, UsageView,
+    AppView, JobView, Message, ModelView, NewRun, NewThread, OnBusy, Page, PriceView, Regenerate, Role,
+    RunResult, RunView, ThreadChange, ThreadView, ToolCallView, ToolResultView, UsageReport, UsageView,
 };
 pub use canonical::canonical;
 pub use clock::{Clock, Ids, SystemClock, TimeOrderedIds};
@@ -42,7 +46,7 @@ pub use event::{
 };
 pub use id::{
     ActionId, CallId, ChunkId, DocumentId, JobId, KeyId, MemoryId, MessageId, ParseIdError, PinId,
-    ProposalId, RecordId, RunId, Seq, SummaryId, ThreadId,
+    ProposalId, RecordId, RunId, Seq, SessionId, SummaryId, ThreadId,
 };
 pub use limits::{Allowance, DAY_SECONDS, MINUTE_SECONDS, Quota, Used, UserLimits};
 pub use mcp::{

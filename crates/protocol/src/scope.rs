@@ -5,6 +5,8 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
+use crate::{Right, Rights};
+
 macro_rules! name {
     ($(#[$doc:meta])* $name:ident) => {
         $(#[$doc])*
@@ -49,43 +51,93 @@ name!(
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Principal {
     user: UserId,
-    /// The only app it may use; all of them when none.
-    app: Option<AppId>,
-    admin: bool,
+    /// The only apps it may use; all of them when none.
+    apps: Option<Arc<[AppId]>>,
+    rights: Rights,
+    /// The holder of the acting key that speaks for the user.
+    actor: Option<Arc<str>>,
 }
 
 impl Principal {
+    /// A user who may read and run in all apps.
     pub fn authenticated(user: UserId) -> Self {
-        Self { user, app: None, admin: false }
+        Self { user, apps: None, rights: Rights::USER, actor: None }
     }
 
     /// May use this app and no other.
     #[must_use]
     pub fn only_for(self, app: AppId) -> Self {
-        Self { app: Some(app), ..self }
+        self.only_for_apps([app])
+    }
+
+    /// May use these apps and no other.
+    #[must_use]
+    pub fn only_for_apps(self, apps: impl IntoIterator<Item = AppId>) -> Self {
+        Self { apps: Some(apps.into_iter().collect()), ..self }
+    }
+
+    /// May do this and nothing else.
+    #[must_use]
+    pub fn with_rights(self, rights: Rights) -> Self {
+        Self { rights, ..self }
     }
 
     /// May also look after the server.
     #[must_use]
     pub fn as_admin(self) -> Self {
-        Self { admin: true, ..self }
+        Self { rights: self.rights.with(Right::Admin), ..self }
+    }
+
+    /// The holder of this acting key speaks for the user.
+    #[must_use]
+    pub fn acted_for_by(self, actor: &str) -> Self {
+        Self { actor: Some(actor.into()), ..self }
     }
 
     pub fn is_admin(&self) -> bool {
-        self.admin
+        self.has(Right::Admin)
+    }
+
+    pub fn has(&self, right: Right) -> bool {
+        self.rights.has(right)
+    }
+
+    pub fn rights(&self) -> Rights {
+        self.rights
+    }
+
+    /// Who speaks for the user, where it is not the user.
+    pub fn actor(&self) -> Option<&str> {
+        self.actor.as_deref()
     }
 
     pub fn may_use(&self, app: &AppId) -> bool {
-        self.app.as_ref().is_none_or(|only| only == app)
+        self.apps.as_ref().is_none_or(|only| only.contains(app))
     }
 
-    /// The one app that its key is for; none when it is for all of them.
+    /// The apps that it is limited to; none when it may use all of them.
+    pub fn apps(&self) -> Option<&[AppId]> {
+        self.apps.as_deref()
+    }
+
+    /// The one app that it is limited to, if it is one.
     pub fn only_app(&self) -> Option<&AppId> {
-        self.app.as_ref()
+        match self.apps() {
+            Some([only]) => Some(only),
+            Some(_) | None => None,
+        }
     }
 
     pub fn user(&self) -> &UserId {
         &self.user
+    }
+
+    /// The name in notes about who did something: the actor and the user, or the user alone.
+    pub fn name(&self) -> String {
+        match self.actor() {
+            Some(actor) if actor != self.user.as_str() => format!("{actor} for {}", self.user),
+            Some(_) | None => self.user.to_string(),
+        }
     }
 
     /// This principal's share of an app.

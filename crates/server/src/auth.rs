@@ -1,39 +1,243 @@
-//! Who speaks: the holder of a key, or, as long as there is none, the one user of this machine. What then keeps
-//! strangers out is where we listen, so this also refuses the two ways by which a web page could reach a server on the
-//! user's own machine.
+//! Who speaks: the holder of a key, of a JWT or of a session's cookie, or, as long as there is no key, the one user of
+//! this machine.
+//!
+//! Identity comes from these proofs alone. The one name that a request may state itself is the user for whom the holder of
+//! an acting key speaks.
 
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+mod attempts;
+mod cookies;
+mod origin;
+
+use std::net::IpAddr;
+use std::ops::Deref;
 
 use axum::extract::FromRequestParts;
 use axum::http::request::Parts;
-use axum::http::uri::Authority;
-use axum::http::{HeaderMap, HeaderName, Method, header};
-use protocol::{Principal, UserId};
-use service::{Grant, LOCAL_USER, Service};
+use axum::http::{HeaderMap, HeaderName, header};
+use identity::{TokenRefusal, VerifiedToken};
+use jiff::Timestamp;
+use protocol::{AppId, Principal, Right, Rights, UserId};
+use service::{Grant, GrantSource, KEY_PREFIX, LOCAL_USER, Service, StreamAccess, checked_user};
 
+use crate::Api;
 use crate::error::{ApiProblem, ProblemCode};
-use crate::{Api, Proxying};
+use crate::serve::PeerAddress;
+
+pub(crate) use attempts::FailedAttempts;
+pub(crate) use cookies::{cookie_with, is_secure, session_secret};
+pub(crate) use origin::{allow_origin, allowed_origin, check_origin, preflight};
+
+/// Names the user for whom the holder of an acting key speaks.
+const ACTING_USER: HeaderName = HeaderName::from_static("x-rondo-user");
+
+const NO_PROOF: &str = "send a valid API key as Authorization: Bearer KEY; `rondo keys add USER` makes one";
+
+/// The proof that a request has shown.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum AccessProof {
+    /// It comes from this machine, and no key was ever made.
+    Local,
+    Stored(GrantSource),
+    /// A JWT of this issuer.
+    Token(String),
+}
+
+/// The access of a request, whatever it is for.
+#[derive(Debug, Clone)]
+pub(crate) struct Access {
+    pub(crate) principal: Principal,
+    pub(crate) proof: AccessProof,
+    pub(crate) expires_at: Option<Timestamp>,
+}
+
+/// The secret that a request carries.
+enum Credentials<'a> {
+    None,
+    Bearer(&'a str),
+    Cookie(&'a str),
+}
+
+impl FromRequestParts<Api> for Access {
+    type Rejection = ApiProblem;
+
+    async fn from_request_parts(parts: &mut Parts, api: &Api) -> Result<Self, ApiProblem> {
+        let access = match credentials(api, parts)? {
+            Credentials::None => local(api),
+            Credentials::Bearer(token) => bearer_access(api, token).await,
+            Credentials::Cookie(secret) => cookie_access(api, parts, secret).await,
+        };
+        let is_attempt =
+            parts.headers.contains_key(header::AUTHORIZATION) || parts.headers.contains_key(header::COOKIE);
+        if is_attempt && access.as_ref().is_err_and(|problem| problem.code() == ProblemCode::Unauthorized) {
+            api.attempts.note_failure(address(api, parts))?;
+        }
+        acting(api, access?, &parts.headers)
+    }
+}
+
+/// Without a key, JWT or session: the user of this machine, as long as nobody else has access.
+fn local(api: &Api) -> Result<Access, ApiProblem> {
+    if api.service.has_keys() || !api.issuers.is_empty() || !api.bound.is_loopback() {
+        return Err(ApiProblem::new(ProblemCode::Unauthorized, NO_PROOF));
+    }
+    let principal = Principal::authenticated(UserId::new(LOCAL_USER)).as_admin();
+    Ok(Access { principal, proof: AccessProof::Local, expires_at: None })
+}
+
+async fn bearer_access(api: &Api, token: &str) -> Result<Access, ApiProblem> {
+    if !token.starts_with(KEY_PREFIX) && !api.issuers.is_empty() {
+        let verified = api.issuers.verify(token).await.map_err(|refusal| token_problem(&refusal))?;
+        return Ok(token_access(verified));
+    }
+    let grant = api.service.key_grant(token).await?;
+    // One answer for a wrong, a revoked and an expired key. Where no key is needed, a wrong one is as none.
+    let Some(grant) = grant else { return local(api) };
+    let is_control = grant.source == GrantSource::Control;
+    Ok(match api.control_user.as_deref().filter(|_| is_control) {
+        Some(user) => Access {
+            principal: Principal::authenticated(UserId::new(user)),
+            proof: AccessProof::Stored(GrantSource::Control),
+            expires_at: None,
+        },
+        None => grant_access(&grant),
+    })
+}
+
+async fn cookie_access(api: &Api, parts: &Parts, secret: &str) -> Result<Access, ApiProblem> {
+    let grant = api.service.session_grant(secret).await?;
+    let is_served = |grant: &Grant| grant.issuer.as_ref().is_none_or(|issuer| api.issuers.has_issuer(issuer));
+    let Some(grant) = grant.filter(|grant| is_served(grant)) else {
+        let detail = "the session has ended; make another one with POST /v1/session, and a key or a JWT";
+        return local(api).map_err(|_| ApiProblem::new(ProblemCode::Unauthorized, detail));
+    };
+    if !parts.method.is_safe() {
+        origin::check_cookie_origin(api, &parts.headers)?;
+    }
+    Ok(grant_access(&grant))
+}
+
+fn grant_access(grant: &Grant) -> Access {
+    let user = Principal::authenticated(UserId::new(grant.user.as_str()));
+    let mut principal = user.with_rights(grant.rights);
+    if let Some(apps) = &grant.apps {
+        principal = principal.only_for_apps(apps.iter().cloned());
+    }
+    principal = match (&grant.actor, grant.acts_for) {
+        (Some(actor), _) => principal.acted_for_by(actor),
+        // Until the request names its user.
+        (None, Some(_)) => principal.acted_for_by(&grant.user),
+        (None, None) => principal,
+    };
+    let proof = AccessProof::Stored(grant.source.clone());
+    Access { principal, proof, expires_at: grant.expires_at }
+}
+
+fn token_access(verified: VerifiedToken) -> Access {
+    let rights = if verified.admin { Rights::USER.with(Right::Admin) } else { Rights::USER };
+    let mut principal = Principal::authenticated(UserId::new(verified.user)).with_rights(rights);
+    if let Some(apps) = verified.apps {
+        principal = principal.only_for_apps(apps.into_iter().map(AppId::new));
+    }
+    Access { principal, proof: AccessProof::Token(verified.issuer), expires_at: Some(verified.expires_at) }
+}
+
+fn token_problem(refusal: &TokenRefusal) -> ApiProblem {
+    let detail = refusal.to_string();
+    if refusal.is_temporary() {
+        return ApiProblem::new(ProblemCode::Unavailable, detail).retry_after(ISSUER_RETRY_AFTER);
+    }
+    ApiProblem::new(ProblemCode::Unauthorized, detail)
+}
+
+/// Seconds after which the keys of an issuer may be there again.
+const ISSUER_RETRY_AFTER: u32 = 5;
+
+/// The access of the user whom the holder of an acting key names.
+fn acting(api: &Api, access: Access, headers: &HeaderMap) -> Result<Access, ApiProblem> {
+    let mut named = headers.get_all(ACTING_USER).iter();
+    let (name, more) = (named.next(), named.next());
+    let is_acting_key = matches!(access.proof, AccessProof::Stored(GrantSource::Key(_)))
+        && access.principal.actor().is_some();
+    let Some(name) = name else { return Ok(access) };
+    if !is_acting_key {
+        return Err(ApiProblem::new(
+            ProblemCode::ActingNotAllowed,
+            "only an acting key may name a user in X-Rondo-User: remove the header, or make such a key with \
+             `rondo keys add NAME --acts-for any`",
+        ));
+    }
+    let name = name.to_str().ok().filter(|_| more.is_none());
+    let name = name.map(|name| checked_user("X-Rondo-User", name)).transpose()?;
+    let name =
+        name.ok_or_else(|| ApiProblem::invalid("X-Rondo-User", "must be one name of visible ASCII"))?;
+    check_not_of_issuer(api, "X-Rondo-User", &name)?;
+    let Access { principal, proof, expires_at } = access;
+    let mut user = Principal::authenticated(UserId::new(name)).with_rights(principal.rights());
+    if let Some(apps) = principal.apps() {
+        user = user.only_for_apps(apps.iter().cloned());
+    }
+    let principal = user.acted_for_by(principal.actor().unwrap_or_default());
+    Ok(Access { principal, proof, expires_at })
+}
+
+/// Refuses a name that only the JWTs of an issuer may give.
+pub(crate) fn check_not_of_issuer(api: &Api, field: &'static str, user: &str) -> Result<(), ApiProblem> {
+    match api.issuers.issuer_of_name(user) {
+        Some(issuer) => Err(ApiProblem::invalid(
+            field,
+            format!(
+                "names of this form belong to the users of the issuer {issuer}: choose another name, or write \
+                 prefix = \"\" under [auth.jwt.{issuer}] to share the names"
+            ),
+        )),
+        None => Ok(()),
+    }
+}
+
+fn user_required() -> ApiProblem {
+    ApiProblem::new(
+        ProblemCode::UserRequired,
+        "an acting key speaks for a user: name the user in the header X-Rondo-User",
+    )
+}
+
+impl Access {
+    /// Whether this is an acting key without the user for whom it speaks.
+    fn lacks_user(&self) -> bool {
+        let is_key = matches!(self.proof, AccessProof::Stored(GrantSource::Key(_)));
+        is_key && self.principal.actor() == Some(self.principal.user().as_str())
+    }
+
+    /// The user for whom a session is made.
+    pub(crate) fn user_of_session(&self) -> Result<&Principal, ApiProblem> {
+        if self.lacks_user() { Err(user_required()) } else { Ok(&self.principal) }
+    }
+
+    /// The principal, if its rights are enough for the request.
+    fn into_user(self, parts: &Parts) -> Result<Principal, ApiProblem> {
+        if self.lacks_user() {
+            return Err(user_required());
+        }
+        // A search is posted only because a question may be long.
+        let is_read = parts.method.is_safe() || parts.uri.path().ends_with("/search");
+        let right = if is_read { Right::Read } else { Right::Run };
+        if self.principal.has(right) {
+            return Ok(self.principal);
+        }
+        let detail = format!(
+            "this request needs the right `{0}`, which your key does not have; `rondo keys add USER --rights {0}` \
+             makes one that has it",
+            right.name()
+        );
+        Err(ApiProblem::new(ProblemCode::Forbidden, detail))
+    }
+}
 
 impl FromRequestParts<Api> for Principal {
     type Rejection = ApiProblem;
 
     async fn from_request_parts(parts: &mut Parts, api: &Api) -> Result<Self, ApiProblem> {
-        let token = text(&parts.headers, header::AUTHORIZATION).and_then(bearer);
-        if let Some(grant) = token.and_then(|token| api.service.grant(token)) {
-            let is_control = grant.admin && grant.app.is_none() && grant.user == LOCAL_USER;
-            return Ok(match api.control_user.as_deref().filter(|_| is_control) {
-                Some(user) => Principal::authenticated(UserId::new(user)),
-                None => principal(grant),
-            });
-        }
-        if !api.service.has_keys() && api.bound.is_loopback() {
-            return Ok(Principal::authenticated(UserId::new(LOCAL_USER)).as_admin());
-        }
-        // One answer for a missing, a wrong and a revoked key.
-        Err(ApiProblem::new(
-            ProblemCode::Unauthorized,
-            "send a valid API key as Authorization: Bearer KEY; `rondo keys add USER` makes one",
-        ))
+        Access::from_request_parts(parts, api).await?.into_user(parts)
     }
 }
 
@@ -52,17 +256,34 @@ impl FromRequestParts<Api> for Caller {
     }
 }
 
-fn principal(grant: Grant) -> Principal {
-    let mut principal = Principal::authenticated(UserId::new(grant.user));
-    if let Some(app) = grant.app {
-        principal = principal.only_for(app);
-    }
-    if grant.admin { principal.as_admin() } else { principal }
+/// A user who asks for events, and the access that the stream ends with.
+pub(crate) struct StreamCaller {
+    pub(crate) principal: Principal,
+    pub(crate) access: StreamAccess,
 }
 
-fn bearer(header: &str) -> Option<&str> {
-    let (scheme, token) = header.split_once(' ')?;
-    scheme.eq_ignore_ascii_case("bearer").then(|| token.trim())
+impl Deref for StreamCaller {
+    type Target = Principal;
+
+    fn deref(&self) -> &Principal {
+        &self.principal
+    }
+}
+
+impl FromRequestParts<Api> for StreamCaller {
+    type Rejection = ApiProblem;
+
+    async fn from_request_parts(parts: &mut Parts, api: &Api) -> Result<Self, ApiProblem> {
+        let found = Access::from_request_parts(parts, api).await?;
+        let source = match &found.proof {
+            AccessProof::Stored(source) => Some(source),
+            AccessProof::Local | AccessProof::Token(_) => None,
+        };
+        let access = api.service.open_stream(source, found.expires_at, &api.shutdown.streams);
+        // Looked at again: what was revoked before the stream was noted did not end it.
+        let principal = Principal::from_request_parts(parts, api).await?;
+        Ok(Self { principal, access })
+    }
 }
 
 /// Somebody who may look after the server.
@@ -72,9 +293,9 @@ impl FromRequestParts<Api> for Admin {
     type Rejection = ApiProblem;
 
     async fn from_request_parts(parts: &mut Parts, api: &Api) -> Result<Self, ApiProblem> {
-        let caller = Caller::from_request_parts(parts, api).await?;
-        if caller.principal.is_admin() {
-            return Ok(Self(caller));
+        let Access { principal, .. } = Access::from_request_parts(parts, api).await?;
+        if principal.is_admin() {
+            return Ok(Self(Caller { service: api.service.clone(), principal }));
         }
         Err(ApiProblem::new(
             ProblemCode::AdminOnly,
@@ -90,8 +311,9 @@ impl FromRequestParts<Api> for ControlHolder {
     type Rejection = ApiProblem;
 
     async fn from_request_parts(parts: &mut Parts, api: &Api) -> Result<Self, ApiProblem> {
-        let token = text(&parts.headers, header::AUTHORIZATION).and_then(bearer);
-        if token.is_some_and(|token| api.service.is_control_token(token)) {
+        if let Credentials::Bearer(token) = credentials(api, parts)?
+            && api.service.is_control_token(token)
+        {
             return Ok(Self);
         }
         Err(ApiProblem::new(
@@ -101,162 +323,31 @@ impl FromRequestParts<Api> for ControlHolder {
     }
 }
 
-/// Refuses what a web page of another site may have sent.
-pub(crate) fn check(
-    bound: IpAddr,
-    proxying: &Proxying,
-    method: &Method,
-    headers: &HeaderMap,
-) -> Result<(), ApiProblem> {
-    let host = text(headers, header::HOST);
-    // A page can point its own name at 127.0.0.1, and then it is the same origin; but the name stays in `Host`.
-    if bound.is_loopback() && !host.is_some_and(|host| is_ours(host, bound) || proxying.is_host(host)) {
-        let host = host.unwrap_or_default();
-        let detail = format!(
-            "the Host header must be localhost, the address the server listens on, or the name in \
-             server.public_url: if a proxy is in front of this server, write public_url = \"https://{host}\" \
-             under [server] in rondo.toml, or set \
-             RONDO_PUBLIC_URL"
-        );
-        return Err(ApiProblem::new(ProblemCode::HostNotAllowed, detail));
-    }
-    let origin =
-        headers.contains_key(header::ORIGIN).then(|| text(headers, header::ORIGIN).unwrap_or_default());
-    let Some(origin) = origin.filter(|_| !method.is_safe()) else { return Ok(()) };
-    if is_same_origin(origin, host) || proxying.is_origin(origin) {
-        return Ok(());
-    }
-    let detail = format!(
-        "web pages of other origins may not send this request: send it from your own server, or, if this \
-         origin is a proxy in front of this server, write public_url = {origin:?} under [server] in \
-         rondo.toml, or set RONDO_PUBLIC_URL"
-    );
-    Err(ApiProblem::new(ProblemCode::OriginNotAllowed, detail))
-}
-
-fn text(headers: &HeaderMap, name: HeaderName) -> Option<&str> {
-    headers.get(name).and_then(|value| value.to_str().ok())
-}
-
-fn is_ours(host: &str, bound: IpAddr) -> bool {
-    let Ok(authority) = host.parse::<Authority>() else { return false };
-    let name = authority.host();
-    let address = name.trim_start_matches('[').trim_end_matches(']').parse::<IpAddr>();
-    match address {
-        Ok(address) => [bound, Ipv4Addr::LOCALHOST.into(), Ipv6Addr::LOCALHOST.into()].contains(&address),
-        Err(_) => name.eq_ignore_ascii_case("localhost"),
+/// The one secret that a request carries. A header that is no bearer token counts as none that is good.
+fn credentials<'a>(api: &Api, parts: &'a Parts) -> Result<Credentials<'a>, ApiProblem> {
+    let mut headers = parts.headers.get_all(header::AUTHORIZATION).iter();
+    match (headers.next(), headers.next()) {
+        (None, _) => {
+            let secret = session_secret(parts, is_secure(api, parts));
+            Ok(secret.map_or(Credentials::None, Credentials::Cookie))
+        }
+        (Some(one), None) => {
+            let token = one.to_str().ok().and_then(bearer).unwrap_or_default();
+            Ok(Credentials::Bearer(token))
+        }
+        (Some(_), Some(_)) => {
+            Err(ApiProblem::new(ProblemCode::Unauthorized, "send one Authorization header, not several"))
+        }
     }
 }
 
-/// The scheme is not compared: behind a proxy that ends TLS we do not know our own.
-fn is_same_origin(origin: &str, host: Option<&str>) -> bool {
-    let authority = origin.strip_prefix("http://").or_else(|| origin.strip_prefix("https://"));
-    authority.zip(host).is_some_and(|(authority, host)| authority.eq_ignore_ascii_case(host))
+fn bearer(header: &str) -> Option<&str> {
+    let (scheme, token) = header.split_once(' ')?;
+    scheme.eq_ignore_ascii_case("bearer").then(|| token.trim())
 }
 
-#[cfg(test)]
-mod tests {
-    use axum::http::HeaderValue;
-
-    use super::*;
-
-    const LOOPBACK: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
-    const ANY: IpAddr = IpAddr::V4(Ipv4Addr::UNSPECIFIED);
-
-    fn headers(host: &str, origin: Option<&str>) -> HeaderMap {
-        let mut headers = HeaderMap::new();
-        headers.insert(header::HOST, HeaderValue::from_str(host).unwrap());
-        if let Some(origin) = origin {
-            headers.insert(header::ORIGIN, HeaderValue::from_bytes(origin.as_bytes()).unwrap());
-        }
-        headers
-    }
-
-    fn refusal(bound: IpAddr, method: &Method, headers: &HeaderMap) -> Option<ProblemCode> {
-        check(bound, &Proxying::default(), method, headers).err().map(|problem| problem.code())
-    }
-
-    #[test]
-    fn on_loopback_only_our_own_names_are_hosts() {
-        for ours in
-            ["localhost", "LOCALHOST:8787", "127.0.0.1", "127.0.0.1:8787", "[::1]", "[::1]:1", "localhost:"]
-        {
-            assert_eq!(refusal(LOOPBACK, &Method::GET, &headers(ours, None)), None, "{ours}");
-        }
-        for foreign in
-            ["rebind.example", "localhost.example:8787", "127.0.0.2", "192.168.0.1", "", "a b", "127.1"]
-        {
-            let refused = refusal(LOOPBACK, &Method::GET, &headers(foreign, None));
-            assert_eq!(refused, Some(ProblemCode::HostNotAllowed), "{foreign:?}");
-        }
-        assert_eq!(refusal(LOOPBACK, &Method::GET, &HeaderMap::new()), Some(ProblemCode::HostNotAllowed));
-        let second = IpAddr::V4(Ipv4Addr::new(127, 0, 0, 2));
-        assert_eq!(refusal(second, &Method::GET, &headers("127.0.0.2:8787", None)), None);
-    }
-
-    #[test]
-    fn behind_a_proxy_its_names_and_its_origins_are_ours() {
-        let public_urls = ["https://agents.example", "http://localhost:3000"];
-        let public_urls = public_urls.map(|url| crate::PublicUrl::parse(url).unwrap()).to_vec();
-        let proxying = Proxying { public_urls, ..Proxying::default() };
-        let refusal = |method: &Method, host: &str, origin: Option<&str>| {
-            check(LOOPBACK, &proxying, method, &headers(host, origin)).err().map(|problem| problem.code())
-        };
-        let ours = "https://agents.example";
-        // The proxy sends its own name on, or writes ours over it.
-        for host in ["agents.example", "agents.example:443", "127.0.0.1:8787"] {
-            assert_eq!(refusal(&Method::GET, host, None), None, "{host}");
-            assert_eq!(refusal(&Method::POST, host, Some(ours)), None, "{host}");
-            assert_eq!(refusal(&Method::POST, host, Some("http://localhost:3000")), None, "{host}");
-            for foreign in ["https://evil.example", "https://agents.example.evil", "null"] {
-                let refused = refusal(&Method::POST, host, Some(foreign));
-                assert_eq!(refused, Some(ProblemCode::OriginNotAllowed), "{host} from {foreign}");
-            }
-        }
-        assert_eq!(refusal(&Method::GET, "evil.example", Some(ours)), Some(ProblemCode::HostNotAllowed));
-    }
-
-    #[test]
-    fn a_refusal_says_which_setting_would_allow_it() {
-        let told = |host: &str, origin: Option<&str>| {
-            let problem = check(LOOPBACK, &Proxying::default(), &Method::POST, &headers(host, origin));
-            format!("{:?}", problem.unwrap_err())
-        };
-        let host = told("agents.example", None);
-        assert!(host.contains(r#"public_url = \"https://agents.example\" under [server]"#), "{host}");
-        let origin = told("localhost", Some("https://agents.example"));
-        assert!(origin.contains(r#"public_url = \"https://agents.example\" under [server]"#), "{origin}");
-    }
-
-    #[test]
-    fn elsewhere_any_name_is_a_host() {
-        assert_eq!(refusal(ANY, &Method::GET, &headers("agents.example", None)), None);
-        assert_eq!(refusal(ANY, &Method::POST, &HeaderMap::new()), None);
-    }
-
-    #[test]
-    fn another_origin_may_look_but_not_act() {
-        for foreign in [
-            "https://evil.example",
-            "http://localhost:3000",
-            "null",
-            "",
-            "http://localhost:8787.evil",
-            "\u{e9}",
-        ] {
-            let headers = headers("localhost:8787", Some(foreign));
-            for method in [Method::POST, Method::PATCH, Method::DELETE] {
-                assert_eq!(
-                    refusal(LOOPBACK, &method, &headers),
-                    Some(ProblemCode::OriginNotAllowed),
-                    "{foreign:?}"
-                );
-            }
-            assert_eq!(refusal(LOOPBACK, &Method::GET, &headers), None);
-        }
-        let same = headers("localhost:8787", Some("http://localhost:8787"));
-        assert_eq!(refusal(LOOPBACK, &Method::POST, &same), None);
-        let proxied = headers("agents.example", Some("https://Agents.example"));
-        assert_eq!(refusal(ANY, &Method::POST, &proxied), None);
-    }
+/// The address that a request comes from, behind trusted proxies.
+fn address(api: &Api, parts: &Parts) -> Option<IpAddr> {
+    let peer = parts.extensions.get::<PeerAddress>();
+    peer.map(|PeerAddress(peer)| api.proxying.client(peer.ip(), &parts.headers))
 }

@@ -20,6 +20,7 @@ use serde::Serialize;
 use service::Service;
 
 use crate::event_stream::{EventWriter, StreamCut, StreamState};
+use crate::sse::{EXPIRED, REVOKED};
 
 pub(crate) use chats::ChatKey;
 pub(crate) use delta::DeltaEncoder;
@@ -82,6 +83,8 @@ impl<E: Encoder> EventWriter for ContractWriter<E> {
         let why = match cut {
             StreamCut::Stopping => STOPPING,
             StreamCut::Unreadable => UNREADABLE,
+            StreamCut::Expired => EXPIRED,
+            StreamCut::Revoked => REVOKED,
         };
         self.encoder.cut(why, &mut out);
         out.into()

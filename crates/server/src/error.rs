@@ -62,6 +62,8 @@ codes! {
     InvalidCursor = "invalid_cursor", BAD_REQUEST, "The event id is not valid";
     InvalidKey = "invalid_idempotency_key", BAD_REQUEST, "The idempotency key is not valid";
     Unauthorized = "unauthorized", UNAUTHORIZED, "A valid key is required";
+    ActingNotAllowed = "acting_not_allowed", FORBIDDEN, "Only an acting key speaks for users";
+    UserRequired = "user_required", FORBIDDEN, "The user is not named";
     AdminOnly = "admin_only", FORBIDDEN, "For admins only";
     Forbidden = "forbidden", FORBIDDEN, "Not allowed with this key";
     HostNotAllowed = "host_not_allowed", FORBIDDEN, "Host not allowed";
@@ -80,6 +82,7 @@ codes! {
     DocumentEmpty = "document_empty", UNPROCESSABLE_ENTITY, "The document has no text";
     Secret = "secret", UNPROCESSABLE_ENTITY, "This looks like a secret";
     KeyReused = "idempotency_key_reused", UNPROCESSABLE_ENTITY, "The idempotency key was used for another request";
+    TooManyAttempts = "too_many_attempts", TOO_MANY_REQUESTS, "Too many failed attempts";
     TooManyStreams = "too_many_streams", TOO_MANY_REQUESTS, "Too many streams";
     BudgetExceeded = "budget_exceeded", TOO_MANY_REQUESTS, "The budget is used up";
     RateLimited = "rate_limited", TOO_MANY_REQUESTS, "The rate limit is reached";

@@ -12,7 +12,7 @@ use axum::response::{IntoResponse, Response};
 use bytes::Bytes;
 use futures_util::stream::{self, Stream, StreamExt};
 use protocol::Stored;
-use service::{Error, Follower};
+use service::{Error, Follower, StreamAccess};
 use tokio::time::{Instant, sleep_until};
 use tokio_util::sync::CancellationToken;
 
@@ -24,7 +24,10 @@ const HEARTBEAT: Bytes = Bytes::from_static(b": keep-alive\n\n");
 pub(crate) struct StreamSetting {
     /// The longest silence.
     pub(crate) heartbeat: Duration,
+    /// Cancelled when the server stops.
     pub(crate) shutdown: CancellationToken,
+    /// The access that the stream ends with.
+    pub(crate) access: StreamAccess,
     /// Held until the body is dropped.
     pub(crate) permit: StreamPermit,
 }
@@ -43,6 +46,10 @@ pub(crate) enum StreamCut {
     Stopping,
     /// There are no more events, or they cannot be read.
     Unreadable,
+    /// The key, the JWT or the session has expired.
+    Expired,
+    /// The key or the session was revoked.
+    Revoked,
 }
 
 /// Writes events in the words of one contract.
@@ -80,9 +87,9 @@ where
     W: EventWriter,
 {
     let opening = Some(writer.opening()).filter(|bytes| !bytes.is_empty());
-    let StreamSetting { heartbeat, shutdown, permit } = setting;
+    let StreamSetting { heartbeat, shutdown, access, permit } = setting;
     let (events, state) = (Box::pin(events), StreamState::Open);
-    let open = EventStream { events, writer, heartbeat, shutdown, state, _permit: permit };
+    let open = EventStream { events, writer, heartbeat, shutdown, access, state, _permit: permit };
     let chunks = stream::unfold(open, |mut open| async {
         let chunk = open.next().await?;
         Some((chunk, open))
@@ -95,6 +102,7 @@ struct EventStream<S, W> {
     writer: W,
     heartbeat: Duration,
     shutdown: CancellationToken,
+    access: StreamAccess,
     state: StreamState,
     _permit: StreamPermit,
 }
@@ -102,13 +110,24 @@ struct EventStream<S, W> {
 impl<S: Stream<Item = Result<Vec<Arc<Stored>>, Error>>, W: EventWriter> EventStream<S, W> {
     /// The next bytes. Silence is measured from the last bytes, not from the last event.
     async fn next(&mut self) -> Option<Bytes> {
-        let quiet = Instant::now() + self.heartbeat;
+        let now = Instant::now();
+        let expiry = self.access.time_left().map(|left| now + left);
+        let quiet = expiry.map_or(now + self.heartbeat, |expiry| expiry.min(now + self.heartbeat));
+        if expiry.is_some_and(|expiry| expiry <= now) && self.state == StreamState::Open {
+            return self.cut(StreamCut::Expired);
+        }
         while self.state == StreamState::Open {
             let batch = tokio::select! {
                 biased;
-                () = self.shutdown.cancelled() => return self.cut(StreamCut::Stopping),
+                () = self.access.is_over().cancelled() => {
+                    let is_stopping = self.shutdown.is_cancelled();
+                    return self.cut(if is_stopping { StreamCut::Stopping } else { StreamCut::Revoked });
+                }
                 batch = self.events.next() => batch,
-                () = sleep_until(quiet) => return Some(HEARTBEAT),
+                () = sleep_until(quiet) => match expiry {
+                    Some(expiry) if expiry == quiet => return self.cut(StreamCut::Expired),
+                    Some(_) | None => return Some(HEARTBEAT),
+                },
             };
             let Some(Ok(batch)) = batch else { return self.cut(StreamCut::Unreadable) };
             let (bytes, state) = self.writer.write(&batch).await;

@@ -20,24 +20,36 @@ mod routes;
 mod serve;
 mod sse;
 mod stream_permits;
+mod tls;
 mod upload;
 
 use std::net::IpAddr;
+use std::num::NonZeroU32;
 use std::sync::Arc;
 use std::time::Duration;
 
+use identity::JwtIssuers;
 use service::Service;
 use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 
 pub use proxying::{Proxying, PublicUrl};
-pub use serve::{serve, serve_router};
+pub use serve::{IsTls, serve, serve_router};
+pub use tls::{
+    ServerTls, TlsFileError, TlsFileKind, TlsFiles, TlsPair, certificate_fingerprint, fingerprint,
+};
+
+/// Failed attempts to authenticate in a minute, for each address.
+const FAILED_ATTEMPTS_PER_MINUTE: NonZeroU32 = NonZeroU32::new(100).unwrap();
 
 /// Limits of one client, connection or request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ServerLimits {
     /// Connections at once; more wait in the kernel's queue.
     pub max_connections: usize,
+    /// Connections of one address at once; more are closed. Proxies that are trusted have no limit of their own. Without a
+    /// number, 1024 for all but loopback.
+    pub max_connections_per_address: Option<usize>,
     /// Request line and headers together.
     pub max_header_bytes: usize,
     /// From the opening of a connection, or the end of the last response, to the end of a request's headers.
@@ -51,12 +63,15 @@ pub struct ServerLimits {
     pub max_streams_per_user: usize,
     /// The longest silence on an event stream.
     pub heartbeat: Duration,
+    /// Failed attempts to authenticate in a minute, for each address.
+    pub failed_attempts_per_minute: NonZeroU32,
 }
 
 impl Default for ServerLimits {
     fn default() -> Self {
         Self {
             max_connections: 16_384,
+            max_connections_per_address: None,
             max_header_bytes: 16 * 1024,
             header_timeout: Duration::from_secs(10),
             max_body_bytes: 2 * 1024 * 1024,
@@ -64,12 +79,13 @@ impl Default for ServerLimits {
             write_timeout: Duration::from_secs(20),
             max_streams_per_user: 16,
             heartbeat: Duration::from_secs(15),
+            failed_attempts_per_minute: FAILED_ATTEMPTS_PER_MINUTE,
         }
     }
 }
 
 /// Settings of the server beside its service.
-#[derive(Debug, Clone, Default)]
+#[derive(Clone, Default)]
 pub struct ServerSettings {
     pub limits: ServerLimits,
     /// The app that answers at `/api/chat` when a request names none.
@@ -78,6 +94,10 @@ pub struct ServerSettings {
     /// The user for whom the holder of the control token speaks; the machine's own user and admin when absent. A command
     /// that opens the data folder may speak for anybody.
     pub control_user: Option<String>,
+    /// The issuers of JWTs whose users may speak.
+    pub issuers: Option<Arc<JwtIssuers>>,
+    /// The certificate of a server that speaks TLS. Without one it speaks plain HTTP.
+    pub tls: Option<ServerTls>,
 }
 
 impl From<ServerLimits> for ServerSettings {
@@ -111,6 +131,8 @@ struct Api {
     chat_app: Option<Arc<str>>,
     control_user: Option<Arc<str>>,
     proxying: Arc<Proxying>,
+    issuers: Arc<JwtIssuers>,
+    attempts: Arc<auth::FailedAttempts>,
     /// Streams that follow a run or a thread.
     following: stream_permits::StreamPermits,
     /// Requests that wait for the answer to their message.

@@ -25,15 +25,18 @@ pub(crate) async fn pass(State(api): State<Api>, request: Request, next: Next) -
     let path = request.extensions().get::<MatchedPath>().cloned();
     let client = client(&api, &request);
     let shows_a_key = request.headers().contains_key(AUTHORIZATION);
+    let origin = auth::allowed_origin(&api, request.headers());
 
-    let response = match check(&api, &request) {
-        Ok(()) => catch_panic(request, next).await,
-        Err(problem) => problem.into_response(),
+    let response = match (check(&api, &request), auth::preflight(&api, &request)) {
+        (Ok(()), Some(preflight)) => preflight,
+        (Ok(()), None) => catch_panic(request, next).await,
+        (Err(problem), _) => problem.into_response(),
     };
     let mut response = write_problem(response, &id);
     if let Ok(value) = HeaderValue::from_str(&id) {
         response.headers_mut().insert(REQUEST_ID, value);
     }
+    auth::allow_origin(&api, origin, response.headers_mut());
     let (status, took) = (response.status().as_u16(), start.elapsed());
     let path = path.as_ref().map_or("-", MatchedPath::as_str);
     if shows_a_key && status == StatusCode::UNAUTHORIZED.as_u16() {
@@ -60,7 +63,7 @@ fn check(api: &Api, request: &Request) -> Result<(), ApiProblem> {
         );
         return Err(ApiProblem::new(ProblemCode::HeadersTooLarge, detail));
     }
-    auth::check(api.bound, &api.proxying, request.method(), request.headers())
+    auth::check_origin(api.bound, &api.proxying, request.method(), request.headers())
 }
 
 /// The handler's response; a panic is a failure of this request and of nothing else.

@@ -2,7 +2,9 @@
 
 use axum::extract::{FromRequestParts, Path};
 use axum::http::request::Parts;
-use protocol::{ActionId, DocumentId, KeyId, MemoryId, PinId, ProposalId, RecordId, RunId, ThreadId};
+use protocol::{
+    ActionId, DocumentId, KeyId, MemoryId, PinId, ProposalId, RecordId, RunId, SessionId, ThreadId,
+};
 use serde::Deserialize;
 use service::{RecordPlace, RecordsPlace};
 use utoipa::IntoParams;
@@ -39,6 +41,7 @@ path_types! {
     RunPath("run") { run: RunId, }
     ThreadPath("thread") { thread: ThreadId, }
     KeyPath("key") { key: KeyId, }
+    SessionPath("session") { session: SessionId, }
     MemoryPath("memory") { memory: MemoryId, }
     ActionPath("action") { action: ActionId, }
     ProposalPath("proposal") { proposal: ProposalId, }

@@ -22,6 +22,8 @@ pub struct Proxying {
     pub public_urls: Vec<PublicUrl>,
     /// Who may say whom a request comes from.
     pub trusted_proxies: Vec<IpNet>,
+    /// Origins of other web pages that may use this server.
+    pub allow_origins: Vec<PublicUrl>,
 }
 
 impl Proxying {
@@ -32,6 +34,16 @@ impl Proxying {
 
     pub(crate) fn is_host(&self, host: &str) -> bool {
         self.public_urls.iter().any(|url| url.is_host(host))
+    }
+
+    /// Whether browsers reach the server under this name over https.
+    pub(crate) fn is_secure_host(&self, host: &str) -> bool {
+        self.public_urls.iter().any(|url| url.is_tls && url.is_host(host))
+    }
+
+    /// Whether pages of this origin may use the server, though it is not the server's own.
+    pub(crate) fn is_allowed_origin(&self, origin: &str) -> bool {
+        self.allow_origins.iter().any(|url| url.is_origin(origin))
     }
 
     pub(crate) fn is_origin(&self, origin: &str) -> bool {
@@ -105,6 +117,16 @@ impl PublicUrl {
             Some(address) => address.to_canonical().is_loopback(),
             None => self.host == "localhost" || self.host.ends_with(".localhost"),
         }
+    }
+
+    /// Whether it is an origin and nothing more.
+    pub fn is_origin_itself(&self) -> bool {
+        self.path.is_empty()
+    }
+
+    /// Whether a proxy there encrypts requests.
+    pub fn is_tls(&self) -> bool {
+        self.is_tls
     }
 
     /// The port does not matter: some proxies leave it out, and a name that is ours is ours on every port.

@@ -3,17 +3,16 @@
 //! It is our own because the usual one has no timer behind the header time-out, waits for ever on an open event
 //! stream when it is asked to stop, and does nothing about a client that stops reading.
 
+mod address_counts;
+mod connection;
+mod http2;
+
 use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
 use axum::Router;
-use hyper::body::Incoming;
-use hyper::server::conn::http1;
-use hyper::service::{Service, service_fn};
-use hyper_util::rt::{TokioIo, TokioTimer};
-use hyper_util::service::TowerToHyperService;
 use socket2::{SockRef, TcpKeepalive};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
@@ -21,12 +20,11 @@ use tokio::time::{sleep, timeout};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use crate::io::Socket;
+use self::address_counts::AddressCounts;
+use self::connection::{ConnectionSetting, serve_encrypted, serve_plain};
+use crate::tls::ServerTls;
 use crate::{ServerLimits, ServerSettings, Shutdown, routes};
 
-/// Bytes that we hold for one connection in each direction before we take no more; what was taken last may come on top. The
-/// log is the buffer, so more would be pointless.
-const MAX_BUFFER_BYTES: usize = 32 * 1024;
 /// Bytes that the kernel holds for a client beyond what the network takes. Without it, that would be megabytes for a reader
 /// that has stopped.
 #[cfg(target_os = "linux")]
@@ -47,35 +45,68 @@ pub async fn serve(
     shutdown: impl Into<Shutdown>,
 ) -> io::Result<()> {
     let (settings, shutdown) = (settings.into(), shutdown.into());
-    let (bound, limits) = (listener.local_addr()?.ip(), settings.limits);
+    let (bound, limits, tls) = (listener.local_addr()?.ip(), settings.limits, settings.tls.clone());
+    let trusted_proxies = settings.proxying.trusted_proxies.clone();
+    let addresses = AddressCounts::new(limits.max_connections_per_address, trusted_proxies);
     let router = routes::router(service, settings, bound, shutdown.clone());
-    serve_router(listener, router, &limits, shutdown.all).await
+    let acceptor = ConnectionAcceptor { listener, limits, tls, addresses };
+    acceptor.serve(router, shutdown.all).await;
+    Ok(())
 }
 
-/// Serves any router in the same way. Its endless bodies must watch `shutdown` themselves.
+/// Serves any router in the same way, over plain HTTP. Its endless bodies must watch `shutdown` themselves.
 pub async fn serve_router(
     listener: TcpListener,
     router: Router,
     limits: &ServerLimits,
     shutdown: CancellationToken,
 ) -> io::Result<()> {
-    let connections = TaskTracker::new();
-    let stop = Stop { begin: shutdown, now: CancellationToken::new() };
-    let room = Arc::new(Semaphore::new(limits.max_connections));
-    while let Some((accepted, permit)) = next(&listener, &room, &stop.begin).await {
-        let served = connection(accepted, router.clone(), *limits, stop.clone());
-        connections.spawn(async move {
-            served.await;
-            drop(permit);
-        });
-    }
-    drop(listener);
-    connections.close();
-    if timeout(GRACE, connections.wait()).await.is_err() {
-        stop.now.cancel();
-        connections.wait().await;
-    }
+    let addresses = AddressCounts::new(limits.max_connections_per_address, Vec::new());
+    let acceptor = ConnectionAcceptor { listener, limits: *limits, tls: None, addresses };
+    acceptor.serve(router, shutdown).await;
     Ok(())
+}
+
+/// The listening socket, and the rules for connections that arrive there.
+struct ConnectionAcceptor {
+    listener: TcpListener,
+    limits: ServerLimits,
+    /// None for plain HTTP.
+    tls: Option<ServerTls>,
+    addresses: Arc<AddressCounts>,
+}
+
+impl ConnectionAcceptor {
+    async fn serve(self, router: Router, shutdown: CancellationToken) {
+        let Self { listener, limits, tls, addresses } = self;
+        let tasks = TaskTracker::new();
+        let stop = Stop { begin: shutdown, now: CancellationToken::new() };
+        let room = Arc::new(Semaphore::new(limits.max_connections));
+        while let Some((accepted, permit)) = next(&listener, &room, &stop.begin).await {
+            let Some(place) = addresses.permit(accepted.1.ip()) else { continue };
+            let setting = ConnectionSetting { router: router.clone(), limits, stop: stop.clone() };
+            // Two kinds of tasks, so that a plain connection needs no memory for what TLS needs.
+            match &tls {
+                None => tasks.spawn(async move {
+                    serve_plain(accepted, setting).await;
+                    drop((permit, place));
+                }),
+                Some(tls) => {
+                    let (tls, streams) = (tls.acceptor(), tasks.clone());
+                    tasks.spawn(async move {
+                        serve_encrypted(accepted, tls, setting, streams).await;
+                        drop((permit, place));
+                    })
+                }
+            };
+        }
+        drop(listener);
+        tasks.close();
+        if timeout(GRACE, tasks.wait()).await.is_err() {
+            stop.now.cancel();
+            tasks.wait().await;
+        }
+    }
 }
 
 /// The two moments of stopping: finish what you do, and drop what you have not finished.
@@ -109,6 +140,10 @@ type Accepted = (TcpStream, SocketAddr);
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct PeerAddress(pub(crate) SocketAddr);
 
+/// Whether a request's connection is encrypted by this server. A proxy in front of it may encrypt on its own.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct IsTls(pub bool);
+
 async fn accept(listener: &TcpListener) -> Accepted {
     loop {
         match listener.accept().await {
@@ -126,38 +161,6 @@ async fn accept(listener: &TcpListener) -> Accepted {
 fn is_of_the_peer(error: &io::Error) -> bool {
     use io::ErrorKind::{ConnectionAborted, ConnectionRefused, ConnectionReset};
     [ConnectionAborted, ConnectionRefused, ConnectionReset].contains(&error.kind())
-}
-
-async fn connection((stream, peer): Accepted, router: Router, limits: ServerLimits, stop: Stop) {
-    if let Err(error) = tune(&stream) {
-        tracing::debug!(%error, "cannot set socket options");
-    }
-    let io = TokioIo::new(Socket::new(stream, (limits.write_timeout, reset), stop.begin.clone()));
-    let router = TowerToHyperService::new(router);
-    let service = service_fn(move |mut request: hyper::Request<Incoming>| {
-        request.extensions_mut().insert(PeerAddress(peer));
-        router.call(request)
-    });
-    let mut connection = std::pin::pin!(
-        http1::Builder::new()
-            .timer(TokioTimer::new())
-            .header_read_timeout(limits.header_timeout)
-            .max_buf_size(MAX_BUFFER_BYTES)
-            .serve_connection(io, service)
-    );
-    let ended = tokio::select! {
-        ended = connection.as_mut() => ended,
-        () = stop.begin.cancelled() => {
-            connection.as_mut().graceful_shutdown();
-            tokio::select! {
-                ended = connection.as_mut() => ended,
-                () = stop.now.cancelled() => Ok(()),
-            }
-        }
-    };
-    if let Err(error) = ended {
-        tracing::trace!(%error, "connection ended early");
-    }
 }
 
 fn tune(stream: &TcpStream) -> io::Result<()> {

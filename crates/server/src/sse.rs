@@ -19,6 +19,12 @@ const MAX_NUMBER_BYTES: usize = 20;
 /// in the same instant.
 const RETRY_MS: RangeInclusive<u64> = 500..=2500;
 
+/// Reasons that a client is given whose access ends while it reads.
+pub(crate) const EXPIRED: &str =
+    "the key, the JWT or the session has expired; get a new one, and read on after the last event";
+pub(crate) const REVOKED: &str =
+    "the key or the session was revoked; with another one, the user can read on after the last event";
+
 /// Writes events as they are stored.
 pub(crate) struct LogFrames;
 
@@ -35,8 +41,16 @@ impl EventWriter for LogFrames {
         match cut {
             StreamCut::Stopping => retry(),
             StreamCut::Unreadable => Bytes::new(),
+            StreamCut::Expired => access_ended("expired", EXPIRED),
+            StreamCut::Revoked => access_ended("revoked", REVOKED),
         }
     }
+}
+
+/// Tells a client that it has to authenticate again before it reads on. The event has no number: it is not in the log.
+fn access_ended(reason: &str, detail: &str) -> Bytes {
+    let body = serde_json::json!({ "reason": reason, "detail": detail });
+    Bytes::from(format!("event: access:ended\ndata: {body}\n\n"))
 }
 
 fn retry() -> Bytes {

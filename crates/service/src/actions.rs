@@ -75,7 +75,7 @@ impl Service {
         row: ActionRow,
         once: Option<Once>,
     ) -> Result<ActionView, Error> {
-        let by = self.undoing(row.id);
+        let by = self.undoing(principal, row.id);
         Ok(self.view(self.agent.undo(principal, row, by, once).await?))
     }
 
@@ -154,12 +154,13 @@ impl Service {
         Ok(())
     }
 
-    fn undoing(&self, action: ActionId) -> NewAction {
+    fn undoing(&self, principal: &Principal, action: ActionId) -> NewAction {
         NewAction {
             id: self.world().ids.action(),
             tool: UNDO.into(),
             effect: Effect::Idempotent,
             input: json!({ "actionId": action }),
+            actor: principal.actor().map(str::to_owned),
         }
     }
 
@@ -250,6 +251,7 @@ fn view(row: ActionRow, elsewhere: OutsideEffect) -> ActionView {
         started_at: row.started_at,
         duration_ms: row.duration_ms,
         user_id: row.scope.user.to_string(),
+        actor: row.actor,
         app_id: row.scope.app.to_string(),
         thread_id: row.thread,
         run_id: row.run,
@@ -290,6 +292,7 @@ mod tests {
         ActionRow {
             id: ActionId::new(Uuid::from_u128(1)),
             scope: Scope { app: AppId::new("test"), user: UserId::new("ann") },
+            actor: None,
             thread: None,
             run: None,
             step: None,

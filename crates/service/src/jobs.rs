@@ -1,18 +1,40 @@
 //! Jobs as admins ask for them.
 
-use protocol::{JobView, Page, Principal};
+use std::cmp::Reverse;
+
+use protocol::{AppId, JobId, JobView, Page, Principal};
+use store::{JobRow, PageOf, PageRows, TimeCursor};
 
 use crate::checks::{self, PageQuery};
 use crate::{Error, Service, views};
 
 impl Service {
-    /// Work in the background, newest first, of all users: for whoever looks after the server, in the app of their key.
+    /// Work in the background, newest first, of all users: for whoever looks after the server, in the apps that their
+    /// access is limited to.
     pub async fn job_views(&self, page: PageQuery, by: Option<&Principal>) -> Result<Page<JobView>, Error> {
         let wanted = page.by_time()?;
-        let page = match by.and_then(Principal::only_app) {
-            Some(app) => self.store().jobs_of_app(app, wanted).await?,
+        let page = match by.and_then(Principal::apps) {
+            Some(apps) => self.jobs_of_apps(apps, wanted).await?,
             None => self.store().jobs(wanted).await?,
         };
         Ok(checks::page(page, |row| checks::time_cursor(row.created_at, row.id), views::job))
+    }
+
+    /// The newest jobs of several apps, out of the newest of each.
+    async fn jobs_of_apps(
+        &self,
+        apps: &[AppId],
+        wanted: PageOf<TimeCursor<JobId>>,
+    ) -> Result<PageRows<JobRow>, Error> {
+        let mut all = PageRows { rows: Vec::new(), more: false };
+        for app in apps {
+            let page = self.store().jobs_of_app(app, wanted).await?;
+            all.rows.extend(page.rows);
+            all.more |= page.more;
+        }
+        all.rows.sort_by_key(|row| Reverse((row.created_at, row.id)));
+        all.more |= all.rows.len() > wanted.limit;
+        all.rows.truncate(wanted.limit);
+        Ok(all)
     }
 }

@@ -88,7 +88,7 @@ impl Service {
             ?tools,
             "the approval of tools of an MCP server was revoked"
         );
-        self.store().revoke_mcp_tools(&serving.app.id, server.name(), tools).await?;
+        self.store().revoke_mcp_tools(&serving.app.id, server.name(), tools, by).await?;
         offer_again(self.world(), &serving).await?;
         self.mcp_view(&serving, &server).await
     }

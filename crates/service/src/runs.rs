@@ -55,6 +55,7 @@ impl Service {
                 persona,
                 documents: new.document_ids,
                 app_revision: serving.app.revision.clone(),
+                actor: principal.actor().map(str::to_owned),
                 jobs,
             },
         };

@@ -14,8 +14,8 @@ use store::Store;
 use tokio::sync::Semaphore;
 
 use crate::Error;
+use crate::access::AccessCache;
 use crate::extractor::Extractor;
-use crate::key_ring::KeyRing;
 use crate::vault::SealedVault;
 
 /// Uploads that are read at once.
@@ -43,7 +43,7 @@ pub struct Service {
 
 /// State that only requests need.
 pub(crate) struct RequestState {
-    pub(crate) keys: KeyRing,
+    pub(crate) access: AccessCache,
     pub(crate) vault: Arc<SealedVault>,
     pub(crate) extractor: Arc<dyn Extractor>,
     pub(crate) document_bytes: u64,
@@ -58,7 +58,7 @@ impl Service {
     pub fn new(parts: ServiceParts) -> Result<Self, Problem> {
         let vault = Arc::new(SealedVault::new(parts.agent.store.clone(), &parts.vault_key));
         let shared = RequestState {
-            keys: KeyRing::default(),
+            access: AccessCache::default(),
             vault: Arc::clone(&vault),
             extractor: parts.extractor,
             document_bytes: parts.document_bytes,
@@ -126,8 +126,8 @@ impl Service {
         self.world().now()
     }
 
-    pub(crate) fn key_ring(&self) -> &KeyRing {
-        &self.shared.keys
+    pub(crate) fn access(&self) -> &AccessCache {
+        &self.shared.access
     }
 
     pub(crate) fn has_app(&self, app: &str) -> bool {

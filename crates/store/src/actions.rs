@@ -84,6 +84,8 @@ pub struct NewProposal {
 pub struct ActionRow {
     pub id: ActionId,
     pub scope: Scope,
+    /// Who spoke for the user, if it was not the user.
+    pub actor: Option<String>,
     pub thread: Option<ThreadId>,
     pub run: Option<RunId>,
     pub step: Option<u32>,
@@ -122,6 +124,8 @@ pub struct NewAction {
     pub tool: String,
     pub effect: Effect,
     pub input: Value,
+    /// Who speaks for the user, if it is not the user.
+    pub actor: Option<String>,
 }
 
 /// How an action without a run ended.

@@ -4,6 +4,7 @@
 //! results) is a projection written in the transaction that appends the event, and database constraints hold the
 //! invariants, so that no caller can break them by mistake. This is the only crate that knows SQL.
 
+mod access;
 mod actions;
 mod context;
 mod erasure;
@@ -22,6 +23,7 @@ pub mod sqlite;
 mod status;
 mod store;
 
+pub use access::{MAX_SESSIONS_PER_KEY, NewKeyRotation, ReplacedKey, RevokedKey, RotatedKey, SessionRow};
 pub use actions::{
     ActionEnd, ActionFilter, ActionRow, AppliedChange, FileRow, NewAction, NewProposal, ProposalRow,
     RecordQuery, TimeCursor, Verified, Write,

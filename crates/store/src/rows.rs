@@ -49,6 +49,8 @@ pub struct RunRow {
     pub id: RunId,
     pub thread: ThreadId,
     pub scope: Scope,
+    /// Who spoke for the user, if it was not the user.
+    pub actor: Option<String>,
     /// The user message it answers.
     pub message: MessageId,
     pub status: RunStatus,
@@ -175,6 +177,9 @@ pub struct RunRequest {
     pub persona: Option<String>,
     pub documents: Option<Vec<DocumentId>>,
     pub app_revision: String,
+    /// Who speaks for the user, if it is not the user.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub actor: Option<String>,
     /// Work that its message causes, once that is in the log.
     #[serde(default)]
     pub jobs: Vec<RunJob>,

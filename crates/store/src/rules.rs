@@ -4,9 +4,11 @@
 //! database, so a synchronous and an asynchronous back end share them.
 
 pub mod actions;
+pub mod admin_audit;
 pub mod erasure;
 pub mod idempotency;
 pub mod jobs;
+pub mod keys;
 pub mod ledger;
 pub mod memories;
 pub mod packed_deltas;

@@ -1,9 +1,11 @@
 //! A whole server for a test: the real router on a real socket, a real database, and a scripted model.
 
+use std::num::NonZeroU32;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
+use identity::{JwtIssuerConfig, JwtIssuers};
 use memory::recall::Recall;
 use model::{
     Capabilities, Embedder, Endpoint, Listing, ModelProvider, ModelRegistry, Price, Prices, ProviderKind,
@@ -13,7 +15,7 @@ use protocol::{Ids, Stored};
 use reqwest::{Client, ClientBuilder, Method, RequestBuilder};
 use rusqlite::Connection;
 use serde_json::Value;
-use server::ServerLimits;
+use server::{Proxying, ServerLimits, ServerSettings};
 use service::{AgentParts, Bus, CallShares, DEFAULT_DOCUMENT_BYTES, InProcess, Service, ServiceParts};
 use store::Store;
 use store::sqlite::{Boundary, SqliteOptions};
@@ -26,7 +28,7 @@ use tools::{Allowed, Catalog, Egress, ExternalAccess, McpHub, Secrets, TavilyCon
 use crate::boundary::Fuse;
 use crate::frames::{Frame, Frames};
 use crate::samples::{self, Arrivals};
-use crate::still::{CountingIds, StandingClock};
+use crate::still::{CountingIds, SettableClock};
 use crate::upstream::{Gate, Upstream};
 
 /// Longest wait for anything in a test; a hang fails it instead of the whole suite.
@@ -72,6 +74,11 @@ pub struct Setup {
     pub model_calls: CallShares,
     /// Bytes of text that a user's documents may have.
     pub document_bytes: u64,
+    /// The issuers of JWTs.
+    pub issuers: Vec<JwtIssuerConfig>,
+    /// Proxies in front of the server, and pages of other origins.
+    pub proxying: Proxying,
+    pub clock: Arc<SettableClock>,
 }
 
 /// What an operator opens to tools. Nothing on this machine is open by itself.
@@ -118,7 +125,8 @@ impl Default for Setup {
     fn default() -> Self {
         Self {
             app: "tools = [\"echo\"]".into(),
-            limits: ServerLimits::default(),
+            // Tests send many wrong keys from one address.
+            limits: ServerLimits { failed_attempts_per_minute: NonZeroU32::MAX, ..ServerLimits::default() },
             timeouts: Timeouts::default(),
             wire: ProviderWire::Chat,
             base_url: None,
@@ -133,6 +141,9 @@ impl Default for Setup {
             fuse: None,
             model_calls: CallShares::default(),
             document_bytes: DEFAULT_DOCUMENT_BYTES,
+            issuers: Vec::new(),
+            proxying: Proxying::default(),
+            clock: Arc::default(),
         }
     }
 }
@@ -263,6 +274,11 @@ impl TestApp {
         self.stream("/v1/apps/test/runs", &serde_json::json!({ "message": message })).await.all().await
     }
 
+    /// The setup that it was started with.
+    pub fn setup(&self) -> &Setup {
+        &self.setup
+    }
+
     pub fn data(&self) -> PathBuf {
         self.folder.path().join("data")
     }
@@ -348,7 +364,15 @@ impl Stopped {
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("a socket");
         let url = format!("http://{}", listener.local_addr().expect("an address"));
         let (stop, serving) = (CancellationToken::new(), TaskTracker::new());
-        serving.spawn(server::serve(listener, service.clone(), setup.limits, stop.clone()));
+        let issuers =
+            JwtIssuers::new(setup.issuers.clone(), setup.clock.clone()).expect("the issuers are good");
+        let settings = ServerSettings {
+            limits: setup.limits,
+            proxying: setup.proxying.clone(),
+            issuers: Some(Arc::new(issuers)),
+            ..ServerSettings::default()
+        };
+        serving.spawn(server::serve(listener, service.clone(), settings, stop.clone()));
         serving.close();
         let patience = if setup.base_url.is_some() { PATIENCE_WITH_REAL } else { PATIENCE };
         let client = plain_client().timeout(patience).build().expect("a client");
@@ -393,7 +417,7 @@ fn service(
     upstreams: (&Upstream, &Upstream),
     (tools, ids): (Catalog, Arc<CountingIds>),
 ) -> Service {
-    let clock = Arc::new(StandingClock);
+    let clock = Arc::clone(&setup.clock);
     let bus = Arc::new(Bus::default());
     let boundary = setup.fuse.clone().map(|fuse| Arc::new(fuse) as Arc<dyn Boundary>);
     // Tests count commits, so each has its own.

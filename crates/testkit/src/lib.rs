@@ -12,6 +12,7 @@ mod boundary;
 pub mod earlier;
 pub mod fold;
 mod frames;
+pub mod issuer;
 pub mod listen;
 pub mod mcp;
 pub mod real;
@@ -31,7 +32,13 @@ pub use samples::{Arrivals, ToolArrival, nested, nested_text};
 pub use sse::{EventDecoder, EventTooLarge, StreamedEvent};
 pub use vectors::WordVectors;
 
+/// For tests that make requests with certificates of their own.
+pub mod client {
+    pub use reqwest::{Certificate, Client, ClientBuilder, Version};
+}
+
 /// For tests that look into a database, or break it.
 pub mod sql {
+    pub use rusqlite::types::Value as SqlValue;
     pub use rusqlite::{Connection, ToSql, params};
 }

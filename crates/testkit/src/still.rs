@@ -1,8 +1,9 @@
 //! A clock that stands and ids that count, so that the same run gives the same log.
 
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
+use std::time::Duration;
 
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 use protocol::{Clock, Ids};
 use uuid::Uuid;
 
@@ -13,6 +14,26 @@ pub struct StandingClock;
 impl Clock for StandingClock {
     fn now(&self) -> Timestamp {
         Timestamp::constant(1_772_366_400, 0)
+    }
+}
+
+/// Stands at the same moment until a test moves it.
+#[derive(Debug, Default)]
+pub struct SettableClock {
+    /// Milliseconds that it was moved.
+    moved: AtomicI64,
+}
+
+impl SettableClock {
+    pub fn advance(&self, by: Duration) {
+        let millis = i64::try_from(by.as_millis()).expect("a short time");
+        self.moved.fetch_add(millis, Ordering::Relaxed);
+    }
+}
+
+impl Clock for SettableClock {
+    fn now(&self) -> Timestamp {
+        StandingClock.now() + SignedDuration::from_millis(self.moved.load(Ordering::Relaxed))
     }
 }
 

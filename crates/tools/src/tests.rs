@@ -186,6 +186,7 @@ impl World {
                 persona: None,
                 documents: None,
                 app_revision: "r".into(),
+                actor: None,
                 jobs: vec![],
             },
         };

@@ -14,6 +14,7 @@ const PACKAGES: &[&str] = &[
     "ai5@npm:ai@5.0.277",
     "ai6@npm:ai@6.0.326",
     "ai7@npm:ai@7.0.169",
+    "oidc-provider@9.13.3",
     "zod@4.6.7",
 ];
 

@@ -46,7 +46,13 @@ impl Agent {
         once: Option<Once>,
     ) -> Result<ProposalRow, Error> {
         let (id, effect) = (row.id, self.effect_of(&row.scope, &row.tool));
-        let action = NewAction { id: self.world.ids.action(), tool: row.tool, effect, input: row.input };
+        let action = NewAction {
+            id: self.world.ids.action(),
+            tool: row.tool,
+            effect,
+            input: row.input,
+            actor: principal.actor().map(str::to_owned),
+        };
         let fresh = action.id;
         let begun = self.world.store.begin_action(&row.scope, id, action, once).await?;
         if begun.id == fresh {

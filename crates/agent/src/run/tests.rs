@@ -369,6 +369,7 @@ fn strange() -> impl Strategy<Value = Event> {
             proposal_id: ProposalId::new(nothing()),
             call_id,
             decision: if yes { Decision::Confirmed } else { Decision::Rejected },
+            by: None,
         })),
     ]
 }

@@ -8,7 +8,8 @@ use reqwest::Method;
 use crate::api_client::ApiClient;
 use crate::config::Config;
 use crate::control::ControlFile;
-use crate::{CommandResult, discover, service_setup};
+use crate::own_server::OwnServer;
+use crate::{CommandResult, discover, own_server, service_setup};
 
 /// How long a server may take to say which apps it has.
 const PATIENCE: Duration = Duration::from_secs(5);
@@ -25,7 +26,12 @@ pub(super) struct ChatServer {
 impl ChatServer {
     /// The server at an address.
     pub(super) async fn at(url: &str, token: Option<String>) -> CommandResult<Self> {
-        Self::of(ApiClient::at(url, token)?, url).await
+        Self::of(ApiClient::at(url, token, &[])?, url).await
+    }
+
+    /// The server at an address, which must have one of these certificates if there are any.
+    async fn at_own(url: &str, token: Option<String>, certificates: &[String]) -> CommandResult<Self> {
+        Self::of(ApiClient::at(url, token, certificates)?, url).await
     }
 
     async fn of(api: ApiClient, url: &str) -> CommandResult<Self> {
@@ -45,13 +51,14 @@ impl ChatServer {
     }
 
     async fn reach(config: &Config) -> CommandResult<Self> {
-        if let Some(ControlFile { url, token }) = ControlFile::of(&config.data)
-            && let Ok(running) = Self::at(&url, Some(token)).await
+        if let Some(ControlFile { url, token, certificates }) = ControlFile::of(&config.data)
+            && let Ok(running) = Self::at_own(&url, Some(token), &certificates).await
         {
             return Ok(running);
         }
         // It may have another data folder. Whoever answers there is not shown our token.
-        if let Ok(running) = Self::at(&format!("http://{}", config.listen), None).await {
+        let OwnServer { url, certificates } = OwnServer::of(config);
+        if let Ok(running) = Self::at_own(&url, None, &certificates).await {
             return Ok(Self { elsewhere: Some(elsewhere_note(config)), ..running });
         }
         let config = &discover::complete(config.clone()).await;
@@ -91,9 +98,9 @@ impl ChatServer {
 
 /// A person who has begun another folder expects their own apps there.
 fn elsewhere_note(config: &Config) -> String {
-    let Config { listen, data, .. } = config;
+    let (data, url) = (&config.data, own_server::url(config, config.listen));
     format!(
-        "no server uses the data folder {}, so the server at http://{listen} answers, with its own apps and data; \
+        "no server uses the data folder {}, so the server at {url} answers, with its own apps and data; \
          RONDO_LISTEN with a free port starts a private server instead",
         data.display()
     )

@@ -1,11 +1,14 @@
 //! `rondo.toml` as it is written, and the way from there to checked values.
 
+mod auth;
 mod egress;
 mod models;
 mod providers;
 mod proxying;
+mod tls;
 
 use std::net::SocketAddr;
+use std::num::NonZeroU32;
 use std::ops::Range;
 use std::path::Path;
 use std::time::Duration;
@@ -18,10 +21,12 @@ use server::ServerLimits;
 use service::CallShares;
 use tracing_subscriber::filter::LevelFilter;
 
+use self::auth::RawAuth;
 use self::egress::{RawEgress, RawSearch, RawSecrets};
 use self::models::{RawEmbeddings, RawModels};
 use self::providers::RawProviders;
 use self::proxying::OneOrSeveral;
+use self::tls::RawTls;
 use super::{Config, Environment, Local, LogConfig, LogFormat, Pull, ServerConfig};
 use crate::model_knowledge::ModelKnowledge;
 
@@ -32,9 +37,11 @@ const MAX_DRAIN_SECONDS: i64 = 600;
 const MAX_DELTA_PAUSE_MS: i64 = 1_000;
 const MAX_RETENTION_SECONDS: i64 = 10 * 365 * 24 * 60 * 60;
 const MAX_HEARTBEAT_SECONDS: i64 = 60;
+const MAX_FAILED_ATTEMPTS: i64 = 1_000_000;
 const MIN_BODY_BYTES: i64 = 1024;
 const MAX_BODY_BYTES: i64 = 64 * 1024 * 1024;
 const MAX_STREAMS_PER_USER: i64 = 100_000;
+const MAX_CONNECTIONS_PER_ADDRESS: i64 = 1_000_000;
 const MAX_MODEL_CALLS: i64 = 100_000;
 const MIN_DOCUMENT_BYTES: i64 = 64 * 1024;
 const MAX_DOCUMENT_BYTES: i64 = 8 * 1024 * 1024 * 1024;
@@ -55,7 +62,9 @@ pub(super) struct Raw {
     secrets: RawSecrets,
     web_search: RawSearch,
     local: Local,
+    tls: RawTls,
     server: RawServer,
+    auth: RawAuth,
     log: RawLog,
 }
 
@@ -90,6 +99,12 @@ struct RawServer {
     chat_app: Option<Spanned<String>>,
     public_url: Option<Spanned<OneOrSeveral>>,
     trusted_proxies: Option<Spanned<OneOrSeveral>>,
+    allow_origins: Option<Spanned<OneOrSeveral>>,
+    #[serde(deserialize_with = "whole_number::<1, MAX_FAILED_ATTEMPTS, _, _>")]
+    max_failed_attempts_per_minute: Option<u32>,
+    behind_proxy: Option<bool>,
+    #[serde(deserialize_with = "whole_number::<1, MAX_CONNECTIONS_PER_ADDRESS, _, _>")]
+    max_connections_per_address: Option<usize>,
 }
 
 #[derive(Debug, Default, Deserialize)]
@@ -111,12 +126,14 @@ pub(super) fn read(source: FileText<'_>, environment: &Environment<'_>) -> Resul
         },
         data: reader.choose("RONDO_DATA", raw.data)?.map_or(default.data, |chosen| chosen.value.into()),
         apps: reader.choose("RONDO_APPS", raw.apps)?.map_or(default.apps, |chosen| chosen.value.into()),
-        discover: reader.discover(raw.discover)?.unwrap_or(default.discover),
+        discover: reader.truth("RONDO_DISCOVER", raw.discover)?.unwrap_or(default.discover),
         providers: reader.providers(raw.providers)?,
         pull: reader.pull(raw.pull),
         outside: reader.egress(raw.egress, raw.secrets, raw.web_search)?,
         local: raw.local,
+        tls: reader.tls(raw.tls)?,
         server: reader.server(raw.server)?,
+        issuers: reader.issuers(raw.auth)?,
         log: reader.log(raw.log)?,
         ..Config::default()
     };
@@ -197,11 +214,14 @@ impl<'a> Reader<'a> {
         Ok(in_variable.or(in_file))
     }
 
-    fn discover(&self, in_file: Option<bool>) -> Result<Option<bool>, Problem> {
-        const NAME: &str = "RONDO_DISCOVER";
-        let Some(text) = self.variable(NAME) else { return Ok(in_file) };
+    fn truth(&self, variable: &str, in_file: Option<bool>) -> Result<Option<bool>, Problem> {
+        let Some(text) = self.variable(variable) else { return Ok(in_file) };
         text.trim().parse().map(Some).map_err(|_| {
-            Problem::of(Path::new(NAME), format!("{text:?} is neither true nor false"), "write true or false")
+            Problem::of(
+                Path::new(variable),
+                format!("{text:?} is neither true nor false"),
+                "write true or false",
+            )
         })
     }
 
@@ -239,8 +259,13 @@ impl<'a> Reader<'a> {
                 header_timeout: raw.header_timeout_seconds.unwrap_or(limits.header_timeout),
                 body_timeout: raw.body_timeout_seconds.unwrap_or(limits.body_timeout),
                 write_timeout: raw.write_timeout_seconds.unwrap_or(limits.write_timeout),
+                max_connections_per_address: raw.max_connections_per_address,
                 max_streams_per_user,
                 heartbeat: raw.heartbeat_seconds.unwrap_or(limits.heartbeat),
+                failed_attempts_per_minute: raw
+                    .max_failed_attempts_per_minute
+                    .and_then(NonZeroU32::new)
+                    .unwrap_or(limits.failed_attempts_per_minute),
                 ..limits
             },
             model_calls: self.model_calls(
@@ -254,7 +279,8 @@ impl<'a> Reader<'a> {
             undo_retention: raw.undo_retention_seconds.unwrap_or(default.undo_retention),
             delta_pause: raw.delta_pause_ms.map_or(default.delta_pause, Duration::from_millis),
             chat_app: chat_app.map(|chosen| chosen.value.trim().to_owned()),
-            proxying: self.proxying(raw.public_url, raw.trusted_proxies)?,
+            proxying: self.proxying(raw.public_url, raw.trusted_proxies, raw.allow_origins)?,
+            behind_proxy: self.truth("RONDO_BEHIND_PROXY", raw.behind_proxy)?.unwrap_or(default.behind_proxy),
         })
     }
 

@@ -248,6 +248,28 @@ fn a_proxy_described_badly_is_refused_with_place_and_remedy() {
     assert!(refused.starts_with("RONDO_PUBLIC_URL: "), "{refused}");
 }
 
+#[test]
+fn a_certificate_and_its_key_come_together() {
+    let files = |cert: &str, key: &str| Some(TlsFiles { cert: cert.into(), key: key.into() });
+    let both = "[tls]\ncert = 'c.pem'\nkey = '/etc/k.pem'";
+    assert_eq!(read("", &[]).unwrap().tls, None);
+    assert_eq!(read(both, &[]).unwrap().tls, files("c.pem", "/etc/k.pem"));
+    assert_eq!(read(both, &[("RONDO_TLS_KEY", "other.pem")]).unwrap().tls, files("c.pem", "other.pem"));
+    let refused = read("[tls]\nkey = 'k.pem'", &[]).unwrap_err();
+    let expected = "rondo.toml:2:7: there is a key without its certificate; set tls.cert (RONDO_TLS_CERT) to its PEM file \
+                    too, or remove this setting";
+    assert_eq!(refused, expected);
+}
+
+#[test]
+fn connections_of_an_address_and_a_proxy_in_front_are_configured() {
+    let read = |text, pairs: &[(&str, &str)]| read(text, pairs).unwrap().server;
+    assert_eq!(read("", &[]).limits.max_connections_per_address, None);
+    let text = "[server]\nmax_connections_per_address = 9\nbehind_proxy = true";
+    assert_eq!(read(text, &[]).limits.max_connections_per_address, Some(9));
+    assert!(read(text, &[]).behind_proxy && !read(text, &[("RONDO_BEHIND_PROXY", "false")]).behind_proxy);
+}
+
 /// Whether there is a key for those who reach it there is known when the data folder is open.
 #[test]
 fn any_address_will_do() {

@@ -14,9 +14,10 @@ use crate::world::{APPS, Server, World};
 const ROOT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
 const DEFAULT_ADDRESS: &str = "127.0.0.1:8787";
 /// Every page that shows a `curl`.
-const PAGES: [&str; 10] = [
+const PAGES: [&str; 11] = [
     "README.md",
     "docs/api.md",
+    "docs/authentication.md",
     "docs/context.md",
     "docs/memory.md",
     "docs/tools.md",

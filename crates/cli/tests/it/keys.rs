@@ -115,13 +115,18 @@ async fn mistakes_are_said_in_a_line() {
 #[tokio::test]
 async fn other_machines_are_served_only_with_keys() {
     let world = World::new().await;
-    let refused = world.run(&["serve", "--listen", "0.0.0.0:0"]).await;
+    let serve = || {
+        let mut command = world.rondo(&["serve", "--listen", "0.0.0.0:0"]);
+        command.env("RONDO_BEHIND_PROXY", "true");
+        command
+    };
+    let refused = Process::start(&mut serve()).ended().await;
     let expected = "rondo: other machines can reach 0.0.0.0:0, and there is no key: make one with `rondo keys \
-                    add USER`, or listen on 127.0.0.1\n";
+                    add USER`, configure [auth.jwt.NAME], or listen on 127.0.0.1\n";
     assert_eq!((refused.code, refused.errors.as_str()), (Some(1), expected));
     assert!(!world.path("data/control.json").exists());
     let token = add(&world, &["alice"]).await;
-    let process = Process::start(&mut world.rondo(&["serve", "--listen", "0.0.0.0:0"]));
+    let process = Process::start(&mut serve());
     let line = process.errors.line("serving on http://0.0.0.0:").await;
     let port = line.trim_end().rsplit_once("0.0.0.0:").unwrap().1.split(' ').next().unwrap();
     let apps = format!("http://127.0.0.1:{port}/v1/apps");
@@ -133,7 +138,8 @@ async fn other_machines_are_served_only_with_keys() {
     assert_eq!(send(client.get(&apps)).await.0, 401, "without any key it serves nobody");
     process.signal("TERM");
     assert_eq!(process.ended().await.code, Some(0));
-    assert_eq!(world.run(&["serve", "--listen", "0.0.0.0:0"]).await.code, Some(1), "a revoked key is none");
+    let refused = Process::start(&mut serve()).ended().await;
+    assert_eq!((refused.code, refused.errors.as_str()), (Some(1), expected), "a revoked key is none");
 }
 
 #[tokio::test]
@@ -143,7 +149,7 @@ async fn a_proxy_serves_others_only_with_keys() {
     let refused = world.run(&["serve"]).await;
     let expected = "rondo: other machines can reach server.public_url (https://agents.example), and there is \
         no \
-                    key: make one with `rondo keys add USER`, or remove it\n";
+                    key: make one with `rondo keys add USER`, configure [auth.jwt.NAME], or remove it\n";
     assert_eq!((refused.code, refused.errors.as_str()), (Some(1), expected));
     let here = Server::start(world.rondo(&["serve"]).env("RONDO_PUBLIC_URL", "http://localhost:3000")).await;
     assert_eq!(here.get("/v1/apps").await.0, 200, "a front end on this machine needs none");

@@ -39,6 +39,7 @@ mod secrets;
 mod serve;
 mod stop;
 mod terminal;
+mod tls;
 mod tools;
 mod trailhead;
 mod tutorial;

@@ -1,5 +1,5 @@
 //! The real binary against other people's software: the reference server of MCP over both of its transports, a
-//! description that everybody knows, and the client of the AI SDK.
+//! description that everybody knows, the client of the AI SDK, an identity provider, and the back ends of the documents.
 //!
 //! `cargo xtask test` fetches the packages into `target/real-servers`.
 
@@ -13,6 +13,8 @@
 )]
 
 mod ai_sdk;
+mod back_ends;
+mod oidc;
 #[path = "../it/process.rs"]
 mod process;
 #[path = "../it/world.rs"]

@@ -1,19 +1,21 @@
-//! Looking after the server: its background work and its keys. For holders of an admin key, within its app if it is
+//! Looking after the server: its background work, its keys and sessions, and the audit of both. For holders of an admin key, within its app if it is
 //! for one.
 
 use axum::Json as Answer;
 use axum::extract::State;
 use axum::http::StatusCode;
-use protocol::{JobView, KeyMade, KeyView, KeysRemoved, NewKey, Page};
+use protocol::{
+    AuditEntryView, JobView, KeyMade, KeyRotation, KeyView, KeysRemoved, NewKey, Page, SessionView,
+};
 use serde::Serialize;
 use utoipa::ToSchema;
 
 use crate::Api;
-use crate::auth::{Admin, ControlHolder};
+use crate::auth::{Admin, ControlHolder, check_not_of_issuer};
 use crate::body::Json;
 use crate::error::{ApiProblem, ProblemCode};
 use crate::idempotency::IdempotencyKey;
-use crate::path::KeyPath;
+use crate::path::{KeyPath, SessionPath};
 use crate::query::{PageParams, Params};
 use crate::routes::{Created, Reply, created};
 
@@ -58,14 +60,18 @@ pub(super) async fn verify_ledger(Admin(caller): Admin) -> Reply<LedgerReport> {
     Ok(Answer(LedgerReport { scopes, entries, erased: found.erased, faults: found.faults }))
 }
 
-/// Lists all keys, oldest first, without their secrets. A key that is limited to an app sees the keys of that app.
+/// Lists the keys, oldest first, without their secrets. A key that is limited to an app sees the keys of that app.
 #[utoipa::path(
     get,
     path = "/v1/admin/keys",
-    responses((status = 200, description = "The keys", body = Page<KeyView>))
+    params(PageParams),
+    responses((status = 200, description = "A page of keys", body = Page<KeyView>))
 )]
-pub(super) async fn list_keys(Admin(caller): Admin) -> Reply<Page<KeyView>> {
-    Ok(Answer(Page { data: caller.service.keys(Some(&caller.principal)).await?, next: None }))
+pub(super) async fn list_keys(
+    Admin(caller): Admin,
+    Params(page): Params<PageParams>,
+) -> Reply<Page<KeyView>> {
+    Ok(Answer(caller.service.keys(page.into(), Some(&caller.principal)).await?))
 }
 
 /// Makes a key. Its rights do not exceed those of the admin key. The token is shown only in this response.
@@ -75,7 +81,12 @@ pub(super) async fn list_keys(Admin(caller): Admin) -> Reply<Page<KeyView>> {
     request_body = NewKey,
     responses((status = 201, description = "The new key, with its token", body = KeyMade))
 )]
-pub(super) async fn add_key(Admin(caller): Admin, Json(new, once): Json<NewKey>) -> Created<KeyMade> {
+pub(super) async fn add_key(
+    State(api): State<Api>,
+    Admin(caller): Admin,
+    Json(new, once): Json<NewKey>,
+) -> Created<KeyMade> {
+    check_not_of_issuer(&api, "user", &new.user)?;
     Ok(created(caller.service.add_key(new, Some((&caller.principal, once))).await?))
 }
 
@@ -93,6 +104,66 @@ pub(super) async fn revoke_key(
 ) -> Result<StatusCode, ApiProblem> {
     caller.service.revoke_key(key, Some(&caller.principal)).await?;
     Ok(StatusCode::NO_CONTENT)
+}
+
+/// Makes a new key in place of another. The old key stays good for a while, a day by default.
+#[utoipa::path(
+    post,
+    path = "/v1/admin/keys/{key}/rotate",
+    params(KeyPath),
+    request_body = KeyRotation,
+    responses((status = 201, description = "The new key, with its token", body = KeyMade))
+)]
+pub(super) async fn rotate_key(
+    Admin(caller): Admin,
+    KeyPath { key }: KeyPath,
+    Json(rotation, once): Json<KeyRotation>,
+) -> Created<KeyMade> {
+    Ok(created(caller.service.rotate_key(key, rotation, Some((&caller.principal, once))).await?))
+}
+
+/// Lists the open browser sessions, newest first. A key that is limited to an app sees the sessions of that app.
+#[utoipa::path(
+    get,
+    path = "/v1/admin/sessions",
+    params(PageParams),
+    responses((status = 200, description = "A page of sessions", body = Page<SessionView>))
+)]
+pub(super) async fn list_sessions(
+    Admin(caller): Admin,
+    Params(page): Params<PageParams>,
+) -> Reply<Page<SessionView>> {
+    Ok(Answer(caller.service.sessions(page.into(), Some(&caller.principal)).await?))
+}
+
+/// Ends a browser session immediately.
+#[utoipa::path(
+    delete,
+    path = "/v1/admin/sessions/{session}",
+    params(SessionPath),
+    responses((status = 204, description = "The session has ended"))
+)]
+pub(super) async fn end_session(
+    Admin(caller): Admin,
+    SessionPath { session }: SessionPath,
+    IdempotencyKey(_): IdempotencyKey, // ending twice is ending once
+) -> Result<StatusCode, ApiProblem> {
+    caller.service.end_session(session, Some(&caller.principal)).await?;
+    Ok(StatusCode::NO_CONTENT)
+}
+
+/// Lists what admins did, newest first: who made, revoked and approved what. Entries are chained by hash.
+#[utoipa::path(
+    get,
+    path = "/v1/admin/audit",
+    params(PageParams),
+    responses((status = 200, description = "A page of entries", body = Page<AuditEntryView>))
+)]
+pub(super) async fn list_audit(
+    Admin(caller): Admin,
+    Params(page): Params<PageParams>,
+) -> Reply<Page<AuditEntryView>> {
+    Ok(Answer(caller.service.admin_audit(page.into(), Some(&caller.principal)).await?))
 }
 
 /// Removes all keys, for who holds the control token. Not while others can reach this server, who would then need none.

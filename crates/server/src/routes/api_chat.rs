@@ -15,6 +15,7 @@ use utoipa::IntoParams;
 
 use self::request::{Approval, ChatAsk, NewChat};
 use crate::Api;
+use crate::auth::StreamCaller;
 use crate::body::Json;
 use crate::contracts::{ChatKey, UI_MESSAGE_STREAM, UiMessageEncoder};
 use crate::error::ApiProblem;
@@ -76,17 +77,17 @@ impl FromRequestParts<Api> for ChatExtras {
 )]
 pub(super) async fn chat(
     State(api): State<Api>,
-    principal: Principal,
+    caller: StreamCaller,
     extras: ChatExtras,
     body: Result<Json<NewChat>, ApiProblem>,
 ) -> Result<Response, ApiProblem> {
     let Json(chat, once) = body.map_err(|problem| problem.explain_missing("id", NOT_OLLAMA))?;
-    let ask = chat.ask()?;
+    let (ask, principal) = (chat.ask()?, caller.principal.clone());
     let place = place(&api, &principal, chat.app.clone().or(extras.app), &chat).await?;
     let encoder = UiMessageEncoder::new(extras.resets);
     let request = RunPost { app: &place.app, new: place.run(&chat), once };
     let asked = AskedChat { ask, thread: place.thread, encoder };
-    let answer = answer(&api, &principal, asked, request).await;
+    let answer = answer(&api, caller, asked, request).await;
     let answer = answer.map(|stream| ([UI_MESSAGE_STREAM], stream).into_response());
     let answer = answer.map_err(|problem| problem.rename_field(chat_field));
     Ok(api.with_allowance(&principal, &place.app, answer).await)
@@ -101,23 +102,23 @@ struct AskedChat {
 
 async fn answer(
     api: &Api,
-    principal: &Principal,
+    caller: StreamCaller,
     AskedChat { ask, thread, encoder }: AskedChat,
     RunPost { app, new, once }: RunPost<'_>,
 ) -> Result<Response, ApiProblem> {
     let new = match ask {
         ChatAsk::Decide(approvals) => {
             let encoder = encoder.after(approvals.iter().map(|approval| approval.id).collect());
-            return stream_decided(api, principal, Decided { thread, approvals }, encoder).await;
+            return stream_decided(api, caller, Decided { thread, approvals }, encoder).await;
         }
         ChatAsk::Say { text, parent } => NewRun { message: Some(text), parent_id: parent, ..new },
         ChatAsk::Again(None) => NewRun { regenerate: Some(Regenerate::Last(true)), ..new },
         ChatAsk::Again(Some(answer)) => {
-            let message = answer.message(api, principal).await?;
+            let message = answer.message(api, &caller).await?;
             NewRun { regenerate: Some(Regenerate::Message(message)), ..new }
         }
     };
-    runs::stream_encoded(api, principal, RunPost { app, new, once }, encoder).await
+    runs::stream_encoded(api, caller, RunPost { app, new, once }, encoder).await
 }
 
 /// A run's field by the name it has in this contract.
@@ -139,10 +140,11 @@ struct Decided {
 /// Takes the user's decisions on what the run waits for, and streams what follows from them.
 async fn stream_decided(
     api: &Api,
-    principal: &Principal,
+    StreamCaller { principal, access }: StreamCaller,
     Decided { thread, approvals }: Decided,
     encoder: UiMessageEncoder,
 ) -> Result<Response, ApiProblem> {
+    let principal = &principal;
     let permit = api.may_be_answered(principal)?;
     let mut run = None;
     // All are looked at before any is decided, so that a refusal has no effect.
@@ -161,7 +163,7 @@ async fn stream_decided(
     let Some(run) = run else { return Err(service::Error::NotFound { what: "proposal" }.into()) };
     let follower = api.service.follow_run(principal, run, None).await?;
     let stream =
-        follower.map(|follower| api.encoded(principal, encoder, FollowedEvents { follower, permit }));
+        follower.map(|follower| api.encoded(principal, encoder, FollowedEvents { follower, permit, access }));
     let headers = [("x-run-id", run.to_string()), ("x-thread-id", thread.to_string())];
     Ok((headers, stream.unwrap_or_else(|| StatusCode::NO_CONTENT.into_response())).into_response())
 }
@@ -193,7 +195,7 @@ async fn decide(
 )]
 pub(super) async fn resume_chat(
     State(api): State<Api>,
-    principal: Principal,
+    StreamCaller { principal, access }: StreamCaller,
     ChatPath { chat }: ChatPath,
     extras: ChatExtras,
 ) -> Result<Response, ApiProblem> {
@@ -202,8 +204,8 @@ pub(super) async fn resume_chat(
     let permit = api.may_follow(&principal)?;
     let follower = api.service.follow_run(&principal, run, None).await?;
     let encoder = UiMessageEncoder::new(extras.resets);
-    let stream =
-        follower.map(|follower| api.encoded(&principal, encoder, FollowedEvents { follower, permit }));
+    let stream = follower
+        .map(|follower| api.encoded(&principal, encoder, FollowedEvents { follower, permit, access }));
     let response = stream.map(|stream| ([UI_MESSAGE_STREAM], stream).into_response());
     Ok(response.unwrap_or_else(nothing))
 }

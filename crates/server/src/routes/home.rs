@@ -14,6 +14,7 @@ use serde_json::json;
 use sha2::{Digest, Sha256};
 
 use crate::Api;
+use crate::auth::is_secure;
 use crate::error::ApiProblem;
 
 const TEMPLATE: &str = include_str!("home.html");
@@ -37,6 +38,7 @@ pub(super) struct HomeVisit {
     /// Nobody without a valid key, where one is needed.
     principal: Option<Principal>,
     headers: HeaderMap,
+    is_secure: bool,
 }
 
 impl FromRequestParts<Api> for HomeVisit {
@@ -44,7 +46,7 @@ impl FromRequestParts<Api> for HomeVisit {
 
     async fn from_request_parts(parts: &mut Parts, api: &Api) -> Result<Self, ApiProblem> {
         let principal = Principal::from_request_parts(parts, api).await.ok();
-        Ok(Self { principal, headers: parts.headers.clone() })
+        Ok(Self { principal, headers: parts.headers.clone(), is_secure: is_secure(api, parts) })
     }
 }
 
@@ -100,7 +102,7 @@ fn page(api: &Api, visit: &HomeVisit) -> String {
         (Some(_), "") => "<p>There is no app yet; <code>rondo init NAME</code> makes one.</p>".to_owned(),
         (Some(_), list) => format!("<h2>Apps</h2>\n<dl>\n{list}</dl>"),
     };
-    let curl = escape(&curl(&base_url(api, &visit.headers), example, needs_key));
+    let curl = escape(&curl(&base_url(api, visit), example, needs_key));
     let key = if needs_key { KEY_NEEDED } else { "" };
     fill(TEMPLATE, &[("version", VERSION), ("apps", &list), ("curl", &curl), ("key", key)])
 }
@@ -142,14 +144,15 @@ fn curl(base: &str, app: &str, needs_key: bool) -> String {
 }
 
 /// The address by which the reader came. A name with characters that mean something to a shell is left out.
-fn base_url(api: &Api, headers: &HeaderMap) -> String {
-    let host = headers.get(header::HOST).and_then(|value| value.to_str().ok()).unwrap_or_default();
+fn base_url(api: &Api, visit: &HomeVisit) -> String {
+    let host = visit.headers.get(header::HOST).and_then(|value| value.to_str().ok()).unwrap_or_default();
     if let Some(url) = api.proxying.public_urls.iter().find(|_| api.proxying.is_host(host)) {
         return url.to_string();
     }
     let is_plain = |c: char| c.is_ascii_alphanumeric() || ".:-[]".contains(c);
     let known = host.parse::<Authority>().is_ok_and(|authority| authority.as_str().chars().all(is_plain));
-    format!("http://{}", if known { host } else { "localhost" })
+    let scheme = if visit.is_secure { "https" } else { "http" };
+    format!("{scheme}://{}", if known { host } else { "localhost" })
 }
 
 /// The template with a value for each `{{name}}`. Values are not looked at again.

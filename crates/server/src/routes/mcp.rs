@@ -28,8 +28,8 @@ impl McpServerRequest {
         (&self.app, &self.server)
     }
 
-    fn admin(&self) -> &str {
-        self.caller.principal.user().as_str()
+    fn admin(&self) -> String {
+        self.caller.principal.name()
     }
 }
 
@@ -103,7 +103,7 @@ pub(super) async fn approve_mcp_tools(
     server: McpServerRequest,
     OptionalJson(approval, _): OptionalJson<McpApproval>, // approving twice is approving once
 ) -> Reply<McpServerView> {
-    Ok(Answer(server.caller.service.approve_mcp(server.names(), approval, server.admin()).await?))
+    Ok(Answer(server.caller.service.approve_mcp(server.names(), approval, &server.admin()).await?))
 }
 
 /// Revokes the approval of tools, from the next run on.
@@ -118,5 +118,5 @@ pub(super) async fn revoke_mcp_tools(
     server: McpServerRequest,
     Json(McpRevocation { tools }, _): Json<McpRevocation>, // revoking twice is revoking once
 ) -> Reply<McpServerView> {
-    Ok(Answer(server.caller.service.revoke_mcp(server.names(), tools, server.admin()).await?))
+    Ok(Answer(server.caller.service.revoke_mcp(server.names(), tools, &server.admin()).await?))
 }

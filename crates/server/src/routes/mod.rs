@@ -17,6 +17,7 @@ mod proposals;
 mod records;
 mod runs;
 mod search;
+mod session;
 mod stream;
 mod summaries;
 mod system;
@@ -31,12 +32,14 @@ use axum::middleware::from_fn_with_state;
 use axum::response::Response;
 use axum::routing::{delete, get};
 use axum::{Json, Router};
-use protocol::Principal;
-use service::{Follower, Service};
+use identity::JwtIssuers;
+use protocol::{Principal, SystemClock};
+use service::{Follower, Service, StreamAccess};
 use tokio::sync::Semaphore;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
+use crate::auth::FailedAttempts;
 use crate::contracts::{ContractWriter, Encoder};
 use crate::error::{ApiProblem, ProblemCode};
 use crate::event_stream::{EventWriter, StreamSetting};
@@ -70,7 +73,9 @@ pub(crate) fn router(
     let (router, description) = &*DESCRIBED;
     let (following, answering) = (StreamPermits::default(), StreamPermits::default());
     let uploads = Arc::new(Semaphore::new(upload::MAX_UPLOADS));
-    let ServerSettings { limits, chat_app, proxying, control_user } = settings;
+    let ServerSettings { limits, chat_app, proxying, control_user, issuers, tls: _ } = settings;
+    let issuers = issuers.unwrap_or_else(|| Arc::new(JwtIssuers::none(Arc::new(SystemClock))));
+    let attempts = Arc::new(FailedAttempts::new(limits.failed_attempts_per_minute));
     let document = Arc::new(openapi::document(description, proxying.public_urls.clone()));
     let (chat_app, control_user) = (chat_app.map(Arc::from), control_user.map(Arc::from));
     let proxying = Arc::new(proxying);
@@ -80,6 +85,8 @@ pub(crate) fn router(
         chat_app,
         control_user,
         proxying,
+        issuers,
+        attempts,
         following,
         answering,
         uploads,
@@ -147,8 +154,10 @@ fn described() -> OpenApiRouter<Api> {
         .merge(tagged!("credentials": [credentials::list_credentials]
             [credentials::put_credential, credentials::delete_credential]))
         .merge(tagged!("usage": [usage::get_usage] [usage::list_models]))
+        .merge(tagged!("session": [session::get_session, session::create_session, session::delete_session]))
         .merge(tagged!("admin": [admin::list_jobs] [admin::verify_ledger] [admin::list_keys, admin::add_key]
-            [admin::revoke_key] [mcp::list_mcp_servers] [mcp::get_mcp_server] [mcp::refresh_mcp_server]
+            [admin::revoke_key] [admin::rotate_key] [admin::list_sessions] [admin::end_session] [admin::list_audit]
+            [mcp::list_mcp_servers] [mcp::get_mcp_server] [mcp::refresh_mcp_server]
             [mcp::approve_mcp_tools] [mcp::revoke_mcp_tools]))
         .merge(tagged!("system": [system::healthz] [system::readyz] [system::openapi]))
 }
@@ -157,6 +166,7 @@ fn described() -> OpenApiRouter<Api> {
 struct FollowedEvents {
     follower: Follower,
     permit: StreamPermit,
+    access: StreamAccess,
 }
 
 impl Api {
@@ -185,11 +195,11 @@ impl Api {
 
     fn respond(
         &self,
-        FollowedEvents { follower, permit }: FollowedEvents,
+        FollowedEvents { follower, permit, access }: FollowedEvents,
         writer: impl EventWriter,
     ) -> Response {
         let (heartbeat, shutdown) = (self.limits.heartbeat, self.shutdown.streams.clone());
-        event_stream::response(follower, writer, StreamSetting { heartbeat, shutdown, permit })
+        event_stream::response(follower, writer, StreamSetting { heartbeat, shutdown, access, permit })
     }
 }
 

@@ -11,7 +11,7 @@ use service::{AcceptedRun, Once};
 use utoipa::IntoParams;
 
 use crate::Api;
-use crate::auth::Caller;
+use crate::auth::{Caller, StreamCaller};
 use crate::body::Json;
 use crate::contracts::{DeltaEncoder, Encoder};
 use crate::error::{ApiProblem, ProblemCode};
@@ -66,19 +66,17 @@ impl<'de> Deserialize<'de> for AnswerFormat {
 )]
 pub(super) async fn create_run(
     State(api): State<Api>,
-    principal: Principal,
+    caller: StreamCaller,
     AppPath { app }: AppPath,
     Params(AnswerParams { format }): Params<AnswerParams>,
     Json(new, once): Json<NewRun>,
 ) -> Response {
-    let streams = new.stream.unwrap_or(true);
+    let (streams, principal) = (new.stream.unwrap_or(true), caller.principal.clone());
     let request = RunPost { app: &app, new, once };
     let answer = match (streams, format) {
-        (true, AnswerFormat::Events) => stream_events(&api, &principal, request).await,
-        (true, AnswerFormat::Delta) => {
-            stream_encoded(&api, &principal, request, DeltaEncoder::default()).await
-        }
-        (false, AnswerFormat::Events | AnswerFormat::Delta) => await_result(&api, &principal, request).await,
+        (true, AnswerFormat::Events) => stream_events(&api, caller, request).await,
+        (true, AnswerFormat::Delta) => stream_encoded(&api, caller, request, DeltaEncoder::default()).await,
+        (false, AnswerFormat::Events | AnswerFormat::Delta) => await_result(&api, &caller, request).await,
     };
     api.with_allowance(&principal, &app, answer).await
 }
@@ -93,32 +91,33 @@ pub(super) struct RunPost<'a> {
 /// Starts a run and follows it from its first event.
 pub(super) async fn stream_events(
     api: &Api,
-    principal: &Principal,
+    caller: StreamCaller,
     request: RunPost<'_>,
 ) -> Result<Response, ApiProblem> {
-    follow(api, principal, request, |followed| api.stream(followed)).await
+    follow(api, caller, request, |_, followed| api.stream(followed)).await
 }
 
 /// Starts a run and follows it in the words of another contract.
 pub(super) async fn stream_encoded(
     api: &Api,
-    principal: &Principal,
+    caller: StreamCaller,
     request: RunPost<'_>,
     encoder: impl Encoder,
 ) -> Result<Response, ApiProblem> {
-    follow(api, principal, request, |followed| api.encoded(principal, encoder, followed)).await
+    follow(api, caller, request, |principal, followed| api.encoded(principal, encoder, followed)).await
 }
 
 async fn follow(
     api: &Api,
-    principal: &Principal,
+    StreamCaller { principal, access }: StreamCaller,
     RunPost { app, new, once }: RunPost<'_>,
-    stream: impl FnOnce(FollowedEvents) -> Response,
+    stream: impl FnOnce(&Principal, FollowedEvents) -> Response,
 ) -> Result<Response, ApiProblem> {
+    let principal = &principal;
     let permit = api.may_be_answered(principal)?;
     let submitted = api.service.submit(principal, app, new, once).await?;
     let follower = api.service.follow_accepted(principal, submitted).await?;
-    let response = follower.map(|follower| stream(FollowedEvents { follower, permit }));
+    let response = follower.map(|follower| stream(principal, FollowedEvents { follower, permit, access }));
     Ok(with_ids(&submitted, response.unwrap_or_else(|| StatusCode::NO_CONTENT.into_response())))
 }
 
@@ -168,13 +167,13 @@ pub(super) async fn get_run(caller: Caller, RunPath { run }: RunPath) -> Reply<R
 )]
 pub(super) async fn run_events(
     State(api): State<Api>,
-    principal: Principal,
+    StreamCaller { principal, access }: StreamCaller,
     RunPath { run }: RunPath,
     LastEvent(after): LastEvent,
 ) -> Result<Response, ApiProblem> {
     let permit = api.may_follow(&principal)?;
     let follower = api.service.follow_run(&principal, run, after).await?;
-    let response = follower.map(|follower| api.stream(FollowedEvents { follower, permit }));
+    let response = follower.map(|follower| api.stream(FollowedEvents { follower, permit, access }));
     Ok(response.unwrap_or_else(|| StatusCode::NO_CONTENT.into_response()))
 }
 

@@ -2,11 +2,12 @@
 
 use axum::extract::State;
 use axum::response::Response;
-use protocol::{NewRun, PersonaSettings, Principal, Settings, ThreadId};
+use protocol::{NewRun, PersonaSettings, Settings, ThreadId};
 use serde::Deserialize;
 use utoipa::ToSchema;
 
 use crate::Api;
+use crate::auth::StreamCaller;
 use crate::body::Json;
 use crate::path::AppPath;
 use crate::routes::runs::{self, RunPost};
@@ -55,12 +56,13 @@ impl From<ChatMessage> for NewRun {
 )]
 pub(super) async fn stream(
     State(api): State<Api>,
-    principal: Principal,
+    caller: StreamCaller,
     AppPath { app }: AppPath,
     Json(chat, once): Json<ChatMessage>,
 ) -> Response {
+    let principal = caller.principal.clone();
     let request = RunPost { app: &app, new: chat.into(), once };
-    let started = runs::stream_events(&api, &principal, request).await;
+    let started = runs::stream_events(&api, caller, request).await;
     let started = started.map_err(|problem| problem.rename_field(chat_field));
     api.with_allowance(&principal, &app, started).await
 }

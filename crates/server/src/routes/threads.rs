@@ -4,10 +4,10 @@ use axum::Json as Answer;
 use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::Response;
-use protocol::{Message, NewThread, Page, Principal, ThreadChange, ThreadView};
+use protocol::{Message, NewThread, Page, ThreadChange, ThreadView};
 
 use crate::Api;
-use crate::auth::Caller;
+use crate::auth::{Caller, StreamCaller};
 use crate::body::{Json, OptionalJson};
 use crate::error::ApiProblem;
 use crate::idempotency::IdempotencyKey;
@@ -113,11 +113,11 @@ pub(super) async fn list_messages(
 )]
 pub(super) async fn thread_events(
     State(api): State<Api>,
-    principal: Principal,
+    StreamCaller { principal, access }: StreamCaller,
     ThreadPath { thread }: ThreadPath,
     LastEvent(after): LastEvent,
 ) -> Result<Response, ApiProblem> {
     let permit = api.may_follow(&principal)?;
     let follower = api.service.follow_thread(&principal, thread, after).await?;
-    Ok(api.stream(FollowedEvents { follower, permit }))
+    Ok(api.stream(FollowedEvents { follower, permit, access }))
 }

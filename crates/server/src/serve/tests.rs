@@ -1,5 +1,9 @@
 //! The loop over real sockets: clients that dawdle, stall or stay, and a server that stops.
 
+mod addresses;
+mod encryption;
+mod http2;
+
 use std::convert::Infallible;
 use std::net::SocketAddr;
 
@@ -7,7 +11,8 @@ use axum::body::Body;
 use axum::routing::{get, post};
 use bytes::Bytes;
 use futures_util::stream::{self, StreamExt};
-use protocol::UserId;
+use protocol::{SystemClock, UserId};
+use service::StreamAccess;
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
 use tokio::sync::oneshot;
 use tokio::task::JoinSet;
@@ -38,6 +43,19 @@ impl Server {
         let mut tasks = JoinSet::new();
         let stop = shutdown.clone();
         tasks.spawn(async move { serve_router(listener, router, &limits, stop).await });
+        Self { address, shutdown, tasks }
+    }
+
+    async fn start_tls(tls: ServerTls, router: Router, limits: ServerLimits) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let (address, shutdown) = (listener.local_addr().unwrap(), CancellationToken::new());
+        let addresses = AddressCounts::new(limits.max_connections_per_address, Vec::new());
+        let acceptor = ConnectionAcceptor { listener, limits, tls: Some(tls), addresses };
+        let (mut tasks, stop) = (JoinSet::new(), shutdown.clone());
+        tasks.spawn(async move {
+            acceptor.serve(router, stop).await;
+            Ok(())
+        });
         Self { address, shutdown, tasks }
     }
 
@@ -145,7 +163,8 @@ async fn event_streams_end_at_once_when_the_server_stops() {
     let (watched, streams) = (shutdown.clone(), StreamPermits::default());
     let events = move || {
         let permit = streams.permit(&UserId::new("ann"), 8).unwrap();
-        let setting = StreamSetting { heartbeat: PATIENCE, shutdown: watched.clone(), permit };
+        let access = StreamAccess::until(&watched, Arc::new(SystemClock));
+        let setting = StreamSetting { heartbeat: PATIENCE, shutdown: watched.clone(), access, permit };
         async { body(stream::pending(), LogFrames, setting) }
     };
     let router = Router::new().route("/", get(events));

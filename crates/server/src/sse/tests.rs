@@ -6,7 +6,7 @@ use axum::body::Body;
 use futures_util::stream;
 use http_body_util::BodyExt;
 use protocol::{ThreadId, UserId};
-use service::Error;
+use service::{Error, StreamAccess};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
@@ -25,6 +25,7 @@ fn encoded(batch: &[Arc<Stored>]) -> String {
 
 fn setting(streams: &StreamPermits, shutdown: &CancellationToken) -> StreamSetting {
     StreamSetting {
+        access: StreamAccess::until(shutdown, Arc::new(protocol::SystemClock)),
         heartbeat: Duration::from_secs(15),
         shutdown: shutdown.clone(),
         permit: streams.permit(&UserId::new("ann"), 1).unwrap(),

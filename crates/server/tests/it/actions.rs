@@ -251,7 +251,7 @@ async fn what_is_not_yours_does_not_exist() {
     let app = start().await;
     let names = run(&app, [create("a.md")]).await;
     let made = list(&app, "").await[0].clone();
-    let key = NewKey { user: "bob".into(), app: None, admin: true };
+    let key = NewKey { user: "bob".into(), app: None, admin: true, ..NewKey::default() };
     let token = app.service.add_key(key, None).await.unwrap().token.unwrap();
     let send =
         async |method: Method, path: &str| app.send(app.request(method, path).bearer_auth(&token)).await;
@@ -280,7 +280,7 @@ async fn the_ledger_holds_until_somebody_changes_it() {
     app.database().execute("UPDATE ledger_payloads SET payload = '{}' WHERE position = 1", []).unwrap();
     let report = good(app.get("/v1/admin/ledger").await);
     assert_ne!(report["faults"], json!([]), "{report}");
-    let token = NewKey { user: "bob".into(), app: None, admin: false };
+    let token = NewKey { user: "bob".into(), app: None, admin: false, ..NewKey::default() };
     let token = app.service.add_key(token, None).await.unwrap().token.unwrap();
     let request = app.request(Method::GET, "/v1/admin/ledger").bearer_auth(&token);
     refused(app.send(request).await, 403, "admin_only");

@@ -19,7 +19,7 @@ async fn with_two_apps() -> TestApp {
 }
 
 async fn key(app: &TestApp, user: &str, only: Option<&str>, admin: bool) -> (String, String) {
-    let key = NewKey { user: user.into(), app: only.map(Into::into), admin };
+    let key = NewKey { user: user.into(), app: only.map(Into::into), admin, ..NewKey::default() };
     let made = app.service.add_key(key, None).await.unwrap();
     (made.id.to_string(), made.token.unwrap())
 }

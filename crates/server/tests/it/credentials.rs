@@ -92,7 +92,7 @@ async fn m1_nobody_sees_or_takes_what_somebody_else_has_given() {
     let files = other.map(|(name, text)| (name.to_owned(), text.to_owned())).to_vec();
     let app = TestApp::with(Setup { files, ..Setup::default() }).await;
     let (ann, bob) = (token(&app, "ann").await, token(&app, "bob").await);
-    let anywhere = NewKey { user: "ann".into(), app: None, admin: false };
+    let anywhere = NewKey { user: "ann".into(), app: None, admin: false, ..NewKey::default() };
     let anywhere = app.service.add_key(anywhere, None).await.unwrap().token.unwrap();
     let value = json!({ "value": VALUE });
     good(send_as(&app, &ann, Method::PUT, (CALENDAR, &value)).await);

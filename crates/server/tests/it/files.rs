@@ -162,7 +162,7 @@ async fn there_is_room_for_a_thousand_files() {
 async fn what_is_not_yours_does_not_exist() {
     let app = TestApp::start().await;
     let key = async |user: &str| {
-        let key = NewKey { user: user.into(), app: Some("test".into()), admin: false };
+        let key = NewKey { user: user.into(), app: Some("test".into()), admin: false, ..NewKey::default() };
         app.service.add_key(key, None).await.unwrap().token.unwrap()
     };
     let (ann, bob) = (key("ann").await, key("bob").await);

@@ -75,7 +75,7 @@ async fn the_policy_allows_the_style_of_the_page() {
 #[tokio::test]
 async fn with_keys_the_page_names_no_app_without_one() {
     let app = with_two_apps(true).await;
-    let key = NewKey { user: "ann".into(), app: Some("test".into()), admin: false };
+    let key = NewKey { user: "ann".into(), app: Some("test".into()), admin: false, ..NewKey::default() };
     let token = app.service.add_key(key, None).await.unwrap().token.unwrap();
     for wrong in [None, Some("rondo_00")] {
         let Page { status, html, .. } = page(&app, wrong).await;

@@ -187,7 +187,7 @@ async fn q3_the_keys_of_others_are_others() {
     app.upstream.program(repeating);
     let mut runs = Vec::new();
     for user in ["ann", "bob"] {
-        let key = NewKey { user: user.into(), app: None, admin: false };
+        let key = NewKey { user: user.into(), app: None, admin: false, ..NewKey::default() };
         let token = app.service.add_key(key, None).await.unwrap().token.unwrap();
         let request = app.request(Method::POST, RUNS).bearer_auth(token).header("idempotency-key", "k");
         let body = json!({ "message": user, "stream": false });

@@ -256,7 +256,7 @@ async fn l3_sixteen_runs_of_a_user_work_at_once_if_the_app_does_not_say() {
 }
 
 async fn key_of(app: &TestApp, user: &str) -> String {
-    let key = NewKey { user: user.into(), app: None, admin: false };
+    let key = NewKey { user: user.into(), app: None, admin: false, ..NewKey::default() };
     app.service.add_key(key, None).await.unwrap().token.unwrap()
 }
 

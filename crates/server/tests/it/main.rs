@@ -7,6 +7,7 @@
     reason = "helpers of tests may fail like the tests themselves"
 )]
 
+mod access;
 mod actions;
 mod admins;
 mod api_chat;
@@ -26,6 +27,7 @@ mod http_tools;
 mod keyed;
 mod large_lists;
 mod limits;
+mod matrix;
 mod mcp;
 mod mcp_faults;
 mod me;

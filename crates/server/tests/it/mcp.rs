@@ -383,6 +383,7 @@ async fn only_an_admin_of_the_app_may_look_and_approve() {
         user: user.into(),
         app: only.map(Into::into),
         admin,
+        ..NewKey::default()
     };
     let made = async |key| app.service.add_key(key, None).await.unwrap().token.unwrap();
     let (user, elsewhere) =

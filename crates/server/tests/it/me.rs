@@ -113,7 +113,7 @@ async fn a_key_for_one_app_neither_reads_nor_changes_what_other_apps_are_told() 
     let app = TestApp::with(Setup { files, ..Setup::default() }).await;
     app.upstream.program(repeating);
     let key = async |only: Option<&str>| {
-        let key = NewKey { user: "ann".into(), app: only.map(Into::into), admin: false };
+        let key = NewKey { user: "ann".into(), app: only.map(Into::into), admin: false, ..NewKey::default() };
         app.service.add_key(key, None).await.unwrap().token.unwrap()
     };
     let (all, test, other) = (key(None).await, key(Some("test")).await, key(Some("other")).await);

@@ -30,7 +30,7 @@ fn texts(page: &Value) -> Vec<&str> {
 
 /// A key of a user, for the app `test` alone.
 async fn key(app: &TestApp, user: &str) -> String {
-    let key = NewKey { user: user.into(), app: Some("test".into()), admin: false };
+    let key = NewKey { user: user.into(), app: Some("test".into()), admin: false, ..NewKey::default() };
     app.service.add_key(key, None).await.unwrap().token.unwrap()
 }
 

@@ -43,7 +43,7 @@ async fn who_has_the_data_folder_opens_the_server_again() {
     good(app.get(APPS).await);
     assert_eq!(good(app.get(KEYS).await)["data"], json!([]));
     assert_eq!(app.count("SELECT count(*) FROM keys"), 0);
-    assert!(app.service.grant(&ann).is_none(), "the old key is good for nothing");
+    assert!(app.service.key_grant(&ann).await.unwrap().is_none(), "the old key is good for nothing");
 
     let app = app.restart().await;
     good(app.get(APPS).await);

@@ -127,7 +127,7 @@ async fn a_request_that_means_nothing_is_refused() {
 async fn what_is_not_yours_does_not_exist() {
     let app = start().await;
     let id = id(&waiting(&app).await);
-    let key = NewKey { user: "bob".into(), app: None, admin: true };
+    let key = NewKey { user: "bob".into(), app: None, admin: true, ..NewKey::default() };
     let token = app.service.add_key(key, None).await.unwrap().token.unwrap();
     let send =
         async |method: Method, path: &str| app.send(app.request(method, path).bearer_auth(&token)).await;

@@ -132,7 +132,7 @@ async fn what_was_deleted_or_forgotten_is_not_found() {
 async fn nobody_finds_what_somebody_else_has_said() {
     let app = talked().await;
     let key = async |user: &str| {
-        let key = NewKey { user: user.into(), app: Some("test".into()), admin: false };
+        let key = NewKey { user: user.into(), app: Some("test".into()), admin: false, ..NewKey::default() };
         app.service.add_key(key, None).await.unwrap().token.unwrap()
     };
     let (ann, bob) = (key("ann").await, key("bob").await);

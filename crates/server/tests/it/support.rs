@@ -96,7 +96,7 @@ pub(crate) async fn keyed(
 
 /// The token of a user of the app `test`.
 pub(crate) async fn token(app: &TestApp, user: &str) -> String {
-    let key = NewKey { user: user.into(), app: Some("test".into()), admin: false };
+    let key = NewKey { user: user.into(), app: Some("test".into()), admin: false, ..NewKey::default() };
     app.service.add_key(key, None).await.unwrap().token.unwrap()
 }
 

@@ -60,7 +60,7 @@ async fn a_user_sees_what_they_have_used_where_their_key_is_good() {
         app.database().execute(&row(user, of), []).unwrap();
     }
     let usage = async |only: Option<&str>| {
-        let key = NewKey { user: "ann".into(), app: only.map(Into::into), admin: false };
+        let key = NewKey { user: "ann".into(), app: only.map(Into::into), admin: false, ..NewKey::default() };
         let token = app.service.add_key(key, None).await.unwrap().token.unwrap();
         let request = app.request(testkit::Method::GET, "/v1/usage").bearer_auth(token);
         let report = good(app.send(request).await);

@@ -18,7 +18,7 @@ struct User<'a> {
 
 impl<'a> User<'a> {
     async fn new(app: &'a TestApp, user: &str) -> Self {
-        Self::with(app, NewKey { user: user.into(), app: None, admin: false }).await
+        Self::with(app, NewKey { user: user.into(), app: None, admin: false, ..NewKey::default() }).await
     }
 
     async fn with(app: &'a TestApp, key: NewKey) -> Self {
@@ -83,8 +83,11 @@ async fn without_keys_everybody_on_this_machine_is_one_user() {
 async fn with_a_key_nobody_comes_in_without_one() {
     let app = TestApp::start().await;
     let ann = User::new(&app, "ann").await;
-    let gone =
-        app.service.add_key(NewKey { user: "ann".into(), app: None, admin: true }, None).await.unwrap();
+    let gone = app
+        .service
+        .add_key(NewKey { user: "ann".into(), app: None, admin: true, ..NewKey::default() }, None)
+        .await
+        .unwrap();
     app.service.revoke_key(gone.id, None).await.unwrap();
     let before = rows(&app);
     let bad = [
@@ -181,7 +184,8 @@ async fn a_user_may_have_several_keys() {
 async fn a_key_for_one_app_is_good_for_no_other() {
     let app = TestApp::start().await;
     app.upstream.script([Reply::says("Yes.")]);
-    let key = |app: &str| NewKey { user: "ann".into(), app: Some(app.into()), admin: false };
+    let key =
+        |app: &str| NewKey { user: "ann".into(), app: Some(app.into()), admin: false, ..NewKey::default() };
     let refusal = app.service.add_key(key("other"), None).await.unwrap_err();
     assert_eq!(refusal.code(), "invalid_request");
     let here = User::with(&app, key("test")).await.token;
@@ -210,7 +214,8 @@ async fn a_key_for_one_app_is_good_for_no_other() {
 #[tokio::test]
 async fn looking_after_the_server_is_for_administrators() {
     let app = TestApp::start().await;
-    let root = User::with(&app, NewKey { user: "root".into(), app: None, admin: true }).await;
+    let root =
+        User::with(&app, NewKey { user: "root".into(), app: None, admin: true, ..NewKey::default() }).await;
     let ann = User::new(&app, "ann").await;
     let eve = json!({ "user": "eve", "admin": true });
     let key = format!("/v1/admin/keys/key_{UNKNOWN}");

@@ -119,7 +119,7 @@ async fn a_sweep_is_a_job_like_any_other() {
 }
 
 async fn key_of(app: &TestApp, user: &str) -> String {
-    let key = NewKey { user: user.into(), app: None, admin: false };
+    let key = NewKey { user: user.into(), app: None, admin: false, ..NewKey::default() };
     app.service.add_key(key, None).await.unwrap().token.unwrap()
 }
 

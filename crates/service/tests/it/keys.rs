@@ -1,8 +1,9 @@
-//! Keys in memory, which must never say anything else than those in the database.
+//! What is known of keys in memory, which must never say anything else than the database.
 
 use std::time::Duration;
 
 use futures_util::FutureExt;
+use protocol::Rights;
 use service::NewKey;
 use testkit::TestApp;
 
@@ -14,7 +15,7 @@ const A_WHILE: Duration = Duration::from_millis(500);
 #[tokio::test]
 async fn keys_are_read_and_changed_one_after_the_other() {
     let app = TestApp::start().await;
-    let key = |user: &str| NewKey { user: user.into(), app: None, admin: false };
+    let key = |user: &str| NewKey { user: user.into(), app: None, admin: false, ..NewKey::default() };
     let old = app.service.add_key(key("ann"), None).await.unwrap();
     let (writing, revoked) = (app.database(), app.service.revoke_key(old.id, None));
     writing.execute_batch("BEGIN IMMEDIATE").unwrap(); // the server waits for this to end before it writes
@@ -28,16 +29,17 @@ async fn keys_are_read_and_changed_one_after_the_other() {
     let (revoked, added, read) = tokio::join!(revoked, added, app.service.load_keys());
     revoked.unwrap();
     read.unwrap();
-    assert_eq!(app.service.grant(&old.token.unwrap()), None);
-    let grant = app.service.grant(&added.unwrap().token.unwrap()).unwrap();
-    assert_eq!((grant.user.as_str(), grant.admin), ("bob", false));
+    assert!(app.service.has_keys());
+    assert_eq!(app.service.key_grant(&old.token.unwrap()).await.unwrap(), None);
+    let grant = app.service.key_grant(&added.unwrap().token.unwrap()).await.unwrap().unwrap();
+    assert_eq!((grant.user.as_str(), grant.rights), ("bob", Rights::USER));
 }
 
 /// Who asked may be gone before the answer is there.
 #[tokio::test]
 async fn a_key_is_revoked_though_nobody_waits_for_it() {
     let app = TestApp::start().await;
-    let key = NewKey { user: "ann".into(), app: None, admin: false };
+    let key = NewKey { user: "ann".into(), app: None, admin: false, ..NewKey::default() };
     let made = app.service.add_key(key, None).await.unwrap();
     let writing = app.database();
     writing.execute_batch("BEGIN IMMEDIATE").unwrap();
@@ -47,5 +49,5 @@ async fn a_key_is_revoked_though_nobody_waits_for_it() {
     writing.execute_batch("ROLLBACK").unwrap();
     app.service.idle().await;
     assert_eq!(app.count("SELECT count(*) FROM keys WHERE revoked_at IS NOT NULL"), 1);
-    assert_eq!(app.service.grant(&made.token.unwrap()), None);
+    assert_eq!(app.service.key_grant(&made.token.unwrap()).await.unwrap(), None);
 }

@@ -19,6 +19,7 @@ pub fn new_action(id: ActionId, scope: Scope, tool: String, started_at: Timestam
     ActionRow {
         id,
         scope,
+        actor: None,
         thread: None,
         run: None,
         step: None,
@@ -39,8 +40,8 @@ pub fn new_action(id: ActionId, scope: Scope, tool: String, started_at: Timestam
 
 /// An action that no run calls.
 pub fn begun_action(scope: &Scope, new: NewAction, started_at: Timestamp) -> ActionRow {
-    let NewAction { id, tool, effect, input } = new;
-    ActionRow { effect, input, ..new_action(id, scope.clone(), tool, started_at) }
+    let NewAction { id, tool, effect, input, actor } = new;
+    ActionRow { actor, effect, input, ..new_action(id, scope.clone(), tool, started_at) }
 }
 
 /// The action of a call that is about to be made, for the first time or again.

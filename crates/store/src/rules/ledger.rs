@@ -41,6 +41,9 @@ pub struct LedgerPayload {
     pub run: Option<RunId>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub step: Option<u32>,
+    /// The holder of the acting key that spoke for the user.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub actor: Option<String>,
 
     #[serde(skip_serializing_if = "Option::is_none")]
     pub status: Option<String>,
@@ -91,6 +94,7 @@ impl LedgerPayload {
             thread: action.thread,
             run: action.run,
             step: action.step,
+            actor: action.actor.clone(),
             undo_of: action.undo_of,
             ..Self::default()
         }
@@ -266,6 +270,7 @@ fn take_call(folded: &mut ActionRow, payload: LedgerPayload) {
     if let (Some(tool), Some(effect)) = (payload.tool, payload.effect) {
         (folded.tool, folded.effect, folded.input) = (tool, effect, payload.input);
         (folded.thread, folded.run, folded.step) = (payload.thread, payload.run, payload.step);
+        folded.actor = payload.actor;
     }
 }
 
@@ -278,6 +283,7 @@ pub fn differences(action: &ActionRow, folded: &ActionRow, erased: bool) -> Vec<
     ];
     let gone = action.input.is_null() && action.output.is_null() && action.changes.is_empty();
     let contents = [
+        ("actor", action.actor == folded.actor),
         ("thread", action.thread == folded.thread),
         ("run", action.run == folded.run),
         ("step", action.step == folded.step),

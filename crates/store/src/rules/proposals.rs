@@ -43,10 +43,10 @@ pub struct ProposalClosing {
 }
 
 /// The events that close a proposal: the decision, and the result of the call unless it may run now. None for a proposal
-/// that no run waits for.
-pub fn closing(row: &ProposalRow, decision: Decision) -> Option<ProposalClosing> {
+/// that no run waits for. `by` names who decided, where somebody spoke for the user.
+pub fn closing(row: &ProposalRow, decision: Decision, by: Option<&str>) -> Option<ProposalClosing> {
     let (Some(thread), Some(run), Some(call_id)) = (row.thread, row.run, row.call) else { return None };
-    let closed = ProposalClosed { proposal_id: row.id, call_id, decision };
+    let closed = ProposalClosed { proposal_id: row.id, call_id, decision, by: by.map(str::to_owned) };
     let result = denied_result(call_id, &row.tool, decision).map(Event::ToolComplete);
     let events = [Event::ProposalClosed(closed)].into_iter().chain(result).collect();
     Some(ProposalClosing { thread, run, events })
@@ -172,12 +172,12 @@ mod tests {
     #[test]
     fn a_call_that_may_not_run_has_a_result_that_says_why() {
         let kinds = |decision| {
-            let closing = closing(&proposal(true), decision).unwrap();
+            let closing = closing(&proposal(true), decision, None).unwrap();
             closing.events.iter().map(Event::kind).collect::<Vec<_>>()
         };
         assert_eq!(kinds(Decision::Confirmed), [Kind::ProposalClosed]);
         assert_eq!(kinds(Decision::Rejected), [Kind::ProposalClosed, Kind::ToolComplete]);
-        assert_eq!(closing(&proposal(false), Decision::Rejected), None);
+        assert_eq!(closing(&proposal(false), Decision::Rejected, None), None);
     }
 
     #[test]
@@ -188,6 +188,7 @@ mod tests {
             tool: "send".into(),
             effect: protocol::Effect::Reversible,
             input,
+            actor: None,
         };
         assert!(check_confirmable(&row, &row.scope, &action(json!({ "to": "bob" })), 0).is_ok());
         let other = check_confirmable(&row, &row.scope, &action(json!({ "to": "eve" })), 0);

@@ -88,6 +88,7 @@ pub fn beginning(
         persona_id: request.persona,
         document_ids: request.documents,
         app_revision: request.app_revision,
+        actor: request.actor,
     };
     let jobs = jobs.into_iter().take(MAX_JOBS_PER_MESSAGE).collect();
     Ok(RunBeginning { message, user_message, start, jobs })
@@ -118,6 +119,7 @@ mod tests {
             persona: None,
             documents: None,
             app_revision: "r".into(),
+            actor: None,
             jobs: vec![],
         }
     }

@@ -16,7 +16,7 @@ use crate::{ActionFilter, ActionRow, ActionStatus, AppliedChange, Error, PageOf,
 
 const COLUMNS: &str =
     "id, app, user, thread, run, step, tool, effect, status, input, output, changes, started_at,
-    duration_ms, undone_by, undo_of, position";
+    duration_ms, undone_by, undo_of, position, actor";
 
 /// The columns that are read of an action: its own, whether another is taking it back or may have, and the event that tells what
 /// came out, where the action itself does not. The output of a call of a run is stored once, in its `tool:complete`.
@@ -26,7 +26,8 @@ const READ: &str =
     EXISTS (SELECT 1 FROM actions u WHERE u.undo_of = actions.id AND u.status IN ('started', 'unknown')),
     CASE WHEN status <> 'started' AND input IS NOT NULL AND output IS NULL THEN
         (SELECT e.body FROM tool_results x CROSS JOIN events e ON e.thread = actions.thread AND e.seq = x.seq
-            WHERE x.call = actions.id) END";
+            WHERE x.call = actions.id) END,
+    actor";
 
 /// Actions without a run that are looked at after a start. Each was confirmed by hand.
 const MAX_BEGUN: i64 = 1_000;
@@ -85,7 +86,7 @@ pub(super) fn begun(conn: &Connection) -> Result<Vec<ActionRow>, Error> {
 pub(super) fn insert(batch: &Batch<'_>, action: &ActionRow, own_output: Option<&str>) -> Result<(), Error> {
     let statement = format!(
         "INSERT INTO actions ({COLUMNS})
-                VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17)"
+                VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18)"
     );
     batch.execute(
         &statement,
@@ -107,6 +108,7 @@ pub(super) fn insert(batch: &Batch<'_>, action: &ActionRow, own_output: Option<&
             action.undone_by.as_ref().map(ActionId::bytes),
             action.undo_of.as_ref().map(ActionId::bytes),
             sql(action.position),
+            action.actor,
         ],
     )
 }
@@ -186,6 +188,7 @@ fn action_row(row: &Row<'_>) -> rusqlite::Result<ActionRow> {
     Ok(ActionRow {
         id: id(row, 0)?,
         scope: scope_at(row, 1)?,
+        actor: row.get(19)?,
         thread: maybe_id(row, 3)?,
         run: maybe_id(row, 4)?,
         step: row.get(5)?,

@@ -232,13 +232,19 @@ fn of_call(batch: &Batch<'_>, run: RunId, call: ActionId, tool: &str) -> Result<
     let statement = "SELECT r.app, r.user, r.thread, c.step,
                     (SELECT asked.value -> '$.input' FROM events e, json_each(iif(json_valid(e.body), e.body, '{}'), '$.calls') asked
                         WHERE e.thread = r.thread AND e.seq = c.seq
-                          AND asked.value ->> '$.id' = 'call_' || lower(hex(c.id)))
+                          AND asked.value ->> '$.id' = 'call_' || lower(hex(c.id))),
+                    r.actor
                 FROM runs r LEFT JOIN tool_calls c ON c.id = ?2 AND c.run = r.id WHERE r.id = ?1";
-    let (scope, thread, step, input) =
-        find_first(batch.conn(), statement, params![run.bytes(), call.bytes()], |row| {
-            Ok((scope_at(row, 0)?, id(row, 2)?, row.get(3)?, json(row, 4)?))
-        })?
-        .ok_or(Error::NotFound("run"))?;
-    let action = new_action(call, scope, tool.to_owned(), batch.now()?);
-    Ok(ActionRow { thread: Some(thread), run: Some(run), step, input: input.unwrap_or_default(), ..action })
+    let now = batch.now()?;
+    find_first(batch.conn(), statement, params![run.bytes(), call.bytes()], |row| {
+        Ok(ActionRow {
+            thread: Some(id(row, 2)?),
+            run: Some(run),
+            step: row.get(3)?,
+            input: json(row, 4)?.unwrap_or_default(),
+            actor: row.get(5)?,
+            ..new_action(call, scope_at(row, 0)?, tool.to_owned(), now)
+        })
+    })?
+    .ok_or(Error::NotFound("run"))
 }

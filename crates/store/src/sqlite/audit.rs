@@ -4,6 +4,7 @@ use std::path::Path;
 
 use rusqlite::Connection;
 
+use super::admin_audit::AuditCheck;
 use super::read::count;
 use super::statements::Performer;
 use super::{FILE, migrate, reader, verify};
@@ -144,11 +145,13 @@ pub struct Audited {
     pub events: u64,
     /// Entries of the ledger.
     pub entries: u64,
+    /// Entries of the audit of admins.
+    pub admin_entries: u64,
     /// Empty if nothing is wrong; in words for people.
     pub findings: Vec<String>,
 }
 
-/// Looks through the database in a data folder as it is at one moment, and through its ledger.
+/// Looks through the database in a data folder as it is at one moment, through its ledger, and through the audit of admins.
 pub fn audit(folder: &Path) -> Result<Audited, Error> {
     let conn = reader(&folder.join(FILE), Performer::Audit)?;
     migrate::require_newest(&conn)?;
@@ -167,7 +170,13 @@ pub fn audit(folder: &Path) -> Result<Audited, Error> {
     drop(moment);
     let ledger = verify(folder)?;
     findings.extend(ledger.faults.into_iter().map(|fault| format!("the ledger: {fault}")));
-    Ok(Audited { threads, runs, events, entries: ledger.entries, findings })
+    let mut admins = AuditCheck::default();
+    while !admins.is_done {
+        admins = admins.next(&conn)?;
+    }
+    findings.extend(admins.faults.into_iter().map(|fault| format!("the audit of admins: {fault}")));
+    let (entries, admin_entries) = (ledger.entries, admins.entries);
+    Ok(Audited { threads, runs, events, entries, admin_entries, findings })
 }
 
 fn rows(conn: &Connection, query: &str) -> Result<Vec<String>, Error> {

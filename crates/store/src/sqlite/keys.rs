@@ -1,13 +1,26 @@
-//! Keys of users, by their hash.
+//! Keys of users, by their hash. Each change of a key is one transaction with its entry in the audit of admins.
 
-use protocol::{AppId, KeyId, KeyView, Scope};
-use rusqlite::{Row, params};
+use jiff::Timestamp;
+use protocol::{ActsFor, AppId, AuditKind, KeyId, KeyView, Right, Rights, Scope};
+use rusqlite::{Connection, Row, params};
+use serde_json::{Value, json};
 
-use super::read::{find_all, id, maybe_time, text, time};
-use super::{Sqlite, idempotency};
-use crate::{Error, Once};
+use super::append::Batch;
+use super::read::{
+    find_first, find_page, has_any, id, maybe_id, maybe_time, merge_pages, oldest_page_start, one_more, text,
+    time,
+};
+use super::{Sqlite, admin_audit, idempotency, sessions};
+use crate::rules::admin_audit::AdminAct;
+use crate::rules::keys::{check_rotatable, end_of_replaced, end_of_successor, is_within};
+use crate::{Error, NewKeyRotation, Once, PageOf, PageRows, ReplacedKey, RevokedKey, RotatedKey, TimeCursor};
 
-const COLUMNS: &str = "id, user, app, admin, created_at, revoked_at, made_by, revoked_by";
+const COLUMNS: &str =
+    "id, user, app, rights, acts_for, created_at, expires_at, used_at, revoked_at, made_by, revoked_by,
+    replaced_by";
+
+/// The target of an entry in the audit about all keys.
+const ALL_KEYS: &str = "keys";
 
 impl Sqlite {
     pub(crate) async fn add_key(
@@ -16,68 +29,235 @@ impl Sqlite {
         hash: [u8; 32],
         once: Option<(Scope, Once)>,
     ) -> Result<Option<KeyId>, Error> {
-        self.writer
-            .write(move |batch| {
-                if let Some((scope, once)) = &once
-                    && let Some(earlier) = idempotency::claim(batch, scope, Some(once), key.id.uuid())?
-                {
-                    return Ok(Some(earlier.into()));
-                }
-                let statement = "INSERT INTO keys (id, hash, user, app, admin, created_at, made_by)
-                            VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)";
-                batch.execute(
-                    statement,
-                    params![key.id.bytes(), hash, key.user, key.app, key.admin, batch.at(), key.made_by],
-                )?;
-                Ok(None)
-            })
-            .await
+        let work = move |batch: &mut Batch<'_>| {
+            if let Some((scope, once)) = &once
+                && let Some(earlier) = idempotency::claim(batch, scope, Some(once), key.id.uuid())?
+            {
+                return Ok(Some(earlier.into()));
+            }
+            insert(batch, &key, hash)?;
+            let by = key.made_by.clone().unwrap_or_default();
+            note(batch, by, AuditKind::KeyMade, &key, made_detail(&key))?;
+            Ok(None)
+        };
+        self.writer.write(work).await
     }
 
-    pub(crate) async fn good_keys(&self) -> Result<Vec<([u8; 32], KeyView)>, Error> {
-        let statement = format!("SELECT {COLUMNS}, hash FROM keys WHERE revoked_at IS NULL");
-        let with_hash = |row: &Row<'_>| Ok((row.get(8)?, key_row(row)?));
-        self.readers.read(move |conn| find_all(conn, &statement, [], with_hash)).await
+    pub(crate) async fn key_by_hash(&self, hash: [u8; 32]) -> Result<Option<KeyView>, Error> {
+        let statement = format!("SELECT {COLUMNS} FROM keys WHERE hash = ?1");
+        self.readers.read(move |conn| find_first(conn, &statement, [hash], key_row)).await
     }
 
-    pub(crate) async fn keys(&self) -> Result<Vec<KeyView>, Error> {
-        let statement = format!("SELECT {COLUMNS} FROM keys ORDER BY created_at, id");
-        self.readers.read(move |conn| find_all(conn, &statement, [], key_row)).await
+    pub(crate) async fn has_keys(&self) -> Result<bool, Error> {
+        let statement = "SELECT 1 FROM keys WHERE id >= x'' LIMIT 1";
+        self.readers.read(move |conn| has_any(conn, statement, [])).await
+    }
+
+    pub(crate) async fn has_good_keys(&self, at: Timestamp) -> Result<bool, Error> {
+        let endless = "SELECT 1 FROM keys WHERE revoked_at IS NULL AND expires_at IS NULL LIMIT 1";
+        let in_time = "SELECT 1 FROM keys WHERE revoked_at IS NULL AND expires_at > ?1 LIMIT 1";
+        let read = move |conn: &Connection| {
+            Ok(has_any(conn, endless, [])? || has_any(conn, in_time, [at.as_millisecond()])?)
+        };
+        self.readers.read(read).await
+    }
+
+    pub(crate) async fn keys(
+        &self,
+        apps: Option<Vec<AppId>>,
+        page: PageOf<TimeCursor<KeyId>>,
+    ) -> Result<PageRows<KeyView>, Error> {
+        let read = move |conn: &Connection| match &apps {
+            None => list(conn, page),
+            Some(apps) => {
+                let pages = apps.iter().map(|app| list_of_app(conn, app, page)).collect::<Result<_, _>>()?;
+                Ok(merge_pages(pages, page.limit, |key: &KeyView| (key.created_at, key.id)))
+            }
+        };
+        self.readers.read(read).await
     }
 
     pub(crate) async fn revoke_key(
         &self,
         key: KeyId,
-        only_app: Option<AppId>,
+        only_apps: Option<Vec<AppId>>,
         by: String,
-    ) -> Result<bool, Error> {
-        self.writer
-            .write(move |batch| {
-                let statement = "UPDATE keys SET revoked_by = iif(revoked_at IS NULL, ?4, revoked_by),
-                            revoked_at = coalesce(revoked_at, ?2) WHERE id = ?1 AND (?3 IS NULL OR app = ?3)";
-                let revoked = batch.count_changed(
-                    statement,
-                    params![key.bytes(), batch.at(), only_app.as_ref().map(AppId::as_str), by],
-                )?;
-                Ok(revoked == 1)
-            })
-            .await
+    ) -> Result<Option<RevokedKey>, Error> {
+        self.writer.write(move |batch| revoke(batch, key, only_apps.as_deref(), by)).await
     }
 
-    pub(crate) async fn remove_keys(&self) -> Result<u64, Error> {
-        self.writer.write(|batch| Ok(batch.count_changed("DELETE FROM keys", [])? as u64)).await
+    pub(crate) async fn rotate_key(&self, rotation: NewKeyRotation) -> Result<Option<RotatedKey>, Error> {
+        self.writer.write(move |batch| rotate(batch, rotation)).await
+    }
+
+    pub(crate) async fn note_key_use(&self, key: KeyId, at: Timestamp) -> Result<(), Error> {
+        let work = move |batch: &mut Batch<'_>| {
+            let statement =
+                "UPDATE keys SET used_at = ?2 WHERE id = ?1 AND (used_at IS NULL OR used_at < ?2)";
+            batch.execute(statement, params![key.bytes(), at.as_millisecond()])
+        };
+        // Nobody is promised this time, so it need not be synced.
+        self.writer.write_ahead(work).await
+    }
+
+    pub(crate) async fn remove_keys(&self, by: String) -> Result<u64, Error> {
+        let work = move |batch: &mut Batch<'_>| {
+            let removed = batch.count_changed("DELETE FROM keys", [])? as u64;
+            if removed > 0 {
+                sessions::end_of_all_keys(batch)?;
+                let (kind, target) = (AuditKind::KeysRemoved, ALL_KEYS.to_owned());
+                let detail = json!({ "count": removed });
+                admin_audit::append(batch, AdminAct { by, kind, app: None, target, detail })?;
+            }
+            Ok(removed)
+        };
+        self.writer.write(work).await
     }
 }
 
+fn insert(batch: &Batch<'_>, key: &KeyView, hash: [u8; 32]) -> Result<(), Error> {
+    let statement =
+        "INSERT INTO keys (id, hash, user, app, rights, acts_for, created_at, expires_at, made_by)
+                VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)";
+    batch.execute(
+        statement,
+        params![
+            key.id.bytes(),
+            hash,
+            key.user,
+            key.app,
+            key.rights.to_string(),
+            key.acts_for.map(ActsFor::name),
+            batch.at(),
+            key.expires_at.map(Timestamp::as_millisecond),
+            key.made_by
+        ],
+    )
+}
+
+/// Adds an entry about a key to the audit of admins.
+fn note(batch: &Batch<'_>, by: String, kind: AuditKind, key: &KeyView, detail: Value) -> Result<(), Error> {
+    let (app, target) = (key.app.clone(), key.id.to_string());
+    admin_audit::append(batch, AdminAct { by, kind, app, target, detail })
+}
+
+fn made_detail(key: &KeyView) -> Value {
+    json!({
+        "user": key.user,
+        "app": key.app,
+        "rights": key.rights,
+        "actsFor": key.acts_for,
+        "expiresAt": key.expires_at,
+    })
+}
+
+/// A key within the reach of an admin of these apps, and its hash.
+fn within(
+    batch: &Batch<'_>,
+    key: KeyId,
+    only_apps: Option<&[AppId]>,
+) -> Result<Option<(KeyView, [u8; 32])>, Error> {
+    let statement = format!("SELECT {COLUMNS}, hash FROM keys WHERE id = ?1");
+    let with_hash = |row: &Row<'_>| Ok((key_row(row)?, row.get(12)?));
+    let found = find_first(batch.conn(), &statement, [key.bytes()], with_hash)?;
+    Ok(found.filter(|(key, _)| is_within(key.app.as_deref(), only_apps)))
+}
+
+fn revoke(
+    batch: &Batch<'_>,
+    id: KeyId,
+    only_apps: Option<&[AppId]>,
+    by: String,
+) -> Result<Option<RevokedKey>, Error> {
+    let Some((key, hash)) = within(batch, id, only_apps)? else { return Ok(None) };
+    let sessions = sessions::end_of_key(batch, id)?;
+    if key.revoked_at.is_none() {
+        let statement = "UPDATE keys SET revoked_at = ?2, revoked_by = ?3 WHERE id = ?1";
+        batch.execute(statement, params![id.bytes(), batch.at(), by])?;
+        let detail = json!({ "user": key.user, "sessions": sessions.len() });
+        note(batch, by, AuditKind::KeyRevoked, &key, detail)?;
+    }
+    Ok(Some(RevokedKey { hash, sessions }))
+}
+
+fn rotate(batch: &Batch<'_>, rotation: NewKeyRotation) -> Result<Option<RotatedKey>, Error> {
+    let NewKeyRotation { old, only_apps, new, hash, old_ends_at, once } = rotation;
+    if let Some((scope, once)) = &once
+        && let Some(earlier) = idempotency::earlier(batch, scope, Some(once))?
+    {
+        return Ok(Some(RotatedKey { id: earlier.into(), made: None }));
+    }
+    let Some((old, old_hash)) = within(batch, old, only_apps.as_deref())? else { return Ok(None) };
+    let now = batch.now()?;
+    check_rotatable(&old, now)?;
+    let new = KeyView {
+        created_at: now,
+        expires_at: new.expires_at.or_else(|| end_of_successor(&old, now)),
+        used_at: None,
+        made_by: new.made_by,
+        id: new.id,
+        ..old.clone()
+    };
+    let ends_at = end_of_replaced(&old, old_ends_at);
+    let old = KeyView { expires_at: Some(ends_at), replaced_by: Some(new.id), ..old };
+    insert(batch, &new, hash)?;
+    let statement = "UPDATE keys SET expires_at = ?2, replaced_by = ?3 WHERE id = ?1";
+    batch.execute(statement, params![old.id.bytes(), ends_at.as_millisecond(), new.id.bytes()])?;
+    let by = new.made_by.clone().unwrap_or_default();
+    let detail = json!({
+        "user": old.user, "newKey": new.id, "oldEndsAt": ends_at, "expiresAt": new.expires_at
+    });
+    note(batch, by, AuditKind::KeyRotated, &old, detail)?;
+    if let Some((scope, once)) = &once {
+        idempotency::remember(batch, scope, Some(once), new.id.uuid())?;
+    }
+    Ok(Some(RotatedKey { id: new.id, made: Some(ReplacedKey { old, old_hash, new }) }))
+}
+
+fn list(conn: &Connection, page: PageOf<TimeCursor<KeyId>>) -> Result<PageRows<KeyView>, Error> {
+    let statement = format!(
+        "SELECT {COLUMNS} FROM keys WHERE (created_at, id) > (?1, ?2) ORDER BY created_at, id LIMIT ?3"
+    );
+    let (at, last) = oldest_page_start(page.after.map(|cursor| (cursor.at, *cursor.id.bytes())));
+    find_page(conn, &statement, params![at, last, one_more(page.limit)], page.limit, key_row)
+}
+
+fn list_of_app(
+    conn: &Connection,
+    app: &AppId,
+    page: PageOf<TimeCursor<KeyId>>,
+) -> Result<PageRows<KeyView>, Error> {
+    let statement = format!(
+        "SELECT {COLUMNS} FROM keys WHERE app = ?4 AND (created_at, id) > (?1, ?2)
+            ORDER BY created_at, id LIMIT ?3"
+    );
+    let (at, last) = oldest_page_start(page.after.map(|cursor| (cursor.at, *cursor.id.bytes())));
+    let key = params![at, last, one_more(page.limit), app.as_str()];
+    find_page(conn, &statement, key, page.limit, key_row)
+}
+
+/// Rights as they are stored. Rights that cannot be read allow nothing.
+pub(super) fn rights(row: &Row<'_>, column: usize) -> rusqlite::Result<Rights> {
+    Ok(Rights::parse(&text(row, column)?).unwrap_or(Rights::NONE))
+}
+
 fn key_row(row: &Row<'_>) -> rusqlite::Result<KeyView> {
+    let rights = rights(row, 3)?;
+    let acts_for: Option<String> = row.get(4)?;
     Ok(KeyView {
         id: id(row, 0)?,
         user: text(row, 1)?,
         app: row.get(2)?,
-        admin: row.get(3)?,
-        created_at: time(row, 4)?,
-        revoked_at: maybe_time(row, 5)?,
-        made_by: row.get(6)?,
-        revoked_by: row.get(7)?,
+        admin: rights.has(Right::Admin),
+        rights,
+        // The schema knows no other value.
+        acts_for: acts_for.map(|_| ActsFor::Any),
+        created_at: time(row, 5)?,
+        expires_at: maybe_time(row, 6)?,
+        used_at: maybe_time(row, 7)?,
+        revoked_at: maybe_time(row, 8)?,
+        made_by: row.get(9)?,
+        revoked_by: row.get(10)?,
+        replaced_by: maybe_id(row, 11)?,
     })
 }

@@ -9,6 +9,7 @@ use super::read::{find_first, find_only, has_any, id};
 use super::verify::Check;
 use super::{
     Sqlite, action_rows, documents, jobs, missing_apps, proposals, purge, rate_limits, recall, reserve, runs,
+    sessions,
 };
 use crate::{ActionRow, Error, RunRow, Verified};
 
@@ -42,7 +43,8 @@ impl Sqlite {
         let work = move |batch: &mut Batch<'_>| {
             let forgotten = forget(batch, forget_before)?
                 || jobs::forget(batch, forget_before)?
-                || rate_limits::forget(batch, forget_before)?;
+                || rate_limits::forget(batch, forget_before)?
+                || sessions::forget(batch)?;
             Ok(purge::purge(batch, deleted_before)? || documents::purge(batch, deleted_before)? || forgotten)
         };
         self.writer.write(work).await

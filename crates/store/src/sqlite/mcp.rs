@@ -2,13 +2,14 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use protocol::AppId;
+use protocol::{AppId, AuditKind};
 use rusqlite::{Connection, Row, params};
-use serde_json::Value;
+use serde_json::{Value, json};
 
-use super::Sqlite;
 use super::append::Batch;
-use super::read::{count, find_all, find_only, maybe_time, text, time};
+use super::read::{count, find_all, find_first, find_only, maybe_time, text, time};
+use super::{Sqlite, admin_audit};
+use crate::rules::admin_audit::AdminAct;
 use crate::{
     Approved, Error, MAX_MCP_DEFINITION_BYTES, MAX_MCP_NAME_BYTES, MAX_MCP_SERVERS_PER_APP,
     MAX_MCP_TOOLS_PER_SERVER, McpOffer, McpToolRow,
@@ -61,9 +62,10 @@ impl Sqlite {
         app: &AppId,
         server: &str,
         tools: Vec<String>,
+        by: &str,
     ) -> Result<(), Error> {
-        let key = Key::new(app, server);
-        self.writer.write(move |batch| revoke(batch, &key, &tools)).await
+        let (key, by) = (Key::new(app, server), by.to_owned());
+        self.writer.write(move |batch| revoke(batch, &key, &tools, &by)).await
     }
 }
 
@@ -238,20 +240,40 @@ fn approve(batch: &Batch<'_>, key: &Key, wanted: &[(String, String)], by: &str) 
                     approved_by = ?5 WHERE app = ?1 AND server = ?2 AND tool = ?3";
         batch.execute(statement, params![key.app.as_str(), key.server, tool, batch.at(), by])?;
     }
-    Ok(())
+    note(batch, key, AuditKind::McpToolsApproved, wanted, by)
 }
 
-fn revoke(batch: &Batch<'_>, key: &Key, tools: &[String]) -> Result<(), Error> {
+fn revoke(batch: &Batch<'_>, key: &Key, tools: &[String], by: &str) -> Result<(), Error> {
+    let mut revoked = Vec::new();
     for tool in tools {
+        let statement = "SELECT approved_hash FROM mcp_tools WHERE app = ?1 AND server = ?2 AND tool = ?3";
+        let known = params![key.app.as_str(), key.server, tool];
+        let approved: Option<String> =
+            find_first(batch.conn(), statement, known, |row| row.get(0))?.ok_or(Error::NotFound("tool"))?;
+        let Some(hash) = approved else { continue };
         let statement =
             "UPDATE mcp_tools SET approved_hash = NULL, approved_definition = NULL, approved_at = NULL,
                     approved_by = NULL WHERE app = ?1 AND server = ?2 AND tool = ?3";
-        let known = batch.count_changed(statement, params![key.app.as_str(), key.server, tool])?;
-        if known == 0 {
-            return Err(Error::NotFound("tool"));
-        }
+        batch.execute(statement, params![key.app.as_str(), key.server, tool])?;
+        revoked.push((tool.clone(), hash));
     }
-    Ok(())
+    note(batch, key, AuditKind::McpToolsRevoked, &revoked, by)
+}
+
+/// Adds an entry to the audit of admins about tools with the hashes of their definitions, if there are any.
+fn note(
+    batch: &Batch<'_>,
+    key: &Key,
+    kind: AuditKind,
+    tools: &[(String, String)],
+    by: &str,
+) -> Result<(), Error> {
+    if tools.is_empty() {
+        return Ok(());
+    }
+    let tools: Vec<Value> = tools.iter().map(|(tool, hash)| json!({ "tool": tool, "hash": hash })).collect();
+    let (by, app, target) = (by.to_owned(), Some(key.app.to_string()), key.server.clone());
+    admin_audit::append(batch, AdminAct { by, kind, app, target, detail: json!({ "tools": tools }) })
 }
 
 fn list(conn: &Connection, app: &AppId) -> Result<Vec<McpToolRow>, Error> {

@@ -18,6 +18,7 @@ const MIGRATIONS: &[&str] = &[
     include_str!("migrations/0010_shares_and_erasure.sql"),
     include_str!("migrations/0011_same_memory.sql"),
     include_str!("migrations/0012_deltas.sql"),
+    include_str!("migrations/0013_access.sql"),
 ];
 
 /// The schema after all of them, which a new database gets at once: to make it step by step takes ten times as long.

@@ -2,6 +2,7 @@
 
 mod action_rows;
 mod actions;
+mod admin_audit;
 mod append;
 mod audit;
 mod backup;
@@ -43,6 +44,7 @@ mod reserve;
 mod run_end;
 mod run_start;
 mod runs;
+mod sessions;
 mod statements;
 mod submit;
 mod summaries;

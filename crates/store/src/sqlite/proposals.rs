@@ -75,9 +75,8 @@ impl Sqlite {
         decision: Decision,
         once: Option<Once>,
     ) -> Result<ProposalRow, Error> {
-        let user = principal.user().clone();
-        let work =
-            move |batch: &mut Batch<'_>| decide(batch, user.as_str(), proposal, decision, once.as_ref());
+        let principal = principal.clone();
+        let work = move |batch: &mut Batch<'_>| decide(batch, &principal, proposal, decision, once.as_ref());
         match self.writer.write(work).await? {
             DecisionAnswer::Decided(row) => Ok(*row),
             DecisionAnswer::Refused(error) => Err(error),
@@ -93,11 +92,12 @@ enum DecisionAnswer {
 
 fn decide(
     batch: &mut Batch<'_>,
-    user: &str,
+    principal: &Principal,
     proposal: ProposalId,
     decision: Decision,
     once: Option<&Once>,
 ) -> Result<DecisionAnswer, Error> {
+    let user = principal.user().as_str();
     let row = find(batch.conn(), proposal, user)?;
     if idempotency::earlier(batch, &row.scope, once)?.is_some() {
         return Ok(DecisionAnswer::Decided(Box::new(row)));
@@ -109,19 +109,25 @@ fn decide(
         }
         DecisionRuling::Expired { close: closes } => {
             if closes {
-                close(batch, &row, Decision::Expired)?;
+                close(batch, &row, Decision::Expired, None)?;
             }
             return Ok(DecisionAnswer::Refused(Error::Decided(Decision::Expired.name())));
         }
     }
     idempotency::remember(batch, &row.scope, once, proposal.uuid())?;
-    close(batch, &row, decision)?;
+    let by = principal.actor().map(|_| principal.name());
+    close(batch, &row, decision, by.as_deref())?;
     find(batch.conn(), proposal, user).map(|row| DecisionAnswer::Decided(Box::new(row)))
 }
 
 /// Closes an open proposal. For one of a run this is an event, and the call's result unless it may run now.
-fn close(batch: &mut Batch<'_>, row: &ProposalRow, decision: Decision) -> Result<(), Error> {
-    let Some(ProposalClosing { thread, run, events }) = closing(row, decision) else {
+fn close(
+    batch: &mut Batch<'_>,
+    row: &ProposalRow,
+    decision: Decision,
+    by: Option<&str>,
+) -> Result<(), Error> {
+    let Some(ProposalClosing { thread, run, events }) = closing(row, decision, by) else {
         return set(batch, row.id, decision, None);
     };
     events.iter().try_for_each(|event| batch.record(thread, Some(run), event).map(drop))
@@ -131,7 +137,7 @@ fn close(batch: &mut Batch<'_>, row: &ProposalRow, decision: Decision) -> Result
 pub(super) fn supersede(batch: &mut Batch<'_>, run: RunId) -> Result<bool, Error> {
     let open = open_of(batch.conn(), run)?;
     for row in &open {
-        close(batch, row, Decision::Superseded)?;
+        close(batch, row, Decision::Superseded, None)?;
     }
     Ok(!open.is_empty())
 }
@@ -145,7 +151,7 @@ pub(super) fn expire(batch: &mut Batch<'_>) -> Result<Vec<ThreadId>, Error> {
     let over: Vec<ProposalRow> = find_all(batch.conn(), &statement, [batch.at(), MAX_EXPIRED], proposal_row)?;
     let mut threads = Vec::new();
     for row in &over {
-        close(batch, row, Decision::Expired)?;
+        close(batch, row, Decision::Expired, None)?;
         if let (Some(thread), Some(run)) = (row.thread, row.run)
             && open_of(batch.conn(), run)?.is_empty()
         {

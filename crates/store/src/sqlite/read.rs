@@ -152,6 +152,29 @@ pub(super) fn find_page<T>(
     Ok(filling.done())
 }
 
+/// One page of several that were read from the same place on, in the order of a key. Nothing that comes after the end of
+/// one of them is taken, because that one may have more before it.
+pub(super) fn merge_pages<T, K: Ord>(
+    pages: Vec<PageRows<T>>,
+    limit: usize,
+    key: impl Fn(&T) -> K,
+) -> PageRows<T> {
+    let ends = pages.iter().filter(|page| page.more).filter_map(|page| page.rows.last().map(&key));
+    let end = ends.min();
+    let mut more = end.is_some();
+    let mut rows: Vec<T> = pages.into_iter().flat_map(|page| page.rows).collect();
+    rows.sort_by_key(&key);
+    rows.retain(|row| end.as_ref().is_none_or(|end| key(row) <= *end));
+    more |= rows.len() > limit;
+    rows.truncate(limit);
+    PageRows { rows, more }
+}
+
+/// The time and id after which a page of the oldest rows begins; before all of them without a cursor.
+pub(super) fn oldest_page_start(after: Option<(Timestamp, [u8; 16])>) -> (i64, Vec<u8>) {
+    after.map_or_else(|| (i64::MIN, Vec::new()), |(at, id)| (at.as_millisecond(), id.to_vec()))
+}
+
 /// The time and id before which a page of the newest rows begins; after all of them without a cursor.
 pub(super) fn page_start(after: Option<(Timestamp, [u8; 16])>) -> (i64, Vec<u8>) {
     after.map_or_else(|| (i64::MAX, vec![0xff; 16]), |(at, id)| (at.as_millisecond(), id.to_vec()))

@@ -11,7 +11,7 @@ use crate::{Admitted, BegunRun, Error, ForcedEnd, Once, RunRow, Stop, Submission
 
 const COLUMNS: &str = "r.id, r.thread, r.app, r.user, r.message, r.status, r.model, r.error, r.stop, r.epoch,
     r.start_seq, r.end_seq, r.created_at, r.ended_at, r.input_tokens, r.output_tokens, r.cached_tokens,
-    r.reasoning_tokens, r.cost, r.estimated";
+    r.reasoning_tokens, r.cost, r.estimated, r.actor";
 
 impl Sqlite {
     pub(crate) async fn submit(
@@ -104,6 +104,7 @@ fn run_row(row: &Row<'_>) -> rusqlite::Result<RunRow> {
         id: id(row, 0)?,
         thread: id(row, 1)?,
         scope: scope_at(row, 2)?,
+        actor: row.get(20)?,
         message: id(row, 4)?,
         status,
         model: row.get(6)?,

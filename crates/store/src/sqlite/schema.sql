@@ -35,7 +35,7 @@ CREATE TABLE runs (
     stop          TEXT    CHECK (stop IN ('cancelled', 'interrupted')),
     epoch         INTEGER NOT NULL DEFAULT 1,
     created_at    INTEGER NOT NULL,
-    ended_at      INTEGER, cost INTEGER NOT NULL DEFAULT 0, pruned_at INTEGER,
+    ended_at      INTEGER, cost INTEGER NOT NULL DEFAULT 0, pruned_at INTEGER, actor TEXT,
     FOREIGN KEY (thread, app, user) REFERENCES threads (id, app, user)
 ) STRICT, WITHOUT ROWID;
 
@@ -117,16 +117,6 @@ CREATE TABLE jobs (
     updated_at INTEGER NOT NULL,
     UNIQUE (kind, key)
 ) STRICT, WITHOUT ROWID;
-
-CREATE TABLE keys (
-    id         BLOB    NOT NULL PRIMARY KEY CHECK (length(id) = 16),
-    hash       BLOB    NOT NULL UNIQUE CHECK (length(hash) = 32),
-    user       TEXT    NOT NULL,
-    app        TEXT,
-    admin      INTEGER NOT NULL,
-    created_at INTEGER NOT NULL,
-    revoked_at INTEGER
-, made_by TEXT, revoked_by TEXT) STRICT, WITHOUT ROWID;
 
 CREATE TABLE usage (
     user             TEXT    NOT NULL,
@@ -444,7 +434,7 @@ CREATE TABLE "actions" (
     undone_by   BLOB,
     undo_of     BLOB,
     position    INTEGER NOT NULL
-) STRICT, WITHOUT ROWID;
+, actor TEXT) STRICT, WITHOUT ROWID;
 
 CREATE TABLE pace (
     app    TEXT    NOT NULL,
@@ -575,6 +565,53 @@ CREATE TABLE packed_deltas (
     body   BLOB    NOT NULL,
     PRIMARY KEY (thread, first)
 ) STRICT, WITHOUT ROWID;
+
+CREATE TABLE "keys" (
+    id          BLOB    NOT NULL PRIMARY KEY CHECK (length(id) = 16),
+    hash        BLOB    NOT NULL UNIQUE CHECK (length(hash) = 32),
+    user        TEXT    NOT NULL,
+    app         TEXT,
+    -- Names with commas between them, in the order of the alphabet.
+    rights      TEXT    NOT NULL,
+    -- The users for whom the key may speak.
+    acts_for    TEXT    CHECK (acts_for IN ('any')),
+    created_at  INTEGER NOT NULL,
+    expires_at  INTEGER,
+    used_at     INTEGER,
+    revoked_at  INTEGER,
+    made_by     TEXT,
+    revoked_by  TEXT,
+    -- The key that a rotation made in place of this one.
+    replaced_by BLOB
+) STRICT, WITHOUT ROWID;
+
+CREATE TABLE sessions (
+    id         BLOB    NOT NULL PRIMARY KEY CHECK (length(id) = 16),
+    hash       BLOB    NOT NULL UNIQUE CHECK (length(hash) = 32),
+    user       TEXT    NOT NULL,
+    -- A JSON list; null for all apps.
+    apps       TEXT    CHECK (json_valid(apps)),
+    rights     TEXT    NOT NULL,
+    -- Who speaks for the user, if it is not the user.
+    actor      TEXT,
+    key        BLOB,
+    issuer     TEXT,
+    created_at INTEGER NOT NULL,
+    expires_at INTEGER NOT NULL,
+    ended_at   INTEGER
+) STRICT, WITHOUT ROWID;
+
+CREATE TABLE admin_audit (
+    number INTEGER NOT NULL PRIMARY KEY AUTOINCREMENT,
+    at     INTEGER NOT NULL,
+    by     TEXT    NOT NULL,
+    kind   TEXT    NOT NULL,
+    -- Null where it concerns all apps.
+    app    TEXT,
+    target TEXT    NOT NULL,
+    detail TEXT    NOT NULL CHECK (json_valid(detail)),
+    hash   BLOB    NOT NULL CHECK (length(hash) = 32)
+) STRICT;
 
 CREATE VIEW job_moves (user, kind, app, thread, taken_at) AS SELECT '', '', '', NULL, 0;
 
@@ -727,6 +764,22 @@ CREATE INDEX actions_to_erase ON actions (thread, position) WHERE thread IS NOT 
 CREATE INDEX messages_unplaced ON messages (thread, seq) WHERE depth IS NULL;
 
 CREATE INDEX memories_same ON memories (app, user, same) WHERE status = 'active';
+
+CREATE INDEX keys_oldest ON keys (created_at, id);
+
+CREATE INDEX keys_of_app ON keys (app, created_at, id) WHERE app IS NOT NULL;
+
+CREATE INDEX keys_good ON keys (expires_at) WHERE revoked_at IS NULL;
+
+CREATE INDEX sessions_newest ON sessions (created_at DESC, id DESC) WHERE ended_at IS NULL;
+
+CREATE INDEX sessions_of_key ON sessions (key, created_at, id) WHERE key IS NOT NULL AND ended_at IS NULL;
+
+CREATE INDEX sessions_expiring ON sessions (expires_at);
+
+CREATE INDEX sessions_ended ON sessions (ended_at) WHERE ended_at IS NOT NULL;
+
+CREATE INDEX admin_audit_of_app ON admin_audit (app, number DESC) WHERE app IS NOT NULL;
 
 CREATE TRIGGER threads_seq_grows BEFORE UPDATE OF next_seq ON threads
 WHEN NEW.next_seq < OLD.next_seq
@@ -965,6 +1018,16 @@ BEGIN
           AND NOT EXISTS (SELECT 1 FROM runs r WHERE r.id = NEW.run AND r.thread = NEW.thread
                           AND r.ended_at IS NULL);
 END;
+
+CREATE TRIGGER admin_audit_append BEFORE INSERT ON admin_audit
+WHEN NEW.number <> 1 + coalesce((SELECT max(number) FROM admin_audit), 0)
+BEGIN SELECT RAISE(ABORT, 'E5: the numbers of the audit have no gap'); END;
+
+CREATE TRIGGER admin_audit_fixed BEFORE UPDATE ON admin_audit
+BEGIN SELECT RAISE(ABORT, 'E5: entries of the audit do not change'); END;
+
+CREATE TRIGGER admin_audit_stays BEFORE DELETE ON admin_audit
+BEGIN SELECT RAISE(ABORT, 'E5: entries of the audit stay'); END;
 
 -- Changes are numbered from 1.
 INSERT INTO sqlite_sequence (name, seq) VALUES ('items', 0);

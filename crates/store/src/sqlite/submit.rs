@@ -89,8 +89,8 @@ fn insert(
         }
         RunInput::Again { of } => run_start::answerable(batch, thread, *of)?,
     };
-    let statement = "INSERT INTO runs (id, thread, app, user, message, status, model, created_at)
-                VALUES (?1, ?2, ?3, ?4, ?5, 'queued', ?6, ?7)";
+    let statement = "INSERT INTO runs (id, thread, app, user, message, status, model, created_at, actor)
+                VALUES (?1, ?2, ?3, ?4, ?5, 'queued', ?6, ?7, ?8)";
     batch.execute(
         statement,
         params![
@@ -100,7 +100,8 @@ fn insert(
             scope.user.as_str(),
             message.bytes(),
             request.model,
-            batch.at()
+            batch.at(),
+            request.actor
         ],
     )
 }

@@ -2,24 +2,61 @@
 
 use jiff::Timestamp;
 use protocol::{
-    AppId, CredentialView, KeyId, KeyView, Principal, Scope, ThreadId, Usage, UsageView, Used, UserLimits,
+    AppId, AuditEntryView, CredentialView, KeyId, KeyView, Principal, Scope, SessionId, SessionView,
+    ThreadId, Usage, UsageView, Used, UserLimits,
 };
 
 use super::{Backend, Store};
-use crate::{ActionRow, Error, McpOffer, McpToolRow, Once, RunRow, Verified};
+use crate::{
+    ActionRow, Error, McpOffer, McpToolRow, NewKeyRotation, Once, PageOf, PageRows, RevokedKey, RotatedKey,
+    RunRow, SessionRow, TimeCursor, Verified,
+};
 
 // Keys of users. The store knows the secret of a key by its hash alone.
 store_methods! {
     /// Adds a key. Under the key of a request that the scope made before, gives the one made then.
     fn add_key(key: KeyView, hash: [u8; 32], once: Option<(Scope, Once)>) -> Option<KeyId>;
-    /// The keys that were not revoked, by their hash.
-    fn good_keys() -> Vec<([u8; 32], KeyView)>;
-    /// All keys, oldest first, revoked ones too.
-    fn keys() -> Vec<KeyView>;
-    /// False when there is no such key, or it is not for `only_app`, where that is given.
-    fn revoke_key(id: KeyId, only_app: Option<AppId>, by: String) -> bool;
-    /// Deletes all keys, revoked ones too, and gives their number.
-    fn remove_keys() -> u64;
+    /// The key with this hash, also if it is revoked or has expired.
+    fn key_by_hash(hash: [u8; 32]) -> Option<KeyView>;
+    /// Whether there is any key, revoked ones included.
+    fn has_keys() -> bool;
+    /// Whether there is a key that is neither revoked nor expired at this moment.
+    fn has_good_keys(at: Timestamp) -> bool;
+    /// Keys, oldest first, revoked ones too. With `apps`, those that are limited to one of these apps.
+    fn keys(apps: Option<Vec<AppId>>, page: PageOf<TimeCursor<KeyId>>) -> PageRows<KeyView>;
+    /// Revokes a key, and ends its sessions. None when there is no such key, or it is not limited to one of `only_apps`,
+    /// where these are given. A second time changes nothing.
+    fn revoke_key(id: KeyId, only_apps: Option<Vec<AppId>>, by: String) -> Option<RevokedKey>;
+    /// Makes a key in place of another, which ends later. None as in [`Store::revoke_key`]. [`Error::Changed`] when the
+    /// old key is revoked, has expired, or was replaced before.
+    fn rotate_key(rotation: NewKeyRotation) -> Option<RotatedKey>;
+    /// Notes the last use of a key, unless a later one is noted.
+    fn note_key_use(id: KeyId, at: Timestamp) -> ();
+    /// Deletes all keys, revoked ones too, ends the sessions that were made with them, and gives the number of keys.
+    fn remove_keys(by: String) -> u64;
+}
+
+// Sessions of browsers. The store knows the secret of a session by its hash alone.
+store_methods! {
+    /// Adds a session, and says who speaks in it for the user. A key with [`crate::MAX_SESSIONS_PER_KEY`] open sessions
+    /// loses its oldest: gives the sessions that ended so.
+    fn add_session(session: SessionView, hash: [u8; 32], actor: Option<String>) -> Vec<SessionId>;
+    /// The session with this hash, also if it has ended or expired: [`SessionRow::is_good`] decides.
+    fn session_by_hash(hash: [u8; 32]) -> Option<SessionRow>;
+    /// Ends a session; `by` names the admin who ends a session of somebody else. False when there is no such session, or
+    /// not all of its apps are among `only_apps`, where these are given. A second time changes nothing.
+    fn end_session(id: SessionId, only_apps: Option<Vec<AppId>>, by: Option<String>) -> bool;
+    /// Sessions that have neither ended nor expired at this moment, newest first. With `apps`, those that are limited to
+    /// some of these apps.
+    fn sessions(apps: Option<Vec<AppId>>, page: PageOf<TimeCursor<SessionId>>, at: Timestamp) -> PageRows<SessionView>;
+}
+
+// The audit of admins. An entry is written in the transaction of the change that it tells of.
+store_methods! {
+    /// Newest first. The cursor is the number of the last one seen. With `apps`, the entries about these apps.
+    fn admin_audit(apps: Option<Vec<AppId>>, page: PageOf<u64>) -> PageRows<AuditEntryView>;
+    /// Goes through the chain of entries. Gives its faults in words, at most [`Verified::MAX_FAULTS`].
+    fn verify_admin_audit() -> Vec<String>;
 }
 
 // Usage. It is written with the events and jobs that caused it. Days are as `store::day` says them.
@@ -48,7 +85,7 @@ store_methods! {
     fn approve_mcp_tools(app: &AppId, server: &str, wanted: Vec<(String, String)>, by: &str) -> Vec<McpToolRow>;
     /// Takes approvals away; what has none stays as it is. [`Error::NotFound`] if a tool is not known, and then none is
     /// taken away.
-    fn revoke_mcp_tools(app: &AppId, server: &str, tools: Vec<String>) -> ();
+    fn revoke_mcp_tools(app: &AppId, server: &str, tools: Vec<String>, by: &str) -> ();
 }
 
 // Credentials of users, sealed before they come here. Under a key ([`Once`]) a change happens once.
@@ -74,7 +111,7 @@ store_methods! {
     fn is_deleted(thread: ThreadId) -> bool;
     /// Removes rows of deleted threads that have no run under way, of deleted documents and of those that were not whole
     /// within an hour, and keys of requests and jobs from before `forget_before`, a bounded number at a time. A job that
-    /// is dead is kept thirty days longer than one that is done. Goes on where adding a document was cut after it was
+    /// is dead is kept thirty days longer than one that is done. A session is kept for a day after its end. Goes on where adding a document was cut after it was
     /// whole. True when more is left.
     fn purge(deleted_before: Timestamp, forget_before: Timestamp) -> bool;
     /// Removes the deltas of one run that ended at `ended_before` or earlier, all of them together; its facts stay. True

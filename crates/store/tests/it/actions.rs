@@ -59,6 +59,7 @@ async fn e1_an_intent_comes_before_and_an_outcome_with_what_was_changed() {
     let begun = ActionRow {
         id: calls[0].into(),
         scope: scope("alice"),
+        actor: None,
         thread: Some(submitted.thread),
         run: Some(submitted.run),
         step: Some(1),
@@ -205,6 +206,7 @@ async fn m1_actions_are_a_users_own_listed_newest_first_and_filtered() {
         tool: "undo".into(),
         effect: Effect::Reversible,
         input: json!({}),
+        actor: None,
     };
     let undo = fixture.store.undo(&principal("alice"), calls[0].into(), by, None).await.unwrap().id;
     let list = async |scope: Scope, filter: ActionFilter, page| {
@@ -253,6 +255,7 @@ async fn a_confirmed_proposal_becomes_an_action_without_a_run_that_ends_once() {
         tool: "makePart".into(),
         effect: Effect::Reversible,
         input,
+        actor: None,
     };
     refusal(store.begin_action(&alice, new.id, fresh(json!({ "other": 1 })), None).await);
     let foreign = store.begin_action(&scope("bob"), new.id, fresh(new.input.clone()), None).await;
@@ -303,6 +306,7 @@ async fn e3_a_purged_thread_loses_what_was_said_and_its_chain_still_verifies() {
         tool: "undo".into(),
         effect: Effect::Reversible,
         input: json!({}),
+        actor: None,
     };
     let undo = store.undo(&alice, calls[0].into(), by, None).await.unwrap().id;
     log.record(vec![end(submitted.run, RunStatus::Completed)], vec![], vec![]).await.unwrap();

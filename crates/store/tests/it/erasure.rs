@@ -31,6 +31,7 @@ async fn undo(fixture: &Fixture, id: CallId) -> Result<(), String> {
         tool: "undoAction".into(),
         effect: Effect::Idempotent,
         input: json!({}),
+        actor: None,
     };
     match fixture.store.undo(&principal("alice"), id.into(), by, None).await {
         Ok(_) => Ok(()),

@@ -10,7 +10,7 @@ use crate::actions::{act, action, file, record, run_with_calls};
 use crate::support::{Fixture, principal, result, scope, start};
 
 /// At least one for each column.
-const DAMAGES: [&str; 50] = [
+const DAMAGES: [&str; 51] = [
     "UPDATE ledger SET app = 'other' WHERE position = 2",
     "UPDATE ledger SET user = 'mallory' WHERE position = 2",
     "UPDATE ledger SET user = 'mallory'; UPDATE ledger_heads SET user = 'mallory';
@@ -40,6 +40,7 @@ const DAMAGES: [&str; 50] = [
     "UPDATE actions SET id = randomblob(16) WHERE position = 1",
     "UPDATE actions SET app = 'other' WHERE position = 1",
     "UPDATE actions SET user = 'mallory' WHERE position = 1",
+    "UPDATE actions SET actor = 'mallory' WHERE position = 1",
     "UPDATE actions SET thread = NULL WHERE position = 1",
     "UPDATE actions SET run = randomblob(16) WHERE position = 1",
     "UPDATE actions SET step = 2 WHERE position = 1",
@@ -78,6 +79,7 @@ async fn filled() -> Fixture {
         tool: "undo".into(),
         effect: Effect::Reversible,
         input: json!({}),
+        actor: None,
     };
     fixture.store.undo(&principal("alice"), calls[0].into(), by, None).await.unwrap();
     fixture

@@ -9,6 +9,8 @@
 )]
 
 mod actions;
+mod actors;
+mod admin_audit;
 mod backup;
 mod constraints;
 mod context;
@@ -19,6 +21,7 @@ mod durability;
 mod erasure;
 mod files;
 mod jobs;
+mod keys;
 mod ledger;
 mod limits;
 mod lists;
@@ -31,6 +34,7 @@ mod prune;
 mod queue;
 mod records;
 mod reserve;
+mod sessions;
 mod stopping;
 mod summaries;
 mod support;

@@ -40,7 +40,7 @@ async fn approve(fixture: &Fixture, wanted: &[(&str, u32)]) -> Result<Vec<McpToo
 
 async fn revoke(fixture: &Fixture, tools: &[&str]) -> Result<(), Error> {
     let tools = tools.iter().map(|tool| (*tool).to_owned()).collect();
-    fixture.store.revoke_mcp_tools(&app(), "math", tools).await
+    fixture.store.revoke_mcp_tools(&app(), "math", tools, "olga").await
 }
 
 type Told<'a> = (&'a str, &'a str, Option<&'a str>, bool);
@@ -184,7 +184,7 @@ async fn tools_are_of_one_server_in_one_app() {
     assert_eq!(told(&elsewhere), [("add", "h1", Some("h1"), true)]);
     fixture.store.put_mcp_tools(&app(), "art", added).await.unwrap();
     fixture.store.put_mcp_tools(&app(), "math", vec![]).await.unwrap();
-    fixture.store.revoke_mcp_tools(&app(), "math", vec!["add".into()]).await.unwrap();
+    fixture.store.revoke_mcp_tools(&app(), "math", vec!["add".into()], "olga").await.unwrap();
     assert_eq!(fixture.store.mcp_tools(&other).await.unwrap(), elsewhere);
     let rows = fixture.store.mcp_tools(&app()).await.unwrap();
     let servers: Vec<_> = rows.iter().map(|row| (row.server.as_str(), row.tool.as_str())).collect();

@@ -2,11 +2,13 @@
 
 use std::sync::Arc;
 
-use protocol::{Ids, MemoryId, MemoryVersionView, RunStatus, Usage};
+use jiff::Timestamp;
+use protocol::{Ids, KeyView, MemoryId, MemoryVersionView, Right, Rights, RunStatus, Usage};
 use rusqlite::Connection;
 use store::{ActionFilter, Error, NewMemoryRow, PageOf, RecallItem};
 use testkit::still::CountingIds;
 
+use crate::keys::new_key;
 use crate::support::{Published, end, in_memory, open, principal, result, scope, step_end};
 
 const FIRST: &str = include_str!("../../src/sqlite/migrations/0001_log.sql");
@@ -272,6 +274,59 @@ async fn a_database_from_before_undo_outside_keeps_its_actions_and_what_guards_t
     ] {
         assert_eq!(again(status).is_ok(), free, "{status}");
     }
+}
+
+/// The migrations between the fifth and the one that gives keys their rights.
+const LATER: [&str; 7] = [
+    include_str!("../../src/sqlite/migrations/0006_outside.sql"),
+    include_str!("../../src/sqlite/migrations/0007_limits.sql"),
+    include_str!("../../src/sqlite/migrations/0008_proof.sql"),
+    include_str!("../../src/sqlite/migrations/0009_bounds.sql"),
+    include_str!("../../src/sqlite/migrations/0010_shares_and_erasure.sql"),
+    include_str!("../../src/sqlite/migrations/0011_same_memory.sql"),
+    include_str!("../../src/sqlite/migrations/0012_deltas.sql"),
+];
+
+/// A key of a user, a key of an admin, and a revoked one.
+const TWELFTH_DATA: &str = "
+    INSERT INTO keys (id, hash, user, app, admin, created_at, revoked_at, made_by, revoked_by)
+        VALUES (x'00000000000000000000000000000001', zeroblob(32), 'ann', 'app', 0, 5, NULL, NULL, NULL),
+               (x'00000000000000000000000000000002', randomblob(32), 'olga', NULL, 1, 6, NULL, 'local', NULL),
+               (x'00000000000000000000000000000003', randomblob(32), 'bob', NULL, 0, 7, 8, 'olga', 'olga');";
+
+#[tokio::test]
+async fn a_database_from_before_rights_keeps_its_keys_and_what_they_allow() {
+    let folder = tempfile::tempdir().unwrap();
+    let old = Connection::open(folder.path().join("rondo.db")).unwrap();
+    for sql in [FIRST, SECOND, THIRD, FOURTH, FIFTH].into_iter().chain(LATER).chain([TWELFTH_DATA, DATA]) {
+        old.execute_batch(sql).unwrap();
+    }
+    old.pragma_update(None, "user_version", 12).unwrap();
+    drop(old);
+    let store = open(folder.path(), Arc::new(Published::default())).unwrap();
+    let at = |millis| Timestamp::from_millisecond(millis).unwrap();
+    let user =
+        KeyView { created_at: at(5), made_by: None, ..new_key(uuid::Uuid::from_u128(1), "ann", Some("app")) };
+    let admin = KeyView {
+        admin: true,
+        rights: Rights::USER.with(Right::Admin),
+        created_at: at(6),
+        made_by: Some("local".into()),
+        ..new_key(uuid::Uuid::from_u128(2), "olga", None)
+    };
+    let revoked = KeyView {
+        created_at: at(7),
+        revoked_at: Some(at(8)),
+        revoked_by: Some("olga".into()),
+        ..new_key(uuid::Uuid::from_u128(3), "bob", None)
+    };
+    let keys = store.keys(None, PageOf { after: None, limit: 9 }).await.unwrap();
+    assert_eq!(keys.rows, [user.clone(), admin, revoked]);
+    assert_eq!(store.key_by_hash([0; 32]).await.unwrap(), Some(user));
+    assert!(store.has_good_keys(at(9)).await.unwrap());
+    assert_eq!(store.verify_admin_audit().await.unwrap(), [""; 0]);
+    let runs = store.adopt().await.unwrap();
+    assert_eq!(runs[0].actor, None);
 }
 
 /// Wherever a migration is cut, the next start finds the schema from before one of its steps, and goes on (D5).

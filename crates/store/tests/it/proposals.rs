@@ -24,7 +24,10 @@ fn open(id: ProposalId, call_id: CallId, seconds: i64) -> Event {
 }
 
 /// A run that waits for as many proposals, which expire after 10, 20, … seconds.
-async fn waiting(fixture: &Fixture, count: usize) -> (SubmittedRun, RunLog, Vec<CallId>, Vec<ProposalId>) {
+pub(crate) async fn waiting(
+    fixture: &Fixture,
+    count: usize,
+) -> (SubmittedRun, RunLog, Vec<CallId>, Vec<ProposalId>) {
     let (submitted, log, calls) = run_with_calls(fixture, count).await;
     let ids: Vec<ProposalId> = calls.iter().map(|_| fixture.ids.proposal()).collect();
     let opened = calls.iter().zip(&ids).zip(1..).map(|((call, id), n)| open(*id, *call, 10 * n)).collect();
@@ -56,7 +59,7 @@ fn newest(fixture: &Fixture, submitted: SubmittedRun, count: usize) -> Vec<Strin
 }
 
 /// A proposal that outlives its run.
-async fn lasting(fixture: &Fixture, seconds: i64) -> (SubmittedRun, ProposalId) {
+pub(crate) async fn lasting(fixture: &Fixture, seconds: i64) -> (SubmittedRun, ProposalId) {
     let (submitted, log, calls) = run_with_calls(fixture, 1).await;
     let new = new(fixture, seconds);
     let id = new.id;
@@ -141,7 +144,8 @@ async fn a_proposal_is_decided_once_and_by_its_own_user() {
     for decision in [Decision::Confirmed, Decision::Rejected] {
         assert!(matches!(decide(&fixture, ids[0], decision).await, Err(Error::Decided("confirmed"))));
     }
-    let closed = ProposalClosed { proposal_id: ids[0], call_id: calls[0], decision: Decision::Superseded };
+    let closed =
+        ProposalClosed { proposal_id: ids[0], call_id: calls[0], decision: Decision::Superseded, by: None };
     let late = log.record(vec![Event::ProposalClosed(closed)], vec![], vec![]).await.unwrap();
     assert_eq!(late, [false], "the first decision stays");
     assert_eq!(fixture.published.of(submitted.thread).len(), events);
@@ -260,6 +264,7 @@ async fn begin_action_refuses_what_is_over_decided_or_a_runs() {
         tool: "send".into(),
         effect: Effect::Irreversible,
         input: json!({ "to": "bob" }),
+        actor: None,
     };
     let begin = async |id| fixture.store.begin_action(&scope("alice"), id, fresh(), None).await;
     let (_, _, _, of_run) = waiting(&fixture, 1).await;
@@ -369,6 +374,7 @@ async fn a_thread_is_not_purged_while_what_it_proposed_is_being_done() {
         tool: "send".into(),
         effect: Effect::Irreversible,
         input: json!({ "to": "bob" }),
+        actor: None,
     };
     let (alice, action) = (scope("alice"), new.id);
     fixture.store.begin_action(&alice, id, new, None).await.unwrap();

@@ -80,6 +80,7 @@ impl Fixture {
                 persona: None,
                 documents: None,
                 app_revision: "r".into(),
+                actor: None,
                 jobs: vec![],
             },
         }

@@ -16,7 +16,13 @@ use crate::support::{Fixture, Forward, after, once, open, principal, result, sco
 
 fn by(fixture: &Fixture) -> NewAction {
     let input = json!({ "by": "hand" });
-    NewAction { id: fixture.ids.action(), tool: "undo".into(), effect: Effect::Reversible, input }
+    NewAction {
+        id: fixture.ids.action(),
+        tool: "undo".into(),
+        effect: Effect::Reversible,
+        input,
+        actor: None,
+    }
 }
 
 async fn undo(fixture: &Fixture, id: impl Into<ActionId>) -> Result<ActionRow, Error> {

@@ -74,6 +74,7 @@ fn submission(thread: Target) -> Submission {
             persona: None,
             documents: None,
             app_revision: "r".into(),
+            actor: None,
             jobs: vec![RunJob {
                 id: JobId::new(TimeOrderedIds.fresh()),
                 kind: "extract".into(),

@@ -241,7 +241,7 @@ async fn actors_before_a_real_server_leave_nothing_open_and_know_what_it_has() {
     let app = TestApp::with(Setup::app("tools = [\"echo\", \"risky\"]")).await;
     let mut users = Vec::new();
     for name in ["ann", "bob"] {
-        let key = NewKey { user: name.into(), app: None, admin: false };
+        let key = NewKey { user: name.into(), app: None, admin: false, ..NewKey::default() };
         users.push(user(name, &app.service.add_key(key, None).await.unwrap().token.unwrap()));
     }
     let (stage, _folder) = stage(&app.url, users);

@@ -78,6 +78,7 @@ fn config(facts: &ImageFacts<'_>, layer: &str) -> Value {
             "ExposedPorts": { format!("{PORT}/tcp"): {} },
             "Env": [
                 "PATH=/usr/bin",
+                // The server starts there only with TLS, or if the operator says that a proxy encrypts.
                 format!("RONDO_LISTEN=0.0.0.0:{PORT}"),
                 "RONDO_DATA=/data",
                 "TMPDIR=/data",

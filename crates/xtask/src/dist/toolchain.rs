@@ -35,6 +35,9 @@ fn standard_library(root: &Path, target: &str) -> Result<PathBuf, String> {
     Ok(Path::new(sysroot.trim()).join("lib/rustlib").join(target).join("lib"))
 }
 
+/// Linker flags that make the binary smaller: equal functions are kept once, and relocations are packed.
+const SMALLER: &str = "-Clink-arg=--icf=all -Clink-arg=--pack-dyn-relocs=relr";
+
 /// Builds the binary for a machine.
 pub(crate) fn build_program(root: &Path, machine: DistMachine, epoch: u64) -> Result<PathBuf, String> {
     let target = machine.target();
@@ -46,7 +49,7 @@ pub(crate) fn build_program(root: &Path, machine: DistMachine, epoch: u64) -> Re
     let (lower, upper) = (target.replace('-', "_"), target.replace('-', "_").to_uppercase());
     command.env(format!("CC_{lower}"), compiler).env(format!("AR_{lower}"), archiver);
     command.env(format!("CARGO_TARGET_{upper}_LINKER"), "rust-lld");
-    command.env(format!("CARGO_TARGET_{upper}_RUSTFLAGS"), remapping(root));
+    command.env(format!("CARGO_TARGET_{upper}_RUSTFLAGS"), format!("{} {SMALLER}", remapping(root)));
     // Neither cmake nor a library of this machine.
     command.env("AWS_LC_SYS_CMAKE_BUILDER", "0").env("AWS_LC_SYS_USE_SYSTEM", "0");
     let args = ["--locked", "--profile", "dist", "--target", target, "--package", "cli", "--bin", "rondo"];

@@ -15,6 +15,7 @@ enum Uses {
 const ROOMS: &[(&str, Uses)] = &[
     ("protocol", Uses::Only(&[])),
     ("app", Uses::Only(&["protocol"])),
+    ("identity", Uses::Only(&["protocol"])),
     ("tokens", Uses::Only(&[])),
     ("model", Uses::Only(&["protocol", "tokens"])),
     ("local", Uses::Only(&["protocol", "model"])),
@@ -23,11 +24,12 @@ const ROOMS: &[(&str, Uses)] = &[
     ("tools", Uses::Only(&["protocol", "app", "model", "store", "memory"])),
     ("agent", Uses::Only(&["protocol", "app", "model", "store", "memory", "tools"])),
     ("service", Uses::Only(&["protocol", "app", "model", "store", "memory", "tools", "agent"])),
-    ("server", Uses::Only(&["protocol", "app", "service"])),
+    ("server", Uses::Only(&["protocol", "app", "identity", "service"])),
     (
         "cli",
         Uses::Only(&[
-            "protocol", "app", "model", "local", "store", "memory", "tools", "agent", "service", "server",
+            "protocol", "app", "identity", "model", "local", "store", "memory", "tools", "agent", "service",
+            "server",
         ]),
     ),
     ("testkit", Uses::Any),

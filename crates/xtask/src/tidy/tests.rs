@@ -28,7 +28,8 @@ fn assert_quiet(path: &str, code: &str) {
 #[test]
 fn words_stay_in_their_rooms() {
     let http = "only `server` knows HTTP serving; put it there, or use testkit's upstream";
-    let request = "only `model`, `cli` and external tools make requests; in tests use testkit's client";
+    let request =
+        "only `identity`, `model`, `cli` and external tools make requests; in tests use testkit's client";
     let environment = "the environment is read in cli's config alone; take the value as an argument";
     for (path, code, home, word, remedy) in [
         (

@@ -50,13 +50,14 @@ const RULES: &[Rule] = &[
     Rule {
         code: "reqwest",
         place: Place::Only(&[
+            "crates/identity/src/key_source",
             "crates/model/",
             "crates/tools/src/external",
             "crates/cli/",
             "crates/testkit/",
             "crates/torture/",
         ]),
-        remedy: "only `model`, `cli` and external tools make requests; in tests use testkit's client",
+        remedy: "only `identity`, `model`, `cli` and external tools make requests; in tests use testkit's client",
     },
     Rule {
         code: "Principal::authenticated",

@@ -84,6 +84,7 @@ impl World {
             persona_id: None,
             document_ids: None,
             app_revision: "1".into(),
+            actor: None,
         };
         let log = vec![Event::RunStart(start)];
         let truth = RunState::replay(&log);
@@ -256,7 +257,7 @@ impl World {
             (open.call_id == call_id).then(|| open.clone())
         });
         let Some(open) = open else { return Err("a call awaits a yes that nobody asked for".into()) };
-        let closed = ProposalClosed { proposal_id: open.proposal_id, call_id, decision };
+        let closed = ProposalClosed { proposal_id: open.proposal_id, call_id, decision, by: None };
         let mut events = vec![Event::ProposalClosed(closed)];
         if decision != Decision::Confirmed {
             let output = json!({ "error": decision.name() });

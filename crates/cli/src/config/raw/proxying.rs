@@ -1,4 +1,4 @@
-//! `server.public_url` and `server.trusted_proxies` as they are written, and the way from there to checked values.
+//! `server.public_url`, `server.trusted_proxies` and `server.allow_origins` as they are written, and the way from there to checked values.
 
 use std::net::IpAddr;
 
@@ -12,6 +12,7 @@ use super::{Chosen, Origin, Reader};
 
 const MAX_PUBLIC_URLS: usize = 16;
 const MAX_TRUSTED_PROXIES: usize = 64;
+const MAX_ALLOWED_ORIGINS: usize = 64;
 
 /// A text or a list of texts.
 #[derive(Debug, Deserialize)]
@@ -22,7 +23,7 @@ pub(super) enum OneOrSeveral {
 }
 
 impl OneOrSeveral {
-    fn all(self) -> Vec<String> {
+    pub(super) fn all(self) -> Vec<String> {
         match self {
             Self::One(text) => vec![text],
             Self::Several(texts) => texts,
@@ -35,10 +36,13 @@ impl<'a> Reader<'a> {
         &self,
         public_url: Option<Spanned<OneOrSeveral>>,
         trusted_proxies: Option<Spanned<OneOrSeveral>>,
+        allow_origins: Option<Spanned<OneOrSeveral>>,
     ) -> Result<Proxying, Problem> {
         let public = self.entries("RONDO_PUBLIC_URL", public_url, MAX_PUBLIC_URLS)?;
         let trusted = self.entries("RONDO_TRUSTED_PROXIES", trusted_proxies, MAX_TRUSTED_PROXIES)?;
+        let allowed = self.entries("RONDO_ALLOW_ORIGINS", allow_origins, MAX_ALLOWED_ORIGINS)?;
         Ok(Proxying {
+            allow_origins: allowed.iter().map(origin_of).collect::<Result<_, _>>()?,
             public_urls: public.iter().map(public_url_of).collect::<Result<_, _>>()?,
             trusted_proxies: trusted.iter().map(network).collect::<Result<_, _>>()?,
         })
@@ -68,6 +72,15 @@ fn public_url_of(chosen: &Chosen<'_>) -> Result<PublicUrl, Problem> {
     PublicUrl::parse(chosen.value.trim()).map_err(|reason| {
         let message = format!("{:?} is not a web address: {reason}", chosen.value);
         chosen.problem(message, "write where browsers reach the proxy, such as https://agents.example")
+    })
+}
+
+fn origin_of(chosen: &Chosen<'_>) -> Result<PublicUrl, Problem> {
+    let text = chosen.value.trim();
+    let origin = PublicUrl::parse(text).ok().filter(|url| url.is_origin_itself());
+    origin.ok_or_else(|| {
+        let message = format!("{text:?} is not an origin");
+        chosen.problem(message, "write scheme, host and port only, such as https://app.example")
     })
 }
 

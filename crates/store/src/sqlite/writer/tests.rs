@@ -155,6 +155,7 @@ impl Disk {
                 persona: None,
                 documents: None,
                 app_revision: "r".into(),
+                actor: None,
                 jobs: vec![],
             },
         };

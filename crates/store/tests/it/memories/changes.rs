@@ -304,6 +304,7 @@ async fn what_a_call_remembers_is_taken_back_with_it() {
         tool: "undo".into(),
         effect: protocol::Effect::Reversible,
         input: serde_json::Value::Null,
+        actor: None,
     };
     let her = principal("alice");
     let undone = fixture.store.undo(&her, made.id, by(&fixture), None).await.unwrap();

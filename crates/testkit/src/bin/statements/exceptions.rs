@@ -14,7 +14,6 @@ const SMALL: &[&str] = &[
     "delta_log_1",
     "job_lines",
     "job_users",
-    "keys",
     "mcp_tools",
     "missing_apps",
     "reservations",

@@ -36,7 +36,9 @@ pub(crate) fn try_image(archive: &[u8], emulator: &Emulator) -> Result<(), Strin
     let model = LoopbackServer::start(scripted_answer)?;
     let port = free_port()?;
     let mut serve = container.command(&["serve"]);
-    serve.env("RONDO_LISTEN", format!("0.0.0.0:{port}")).env("RONDO_DISCOVER", "false");
+    let open = run_refused(serve.env("RONDO_LISTEN", format!("0.0.0.0:{port}")))?;
+    expect_in(&open, "their requests would not be encrypted")?;
+    serve.env("RONDO_BEHIND_PROXY", "true").env("RONDO_DISCOVER", "false");
     serve.env("OPENAI_BASE_URL", format!("{}/v1", model.url())).env("RONDO_MODEL", "scripted");
     let mut server = RunningServer::start(serve, folder.path())?;
     server.wait_until_ready(port)?;

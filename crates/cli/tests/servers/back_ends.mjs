@@ -1,0 +1,42 @@
+// A client of the back ends in docs/authentication.md.
+//
+//     node back_ends.mjs next      calls the route handler as Next.js does
+//     node back_ends.mjs URL       sends requests to the server at the URL
+//
+// It lies where the files of the page were written. Each piece of the answer is reported when it arrives.
+
+const [, , where] = process.argv
+
+async function send(method, path, options = {}) {
+  if (where !== 'next') return fetch(`${where}/rondo${path}`, { method, ...options })
+  const route = await import('./app/api/rondo/[...path]/route.js')
+  const request = new Request(`http://localhost:3000/api/rondo${path}`, { method, ...options })
+  return route[method](request, { params: Promise.resolve({ path: path.slice(1).split('/') }) })
+}
+
+const json = { 'content-type': 'application/json' }
+const body = JSON.stringify({ message: 'Hello' })
+const stranger = await send('POST', '/studio/stream', { headers: json, body })
+
+const alice = { cookie: 'user=alice' }
+const answer = await send('POST', '/studio/stream', { headers: { ...json, ...alice }, body })
+const run = answer.headers.get('x-run-id')
+let events = ''
+for await (const piece of answer.body.pipeThrough(new TextDecoderStream())) {
+  events += piece
+  if (piece.includes('text:delta')) console.error('delta')
+}
+
+const resumed = await send('GET', `/v1/runs/${run}/events`, { headers: { ...alice, 'last-event-id': '2' } })
+const access = await send('GET', '/v1/session', { headers: alice })
+const admin = await send('GET', '/v1/admin/keys?limit=1', { headers: alice })
+console.log(
+  JSON.stringify({
+    stranger: stranger.status,
+    kind: answer.headers.get('content-type'),
+    events,
+    resumed: await resumed.text(),
+    access: await access.json(),
+    admin: (await admin.json()).code,
+  }),
+)
