@@ -66,7 +66,7 @@ async fn a_call_that_is_rejected() {
 
 #[tokio::test]
 async fn a_call_that_a_new_message_supersedes() {
-    sweep(asks("approval superseded", 36), async |client| {
+    sweep(asks("approval superseded", 40), async |client| {
         let (told, _) = waiting(client, "Do it").await?;
         let next = json!({ "message": "Never mind", "threadId": told.thread });
         let second = client.say("next", next).await?;

@@ -31,7 +31,7 @@ fn note(number: usize) -> String {
 #[tokio::test]
 async fn an_older_stretch_is_summarised() {
     let setup = || Setup::app("[history]\nbudget = 600\nsummarise_after = 300\n");
-    let scenario = Scenario::new("summary", setup, 22).says(|request, _| {
+    let scenario = Scenario::new("summary", setup, 26).says(|request, _| {
         let system = request["messages"][0]["content"].as_str().unwrap_or_default();
         let summary = system.contains("notes that an assistant keeps");
         Reply::says(if summary { "They spoke of the garden." } else { "I see." })

@@ -17,7 +17,7 @@ async fn thread(client: &Client<'_>) -> Result<String, Lost> {
 
 #[tokio::test]
 async fn the_same_message_is_sent_twice_at_once() {
-    sweep(Scenario::new("double send", Setup::default, 14), async |client| {
+    sweep(Scenario::new("double send", Setup::default, 18), async |client| {
         let body = json!({ "message": "Hi" });
         let (one, two) = tokio::join!(client.say("send", body.clone()), client.say("send", body.clone()));
         let (one, two) = (one?, two?);
@@ -42,7 +42,7 @@ async fn a_key_is_used_for_something_else() {
 
 #[tokio::test]
 async fn two_messages_at_once() {
-    let scenario = Scenario::new("two sends at once", Setup::default, 20);
+    let scenario = Scenario::new("two sends at once", Setup::default, 30);
     sweep(Scenario { ignoring: &["messages", "threads"], ..scenario }, async |client| {
         let thread = thread(client).await?;
         let send = async |message: &str| {
@@ -58,7 +58,7 @@ async fn two_messages_at_once() {
 
 #[tokio::test]
 async fn three_messages_wait_for_their_turns() {
-    sweep(Scenario::new("queue of three", Setup::default, 34), async |client| {
+    sweep(Scenario::new("queue of three", Setup::default, 39), async |client| {
         let thread = thread(client).await?;
         let mut runs = Vec::new();
         for message in ["one", "two", "three"] {

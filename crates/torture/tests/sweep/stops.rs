@@ -81,7 +81,7 @@ async fn a_run_is_cancelled_before_its_turn_comes() {
 
 #[tokio::test]
 async fn a_run_that_has_ended_is_cancelled() {
-    sweep(Scenario::new("cancel after the end", Setup::default, 14), async |client| {
+    sweep(Scenario::new("cancel after the end", Setup::default, 15), async |client| {
         let told = client.turn("send", "Hi").await?;
         let run = client.act("cancel", &format!("/v1/runs/{}/cancel", told.run)).await?;
         client.check(run["status"] == "completed", "what has ended stays as it is");
@@ -92,7 +92,7 @@ async fn a_run_that_has_ended_is_cancelled() {
 
 #[tokio::test]
 async fn a_message_interrupts_a_run() {
-    sweep(stalls("interrupt", 20), async |client| {
+    sweep(stalls("interrupt", 28), async |client| {
         let first = client.say("first", json!({ "message": "Hi" })).await?;
         client.until(&first, "text:delta").await?;
         let body = json!({ "message": "Now", "threadId": first.thread, "onBusy": "interrupt" });

@@ -47,7 +47,7 @@ async fn a_turn_with_reasoning_and_arguments_in_fragments() {
 
 #[tokio::test]
 async fn a_second_turn_in_a_thread() {
-    sweep(Scenario::new("second turn", Setup::default, 20), async |client| {
+    sweep(Scenario::new("second turn", Setup::default, 27), async |client| {
         let first = client.turn("first", "Hi").await?;
         let body = json!({ "message": "And you?", "threadId": first.thread });
         let second = client.say("second", body).await?;
@@ -92,7 +92,7 @@ async fn an_answer_forced_at_the_limit() {
 #[tokio::test]
 async fn a_structured_answer() {
     let setup = || Setup::app("answer = \"structured\"\n[memory]\ninject = \"all\"");
-    let scenario = Scenario::new("structured answer", setup, 14).says(|request, _| {
+    let scenario = Scenario::new("structured answer", setup, 15).says(|request, _| {
         let known = "/response_format/json_schema/schema/properties/memoriesReferenced/items/enum";
         let memories = request.pointer(known).cloned().unwrap_or(json!([]));
         let object = json!({ "memoriesReferenced": memories, "response": "All \"aboard\"" }).to_string();
@@ -115,7 +115,7 @@ async fn a_structured_answer() {
 
 #[tokio::test]
 async fn another_answer_to_the_same_message() {
-    let scenario = Scenario::new("regenerate", Setup::default, 22)
+    let scenario = Scenario::new("regenerate", Setup::default, 28)
         .says(|_, before| Reply::says(["One.", "Two."][before % 2]));
     // Which answer it was asked for when it died is not the same each time.
     sweep(Scenario { ignoring: &["messages"], ..scenario }, async |client| {
