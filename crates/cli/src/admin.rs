@@ -1,6 +1,5 @@
 //! `rondo keys` and `rondo jobs`.
 
-use std::fmt::Write as _;
 use std::io::{IsTerminal, Write as _};
 use std::time::Duration;
 
@@ -138,10 +137,11 @@ async fn run(api: &ApiClient, command: KeysCommand) -> CommandResult<String> {
     }
 }
 
-/// The secret of a new key, and a note about it beside, so that scripts read nothing else.
+/// The secret of a new key, and notes about it beside, so that scripts read nothing else.
 fn print_key(made: KeyMade) -> CommandResult<String> {
-    if let Some(notice) = made.notice {
-        std::io::stderr().write_all(format!("note: {notice}\n").as_bytes())?;
+    let id = format!("the id of the key is {}", made.id);
+    for note in std::iter::once(id).chain(made.notice) {
+        std::io::stderr().write_all(format!("note: {note}\n").as_bytes())?;
     }
     Ok(format!("{}\n", made.token.ok_or("the server gave no key")?))
 }
@@ -159,40 +159,48 @@ fn ask_for_removal() -> CommandResult<bool> {
 
 /// All keys, page by page.
 async fn list(api: &ApiClient) -> CommandResult<String> {
-    let (now, mut report, mut next) = (SystemClock.now(), String::new(), None::<String>);
+    let (now, mut next) = (SystemClock.now(), None::<String>);
+    let mut rows = Vec::new();
     loop {
         let cursor = next.map(|next| format!("?cursor={next}")).unwrap_or_default();
         let page: Page<KeyView> = api.get(&format!("{KEYS}{cursor}")).await?;
-        for key in &page.data {
-            writeln!(report, "{}", key_line(key, now))?;
-        }
+        rows.extend(page.data.iter().map(|key| key_row(key, now)));
         next = page.next;
         if next.is_none() {
-            return Ok(report);
+            break;
         }
     }
+    if rows.is_empty() {
+        std::io::stderr().write_all(b"note: there is no key; `rondo keys add USER` makes one\n")?;
+    }
+    Ok(columns(&rows))
 }
 
-fn key_line(key: &KeyView, now: Timestamp) -> String {
+fn key_row(key: &KeyView, now: Timestamp) -> Vec<String> {
     let state = match (key.revoked_at, key.expires_at) {
         (Some(_), _) => "revoked",
         (None, Some(end)) if end <= now => "expired",
-        (None, Some(_) | None) => "good",
+        (None, Some(_) | None) => "valid",
     };
-    let app = key.app.as_deref().unwrap_or("all apps");
-    let acts = if key.acts_for.is_some() { ", acts for any user" } else { "" };
-    let mut line =
-        format!("{}  {state:<7}  {}  {app}, {}{acts}  {}", key.id, key.user, key.rights, key.created_at);
+    let time = |name: &str, at: Timestamp| format!("{name} {}", at.strftime("%Y-%m-%dT%H:%M:%SZ"));
     let notes = [
-        key.made_by.as_ref().map(|by| format!("by {by}")),
-        key.expires_at.map(|end| format!("ends {end}")),
-        key.used_at.map(|at| format!("used {at}")),
+        key.acts_for.map(|_| "acts for any user".to_owned()),
+        key.made_by.as_ref().map(|by| format!("made by {by}")),
+        key.revoked_by.as_ref().map(|by| format!("revoked by {by}")),
         key.replaced_by.map(|by| format!("replaced by {by}")),
     ];
-    for note in notes.into_iter().flatten() {
-        line = format!("{line}  {note}");
-    }
-    line
+    let notes: Vec<String> = notes.into_iter().flatten().collect();
+    vec![
+        key.id.to_string(),
+        state.to_owned(),
+        key.user.clone(),
+        key.app.clone().unwrap_or_else(|| "all apps".to_owned()),
+        key.rights.to_string(),
+        time("made", key.created_at),
+        key.expires_at.map_or_else(|| "no end".to_owned(), |at| time("ends", at)),
+        key.used_at.map_or_else(|| "not used".to_owned(), |at| time("used", at)),
+        notes.join(", "),
+    ]
 }
 
 pub(crate) async fn jobs(config: Config) -> CommandResult {

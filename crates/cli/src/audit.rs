@@ -36,6 +36,9 @@ pub(crate) fn require_database(data: &Path) -> CommandResult {
 }
 
 pub(crate) fn count_report(audited: &Audited) -> String {
-    let Audited { threads, runs, events, entries, .. } = audited;
-    format!("{threads} threads, {runs} runs, {events} events, {entries} entries of the ledger")
+    let Audited { threads, runs, events, entries, admin_entries, .. } = audited;
+    format!(
+        "{threads} threads, {runs} runs, {events} events, {entries} entries of the ledger, {admin_entries} of the \
+         audit of admins"
+    )
 }

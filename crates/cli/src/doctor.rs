@@ -2,6 +2,7 @@
 
 mod egress;
 mod encryption;
+mod issuers;
 mod models;
 
 use std::io::Write;
@@ -42,6 +43,7 @@ pub(crate) async fn doctor(config: Config) -> CommandResult {
     findings.extend(models::catalogue_findings(&config, &apps, catalogue::today()));
     findings.extend(open_to_others(&config));
     findings.extend(encryption::check(&config));
+    findings.extend(issuers::check(&config).await);
     findings.push(server(&config).await?);
     report(&findings)
 }

@@ -10,7 +10,7 @@ use identity::JwtIssuers;
 use model::MODEL_CHOICES;
 use protocol::SystemClock;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
-use server::{ServerLimits, ServerSettings, Shutdown};
+use server::{Proxying, ServerLimits, ServerSettings, Shutdown};
 use service::{CallShares, Service};
 use tokio::net::TcpListener;
 use tokio::signal::unix::{Signal, SignalKind, signal};
@@ -64,12 +64,14 @@ pub(crate) async fn serve(mut config: Config, pull: bool) -> CommandResult {
     announce(&config, &service, &listener);
     let stop = Shutdown::from(CancellationToken::new());
     let settings = settings(&config, limits, certificate.as_ref())?;
+    let issuers = settings.issuers.clone();
     let serving = server::serve(listener, service.clone(), settings, stop.clone());
     tokio::pin!(serving);
     tokio::select! {
         ended = &mut serving => return Ok(ended?),
         () = reload.run(certificate, control, config.data.clone()) => {}
         () = AppWatch::new(&config, service.clone(), secrets).run() => {}
+        () = load_issuer_keys(issuers) => {}
         () = service.writing_ended() => return Err(end_unwritten(&service, &stop, serving).await),
         () = signals.next() => tracing::info!("stopping: streams close now, runs have {} s to end", config.server.drain.as_secs()),
     }
@@ -148,10 +150,24 @@ fn settings(
     limits: ServerLimits,
     certificate: Option<&ServerCertificate>,
 ) -> CommandResult<ServerSettings> {
-    let (chat_app, proxying) = (config.server.chat_app.clone(), config.server.proxying.clone());
+    let chat_app = config.server.chat_app.clone();
+    let proxying = Proxying { behind_proxy: config.server.behind_proxy, ..config.server.proxying.clone() };
     let tls = certificate.map(|certificate| certificate.tls.clone());
     let issuers = Some(Arc::new(JwtIssuers::new(config.issuers.clone(), Arc::new(SystemClock))?));
     Ok(ServerSettings { limits, chat_app, proxying, control_user: None, tls, issuers })
+}
+
+/// Loads the keys of all issuers, so that a wrong entry is noticed before the first user signs in. Has no end: it goes on
+/// beside the server.
+async fn load_issuer_keys(issuers: Option<Arc<JwtIssuers>>) {
+    if let Some(issuers) = issuers {
+        for (issuer, problem) in issuers.load_keys().await {
+            tracing::warn!(
+                "the JWTs of {issuer} cannot be checked: {problem}; look at [auth.jwt.{issuer}] in rondo.toml"
+            );
+        }
+    }
+    std::future::pending().await
 }
 
 /// Where others reach the server.
@@ -271,7 +287,18 @@ fn announce(config: &Config, service: &Service, listener: &TcpListener) {
     if !config.server.proxying.public_urls.is_empty() {
         tracing::info!("public URL: {}", urls(config));
     }
+    announce_access(config, service);
     tracing::info!(apps = apps.join(", "), data = %config.data.display(), "serving on {}://{address}", own_server::scheme(config));
+}
+
+/// Says who may use the server.
+fn announce_access(config: &Config, service: &Service) {
+    let issuers: Vec<&str> = config.issuers.iter().map(|issuer| issuer.name.as_str()).collect();
+    match (service.has_keys(), issuers.is_empty()) {
+        (_, false) => tracing::info!("requests need an API key or a JWT of {}", issuers.join(" or ")),
+        (true, true) => tracing::info!("requests need an API key"),
+        (false, true) => tracing::info!("requests of this machine need no key"),
+    }
 }
 
 /// Says which of the models in use have ended or will soon, and whether what is known of models could not be read.

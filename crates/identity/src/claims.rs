@@ -40,7 +40,7 @@ pub(crate) struct ClaimRules {
 enum AdminRule {
     /// The claim is `true`.
     True { claim: String },
-    /// The claim is this string, or an array that contains it.
+    /// The claim is this string, a text of words with spaces between them that contains it, or an array that does.
     Has { claim: String, value: String },
 }
 
@@ -134,7 +134,8 @@ impl AdminRule {
         match self {
             Self::True { claim } => claims.get(claim) == Some(&Value::Bool(true)),
             Self::Has { claim, value } => match claims.get(claim) {
-                Some(Value::String(text)) => text == value,
+                // As in the claim `scope` of OAuth.
+                Some(Value::String(text)) => text.split(' ').any(|word| word == value) || text == value,
                 Some(Value::Array(items)) => items.iter().any(|item| item.as_str() == Some(value)),
                 Some(Value::Null | Value::Bool(_) | Value::Number(_) | Value::Object(_)) | None => false,
             },

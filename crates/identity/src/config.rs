@@ -4,6 +4,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use serde::Deserialize;
+use sha2::{Digest, Sha256};
 use thiserror::Error;
 
 /// Clocks of two machines differ. A token counts as valid for so long after its end, unless configured.
@@ -14,6 +15,7 @@ const MAX_PREFIX_BYTES: usize = 64;
 /// Of an issuer, an audience or the name of a claim.
 const MAX_TEXT_BYTES: usize = 2048;
 const DEFAULT_USER_CLAIM: &str = "sub";
+const ENTRY_HASH_BYTES: usize = 8;
 
 /// An issuer whose tokens are accepted.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -53,6 +55,15 @@ impl JwtIssuerConfig {
             prefix: format!("{name}:"),
             leeway: DEFAULT_LEEWAY,
         }
+    }
+
+    /// Its name, its issuer, and a hash of the settings that decide which users a token names.
+    pub(crate) fn entry(&self) -> String {
+        let Self { name, issuer, audiences, user_claim, app_claim, admin_claim, prefix, .. } = self;
+        let settings = format!("{audiences:?} {user_claim:?} {app_claim:?} {admin_claim:?} {prefix:?}");
+        let hash = Sha256::digest(settings.as_bytes());
+        let short: String = hash.iter().take(ENTRY_HASH_BYTES).map(|byte| format!("{byte:02x}")).collect();
+        format!("{name} {issuer} {short}")
     }
 
     /// Checks this entry alone, except for the address of its keys.

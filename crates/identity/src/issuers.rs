@@ -55,9 +55,25 @@ impl JwtIssuers {
         self.issuers.is_empty()
     }
 
-    /// True if an issuer has this configured name.
-    pub fn has_issuer(&self, name: &str) -> bool {
-        self.issuers.iter().any(|issuer| issuer.config().name == name)
+    /// The entry of the issuer with this name, in words that change with each of its settings that decides about users.
+    pub fn entry_of(&self, name: &str) -> String {
+        let entry = self.issuers.iter().map(JwtIssuer::config).find(|config| config.name == name);
+        entry.map(JwtIssuerConfig::entry).unwrap_or_default()
+    }
+
+    /// True if an issuer has exactly this entry.
+    pub fn has_entry(&self, entry: &str) -> bool {
+        self.issuers.iter().any(|issuer| issuer.config().entry() == entry)
+    }
+
+    /// Loads the keys of all issuers that have none yet. Gives the names of those that could not be loaded, and why.
+    pub async fn load_keys(&self) -> Vec<(String, JwksProblem)> {
+        let mut problems = Vec::new();
+        for issuer in &self.issuers {
+            issuer.fresh_key_set().await;
+            problems.extend(issuer.key_problem().map(|problem| (issuer.config().name.clone(), problem)));
+        }
+        problems
     }
 
     /// The issuer whose users have names like this one. An API key must not have such a name.

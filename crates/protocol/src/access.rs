@@ -64,6 +64,11 @@ impl Rights {
         }
     }
 
+    #[must_use]
+    pub fn without(self, right: Right) -> Self {
+        Self::of(self.list().filter(|other| *other != right))
+    }
+
     pub fn has(self, right: Right) -> bool {
         match right {
             Right::Read => self.read,

@@ -31,6 +31,8 @@ pub(crate) use origin::{allow_origin, allowed_origin, check_origin, preflight};
 const ACTING_USER: HeaderName = HeaderName::from_static("x-rondo-user");
 
 const NO_PROOF: &str = "send a valid API key as Authorization: Bearer KEY; `rondo keys add USER` makes one";
+const NO_PROOF_WITH_ISSUER: &str =
+    "send a valid JWT of a configured issuer, or a valid API key, as Authorization: Bearer TOKEN";
 
 /// The proof that a request has shown.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -38,7 +40,7 @@ pub(crate) enum AccessProof {
     /// It comes from this machine, and no key was ever made.
     Local,
     Stored(GrantSource),
-    /// A JWT of this issuer.
+    /// A JWT of the issuer with this entry in the configuration.
     Token(String),
 }
 
@@ -78,7 +80,8 @@ impl FromRequestParts<Api> for Access {
 /// Without a key, JWT or session: the user of this machine, as long as nobody else has access.
 fn local(api: &Api) -> Result<Access, ApiProblem> {
     if api.service.has_keys() || !api.issuers.is_empty() || !api.bound.is_loopback() {
-        return Err(ApiProblem::new(ProblemCode::Unauthorized, NO_PROOF));
+        let detail = if api.issuers.is_empty() { NO_PROOF } else { NO_PROOF_WITH_ISSUER };
+        return Err(ApiProblem::new(ProblemCode::Unauthorized, detail));
     }
     let principal = Principal::authenticated(UserId::new(LOCAL_USER)).as_admin();
     Ok(Access { principal, proof: AccessProof::Local, expires_at: None })
@@ -87,7 +90,7 @@ fn local(api: &Api) -> Result<Access, ApiProblem> {
 async fn bearer_access(api: &Api, token: &str) -> Result<Access, ApiProblem> {
     if !token.starts_with(KEY_PREFIX) && !api.issuers.is_empty() {
         let verified = api.issuers.verify(token).await.map_err(|refusal| token_problem(&refusal))?;
-        return Ok(token_access(verified));
+        return Ok(token_access(api, verified));
     }
     let grant = api.service.key_grant(token).await?;
     // One answer for a wrong, a revoked and an expired key. Where no key is needed, a wrong one is as none.
@@ -99,13 +102,14 @@ async fn bearer_access(api: &Api, token: &str) -> Result<Access, ApiProblem> {
             proof: AccessProof::Stored(GrantSource::Control),
             expires_at: None,
         },
-        None => grant_access(&grant),
+        None => grant_access(api, &grant)?,
     })
 }
 
 async fn cookie_access(api: &Api, parts: &Parts, secret: &str) -> Result<Access, ApiProblem> {
     let grant = api.service.session_grant(secret).await?;
-    let is_served = |grant: &Grant| grant.issuer.as_ref().is_none_or(|issuer| api.issuers.has_issuer(issuer));
+    // A session ends with the entry of its issuer, also where that was changed.
+    let is_served = |grant: &Grant| grant.issuer.as_ref().is_none_or(|issuer| api.issuers.has_entry(issuer));
     let Some(grant) = grant.filter(|grant| is_served(grant)) else {
         let detail = "the session has ended; make another one with POST /v1/session, and a key or a JWT";
         return local(api).map_err(|_| ApiProblem::new(ProblemCode::Unauthorized, detail));
@@ -113,10 +117,20 @@ async fn cookie_access(api: &Api, parts: &Parts, secret: &str) -> Result<Access,
     if !parts.method.is_safe() {
         origin::check_cookie_origin(api, &parts.headers)?;
     }
-    Ok(grant_access(&grant))
+    grant_access(api, &grant)
 }
 
-fn grant_access(grant: &Grant) -> Access {
+/// A key may be older than an issuer whose users have names like its own.
+fn grant_access(api: &Api, grant: &Grant) -> Result<Access, ApiProblem> {
+    if grant.issuer.is_none()
+        && let Some(issuer) = api.issuers.issuer_of_name(&grant.user)
+    {
+        let detail = format!(
+            "the user of this key has a name that belongs to the users of the issuer {issuer}: use a key of \
+             another user"
+        );
+        return Err(ApiProblem::new(ProblemCode::Forbidden, detail));
+    }
     let user = Principal::authenticated(UserId::new(grant.user.as_str()));
     let mut principal = user.with_rights(grant.rights);
     if let Some(apps) = &grant.apps {
@@ -129,16 +143,17 @@ fn grant_access(grant: &Grant) -> Access {
         (None, None) => principal,
     };
     let proof = AccessProof::Stored(grant.source.clone());
-    Access { principal, proof, expires_at: grant.expires_at }
+    Ok(Access { principal, proof, expires_at: grant.expires_at })
 }
 
-fn token_access(verified: VerifiedToken) -> Access {
+fn token_access(api: &Api, verified: VerifiedToken) -> Access {
     let rights = if verified.admin { Rights::USER.with(Right::Admin) } else { Rights::USER };
     let mut principal = Principal::authenticated(UserId::new(verified.user)).with_rights(rights);
     if let Some(apps) = verified.apps {
         principal = principal.only_for_apps(apps.into_iter().map(AppId::new));
     }
-    Access { principal, proof: AccessProof::Token(verified.issuer), expires_at: Some(verified.expires_at) }
+    let proof = AccessProof::Token(api.issuers.entry_of(&verified.issuer));
+    Access { principal, proof, expires_at: Some(verified.expires_at) }
 }
 
 fn token_problem(refusal: &TokenRefusal) -> ApiProblem {
@@ -172,7 +187,9 @@ fn acting(api: &Api, access: Access, headers: &HeaderMap) -> Result<Access, ApiP
         name.ok_or_else(|| ApiProblem::invalid("X-Rondo-User", "must be one name of visible ASCII"))?;
     check_not_of_issuer(api, "X-Rondo-User", &name)?;
     let Access { principal, proof, expires_at } = access;
-    let mut user = Principal::authenticated(UserId::new(name)).with_rights(principal.rights());
+    // The back end may be an admin. Its users are not.
+    let rights = principal.rights().without(Right::Admin);
+    let mut user = Principal::authenticated(UserId::new(name)).with_rights(rights);
     if let Some(apps) = principal.apps() {
         user = user.only_for_apps(apps.iter().cloned());
     }

@@ -61,7 +61,7 @@ codes! {
     InvalidUtf8 = "invalid_utf8", BAD_REQUEST, "The body is not UTF-8";
     InvalidCursor = "invalid_cursor", BAD_REQUEST, "The event id is not valid";
     InvalidKey = "invalid_idempotency_key", BAD_REQUEST, "The idempotency key is not valid";
-    Unauthorized = "unauthorized", UNAUTHORIZED, "A valid key is required";
+    Unauthorized = "unauthorized", UNAUTHORIZED, "Authentication is required";
     ActingNotAllowed = "acting_not_allowed", FORBIDDEN, "Only an acting key speaks for users";
     UserRequired = "user_required", FORBIDDEN, "The user is not named";
     AdminOnly = "admin_only", FORBIDDEN, "For admins only";
@@ -116,6 +116,10 @@ impl ApiProblem {
 
     pub(crate) fn retry_after(self, seconds: u32) -> Self {
         Self { retry_after: Some(seconds), ..self }
+    }
+
+    pub(crate) fn detail(&self) -> &str {
+        &self.detail
     }
 
     pub(crate) fn code(&self) -> ProblemCode {

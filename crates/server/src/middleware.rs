@@ -4,7 +4,7 @@
 use std::panic::AssertUnwindSafe;
 
 use axum::extract::{MatchedPath, Request, State};
-use axum::http::header::AUTHORIZATION;
+use axum::http::header::{AUTHORIZATION, COOKIE};
 use axum::http::{HeaderName, HeaderValue, StatusCode};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
@@ -24,7 +24,7 @@ pub(crate) async fn pass(State(api): State<Api>, request: Request, next: Next) -
     let method = request.method().clone();
     let path = request.extensions().get::<MatchedPath>().cloned();
     let client = client(&api, &request);
-    let shows_a_key = request.headers().contains_key(AUTHORIZATION);
+    let shows_a_key = request.headers().contains_key(AUTHORIZATION) || request.headers().contains_key(COOKIE);
     let origin = auth::allowed_origin(&api, request.headers());
 
     let response = match (check(&api, &request), auth::preflight(&api, &request)) {
@@ -32,6 +32,7 @@ pub(crate) async fn pass(State(api): State<Api>, request: Request, next: Next) -
         (Ok(()), None) => catch_panic(request, next).await,
         (Err(problem), _) => problem.into_response(),
     };
+    let refusal = response.extensions().get::<ApiProblem>().map(|problem| problem.detail().to_owned());
     let mut response = write_problem(response, &id);
     if let Ok(value) = HeaderValue::from_str(&id) {
         response.headers_mut().insert(REQUEST_ID, value);
@@ -40,7 +41,7 @@ pub(crate) async fn pass(State(api): State<Api>, request: Request, next: Next) -
     let (status, took) = (response.status().as_u16(), start.elapsed());
     let path = path.as_ref().map_or("-", MatchedPath::as_str);
     if shows_a_key && status == StatusCode::UNAUTHORIZED.as_u16() {
-        tracing::info!(client, "a key was refused");
+        tracing::info!(client, reason = refusal.unwrap_or_default(), "a key, a JWT or a session was refused");
     }
     tracing::debug!(request = id, client, %method, path, status, ?took, "request");
     response

@@ -24,6 +24,8 @@ pub struct Proxying {
     pub trusted_proxies: Vec<IpNet>,
     /// Origins of other web pages that may use this server.
     pub allow_origins: Vec<PublicUrl>,
+    /// Whether a proxy encrypts all requests of other machines.
+    pub behind_proxy: bool,
 }
 
 impl Proxying {
@@ -36,9 +38,11 @@ impl Proxying {
         self.public_urls.iter().any(|url| url.is_host(host))
     }
 
-    /// Whether browsers reach the server under this name over https.
+    /// Whether browsers reach the server over https: all public URLs say so, or the one of this name. A proxy may send
+    /// another name than its own.
     pub(crate) fn is_secure_host(&self, host: &str) -> bool {
-        self.public_urls.iter().any(|url| url.is_tls && url.is_host(host))
+        let all = !self.public_urls.is_empty() && self.public_urls.iter().all(|url| url.is_tls);
+        self.behind_proxy || all || self.public_urls.iter().any(|url| url.is_tls && url.is_host(host))
     }
 
     /// Whether pages of this origin may use the server, though it is not the server's own.

@@ -326,7 +326,7 @@ pub(crate) fn name_of(by: Option<&Principal>) -> String {
 pub fn checked_user(field: &'static str, name: &str) -> Result<String, Error> {
     let is_plain = |c: char| c.is_ascii_graphic();
     if name.is_empty() || name.len() > MAX_USER_BYTES || !name.chars().all(is_plain) {
-        return Err(Error::invalid(field, "must be 1 to 200 letters, digits or marks, without spaces"));
+        return Err(Error::invalid(field, "must be 1 to 200 visible ASCII characters, without spaces"));
     }
     Ok(name.to_owned())
 }

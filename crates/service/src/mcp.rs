@@ -95,7 +95,7 @@ impl Service {
 
     fn mcp_server(&self, app: &str, name: &str) -> Result<(Arc<ServedApp>, Arc<McpServerHandle>), Error> {
         let missing = || Error::NotFound { what: "server" };
-        let serving = self.world().apps.get(&AppId::new(app)).ok_or_else(|| self.unknown_app())?;
+        let serving = self.world().apps.get(&AppId::new(app)).ok_or_else(|| self.unknown_app(None))?;
         let servers = self.world().catalog.servers(&serving.app);
         Ok((serving, servers.into_iter().find(|server| server.name() == name).ok_or_else(missing)?))
     }

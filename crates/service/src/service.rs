@@ -16,6 +16,7 @@ use tokio::sync::Semaphore;
 use crate::Error;
 use crate::access::AccessCache;
 use crate::extractor::Extractor;
+use crate::keys::LOCAL_USER;
 use crate::vault::SealedVault;
 
 /// Uploads that are read at once.
@@ -138,13 +139,14 @@ impl Service {
     pub(crate) fn serving(&self, principal: &Principal, app: &str) -> Result<Arc<ServedApp>, Error> {
         let app = AppId::new(app);
         let serving = self.world().apps.get(&app).filter(|_| principal.may_use(&app));
-        serving.ok_or_else(|| self.unknown_app())
+        serving.ok_or_else(|| self.unknown_app(Some(principal)))
     }
 
-    /// The refusal of an app that there is not. Who needs no key may know all apps, and so reads their names.
-    pub(crate) fn unknown_app(&self) -> Error {
+    /// The refusal of an app that there is not. The machine's own user, who needs no key, reads the names of all apps.
+    pub(crate) fn unknown_app(&self, principal: Option<&Principal>) -> Error {
         let apps: Vec<String> = self.world().apps.all().keys().map(ToString::to_string).collect();
-        if self.has_keys() || apps.is_empty() {
+        let is_local = principal.is_none_or(|principal| principal.user().as_str() == LOCAL_USER);
+        if self.has_keys() || !is_local || apps.is_empty() {
             return Error::NotFound { what: "app" };
         }
         Error::UnknownApp { apps }

@@ -1,9 +1,12 @@
 //! Undo of actions. An action that acted outside is undone by another call of its tool, between an intent and an outcome
 //! of its own.
 
+use std::time::Duration;
+
 use protocol::{CallId, Effect, Principal, ToolStatus};
 use serde_json::Value;
 use store::{ActionEnd, ActionRow, ActionStatus, NewAction, Once};
+use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use tools::Calling;
 
@@ -41,6 +44,10 @@ impl OutsideEffect {
         }
     }
 }
+
+/// How long a repeated request waits for an undo that is running, and how often it looks.
+const UNDO_PATIENCE: Duration = Duration::from_secs(10);
+const UNDO_LOOK: Duration = Duration::from_millis(20);
 
 /// Whether an action is taken back by a call of its tool: what the call does, if so.
 fn outside_undo(apps: &ServedApps, action: &ActionRow) -> Option<Effect> {
@@ -84,9 +91,28 @@ impl Agent {
             .finish(async move {
                 let begun = agent.world.store.begin_undo(&principal, undone.id, by, once).await;
                 let begun = begun.map_err(undo_error)?;
-                if begun.id == fresh { agent.take_back(begun, undone).await } else { Ok(begun) }
+                if begun.id == fresh {
+                    return agent.take_back(begun, undone).await;
+                }
+                agent.wait_for_undo(begun).await
             })
             .await
+    }
+
+    /// The end of an undo that was asked for before: another request makes it, or this process does again what the one
+    /// before it had begun.
+    async fn wait_for_undo(&self, mut by: ActionRow) -> Result<ActionRow, Error> {
+        let until = Instant::now() + UNDO_PATIENCE;
+        let mut look = tokio::time::interval(UNDO_LOOK);
+        while by.status == ActionStatus::Started {
+            if Instant::now() >= until {
+                let message = "the undo is still running; send the request again".to_owned();
+                return Err(Error::Unavailable { message, retry_after: 1 });
+            }
+            look.tick().await;
+            by = self.world.store.action_of(&by.scope, by.id).await?;
+        }
+        Ok(by)
     }
 
     /// Ends an undo that a process which died had begun: made again where that does no harm.

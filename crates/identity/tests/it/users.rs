@@ -96,6 +96,10 @@ async fn no_issuer_can_name_a_user_of_another() {
     assert_eq!(issuers.verify(&token("shop:ada")).await, Err(refusal));
     assert_eq!(issuers.issuer_of_name("shop:ada"), Some("shop"));
     assert_eq!(issuers.issuer_of_name("ada"), None);
-    assert!(issuers.has_issuer("plain") && !issuers.has_issuer("desk") && !issuers.is_empty());
+    let entry = issuers.entry_of("plain");
+    assert!(
+        entry.starts_with(&format!("plain {ISSUER} ")) && issuers.has_entry(&entry) && !issuers.is_empty()
+    );
+    assert!(!issuers.has_entry("") && !issuers.has_entry("plain"));
     assert!(JwtIssuers::new(Vec::new(), MovedClock::new()).unwrap().is_empty());
 }

@@ -23,7 +23,7 @@ fn is_secure_proxy(proxying: &Proxying, headers: &HeaderMap) -> bool {
     let said = headers.get(FORWARDED_PROTO).and_then(|value| value.to_str().ok());
     let host = headers.get(header::HOST).and_then(|value| value.to_str().ok());
     said.is_some_and(|said| said.eq_ignore_ascii_case("https"))
-        || host.is_some_and(|host| proxying.is_secure_host(host))
+        || proxying.is_secure_host(host.unwrap_or_default())
 }
 
 /// The `Set-Cookie` header of a session for so many seconds; none of them removes it.

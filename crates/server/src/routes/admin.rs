@@ -12,7 +12,7 @@ use utoipa::ToSchema;
 
 use crate::Api;
 use crate::auth::{Admin, ControlHolder, check_not_of_issuer};
-use crate::body::Json;
+use crate::body::{Json, OptionalJson};
 use crate::error::{ApiProblem, ProblemCode};
 use crate::idempotency::IdempotencyKey;
 use crate::path::{KeyPath, SessionPath};
@@ -111,13 +111,13 @@ pub(super) async fn revoke_key(
     post,
     path = "/v1/admin/keys/{key}/rotate",
     params(KeyPath),
-    request_body = KeyRotation,
+    request_body = Option<KeyRotation>,
     responses((status = 201, description = "The new key, with its token", body = KeyMade))
 )]
 pub(super) async fn rotate_key(
     Admin(caller): Admin,
     KeyPath { key }: KeyPath,
-    Json(rotation, once): Json<KeyRotation>,
+    OptionalJson(rotation, once): OptionalJson<KeyRotation>,
 ) -> Created<KeyMade> {
     Ok(created(caller.service.rotate_key(key, rotation, Some((&caller.principal, once))).await?))
 }

@@ -30,8 +30,8 @@ const MAX_NAMED_TOOLS: usize = 5;
 /// The app in the example of a reader who may see none.
 const ANY_APP: &str = "APP";
 
-const KEY_NEEDED: &str = "<p>This server needs an API key. Send it as <code>Authorization: Bearer …</code> with every \
-    request; <code>rondo keys add USER</code> makes one. <code>/v1/apps</code> lists the apps of a key.</p>";
+const KEY_NEEDED: &str = "<p>This server needs an API key or a JWT. Send it as <code>Authorization: Bearer …</code> with every \
+    request; <code>rondo keys add USER</code> makes a key. <code>/v1/apps</code> lists your apps.</p>";
 
 /// A request for the page. It may come without a key.
 pub(super) struct HomeVisit {

@@ -382,3 +382,65 @@ async fn a_key_that_only_reads_can_search_and_follow() {
         "forbidden",
     );
 }
+
+#[tokio::test]
+async fn a_session_of_a_jwt_ends_when_the_entry_of_its_issuer_changes() {
+    let issuer = TestIssuer::new("main");
+    let app = TestApp::with(Setup { issuers: vec![issuer.config()], ..Setup::default() }).await;
+    let end = StandingClock.now().as_second() + 600;
+    let cookie = cookie(&app, &issuer.token(&json!({ "sub": "ann", "exp": end }))).await;
+    let seen = async |app: &TestApp| {
+        app.send(app.request(Method::GET, "/v1/apps").header("cookie", &cookie)).await.status
+    };
+    assert_eq!(seen(&app).await, 200);
+    let app = app.restart().await;
+    assert_eq!(seen(&app).await, 200, "a restart changes nothing");
+    let mut limited = issuer.config();
+    limited.app_claim = Some("apps".into());
+    let app = app.restart_with(|setup| setup.issuers = vec![limited]).await;
+    assert_eq!(seen(&app).await, 401);
+    // Who is not the machine's own user is not told which apps there are.
+    let none = issuer.token(&json!({ "sub": "ann", "exp": end, "apps": [] }));
+    let detail = refused(send_as(&app, &none, Method::GET, (THREADS, &Value::Null)).await, 404, "not_found");
+    assert!(!detail.contains("there is test"), "{detail}");
+}
+
+#[tokio::test]
+async fn a_key_that_is_older_than_an_issuer_is_no_user_of_it() {
+    let issuer = TestIssuer::new("main");
+    let app = TestApp::start().await;
+    let (_, old) = made(&app, key_of("main:ann")).await;
+    let before = cookie(&app, &old).await;
+    let app = app.restart_with(|setup| setup.issuers = vec![issuer.config()]).await;
+    refused(send_as(&app, &old, Method::GET, ("/v1/apps", &Value::Null)).await, 403, "forbidden");
+    let with_cookie = app.request(Method::GET, "/v1/apps").header("cookie", &before);
+    refused(app.send(with_cookie).await, 403, "forbidden");
+}
+
+#[tokio::test]
+async fn users_of_an_acting_key_are_no_admins() {
+    let app = TestApp::start().await;
+    let backend = NewKey { acts_for: Some(ActsFor::Any), admin: true, ..key_of("backend") };
+    let (_, backend) = made(&app, backend).await;
+    good(send_as(&app, &backend, Method::GET, (KEYS, &Value::Null)).await);
+    let acting = app.request(Method::GET, KEYS).bearer_auth(&backend).header("x-rondo-user", "ann");
+    refused(app.send(acting).await, 403, "admin_only");
+}
+
+#[tokio::test]
+async fn behind_a_proxy_that_encrypts_the_cookie_is_secure() {
+    let https = vec![PublicUrl::parse("https://agents.example").unwrap()];
+    for proxying in [
+        Proxying { behind_proxy: true, ..Proxying::default() },
+        Proxying { public_urls: https, ..Proxying::default() },
+    ] {
+        let app = TestApp::with(Setup { proxying, ..Setup::default() }).await;
+        let (_, ann) = made(&app, key_of("ann")).await;
+        let made = app.request(Method::POST, SESSION).bearer_auth(&ann).send().await.unwrap();
+        let cookie = made.headers()["set-cookie"].to_str().unwrap().to_owned();
+        assert!(cookie.starts_with("__Host-rondo_session=") && cookie.ends_with("; Secure"), "{cookie}");
+        let request =
+            app.request(Method::GET, "/v1/apps").header("cookie", cookie.split(';').next().unwrap());
+        good(app.send(request).await);
+    }
+}

@@ -42,6 +42,7 @@ impl<'a> Reader<'a> {
         let trusted = self.entries("RONDO_TRUSTED_PROXIES", trusted_proxies, MAX_TRUSTED_PROXIES)?;
         let allowed = self.entries("RONDO_ALLOW_ORIGINS", allow_origins, MAX_ALLOWED_ORIGINS)?;
         Ok(Proxying {
+            behind_proxy: false, // `serve` says so
             allow_origins: allowed.iter().map(origin_of).collect::<Result<_, _>>()?,
             public_urls: public.iter().map(public_url_of).collect::<Result<_, _>>()?,
             trusted_proxies: trusted.iter().map(network).collect::<Result<_, _>>()?,
