@@ -80,7 +80,11 @@ async fn users_with_keys_do_not_see_each_other() {
     assert_eq!(get(&server, "/v1/apps", &bob).await.0, 200);
     let listed = world.run(&["keys", "list"]).await.output;
     assert!(listed.lines().count() == 3 && listed.contains("revoked  alice  all apps"), "{listed}");
-    assert!(listed.contains("good     bob  studio") && listed.contains("root  all apps, admin"), "{listed}");
+    assert!(
+        listed.contains("valid    bob    studio    read,run ")
+            && listed.contains("root   all apps  admin,read,run"),
+        "{listed}"
+    );
     server.process.signal("TERM");
     let ended = server.process.ended().await;
     for token in [&alice, &bob, &root] {
