@@ -255,8 +255,6 @@ pub(crate) struct ServerConfig {
     pub(crate) chat_app: Option<String>,
     /// Settings for proxies in front of the server.
     pub(crate) proxying: Proxying,
-    /// A proxy encrypts what comes from other machines, so the server may listen for them without TLS.
-    pub(crate) behind_proxy: bool,
 }
 
 #[derive(Debug, Clone, PartialEq)]
@@ -323,7 +321,6 @@ impl Default for ServerConfig {
             delta_pause: store::sqlite::DELTA_PAUSE,
             chat_app: None,
             proxying: Proxying::default(),
-            behind_proxy: false,
         }
     }
 }

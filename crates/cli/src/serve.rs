@@ -10,7 +10,7 @@ use identity::JwtIssuers;
 use model::MODEL_CHOICES;
 use protocol::SystemClock;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
-use server::{Proxying, ServerLimits, ServerSettings, Shutdown};
+use server::{ServerLimits, ServerSettings, Shutdown};
 use service::{CallShares, Service};
 use tokio::net::TcpListener;
 use tokio::signal::unix::{Signal, SignalKind, signal};
@@ -129,6 +129,8 @@ async fn require_keys(config: &Config, service: &Service) -> CommandResult {
     let proxying = &config.server.proxying;
     let open = if !config.listen.ip().is_loopback() {
         Some((config.listen.to_string(), "listen on 127.0.0.1"))
+    } else if proxying.behind_proxy {
+        Some(("the proxy in front of this server (server.behind_proxy)".to_owned(), "remove it"))
     } else if proxying.is_for_others() {
         Some((format!("server.public_url ({})", urls(config)), "remove it"))
     } else {
@@ -150,8 +152,7 @@ fn settings(
     limits: ServerLimits,
     certificate: Option<&ServerCertificate>,
 ) -> CommandResult<ServerSettings> {
-    let chat_app = config.server.chat_app.clone();
-    let proxying = Proxying { behind_proxy: config.server.behind_proxy, ..config.server.proxying.clone() };
+    let (chat_app, proxying) = (config.server.chat_app.clone(), config.server.proxying.clone());
     let tls = certificate.map(|certificate| certificate.tls.clone());
     let issuers = Some(Arc::new(JwtIssuers::new(config.issuers.clone(), Arc::new(SystemClock))?));
     Ok(ServerSettings { limits, chat_app, proxying, control_user: None, tls, issuers })

@@ -11,9 +11,9 @@ mod origin;
 use std::net::IpAddr;
 use std::ops::Deref;
 
-use axum::extract::FromRequestParts;
+use axum::extract::{FromRequestParts, MatchedPath};
 use axum::http::request::Parts;
-use axum::http::{HeaderMap, HeaderName, header};
+use axum::http::{HeaderMap, HeaderName, Method, header};
 use identity::{TokenRefusal, VerifiedToken};
 use jiff::Timestamp;
 use protocol::{AppId, Principal, Right, Rights, UserId};
@@ -79,7 +79,8 @@ impl FromRequestParts<Api> for Access {
 
 /// Without a key, JWT or session: the user of this machine, as long as nobody else has access.
 fn local(api: &Api) -> Result<Access, ApiProblem> {
-    if api.service.has_keys() || !api.issuers.is_empty() || !api.bound.is_loopback() {
+    let is_for_others = !api.bound.is_loopback() || api.proxying.is_for_others();
+    if api.service.has_keys() || !api.issuers.is_empty() || is_for_others {
         let detail = if api.issuers.is_empty() { NO_PROOF } else { NO_PROOF_WITH_ISSUER };
         return Err(ApiProblem::new(ProblemCode::Unauthorized, detail));
     }
@@ -115,7 +116,7 @@ async fn cookie_access(api: &Api, parts: &Parts, secret: &str) -> Result<Access,
         return local(api).map_err(|_| ApiProblem::new(ProblemCode::Unauthorized, detail));
     };
     if !parts.method.is_safe() {
-        origin::check_cookie_origin(api, &parts.headers)?;
+        origin::check_cookie_origin(api, parts)?;
     }
     grant_access(api, &grant)
 }
@@ -165,7 +166,7 @@ fn token_problem(refusal: &TokenRefusal) -> ApiProblem {
 }
 
 /// Seconds after which the keys of an issuer may be there again.
-const ISSUER_RETRY_AFTER: u32 = 5;
+const ISSUER_RETRY_AFTER: u32 = 60;
 
 /// The access of the user whom the holder of an acting key names.
 fn acting(api: &Api, access: Access, headers: &HeaderMap) -> Result<Access, ApiProblem> {
@@ -236,7 +237,9 @@ impl Access {
             return Err(user_required());
         }
         // A search is posted only because a question may be long.
-        let is_read = parts.method.is_safe() || parts.uri.path().ends_with("/search");
+        let route = parts.extensions.get::<MatchedPath>();
+        let is_search = route.is_some_and(|route| route.as_str().ends_with("/search"));
+        let is_read = parts.method.is_safe() || parts.method == Method::POST && is_search;
         let right = if is_read { Right::Read } else { Right::Run };
         if self.principal.has(right) {
             return Ok(self.principal);
@@ -297,9 +300,10 @@ impl FromRequestParts<Api> for StreamCaller {
             AccessProof::Local | AccessProof::Token(_) => None,
         };
         let access = api.service.open_stream(source, found.expires_at, &api.shutdown.streams);
-        // Looked at again: what was revoked before the stream was noted did not end it.
-        let principal = Principal::from_request_parts(parts, api).await?;
-        Ok(Self { principal, access })
+        // Looked at again: what was revoked or rotated before the stream was noted did not end it.
+        let again = Access::from_request_parts(parts, api).await?;
+        access.end_by(again.expires_at);
+        Ok(Self { principal: again.into_user(parts)?, access })
     }
 }
 

@@ -1,9 +1,11 @@
 //! Bodies, read within limits: JSON, refused with a sentence that names the field at fault, and plain text.
 
 use std::fmt;
+use std::time::Duration;
 
 use axum::body::{Body, Bytes};
-use axum::extract::{FromRequest, Request};
+use axum::extract::{FromRequest, FromRequestParts, Request};
+use axum::http::request::Parts;
 use axum::http::{HeaderMap, header};
 use http_body_util::{BodyExt, LengthLimitError, Limited};
 use hyper::body::Body as _;
@@ -13,11 +15,15 @@ use serde::{Deserialize, Deserializer};
 use serde_json::error::Category;
 use serde_json::{Map, Value};
 use service::{MAX_IMPORT_BYTES, Once};
-use tokio::time::timeout;
+use tokio::time::{Instant, timeout};
 
+use crate::auth::Access;
 use crate::error::{ApiProblem, ProblemCode};
 use crate::idempotency::read_key;
 use crate::{Api, ServerLimits};
+
+/// A body that takes longer than this comes from somebody whose access is checked again.
+const SLOW_BODY: Duration = Duration::from_millis(100);
 
 const JSON: &str = "application/json";
 
@@ -68,7 +74,7 @@ impl FromRequest<Api> for TextBody {
 
     async fn from_request(request: Request, api: &Api) -> Result<Self, ApiProblem> {
         check_content_type(request.headers(), &TEXTS, "text/markdown")?;
-        read_text(request, &api.limits).await.map(|(text, once)| Self(text, once))
+        read_text(request, api, &api.limits).await.map(|(text, once)| Self(text, once))
     }
 }
 
@@ -82,12 +88,16 @@ impl FromRequest<Api> for FileBody {
         let [markdown, plain] = TEXTS;
         check_content_type(request.headers(), &[JSON, markdown, plain], "application/json or text/markdown")?;
         let limits = ServerLimits { max_body_bytes: MAX_IMPORT_BYTES, ..api.limits };
-        read_text(request, &limits).await.map(|(text, once)| Self(text, once))
+        read_text(request, api, &limits).await.map(|(text, once)| Self(text, once))
     }
 }
 
-async fn read_text(request: Request, limits: &ServerLimits) -> Result<(String, Option<Once>), ApiProblem> {
-    let (body, once) = read(request, limits).await?;
+async fn read_text(
+    request: Request,
+    api: &Api,
+    limits: &ServerLimits,
+) -> Result<(String, Option<Once>), ApiProblem> {
+    let (body, once) = read(request, api, limits).await?;
     Ok((utf8(&body)?.to_owned(), once))
 }
 
@@ -96,7 +106,7 @@ impl<T: DeserializeOwned> FromRequest<Api> for Json<T> {
 
     async fn from_request(request: Request, api: &Api) -> Result<Self, ApiProblem> {
         check_content_type(request.headers(), &[JSON], JSON)?;
-        let (body, once) = read(request, &api.limits).await?;
+        let (body, once) = read(request, api, &api.limits).await?;
         Ok(Self(parse(&body)?, once))
     }
 }
@@ -110,21 +120,41 @@ impl<T: DeserializeOwned + Default> FromRequest<Api> for OptionalJson<T> {
             parts.headers.remove(header::CONTENT_TYPE); // there is nothing it could be the type of
         }
         check_content_type(&parts.headers, &[JSON], JSON)?;
-        let (body, once) = read(Request::from_parts(parts, body), &api.limits).await?;
+        let (body, once) = read(Request::from_parts(parts, body), api, &api.limits).await?;
         let value = if body.is_empty() { T::default() } else { parse(&body)? };
         Ok(Self(value, once))
     }
 }
 
-async fn read(request: Request, limits: &ServerLimits) -> Result<(Bytes, Option<Once>), ApiProblem> {
-    let (parts, body) = request.into_parts();
-    let body = bounded(body, limits).await?;
+async fn read(
+    request: Request,
+    api: &Api,
+    limits: &ServerLimits,
+) -> Result<(Bytes, Option<Once>), ApiProblem> {
+    let (mut parts, body) = request.into_parts();
+    let body = read_slowly(body, api, limits, &mut parts).await?;
     let once = read_key(&parts, &body)?;
     Ok((body, once))
 }
 
+/// The whole body. Who may send it was checked when its headers came. A body that took long is checked again, because the
+/// key may have been revoked meanwhile.
+pub(crate) async fn read_slowly(
+    body: Body,
+    api: &Api,
+    limits: &ServerLimits,
+    parts: &mut Parts,
+) -> Result<Bytes, ApiProblem> {
+    let start = Instant::now();
+    let body = bounded(body, limits).await?;
+    if start.elapsed() > SLOW_BODY {
+        Access::from_request_parts(parts, api).await?;
+    }
+    Ok(body)
+}
+
 /// The whole body, if it is as small and as fast as it must be.
-pub(crate) async fn bounded(body: Body, limits: &ServerLimits) -> Result<Bytes, ApiProblem> {
+async fn bounded(body: Body, limits: &ServerLimits) -> Result<Bytes, ApiProblem> {
     // A body that announces its size is refused before any of it is read.
     if body.size_hint().lower() > limits.max_body_bytes as u64 {
         return Err(too_large(limits.max_body_bytes));

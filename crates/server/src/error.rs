@@ -259,7 +259,7 @@ mod tests {
     use super::*;
 
     /// The codes of conflicts, which the service names.
-    const CONFLICTS: [&str; 18] = [
+    const CONFLICTS: [&str; 22] = [
         "cannot_undo",
         "changed",
         "credentials_full",
@@ -267,8 +267,12 @@ mod tests {
         "documents_full",
         "export_too_large",
         "files_full",
+        "key_not_good",
+        "key_or_jwt_required",
         "memories_full",
         "memory_off",
+        "no_session",
+        "no_session_needed",
         "persona_exists",
         "persona_of_app",
         "personas_full",

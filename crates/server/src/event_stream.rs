@@ -130,6 +130,10 @@ impl<S: Stream<Item = Result<Vec<Arc<Stored>>, Error>>, W: EventWriter> EventStr
                 },
             };
             let Some(Ok(batch)) = batch else { return self.cut(StreamCut::Unreadable) };
+            // A rotated key may have ended while this waited.
+            if self.access.time_left().is_some_and(|left| left.is_zero()) {
+                return self.cut(StreamCut::Expired);
+            }
             let (bytes, state) = self.writer.write(&batch).await;
             self.state = state;
             if !bytes.is_empty() {

@@ -31,7 +31,7 @@ pub struct Proxying {
 impl Proxying {
     /// Whether anybody on another machine is meant to reach the server.
     pub fn is_for_others(&self) -> bool {
-        self.public_urls.iter().any(|url| !url.is_local())
+        self.behind_proxy || self.public_urls.iter().any(|url| !url.is_local())
     }
 
     pub(crate) fn is_host(&self, host: &str) -> bool {

@@ -13,7 +13,7 @@ use sha2::{Digest, Sha256};
 use tokio::sync::OwnedSemaphorePermit;
 use utoipa::ToSchema;
 
-use crate::body::bounded;
+use crate::body::read_slowly;
 use crate::error::{ApiProblem, ProblemCode};
 use crate::idempotency::read_key;
 use crate::query::{NameParams, read_params};
@@ -60,7 +60,7 @@ impl FromRequest<Api> for Upload {
     type Rejection = ApiProblem;
 
     async fn from_request(request: Request, api: &Api) -> Result<Self, ApiProblem> {
-        let (parts, body) = request.into_parts();
+        let (mut parts, body) = request.into_parts();
         let NameParams { name } = read_params(&parts)?;
         let room = api.uploads.clone().try_acquire_owned().map_err(|_| {
             let detail = format!("{MAX_UPLOADS} uploads are active already; send this one again later");
@@ -71,7 +71,7 @@ impl FromRequest<Api> for Upload {
             body_timeout: api.limits.body_timeout * PATIENCE,
             ..api.limits
         };
-        let body = bounded(body, &limits).await.map_err(|problem| {
+        let body = read_slowly(body, api, &limits, &mut parts).await.map_err(|problem| {
             let is_too_large = problem.code() == ProblemCode::BodyTooLarge;
             if is_too_large { Service::upload_too_large().into() } else { problem }
         })?;

@@ -12,15 +12,12 @@ use tokio_util::sync::CancellationToken;
 
 use crate::access::secret_hash;
 use crate::checks::{self, PageQuery};
-use crate::grant::{Grant, GrantSource};
+use crate::grant::{Grant, GrantSource, LOCAL_USER};
 use crate::open_streams::StreamAccess;
 use crate::{Error, Service};
 
 /// The beginning of a key's secret, so that people and scanners know one when they see one.
 pub const KEY_PREFIX: &str = "rondo_";
-
-/// The one user of a machine that has no keys.
-pub const LOCAL_USER: &str = "local";
 
 /// Where the idempotency keys of requests that concern the server itself are kept; no app has this name.
 const NO_APP: &str = "";

@@ -45,6 +45,12 @@ impl StreamAccess {
         &self.end.is_over
     }
 
+    /// Ends at this time, unless it ends before.
+    pub fn end_by(&self, expires_at: Option<Timestamp>) {
+        let end = expires_at.map_or(NEVER, Timestamp::as_millisecond);
+        self.end.expires_at.fetch_min(end, Ordering::Relaxed);
+    }
+
     /// Access without an end of its own, which no key and no session gives.
     pub fn until(parent: &CancellationToken, clock: Arc<dyn Clock>) -> Self {
         Arc::<OpenStreams>::default().open(None, None, (parent, clock))

@@ -70,6 +70,13 @@ impl Service {
     fn said_to(&self, principal: &Principal, app: Option<&str>) -> Result<Scope, Error> {
         let named =
             app.map(|app| Ok::<_, Error>(self.serving(principal, app)?.app.id.clone())).transpose()?;
+        // Access to some apps says nothing to the others.
+        if named.is_none() && principal.apps().is_some_and(|apps| apps.len() != 1) {
+            return Err(Error::invalid(
+                "app",
+                "is missing; your access is limited, so name one of your apps: ?app=NAME",
+            ));
+        }
         let app = named.or_else(|| principal.only_app().cloned()).unwrap_or_else(|| AppId::new(ALL_APPS));
         Ok(principal.scope(app))
     }

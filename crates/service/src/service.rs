@@ -16,7 +16,7 @@ use tokio::sync::Semaphore;
 use crate::Error;
 use crate::access::AccessCache;
 use crate::extractor::Extractor;
-use crate::keys::LOCAL_USER;
+use crate::grant::LOCAL_USER;
 use crate::vault::SealedVault;
 
 /// Uploads that are read at once.

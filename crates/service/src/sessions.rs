@@ -59,13 +59,18 @@ impl Service {
         };
         let secret = fresh_secret(SESSION_PREFIX)?;
         let actor = principal.actor().map(str::to_owned);
-        let crowded_out = self.store().add_session(view.clone(), secret_hash(&secret), actor).await?;
-        if !crowded_out.is_empty() {
-            self.access().forget_all();
-        }
-        for session in crowded_out {
-            self.access().open_streams.end_session(session);
-        }
+        let (service, session, hash) = (self.clone(), view.clone(), secret_hash(&secret));
+        let add = async move {
+            let crowded_out = service.store().add_session(session, hash, actor).await?;
+            if !crowded_out.is_empty() {
+                service.access().forget_all();
+            }
+            for session in crowded_out {
+                service.access().open_streams.end_session(session);
+            }
+            Ok(())
+        };
+        self.world().tasks.finish(add).await?;
         Ok(SessionMade { view, secret })
     }
 
@@ -88,10 +93,15 @@ impl Service {
 
     /// Ends the session of this secret, at the wish of its holder.
     pub async fn end_own_session(&self, session: SessionId, secret: &str) -> Result<(), Error> {
-        self.store().end_session(session, None, None).await?;
-        self.access().forget(&secret_hash(secret));
-        self.access().open_streams.end_session(session);
-        Ok(())
+        let (service, hash) = (self.clone(), secret_hash(secret));
+        // Pages often leave right after they sign out.
+        let end = async move {
+            service.store().end_session(session, None, None).await?;
+            service.access().forget(&hash);
+            service.access().open_streams.end_session(session);
+            Ok(())
+        };
+        self.world().tasks.finish(end).await
     }
 
     /// Ends a session that `by` looks after. Another is answered as if it did not exist.

@@ -1,12 +1,12 @@
 //! Rows of keys and sessions, beside the views that the API shows.
 
 use jiff::Timestamp;
-use protocol::{AppId, KeyId, KeyView, Scope, SessionId, SessionView};
+use protocol::{AppId, KeyId, KeyView, Scope, SessionView};
 
 use crate::Once;
 
-/// Open sessions that were made with one key. One more ends the oldest.
-pub const MAX_SESSIONS_PER_KEY: usize = 1_000;
+/// Open sessions of one user. One more ends the oldest.
+pub const MAX_SESSIONS_PER_USER: usize = 100;
 
 /// A request for a new key in place of another.
 #[derive(Debug, Clone)]
@@ -44,8 +44,6 @@ pub struct ReplacedKey {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RevokedKey {
     pub hash: [u8; 32],
-    /// The sessions that ended with it, at most [`MAX_SESSIONS_PER_KEY`].
-    pub sessions: Vec<SessionId>,
 }
 
 /// A session with all that decides whether it is good.

@@ -23,7 +23,7 @@ pub mod sqlite;
 mod status;
 mod store;
 
-pub use access::{MAX_SESSIONS_PER_KEY, NewKeyRotation, ReplacedKey, RevokedKey, RotatedKey, SessionRow};
+pub use access::{MAX_SESSIONS_PER_USER, NewKeyRotation, ReplacedKey, RevokedKey, RotatedKey, SessionRow};
 pub use actions::{
     ActionEnd, ActionFilter, ActionRow, AppliedChange, FileRow, NewAction, NewProposal, ProposalRow,
     RecordQuery, TimeCursor, Verified, Write,

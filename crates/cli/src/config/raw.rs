@@ -279,8 +279,12 @@ impl<'a> Reader<'a> {
             undo_retention: raw.undo_retention_seconds.unwrap_or(default.undo_retention),
             delta_pause: raw.delta_pause_ms.map_or(default.delta_pause, Duration::from_millis),
             chat_app: chat_app.map(|chosen| chosen.value.trim().to_owned()),
-            proxying: self.proxying(raw.public_url, raw.trusted_proxies, raw.allow_origins)?,
-            behind_proxy: self.truth("RONDO_BEHIND_PROXY", raw.behind_proxy)?.unwrap_or(default.behind_proxy),
+            proxying: self.proxying(
+                raw.public_url,
+                raw.trusted_proxies,
+                raw.allow_origins,
+                raw.behind_proxy,
+            )?,
         })
     }
 

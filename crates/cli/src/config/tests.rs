@@ -267,7 +267,8 @@ fn connections_of_an_address_and_a_proxy_in_front_are_configured() {
     assert_eq!(read("", &[]).limits.max_connections_per_address, None);
     let text = "[server]\nmax_connections_per_address = 9\nbehind_proxy = true";
     assert_eq!(read(text, &[]).limits.max_connections_per_address, Some(9));
-    assert!(read(text, &[]).behind_proxy && !read(text, &[("RONDO_BEHIND_PROXY", "false")]).behind_proxy);
+    let behind = |pairs: &[(&str, &str)]| read(text, pairs).proxying.behind_proxy;
+    assert!(behind(&[]) && !behind(&[("RONDO_BEHIND_PROXY", "false")]));
 }
 
 /// Whether there is a key for those who reach it there is known when the data folder is open.

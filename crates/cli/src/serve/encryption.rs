@@ -18,7 +18,7 @@ const END_NOTICE: SignedDuration = SignedDuration::from_hours(14 * 24);
 pub(crate) fn require_encryption(config: &Config) -> CommandResult {
     let proxying = &config.server.proxying;
     let is_encrypted = config.tls.is_some()
-        || config.server.behind_proxy
+        || config.server.proxying.behind_proxy
         || proxying.public_urls.iter().any(|url| url.is_tls());
     if config.listen.ip().is_loopback() || is_encrypted {
         return Ok(());

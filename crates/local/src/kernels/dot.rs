@@ -1,6 +1,6 @@
 //! Dot products of one group of weights with rows of activations.
 
-use super::packed::{ActivationBlock, Activations, GROUP, STEP, STEPS, Scales, WeightLine, ZERO};
+use super::packed::{ActivationBlock, Activations, GROUP, STEP, STEPS, Scales, WeightLine};
 use super::{Cpu, Level};
 
 pub(super) type GroupWeights<'a> = (&'a [WeightLine], &'a [Scales]);
@@ -129,7 +129,7 @@ mod x86 {
         rows: &[ActivationBlock<N>],
         half: usize,
     ) -> [__m256; N] {
-        let (ones, zero) = (_mm256_set1_epi16(1), _mm256_set1_epi8(ZERO.cast_signed()));
+        let (ones, zero) = (_mm256_set1_epi16(1), _mm256_set1_epi8(crate::kernels::packed::ZERO.cast_signed()));
         let mut sums = [_mm256_setzero_ps(); N];
         for ((lines, scales), rows) in lines.as_chunks::<STEPS>().0.iter().zip(scales).zip(rows) {
             let mut whole = [_mm256_setzero_si256(); N];

@@ -6,11 +6,13 @@
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use axum::extract::Request;
+use axum::http::request::Parts;
 use axum::http::uri::Authority;
 use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 
 use crate::error::{ApiProblem, ProblemCode};
+use crate::serve::IsTls;
 use crate::{Api, Proxying};
 
 /// Methods that a page of an allowed origin may use.
@@ -66,8 +68,11 @@ pub(crate) fn allow_origin(api: &Api, origin: Option<HeaderValue>, headers: &mut
 
 /// Refuses a change that comes with a session's cookie, unless a page of this server or of an allowed origin has sent it:
 /// browsers add cookies by themselves.
-pub(crate) fn check_cookie_origin(api: &Api, headers: &HeaderMap) -> Result<(), ApiProblem> {
-    let origin = text(headers, header::ORIGIN);
+pub(crate) fn check_cookie_origin(api: &Api, parts: &Parts) -> Result<(), ApiProblem> {
+    let headers = &parts.headers;
+    let is_tls = parts.extensions.get::<IsTls>().is_some_and(|IsTls(is_tls)| *is_tls);
+    // A page that came without encryption may be anybody's.
+    let origin = text(headers, header::ORIGIN).filter(|origin| !is_tls || !origin.starts_with("http://"));
     if origin.is_some_and(|origin| is_trusted(&api.proxying, origin, text(headers, header::HOST))) {
         return Ok(());
     }
@@ -88,6 +93,10 @@ pub(crate) fn check_origin(
     method: &Method,
     headers: &HeaderMap,
 ) -> Result<(), ApiProblem> {
+    if let Some(name) = [header::HOST, header::ORIGIN].iter().find(|name| is_repeated(headers, name)) {
+        let detail = format!("send one {name} header, not several");
+        return Err(ApiProblem::new(ProblemCode::HostNotAllowed, detail));
+    }
     let host = text(headers, header::HOST);
     // A page can point its own name at 127.0.0.1, and then it is the same origin; but the name stays in `Host`.
     if bound.is_loopback() && !host.is_some_and(|host| is_ours(host, bound) || proxying.is_host(host)) {
@@ -116,6 +125,10 @@ pub(crate) fn check_origin(
 
 pub(super) fn text(headers: &HeaderMap, name: HeaderName) -> Option<&str> {
     headers.get(name).and_then(|value| value.to_str().ok())
+}
+
+fn is_repeated(headers: &HeaderMap, name: &HeaderName) -> bool {
+    headers.get_all(name).iter().nth(1).is_some()
 }
 
 fn is_ours(host: &str, bound: IpAddr) -> bool {

@@ -27,9 +27,9 @@ use super::Stop;
 use crate::ServerLimits;
 
 /// Requests of one connection at once.
-const MAX_STREAMS: u32 = 256;
+const MAX_STREAMS: u32 = 100;
 /// Bytes of a response that wait in one stream for the client to take them; one piece may come on top.
-const MAX_SEND_BYTES: usize = 32 * 1024;
+const MAX_SEND_BYTES: usize = 16 * 1024;
 /// Bytes of a response that are handed to a stream at once.
 const MAX_PIECE_BYTES: usize = 16 * 1024;
 /// Bytes of a request's body that a client may send before we have read them: of one stream, and of all together.

@@ -12,6 +12,8 @@ use testkit::issuer::TestIssuer;
 use testkit::still::StandingClock;
 use testkit::upstream::{Reply, ScriptedCall};
 use testkit::{Setup, TestApp};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
 
 use crate::support::{RUNS, THREADS, good, refused, send_as};
 
@@ -29,6 +31,11 @@ async fn made(app: &TestApp, key: NewKey) -> (KeyId, String) {
 
 async fn status(app: &TestApp, token: &str) -> u16 {
     send_as(app, token, Method::GET, ("/v1/apps", &Value::Null)).await.status
+}
+
+/// The entry of an issuer whose tokens list apps.
+fn identity_with_apps(issuer: &TestIssuer) -> identity::JwtIssuerConfig {
+    identity::JwtIssuerConfig { app_claim: Some("apps".into()), ..issuer.config() }
 }
 
 /// The cookie of a new session, as browsers send it back.
@@ -144,8 +151,7 @@ async fn names_of_an_issuer_are_not_for_keys() {
 #[tokio::test]
 async fn a_jwt_is_a_user_with_its_apps_and_rights() {
     let issuer = TestIssuer::new("main");
-    let mut config = issuer.config();
-    config.app_claim = Some("apps".into());
+    let mut config = identity_with_apps(&issuer);
     config.admin_claim = Some("roles=admin".into());
     let app = TestApp::with(Setup { issuers: vec![config], ..Setup::default() }).await;
     let end = StandingClock.now().as_second() + 600;
@@ -395,8 +401,7 @@ async fn a_session_of_a_jwt_ends_when_the_entry_of_its_issuer_changes() {
     assert_eq!(seen(&app).await, 200);
     let app = app.restart().await;
     assert_eq!(seen(&app).await, 200, "a restart changes nothing");
-    let mut limited = issuer.config();
-    limited.app_claim = Some("apps".into());
+    let limited = identity_with_apps(&issuer);
     let app = app.restart_with(|setup| setup.issuers = vec![limited]).await;
     assert_eq!(seen(&app).await, 401);
     // Who is not the machine's own user is not told which apps there are.
@@ -443,4 +448,95 @@ async fn behind_a_proxy_that_encrypts_the_cookie_is_secure() {
             app.request(Method::GET, "/v1/apps").header("cookie", cookie.split(';').next().unwrap());
         good(app.send(request).await);
     }
+}
+
+#[tokio::test]
+async fn a_body_that_ends_after_its_key_changes_nothing() {
+    let app = TestApp::start().await;
+    let (id, thief) = made(&app, NewKey { admin: true, ..key_of("thief") }).await;
+    made(&app, NewKey { admin: true, ..key_of("root") }).await;
+    let body = r#"{"user":"eve","admin":true}"#;
+    let (first, last) = body.split_at(body.len() - 1);
+    let host = app.url.strip_prefix("http://").unwrap();
+    let mut slow = TcpStream::connect(host).await.unwrap();
+    let head = format!(
+        "POST {KEYS} HTTP/1.1\r\nhost: {host}\r\nauthorization: Bearer {thief}\r\ncontent-type: application/json\r\n\
+         content-length: {}\r\nconnection: close\r\n\r\n{first}",
+        body.len()
+    );
+    slow.write_all(head.as_bytes()).await.unwrap();
+    // The server has the headers once it has answered others for longer than a quick body takes.
+    let start = std::time::Instant::now();
+    while start.elapsed() < Duration::from_millis(300) {
+        assert_eq!(status(&app, &thief).await, 200);
+    }
+    app.service.revoke_key(id, None).await.unwrap();
+    slow.write_all(last.as_bytes()).await.unwrap();
+    let mut answer = String::new();
+    slow.read_to_string(&mut answer).await.unwrap();
+    assert!(answer.starts_with("HTTP/1.1 401"), "{answer}");
+    assert_eq!(app.count("SELECT count(*) FROM keys WHERE user = 'eve'"), 0);
+}
+
+#[tokio::test]
+async fn a_thing_that_is_called_search_is_not_read_only() {
+    let app = TestApp::start().await;
+    let (_, reader) = made(&app, NewKey { rights: Some(Rights::of([Right::Read])), ..key_of("ann") }).await;
+    for (method, path) in [
+        (Method::PUT, "/v1/apps/test/credentials/search"),
+        (Method::DELETE, "/v1/apps/test/personas/search"),
+        (Method::PUT, "/v1/apps/test/files/search"),
+    ] {
+        refused(send_as(&app, &reader, method, (path, &json!({ "value": "x" }))).await, 403, "forbidden");
+    }
+}
+
+#[tokio::test]
+async fn behind_a_proxy_nobody_is_the_machines_own_user() {
+    let proxying = Proxying { behind_proxy: true, ..Proxying::default() };
+    let app = TestApp::with(Setup { proxying, ..Setup::default() }).await;
+    refused(app.get("/v1/apps").await, 401, "unauthorized");
+    let control = app.service.control_token().unwrap();
+    let (path, none) = ("/control/keys", Value::Null);
+    refused(send_as(&app, &control, Method::DELETE, (path, &none)).await, 403, "forbidden");
+}
+
+#[tokio::test]
+async fn headers_that_decide_about_access_come_once() {
+    let app = TestApp::start().await;
+    let (_, ann) = made(&app, key_of("ann")).await;
+    let twice = app.request(Method::POST, THREADS).bearer_auth(&ann).json(&json!({}));
+    let twice = twice.header("origin", &app.url).header("origin", "https://evil.example");
+    refused(app.send(twice).await, 403, "host_not_allowed");
+    let twice = app.request(Method::GET, "/v1/apps").bearer_auth(&ann).header("authorization", "Bearer x");
+    refused(app.send(twice).await, 401, "unauthorized");
+}
+
+#[tokio::test]
+async fn access_to_some_apps_has_no_profile_of_all_apps() {
+    let issuer = TestIssuer::new("main");
+    let config = identity_with_apps(&issuer);
+    let app = TestApp::with(Setup { issuers: vec![config], ..Setup::default() }).await;
+    let end = StandingClock.now().as_second() + 600;
+    for (apps, status) in [(json!([]), 422), (json!(["test", "other"]), 422), (json!(["test"]), 200)] {
+        let token = issuer.token(&json!({ "sub": "ann", "exp": end, "apps": apps }));
+        let answer = send_as(&app, &token, Method::PATCH, ("/v1/me", &json!({ "name": "Ann" }))).await;
+        assert_eq!(answer.status, status, "{apps}: {answer:?}");
+    }
+}
+
+#[tokio::test]
+async fn who_leaves_while_signing_out_is_signed_out() {
+    let app = TestApp::start().await;
+    let (_, ann) = made(&app, key_of("ann")).await;
+    let cookie = cookie(&app, &ann).await;
+    let request = app.request(Method::DELETE, SESSION).header("cookie", &cookie).header("origin", &app.url);
+    let writing = app.database();
+    writing.execute_batch("BEGIN IMMEDIATE").unwrap(); // the end of the session waits for this
+    let gone = tokio::time::timeout(Duration::from_millis(200), request.send()).await;
+    assert!(gone.is_err(), "the client has left before the answer");
+    writing.execute_batch("ROLLBACK").unwrap();
+    app.service.idle().await;
+    let seen = app.send(app.request(Method::GET, "/v1/apps").header("cookie", &cookie)).await;
+    assert_eq!(seen.status, 401);
 }

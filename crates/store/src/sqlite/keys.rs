@@ -10,7 +10,7 @@ use super::read::{
     find_first, find_page, has_any, id, maybe_id, maybe_time, merge_pages, oldest_page_start, one_more, text,
     time,
 };
-use super::{Sqlite, admin_audit, idempotency, sessions};
+use super::{Sqlite, admin_audit, idempotency};
 use crate::rules::admin_audit::AdminAct;
 use crate::rules::keys::{check_rotatable, end_of_replaced, end_of_successor, is_within};
 use crate::{Error, NewKeyRotation, Once, PageOf, PageRows, ReplacedKey, RevokedKey, RotatedKey, TimeCursor};
@@ -104,7 +104,6 @@ impl Sqlite {
         let work = move |batch: &mut Batch<'_>| {
             let removed = batch.count_changed("DELETE FROM keys", [])? as u64;
             if removed > 0 {
-                sessions::end_of_all_keys(batch)?;
                 let (kind, target) = (AuditKind::KeysRemoved, ALL_KEYS.to_owned());
                 let detail = json!({ "count": removed });
                 admin_audit::append(batch, AdminAct { by, kind, app: None, target, detail })?;
@@ -170,14 +169,13 @@ fn revoke(
     by: String,
 ) -> Result<Option<RevokedKey>, Error> {
     let Some((key, hash)) = within(batch, id, only_apps)? else { return Ok(None) };
-    let sessions = sessions::end_of_key(batch, id)?;
     if key.revoked_at.is_none() {
         let statement = "UPDATE keys SET revoked_at = ?2, revoked_by = ?3 WHERE id = ?1";
         batch.execute(statement, params![id.bytes(), batch.at(), by])?;
-        let detail = json!({ "user": key.user, "sessions": sessions.len() });
+        let detail = json!({ "user": key.user });
         note(batch, by, AuditKind::KeyRevoked, &key, detail)?;
     }
-    Ok(Some(RevokedKey { hash, sessions }))
+    Ok(Some(RevokedKey { hash }))
 }
 
 fn rotate(batch: &Batch<'_>, rotation: NewKeyRotation) -> Result<Option<RotatedKey>, Error> {

@@ -773,7 +773,7 @@ CREATE INDEX keys_good ON keys (expires_at) WHERE revoked_at IS NULL;
 
 CREATE INDEX sessions_newest ON sessions (created_at DESC, id DESC) WHERE ended_at IS NULL;
 
-CREATE INDEX sessions_of_key ON sessions (key, created_at, id) WHERE key IS NOT NULL AND ended_at IS NULL;
+CREATE INDEX sessions_of_user ON sessions (user, created_at, id) WHERE ended_at IS NULL;
 
 CREATE INDEX sessions_expiring ON sessions (expires_at);
 

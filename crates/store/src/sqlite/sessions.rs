@@ -12,7 +12,7 @@ use super::read::{
 use super::{Sqlite, admin_audit};
 use crate::rules::admin_audit::AdminAct;
 use crate::rules::keys::are_within;
-use crate::{Error, MAX_SESSIONS_PER_KEY, PageOf, PageRows, SessionRow, TimeCursor};
+use crate::{Error, MAX_SESSIONS_PER_USER, PageOf, PageRows, SessionRow, TimeCursor};
 
 const COLUMNS: &str = "s.id, s.user, s.apps, s.rights, s.key, s.issuer, s.created_at, s.expires_at";
 
@@ -31,7 +31,7 @@ impl Sqlite {
     ) -> Result<Vec<SessionId>, Error> {
         let work = move |batch: &mut Batch<'_>| {
             insert(batch, &session, hash, actor.as_deref())?;
-            session.key.map_or(Ok(Vec::new()), |key| end_surplus(batch, key))
+            end_surplus(batch, &session.user)
         };
         self.writer.write(work).await
     }
@@ -100,26 +100,14 @@ fn insert(
     )
 }
 
-/// Ends the oldest sessions of a key that has more than it may have.
-fn end_surplus(batch: &Batch<'_>, key: KeyId) -> Result<Vec<SessionId>, Error> {
+/// Ends the oldest sessions of a user who has more than a user may have.
+fn end_surplus(batch: &Batch<'_>, user: &str) -> Result<Vec<SessionId>, Error> {
     let statement = "UPDATE sessions SET ended_at = ?2 WHERE id IN
-                (SELECT id FROM sessions WHERE key = ?1 AND ended_at IS NULL
+                (SELECT id FROM sessions WHERE user = ?1 AND ended_at IS NULL
                     ORDER BY created_at DESC, id DESC LIMIT -1 OFFSET ?3)
                 RETURNING id";
-    let surplus = params![key.bytes(), batch.at(), MAX_SESSIONS_PER_KEY as i64];
+    let surplus = params![user, batch.at(), MAX_SESSIONS_PER_USER as i64];
     find_all(batch.conn(), statement, surplus, |row| id(row, 0))
-}
-
-/// Ends all sessions that were made with a key. There are as many as [`end_surplus`] leaves.
-pub(super) fn end_of_key(batch: &Batch<'_>, key: KeyId) -> Result<Vec<SessionId>, Error> {
-    let statement = "UPDATE sessions SET ended_at = ?2 WHERE key = ?1 AND ended_at IS NULL RETURNING id";
-    find_all(batch.conn(), statement, params![key.bytes(), batch.at()], |row| id(row, 0))
-}
-
-/// Ends all sessions that were made with any key.
-pub(super) fn end_of_all_keys(batch: &Batch<'_>) -> Result<(), Error> {
-    let statement = "UPDATE sessions SET ended_at = ?1 WHERE key >= x'' AND ended_at IS NULL";
-    batch.execute(statement, [batch.at()])
 }
 
 /// Ends a session. What an admin does to the session of somebody else is in the audit.
@@ -169,6 +157,8 @@ fn list(
 ) -> Result<PageRows<SessionView>, Error> {
     let statement = format!(
         "SELECT {COLUMNS} FROM sessions s WHERE s.ended_at IS NULL AND s.expires_at > ?1
+            AND (s.key IS NULL OR EXISTS (SELECT 1 FROM keys k WHERE k.id = s.key AND k.revoked_at IS NULL
+                AND (k.expires_at IS NULL OR k.expires_at > ?1)))
             AND (s.created_at, s.id) < (?2, ?3)
             AND (?4 IS NULL OR s.apps IS NOT NULL AND NOT EXISTS (SELECT 1 FROM json_each(s.apps) own
                 WHERE own.value NOT IN (SELECT value FROM json_each(?4))))

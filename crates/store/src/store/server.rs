@@ -24,7 +24,7 @@ store_methods! {
     fn has_good_keys(at: Timestamp) -> bool;
     /// Keys, oldest first, revoked ones too. With `apps`, those that are limited to one of these apps.
     fn keys(apps: Option<Vec<AppId>>, page: PageOf<TimeCursor<KeyId>>) -> PageRows<KeyView>;
-    /// Revokes a key, and ends its sessions. None when there is no such key, or it is not limited to one of `only_apps`,
+    /// Revokes a key. Its sessions are no longer good, because they look at their key. None when there is no such key, or it is not limited to one of `only_apps`,
     /// where these are given. A second time changes nothing.
     fn revoke_key(id: KeyId, only_apps: Option<Vec<AppId>>, by: String) -> Option<RevokedKey>;
     /// Makes a key in place of another, which ends later. None as in [`Store::revoke_key`]. [`Error::Changed`] when the
@@ -38,8 +38,8 @@ store_methods! {
 
 // Sessions of browsers. The store knows the secret of a session by its hash alone.
 store_methods! {
-    /// Adds a session, and says who speaks in it for the user. A key with [`crate::MAX_SESSIONS_PER_KEY`] open sessions
-    /// loses its oldest: gives the sessions that ended so.
+    /// Adds a session, and says who speaks in it for the user. A user with [`crate::MAX_SESSIONS_PER_USER`] open sessions
+    /// loses the oldest: gives the sessions that ended so.
     fn add_session(session: SessionView, hash: [u8; 32], actor: Option<String>) -> Vec<SessionId>;
     /// The session with this hash, also if it has ended or expired: [`SessionRow::is_good`] decides.
     fn session_by_hash(hash: [u8; 32]) -> Option<SessionRow>;

@@ -37,12 +37,13 @@ impl<'a> Reader<'a> {
         public_url: Option<Spanned<OneOrSeveral>>,
         trusted_proxies: Option<Spanned<OneOrSeveral>>,
         allow_origins: Option<Spanned<OneOrSeveral>>,
+        behind_proxy: Option<bool>,
     ) -> Result<Proxying, Problem> {
         let public = self.entries("RONDO_PUBLIC_URL", public_url, MAX_PUBLIC_URLS)?;
         let trusted = self.entries("RONDO_TRUSTED_PROXIES", trusted_proxies, MAX_TRUSTED_PROXIES)?;
         let allowed = self.entries("RONDO_ALLOW_ORIGINS", allow_origins, MAX_ALLOWED_ORIGINS)?;
         Ok(Proxying {
-            behind_proxy: false, // `serve` says so
+            behind_proxy: self.truth("RONDO_BEHIND_PROXY", behind_proxy)?.unwrap_or_default(),
             allow_origins: allowed.iter().map(origin_of).collect::<Result<_, _>>()?,
             public_urls: public.iter().map(public_url_of).collect::<Result<_, _>>()?,
             trusted_proxies: trusted.iter().map(network).collect::<Result<_, _>>()?,

@@ -47,7 +47,7 @@ CREATE TABLE sessions (
 ) STRICT, WITHOUT ROWID;
 
 CREATE INDEX sessions_newest ON sessions (created_at DESC, id DESC) WHERE ended_at IS NULL;
-CREATE INDEX sessions_of_key ON sessions (key, created_at, id) WHERE key IS NOT NULL AND ended_at IS NULL;
+CREATE INDEX sessions_of_user ON sessions (user, created_at, id) WHERE ended_at IS NULL;
 CREATE INDEX sessions_expiring ON sessions (expires_at);
 CREATE INDEX sessions_ended ON sessions (ended_at) WHERE ended_at IS NOT NULL;
 
