@@ -90,7 +90,7 @@ impl CertificateReload {
     ) {
         while self.hangup.recv().await.is_some() {
             match &mut certificate {
-                Some(certificate) => certificate.reload(&mut control, &data),
+                Some(certificate) => certificate.reload(&mut control, &data).await,
                 None => tracing::info!("SIGHUP: there is no certificate to read again, so nothing is done"),
             }
         }
@@ -99,8 +99,11 @@ impl CertificateReload {
 }
 
 impl ServerCertificate {
-    fn reload(&mut self, control: &mut ControlFile, data: &Path) {
-        let pair = match load(&self.files) {
+    /// The files may be on a disk that does not answer, so another thread reads them.
+    async fn reload(&mut self, control: &mut ControlFile, data: &Path) {
+        let files = self.files.clone();
+        let Ok(loaded) = tokio::task::spawn_blocking(move || load(&files)).await else { return };
+        let pair = match loaded {
             Ok(pair) => pair,
             Err(error) => {
                 return tracing::error!(

@@ -207,7 +207,8 @@ async fn the_log_names_the_client_and_not_the_proxy() {
     }
     assert_eq!(send(proxied.request(Method::GET, "/v1/models")).await.0, 200);
     let log = proxied.server.process.errors.contains("path=\"/v1/models\"").await;
-    let refused: Vec<&str> = log.lines().filter(|line| line.contains("a key was refused")).collect();
+    let refused: Vec<&str> =
+        log.lines().filter(|line| line.contains("a key, a JWT or a session was refused")).collect();
     let named = refused.iter().filter(|line| line.contains(&format!("client=\"{CLIENT}\"")));
     assert_eq!((refused.len(), named.count()), (2, 2), "{refused:?}");
     assert!(!log.contains("1.2.3.4"), "anybody can write that");

@@ -55,9 +55,8 @@ fn an_admin_is_named_by_true_or_by_the_configured_value() {
     }
     assert!(is_admin(&role, "roles", json!("admin")));
     assert!(is_admin(&role, "roles", json!(["user", "admin"])));
-    for value in
-        [json!("admins"), json!("user admin"), json!(["Admin"]), json!(true), json!({ "admin": true })]
-    {
+    assert!(is_admin(&role, "roles", json!("user admin")), "as in the claim `scope`");
+    for value in [json!("admins"), json!(["Admin"]), json!(true), json!({ "admin": true })] {
         assert!(!is_admin(&role, "roles", value));
     }
     for text in ["roles=", "=admin", "="] {

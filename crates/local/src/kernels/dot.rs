@@ -129,7 +129,8 @@ mod x86 {
         rows: &[ActivationBlock<N>],
         half: usize,
     ) -> [__m256; N] {
-        let (ones, zero) = (_mm256_set1_epi16(1), _mm256_set1_epi8(crate::kernels::packed::ZERO.cast_signed()));
+        let (ones, zero) =
+            (_mm256_set1_epi16(1), _mm256_set1_epi8(crate::kernels::packed::ZERO.cast_signed()));
         let mut sums = [_mm256_setzero_ps(); N];
         for ((lines, scales), rows) in lines.as_chunks::<STEPS>().0.iter().zip(scales).zip(rows) {
             let mut whole = [_mm256_setzero_si256(); N];
