@@ -63,13 +63,13 @@ impl FromRequestParts<Api> for Access {
     type Rejection = ApiProblem;
 
     async fn from_request_parts(parts: &mut Parts, api: &Api) -> Result<Self, ApiProblem> {
-        let access = match credentials(api, parts)? {
+        let credentials = credentials(api, parts)?;
+        let is_attempt = !matches!(credentials, Credentials::None);
+        let access = match credentials {
             Credentials::None => local(api),
             Credentials::Bearer(token) => bearer_access(api, token).await,
             Credentials::Cookie(secret) => cookie_access(api, parts, secret).await,
         };
-        let is_attempt =
-            parts.headers.contains_key(header::AUTHORIZATION) || parts.headers.contains_key(header::COOKIE);
         if is_attempt && access.as_ref().is_err_and(|problem| problem.code() == ProblemCode::Unauthorized) {
             api.attempts.note_failure(address(api, parts))?;
         }

@@ -320,6 +320,10 @@ async fn an_address_that_fails_too_often_waits_and_good_keys_go_on() {
     let (_, ann) = made(&app, key_of("ann")).await;
     let (_, bob) = made(&app, key_of("bob")).await;
     assert_eq!(status(&app, &ann).await, 200);
+    for _ in 0..8 {
+        let other_cookie = app.request(Method::GET, "/v1/apps").header("cookie", "theme=dark");
+        refused(app.send(other_cookie).await, 401, "unauthorized"); // it carries no secret, so it is no attempt
+    }
     let mut said = Vec::new();
     for attempt in 0..8 {
         said.push(status(&app, &format!("rondo_{attempt}")).await);
