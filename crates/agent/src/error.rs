@@ -1,6 +1,6 @@
 //! Errors that a client is answered, by what the client can do about them.
 
-use protocol::{Allowance, Quota};
+use protocol::{Allowance, ClientCallStatus, Quota};
 
 /// Every message here is safe to show.
 #[derive(Debug, Clone, thiserror::Error)]
@@ -89,6 +89,14 @@ impl From<store::Error> for Error {
             store::Error::Decided(how) => Error::Conflict {
                 code: "proposal_decided",
                 message: format!("the proposal is already {how}; a proposal is decided only once"),
+            },
+            store::Error::CallClosed(ClientCallStatus::Answered) => Error::Conflict {
+                code: "call_answered",
+                message: "the call has a result already; a call is answered only once".into(),
+            },
+            store::Error::CallClosed(how) => Error::Conflict {
+                code: "call_closed",
+                message: format!("the call is {}; its run does not wait for the result any more", how.name()),
             },
             store::Error::Limited(allowance) => rate_limited(&allowance),
             store::Error::KeyReused => Error::KeyReused,

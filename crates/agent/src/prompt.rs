@@ -30,7 +30,7 @@ pub async fn prompt_of_step(world: &Arc<World>, row: RunRow, step: Option<u32>) 
     // The row names who answered in the end; each step says by itself who stood in.
     let asked = done.start.as_ref().and_then(|start| start.model.clone());
     let row = RunRow { model: asked.or(row.model), ..row };
-    let run = Run::new(world, &row, None).ok_or(Error::NotFound { what: "app" })?;
+    let run = Run::new(world, &row, &done, None).ok_or(Error::NotFound { what: "app" })?;
     let context = run.rebuild(&before).await?;
     Ok(view(&row, (step, ended), (&context, &run), &before))
 }

@@ -20,8 +20,9 @@ pub async fn wait_for_run(world: &World, principal: &Principal, run: RunId) -> R
     let start = beginning(world, principal, &row).await?;
     let mut follower = follower(world, subscription, (row.thread, Some(run)), start);
     let asked_now = || async move {
-        let open = world.store.proposals_of(run).await?;
-        Ok(open.into_iter().filter_map(|proposal| proposal.call).collect())
+        let proposals = world.store.proposals_of(run).await?.into_iter().filter_map(|proposal| proposal.call);
+        let calls = world.store.client_calls_of(run).await?.into_iter().map(|call| call.id);
+        Ok(proposals.chain(calls).collect())
     };
     until_parked(&mut follower, asked_now).await
 }

@@ -36,7 +36,7 @@ pub(crate) struct RunState {
     pub(crate) asked_with: Taint,
     /// Calls whose intent is committed.
     begun: HashSet<CallId>,
-    /// Calls that wait for the user's yes.
+    /// Calls that wait for the user's yes, or for a result from the client.
     waiting: HashSet<CallId>,
     /// Calls that have it.
     approved: HashSet<CallId>,
@@ -90,6 +90,10 @@ impl RunState {
                 self.begun.insert(start.call_id);
             }
             Event::ProposalOpen(open) => {
+                self.waiting.insert(open.call_id);
+            }
+            Event::CallOpen(open) => {
+                self.begun.insert(open.call_id);
                 self.waiting.insert(open.call_id);
             }
             Event::ProposalClosed(closed) => {

@@ -39,6 +39,7 @@ use crate::{
 };
 
 pub use examples::{ANY_SECTION, CONTINUES, Example, Examples, check_examples, examples, learned_file};
+pub use schema::tool_arguments;
 
 use context::RawHistory;
 use declared::RawTools;
@@ -71,7 +72,7 @@ const RESERVED: &[&str] = &[
 ];
 const MAX_APP_ID_CHARS: usize = 64;
 /// Characters that providers accept in a tool's name.
-const MAX_TOOL_NAME_CHARS: usize = 64;
+pub const MAX_TOOL_NAME_CHARS: usize = 64;
 /// Tools that providers accept in one request.
 pub const MAX_TOOLS: usize = 128;
 const MAX_TOKENS: i64 = 10_000_000;
@@ -420,7 +421,8 @@ fn tool_ref_at(source: &FileText<'_>, entry: &Spanned<String>) -> ToolRef {
     ToolRef { file: source.file.into(), line, column, name: entry.get_ref().clone() }
 }
 
-fn is_tool_name(name: &str) -> bool {
+/// Whether providers accept this name of a tool.
+pub fn is_tool_name(name: &str) -> bool {
     let letters = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-';
     !name.is_empty() && name.len() <= MAX_TOOL_NAME_CHARS && name.chars().all(letters)
 }

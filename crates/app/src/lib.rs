@@ -30,8 +30,8 @@ pub use external_tools::{
 };
 pub use failure::{FailureCause, FailureReplies};
 pub use folder::{
-    ANY_SECTION, Apps, CONTINUES, Example, Examples, MAX_TOOLS, check, check_examples, examples, folders, id,
-    learned_file, load, load_all,
+    ANY_SECTION, Apps, CONTINUES, Example, Examples, MAX_TOOL_NAME_CHARS, MAX_TOOLS, check, check_examples,
+    examples, folders, id, is_tool_name, learned_file, load, load_all, tool_arguments,
 };
 pub use instructions::instructions_told;
 pub use plausible::Plausible;
@@ -41,6 +41,6 @@ pub use section::{Section, SectionData, SectionItems, SectionText, ShortSection}
 pub use source::Problem;
 pub use tool_ref::ToolRef;
 pub use types::{
-    ANY_MODEL, Adjusted, AnswerForm, App, AppBudget, AtLimit, Declared, DeclaredRecordTool, Does,
-    ExtractionRules, Inject, LoopLimits, MemoryRules, Permission, ToolKind,
+    ANY_MODEL, Adjusted, AnswerForm, App, AppBudget, AtLimit, Declared, DeclaredClientTool,
+    DeclaredRecordTool, Does, ExtractionRules, Inject, LoopLimits, MemoryRules, Permission, ToolKind,
 };

@@ -102,7 +102,7 @@ impl App {
         let of_tools = self.declared.iter().flat_map(|declared| {
             let names = match &declared.kind {
                 ToolKind::Http(tool) => tool.secrets(),
-                ToolKind::Record(_) | ToolKind::Sandbox(_) => BTreeSet::new(),
+                ToolKind::Record(_) | ToolKind::Sandbox(_) | ToolKind::Client(_) => BTreeSet::new(),
             };
             names.into_iter().map(|name| (name, &declared.tool))
         });
@@ -152,7 +152,7 @@ pub enum Permission {
 #[derive(Debug, Clone, PartialEq)]
 pub struct Declared {
     pub tool: ToolRef,
-    /// Never absent for HTTP tools and tools in a sandbox.
+    /// Absent at most for tools over records.
     pub description: Option<String>,
     pub permission: Option<Permission>,
     pub flows: Vec<FlowRule>,
@@ -167,6 +167,16 @@ pub enum ToolKind {
     Record(DeclaredRecordTool),
     Http(Box<HttpTool>),
     Sandbox(SandboxTool),
+    Client(DeclaredClientTool),
+}
+
+/// A tool whose calls the client makes.
+#[derive(Debug, Clone, PartialEq)]
+pub struct DeclaredClientTool {
+    /// What the app says that a call does; the server cannot know.
+    pub effect: Effect,
+    /// A JSON Schema of the arguments.
+    pub parameters: Value,
 }
 
 /// A tool over one type of records.

@@ -2,6 +2,7 @@
 
 mod chat_server;
 mod chat_terminal;
+mod client_calls;
 mod commands;
 mod input;
 mod line_editor;
@@ -33,7 +34,7 @@ use crate::{CommandError, CommandResult, model_limits};
 use chat_server::ChatServer;
 use chat_terminal::ChatTerminal;
 use commands::ChatLine;
-use input::{ChatInput, TypedInput};
+use input::{ChatInput, TypedInput, YES_OR_NO};
 use screen::ChatScreen;
 
 /// How often a lost connection is tried again, and the pause before each try.
@@ -273,14 +274,18 @@ impl Chat {
                 *shown = count;
                 match Event::read(&event.name, &event.data) {
                     Ok(Event::RunEnd(ended)) => end = Some(ended),
-                    Ok(Event::ProposalOpen(proposal)) => open.push(proposal),
+                    Ok(event @ (Event::ProposalOpen(_) | Event::CallOpen(_))) => open.push(event),
                     Ok(event) => self.present(&event)?,
                     Err(_) => {} // newer than this program
                 }
                 Ok(())
             })?;
-            for proposal in open.drain(..) {
-                self.settle(&proposal).await?;
+            for event in open.drain(..) {
+                if let Event::ProposalOpen(proposal) = &event {
+                    self.settle(proposal).await?;
+                } else if let Event::CallOpen(call) = &event {
+                    self.answer_call(call).await?;
+                }
             }
         }
         Ok(end)
@@ -304,7 +309,7 @@ impl Chat {
         self.screen.question(&printable(&question))?;
         self.input.hold_typed()?;
         let decision = loop {
-            let TypedInput::Line(answer) = self.input.decision(&mut self.interrupt).await? else {
+            let TypedInput::Line(answer) = self.input.answer(YES_OR_NO, &mut self.interrupt).await? else {
                 self.screen.print("")?;
                 let later = self.command();
                 return Err(format!(

@@ -7,8 +7,8 @@ use utoipa::ToSchema;
 
 use crate::json_fields::{deserialize_present, from_object};
 use crate::{
-    CallId, DocumentId, Failure, JobId, MessageId, PersonaSettings, ProposalView, RunId, RunStatus, Seq,
-    ThreadId, Usage, Warning,
+    CallId, ClientCallView, ClientTool, DocumentId, Failure, JobId, MessageId, PersonaSettings, ProposalView,
+    RunId, RunStatus, Seq, ThreadId, Usage, Warning,
 };
 
 /// A page of a list. `next` is the cursor of the following page.
@@ -45,6 +45,9 @@ pub struct NewRun {
     pub persona_id: Option<String>,
     /// Documents to answer from; none for an empty list. Absent, what the app says.
     pub document_ids: Option<Vec<DocumentId>>,
+    /// Tools of this run whose calls the client makes. It answers them with `POST /v1/calls/{call}/result`.
+    #[serde(default)]
+    pub tools: Vec<ClientTool>,
     /// What to do when the thread is still answering.
     #[serde(default)]
     pub on_busy: OnBusy,
@@ -104,6 +107,9 @@ pub struct RunResult {
     /// What the run waits for, when its status is `waiting`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub proposals: Vec<ProposalView>,
+    /// The calls that the client has to answer, when the status is `waiting`.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub client_calls: Vec<ClientCallView>,
     /// What was asked for and could not be had, such as a persona that is not there.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub warnings: Vec<Warning>,

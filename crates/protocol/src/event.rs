@@ -5,11 +5,11 @@
 
 mod context;
 mod remembered;
+mod waiting;
 
 use std::borrow::Cow;
 use std::sync::Arc;
 
-use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use utoipa::ToSchema;
@@ -18,9 +18,10 @@ pub use context::{
     ContextLoaded, FragmentCost, LeftOut, Part, Pinned, PromptLedger, Source, Stretch, Summary, Warning,
 };
 pub use remembered::{Forgetting, ForgettingOutcome, MemoryUpdate, Remembered, RememberedOutcome};
+pub use waiting::{CallOpen, ProposalClosed, ProposalOpen};
 
 use crate::json_fields::{from_name, is_default};
-use crate::{CallId, Decision, DocumentId, Effect, MessageId, ProposalId, RunId, Seq, ThreadId, Usage};
+use crate::{CallId, ClientTool, DocumentId, Effect, MessageId, RunId, Seq, ThreadId, Usage};
 
 macro_rules! events {
     ($($(#[$doc:meta])* $variant:ident = $name:literal),* $(,)?) => {
@@ -98,6 +99,8 @@ events! {
     /// A call waits for the user's yes.
     ProposalOpen = "proposal:open",
     ProposalClosed = "proposal:closed",
+    /// A call waits for its result from the client.
+    CallOpen = "call:open",
     /// Something from outside the conversation that is in the prompt, so that an answer can cite it.
     Source = "source",
     StreamComplete = "stream:complete",
@@ -122,6 +125,7 @@ impl Kind {
             | Kind::ToolComplete
             | Kind::ProposalOpen
             | Kind::ProposalClosed
+            | Kind::CallOpen
             | Kind::StreamComplete
             | Kind::RunEnd
             | Kind::ThreadNamed
@@ -235,6 +239,12 @@ pub struct RunStart {
     /// The holder of the acting key that spoke for the user.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub actor: Option<String>,
+    /// The tools of the request, whose calls the client makes.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub tools: Vec<ClientTool>,
+    /// The names of the app's own tools whose calls the client makes.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub client_tools: Vec<String>,
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
@@ -392,25 +402,7 @@ pub struct ToolComplete {
     /// Whether it reads like instructions to an assistant rather than like data.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub suspicious: bool,
-}
-
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
-#[serde(rename_all = "camelCase")]
-pub struct ProposalOpen {
-    pub proposal_id: ProposalId,
-    pub call_id: CallId,
-    pub name: String,
-    pub input: Value,
-    pub expires_at: Timestamp,
-}
-
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
-#[serde(rename_all = "camelCase")]
-pub struct ProposalClosed {
-    pub proposal_id: ProposalId,
-    pub call_id: CallId,
-    pub decision: Decision,
-    /// Who decided, if an acting key spoke for the user: `ACTOR for USER`.
+    /// Who gave the result of a client's call, if an acting key spoke for the user: `ACTOR for USER`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub by: Option<String>,
 }
@@ -570,6 +562,7 @@ mod tests {
             duration_ms: 3,
             outside: false,
             suspicious: false,
+            by: None,
         });
         assert_eq!(Event::read(event.kind().name(), &event.body()), Ok(event));
         assert_eq!(Event::read("tool:complete", "{"), Err(Unreadable::Body));

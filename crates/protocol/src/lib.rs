@@ -6,6 +6,7 @@ mod access;
 mod action;
 mod api;
 mod canonical;
+mod client_call;
 mod clock;
 mod context;
 mod depth;
@@ -30,6 +31,7 @@ pub use api::{
     RunResult, RunView, ThreadChange, ThreadView, ToolCallView, ToolResultView, UsageReport, UsageView,
 };
 pub use canonical::canonical;
+pub use client_call::{ClientCallStatus, ClientCallView, ClientTool, NewCallResult};
 pub use clock::{Clock, Ids, SystemClock, TimeOrderedIds};
 pub use context::{
     DocumentHit, DocumentProgress, DocumentQuery, DocumentText, DocumentView, FragmentView, NewPersona,
@@ -38,11 +40,11 @@ pub use context::{
 };
 pub use depth::{JsonScanner, MAX_JSON_DEPTH, MAX_STORED_DEPTH, json_depth, value_depth};
 pub use event::{
-    Call, ContextLoaded, Delta, Event, Failure, Finish, Forgetting, ForgettingOutcome, FragmentCost, Kind,
-    LeftOut, MemoryUpdate, MessageUser, Part, Pinned, PromptLedger, ProposalClosed, ProposalOpen,
-    ReasoningDelta, Remembered, RememberedOutcome, RunEnd, RunStart, RunStatus, Snapshot, Source, StepEnd,
-    StepReset, StepRetry, StepStart, Stored, StreamComplete, Stretch, Structured, Summary, TextDelta,
-    ThreadNamed, ToolComplete, ToolInput, ToolStart, ToolStatus, Unreadable, Warning,
+    Call, CallOpen, ContextLoaded, Delta, Event, Failure, Finish, Forgetting, ForgettingOutcome,
+    FragmentCost, Kind, LeftOut, MemoryUpdate, MessageUser, Part, Pinned, PromptLedger, ProposalClosed,
+    ProposalOpen, ReasoningDelta, Remembered, RememberedOutcome, RunEnd, RunStart, RunStatus, Snapshot,
+    Source, StepEnd, StepReset, StepRetry, StepStart, Stored, StreamComplete, Stretch, Structured, Summary,
+    TextDelta, ThreadNamed, ToolComplete, ToolInput, ToolStart, ToolStatus, Unreadable, Warning,
 };
 pub use id::{
     ActionId, CallId, ChunkId, DocumentId, JobId, KeyId, MemoryId, MessageId, ParseIdError, PinId,

@@ -15,7 +15,7 @@ use std::sync::Arc;
 
 use axum::http::{HeaderName, HeaderValue};
 use bytes::Bytes;
-use protocol::{Event, Principal, ProposalId, ReasoningDelta, Stored, TextDelta, ToolInput};
+use protocol::{CallId, Event, Principal, ProposalId, ReasoningDelta, Stored, TextDelta, ToolInput};
 use serde::Serialize;
 use service::Service;
 
@@ -45,11 +45,18 @@ pub(crate) trait Encoder: Send + Sync + 'static {
     /// Appends the end of a stream that is cut while its run goes on.
     fn cut(&mut self, why: &str, out: &mut Vec<u8>);
 
-    /// The proposals that the user must decide before there can be more, where this contract ends its stream for that.
-    fn waits_for(&self) -> Vec<ProposalId>;
+    /// What the user or the client must do before there can be more, where this contract ends its stream for that.
+    fn waits_for(&self) -> Vec<AwaitedWord>;
 
     /// Appends the end of a stream whose run waits for the user.
     fn park(&mut self, out: &mut Vec<u8>);
+}
+
+/// What a run waits for: a decision of the user, or a result from the client.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum AwaitedWord {
+    Decision(ProposalId),
+    Result(CallId),
 }
 
 /// Writes a run in its words of an encoder.
@@ -94,9 +101,18 @@ impl<E: Encoder> EventWriter for ContractWriter<E> {
 impl<E: Encoder> ContractWriter<E> {
     /// Whether the run waits, rather than having waited at this place of its log.
     async fn is_parked(&self) -> bool {
-        for id in self.encoder.waits_for() {
-            let proposal = self.service.proposal(&self.principal, id).await;
-            if proposal.is_ok_and(|proposal| proposal.decided_at.is_none()) {
+        for word in self.encoder.waits_for() {
+            let is_awaited = match word {
+                AwaitedWord::Decision(id) => {
+                    let proposal = self.service.proposal(&self.principal, id).await;
+                    proposal.is_ok_and(|proposal| proposal.decided_at.is_none())
+                }
+                AwaitedWord::Result(id) => {
+                    let call = self.service.client_call(&self.principal, id).await;
+                    call.is_ok_and(|call| call.answered_at.is_none())
+                }
+            };
+            if is_awaited {
                 return true;
             }
         }

@@ -36,6 +36,7 @@ use crate::{Api, PublicUrl};
         protocol::ToolComplete,
         protocol::ProposalOpen,
         protocol::ProposalClosed,
+        protocol::CallOpen,
         protocol::Source,
         protocol::StreamComplete,
         protocol::RunEnd,

@@ -3,7 +3,7 @@
 use axum::extract::{FromRequestParts, Path};
 use axum::http::request::Parts;
 use protocol::{
-    ActionId, DocumentId, KeyId, MemoryId, PinId, ProposalId, RecordId, RunId, SessionId, ThreadId,
+    ActionId, CallId, DocumentId, KeyId, MemoryId, PinId, ProposalId, RecordId, RunId, SessionId, ThreadId,
 };
 use serde::Deserialize;
 use service::{RecordPlace, RecordsPlace};
@@ -45,6 +45,7 @@ path_types! {
     MemoryPath("memory") { memory: MemoryId, }
     ActionPath("action") { action: ActionId, }
     ProposalPath("proposal") { proposal: ProposalId, }
+    CallPath("call") { call: CallId, }
     PinPath("pin") { pin: PinId, }
     DocumentPath("document") { document: DocumentId, }
     ChatPath("chat") {

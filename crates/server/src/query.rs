@@ -100,11 +100,11 @@ impl From<ActionParams> for ActionQuery {
     }
 }
 
-/// Which proposals to list.
+/// Which proposals or calls to list.
 #[derive(Deserialize, IntoParams)]
 #[into_params(parameter_in = Query)]
 pub(crate) struct OpenParams {
-    /// `true` for proposals that can still be decided; all when absent.
+    /// `true` for those that still wait; all when absent.
     #[serde(default, deserialize_with = "yes_or_no")]
     pub(crate) open: Option<bool>,
 }

@@ -8,6 +8,7 @@ mod actions;
 mod allowances;
 mod apps;
 mod audit;
+mod calls;
 mod checks;
 mod credentials;
 mod documents;

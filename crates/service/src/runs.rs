@@ -6,6 +6,7 @@ use protocol::{
     NewRun, PersonaSettings, Principal, RunId, RunResult, RunStatus, RunView, Scope, Seq, ThreadId,
 };
 use store::{Once, Submission, Target};
+use tools::check_client_tools;
 
 use crate::{Error, Service, checks, views};
 
@@ -26,6 +27,9 @@ impl Service {
         let ids = &self.world().ids;
         let ask = checks::ask(&new, || ids.message())?;
         checks::options(&new, &serving.app.ranges)?;
+        let registry = serving.tools();
+        check_client_tools(&serving.app, &registry, &new.tools)
+            .map_err(|message| Error::invalid("tools", message))?;
         self.check_wanted(&serving.app, &new).await?;
         let scope = principal.scope(serving.app.id.clone());
         let (persona, speaks) = self.persona_of(principal, &scope, &serving, &new).await?;
@@ -56,6 +60,8 @@ impl Service {
                 documents: new.document_ids,
                 app_revision: serving.app.revision.clone(),
                 actor: principal.actor().map(str::to_owned),
+                tools: new.tools,
+                client_tools: registry.client_tools(),
                 jobs,
             },
         };
@@ -121,8 +127,10 @@ impl Service {
         let row = agent::run_row(self.store(), principal, run).await?;
         let is_waiting = row.status == RunStatus::Waiting;
         let proposals = if is_waiting { self.store().proposals_of(run).await? } else { Vec::new() };
+        let calls = if is_waiting { self.store().client_calls_of(run).await? } else { Vec::new() };
         let proposals = proposals.into_iter().map(views::proposal).collect();
-        Ok(RunResult { proposals, ..agent::run_result(row, &self.store().facts(run).await?) })
+        let client_calls = calls.into_iter().map(views::client_call).collect();
+        Ok(RunResult { proposals, client_calls, ..agent::run_result(row, &self.store().facts(run).await?) })
     }
 
     /// Durable once it returns; the run ends soon after. A run that has ended stays as it is.

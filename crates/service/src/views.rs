@@ -1,11 +1,12 @@
 //! Rows as the API shows them.
 
 use protocol::{
-    Decision, JobView, MemoryHistoryView, MemorySource, MemoryView, ProposalView, RunView, SaidView,
-    ThreadView,
+    ClientCallView, Decision, JobView, MemoryHistoryView, MemorySource, MemoryView, ProposalView, RunView,
+    SaidView, ThreadView,
 };
 use store::{
-    JobRow, MemoryHistory, MemoryOrigin, MemoryRow, MemoryStatus, ProposalRow, RunRow, Stop, ThreadRow,
+    ClientCallRow, JobRow, MemoryHistory, MemoryOrigin, MemoryRow, MemoryStatus, ProposalRow, RunRow, Stop,
+    ThreadRow,
 };
 
 /// The note about a source that was deleted.
@@ -74,6 +75,21 @@ pub(crate) fn proposal(row: ProposalRow) -> ProposalView {
         expires_at: row.expires_at,
         created_at: row.created_at,
         decided_at: row.decided_at,
+    }
+}
+
+pub(crate) fn client_call(row: ClientCallRow) -> ClientCallView {
+    ClientCallView {
+        id: row.id,
+        app_id: row.scope.app.to_string(),
+        name: row.tool,
+        input: row.input,
+        status: row.status,
+        thread_id: row.thread,
+        run_id: row.run,
+        expires_at: row.expires_at,
+        created_at: row.created_at,
+        answered_at: row.answered_at,
     }
 }
 

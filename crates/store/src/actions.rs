@@ -2,7 +2,8 @@
 
 use jiff::Timestamp;
 use protocol::{
-    ActionId, CallId, Decision, Effect, MemoryId, ProposalId, RecordId, RunId, Scope, ThreadId, ToolStatus,
+    ActionId, CallId, ClientCallStatus, Decision, Effect, MemoryId, ProposalId, RecordId, RunId, Scope,
+    ThreadId, ToolStatus,
 };
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -157,6 +158,32 @@ pub struct ProposalRow {
     pub expires_at: Timestamp,
     pub created_at: Timestamp,
     pub decided_at: Option<Timestamp>,
+}
+
+/// A call that the client makes.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ClientCallRow {
+    pub id: CallId,
+    pub scope: Scope,
+    pub thread: ThreadId,
+    pub run: RunId,
+    pub tool: String,
+    /// Null once erased.
+    pub input: Value,
+    pub effect: Effect,
+    pub status: ClientCallStatus,
+    pub expires_at: Timestamp,
+    pub created_at: Timestamp,
+    pub answered_at: Option<Timestamp>,
+}
+
+/// The client's word on a call, as the model is told it.
+#[derive(Debug, Clone, PartialEq)]
+pub struct CallAnswer {
+    pub status: ToolStatus,
+    pub output: Value,
+    pub outside: bool,
+    pub suspicious: bool,
 }
 
 /// Which records to list: newest change first, or by how well they match the words.

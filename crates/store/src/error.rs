@@ -2,11 +2,11 @@
 
 use std::io::ErrorKind;
 
-use protocol::{Allowance, MAX_STORED_DEPTH, MemoryId};
+use protocol::{Allowance, ClientCallStatus, MAX_STORED_DEPTH, MemoryId};
 
 use crate::Stop;
 
-/// A store's failure. The first fourteen are the caller's to explain, the rest end the work at hand.
+/// A store's failure. The first fifteen are the caller's to explain, the rest end the work at hand.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     #[error("there is no such {0}")]
@@ -35,6 +35,9 @@ pub enum Error {
     /// The proposal was decided before, or its time is over.
     #[error("the proposal is {0}")]
     Decided(&'static str),
+    /// The call of the client has its result already, or its time is over.
+    #[error("the call is {}", .0.name())]
+    CallClosed(ClientCallStatus),
     /// The run was told to stop, so that nothing begins any more and it ends as it was told to.
     #[error("the run was told to stop: {}", .0.name())]
     Stopped(Stop),

@@ -25,8 +25,8 @@ mod store;
 
 pub use access::{MAX_SESSIONS_PER_USER, NewKeyRotation, ReplacedKey, RevokedKey, RotatedKey, SessionRow};
 pub use actions::{
-    ActionEnd, ActionFilter, ActionRow, AppliedChange, FileRow, NewAction, NewProposal, ProposalRow,
-    RecordQuery, TimeCursor, Verified, Write,
+    ActionEnd, ActionFilter, ActionRow, AppliedChange, CallAnswer, ClientCallRow, FileRow, NewAction,
+    NewProposal, ProposalRow, RecordQuery, TimeCursor, Verified, Write,
 };
 pub use context::{
     ChunkRow, DocumentRow, MAX_CHUNK_BYTES, MAX_CHUNKS_PER_DOCUMENT, MAX_CHUNKS_PER_READ,

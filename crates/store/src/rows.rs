@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 use protocol::{
-    DocumentId, Event, Failure, JobId, MessageId, OnBusy, RunId, RunStatus, Scope, Seq, Settings, Stored,
-    ThreadId, Usage, UserLimits,
+    ClientTool, DocumentId, Event, Failure, JobId, MessageId, OnBusy, RunId, RunStatus, Scope, Seq, Settings,
+    Stored, ThreadId, Usage, UserLimits,
 };
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -83,7 +83,11 @@ impl Stop {
     pub(crate) fn forbids(self, event: &Event) -> bool {
         let begins = matches!(
             event,
-            Event::ContextLoaded(_) | Event::StepStart(_) | Event::ToolStart(_) | Event::ProposalOpen(_)
+            Event::ContextLoaded(_)
+                | Event::StepStart(_)
+                | Event::ToolStart(_)
+                | Event::ProposalOpen(_)
+                | Event::CallOpen(_)
         );
         begins || matches!(event, Event::RunEnd(end) if end.status != self.status())
     }
@@ -180,6 +184,12 @@ pub struct RunRequest {
     /// Who speaks for the user, if it is not the user.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub actor: Option<String>,
+    /// The tools of the request, whose calls the client makes.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub tools: Vec<ClientTool>,
+    /// The names of the app's own tools whose calls the client makes.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub client_tools: Vec<String>,
     /// Work that its message causes, once that is in the log.
     #[serde(default)]
     pub jobs: Vec<RunJob>,

@@ -5,6 +5,7 @@
 
 pub mod actions;
 pub mod admin_audit;
+pub mod client_calls;
 pub mod erasure;
 pub mod idempotency;
 pub mod jobs;

@@ -53,6 +53,11 @@ mod tests {
                 SELECT randomblob(16), app, user, id, 'x', '{}', zeroblob(32), 'open', 0, 0 FROM runs",
             "an ended run has an open proposal",
         ),
+        (
+            "INSERT INTO client_calls (id, app, user, thread, run, status, expires_at, created_at)
+                SELECT c.id, r.app, r.user, r.thread, r.id, 'open', 0, 0 FROM runs r JOIN tool_calls c ON c.run = r.id",
+            "an ended run has an open call of the client",
+        ),
         ("DELETE FROM events WHERE kind = 'run:end'", "a run has not exactly one run:end"),
         ("UPDATE runs SET end_seq = end_seq - 1", "a run has not exactly one run:end"),
         ("DELETE FROM events WHERE seq = 3", "a thread's sequence has a gap"),

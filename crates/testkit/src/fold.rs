@@ -117,7 +117,7 @@ impl Fold {
             }
             "step:reset" => self.reset(frame),
             "step:end" => self.end_step(frame),
-            "tool:start" => self.begin_call(frame),
+            "tool:start" | "call:open" => self.begin_call(frame),
             "tool:complete" => self.end_call(frame),
             "proposal:open" => self.propose(frame),
             "proposal:closed" => self.decide(frame),

@@ -12,6 +12,7 @@ use protocol::Clock;
 use serde_json::Value;
 use store::McpToolRow;
 
+use crate::client::client_tool;
 use crate::external::{
     ExternalAccess, McpHub, McpServerHandle, McpTool, SearchEngine, WasmTool, WebSearch, http_tool,
 };
@@ -130,6 +131,13 @@ impl Catalog {
             (ToolKind::Http(_), None) => {
                 Err(place.problem("the server has no egress for HTTP tools", "remove it"))
             }
+            (ToolKind::Client(tool), _) => {
+                if self.tools.contains_key(&place.name) {
+                    let message = format!("{:?} is the name of a built-in tool", place.name);
+                    return Err(place.problem(message, "give it another name"));
+                }
+                Ok(client_tool(spec(&tool.parameters), tool.effect))
+            }
             (ToolKind::Sandbox(tool), _) => {
                 let wrong = |reason| place.problem(reason, "correct the module and build it again");
                 Ok(WasmTool::new(tool).map_err(wrong)?.offered(spec(&tool.parameters)))
@@ -203,7 +211,8 @@ fn check_adjusted(app: &App, chosen: &[Chosen<'_>]) -> Result<(), Problem> {
         if !is_chosen && !is_search && app.server_of(&tool.name).is_none() {
             let names: Vec<&str> = chosen.iter().map(|chosen| chosen.name.as_str()).collect();
             let remedy = did_you_mean(&tool.name, &names).unwrap_or_else(|| {
-                "list it under tools, or add record and does, http or wasm to declare it".to_owned()
+                "list it under tools, or add record and does, http, wasm or client = true to declare it"
+                    .to_owned()
             });
             return Err(tool.problem(format!("the app has no tool named {:?}", tool.name), remedy));
         }
@@ -230,12 +239,16 @@ fn check_names(chosen: &[Chosen<'_>]) -> Result<(), Problem> {
     Ok(())
 }
 
-/// Proposals are about the app's other tools, so these come last. An undo is not proposed: it can be made at once.
+/// Proposals are about the app's other tools, so these come last. An undo is not proposed: it can be made at once. Nor is a
+/// call of the client: no run would wait for its result.
 fn add_proposals(chosen: &mut [Chosen<'_>], changes: &[Adjusted]) -> Result<(), Problem> {
     let Some(place) = chosen.iter().find(|chosen| chosen.tool.is_none()).map(|chosen| chosen.place) else {
         return Ok(());
     };
-    let can_be_proposed = |chosen: &&Chosen<'_>| chosen.tool.is_some() && chosen.name != UNDO_ACTION;
+    let waits_for_no_client = |tool: &OfferedTool| !tool.facts.by_client;
+    let can_be_proposed = |chosen: &&Chosen<'_>| {
+        chosen.tool.as_ref().is_some_and(waits_for_no_client) && chosen.name != UNDO_ACTION
+    };
     let others = Arc::new(build(&chosen.iter().filter(can_be_proposed).collect::<Vec<_>>())?);
     if others.specs().is_empty() {
         let remedy = "list or declare the tools whose calls can be proposed, or remove it";

@@ -14,6 +14,8 @@ pub struct ToolFacts {
     /// Whether a call acts, or looks, beyond this server. Then nobody can know what became of a call that was cut, and
     /// its output may hold anybody's words.
     pub external: bool,
+    /// Whether the client makes the calls: the run waits for each result.
+    pub by_client: bool,
     /// Whether a call changes what later prompts are made of, such as memories and files.
     pub lasting: bool,
     /// Whether the user is asked first. Without a value the effect decides.
@@ -45,6 +47,11 @@ impl ToolFacts {
     /// A tool that looks or acts beyond this server.
     pub fn external(effect: Effect) -> Self {
         Self { effect, external: true, ..Self::default() }
+    }
+
+    /// A tool whose calls the client makes. Its results may hold anybody's words.
+    pub(crate) fn of_client(effect: Effect) -> Self {
+        Self { by_client: true, ..Self::external(effect) }
     }
 
     /// Whether nobody can know what became of a call that was cut: it acts elsewhere, and a second call would do it

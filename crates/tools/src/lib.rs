@@ -7,6 +7,7 @@
 
 mod builtin;
 mod catalog;
+mod client;
 mod external;
 mod facts;
 pub mod files;
@@ -29,8 +30,12 @@ use serde_json::Value;
 use store::{Store, Write};
 use tokio_util::sync::CancellationToken;
 
-pub use builtin::{Reference, known_already, references};
+pub use builtin::{ASK_USER, Reference, known_already, references};
 pub use catalog::Catalog;
+pub use client::{
+    ClientAnswer, ClientResultRefusal, MAX_CLIENT_RESULT_BYTES, MAX_CLIENT_TOOLS, check_client_tools,
+    client_outcome,
+};
 pub use external::{
     Allowed, Egress, ExternalAccess, McpHealth, McpHub, McpServerHandle, NotAllowable, Secrets, TavilyConfig,
     Vault, WebSearchConfig, mcp_tool_name,

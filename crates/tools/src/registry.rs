@@ -8,10 +8,11 @@ use std::time::Duration;
 use futures_util::FutureExt;
 use jsonschema::error::ValidationErrorKind;
 use jsonschema::{ValidationError, Validator};
-use protocol::{Effect, MAX_JSON_DEPTH, ToolStatus, value_depth};
+use protocol::{ClientTool, Effect, MAX_JSON_DEPTH, ToolStatus, value_depth};
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 
+use crate::client::offered_to_client;
 use crate::facts::is_repeatable;
 use crate::policy::{self, Ruling};
 use crate::{CallOutcome, Calling, Failed, OfferedTool, Taint, ToolFacts, ToolOutput, ToolSpec};
@@ -30,7 +31,7 @@ const IDENTITIES: &[&str] = &["userId", "user_id", "user", "appId", "app_id", "a
 
 /// An app's tools.
 pub struct ToolRegistry {
-    tools: HashMap<String, RegisteredTool>,
+    tools: HashMap<String, Arc<RegisteredTool>>,
     /// In the order the app names them, so that the prompt's prefix stays the same.
     specs: Arc<[ToolSpec]>,
 }
@@ -50,15 +51,40 @@ pub struct PreparedCall<'a> {
 impl ToolRegistry {
     /// Fails with the name of a tool whose parameters are not a JSON Schema, and why.
     pub fn new(tools: Vec<OfferedTool>) -> Result<Self, (String, String)> {
-        let specs: Arc<[ToolSpec]> = tools.iter().map(|tool| tool.spec.clone()).collect();
-        let mut registered = HashMap::new();
-        for offered in tools {
+        Self { tools: HashMap::new(), specs: Arc::new([]) }.with_tools(tools)
+    }
+
+    /// These tools, and then others.
+    fn with_tools(&self, others: Vec<OfferedTool>) -> Result<Self, (String, String)> {
+        let specs = others.iter().map(|tool| &tool.spec);
+        let specs: Arc<[ToolSpec]> = self.specs.iter().chain(specs).cloned().collect();
+        let mut tools = self.tools.clone();
+        for offered in others {
             let name = offered.spec.name.clone();
             let arguments = jsonschema::validator_for(&offered.spec.parameters)
                 .map_err(|error| (name.clone(), format!("its parameters are not a JSON Schema: {error}")))?;
-            registered.insert(name, RegisteredTool { offered, arguments });
+            tools.insert(name, Arc::new(RegisteredTool { offered, arguments }));
         }
-        Ok(Self { tools: registered, specs })
+        Ok(Self { tools, specs })
+    }
+
+    /// These tools with those of a request, whose calls the client makes. A tool of the server keeps its name: one that
+    /// came meanwhile, with a new version of the app, counts.
+    #[must_use]
+    pub fn with_client_tools(self: &Arc<Self>, declared: &[ClientTool]) -> Arc<Self> {
+        if declared.is_empty() {
+            return Arc::clone(self);
+        }
+        let is_free = |tool: &&ClientTool| self.get(&tool.name).is_none();
+        let others =
+            declared.iter().filter(is_free).filter_map(|tool| offered_to_client(tool).ok()).collect();
+        self.with_tools(others).map_or_else(|_| Arc::clone(self), Arc::new)
+    }
+
+    /// The names of the tools whose calls the client makes, in order.
+    pub fn client_tools(&self) -> Vec<String> {
+        let is_client = |name: &str| self.get(name).is_some_and(|tool| tool.facts().by_client);
+        self.specs.iter().map(|spec| &spec.name).filter(|name| is_client(name)).cloned().collect()
     }
 
     pub fn specs(&self) -> Arc<[ToolSpec]> {
@@ -67,7 +93,7 @@ impl ToolRegistry {
 
     /// The tool of that name, if there is one.
     pub fn get(&self, name: &str) -> Option<&RegisteredTool> {
-        self.tools.get(name)
+        self.tools.get(name).map(Arc::as_ref)
     }
 
     /// The tool of that name, or an answer to the model that lists the names there are.
@@ -210,7 +236,7 @@ fn about_identity(error: &ValidationError<'_>) -> &'static str {
 }
 
 /// The output, or a text that holds the beginning of it. What nests deeper than JSON may becomes its own text, too.
-fn capped(output: Value) -> Value {
+pub(crate) fn capped(output: Value) -> Value {
     let size = output.as_str().map_or_else(|| output.to_string().len(), str::len);
     let too_deep = value_depth(&output) > MAX_JSON_DEPTH;
     if size <= MAX_OUTPUT_BYTES && too_deep {

@@ -187,6 +187,8 @@ impl World {
                 documents: None,
                 app_revision: "r".into(),
                 actor: None,
+                tools: vec![],
+                client_tools: vec![],
                 jobs: vec![],
             },
         };
@@ -205,6 +207,7 @@ impl World {
             duration_ms: 1,
             outside: false,
             suspicious: false,
+            by: None,
         };
         log.record(vec![Event::ToolComplete(result)], vec![], outcome.writes).await.unwrap();
         outcome.output

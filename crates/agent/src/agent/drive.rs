@@ -163,7 +163,7 @@ impl Agent {
             return Ok(());
         }
         let stop = self.running().get(&row.id).map(watch::Sender::subscribe);
-        let Some(mut run) = Run::new(&self.world, row, stop) else {
+        let Some(mut run) = Run::new(&self.world, row, &state, stop) else {
             if self.run_waits_for_app(row).await {
                 return Ok(()); // it went between two looks
             }

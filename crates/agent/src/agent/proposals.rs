@@ -1,10 +1,10 @@
-//! Decisions on proposals, and the calls of those that outlive their run.
+//! Decisions on proposals, the calls of those that outlive their run, and results from the client.
 //!
 //! A proposal of a run is decided in its log, and the run goes on from there. One that outlives its run becomes an action
 //! of its own when it is confirmed.
 
 use protocol::{ActionId, CallId, Decision, Effect, Principal, Scope};
-use store::{ActionEnd, ActionRow, NewAction, Once, ProposalRow};
+use store::{ActionEnd, ActionRow, ClientCallRow, NewAction, Once, ProposalRow};
 use tokio_util::sync::CancellationToken;
 use tools::{CallOutcome, Calling};
 
@@ -61,13 +61,33 @@ impl Agent {
         Ok(self.world.store.proposal(principal, id).await?)
     }
 
-    /// Denies what nobody has said yes to in time, and lets the runs that waited go on.
-    pub(crate) async fn expire_proposals(&self) -> Result<(), store::Error> {
+    /// Answers the client's call for its user, once. The run that waits for the result goes on.
+    pub async fn answer_call(
+        &self,
+        principal: &Principal,
+        call: CallId,
+        outcome: CallOutcome,
+        once: Option<Once>,
+    ) -> Result<ClientCallRow, Error> {
+        let (agent, principal) = (self.clone(), principal.clone());
+        let answer = ExecutedCall { outcome, duration_ms: 0 }.answer();
+        self.world
+            .tasks
+            .finish(async move {
+                let row = agent.world.store.answer_call(&principal, call, answer, once).await?;
+                agent.take_up(row.thread).await?;
+                Ok(row)
+            })
+            .await
+    }
+
+    /// Denies what nobody has said yes to in time, or has sent no result for, and lets the runs that waited go on.
+    pub(crate) async fn expire_waiting(&self) -> Result<(), store::Error> {
         // A look first: this runs whenever a run ends, and writing would cost every one of them.
         if self.world.store.next_expiry().await?.is_none_or(|due| due > self.world.now()) {
             return Ok(());
         }
-        for thread in self.world.store.expire_proposals().await? {
+        for thread in self.world.store.expire_waiting().await? {
             self.take_up(thread).await?;
         }
         Ok(())

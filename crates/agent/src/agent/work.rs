@@ -41,8 +41,8 @@ pub(super) async fn look_for_jobs(agent: Agent) {
         let noticed = agent.world.job_notice.notified();
         tokio::pin!(noticed);
         noticed.as_mut().enable();
-        if let Err(error) = agent.expire_proposals().await {
-            tracing::warn!(%error, "expired proposals were not closed; it will be tried again");
+        if let Err(error) = agent.expire_waiting().await {
+            tracing::warn!(%error, "calls that waited too long were not closed; it will be tried again");
         }
         agent.give_up_missing_apps().await;
         let turn = Arc::clone(&turns).try_acquire_owned().ok();

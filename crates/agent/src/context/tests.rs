@@ -87,6 +87,7 @@ fn result() -> impl Strategy<Value = ToolComplete> {
         duration_ms: 1,
         outside: false,
         suspicious: false,
+        by: None,
     })
 }
 
@@ -257,6 +258,7 @@ fn results_beyond_what_calls_allow_are_left_out() {
         duration_ms: 0,
         outside: false,
         suspicious: false,
+        by: None,
     };
     let results: Vec<_> = (0..100).map(|n| raw_of(&Event::ToolComplete(result(n)))).collect();
     let row = MessageRow {

@@ -40,6 +40,7 @@ fn outcome(row: RunRow, facts: &[RawEvent]) -> RunResult {
         memories_referenced: answer.map(|answer| answer.memories_referenced.clone()).unwrap_or_default(),
         data: answer.and_then(|answer| answer.data.clone()),
         proposals: Vec::new(),
+        client_calls: Vec::new(),
         warnings: state.context.map(|context| context.warnings).unwrap_or_default(),
         error: row.error,
     }

@@ -6,7 +6,7 @@ use ::tools::{CallOutcome, Calling, Failed, PreparedCall, Taint, ToolRegistry};
 use jiff::tz::TimeZone;
 use protocol::{Call, CallId, Scope, ToolComplete, ToolStatus};
 use serde_json::{Value, json};
-use store::ActionEnd;
+use store::{ActionEnd, CallAnswer};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
@@ -155,8 +155,21 @@ impl ExecutedCall {
             output: output.clone(),
             duration_ms: self.duration_ms,
             outside: *outside,
-            suspicious: *outside && is_instruction(output),
+            suspicious: self.is_suspicious(),
+            by: None,
         }
+    }
+
+    /// Whether the output came from outside and reads like instructions.
+    fn is_suspicious(&self) -> bool {
+        self.outcome.outside && is_instruction(&self.outcome.output)
+    }
+
+    /// The result of a call that the client has made.
+    pub(crate) fn answer(self) -> CallAnswer {
+        let suspicious = self.is_suspicious();
+        let CallOutcome { status, output, outside, .. } = self.outcome;
+        CallAnswer { status, output, outside, suspicious }
     }
 }
 

@@ -71,15 +71,17 @@ impl Run {
     pub(crate) fn new(
         world: &Arc<World>,
         row: &RunRow,
+        state: &RunState,
         stop: Option<watch::Receiver<Option<Stop>>>,
     ) -> Option<Self> {
         let serving = world.apps.get(&row.scope.app)?;
+        let of_request = state.start.as_ref().map(|start| start.tools.as_slice()).unwrap_or_default();
         Some(Self {
             world: Arc::clone(world),
             id: row.id,
             thread: row.thread,
             app: Arc::clone(&serving.app),
-            tools: serving.tools(),
+            tools: serving.tools().with_client_tools(of_request),
             scope: row.scope.clone(),
             models: world.models_for(&serving.app, row.model.as_deref()),
             fence: Fence::of(world.secret(), row.thread),
@@ -136,7 +138,7 @@ impl Run {
         Ok(Some(facts))
     }
 
-    /// Events that others have added to the log: decisions on proposals.
+    /// Events that others have added to the log: decisions on proposals, and results from the client.
     async fn decisions(&self, state: &RunState) -> Result<Vec<Event>, Obstacle> {
         let events = obstacle::read_facts(&self.world.store.facts(self.id).await?)?;
         Ok(events.into_iter().filter(|event| state.waits_for(event)).collect())

@@ -14,7 +14,7 @@ use proptest::collection::vec;
 use proptest::prelude::*;
 use proptest::test_runner::{Config, TestRunner};
 use protocol::{
-    Call, CallId, ContextLoaded, Decision, Event, Finish, ProposalClosed, ProposalId, ProposalOpen,
+    Call, CallId, CallOpen, ContextLoaded, Decision, Event, Finish, ProposalClosed, ProposalId, ProposalOpen,
     RunStatus, StepEnd, StepReset, StepStart, ToolComplete, ToolStart, ToolStatus,
 };
 use serde_json::{Value, json};
@@ -288,6 +288,7 @@ fn results_count_in_call_order_however_they_arrive() {
             duration_ms: 0,
             outside: false,
             suspicious: false,
+            by: None,
         })
     };
     let calls = (1..=4).map(call).collect();
@@ -357,12 +358,20 @@ fn strange() -> impl Strategy<Value = Event> {
             duration_ms: 0,
             outside,
             suspicious: false,
+            by: None,
         })),
         id().prop_map(move |call_id| Event::ProposalOpen(ProposalOpen {
             proposal_id: ProposalId::new(nothing()),
             call_id,
             name: call_name(),
             input: Value::Null,
+            expires_at: jiff::Timestamp::UNIX_EPOCH,
+        })),
+        id().prop_map(move |call_id| Event::CallOpen(CallOpen {
+            call_id,
+            name: call_name(),
+            input: Value::Null,
+            effect: protocol::Effect::default(),
             expires_at: jiff::Timestamp::UNIX_EPOCH,
         })),
         (id(), any::<bool>()).prop_map(move |(call_id, yes)| Event::ProposalClosed(ProposalClosed {
@@ -402,7 +411,16 @@ fn fair(state: &RunState, step: &NextStep) -> Vec<Event> {
     let done = |call: &Call| {
         let (call_id, name, output) = (call.id, call.name.clone(), json!("ok"));
         let (status, duration_ms) = (ToolStatus::Complete, 0);
-        ToolComplete { call_id, name, status, output, duration_ms, outside: false, suspicious: false }
+        ToolComplete {
+            call_id,
+            name,
+            status,
+            output,
+            duration_ms,
+            outside: false,
+            suspicious: false,
+            by: None,
+        }
     };
     match step {
         NextStep::Load => vec![Event::ContextLoaded(ContextLoaded::default())],

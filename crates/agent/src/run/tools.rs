@@ -1,7 +1,7 @@
 //! The tool half of a step: calls run side by side, each with one start and one result.
 //!
-//! A call is looked up, checked and ruled on before anything is begun. What needs a yes becomes a proposal, and its
-//! siblings go on. What is allowed begins with a committed intent and ends with a committed outcome, together with
+//! A call is looked up, checked and ruled on before anything is begun. What needs a yes becomes a proposal, what the
+//! client does is left to the client, and the siblings go on. What is allowed begins with a committed intent and ends with a committed outcome, together with
 //! whatever it writes.
 
 use std::collections::HashMap;
@@ -11,9 +11,9 @@ use std::time::Duration;
 
 use ::tools::{CallOutcome, Calling, Ruling, Taint};
 use futures_util::StreamExt;
-use jiff::SignedDuration;
 use jiff::tz::TimeZone;
-use protocol::{Call, Event, ProposalOpen, ToolStart, ToolStatus};
+use jiff::{SignedDuration, Timestamp};
+use protocol::{Call, CallOpen, Effect, Event, ProposalOpen, ToolStart, ToolStatus};
 use tokio::sync::{Mutex, OwnedMutexGuard};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
@@ -27,8 +27,8 @@ use crate::state::RunState;
 /// How long tools under way may take to end once the run must stop.
 const GRACE: Duration = Duration::from_secs(5);
 
-/// How long a call waits for a yes before it is denied.
-const PROPOSAL_LIFE: SignedDuration = SignedDuration::from_hours(24);
+/// How long a call waits for a yes, or for a result from the client, before it is denied.
+const WAIT_LIFE: SignedDuration = SignedDuration::from_hours(24);
 
 /// State of the calls of one step share.
 #[derive(Default)]
@@ -136,6 +136,9 @@ impl Run {
             Ruling::Ask if !begun => return self.propose(call).await,
             Ruling::Ask | Ruling::Deny => return settle(denied()).await,
         }
+        if tool.facts().by_client {
+            return self.open_call(call, tool.facts().effect).await;
+        }
         let _lane = shared.lane(tool.facts().exclusive).await;
         if !begun {
             let (call_id, name, input) = (call.id, call.name.clone(), call.input.clone());
@@ -165,15 +168,27 @@ impl Run {
     /// Asks the user. The call stays without a result until there is an answer.
     async fn propose(&self, call: Call) -> Result<Vec<Event>, store::Error> {
         let proposal_id = self.world.ids.proposal();
+        self.wait_with(|expires_at| {
+            let Call { id: call_id, name, input, .. } = call.clone();
+            Event::ProposalOpen(ProposalOpen { proposal_id, call_id, name, input, expires_at })
+        })
+        .await
+    }
+
+    /// Leaves a call to the client. It stays without a result until the client has sent one.
+    async fn open_call(&self, call: Call, effect: Effect) -> Result<Vec<Event>, store::Error> {
+        self.wait_with(|expires_at| {
+            let Call { id: call_id, name, input, .. } = call.clone();
+            Event::CallOpen(CallOpen { call_id, name, input, effect, expires_at })
+        })
+        .await
+    }
+
+    /// Commits that a call waits; the event says until when.
+    async fn wait_with(&self, open: impl Fn(Timestamp) -> Event) -> Result<Vec<Event>, store::Error> {
         let open = || {
             let now = self.world.clock.now();
-            vec![Event::ProposalOpen(ProposalOpen {
-                proposal_id,
-                call_id: call.id,
-                name: call.name.clone(),
-                input: call.input.clone(),
-                expires_at: now.checked_add(PROPOSAL_LIFE).unwrap_or(now),
-            })]
+            vec![open(now.checked_add(WAIT_LIFE).unwrap_or(now))]
         };
         match self.record_when_possible(open, Vec::new(), Vec::new()).await {
             Err(store::Error::Stopped(_)) => Ok(Vec::new()),

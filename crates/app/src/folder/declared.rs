@@ -42,6 +42,7 @@ pub(super) struct RawTool {
     pub(super) http: Option<Spanned<RawHttp>>,
     pub(super) undo: Option<Spanned<RawHttp>>,
     pub(super) wasm: Option<Spanned<RawWasm>>,
+    client: Option<Spanned<bool>>,
     record: Option<Spanned<String>>,
     does: Option<Spanned<Does>>,
     requires: BTreeMap<Spanned<String>, Spanned<i64>>,
@@ -90,6 +91,7 @@ pub(super) fn tool(reading: &ToolTable<'_>, tool: ToolRef, raw: RawTool) -> Resu
         ("record", raw.record.is_some() || raw.does.is_some()),
         ("http", raw.http.is_some()),
         ("wasm", raw.wasm.is_some()),
+        ("client", raw.client.is_some()),
     ];
     let kinds: Vec<&str> = kinds.into_iter().filter(|(_, is_said)| *is_said).map(|(kind, _)| kind).collect();
     match kinds.as_slice() {
@@ -118,7 +120,7 @@ impl<'a> ToolTable<'a> {
         let beyond = spans!(raw, parameters, parameters_file, undo);
         if of_records.into_iter().chain(beyond).any(|(_, span)| span.is_some()) {
             let message = format!("{} names no record type, no request and no module", self.table);
-            let remedy = "add record and does, http or wasm; or keep only description, policy, confirm, \
+            let remedy = "add record and does, http, wasm or client = true; or keep only description, policy, confirm, \
                 effect, flow, plausible and marker";
             return Err(self.problem(message, remedy));
         }
@@ -161,14 +163,15 @@ impl<'a> ToolTable<'a> {
         let permission = self.permission(raw.policy.take(), raw.confirm.take())?;
         let flows = self.flows(std::mem::take(&mut raw.flow))?;
         let plausible = std::mem::take(&mut raw.plausible);
-        let kind = match (raw.http.take(), raw.wasm.take()) {
-            (Some(http), _) => ToolKind::Http(Box::new(self.http(http, raw)?)),
-            (None, Some(wasm)) => ToolKind::Sandbox(self.sandbox(wasm, raw)?),
-            (None, None) => ToolKind::Record(self.record(raw)?),
+        let kind = match (raw.http.take(), raw.wasm.take(), raw.client.take()) {
+            (Some(http), _, _) => ToolKind::Http(Box::new(self.http(http, raw)?)),
+            (None, Some(wasm), _) => ToolKind::Sandbox(self.sandbox(wasm, raw)?),
+            (None, None, Some(client)) => ToolKind::Client(self.client(&client, raw)?),
+            (None, None, None) => ToolKind::Record(self.record(raw)?),
         };
         let record = match &kind {
             ToolKind::Record(tool) => self.beside.types.get(&tool.record),
-            ToolKind::Http(_) | ToolKind::Sandbox(_) => None,
+            ToolKind::Http(_) | ToolKind::Sandbox(_) | ToolKind::Client(_) => None,
         };
         let plausible = self.plausible(plausible, record)?;
         Ok(Declared { tool, description, permission, flows, plausible, kind })

@@ -18,8 +18,8 @@ use crate::external_tools::Writing;
 use crate::source::{Problem, Spanned, read_file};
 use crate::template::Mistake;
 use crate::{
-    AnswerPart, BodyTemplate, FlowRule, HttpMethod, HttpTool, JsonTemplate, Names, RequestTemplate,
-    SandboxTool, TextTemplate, UrlTemplate,
+    AnswerPart, BodyTemplate, DeclaredClientTool, FlowRule, HttpMethod, HttpTool, JsonTemplate, Names,
+    RequestTemplate, SandboxTool, TextTemplate, UrlTemplate,
 };
 
 /// Of a request, or of a connection to a server.
@@ -239,14 +239,15 @@ impl ToolTable<'_> {
             (None, None) => Ok(json!({ "type": "object", "properties": {}, "additionalProperties": false })),
             (Some(inline), None) => {
                 let span = inline.span();
-                schema::arguments(inline.into_inner().0).map_err(|(message, remedy)| {
+                schema::tool_arguments(inline.into_inner().0).map_err(|(message, remedy)| {
                     self.source.problem(span, format!("{}: {message}", self.field("parameters")), remedy)
                 })
             }
             (None, Some(name)) => {
                 let file = self.app_path("parameters_file", &name)?;
                 let schema = schema::parse(&file, &read_file(&file, "create it")?)?;
-                schema::arguments(schema).map_err(|(message, remedy)| Problem::of(&file, message, remedy))
+                schema::tool_arguments(schema)
+                    .map_err(|(message, remedy)| Problem::of(&file, message, remedy))
             }
             (Some(_), Some(file)) => {
                 let message = format!("{} has both parameters and parameters_file", self.table);
@@ -280,6 +281,25 @@ impl ToolTable<'_> {
             timeout: timeout.unwrap_or(DEFAULT_SANDBOX_SECONDS),
             module: module_bytes(&file)?.into(),
         })
+    }
+
+    /// A tool whose calls the client makes.
+    pub(super) fn client(&self, client: &Spanned<bool>, raw: RawTool) -> Result<DeclaredClientTool, Problem> {
+        if !client.get_ref() {
+            let message = format!("{} is false", self.field("client"));
+            return Err(self.source.problem(client.span(), message, "write client = true, or remove it"));
+        }
+        let beyond = spans!(raw, marker, undo);
+        self.refuse("for a tool of the client", self.of_records(&raw).into_iter().chain(beyond))?;
+        let effect = match &raw.effect {
+            Some(effect) if *effect.get_ref() == Effect::Reversible => {
+                let message = format!("{} is a tool of the client, which cannot be undone", self.table);
+                let remedy = "write \"read\", \"idempotent\" or \"irreversible\"";
+                return Err(self.source.problem(effect.span(), message, remedy));
+            }
+            effect => effect.as_ref().map_or(Effect::Read, |effect| *effect.get_ref()),
+        };
+        Ok(DeclaredClientTool { effect, parameters: self.parameters(raw.parameters, raw.parameters_file)? })
     }
 
     pub(super) fn flows(&self, raw: Vec<RawFlow>) -> Result<Vec<FlowRule>, Problem> {

@@ -38,7 +38,7 @@ pub(super) fn parse(file: &Path, text: &str) -> Result<Value, Problem> {
 }
 
 /// The schema of a tool's arguments, which are closed even where it does not say so; or what is wrong and what to do.
-pub(super) fn arguments(mut schema: Value) -> Result<Value, (String, &'static str)> {
+pub fn tool_arguments(mut schema: Value) -> Result<Value, (String, &'static str)> {
     check(&schema, Objects::Any)?;
     if let Some(object) = schema.as_object_mut() {
         object.entry("properties").or_insert_with(|| json!({}));

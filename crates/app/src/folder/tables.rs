@@ -134,6 +134,7 @@ pub(super) fn contents(declared: &[Declared]) -> Vec<Vec<u8>> {
         match kind {
             ToolKind::Record(_) => {}
             ToolKind::Http(tool) => contents.push(tool.parameters.to_string().into_bytes()),
+            ToolKind::Client(tool) => contents.push(tool.parameters.to_string().into_bytes()),
             ToolKind::Sandbox(tool) => {
                 contents.push(tool.parameters.to_string().into_bytes());
                 contents.push(tool.module.to_vec());

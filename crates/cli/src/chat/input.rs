@@ -18,7 +18,10 @@ use crate::terminal_text::printable;
 pub(super) const PROMPT: &str = "> ";
 
 /// Stands before a decision.
-pub(super) const QUESTION: &str = "yes or no: ";
+pub(super) const YES_OR_NO: &str = "yes or no: ";
+
+/// Stands before an answer in free words.
+pub(super) const ANSWER: &str = "your answer: ";
 
 /// What a person or a program has typed.
 #[derive(Debug, PartialEq, Eq)]
@@ -75,15 +78,19 @@ impl ChatInput {
     }
 
     /// The next answer to a question, passing over the lines that [`Self::hold_typed`] has put aside.
-    pub(super) async fn decision(&mut self, interrupt: &mut Signal) -> CommandResult<TypedInput> {
+    pub(super) async fn answer(
+        &mut self,
+        prompt: &'static str,
+        interrupt: &mut Signal,
+    ) -> CommandResult<TypedInput> {
         match &mut self.source {
             InputSource::Lines(lines) => {
-                show(QUESTION)?;
+                show(prompt)?;
                 lines.new_line(interrupt).await
             }
             InputSource::Keys(keys) => {
                 drop_earlier(interrupt);
-                keys.editor()?.decision().await
+                keys.editor()?.answer(prompt).await
             }
         }
     }

@@ -21,7 +21,7 @@ use rustyline::{
 use tokio::sync::mpsc::{Receiver, Sender, channel};
 
 use super::commands::COMMAND_NAMES;
-use super::input::{PROMPT, QUESTION, TypedInput, show};
+use super::input::{PROMPT, TypedInput, show};
 use crate::CommandResult;
 
 /// Lines in the history, and bytes of a line that is worth keeping.
@@ -40,8 +40,8 @@ const STOPPED: &str = "the line editor has stopped";
 enum EditRequest {
     /// A message, of which this text is typed already.
     Message(String),
-    /// A yes or no.
-    Decision,
+    /// An answer to a question, after this prompt.
+    Answer(&'static str),
 }
 
 pub(super) struct LineEditor {
@@ -72,8 +72,8 @@ impl LineEditor {
     }
 
     /// The answer to a question.
-    pub(super) async fn decision(&mut self) -> CommandResult<TypedInput> {
-        self.read(EditRequest::Decision).await
+    pub(super) async fn answer(&mut self, prompt: &'static str) -> CommandResult<TypedInput> {
+        self.read(EditRequest::Answer(prompt)).await
     }
 
     async fn read(&mut self, request: EditRequest) -> CommandResult<TypedInput> {
@@ -84,11 +84,11 @@ impl LineEditor {
 
 type PromptEditor = Editor<SlashHelper, DefaultHistory>;
 
-/// One editor for messages and one for decisions: keys that one of them has read too early stay with it, so no message
-/// becomes a decision.
+/// One editor for messages and one for answers: keys that one of them has read too early stay with it, so no message
+/// becomes an answer.
 struct PromptEditors {
     message: PromptEditor,
-    decision: PromptEditor,
+    answer: PromptEditor,
     history: Option<PathBuf>,
     prompt: (&'static str, String),
     /// While these exist, the editors notice a signal, such as that of a new size of the screen, at once.
@@ -97,16 +97,16 @@ struct PromptEditors {
 
 impl PromptEditors {
     fn new(colours: bool, history: Option<PathBuf>) -> CommandResult<Self> {
-        let (mut message, mut decision) = (editor(colours)?, editor(colours)?);
+        let (mut message, mut answer) = (editor(colours)?, editor(colours)?);
         bind_keys(&mut message);
         if let Some(history) = &history {
             let _ = message.load_history(history); // the first chat has none
         }
         let printers: [Box<dyn ExternalPrinter + Send>; 2] =
-            [Box::new(message.create_external_printer()?), Box::new(decision.create_external_printer()?)];
+            [Box::new(message.create_external_printer()?), Box::new(answer.create_external_printer()?)];
         let bold = Style::new().bold();
         let prompt = (PROMPT, format!("{}{PROMPT}{}", bold.render(), bold.render_reset()));
-        Ok(Self { message, decision, history, prompt, _printers: printers })
+        Ok(Self { message, answer, history, prompt, _printers: printers })
     }
 
     fn read(&mut self, request: &EditRequest) -> CommandResult<TypedInput> {
@@ -114,7 +114,7 @@ impl PromptEditors {
             EditRequest::Message(begun) => {
                 self.message.readline_with_initial(&self.prompt, (begun.as_str(), ""))
             }
-            EditRequest::Decision => self.decision.readline(QUESTION),
+            EditRequest::Answer(prompt) => self.answer.readline(*prompt),
         };
         match line {
             Ok(line) => {

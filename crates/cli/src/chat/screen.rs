@@ -45,6 +45,7 @@ impl ChatScreen {
             }
             // Whoever shows it also asks.
             Event::ProposalOpen(_)
+            | Event::CallOpen(_)
             | Event::StepEnd(_)
             | Event::MessageUser(_)
             | Event::RunStart(_)

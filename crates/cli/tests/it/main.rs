@@ -13,6 +13,7 @@ mod apps;
 mod backlog;
 mod backup;
 mod border;
+mod calls;
 mod catalogue;
 mod chat;
 mod config;

@@ -26,7 +26,10 @@ const chat = new Chat({
   id,
   state: new State(),
   transport: new sdk.DefaultChatTransport({ api: `${url}/api/chat`, headers }),
-  sendAutomaticallyWhen: sdk.lastAssistantMessageIsCompleteWithApprovalResponses,
+  sendAutomaticallyWhen:
+    what === 'locate'
+      ? sdk.lastAssistantMessageIsCompleteWithToolCalls
+      : sdk.lastAssistantMessageIsCompleteWithApprovalResponses,
 });
 const approval = () => chat.lastMessage.parts.find(part => part.state === 'approval-requested')?.approval;
 const settled = async () => {
@@ -40,6 +43,12 @@ if (what === 'resume') {
 }
 if (what === 'approve' || what === 'deny') {
   await chat.addToolApprovalResponse({ id: approval().id, approved: what === 'approve' });
+  await settled();
+}
+if (what === 'locate') {
+  const { toolCallId } = chat.lastMessage.parts.find(part => part.type === 'tool-locate' && part.state === 'input-available');
+  const answer = { tool: 'locate', toolCallId, output: { city: 'Oslo' } };
+  await (chat.addToolResult ? chat.addToolResult(answer) : chat.addToolOutput(answer));
   await settled();
 }
 if (what === 'regenerate') await chat.regenerate();

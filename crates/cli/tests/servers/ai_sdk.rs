@@ -20,7 +20,10 @@ const RESETTING: u32 = 7;
 
 async fn start() -> (World, Server) {
     let world = World::new().await;
-    write_app(&world, "tools = [\"calculate\", \"current_time\"]\n[tool.current_time]\nconfirm = true");
+    let tools = "tools = [\"calculate\", \"current_time\"]\n[tool.current_time]\nconfirm = true\n\
+        [tool.locate]\nclient = true\ndescription = \"Tells where the user is.\"\n\
+        parameters = { type = \"object\", properties = { precise = { type = \"boolean\" } } }";
+    write_app(&world, tools);
     let server = Server::start(&mut rondo(&world, &["serve"])).await;
     (world, server)
 }
@@ -145,6 +148,34 @@ async fn the_user_is_asked_and_the_answer_goes_on() {
             assert_eq!(tool(&seen)["state"], state, "{major}: {seen}");
             assert_eq!(seen["messages"].as_array().unwrap().len(), 2, "{major}: {seen}");
         }
+    }
+}
+
+#[tokio::test]
+async fn a_tool_of_the_client_is_answered_with_add_tool_result_and_the_answer_goes_on() {
+    let (world, server) = start().await;
+    for major in MAJORS {
+        let locate = ScriptedCall::new("locate", r#"{"precise":true}"#).fragments(4);
+        let calculate = ScriptedCall::new("calculate", r#"{"expression":"6*7"}"#);
+        world.upstream.script([
+            Reply::stream().text("Where are you?").call(locate).call(calculate),
+            Reply::says("You are in Oslo."),
+        ]);
+        let seen = says(&server, major, "locate").await;
+        assert_eq!((&seen["status"], &seen["error"]), (&json!("ready"), &Value::Null), "{major}: {seen}");
+        assert_eq!(texts(&seen), ["Where are you?", "You are in Oslo."], "{major}: {seen}");
+        assert_eq!(seen["messages"].as_array().unwrap().len(), 2, "{major}: {seen}");
+        let parts = seen["messages"][1]["parts"].as_array().unwrap();
+        let located: Vec<&Value> = parts.iter().filter(|part| part["type"] == "tool-locate").collect();
+        assert_eq!(located.len(), 1, "{major}: {seen}");
+        assert_eq!(
+            (&located[0]["state"], &located[0]["output"]),
+            (&json!("output-available"), &json!({ "city": "Oslo" })),
+            "{major}"
+        );
+        assert_eq!(tool(&seen)["toolName"], "calculate", "the server's own tool is told beside it: {seen}");
+        let told = world.upstream.requests().last().unwrap().body["messages"].to_string();
+        assert!(told.contains("Oslo"), "{major}: {told}");
     }
 }
 

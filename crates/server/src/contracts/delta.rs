@@ -2,10 +2,10 @@
 //!
 //! Text that was sent cannot be taken back in this contract. Markers of tools become text when the tool starts, each once a run.
 
-use protocol::{Event, Failure, ProposalId, RunEnd, RunStatus, StepEnd, StreamComplete, ToolStart, Usage};
+use protocol::{Event, Failure, RunEnd, RunStatus, StepEnd, StreamComplete, ToolStart, Usage};
 use serde::Serialize;
 
-use super::{BEGUN_AGAIN, Encoder, StreamState, write_data};
+use super::{AwaitedWord, BEGUN_AGAIN, Encoder, StreamState, write_data};
 
 /// The text between two steps, and after a marker.
 const PARAGRAPH: &str = "\n\n";
@@ -61,6 +61,7 @@ impl Encoder for DeltaEncoder {
             | Event::ToolComplete(_)
             | Event::ProposalOpen(_)
             | Event::ProposalClosed(_)
+            | Event::CallOpen(_)
             | Event::Source(_)
             | Event::ThreadNamed(_)
             | Event::MemoryUpdate(_)
@@ -74,7 +75,7 @@ impl Encoder for DeltaEncoder {
     }
 
     /// The stream stays open: there is no other way to the rest of the answer in this contract.
-    fn waits_for(&self) -> Vec<ProposalId> {
+    fn waits_for(&self) -> Vec<AwaitedWord> {
         Vec::new()
     }
 

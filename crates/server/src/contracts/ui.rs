@@ -9,13 +9,13 @@ mod chunk;
 use std::collections::HashSet;
 
 use protocol::{
-    CallId, ContextLoaded, Event, Finish, ProposalClosed, ProposalId, ProposalOpen, RunEnd, RunStart,
+    CallId, CallOpen, ContextLoaded, Event, Finish, ProposalClosed, ProposalOpen, RunEnd, RunStart,
     RunStatus, Source, StepEnd, StreamComplete, ToolComplete, ToolInput, ToolStatus,
 };
 use serde_json::Value;
 
 use self::chunk::{Begun, Ended, MadeHere, RecalledMemories, UiChunk};
-use super::{BEGUN_AGAIN, Encoder, StreamState, write_data};
+use super::{AwaitedWord, BEGUN_AGAIN, Encoder, StreamState, write_data};
 
 const DONE: &[u8] = b"data: [DONE]\n\n";
 
@@ -30,14 +30,18 @@ const NOT_MADE: &str = "this call was not made";
 pub(crate) struct UiMessageEncoder {
     /// Whether the client knows how to take a step back.
     resets: bool,
-    /// Decisions before which the client has seen everything; nothing is sent until one of them comes.
-    decided: Vec<ProposalId>,
+    /// Words of the user before which the client has seen everything; nothing is sent until one of them comes.
+    given: Vec<AwaitedWord>,
     start: Option<RunStart>,
     step: Step,
     /// Parts so far, for their ids.
     parts: u32,
     open: Option<(Kind, String)>,
     calls: Calls,
+    /// Names of the tools that the client runs.
+    client_tools: HashSet<String>,
+    /// Calls of the run that the client makes.
+    client_calls: HashSet<CallId>,
     sources: HashSet<String>,
     /// The text of the last step, and why it ended.
     said: (String, Option<&'static str>),
@@ -53,8 +57,8 @@ struct Step {
     number: Option<u32>,
     text: usize,
     reasoning: usize,
-    /// Calls whose input has begun.
-    inputs: Vec<CallId>,
+    /// Calls whose input has begun, and whether the client is to make them.
+    inputs: Vec<(CallId, bool)>,
 }
 
 impl Step {
@@ -68,7 +72,7 @@ impl Step {
 struct Calls {
     /// Calls without a result that wait for nobody.
     pending: Vec<CallId>,
-    waiting: Vec<(CallId, ProposalId)>,
+    waiting: Vec<(CallId, AwaitedWord)>,
     /// Calls that wait for the user's decision.
     asked: HashSet<CallId>,
 }
@@ -84,27 +88,29 @@ impl UiMessageEncoder {
         Self { resets, ..Self::default() }
     }
 
-    /// Only what comes after the first of these decisions, for a client that has seen the rest.
-    pub(crate) fn after(self, decided: Vec<ProposalId>) -> Self {
-        Self { decided, ..self }
+    /// Only what comes after the first of these, for a client that has seen the rest.
+    pub(crate) fn after(self, given: Vec<AwaitedWord>) -> Self {
+        Self { given, ..self }
     }
 }
 
 impl Encoder for UiMessageEncoder {
     fn write(&mut self, event: Event, out: &mut Vec<u8>) -> StreamState {
         let is_awaited = if let Event::ProposalClosed(closed) = &event {
-            self.decided.contains(&closed.proposal_id)
+            self.given.contains(&AwaitedWord::Decision(closed.proposal_id))
+        } else if let Event::ToolComplete(result) = &event {
+            self.given.contains(&AwaitedWord::Result(result.call_id))
         } else {
             matches!(event, Event::RunEnd(_))
         };
-        if is_awaited && !self.decided.is_empty() {
-            self.decided.clear();
+        if is_awaited && !self.given.is_empty() {
+            self.given.clear();
             self.step = Step::default(); // the stream before this one has ended it
             self.begin(out);
         }
         let before = out.len();
         let flow = self.encode(event, out);
-        if !self.decided.is_empty() {
+        if !self.given.is_empty() {
             out.truncate(before);
         }
         flow
@@ -116,9 +122,9 @@ impl Encoder for UiMessageEncoder {
         out.extend_from_slice(DONE);
     }
 
-    fn waits_for(&self) -> Vec<ProposalId> {
-        if self.calls.pending.is_empty() && self.decided.is_empty() {
-            self.calls.waiting.iter().map(|(_, proposal)| *proposal).collect()
+    fn waits_for(&self) -> Vec<AwaitedWord> {
+        if self.calls.pending.is_empty() && self.given.is_empty() {
+            self.calls.waiting.iter().map(|(_, word)| *word).collect()
         } else {
             Vec::new()
         }
@@ -135,6 +141,8 @@ impl UiMessageEncoder {
     fn encode(&mut self, event: Event, out: &mut Vec<u8>) -> StreamState {
         match event {
             Event::RunStart(start) => {
+                let of_request = start.tools.iter().map(|tool| &tool.name);
+                self.client_tools = of_request.chain(&start.client_tools).cloned().collect();
                 self.start = Some(start);
                 self.begin(out);
             }
@@ -148,6 +156,7 @@ impl UiMessageEncoder {
             Event::ToolComplete(complete) => self.tool_complete(&complete, out),
             Event::ProposalOpen(open) => self.proposal_open(&open, out),
             Event::ProposalClosed(closed) => self.proposal_closed(&closed),
+            Event::CallOpen(open) => self.call_open(&open, out),
             Event::Source(source) => self.source(&source, out),
             Event::StreamComplete(answer) => self.complete(answer, out),
             Event::RunEnd(end) => return self.end(&end, out),
@@ -208,11 +217,11 @@ impl UiMessageEncoder {
     fn tool_input(&mut self, input: &ToolInput, out: &mut Vec<u8>) {
         let tool_call_id = input.call_id;
         self.close_part(out);
-        if !self.step.inputs.contains(&tool_call_id) {
-            self.step.inputs.push(tool_call_id);
-            let start =
-                UiChunk::ToolInputStart { tool_call_id, tool_name: &input.name, made_here: MadeHere::YES };
-            write_data(out, &start);
+        if !self.step.inputs.iter().any(|(begun, _)| *begun == tool_call_id) {
+            let by_client = self.client_tools.contains(&input.name);
+            self.step.inputs.push((tool_call_id, by_client));
+            let made_here = MadeHere::unless(by_client);
+            write_data(out, &UiChunk::ToolInputStart { tool_call_id, tool_name: &input.name, made_here });
         }
         if !input.delta.is_empty() {
             write_data(out, &UiChunk::ToolInputDelta { tool_call_id, input_text_delta: &input.delta });
@@ -229,12 +238,16 @@ impl UiMessageEncoder {
             let raw = call.raw.as_deref().map(Value::from);
             let (tool_call_id, tool_name) = (call.id, call.name.as_str());
             let input = raw.as_ref().unwrap_or(&call.input);
-            let made_here = MadeHere::YES;
+            let by_client = self.client_tools.contains(&call.name);
+            if by_client {
+                self.client_calls.insert(call.id);
+            }
+            let made_here = MadeHere::unless(by_client);
             write_data(out, &UiChunk::ToolInputAvailable { tool_call_id, tool_name, input, made_here });
         }
         let was_made = |id: &CallId| end.calls.iter().any(|call| call.id == *id);
-        for id in self.step.inputs.iter().filter(|id| !was_made(id)) {
-            tool_error(*id, NOT_MADE, out);
+        for (id, by_client) in self.step.inputs.iter().filter(|(id, _)| !was_made(id)) {
+            tool_error(*id, NOT_MADE, *by_client, out);
         }
         self.calls = Calls { pending: end.calls.iter().map(|call| call.id).collect(), ..Calls::default() };
         self.said = (end.text, Some(reason(end.finish)));
@@ -244,7 +257,7 @@ impl UiMessageEncoder {
 
     fn step_reset(&mut self, out: &mut Vec<u8>) -> StreamState {
         if self.step.is_visible() {
-            if !self.resets && self.decided.is_empty() {
+            if !self.resets && self.given.is_empty() {
                 self.cut(BEGUN_AGAIN, out);
                 return StreamState::Ended;
             }
@@ -259,23 +272,24 @@ impl UiMessageEncoder {
         let ToolComplete { call_id, status, output, .. } = complete;
         self.calls.pending.retain(|call| call != call_id);
         self.calls.waiting.retain(|(call, _)| call != call_id);
+        let by_client = self.client_calls.contains(call_id);
         match status {
             ToolStatus::Complete => {
-                let (tool_call_id, made_here) = (*call_id, MadeHere::YES);
+                let (tool_call_id, made_here) = (*call_id, MadeHere::unless(by_client));
                 write_data(out, &UiChunk::ToolOutputAvailable { tool_call_id, output, made_here });
             }
             ToolStatus::Denied if self.calls.asked.contains(call_id) => {
                 write_data(out, &UiChunk::ToolOutputDenied { tool_call_id: *call_id });
             }
             ToolStatus::Failed | ToolStatus::Denied | ToolStatus::Cancelled | ToolStatus::Unknown => {
-                tool_error(*call_id, &in_words(output), out);
+                tool_error(*call_id, &in_words(output), by_client, out);
             }
         }
     }
 
     fn proposal_open(&mut self, open: &ProposalOpen, out: &mut Vec<u8>) {
         self.calls.pending.retain(|call| *call != open.call_id);
-        self.calls.waiting.push((open.call_id, open.proposal_id));
+        self.calls.waiting.push((open.call_id, AwaitedWord::Decision(open.proposal_id)));
         self.calls.asked.insert(open.call_id);
         let (approval_id, tool_call_id) = (open.proposal_id, open.call_id);
         write_data(out, &UiChunk::ToolApprovalRequest { approval_id, tool_call_id });
@@ -284,6 +298,18 @@ impl UiMessageEncoder {
     fn proposal_closed(&mut self, closed: &ProposalClosed) {
         self.calls.waiting.retain(|(call, _)| *call != closed.call_id);
         self.calls.pending.push(closed.call_id);
+    }
+
+    /// The client is to make the call. One that it did not know of so, or that was approved first, is told again.
+    fn call_open(&mut self, open: &CallOpen, out: &mut Vec<u8>) {
+        let (tool_call_id, tool_name, input) = (open.call_id, open.name.as_str(), &open.input);
+        self.calls.pending.retain(|call| *call != tool_call_id);
+        self.calls.waiting.push((tool_call_id, AwaitedWord::Result(tool_call_id)));
+        let was_approved = self.calls.asked.remove(&tool_call_id);
+        if self.client_calls.insert(tool_call_id) || was_approved {
+            let made_here = MadeHere::unless(true);
+            write_data(out, &UiChunk::ToolInputAvailable { tool_call_id, tool_name, input, made_here });
+        }
     }
 
     fn source(&mut self, source: &Source, out: &mut Vec<u8>) {
@@ -357,8 +383,9 @@ fn context(loaded: &ContextLoaded, out: &mut Vec<u8>) {
     }
 }
 
-fn tool_error(tool_call_id: CallId, error_text: &str, out: &mut Vec<u8>) {
-    write_data(out, &UiChunk::ToolOutputError { tool_call_id, error_text, made_here: MadeHere::YES });
+fn tool_error(tool_call_id: CallId, error_text: &str, by_client: bool, out: &mut Vec<u8>) {
+    let made_here = MadeHere::unless(by_client);
+    write_data(out, &UiChunk::ToolOutputError { tool_call_id, error_text, made_here });
 }
 
 /// The error of a failed call, for people.

@@ -9,15 +9,18 @@ use axum::extract::{FromRequestParts, State};
 use axum::http::StatusCode;
 use axum::http::request::Parts;
 use axum::response::{IntoResponse, Response};
-use protocol::{NewRun, Principal, ProposalView, Regenerate, RunId, ThreadId, ThreadView};
+use protocol::{
+    ClientCallStatus, ClientCallView, NewCallResult, NewRun, Principal, ProposalView, Regenerate, RunId,
+    ThreadId, ThreadView,
+};
 use serde::Deserialize;
 use utoipa::IntoParams;
 
-use self::request::{Approval, ChatAsk, NewChat};
+use self::request::{Approval, ChatAsk, GivenWords, NewChat};
 use crate::Api;
 use crate::auth::StreamCaller;
 use crate::body::Json;
-use crate::contracts::{ChatKey, UI_MESSAGE_STREAM, UiMessageEncoder};
+use crate::contracts::{AwaitedWord, ChatKey, UI_MESSAGE_STREAM, UiMessageEncoder};
 use crate::error::ApiProblem;
 use crate::idempotency::IdempotencyKey;
 use crate::path::ChatPath;
@@ -61,7 +64,8 @@ impl FromRequestParts<Api> for ChatExtras {
     }
 }
 
-/// Sends a message in a chat, regenerates an answer, or decides an approval, and streams the answer.
+/// Sends a message in a chat, regenerates an answer, decides an approval or answers a call of the client, and streams
+/// the answer.
 #[utoipa::path(
     post,
     path = "/api/chat",
@@ -107,10 +111,7 @@ async fn answer(
     RunPost { app, new, once }: RunPost<'_>,
 ) -> Result<Response, ApiProblem> {
     let new = match ask {
-        ChatAsk::Decide(approvals) => {
-            let encoder = encoder.after(approvals.iter().map(|approval| approval.id).collect());
-            return stream_decided(api, caller, Decided { thread, approvals }, encoder).await;
-        }
+        ChatAsk::GoOn(given) => return stream_on(api, caller, (thread, given), encoder).await,
         ChatAsk::Say { text, parent } => NewRun { message: Some(text), parent_id: parent, ..new },
         ChatAsk::Again(None) => NewRun { regenerate: Some(Regenerate::Last(true)), ..new },
         ChatAsk::Again(Some(answer)) => {
@@ -131,41 +132,86 @@ fn chat_field(field: &str) -> Option<&'static str> {
     }
 }
 
-/// The user's decisions on calls of a thread.
-struct Decided {
-    thread: ThreadId,
-    approvals: Vec<Approval>,
-}
-
-/// Takes the user's decisions on what the run waits for, and streams what follows from them.
-async fn stream_decided(
+/// Takes the words that the run waits for, and streams what follows from them.
+async fn stream_on(
     api: &Api,
     StreamCaller { principal, access }: StreamCaller,
-    Decided { thread, approvals }: Decided,
+    (thread, given): (ThreadId, GivenWords),
     encoder: UiMessageEncoder,
 ) -> Result<Response, ApiProblem> {
     let principal = &principal;
     let permit = api.may_be_answered(principal)?;
-    let mut run = None;
-    // All are looked at before any is decided, so that a refusal has no effect.
-    let mut open = Vec::new();
-    for approval in &approvals {
-        let proposal = api.service.proposal(principal, approval.id).await?;
-        if proposal.thread_id != Some(thread) || proposal.run_id.is_none() {
-            return Err(service::Error::NotFound { what: "proposal" }.into());
-        }
-        run = run.or(proposal.run_id);
-        open.push((approval, proposal));
-    }
-    for (approval, proposal) in open {
-        decide(api, principal, approval, &proposal).await?;
-    }
-    let Some(run) = run else { return Err(service::Error::NotFound { what: "proposal" }.into()) };
+    // All are looked at before any is taken, so that a refusal has no effect.
+    let waits = WaitingRun::find(api, principal, thread, given).await?;
+    let encoder = encoder.after(waits.given());
+    let run = waits.run;
+    waits.take(api, principal).await?;
     let follower = api.service.follow_run(principal, run, None).await?;
     let stream =
         follower.map(|follower| api.encoded(principal, encoder, FollowedEvents { follower, permit, access }));
     let headers = [("x-run-id", run.to_string()), ("x-thread-id", thread.to_string())];
     Ok((headers, stream.unwrap_or_else(|| StatusCode::NO_CONTENT.into_response())).into_response())
+}
+
+/// A run of a chat that waits, or has waited, for what the client sends now.
+struct WaitingRun {
+    run: RunId,
+    approvals: Vec<(Approval, ProposalView)>,
+    /// Results of calls that are open, or else the newest one that is not: the client may send it again.
+    results: Vec<(ClientCallView, NewCallResult)>,
+}
+
+impl WaitingRun {
+    async fn find(
+        api: &Api,
+        principal: &Principal,
+        thread: ThreadId,
+        given: GivenWords,
+    ) -> Result<Self, ApiProblem> {
+        let mut run = None;
+        let mut approvals = Vec::new();
+        for approval in given.approvals {
+            let proposal = api.service.proposal(principal, approval.id).await?;
+            let of_run = proposal.run_id.filter(|_| proposal.thread_id == Some(thread));
+            run = run.or(Some(of_run.ok_or(service::Error::NotFound { what: "proposal" })?));
+            approvals.push((approval, proposal));
+        }
+        let mut results = Vec::new();
+        for (id, result) in given.results {
+            let call = api.service.client_call(principal, id).await?;
+            if call.thread_id != thread {
+                return Err(service::Error::NotFound { what: "call" }.into());
+            }
+            results.push((call, result));
+        }
+        let newest = results.last().map(|(call, _)| call.id).filter(|_| approvals.is_empty());
+        if results.iter().any(|(call, _)| call.status == ClientCallStatus::Open) {
+            results.retain(|(call, _)| call.status == ClientCallStatus::Open);
+        } else {
+            results.retain(|(call, _)| Some(call.id) == newest);
+        }
+        let run = run.or_else(|| results.last().map(|(call, _)| call.run_id));
+        let run = run.ok_or(service::Error::NotFound { what: "call" })?;
+        Ok(Self { run, approvals, results })
+    }
+
+    fn given(&self) -> Vec<AwaitedWord> {
+        let decisions = self.approvals.iter().map(|(approval, _)| AwaitedWord::Decision(approval.id));
+        decisions.chain(self.results.iter().map(|(call, _)| AwaitedWord::Result(call.id))).collect()
+    }
+
+    async fn take(self, api: &Api, principal: &Principal) -> Result<(), ApiProblem> {
+        for (approval, proposal) in &self.approvals {
+            decide(api, principal, approval, proposal).await?;
+        }
+        for (call, result) in self.results {
+            // A call that has its result keeps it.
+            if call.status == ClientCallStatus::Open {
+                api.service.answer_client_call(principal, call.id, result, None).await?;
+            }
+        }
+        Ok(())
+    }
 }
 
 /// A decision that was made before stays as it is, since a client may send it again.
@@ -247,6 +293,7 @@ impl ChatPlace {
             model: chat.model.clone(),
             persona_id: chat.persona_id.clone(),
             document_ids: chat.document_ids.clone(),
+            tools: chat.tools(),
             on_busy: chat.on_busy,
             ..NewRun::default()
         }

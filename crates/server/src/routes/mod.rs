@@ -3,6 +3,7 @@
 mod actions;
 mod admin;
 mod api_chat;
+mod calls;
 mod credentials;
 mod documents;
 mod files;
@@ -148,6 +149,7 @@ fn described() -> OpenApiRouter<Api> {
             [actions::undo_run]))
         .merge(tagged!("proposals": [proposals::list_proposals] [proposals::get_proposal]
             [proposals::confirm_proposal] [proposals::reject_proposal]))
+        .merge(tagged!("calls": [calls::list_calls] [calls::get_call] [calls::answer_call]))
         .merge(tagged!("records": [records::create_record, records::list_records]
             [records::get_record, records::replace_record, records::change_record, records::delete_record]))
         .merge(tagged!("files": [files::list_files] [files::get_file, files::put_file, files::delete_file]))

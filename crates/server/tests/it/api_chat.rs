@@ -424,3 +424,104 @@ async fn a_chat_that_begins_twice_at_once_is_one_thread() {
     assert_eq!(app.count("SELECT count(*) FROM threads"), 1);
     assert_eq!(said(&app, &one.thread).await.len(), 4);
 }
+
+/// An app with a tool that the page runs.
+const PAGE: &str =
+    "tools = [\"echo\"]\n[tool.locate]\nclient = true\ndescription = \"Tells where the user is.\"";
+
+/// The answer of a stream as the page sends it back, with a result for each call that it makes.
+fn answered(sent: &Sent, output: &Value) -> Value {
+    let chunks = chunks(&sent.text);
+    let made = chunks.iter().filter(|chunk| chunk["type"] == "tool-input-available");
+    let part = |chunk: &Value| {
+        let name = chunk["toolName"].as_str().unwrap();
+        match chunk["providerExecuted"].as_bool() {
+            Some(true) => {
+                json!({ "type": "dynamic-tool", "toolName": name, "toolCallId": chunk["toolCallId"],
+                "state": "output-available", "providerExecuted": true, "input": {}, "output": "made by the server" })
+            }
+            _ => json!({ "type": format!("tool-{name}"), "toolCallId": chunk["toolCallId"], "input": {},
+                "state": "output-available", "output": output }),
+        }
+    };
+    let parts: Vec<Value> = made.map(part).collect();
+    json!({ "id": sent.run, "role": "assistant", "parts": parts, "metadata": { "threadId": sent.thread } })
+}
+
+#[tokio::test]
+async fn a_call_of_the_page_is_its_own_part_and_its_result_continues_the_answer() {
+    let app = TestApp::with(Setup::app(PAGE)).await;
+    let (locate, echo) =
+        (ScriptedCall::new("locate", "{}").fragments(1), ScriptedCall::new("echo", r#"{"text":"x"}"#));
+    app.upstream.script([Reply::stream().text("Where?").call(locate).call(echo)]);
+    let first = sent(&app, &says("c", "Where am I?")).await;
+    let seen = chunks(&first.text);
+    assert_eq!(seen.last().unwrap(), &json!({ "type": "finish", "finishReason": "tool-calls" }));
+    for chunk in seen.iter().filter(|chunk| chunk["toolName"] == "locate") {
+        assert_eq!((&chunk["dynamic"], &chunk["providerExecuted"]), (&Value::Null, &Value::Null), "{chunk}");
+    }
+    assert!(kinds(&seen).contains(&"tool-input-start"));
+    let of_server = seen.iter().find(|chunk| chunk["type"] == "tool-output-available").unwrap();
+    assert_eq!(of_server["providerExecuted"], true);
+    // Whoever comes back sees the same up to there.
+    let resumed = app.request(Method::GET, "/api/chat/c/stream").send().await.unwrap();
+    assert_eq!(resumed.text().await.unwrap(), first.text);
+
+    app.upstream.script([Reply::says("In Oslo.")]);
+    let answer = answered(&first, &json!({ "city": "Oslo" }));
+    let second = sent(&app, &body("c", &[user("m1", "Where am I?"), answer.clone()])).await;
+    assert_eq!((&second.run, &second.thread), (&first.run, &first.thread));
+    let rest = chunks(&second.text);
+    assert_eq!(the(&rest, "start")["messageId"], first.run, "the same message goes on");
+    assert_eq!(text_of(&rest), "In Oslo.");
+    assert_eq!(the(&rest, "tool-output-available")["output"], json!({ "city": "Oslo" }));
+    assert_eq!(said(&app, &first.thread).await, ["user: Where am I?", "assistant: In Oslo."]);
+    // A client that sends its result again gets the same, and another result changes nothing.
+    let again = sent(&app, &body("c", &[user("m1", "Where am I?"), answer])).await;
+    assert_eq!(again.text, second.text);
+    let other = answered(&first, &json!({ "city": "Rome" }));
+    assert_eq!(sent(&app, &body("c", &[user("m1", "Where am I?"), other])).await.text, second.text);
+    assert_eq!(app.upstream.requests().len(), 2);
+}
+
+#[tokio::test]
+async fn a_page_may_bring_its_tools_and_may_fail_to_run_one() {
+    let app = TestApp::with(Setup::app("tools = [\"echo\"]")).await;
+    let listed = json!([{ "name": "look", "description": "Looks." }]);
+    let named = json!({ "look": { "parameters": { "type": "object", "properties": {} } } });
+    for (chat, tools) in [("a", listed), ("b", named)] {
+        app.upstream
+            .script([Reply::stream().call(ScriptedCall::new("look", "{}")), Reply::says("It is dark.")]);
+        let mut first = says(chat, "Look");
+        first["tools"] = tools;
+        let first = sent(&app, &first).await;
+        let call = the(&chunks(&first.text), "tool-input-available")["toolCallId"].clone();
+        let part = json!({ "type": "tool-look", "toolCallId": call, "state": "output-error", "errorText": "no light" });
+        let answer = json!({ "id": first.run, "role": "assistant", "parts": [part] });
+        let second = sent(&app, &body(chat, &[user("m1", "Look"), answer])).await;
+        assert_eq!(text_of(&chunks(&second.text)), "It is dark.");
+        assert_eq!(the(&chunks(&second.text), "tool-output-error")["errorText"], "no light");
+    }
+    let mut wrong = says("c", "Look");
+    wrong["tools"] = json!({ "echo": {} });
+    let problem = problem(app.post(CHAT, &wrong).await);
+    assert_eq!((&problem["status"], &problem["errors"][0]["field"]), (&json!(422), &json!("tools")));
+}
+
+/// A result for a call of somebody else, or of another chat, is answered as if there were no such call.
+#[tokio::test]
+async fn a_result_counts_only_in_its_own_chat() {
+    let app = TestApp::with(Setup::app(PAGE)).await;
+    app.upstream.script([Reply::stream().call(ScriptedCall::new("locate", "{}")), Reply::says("Hello.")]);
+    let first = sent(&app, &says("mine", "Where am I?")).await;
+    sent(&app, &says("other", "Hi")).await;
+    let mut answer = answered(&first, &json!("x"));
+    answer["metadata"] = Value::Null;
+    let elsewhere = body("other", &[user("m1", "Hi"), answer.clone()]);
+    refused(app.post(CHAT, &elsewhere).await, 404, "not_found");
+    let bob = token(&app, "bob").await;
+    let theirs = body("mine", &[user("m1", "Hi"), answer]);
+    let refusal = send_as(&app, &bob, Method::POST, (CHAT, &theirs)).await;
+    assert_eq!(refusal.status, 404);
+    assert_eq!(app.count("SELECT count(*) FROM client_calls WHERE status = 'open'"), 1);
+}

@@ -12,6 +12,7 @@ mod actions;
 mod admins;
 mod api_chat;
 mod busy;
+mod calls;
 mod canaries;
 mod cancel;
 mod channel;

@@ -63,6 +63,7 @@ fn denied_result(call_id: CallId, tool: &str, decision: Decision) -> Option<Tool
         duration_ms: 0,
         outside: false,
         suspicious: false,
+        by: None,
     })
 }
 

@@ -25,7 +25,16 @@ pub fn abandoned_result(call: OpenCall, end: &ForcedEnd) -> ToolComplete {
         false => (ToolStatus::Cancelled, end.cancelled.clone()),
     };
     let OpenCall { id: call_id, name, .. } = call;
-    ToolComplete { call_id, name, status, output, duration_ms: 0, outside: false, suspicious: false }
+    ToolComplete {
+        call_id,
+        name,
+        status,
+        output,
+        duration_ms: 0,
+        outside: false,
+        suspicious: false,
+        by: None,
+    }
 }
 
 /// How the run ends: as it was told to, if it was, and else with the error.

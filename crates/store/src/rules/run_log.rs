@@ -42,6 +42,7 @@ mod tests {
             duration_ms: 0,
             outside: false,
             suspicious: false,
+            by: None,
         });
         let write = [Write::File { path: "a".into(), content: None, expected: 1 }];
         assert!(writes_belong(std::slice::from_ref(&result), &write));

@@ -89,6 +89,8 @@ pub fn beginning(
         document_ids: request.documents,
         app_revision: request.app_revision,
         actor: request.actor,
+        tools: request.tools,
+        client_tools: request.client_tools,
     };
     let jobs = jobs.into_iter().take(MAX_JOBS_PER_MESSAGE).collect();
     Ok(RunBeginning { message, user_message, start, jobs })
@@ -120,6 +122,8 @@ mod tests {
             documents: None,
             app_revision: "r".into(),
             actor: None,
+            tools: vec![],
+            client_tools: vec![],
             jobs: vec![],
         }
     }

@@ -97,6 +97,11 @@ const RULES: &[(&str, &str)] = &[
             WHERE p.status = 'open' AND r.ended_at IS NOT NULL",
     ),
     (
+        "an ended run has an open call of the client",
+        "SELECT lower(hex(c.id)) FROM client_calls c JOIN runs r ON r.id = c.run
+            WHERE c.status = 'open' AND r.ended_at IS NOT NULL",
+    ),
+    (
         "a run's tokens are not those of its steps",
         "SELECT lower(hex(r.id)) FROM runs r JOIN threads t ON t.id = r.thread
             WHERE t.deleted_at IS NULL AND r.input_tokens + r.output_tokens <>

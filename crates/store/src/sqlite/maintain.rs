@@ -8,8 +8,8 @@ use super::append::Batch;
 use super::read::{find_first, find_only, has_any, id};
 use super::verify::Check;
 use super::{
-    Sqlite, action_rows, documents, jobs, missing_apps, proposals, purge, rate_limits, recall, reserve, runs,
-    sessions,
+    Sqlite, action_rows, documents, jobs, missing_apps, purge, rate_limits, recall, reserve, runs, sessions,
+    waiting_calls,
 };
 use crate::{ActionRow, Error, RunRow, Verified};
 
@@ -55,12 +55,12 @@ impl Sqlite {
         self.writer.write_ahead(move |batch| prune(batch, ended_before)).await
     }
 
-    pub(crate) async fn expire_proposals(&self) -> Result<Vec<ThreadId>, Error> {
-        self.writer.write(proposals::expire).await
+    pub(crate) async fn expire_waiting(&self) -> Result<Vec<ThreadId>, Error> {
+        self.writer.write(waiting_calls::expire).await
     }
 
     pub(crate) async fn next_expiry(&self) -> Result<Option<Timestamp>, Error> {
-        self.readers.read(proposals::next_expiry).await
+        self.readers.read(waiting_calls::next_expiry).await
     }
 
     pub(crate) async fn missing_apps(&self) -> Result<Vec<(AppId, Timestamp)>, Error> {

@@ -10,7 +10,10 @@ use rusqlite::params;
 
 use super::append::Batch;
 use super::read::{find_first, find_only, has_any, id, maybe_id, sql};
-use super::{actions, items, memories, message_paths, proposals, queue, reserve, summaries, usage, writes};
+use super::{
+    actions, client_calls, items, memories, message_paths, proposals, queue, reserve, summaries, usage,
+    writes,
+};
 use crate::rules::ledger::OutputPlace;
 use crate::{Error, MessageRole, Write};
 
@@ -95,6 +98,7 @@ impl Batch<'_> {
             (Event::ToolComplete(result), Some(run)) => self.result(run, result, seq),
             (Event::ProposalOpen(open), Some(run)) => proposals::opened(self, thread, run, open),
             (Event::ProposalClosed(closed), Some(run)) => proposals::closed(self, run, closed),
+            (Event::CallOpen(open), Some(run)) => client_calls::opened(self, thread, run, open),
             (Event::StreamComplete(answer), Some(run)) => self.answer(thread, run, answer, seq),
             (Event::RunEnd(end), Some(run)) => self.end(thread, run, end, seq),
             (Event::ThreadNamed(named), _) => self.set_title(thread, &named.title),
@@ -115,6 +119,7 @@ impl Batch<'_> {
                 | Event::ToolComplete(_)
                 | Event::ProposalOpen(_)
                 | Event::ProposalClosed(_)
+                | Event::CallOpen(_)
                 | Event::StreamComplete(_)
                 | Event::RunEnd(_)
                 | Event::MemoryUpdate(_),
@@ -214,7 +219,11 @@ impl Batch<'_> {
 
     fn result(&self, run: RunId, result: &ToolComplete, seq: Seq) -> Result<(), Error> {
         let statement = "INSERT INTO tool_results (call, run, status, seq) VALUES (?1, ?2, ?3, ?4)";
-        self.execute(statement, params![result.call_id.bytes(), run.bytes(), result.status.name(), sql(seq)])
+        self.execute(
+            statement,
+            params![result.call_id.bytes(), run.bytes(), result.status.name(), sql(seq)],
+        )?;
+        client_calls::closed(self, run, result)
     }
 
     fn end(&mut self, thread: ThreadId, run: RunId, end: &RunEnd, seq: Seq) -> Result<(), Error> {

@@ -11,7 +11,7 @@ use super::read::{
     count, find_all, find_first, find_only, find_page, has_any, id, maybe_id, maybe_time, one_more,
     page_start, scope_at, text, time,
 };
-use super::{Sqlite, idempotency};
+use super::{Sqlite, idempotency, waiting_calls};
 use crate::rules::proposals::{
     DecisionRuling, ProposalClosing, call_hash, changeable, check_confirmable, check_room, closing,
     opened as proposal_of, rule_on_decision,
@@ -142,28 +142,15 @@ pub(super) fn supersede(batch: &mut Batch<'_>, run: RunId) -> Result<bool, Error
     Ok(!open.is_empty())
 }
 
-/// Closes proposals whose time is over. Gives the threads whose runs wait for nothing any more.
-pub(super) fn expire(batch: &mut Batch<'_>) -> Result<Vec<ThreadId>, Error> {
+/// Closes proposals whose time is over. Gives the runs that waited for them, with their threads.
+pub(super) fn expire(batch: &mut Batch<'_>) -> Result<Vec<(ThreadId, RunId)>, Error> {
     let statement = format!(
         "SELECT {COLUMNS} FROM proposals p WHERE p.status = 'open' AND p.expires_at <= ?1
                 ORDER BY p.expires_at, p.id LIMIT ?2"
     );
     let over: Vec<ProposalRow> = find_all(batch.conn(), &statement, [batch.at(), MAX_EXPIRED], proposal_row)?;
-    let mut threads = Vec::new();
-    for row in &over {
-        close(batch, row, Decision::Expired, None)?;
-        if let (Some(thread), Some(run)) = (row.thread, row.run)
-            && open_of(batch.conn(), run)?.is_empty()
-        {
-            threads.push(thread);
-        }
-    }
-    Ok(threads)
-}
-
-pub(super) fn next_expiry(conn: &Connection) -> Result<Option<jiff::Timestamp>, Error> {
-    let statement = "SELECT min(expires_at) FROM proposals WHERE status = 'open'";
-    find_only(conn, statement, [], |row| maybe_time(row, 0))
+    over.iter().try_for_each(|row| close(batch, row, Decision::Expired, None))?;
+    Ok(over.into_iter().filter_map(|row| row.thread.zip(row.run)).collect())
 }
 
 /// `proposal:open`: the run waits from here on.
@@ -177,17 +164,14 @@ pub(super) fn opened(
     let scope = find_first(batch.conn(), statement, [run.bytes()], |row| scope_at(row, 0))?
         .ok_or(Error::NotFound("run"))?;
     insert(batch, &scope, Some(thread), Some((run, open.call_id)), &proposal_of(open))?;
-    let statement = "UPDATE runs SET status = 'waiting' WHERE id = ?1 AND status = 'running'";
-    batch.execute(statement, [run.bytes()])
+    waiting_calls::wait(batch, run)
 }
 
 /// `proposal:closed`: the run goes on once it waits for nothing.
 pub(super) fn closed(batch: &Batch<'_>, run: RunId, closed: &ProposalClosed) -> Result<(), Error> {
     let action = (closed.decision == Decision::Confirmed).then(|| ActionId::from(closed.call_id));
     set(batch, closed.proposal_id, closed.decision, action)?;
-    let statement = "UPDATE runs SET status = 'running' WHERE id = ?1 AND status = 'waiting'
-                AND NOT EXISTS (SELECT 1 FROM proposals WHERE run = ?1 AND status = 'open')";
-    batch.execute(statement, [run.bytes()])
+    waiting_calls::go_on(batch, run)
 }
 
 /// Whether a `proposal:closed` of the run comes after another decision, which stays.

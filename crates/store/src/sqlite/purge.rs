@@ -43,6 +43,7 @@ const BEFORE_MESSAGES: &[&str] = &[
     "DELETE FROM summaries WHERE id IN
         (SELECT id FROM summaries WHERE thread = ?1 ORDER BY level, to_message LIMIT ?2)",
     "DELETE FROM proposals WHERE id IN (SELECT id FROM proposals WHERE thread = ?1 LIMIT ?2)",
+    "DELETE FROM client_calls WHERE id IN (SELECT id FROM client_calls WHERE thread = ?1 LIMIT ?2)",
     "DELETE FROM jobs WHERE id IN (SELECT id FROM jobs WHERE thread = ?1 LIMIT ?2)",
     "DELETE FROM skipped WHERE (thread, first) IN (SELECT thread, first FROM skipped WHERE thread = ?1 LIMIT ?2)",
 ];

@@ -613,6 +613,20 @@ CREATE TABLE admin_audit (
     hash   BLOB    NOT NULL CHECK (length(hash) = 32)
 ) STRICT;
 
+CREATE TABLE client_calls (
+    id          BLOB    NOT NULL PRIMARY KEY CHECK (length(id) = 16),
+    app         TEXT    NOT NULL,
+    user        TEXT    NOT NULL,
+    thread      BLOB    NOT NULL,
+    run         BLOB    NOT NULL,
+    status      TEXT    NOT NULL CHECK (status IN ('open', 'answered', 'expired', 'superseded', 'cancelled')),
+    expires_at  INTEGER NOT NULL,
+    created_at  INTEGER NOT NULL,
+    answered_at INTEGER,
+    CHECK ((status = 'open') = (answered_at IS NULL)),
+    FOREIGN KEY (id, run) REFERENCES tool_calls (id, run)
+) STRICT, WITHOUT ROWID;
+
 CREATE VIEW job_moves (user, kind, app, thread, taken_at) AS SELECT '', '', '', NULL, 0;
 
 CREATE INDEX threads_newest ON threads (app, user, updated_at DESC, id DESC) WHERE deleted_at IS NULL;
@@ -780,6 +794,14 @@ CREATE INDEX sessions_expiring ON sessions (expires_at);
 CREATE INDEX sessions_ended ON sessions (ended_at) WHERE ended_at IS NOT NULL;
 
 CREATE INDEX admin_audit_of_app ON admin_audit (app, number DESC) WHERE app IS NOT NULL;
+
+CREATE INDEX client_calls_newest ON client_calls (app, user, created_at DESC, id DESC);
+
+CREATE INDEX client_calls_by_run ON client_calls (run) WHERE status = 'open';
+
+CREATE INDEX client_calls_by_thread ON client_calls (thread);
+
+CREATE INDEX client_calls_open ON client_calls (expires_at) WHERE status = 'open';
 
 CREATE TRIGGER threads_seq_grows BEFORE UPDATE OF next_seq ON threads
 WHEN NEW.next_seq < OLD.next_seq
@@ -1028,6 +1050,10 @@ BEGIN SELECT RAISE(ABORT, 'E5: entries of the audit do not change'); END;
 
 CREATE TRIGGER admin_audit_stays BEFORE DELETE ON admin_audit
 BEGIN SELECT RAISE(ABORT, 'E5: entries of the audit stay'); END;
+
+CREATE TRIGGER client_calls_answered_once BEFORE UPDATE OF status ON client_calls
+WHEN OLD.status <> 'open'
+BEGIN SELECT RAISE(ABORT, 'T6: a call of the client is answered once'); END;
 
 -- Changes are numbered from 1.
 INSERT INTO sqlite_sequence (name, seq) VALUES ('items', 0);

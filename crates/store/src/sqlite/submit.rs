@@ -5,7 +5,7 @@ use rusqlite::params;
 
 use super::append::Batch;
 use super::read::{find_first, id, maybe_id};
-use super::{idempotency, proposals, queue, rate_limits, run_start, threads};
+use super::{idempotency, queue, rate_limits, run_start, threads, waiting_calls};
 use crate::rules::submit::{RunAdmission, admission};
 use crate::{Admitted, Error, NewThreadRow, RunInput, RunRequest, Stop, Submission, SubmittedRun, Target};
 
@@ -39,7 +39,7 @@ pub(super) fn submit(batch: &mut Batch<'_>, submission: Submission) -> Result<Su
             interrupted.map_or(Ok(()), |active| interrupt(batch, active))?;
             insert(batch, &scope, thread, (run, &request))?;
             queue::push(batch, thread, run, &request, on_busy)?;
-            let resumed = proposals::supersede(batch, active)?;
+            let resumed = waiting_calls::supersede(batch, active)?;
             Admitted::Queued { interrupted, resumed }
         }
     };

@@ -26,7 +26,7 @@ use super::checkpoint::{Checkpointer, full_or_failed};
 use super::deltas::{DeltaLog, OpenDeltas, TABLE_LIFE};
 use super::open_databases::OpenDatabase;
 use super::tidy::Afresh;
-use super::{BUSY_TIMEOUT, Boundary, Moment, Owned, jobs, proposals, queue, reserve};
+use super::{BUSY_TIMEOUT, Boundary, Moment, Owned, jobs, queue, reserve, waiting_calls};
 use crate::outbox::{Outbox, Pushed};
 use crate::rules::run_log::{is_promise, writes_belong};
 use crate::{Error, NewJob, Publish, Write};
@@ -324,9 +324,9 @@ fn append(
     }
     let record = |event| batch.record_with(outbox.thread, Some(outbox.run), event, writes);
     let recorded = events.iter().map(record).map(|seq| Ok(seq?.is_some())).collect::<Result<_, Error>>()?;
-    let proposes = events.iter().any(|event| event.kind() == Kind::ProposalOpen);
-    if proposes && queue::is_any_waiting(batch, outbox.thread)? {
-        proposals::supersede(batch, outbox.run)?; // the user has gone on already
+    let asks = events.iter().any(|event| matches!(event.kind(), Kind::ProposalOpen | Kind::CallOpen));
+    if asks && queue::is_any_waiting(batch, outbox.thread)? {
+        waiting_calls::supersede(batch, outbox.run)?; // the user has gone on already
     }
     Ok(recorded)
 }

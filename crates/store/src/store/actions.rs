@@ -1,11 +1,13 @@
 //! Actions with their ledger, proposals, and the records and files that tools change.
 
-use protocol::{ActionId, Decision, FileView, Principal, ProposalId, RecordId, RecordView, RunId, Scope};
+use protocol::{
+    ActionId, CallId, Decision, FileView, Principal, ProposalId, RecordId, RecordView, RunId, Scope,
+};
 
 use super::{Backend, Store};
 use crate::{
-    ActionEnd, ActionFilter, ActionRow, Error, FileRow, NewAction, Once, PageOf, PageRows, ProposalRow,
-    RecordQuery, TimeCursor, Write,
+    ActionEnd, ActionFilter, ActionRow, CallAnswer, ClientCallRow, Error, FileRow, NewAction, Once, PageOf,
+    PageRows, ProposalRow, RecordQuery, TimeCursor, Write,
 };
 
 // The ledger of what tools did. Actions of runs are written with the events that tell of them.
@@ -42,9 +44,23 @@ store_methods! {
     fn proposals_of(run: RunId) -> Vec<ProposalRow>;
     /// Decides an open proposal. For one of a run, `proposal:closed` is recorded, and the call's denied result unless it
     /// is confirmed. [`Error::Decided`] if it is decided already or too late; one of a run whose time is over is closed by
-    /// [`Store::expire_proposals`], which says which threads go on. Under the key of an earlier request, gives it
+    /// [`Store::expire_waiting`], which says which threads go on. Under the key of an earlier request, gives it
     /// as it is now.
     fn decide(principal: &Principal, id: ProposalId, decision: Decision, once: Option<Once>) -> ProposalRow;
+}
+
+// Calls that the client makes.
+store_methods! {
+    /// Newest first; only the open ones if so asked.
+    fn client_calls(scope: &Scope, open: bool, page: PageOf<TimeCursor<CallId>>) -> PageRows<ClientCallRow>;
+    /// The call if it is this principal's.
+    fn client_call(principal: &Principal, id: CallId) -> ClientCallRow;
+    /// The open ones of a run.
+    fn client_calls_of(run: RunId) -> Vec<ClientCallRow>;
+    /// Records the result of an open call. [`Error::CallClosed`] if it has one already or its time is over; what is over
+    /// is closed by [`Store::expire_waiting`], which says which threads go on. Under the key of an earlier request, gives
+    /// the call as it is now.
+    fn answer_call(principal: &Principal, id: CallId, answer: CallAnswer, once: Option<Once>) -> ClientCallRow;
 }
 
 // Typed objects of apps.

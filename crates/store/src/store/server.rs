@@ -117,9 +117,10 @@ store_methods! {
     /// Removes the deltas of one run that ended at `ended_before` or earlier, all of them together; its facts stay. True
     /// when there may be another.
     fn prune(ended_before: Timestamp) -> bool;
-    /// Closes proposals whose time is over, a bounded number at a time. Gives the threads whose runs can go on.
-    fn expire_proposals() -> Vec<ThreadId>;
-    /// When the next open proposal expires.
+    /// Closes proposals and calls of the client whose time is over, a bounded number at a time. Gives the threads whose
+    /// runs can go on.
+    fn expire_waiting() -> Vec<ThreadId>;
+    /// When the next open proposal or call of the client expires.
     fn next_expiry() -> Option<Timestamp>;
     /// Actions without a run that were begun and not ended, oldest first: their process has died. Those with `undo_of`
     /// set out to take back another.

@@ -123,6 +123,7 @@ async fn e1_a_write_that_comes_too_late_takes_the_whole_outcome_with_it() {
         duration_ms: 1,
         outside: false,
         suspicious: false,
+        by: None,
     };
     log.record(vec![Event::ToolComplete(failed)], vec![], vec![]).await.unwrap();
     assert_eq!(action(&fixture, calls[0]).await.status.name(), "failed");

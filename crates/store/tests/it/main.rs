@@ -12,6 +12,7 @@ mod actions;
 mod actors;
 mod admin_audit;
 mod backup;
+mod client_calls;
 mod constraints;
 mod context;
 mod credentials;

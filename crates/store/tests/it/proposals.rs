@@ -218,20 +218,20 @@ async fn what_nobody_answers_in_time_is_denied_and_its_run_goes_on() {
     let fixture = Fixture::by(clock.clone());
     let (submitted, _, calls, ids) = waiting(&fixture, 2).await;
     clock.to(9);
-    assert_eq!(fixture.store.expire_proposals().await.unwrap(), []);
+    assert_eq!(fixture.store.expire_waiting().await.unwrap(), []);
     clock.to(10);
     assert!(matches!(decide(&fixture, ids[0], Decision::Confirmed).await, Err(Error::Decided("expired"))));
-    assert_eq!(fixture.store.expire_proposals().await.unwrap(), [], "it still waits for the other");
+    assert_eq!(fixture.store.expire_waiting().await.unwrap(), [], "it still waits for the other");
     assert_eq!(proposal(&fixture, ids[0]).await.decision, Some(Decision::Expired));
     assert_eq!(action(&fixture, calls[0]).await.status.name(), "denied");
     assert_eq!(status(&fixture, submitted).await, RunStatus::Waiting);
     assert_eq!(fixture.store.next_expiry().await.unwrap(), Some(after(20)));
     clock.to(25);
     assert!(matches!(decide(&fixture, ids[1], Decision::Confirmed).await, Err(Error::Decided("expired"))));
-    assert_eq!(fixture.store.expire_proposals().await.unwrap(), [submitted.thread]);
+    assert_eq!(fixture.store.expire_waiting().await.unwrap(), [submitted.thread]);
     assert_eq!(status(&fixture, submitted).await, RunStatus::Running);
     assert_eq!(newest(&fixture, submitted, 2), ["proposal:closed expired", "tool:complete expired"]);
-    assert_eq!(fixture.store.expire_proposals().await.unwrap(), []);
+    assert_eq!(fixture.store.expire_waiting().await.unwrap(), []);
     assert_eq!(fixture.store.next_expiry().await.unwrap(), None);
 }
 
@@ -252,7 +252,7 @@ async fn a_lasting_proposal_outlives_its_run_until_its_time_is_over() {
     let row = proposal(&fixture, id).await;
     assert_eq!((row.decision, row.decided_at), (Some(Decision::Expired), Some(after(10))));
     assert_eq!(fixture.published.of(submitted.thread).len(), events, "no event of an ended run");
-    assert_eq!(fixture.store.expire_proposals().await.unwrap(), []);
+    assert_eq!(fixture.store.expire_waiting().await.unwrap(), []);
 }
 
 #[tokio::test]
@@ -344,7 +344,7 @@ async fn proposals_are_bounded_and_listed_newest_first() {
     assert_eq!(list("alice", true, PageOf { after: Some(cursor), limit: 2 }).await, ids[2..4]);
     act(&log, calls[1], one_more).await.expect("a decided one makes room");
     clock.to(10);
-    fixture.store.expire_proposals().await.unwrap();
+    fixture.store.expire_waiting().await.unwrap();
     assert_eq!(list("alice", true, ALL).await, [], "a hundred go in one batch");
 }
 

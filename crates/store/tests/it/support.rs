@@ -81,6 +81,8 @@ impl Fixture {
                 documents: None,
                 app_revision: "r".into(),
                 actor: None,
+                tools: vec![],
+                client_tools: vec![],
                 jobs: vec![],
             },
         }
@@ -154,6 +156,7 @@ pub(crate) fn result(call_id: CallId, output: &str) -> Event {
         duration_ms: 1,
         outside: false,
         suspicious: false,
+        by: None,
     })
 }
 

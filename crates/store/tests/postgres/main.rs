@@ -75,6 +75,8 @@ fn submission(thread: Target) -> Submission {
             documents: None,
             app_revision: "r".into(),
             actor: None,
+            tools: vec![],
+            client_tools: vec![],
             jobs: vec![RunJob {
                 id: JobId::new(TimeOrderedIds.fresh()),
                 kind: "extract".into(),
@@ -142,6 +144,7 @@ fn result(call_id: CallId, output: Value) -> ToolComplete {
         duration_ms: 7,
         outside: false,
         suspicious: false,
+        by: None,
     }
 }
 

@@ -1,5 +1,6 @@
 //! Tools that come with Rondo and need nothing but themselves and the store.
 
+mod ask_user;
 mod calculate;
 mod current_time;
 mod documents;
@@ -20,6 +21,7 @@ use protocol::{Clock, Effect};
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
+use self::ask_user::AskUser;
 use self::calculate::Calculate;
 use self::current_time::CurrentTime;
 use self::documents::SearchDocuments;
@@ -30,6 +32,8 @@ use self::read_rest::ReadRest;
 use self::undo::{ListRecentActions, UndoAction};
 use crate::{Failed, OfferedTool, Tool, ToolFacts, ToolSpec};
 
+pub use ask_user::ASK_USER;
+pub(crate) use ask_user::check_user_answer;
 pub use memory::known_already;
 pub(crate) use proposals::{CreateProposal, UpdateProposal};
 pub(crate) use records::RecordTypeTool;
@@ -52,7 +56,7 @@ struct BuiltinSpec {
 }
 
 /// The tools that every app can list, each with its facts.
-pub(crate) fn tools(clock: Arc<dyn Clock>) -> [OfferedTool; 14] {
+pub(crate) fn tools(clock: Arc<dyn Clock>) -> [OfferedTool; 15] {
     let read = ToolFacts::default;
     // Documents and results may hold anybody's words, although nothing is looked up outside the store.
     let foreign = || ToolFacts::external(Effect::Read);
@@ -71,6 +75,8 @@ pub(crate) fn tools(clock: Arc<dyn Clock>) -> [OfferedTool; 14] {
         offered("update_profile", UpdateProfile, ToolFacts::lasting("profile")),
         offered("undoAction", UndoAction, ToolFacts::idempotent("undo")),
         offered("listRecentActions", ListRecentActions, read()),
+        // The answer is the user's own words, as a message is.
+        offered(ASK_USER, AskUser, ToolFacts { by_client: true, ..ToolFacts::default() }),
     ]
 }
 

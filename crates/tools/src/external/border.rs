@@ -87,7 +87,7 @@ impl Hidden {
         text
     }
 
-    fn value(&self, value: Value) -> Value {
+    pub(crate) fn value(&self, value: Value) -> Value {
         match value {
             Value::String(text) => self.text(&text).into(),
             Value::Array(items) => items.into_iter().map(|item| self.value(item)).collect(),

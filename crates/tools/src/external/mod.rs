@@ -16,6 +16,7 @@ pub use mcp::{McpHealth, McpHub, McpServerHandle, mcp_tool_name};
 pub use search::{TavilyConfig, WebSearchConfig};
 pub use secrets::{Secrets, Vault};
 
+pub(crate) use border::{Hidden, clean};
 pub(crate) use http::http_tool;
 pub(crate) use mcp::McpTool;
 pub(crate) use search::{SearchEngine, WebSearch};

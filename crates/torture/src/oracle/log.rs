@@ -1,6 +1,6 @@
 //! What the database says once all is quiet, read once: the checks look here, and not at the tables.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::path::Path;
 
 use protocol::{Effect, Event, Kind, RunStatus, StepEnd, Stored, ToolStatus, Usage};
@@ -24,6 +24,8 @@ pub(super) struct StoredLog {
     pub(super) actions: HashMap<RowId, Action>,
     pub(super) memories: HashMap<RowId, LoggedMemory>,
     pub(super) proposals: HashMap<RowId, Proposal>,
+    /// Runs with an open call of the client.
+    pub(super) waiting_for_client: HashSet<RowId>,
     pub(super) jobs: Vec<LoggedJob>,
     /// Where the message of each tag is.
     pub(super) said: HashMap<String, Vec<LoggedMessage>>,
@@ -227,6 +229,8 @@ impl StoredLog {
             run.resets.push(Reset { seq, usage: reset.usage });
         } else if let Event::ToolStart(start) = event {
             run.begun.insert(*start.call_id.bytes(), at);
+        } else if let Event::CallOpen(open) = event {
+            run.begun.insert(*open.call_id.bytes(), at);
         } else if let Event::ToolComplete(result) = event {
             let outcome = LoggedResult { status: result.status, outside: result.outside };
             run.results.insert(*result.call_id.bytes(), outcome);
@@ -266,6 +270,10 @@ impl StoredLog {
     fn read_work(&mut self, conn: &Connection) -> rusqlite::Result<()> {
         each(conn, "SELECT id, run, status FROM proposals", |row| {
             self.proposals.insert(row.get(0)?, Proposal { run: row.get(1)?, status: row.get(2)? });
+            Ok(())
+        })?;
+        each(conn, "SELECT run FROM client_calls WHERE status = 'open'", |row| {
+            self.waiting_for_client.insert(row.get(0)?);
             Ok(())
         })?;
         each(conn, "SELECT kind, key, app, status, error, run_at FROM jobs", |row| {

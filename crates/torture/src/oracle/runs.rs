@@ -26,6 +26,7 @@ fn complaint(log: &StoredLog, id: &RowId, run: &LoggedRun) -> Option<String> {
         RunStatus::Waiting => {
             let open = |run: &Option<RowId>, status: &str| run.as_ref() == Some(id) && status == "open";
             let asked = log.proposals.values().any(|proposal| open(&proposal.run, &proposal.status));
+            let asked = asked || log.waiting_for_client.contains(id);
             (!asked).then(|| "waits, and nobody was asked anything".to_owned())
         }
         RunStatus::Interrupted if run.stop.as_deref() != Some("interrupted") && !is_given_up(run) => {

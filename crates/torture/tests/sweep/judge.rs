@@ -19,7 +19,7 @@ const ONCE: [&str; 5] = ["act_reversible", "act_irreversible", "act_asked", "act
 const UNDONE_ONCE: [&str; 1] = ["act_undone_once"];
 
 /// What is left in the end, without ids and times: the same whether or not a server died on the way.
-const PARTS: [(&str, &str); 19] = [
+const PARTS: [(&str, &str); 20] = [
     ("threads", "SELECT coalesce(title, '-') || ' ' || message_count FROM threads WHERE deleted_at IS NULL"),
     (
         "messages",
@@ -44,6 +44,10 @@ const PARTS: [(&str, &str); 19] = [
         "SELECT d.name || ' ' || d.chunks || ' ' || (SELECT count(*) FROM chunks c WHERE c.document = d.id)
             FROM documents d WHERE d.status = 'ready' AND d.deleted_at IS NULL ORDER BY 1",
     ),
+    (
+        "client calls",
+        "SELECT a.tool || ' ' || c.status FROM client_calls c JOIN actions a ON a.id = c.id ORDER BY 1",
+    ),
     ("proposals", "SELECT tool || ' ' || status FROM proposals ORDER BY 1"),
     (
         "actions",
@@ -58,7 +62,7 @@ const PARTS: [(&str, &str); 19] = [
     (
         "facts",
         "SELECT kind || ' ' || count(*) FROM events WHERE kind IN ('message:user', 'run:start', 'context:loaded',
-            'step:end', 'tool:start', 'tool:complete', 'proposal:open', 'proposal:closed', 'stream:complete',
+            'step:end', 'tool:start', 'tool:complete', 'proposal:open', 'proposal:closed', 'call:open', 'stream:complete',
             'run:end', 'thread:named', 'memory:update', 'summary') GROUP BY kind ORDER BY 1",
     ),
     ("sources", "SELECT coalesce(words, '-') FROM memory_sources ORDER BY 1"),

@@ -14,6 +14,7 @@
 )]
 
 mod approvals;
+mod calls;
 mod client;
 mod jobs;
 mod judge;

@@ -68,6 +68,7 @@ fn step(n: u32, result: &str) -> [Event; 2] {
         duration_ms: 1,
         outside: false,
         suspicious: false,
+        by: None,
     };
     [Event::StepEnd(end), Event::ToolComplete(result)]
 }

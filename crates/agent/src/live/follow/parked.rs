@@ -8,7 +8,7 @@ use serde::Deserialize;
 use super::Follower;
 use crate::Error;
 
-/// The calls of a run that have no result, and those among them that the user is asked about.
+/// The calls of a run that have no result, and those among them that wait for the user or for the client.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct OpenCalls {
     unanswered: HashSet<CallId>,
@@ -46,7 +46,7 @@ impl OpenCalls {
         } else if is(Kind::ToolComplete) {
             let call = named();
             self.unanswered.retain(|open| Some(*open) != call);
-        } else if is(Kind::ProposalOpen) {
+        } else if is(Kind::ProposalOpen) || is(Kind::CallOpen) {
             self.asked.extend(named());
         } else if is(Kind::ProposalClosed) {
             let call = named();
@@ -181,6 +181,12 @@ mod tests {
     async fn a_run_that_waits_for_the_user_with_all_that_is_left_is_waited_for_no_longer() {
         let log = counted(vec![step([1, 2]), of(Kind::ProposalOpen, 1), of(Kind::ToolComplete, 2)]);
         assert_eq!(follow(&log, &[call(1)]).await, 1);
+    }
+
+    #[tokio::test]
+    async fn a_run_that_waits_for_the_client_is_waited_for_no_longer() {
+        let log = counted(vec![step([1, 2]), of(Kind::CallOpen, 1), of(Kind::ProposalOpen, 2)]);
+        assert_eq!(follow(&log, &[call(1), call(2)]).await, 1);
     }
 
     #[tokio::test]

@@ -19,6 +19,7 @@ const MOST_RESTARTS: u32 = 3;
 enum Open {
     Ready,
     AwaitsYes,
+    AwaitsResult,
 }
 
 /// What the last step came to.
@@ -106,6 +107,10 @@ impl Model {
             Event::ProposalOpen(open) => match self.unanswered.insert(open.call_id, Open::AwaitsYes) {
                 Some(Open::Ready) => {}
                 was => return Err(format!("a proposal was opened for a call that was {was:?}")),
+            },
+            Event::CallOpen(open) => match self.unanswered.insert(open.call_id, Open::AwaitsResult) {
+                Some(Open::Ready) => {}
+                was => return Err(format!("a call was left to the client that was {was:?}")),
             },
             Event::ProposalClosed(closed) if closed.decision == Decision::Confirmed => {
                 self.unanswered.insert(closed.call_id, Open::Ready);

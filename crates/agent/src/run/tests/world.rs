@@ -85,6 +85,8 @@ impl World {
             document_ids: None,
             app_revision: "1".into(),
             actor: None,
+            tools: vec![],
+            client_tools: vec![],
         };
         let log = vec![Event::RunStart(start)];
         let truth = RunState::replay(&log);
@@ -495,6 +497,7 @@ fn result((call_id, name): (CallId, &str), status: ToolStatus, output: Value, ou
         duration_ms: 1,
         outside,
         suspicious: false,
+        by: None,
     })
 }
 

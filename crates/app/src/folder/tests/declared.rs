@@ -247,7 +247,7 @@ fn a_declared_tool_that_cannot_work_is_refused() {
         (
             "limit = 3",
             "1:7: tool.x names no record type, no request and no module; \
-             add record and does, http or wasm; or keep only description, policy, confirm, effect, flow, plausible and marker",
+             add record and does, http, wasm or client = true; or keep only description, policy, confirm, effect, flow, plausible and marker",
         ),
         (
             "record = 'part'\ndoes = 'create'\nrequires = { cloud = 3 }",

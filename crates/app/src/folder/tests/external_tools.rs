@@ -5,8 +5,8 @@ use serde_json::{Value, json};
 
 use super::*;
 use crate::{
-    AnswerPart, BodyTemplate, FlowRule, HttpMethod, HttpTool, Names, Permission, SandboxTool, TextTemplate,
-    ToolKind,
+    AnswerPart, BodyTemplate, Declared, FlowRule, HttpMethod, HttpTool, Names, Permission, SandboxTool,
+    TextTemplate, ToolKind,
 };
 
 const MODULE: &[u8] = b"\0asm\x01\0\0\0";
@@ -173,7 +173,7 @@ fn a_tool_is_of_one_kind_and_says_what_fits_it() {
         (format!("description = 'd'\nmarker = ''\n{http}"), "3:10: tool.x.marker is \"\"; write one line of 1 to 64 characters".into()),
         (format!("description = 'd'\nmarker = \"a\\nb\"\n{http}"), "3:10: tool.x.marker is \"a\\nb\"; write one line of 1 to 64 characters".into()),
         (format!("description = 'd'\nmarker = '{}'\n{http}", "é".repeat(65)), format!("3:10: tool.x.marker is \"{}\"; write one line of 1 to 64 characters", "é".repeat(65))),
-        ("parameters_file = 'a.json'".into(), "1:7: tool.x names no record type, no request and no module; add record and does, http or wasm; or keep only description, policy, confirm, effect, flow, plausible and marker".into()),
+        ("parameters_file = 'a.json'".into(), "1:7: tool.x names no record type, no request and no module; add record and does, http, wasm or client = true; or keep only description, policy, confirm, effect, flow, plausible and marker".into()),
         ("effect = 'read'".into(), "2:10: tool.x is not a tool of an MCP server, so its effect is known already; remove effect".into()),
         ("[[tool.x.flow]]\nfrom = []".into(), "3:8: tool.x.flow.from names 0 sources; name 1 to 128, or remove the line to allow any".into()),
         ("[[tool.x.flow]]\nfrom = ['a b']".into(), "3:9: tool.x.flow.from names \"a b\"; write names of tools, or \"documents\"".into()),
@@ -446,5 +446,48 @@ fn further_files_hold_further_tools() {
     ] {
         fs::write(apps.path().join("demo/tools").join(name), text).unwrap();
         assert_eq!(problem(&apps), format!("demo/{expected}"));
+    }
+}
+
+#[test]
+fn a_tool_of_the_client_says_what_the_client_does() {
+    let app = demo("[tool.x]\nclient = true\ndescription = 'd'\neffect = 'irreversible'", PROMPT);
+    let Declared { kind: ToolKind::Client(tool), .. } = &app.declared[0] else {
+        panic!("{:?}", app.declared)
+    };
+    assert_eq!(tool.effect, Effect::Irreversible);
+    assert_eq!(tool.parameters["additionalProperties"], false);
+    let plain = demo("[tool.x]\nclient = true\ndescription = 'd'", PROMPT);
+    assert!(matches!(&plain.declared[0].kind, ToolKind::Client(tool) if tool.effect == Effect::Read));
+    for (lines, expected) in [
+        (
+            "client = true",
+            "1:7: tool.x has no description; add description = \"…\", which tells the model what the tool does",
+        ),
+        (
+            "client = false\ndescription = 'd'",
+            "2:10: tool.x.client is false; write client = true, or remove it",
+        ),
+        (
+            "client = true\ndescription = 'd'\nmarker = 'm'",
+            "4:10: marker has no meaning for a tool of the client; remove it",
+        ),
+        (
+            "client = true\ndescription = 'd'\nlimit = 3",
+            "4:9: limit has no meaning for a tool of the client; remove it",
+        ),
+        (
+            "client = true\ndescription = 'd'\neffect = 'reversible'",
+            "4:10: tool.x is a tool of the client, which cannot be undone; write \"read\", \"idempotent\" or \"irreversible\"",
+        ),
+        (
+            "client = true\ndescription = 'd'\n[tool.x.wasm]\nmodule = 'a'",
+            "1:7: tool.x has several kinds: wasm and client; keep one kind, or declare two tools",
+        ),
+    ] {
+        assert_eq!(
+            problem(&apps(&format!("[tool.x]\n{lines}"), PROMPT)),
+            format!("demo/app.toml:{expected}")
+        );
     }
 }

@@ -73,7 +73,7 @@ fn app(imported: &ImportedTools) -> App {
 fn parameters(imported: &ImportedTools) -> Value {
     match &app(imported).declared.first().unwrap().kind {
         ToolKind::Http(tool) => tool.parameters.clone(),
-        ToolKind::Record(_) | ToolKind::Sandbox(_) => panic!("it is no HTTP tool"),
+        ToolKind::Record(_) | ToolKind::Sandbox(_) | ToolKind::Client(_) => panic!("it is no HTTP tool"),
     }
 }
 

@@ -42,7 +42,7 @@ pub(super) enum UiChunk<'a> {
         tool_call_id: CallId,
         tool_name: &'a str,
         #[serde(flatten)]
-        made_here: MadeHere,
+        made_here: Option<MadeHere>,
     },
     ToolInputDelta {
         tool_call_id: CallId,
@@ -53,7 +53,7 @@ pub(super) enum UiChunk<'a> {
         tool_name: &'a str,
         input: &'a Value,
         #[serde(flatten)]
-        made_here: MadeHere,
+        made_here: Option<MadeHere>,
     },
     ToolApprovalRequest {
         approval_id: ProposalId,
@@ -63,13 +63,13 @@ pub(super) enum UiChunk<'a> {
         tool_call_id: CallId,
         output: &'a Value,
         #[serde(flatten)]
-        made_here: MadeHere,
+        made_here: Option<MadeHere>,
     },
     ToolOutputError {
         tool_call_id: CallId,
         error_text: &'a str,
         #[serde(flatten)]
-        made_here: MadeHere,
+        made_here: Option<MadeHere>,
     },
     ToolOutputDenied {
         tool_call_id: CallId,
@@ -104,7 +104,7 @@ pub(super) enum UiChunk<'a> {
     },
 }
 
-/// Without these, a client would look for the tool on its own side.
+/// Without these, a client looks for the tool on its own side, which is right only for a tool that it runs.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct MadeHere {
@@ -113,7 +113,10 @@ pub(super) struct MadeHere {
 }
 
 impl MadeHere {
-    pub(super) const YES: Self = Self { dynamic: true, provider_executed: true };
+    /// The fields of a call that the server makes; none for one that the client makes.
+    pub(super) fn unless(by_client: bool) -> Option<Self> {
+        (!by_client).then_some(Self { dynamic: true, provider_executed: true })
+    }
 }
 
 /// The metadata of an answer when it begins.

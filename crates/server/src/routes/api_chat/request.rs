@@ -1,7 +1,12 @@
 //! The request that `useChat` sends, and the question in it. Front ends add fields of their own, so unknown ones are ignored.
 
-use protocol::{DocumentId, MessageId, OnBusy, Principal, ProposalId, RunId, ThreadId};
-use serde::Deserialize;
+use std::collections::BTreeMap;
+
+use protocol::{
+    CallId, ClientTool, DocumentId, MessageId, NewCallResult, OnBusy, Principal, ProposalId, RunId, ThreadId,
+};
+use serde::{Deserialize, Deserializer};
+use serde_json::Value;
 use utoipa::ToSchema;
 
 use crate::Api;
@@ -12,6 +17,9 @@ const MAX_ID_CHARS: usize = 255;
 
 /// Decisions in one request; no step makes more calls.
 const MAX_APPROVALS: usize = 32;
+
+/// Results in one request that are looked at, the newest; no step makes more calls.
+const MAX_RESULTS: usize = 32;
 
 /// A request of a chat.
 #[derive(Debug, Deserialize, ToSchema)]
@@ -33,6 +41,9 @@ pub(in crate::routes) struct NewChat {
     pub(super) model: Option<String>,
     pub(super) persona_id: Option<String>,
     pub(super) document_ids: Option<Vec<DocumentId>>,
+    /// Tools that the client runs: a list, or an object with their names as keys.
+    #[serde(default)]
+    tools: ChatTools,
     #[serde(default)]
     pub(super) on_busy: OnBusy,
 }
@@ -43,6 +54,26 @@ enum Trigger {
     #[default]
     SubmitMessage,
     RegenerateMessage,
+}
+
+/// Tools as front ends of the AI SDK name them.
+#[derive(Debug, Deserialize, ToSchema)]
+#[serde(untagged, expecting = "expected a list of {name, description, parameters}, or an object by name")]
+enum ChatTools {
+    Listed(Vec<ClientTool>),
+    Named(BTreeMap<String, NamedTool>),
+}
+
+#[derive(Debug, Deserialize, ToSchema)]
+struct NamedTool {
+    description: Option<String>,
+    parameters: Option<Value>,
+}
+
+impl Default for ChatTools {
+    fn default() -> Self {
+        Self::Listed(Vec::new())
+    }
 }
 
 /// A message as the client has it.
@@ -68,12 +99,24 @@ enum UiRole {
 }
 
 #[derive(Debug, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
 struct UiPart {
     #[serde(rename = "type")]
     kind: String,
     text: Option<String>,
     state: Option<String>,
     approval: Option<UiApproval>,
+    tool_call_id: Option<String>,
+    /// Whether the server has made the call.
+    provider_executed: Option<bool>,
+    #[serde(default, deserialize_with = "read_output")]
+    output: Option<Value>,
+    error_text: Option<String>,
+}
+
+/// Tells an output that is null from none.
+fn read_output<'de, D: Deserializer<'de>>(output: D) -> Result<Option<Value>, D::Error> {
+    Value::deserialize(output).map(Some)
 }
 
 #[derive(Debug, Deserialize, ToSchema)]
@@ -99,7 +142,15 @@ pub(super) enum ChatAsk {
     },
     /// Answer again: this message, or the last.
     Again(Option<AnswerId>),
-    Decide(Vec<Approval>),
+    GoOn(GivenWords),
+}
+
+/// The words that a run waited for, as the client gives them.
+#[derive(Debug, Default)]
+pub(super) struct GivenWords {
+    pub(super) approvals: Vec<Approval>,
+    /// Results of calls that the client has made. Those of earlier steps are among them, too.
+    pub(super) results: Vec<(CallId, NewCallResult)>,
 }
 
 /// An answer by its id.
@@ -141,7 +192,7 @@ impl NewChat {
         let last = self.message.as_ref().or(self.messages.last());
         match last {
             Some(message) if message.role == UiRole::User => self.say(message),
-            Some(message) if message.role == UiRole::Assistant => decide(message),
+            Some(message) if message.role == UiRole::Assistant => go_on(message),
             Some(_) => Err(ApiProblem::invalid("messages", "the last one must be the user's")),
             None => {
                 Err(ApiProblem::invalid("messages", "is required; send at least the user's last message"))
@@ -154,6 +205,21 @@ impl NewChat {
         let said = self.messages.iter().chain(&self.message).rev();
         said.filter_map(|message| message.metadata.as_ref()?.thread_id.as_deref())
             .find_map(|id| id.parse().ok())
+    }
+
+    /// The tools that the client runs. Some front ends describe one by its name alone.
+    pub(super) fn tools(&self) -> Vec<ClientTool> {
+        match &self.tools {
+            ChatTools::Listed(tools) => tools.clone(),
+            ChatTools::Named(tools) => {
+                let tool = |(name, tool): (&String, &NamedTool)| ClientTool {
+                    name: name.clone(),
+                    description: tool.description.clone().unwrap_or_else(|| name.clone()),
+                    parameters: tool.parameters.clone(),
+                };
+                tools.iter().map(tool).collect()
+            }
+        }
     }
 
     fn again(&self) -> Result<ChatAsk, ApiProblem> {
@@ -207,7 +273,8 @@ impl UiMessage {
     }
 }
 
-fn decide(message: &UiMessage) -> Result<ChatAsk, ApiProblem> {
+/// The decisions and results in an answer that the client sends back.
+fn go_on(message: &UiMessage) -> Result<ChatAsk, ApiProblem> {
     let responded = |part: &&UiPart| part.state.as_deref() == Some("approval-responded");
     let mut approvals = Vec::new();
     for approval in message.parts.iter().filter(responded).filter_map(|part| part.approval.as_ref()) {
@@ -220,11 +287,37 @@ fn decide(message: &UiMessage) -> Result<ChatAsk, ApiProblem> {
         let id = approval.id.parse().map_err(|_| unknown())?;
         approvals.push(Approval { id, approved: approval.approved.unwrap_or(false) });
     }
-    if approvals.is_empty() || approvals.len() > MAX_APPROVALS {
+    let newest = message.parts.iter().rev().filter_map(UiPart::result).take(MAX_RESULTS);
+    let mut results: Vec<(CallId, NewCallResult)> = newest.collect();
+    results.reverse();
+    if approvals.is_empty() && results.is_empty() || approvals.len() > MAX_APPROVALS {
         let detail = format!(
-            "the last one must be the user's, or an answer with 1 to {MAX_APPROVALS} decided approvals"
+            "the last one must be the user's, or an answer with 1 to {MAX_APPROVALS} decided approvals or with \
+             results of the client's tools"
         );
         return Err(ApiProblem::invalid("messages", detail));
     }
-    Ok(ChatAsk::Decide(approvals))
+    Ok(ChatAsk::GoOn(GivenWords { approvals, results }))
+}
+
+impl UiPart {
+    /// The result of a call that the client has made.
+    fn result(&self) -> Option<(CallId, NewCallResult)> {
+        if !self.kind.starts_with("tool-") || self.provider_executed == Some(true) {
+            return None;
+        }
+        let call = self.tool_call_id.as_deref()?.parse().ok()?;
+        let nothing = NewCallResult::default();
+        match self.state.as_deref()? {
+            "output-available" => {
+                Some((call, NewCallResult { result: Some(self.output.clone()), ..nothing }))
+            }
+            "output-error" => {
+                let error = self.error_text.clone().filter(|text| !text.trim().is_empty());
+                let error = error.unwrap_or_else(|| "the client gave no reason".to_owned());
+                Some((call, NewCallResult { error: Some(error), ..nothing }))
+            }
+            _ => None,
+        }
+    }
 }

@@ -156,6 +156,8 @@ impl Disk {
                 documents: None,
                 app_revision: "r".into(),
                 actor: None,
+                tools: vec![],
+                client_tools: vec![],
                 jobs: vec![],
             },
         };

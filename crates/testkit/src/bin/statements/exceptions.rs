@@ -25,6 +25,8 @@ const SMALL: &[&str] = &[
 /// database is.
 const UNDER_WAY: &[&str] = &[
     "actions_begun",
+    "client_calls_by_run",
+    "client_calls_open",
     "documents_unlisted",
     "jobs_in_line",
     "jobs_working",

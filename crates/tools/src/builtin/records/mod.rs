@@ -80,7 +80,7 @@ impl RecordTypeTool {
         let made_by = |kind: &str| {
             let makes = |other: &ToolKind| match other {
                 ToolKind::Record(other) => other.does == Does::Create && other.record == kind,
-                ToolKind::Http(_) | ToolKind::Sandbox(_) => false,
+                ToolKind::Http(_) | ToolKind::Sandbox(_) | ToolKind::Client(_) => false,
             };
             app.declared.iter().find(|other| makes(&other.kind)).map(|other| other.tool.name.clone())
         };
