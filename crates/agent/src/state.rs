@@ -36,8 +36,10 @@ pub(crate) struct RunState {
     pub(crate) asked_with: Taint,
     /// Calls whose intent is committed.
     begun: HashSet<CallId>,
-    /// Calls that wait for the user's yes, or for a result from the client.
+    /// Calls that wait for the user's yes.
     waiting: HashSet<CallId>,
+    /// Calls that wait for a result from the client. The decision on one of them, if there was any, came before.
+    with_client: HashSet<CallId>,
     /// Calls that have it.
     approved: HashSet<CallId>,
     called: HashSet<CallId>,
@@ -94,7 +96,7 @@ impl RunState {
             }
             Event::CallOpen(open) => {
                 self.begun.insert(open.call_id);
-                self.waiting.insert(open.call_id);
+                self.with_client.insert(open.call_id);
             }
             Event::ProposalClosed(closed) => {
                 self.waiting.remove(&closed.call_id);
@@ -132,6 +134,7 @@ impl RunState {
     fn end_call(&mut self, result: &ToolComplete) {
         self.pending.retain(|call| call.id != result.call_id);
         self.waiting.remove(&result.call_id);
+        self.with_client.remove(&result.call_id);
         if result.outside {
             self.taint.insert(result.name.clone());
         }
@@ -187,15 +190,20 @@ impl RunState {
 
     /// The calls that can be made now, in call order.
     pub(crate) fn ready(&self) -> Vec<Call> {
-        self.pending.iter().filter(|call| !self.waiting.contains(&call.id)).cloned().collect()
+        self.pending.iter().filter(|call| !self.waits(call.id)).cloned().collect()
     }
 
-    /// Whether the event decides a call that waits.
+    /// Whether the call waits for the user or for the client.
+    fn waits(&self, call: CallId) -> bool {
+        self.waiting.contains(&call) || self.with_client.contains(&call)
+    }
+
+    /// Whether the event decides or answers a call that waits.
     pub(crate) fn waits_for(&self, event: &Event) -> bool {
         if let Event::ProposalClosed(closed) = event {
             self.waiting.contains(&closed.call_id)
         } else if let Event::ToolComplete(result) = event {
-            self.waiting.contains(&result.call_id)
+            self.waits(result.call_id)
         } else {
             false
         }

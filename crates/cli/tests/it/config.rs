@@ -67,7 +67,7 @@ async fn mistakes_in_an_app_folder() {
         ("name = 'Mine'\ntolls = []", "2:1: unknown key \"tolls\"; did you mean \"tools\"?"),
         (
             "tools = ['calculate',\n  'clock']",
-            "2:3: there is no tool named \"clock\"; use one of calculate, current_time, update_profile, documents, markdown, memory, proposals, undo, web_search, or \
+            "2:3: there is no tool named \"clock\"; use one of ask_user, calculate, current_time, update_profile, documents, markdown, memory, proposals, undo, web_search, or \
              remove it",
         ),
         ("[loop]\nmax_steps = 0", "2:13: loop.max_steps is 0; write a whole number from 1 to 200"),

@@ -217,7 +217,7 @@ async fn what_is_missing() {
     world.write("apps/mine/app.toml", "tools = ['clock']");
     world.write("apps/mine/instructions.md", "Be kind.");
     let ended = examine(&mut world.rondo(&["doctor", "--apps", "apps", "--data", "file"])).await;
-    let tool = "BAD   app mine: apps/mine/app.toml:1:10: there is no tool named \"clock\"; use one of calculate, \
+    let tool = "BAD   app mine: apps/mine/app.toml:1:10: there is no tool named \"clock\"; use one of ask_user, calculate, \
                 current_time, update_profile, documents, markdown, memory, proposals, undo, web_search, or remove it";
     assert_eq!(finding(&ended, "app mine:"), tool);
     assert!(finding(&ended, "data folder:").starts_with("BAD"), "{ended:?}");

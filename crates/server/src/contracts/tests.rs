@@ -269,7 +269,7 @@ fn a_run_that_waits_ends_the_stream_and_its_decision_begins_the_next() {
         assert_eq!(waiting.waits_for(), []);
         assert_eq!(waiting.write(event, &mut out), StreamState::Open);
     }
-    assert_eq!(waiting.waits_for(), [id]);
+    assert_eq!(waiting.waits_for(), [AwaitedWord::Decision(id)]);
     waiting.park(&mut out);
     insta::assert_snapshot!("waiting_ui_messages", String::from_utf8(out).unwrap());
 
@@ -284,11 +284,35 @@ fn a_run_that_waits_ends_the_stream_and_its_decision_begins_the_next() {
             run_end("completed"),
         ];
         let log: Vec<Event> = asking().into_iter().chain(answered).collect();
-        let after = UiMessageEncoder::new(false).after(vec![id]);
+        let after = UiMessageEncoder::new(false).after(vec![AwaitedWord::Decision(id)]);
         insta::assert_snapshot!(format!("{decision}_ui_messages"), bytes(after, log.clone()));
         assert_eq!(bytes(UiMessageEncoder::new(false), log.clone()).matches("[DONE]").count(), 1);
         assert!(bytes(DeltaEncoder::default(), log).contains("Well."));
     }
+}
+
+/// A call that the client makes after an approval is told again, as one of its own.
+#[test]
+fn a_call_of_the_client_waits_for_its_result_after_its_approval() {
+    let call_id = CALL.parse().unwrap();
+    let open = json!({ "callId": CALL, "name": "echo", "input": { "text": "hi" }, "expiresAt": "2026-11-16T12:00:00Z" });
+    let confirmed = [proposal_closed("confirmed"), event("call:open", &open)];
+    let log: Vec<Event> = asking().into_iter().chain(confirmed).collect();
+    let given = AwaitedWord::Decision(PROPOSAL.parse().unwrap());
+    let (mut encoder, mut out) = (UiMessageEncoder::new(false).after(vec![given]), Vec::new());
+    for event in log.clone() {
+        encoder.write(event, &mut out);
+    }
+    assert_eq!(encoder.waits_for(), [AwaitedWord::Result(call_id)]);
+    let told = String::from_utf8(out).unwrap();
+    let own = format!(
+        "{{\"type\":\"tool-input-available\",\"toolCallId\":\"{CALL}\",\"toolName\":\"echo\",\"input\":{{\"text\":\"hi\"}}}}"
+    );
+    assert!(told.contains(&own), "{told}");
+    let ended = [tool_complete(CALL, "complete", &json!("done")), run_end("completed")];
+    let after = UiMessageEncoder::new(false).after(vec![AwaitedWord::Result(call_id)]);
+    let rest = bytes(after, log.into_iter().chain(ended).collect());
+    assert!(!rest.contains("May I?") && rest.contains("\"output\":\"done\"}"), "{rest}");
 }
 
 #[test]
@@ -300,7 +324,7 @@ fn a_sibling_call_under_way_keeps_the_stream_open() {
     }
     assert_eq!(encoder.waits_for(), []);
     encoder.write(tool_complete(OTHER, "complete", &json!(1)), &mut out);
-    assert_eq!(encoder.waits_for(), [PROPOSAL.parse().unwrap()]);
+    assert_eq!(encoder.waits_for(), [AwaitedWord::Decision(PROPOSAL.parse().unwrap())]);
 }
 
 #[test]

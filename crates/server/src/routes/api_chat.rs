@@ -178,7 +178,12 @@ impl WaitingRun {
         }
         let mut results = Vec::new();
         for (id, result) in given.results {
-            let call = api.service.client_call(principal, id).await?;
+            let call = match api.service.client_call(principal, id).await {
+                Ok(call) => call,
+                // It was not opened, because its arguments did not fit; or it is somebody else's.
+                Err(service::Error::NotFound { .. }) => continue,
+                Err(error) => return Err(error.into()),
+            };
             if call.thread_id != thread {
                 return Err(service::Error::NotFound { what: "call" }.into());
             }

@@ -47,10 +47,14 @@ fn a_family_stands_for_its_members_in_the_order_of_the_file() {
 }
 
 #[test]
-fn a_proposal_can_be_of_any_other_tool_but_an_undo() {
-    let (_folder, app) =
-        app("tools = ['proposals', 'undo', 'calculate']\n[tool.a]\nrecord = 'part'\ndoes = 'list'");
-    let specs = catalog().registry(&app, &[]).unwrap().specs();
+fn a_proposal_can_be_of_any_other_tool_but_an_undo_or_one_of_the_client() {
+    let (_folder, app) = app(
+        "tools = ['proposals', 'undo', 'calculate', 'ask_user']\n[tool.a]\nrecord = 'part'\ndoes = 'list'\n\
+         [tool.b]\nclient = true\ndescription = 'd'",
+    );
+    let registry = catalog().registry(&app, &[]).unwrap();
+    assert_eq!(registry.client_tools(), ["ask_user", "b"]);
+    let specs = registry.specs();
     let create = specs.iter().find(|spec| spec.name == "createProposal").unwrap();
     let names = &create.parameters["properties"]["tool"]["enum"];
     assert_eq!(names, &json!(["listRecentActions", "calculate", "a"]));
@@ -58,7 +62,7 @@ fn a_proposal_can_be_of_any_other_tool_but_an_undo() {
 
 #[test]
 fn what_does_not_exist_or_exists_twice_is_refused_where_it_is_named() {
-    let all = "use one of calculate, current_time, update_profile, documents, markdown, memory, proposals, undo, web_search, or remove it";
+    let all = "use one of ask_user, calculate, current_time, update_profile, documents, markdown, memory, proposals, undo, web_search, or remove it";
     for (toml, expected) in [
         ("tools = ['clock']", format!("1:10: there is no tool named \"clock\"; {all}")),
         (
@@ -74,6 +78,10 @@ fn what_does_not_exist_or_exists_twice_is_refused_where_it_is_named() {
             "1:22: the app has two tools named \"readMarkdown\"; remove one, or give it another name".into(),
         ),
         (
+            "[tool.ask_user]\nclient = true\ndescription = 'd'",
+            "1:7: \"ask_user\" is the name of a built-in tool; give it another name".into(),
+        ),
+        (
             "tools = ['markdown']\n[tool.readMarkdown]\nrecord = 'part'\ndoes = 'get'",
             "2:7: the app has two tools named \"readMarkdown\"; remove one, or give it another name".into(),
         ),
@@ -84,7 +92,7 @@ fn what_does_not_exist_or_exists_twice_is_refused_where_it_is_named() {
         (
             "[tool.calculate]\npolicy = 'ask'",
             "1:7: the app has no tool named \"calculate\"; \
-             list it under tools, or add record and does, http or wasm to declare it"
+             list it under tools, or add record and does, http, wasm or client = true to declare it"
                 .into(),
         ),
         (
