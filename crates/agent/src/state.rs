@@ -38,10 +38,10 @@ pub(crate) struct RunState {
     begun: HashSet<CallId>,
     /// Calls that wait for the user's yes.
     waiting: HashSet<CallId>,
-    /// Calls that wait for a result from the client. The decision on one of them, if there was any, came before.
-    with_client: HashSet<CallId>,
     /// Calls that have it.
     approved: HashSet<CallId>,
+    /// Calls that wait for a result from the client. The decision on one of them, if there was any, came before.
+    with_client: HashSet<CallId>,
     called: HashSet<CallId>,
     /// How often each call, by name and arguments, was made.
     repeats: HashMap<String, u32>,

@@ -1,5 +1,7 @@
 //! Tools whose calls the client makes: which of them a request can declare, and how a result is taken.
 
+use std::sync::Arc;
+
 use app::{App, MAX_TOOL_NAME_CHARS, MAX_TOOLS, is_tool_name, tool_arguments};
 use async_trait::async_trait;
 use protocol::{ClientTool, Effect, MAX_JSON_DEPTH, ToolStatus, value_depth};
@@ -24,15 +26,12 @@ const MAX_DESCRIPTION_BYTES: usize = 4 * 1024;
 const MAX_REASON_BYTES: usize = 8 * 1024;
 
 /// Stands for the client where a call would be made here.
-pub(crate) struct ClientSide;
+struct ClientSide;
 
 #[async_trait]
 impl Tool for ClientSide {
     async fn call(&self, _: Calling<'_>) -> Result<ToolOutput, Failed> {
-        Err(Failed::new(
-            "client_only",
-            "only the client can run this tool, and only while a run waits for it",
-        ))
+        Err(Failed::client_only())
     }
 }
 
@@ -42,7 +41,7 @@ pub(crate) fn client_tool(spec: ToolSpec, effect: Effect) -> OfferedTool {
 }
 
 /// A tool of a request, as the model is offered it; or what is wrong with it.
-pub(crate) fn offered_to_client(tool: &ClientTool) -> Result<OfferedTool, String> {
+fn offered_to_client(tool: &ClientTool) -> Result<OfferedTool, String> {
     let ClientTool { name, description, parameters } = tool;
     if !is_tool_name(name) {
         return Err(format!(
@@ -63,6 +62,21 @@ pub(crate) fn offered_to_client(tool: &ClientTool) -> Result<OfferedTool, String
     let parameters = tool_arguments(parameters)
         .map_err(|(message, remedy)| format!("has parameters that cannot be used: {message}; {remedy}"))?;
     Ok(client_tool(ToolSpec { name: name.clone(), description, parameters }, Effect::Read))
+}
+
+impl ToolRegistry {
+    /// These tools with those of a request, whose calls the client makes. A tool of the server keeps its name: one that
+    /// came meanwhile, with a new version of the app, counts.
+    #[must_use]
+    pub fn with_client_tools(self: &Arc<Self>, declared: &[ClientTool]) -> Arc<Self> {
+        if declared.is_empty() {
+            return Arc::clone(self);
+        }
+        let is_free = |tool: &&ClientTool| self.get(&tool.name).is_none();
+        let others =
+            declared.iter().filter(is_free).filter_map(|tool| offered_to_client(tool).ok()).collect();
+        self.with_tools(others).map_or_else(|_| Arc::clone(self), Arc::new)
+    }
 }
 
 /// Whether a request to an app can declare these tools; if not, why, in words for the client.

@@ -169,6 +169,11 @@ impl Failed {
         Self { uncertain: true, ..Self::new(error, message) }
     }
 
+    /// A call of the client that would be made here: no run waits for its result.
+    pub(crate) fn client_only() -> Self {
+        Self::new("client_only", "only the client can run this tool, and only while a run waits for it")
+    }
+
     /// A failure of a connection that broke in the middle of a call, which another try may mend.
     pub(crate) fn broken(message: impl Into<String>) -> Self {
         Self { again: Some(Duration::ZERO), ..Self::uncertain("broken", message) }

@@ -8,11 +8,10 @@ use std::time::Duration;
 use futures_util::FutureExt;
 use jsonschema::error::ValidationErrorKind;
 use jsonschema::{ValidationError, Validator};
-use protocol::{ClientTool, Effect, MAX_JSON_DEPTH, ToolStatus, value_depth};
+use protocol::{Effect, MAX_JSON_DEPTH, ToolStatus, value_depth};
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 
-use crate::client::offered_to_client;
 use crate::facts::is_repeatable;
 use crate::policy::{self, Ruling};
 use crate::{CallOutcome, Calling, Failed, OfferedTool, Taint, ToolFacts, ToolOutput, ToolSpec};
@@ -55,7 +54,7 @@ impl ToolRegistry {
     }
 
     /// These tools, and then others.
-    fn with_tools(&self, others: Vec<OfferedTool>) -> Result<Self, (String, String)> {
+    pub(crate) fn with_tools(&self, others: Vec<OfferedTool>) -> Result<Self, (String, String)> {
         let specs = others.iter().map(|tool| &tool.spec);
         let specs: Arc<[ToolSpec]> = self.specs.iter().chain(specs).cloned().collect();
         let mut tools = self.tools.clone();
@@ -66,19 +65,6 @@ impl ToolRegistry {
             tools.insert(name, Arc::new(RegisteredTool { offered, arguments }));
         }
         Ok(Self { tools, specs })
-    }
-
-    /// These tools with those of a request, whose calls the client makes. A tool of the server keeps its name: one that
-    /// came meanwhile, with a new version of the app, counts.
-    #[must_use]
-    pub fn with_client_tools(self: &Arc<Self>, declared: &[ClientTool]) -> Arc<Self> {
-        if declared.is_empty() {
-            return Arc::clone(self);
-        }
-        let is_free = |tool: &&ClientTool| self.get(&tool.name).is_none();
-        let others =
-            declared.iter().filter(is_free).filter_map(|tool| offered_to_client(tool).ok()).collect();
-        self.with_tools(others).map_or_else(|_| Arc::clone(self), Arc::new)
     }
 
     /// The names of the tools whose calls the client makes, in order.

@@ -143,7 +143,7 @@ async fn stream_on(
     let permit = api.may_be_answered(principal)?;
     // All are looked at before any is taken, so that a refusal has no effect.
     let waits = WaitingRun::find(api, principal, thread, given).await?;
-    let encoder = encoder.after(waits.given());
+    let encoder = encoder.after(waits.awaited_words());
     let run = waits.run;
     waits.take(api, principal).await?;
     let follower = api.service.follow_run(principal, run, None).await?;
@@ -200,7 +200,7 @@ impl WaitingRun {
         Ok(Self { run, approvals, results })
     }
 
-    fn given(&self) -> Vec<AwaitedWord> {
+    fn awaited_words(&self) -> Vec<AwaitedWord> {
         let decisions = self.approvals.iter().map(|(approval, _)| AwaitedWord::Decision(approval.id));
         decisions.chain(self.results.iter().map(|(call, _)| AwaitedWord::Result(call.id))).collect()
     }

@@ -6,7 +6,6 @@ use async_trait::async_trait;
 use serde_json::Value;
 
 use super::text;
-use crate::client::ClientSide;
 use crate::{Calling, Failed, Tool, ToolOutput};
 
 /// The name of the tool. No other tool can have it.
@@ -33,8 +32,8 @@ impl Tool for AskUser {
         Ok(())
     }
 
-    async fn call(&self, calling: Calling<'_>) -> Result<ToolOutput, Failed> {
-        ClientSide.call(calling).await
+    async fn call(&self, _: Calling<'_>) -> Result<ToolOutput, Failed> {
+        Err(Failed::client_only())
     }
 }
 
