@@ -7,7 +7,7 @@ use toml::Spanned;
 use crate::source::bounds::{self, KEY, refusal_at};
 use crate::words::word_enum;
 
-const MAX_FRAGMENT_TOKENS: i64 = 1_000_000;
+pub(crate) const MAX_FRAGMENT_TOKENS: i64 = 1_000_000;
 
 word_enum! {
     /// One part of a prompt.
@@ -30,6 +30,8 @@ word_enum! {
         /// The app's own sections, filled from records.
         Domain = "domain",
         Documents = "documents",
+        /// Passages of the app's own documents.
+        Knowledge = "knowledge",
         Recalled = "recalled",
     }
 }

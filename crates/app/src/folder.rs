@@ -1,5 +1,6 @@
 //! Reads an app folder: `app.toml` for what can be set, `instructions.md` for what the model is told, `records/` for
 //! what its records look like, `personas/` and `context/` for what else a prompt can hold, `tools/` for further tools.
+//! The files of `documents/` are read apart, because the app is served without those that are broken.
 
 mod answer;
 mod app_path;
@@ -34,8 +35,8 @@ use sha2::{Digest, Sha256};
 
 use crate::source::{FileText, Problem, Spanned, read_file};
 use crate::{
-    ANY_MODEL, App, AppBudget, Classifier, ContextRules, LoopLimits, MemoryRules, Ranges, RecordType,
-    Section, TargetRange, ToolRef,
+    ANY_MODEL, App, AppBudget, Classifier, ContextRules, KnowledgeRules, LoopLimits, MemoryRules, Ranges,
+    RecordType, Section, TargetRange, ToolRef,
 };
 
 pub use examples::{ANY_SECTION, CONTINUES, Example, Examples, check_examples, examples, learned_file};
@@ -139,6 +140,7 @@ fn read(dir: &Path, problems: &mut Problems) -> App {
     let (history, summarise) = problems.keep(context::history(&source, dir, raw.history));
     let (personas, persona_texts) = problems.keep(markdown::personas(dir, &raw.ranges));
     let files = problems.keep(tables::files(dir));
+    let knowledge = raw.knowledge.where_folder_is(dir);
     let first = Tables { source, tool: raw.tool, mcp: raw.mcp };
     let (raw_memory, raw_tools, raw_targets) = (raw.memory, raw.tools, raw.targets);
     let over = NeedsRecords { raw_memory, raw_tools, raw_targets, first, files: &files };
@@ -148,6 +150,8 @@ fn read(dir: &Path, problems: &mut Problems) -> App {
     let texts = [&*text, &*instructions].into_iter().chain(optional.into_iter().flatten());
     let texts = texts.chain(lists.into_iter().flatten().map(String::as_str));
     let texts = texts.chain(files.iter().map(|(_, text)| text.as_str()));
+    // Whether there are documents is part of the app; what they say is not.
+    let texts = texts.chain(knowledge.enabled.then_some("documents"));
     let contents = tables::contents(&dependents.toolset.declared);
     let revision = revision(texts.map(str::as_bytes).chain(contents.iter().map(Vec::as_slice)));
     App {
@@ -168,6 +172,7 @@ fn read(dir: &Path, problems: &mut Problems) -> App {
         user_limits: problems.keep(limits::limits(&source, raw.limits)),
         history,
         context: raw.context,
+        knowledge,
         personas,
         sections: dependents.sections,
         targets: dependents.targets,
@@ -273,6 +278,7 @@ struct Raw {
     limits: RawLimits,
     history: RawHistory,
     context: ContextRules,
+    knowledge: KnowledgeRules,
     targets: Vec<RawTarget>,
 }
 

@@ -11,6 +11,7 @@ mod failure;
 mod folder;
 mod front;
 mod instructions;
+mod knowledge;
 mod plausible;
 mod ranges;
 mod record_types;
@@ -34,6 +35,10 @@ pub use folder::{
     examples, folders, id, is_tool_name, learned_file, load, load_all, tool_arguments,
 };
 pub use instructions::instructions_told;
+pub use knowledge::{
+    KnowledgeFile, KnowledgeFolder, KnowledgeRules, MAX_KNOWLEDGE_BYTES, MAX_KNOWLEDGE_FILE_BYTES,
+    MAX_KNOWLEDGE_FILES,
+};
 pub use plausible::Plausible;
 pub use ranges::{OutOfRange, Ranges, Within};
 pub use record_types::{RECORD_FORMAT, RecordType, TargetRange, record_validator};

@@ -13,8 +13,9 @@ use serde_json::{Map, Value};
 use crate::source::bounds;
 use crate::words::word_enum;
 use crate::{
-    AppMcpServer, Classifier, ContextRules, FailureReplies, FlowRule, HistoryRules, HttpTool, Persona,
-    Plausible, Ranges, RecordType, SandboxTool, Section, TargetRange, ToolRef, external_tools, failure,
+    AppMcpServer, Classifier, ContextRules, FailureReplies, FlowRule, HistoryRules, HttpTool, KnowledgeRules,
+    Persona, Plausible, Ranges, RecordType, SandboxTool, Section, TargetRange, ToolRef, external_tools,
+    failure,
 };
 
 /// An agent as its folder defines it. Never changed: an edited folder is another `App` with another revision.
@@ -50,6 +51,7 @@ pub struct App {
     pub user_limits: UserLimits,
     pub history: HistoryRules,
     pub context: ContextRules,
+    pub knowledge: KnowledgeRules,
     /// By id.
     pub personas: BTreeMap<String, Persona>,
     /// By the names of their files.

@@ -46,7 +46,7 @@ pub(crate) async fn apps(config: Config, command: AppsCommand) -> CommandResult 
         AppsCommand::List => list(&config),
         AppsCommand::Check { name, json } => {
             let config = discover::complete(config).await;
-            check(&config, name.as_deref(), json)
+            check(&config, name.as_deref(), json).await
         }
         AppsCommand::Learn { name } if embedded_apps::are_used(&config) => Err(format!(
             "built-in apps cannot be changed; copy the app first with `rondo init --from {name}`"
@@ -78,9 +78,15 @@ fn list(config: &Config) -> CommandResult {
     print(&columns(&rows))
 }
 
-fn check(config: &Config, name: Option<&str>, as_json: bool) -> CommandResult {
+async fn check(config: &Config, name: Option<&str>, as_json: bool) -> CommandResult {
     let all: Vec<Found> = choose_folders(config, name)?.iter().map(|folder| check_folder(folder)).collect();
-    let all = with_surroundings(config, all)?;
+    let mut all = with_surroundings(config, all)?;
+    let extractor = service_setup::extractor();
+    for Found { app, problems, .. } in &mut all {
+        if let Some(app) = app {
+            problems.extend(service::knowledge_problems(app, &*extractor).await);
+        }
+    }
     let mut out = std::io::stdout().lock();
     if as_json {
         let app = |Found { id, problems, .. }: &Found| json!({ "id": id, "ok": problems.is_empty(), "problems": problems });

@@ -45,7 +45,7 @@ enum Answer {
     NoText,
     Empty,
     TooManyPages(u32),
-    TooLarge,
+    TooLarge { what: String, limit: usize },
     Unreadable,
 }
 
@@ -90,8 +90,10 @@ impl Extractor for ExtractorProcess {
         bytes: Vec<u8>,
     ) -> Result<ExtractedDocument, DocumentProblem> {
         match kind {
-            DocumentKind::Text | DocumentKind::Markdown => return InProcess.extract(kind, bytes).await,
-            DocumentKind::Html | DocumentKind::Pdf | DocumentKind::Docx => {}
+            DocumentKind::Text | DocumentKind::Markdown | DocumentKind::Csv => {
+                return InProcess.extract(kind, bytes).await;
+            }
+            DocumentKind::Html | DocumentKind::Pdf | DocumentKind::Docx | DocumentKind::Xlsx => {}
         }
         match tokio::time::timeout(PATIENCE, self.ask(kind, &bytes)).await {
             Ok(Ok(answer)) => serde_json::from_slice(&answer).map_or(Err(BROKE), into_extracted),
@@ -113,9 +115,7 @@ fn into_extracted(answer: Answer) -> Result<ExtractedDocument, DocumentProblem> 
         Answer::TooManyPages(pages) => {
             Err(DocumentProblem::TooManyPages { pages, limit: documents::MAX_PAGES })
         }
-        Answer::TooLarge => {
-            Err(DocumentProblem::TooLarge { what: "bytes of text", limit: documents::MAX_TEXT_BYTES })
-        }
+        Answer::TooLarge { what, limit } => Err(DocumentProblem::too_large(&what, limit)),
         Answer::Unreadable => Err(DocumentProblem::Unreadable { what: "its parts do not fit together" }),
     }
 }
@@ -134,7 +134,7 @@ pub(crate) fn answer(kind: &str) -> CommandResult {
         Err(DocumentProblem::NoText) => Answer::NoText,
         Err(DocumentProblem::Empty) => Answer::Empty,
         Err(DocumentProblem::TooManyPages { pages, .. }) => Answer::TooManyPages(pages),
-        Err(DocumentProblem::TooLarge { .. }) => Answer::TooLarge,
+        Err(DocumentProblem::TooLarge { what, limit }) => Answer::TooLarge { what: what.to_owned(), limit },
         Err(DocumentProblem::Unreadable { .. } | DocumentProblem::Unsupported { .. }) => Answer::Unreadable,
     };
     std::io::stdout().write_all(&serde_json::to_vec(&answer)?)?;

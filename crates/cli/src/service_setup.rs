@@ -85,8 +85,8 @@ fn egress(config: &Config, apps: &Apps) -> CommandResult<ExternalAccess> {
     Ok(ExternalAccess { egress, secrets, search, mcp })
 }
 
-/// Uploads are read in processes of their own; in this one where that cannot be.
-fn extractor() -> Arc<dyn Extractor> {
+/// Documents are read in processes of their own; in this one where that cannot be.
+pub(crate) fn extractor() -> Arc<dyn Extractor> {
     match ExtractorProcess::new() {
         Some(apart) => Arc::new(apart),
         None => Arc::new(InProcess),

@@ -132,6 +132,7 @@ impl<'a> AppWatch<'a> {
         self.apps.insert(id.clone(), Arc::clone(&app));
         if self.service.revision(&id).ok().as_ref() == Some(&revision) {
             self.service.note_problem(&id, None);
+            self.service.update_knowledge(&id); // its revision does not speak of documents
             return Ok(());
         }
         self.give_secrets();

@@ -1,4 +1,4 @@
-//! Documents people upload: told apart by their bytes, read as text with its structure, and cut into pieces to cite.
+//! Documents: told apart by their bytes, read as text with its structure, and cut into pieces to cite.
 //!
 //! Everything here is pure, and bounded in memory. A parser that fails on a hostile file fails alone: it runs on a
 //! thread of its own, and its panic is an answer. Only time is the caller's to bound.
@@ -11,6 +11,7 @@ mod kind;
 mod markdown;
 mod outline;
 mod pdf;
+mod sheet;
 mod table;
 #[cfg(test)]
 mod tests;
@@ -63,24 +64,41 @@ pub enum BlockKind {
     Code,
 }
 
+/// Things that a document can have too many of.
+const COUNTED: [&str; 13] = [
+    "bytes",
+    "bytes of text",
+    "bytes in a compressed part",
+    "bytes in a compressed stream",
+    "bytes in all compressed streams",
+    "compressed streams",
+    "paragraphs",
+    "parts",
+    "sheets",
+    "rows",
+    "columns",
+    "cells",
+    "bytes in a cell",
+];
+
 /// Why a document was not read, and what its owner can do.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum DocumentProblem {
-    #[error("this is {what}: upload text, Markdown, HTML, PDF or DOCX instead")]
+    #[error("this is {what}: use text, Markdown, HTML, PDF, DOCX, XLSX or CSV instead")]
     Unsupported { what: &'static str },
     #[error(
-        "this document cannot be read ({what}): save it again in the program that made it, and upload that"
+        "this document cannot be read ({what}): save it again in the program that made it, and use that file"
     )]
     Unreadable { what: &'static str },
-    #[error("this document is encrypted: remove the password and upload it again")]
+    #[error("this document is encrypted: remove its password first")]
     Encrypted,
     #[error("this PDF has no text, only pictures: run it through OCR first")]
     NoText,
-    #[error("this document has no text in it: upload one that has some")]
+    #[error("this document has no text in it: use one that has some")]
     Empty,
-    #[error("this document has {pages} pages, and at most {limit} are read: split it and upload the parts")]
+    #[error("this document has {pages} pages, and at most {limit} are read: split it")]
     TooManyPages { pages: u32, limit: u32 },
-    #[error("this document has more than {limit} {what}: split it and upload the parts")]
+    #[error("this document has more than {limit} {what}: split it")]
     TooLarge { what: &'static str, limit: usize },
 }
 
@@ -93,6 +111,12 @@ impl DocumentProblem {
             Self::NoText | Self::Empty => "document_empty",
             Self::TooManyPages { .. } | Self::TooLarge { .. } => "document_too_large",
         }
+    }
+
+    /// The problem of a document that another process found too large.
+    pub fn too_large(what: &str, limit: usize) -> Self {
+        let what = COUNTED.into_iter().find(|counted| *counted == what).unwrap_or("bytes of text");
+        Self::TooLarge { what, limit }
     }
 
     fn inflated() -> Self {
@@ -109,6 +133,8 @@ pub fn extract(kind: DocumentKind, bytes: &[u8]) -> Result<ExtractedDocument, Do
         DocumentKind::Html => html::extract(bytes),
         DocumentKind::Pdf => pdf::extract(bytes),
         DocumentKind::Docx => docx::extract(bytes),
+        DocumentKind::Csv => sheet::csv::extract(bytes),
+        DocumentKind::Xlsx => sheet::xlsx::extract(bytes),
     };
     let extracted = std::thread::scope(|scope| {
         let thread = std::thread::Builder::new().name("document".to_owned()).stack_size(STACK_BYTES);

@@ -105,6 +105,8 @@ pub struct Passage {
     pub chunk: ChunkRow,
     /// From 0 to 1.
     pub score: f32,
+    /// Whether its document belongs to the app, and not to the user.
+    pub of_app: bool,
 }
 
 impl Recall {
@@ -156,8 +158,27 @@ impl Recall {
         on(user_index, look).await
     }
 
-    /// The nearest pieces of documents, best first: of all of the user's, or of some. Of those all are returned if they
-    /// are few enough, and the first ones if nothing is near.
+    /// The nearest pieces of the user's documents and of the app's, best first; see [`Self::passages`].
+    pub async fn all_passages(
+        &self,
+        scope: &Scope,
+        text: &str,
+        among: Option<&[DocumentId]>,
+        limit: usize,
+    ) -> Result<Vec<Passage>, store::Error> {
+        let of_app = Scope::of_app(scope.app.clone());
+        let (mut found, of_app) = tokio::try_join!(
+            self.passages(scope, text, among, limit),
+            self.passages(&of_app, text, among, limit)
+        )?;
+        found.extend(of_app);
+        found.sort_by(|a, b| b.score.total_cmp(&a.score));
+        found.truncate(limit);
+        Ok(found)
+    }
+
+    /// The nearest pieces of a scope's documents, best first: of all of them, or of some. Of those all are returned if they
+    /// are few enough, and the first ones if nothing is near. The index of an app's own documents is one for all users.
     pub async fn passages(
         &self,
         scope: &Scope,
@@ -175,7 +196,9 @@ impl Recall {
             let state = user_index.read();
             state.documents.passages(&text, vector.as_deref(), among.as_deref(), limit)
         };
-        on(user_index, look).await
+        let found = on(user_index, look).await?;
+        let of_app = scope.is_of_app();
+        Ok(found.into_iter().map(|(chunk, score)| Passage { chunk, score, of_app }).collect())
     }
 
     /// How near a text is to each of the others, from -1 to 1; the vectors of the others are kept. None when there is no

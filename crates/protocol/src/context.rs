@@ -7,7 +7,7 @@ use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::Value;
 use utoipa::ToSchema;
 
-use crate::json_fields::{deserialize_present, from_object};
+use crate::json_fields::{deserialize_present, from_object, is_default};
 use crate::{
     DocumentId, Effort, MessageId, OutputFormat, PinId, PromptLedger, RunId, Seq, Settings, SummaryId,
     ThreadId, Usage, Warning,
@@ -140,16 +140,16 @@ pub struct SummaryView {
     pub created_at: Timestamp,
 }
 
-/// Something that was uploaded.
+/// Something that was uploaded, or that belongs to the app.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct DocumentView {
     pub id: DocumentId,
     pub name: String,
     pub title: Option<String>,
-    /// `text`, `markdown`, `html`, `pdf` or `docx`.
+    /// `text`, `markdown`, `html`, `pdf`, `docx`, `csv` or `xlsx`.
     pub kind: String,
-    /// Bytes of the upload.
+    /// Bytes of the file.
     pub bytes: u64,
     pub pages: Option<u32>,
     /// `indexing` until every piece can be found by meaning too, then `ready`. It can be searched by its words at once.
@@ -157,6 +157,9 @@ pub struct DocumentView {
     pub progress: DocumentProgress,
     /// Pieces that read like instructions to an assistant rather than like data.
     pub suspicious: u32,
+    /// Whether it belongs to the app: all of its users read it, and none of them deletes it.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub knowledge: bool,
     pub created_at: Timestamp,
 }
 
@@ -186,7 +189,7 @@ pub struct DocumentText {
 pub struct DocumentQuery {
     pub query: String,
     pub limit: Option<u32>,
-    /// Only in these; in all of the user's when absent.
+    /// Only in these; in all of the user's and the app's when absent.
     #[serde(default)]
     pub document_ids: Vec<DocumentId>,
 }
@@ -201,6 +204,9 @@ pub struct DocumentHit {
     pub text: String,
     /// From 0 to 1.
     pub score: f32,
+    /// Whether the document belongs to the app.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub knowledge: bool,
 }
 
 /// What a user says of themselves. It is the same in every app.

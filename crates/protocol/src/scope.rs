@@ -152,3 +152,18 @@ pub struct Scope {
     pub app: AppId,
     pub user: UserId,
 }
+
+/// The name of the owner of what belongs to an app itself. It is empty, and authentication gives no empty name.
+const NOBODY: &str = "";
+
+impl Scope {
+    /// The share of an app that belongs to the app itself, such as the documents of its folder.
+    pub fn of_app(app: AppId) -> Self {
+        Self { app, user: UserId::new(NOBODY) }
+    }
+
+    /// Whether it is the share of the app itself.
+    pub fn is_of_app(&self) -> bool {
+        self.user.as_str() == NOBODY
+    }
+}

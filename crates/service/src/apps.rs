@@ -29,7 +29,7 @@ impl Service {
             model: self.world().models.name(serving.app.model.as_deref()),
             models: self.choosable_models(&serving.app),
             tools: serving.tools().specs().iter().map(|tool| tool.name.clone()).collect(),
-            problem: serving.problem(),
+            problem: serving.problem().or_else(|| self.shared.knowledge.problem(&serving.app.id)),
         };
         self.world().apps.all().values().map(|serving| view(serving)).collect()
     }
@@ -37,7 +37,10 @@ impl Service {
     /// Serves an app from now on, in place of what was served under its id. Nothing changes if it names a tool that does
     /// not exist, or a model that it may not use.
     pub async fn replace_app(&self, app: Arc<App>) -> Result<(), Problem> {
-        self.agent.replace_app(app).await
+        let id = app.id.clone();
+        self.agent.replace_app(app).await?;
+        self.update_knowledge(&id);
+        Ok(())
     }
 
     /// Serves an app no longer. Its runs that are under way end as they would have; what its users have stays, and what

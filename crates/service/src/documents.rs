@@ -9,6 +9,7 @@ use memory::recall::Passage;
 use memory::suspicion;
 use protocol::{
     DocumentHit, DocumentId, DocumentProgress, DocumentQuery, DocumentText, DocumentView, Page, Principal,
+    Scope,
 };
 use store::{DocumentRow, MAX_CHUNKS_PER_READ, NewChunk, NewDocument, Once};
 
@@ -165,12 +166,13 @@ impl Service {
             return Err(Error::invalid("documentIds", format!("must name at most {MAX_NAMED} documents")));
         }
         for id in named {
-            if self.document_row(principal, *id).await?.scope != scope {
+            let owner = self.document_row(principal, *id).await?.scope;
+            if owner != scope && owner != Scope::of_app(scope.app.clone()) {
                 return Err(Error::NotFound { what: "document" });
             }
         }
         let among = Some(named.as_slice()).filter(|named| !named.is_empty());
-        let found = self.recall().passages(&scope, text, among, limit).await?;
+        let found = self.recall().all_passages(&scope, text, among, limit).await?;
         Ok(Page { data: found.into_iter().map(hit).collect(), next: None })
     }
 
@@ -187,7 +189,7 @@ impl Service {
     }
 
     /// Cut on a thread of its own: a document may be as long as a shelf of books.
-    async fn pieces(&self, extracted: ExtractedDocument) -> Result<Vec<NewChunk>, Error> {
+    pub(crate) async fn pieces(&self, extracted: ExtractedDocument) -> Result<Vec<NewChunk>, Error> {
         let ids = Arc::clone(&self.world().ids);
         let cut = move || {
             let piece = |chunk: documents::DocumentChunk| NewChunk {
@@ -203,10 +205,15 @@ impl Service {
 
     async fn document_row(&self, principal: &Principal, document: DocumentId) -> Result<DocumentRow, Error> {
         let row = self.store().document(principal, document).await?;
-        if principal.may_use(&row.scope.app) { Ok(row) } else { Err(Error::NotFound { what: "document" }) }
+        // Documents of an app that is not served are nobody's.
+        let is_served = !row.scope.is_of_app() || self.world().apps.get(&row.scope.app).is_some();
+        if principal.may_use(&row.scope.app) && is_served {
+            return Ok(row);
+        }
+        Err(Error::NotFound { what: "document" })
     }
 
-    async fn document_view(&self, row: DocumentRow) -> Result<DocumentView, Error> {
+    pub(crate) async fn document_view(&self, row: DocumentRow) -> Result<DocumentView, Error> {
         let done = match self.recall().model() {
             Some(model) => self.store().document_embedded(row.id, model).await?,
             None => row.chunks,
@@ -221,6 +228,7 @@ impl Service {
             status: if done >= row.chunks { "ready" } else { "indexing" }.into(),
             progress: DocumentProgress { done, total: row.chunks },
             suspicious: row.suspicious,
+            knowledge: row.scope.is_of_app(),
             created_at: row.created_at,
         })
     }
@@ -232,12 +240,13 @@ fn document_refusal(problem: &DocumentProblem) -> Error {
 }
 
 fn hit(found: Passage) -> DocumentHit {
-    let Passage { chunk, score } = found;
+    let Passage { chunk, score, of_app } = found;
     DocumentHit {
         document_id: chunk.document,
         name: chunk.name,
         place: chunk.place,
         text: chunk.text,
         score: score.clamp(0.0, 1.0),
+        knowledge: of_app,
     }
 }

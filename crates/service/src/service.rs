@@ -17,6 +17,7 @@ use crate::Error;
 use crate::access::AccessCache;
 use crate::extractor::Extractor;
 use crate::grant::LOCAL_USER;
+use crate::knowledge_updates::KnowledgeUpdates;
 use crate::vault::SealedVault;
 
 /// Uploads that are read at once.
@@ -50,8 +51,9 @@ pub(crate) struct RequestState {
     pub(crate) document_bytes: u64,
     /// Active runs of one user in an app that does not set a limit of its own.
     pub(crate) max_running: u64,
-    /// Held by each upload while it is read.
+    /// Held by each document while it is read.
     pub(crate) extracting_documents: Semaphore,
+    pub(crate) knowledge: KnowledgeUpdates,
 }
 
 impl Service {
@@ -65,6 +67,7 @@ impl Service {
             document_bytes: parts.document_bytes,
             max_running: parts.max_running,
             extracting_documents: Semaphore::new(MAX_EXTRACTIONS),
+            knowledge: KnowledgeUpdates::default(),
         };
         Ok(Self { agent: Agent::new(parts.agent, vault)?, shared: Arc::new(shared) })
     }
@@ -72,7 +75,9 @@ impl Service {
     /// Takes over every run that an earlier process left unfinished, then becomes ready.
     pub async fn start(&self) -> Result<(), Error> {
         self.load_keys().await?;
-        self.agent.start().await
+        self.agent.start().await?;
+        self.update_all_knowledge();
+        Ok(())
     }
 
     /// Not before it has taken up what was left, not once it retires, and not when nothing can be written any more.

@@ -116,6 +116,13 @@ pub struct NewDocument {
     pub chunks: Vec<NewChunk>,
 }
 
+/// A document of an app, with the hash of the file that it was made of.
+#[derive(Debug, Clone, PartialEq)]
+pub struct KnowledgeRow {
+    pub document: DocumentRow,
+    pub hash: [u8; 32],
+}
+
 /// A piece of a document. Together, in order, they are its text.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NewChunk {

@@ -29,7 +29,7 @@ pub use actions::{
     NewProposal, ProposalRow, RecordQuery, TimeCursor, Verified, Write,
 };
 pub use context::{
-    ChunkRow, DocumentRow, MAX_CHUNK_BYTES, MAX_CHUNKS_PER_DOCUMENT, MAX_CHUNKS_PER_READ,
+    ChunkRow, DocumentRow, KnowledgeRow, MAX_CHUNK_BYTES, MAX_CHUNKS_PER_DOCUMENT, MAX_CHUNKS_PER_READ,
     MAX_DOCUMENTS_PER_SCOPE, MAX_PERSONA_BYTES, MAX_PERSONAS_PER_SCOPE, MAX_PIN_BYTES, MAX_PINS_PER_SCOPE,
     MAX_PROFILE_BYTES, MAX_SUMMARIES_PER_READ, MAX_TEXT_BYTES, MAX_TEXTS_PER_WRITE, NewChunk, NewDocument,
     NewPersonaRow, NewPinRow, NewText, PersonaRow, ProfileRow, PromptRows, SummaryRow,

@@ -10,6 +10,7 @@ pub mod erasure;
 pub mod idempotency;
 pub mod jobs;
 pub mod keys;
+pub mod knowledge;
 pub mod ledger;
 pub mod memories;
 pub mod packed_deltas;

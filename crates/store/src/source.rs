@@ -3,13 +3,14 @@
 //! A text is kept for as long as its source is what it was. Where a source can change, its name says which state of it
 //! was meant.
 
-use protocol::{Scope, ThreadId};
+use protocol::{DocumentId, Scope, ThreadId};
 
 const APP: &str = "app_";
 const PROFILE: &str = "profile_";
 const PERSONA: &str = "own_persona_";
 const RECORDS: &str = "records_";
 const FILE: &str = "file_";
+const KNOWLEDGE: &str = "knowledge_";
 
 /// Where the names of what was made of records begin and end.
 pub(crate) const ALL_RECORDS: (&str, &str) = ("records_", "records`");
@@ -17,6 +18,11 @@ pub(crate) const ALL_RECORDS: (&str, &str) = ("records_", "records`");
 /// A revision of an app, whose instructions are the same for all users.
 pub fn of_app(revision: &str) -> String {
     format!("{APP}{revision}")
+}
+
+/// A document of an app, which is the same for all users.
+pub fn of_knowledge(document: DocumentId) -> String {
+    format!("{KNOWLEDGE}{document}")
 }
 
 /// A version of the user's profile.
@@ -44,8 +50,14 @@ pub(crate) fn file_of<'s>(scope: &Scope, source: &'s str) -> Option<&'s str> {
     source.strip_prefix(of_file(scope, "").as_str())
 }
 
+/// Whether it is the same for all users of an app.
 pub(crate) fn is_of_app(source: &str) -> bool {
-    source.starts_with(APP)
+    source.starts_with(APP) || source.starts_with(KNOWLEDGE)
+}
+
+/// The id of a document of an app.
+pub(crate) fn knowledge_document(source: &str) -> Option<&str> {
+    source.strip_prefix(KNOWLEDGE)
 }
 
 pub(crate) fn profile_version(source: &str) -> Option<i64> {

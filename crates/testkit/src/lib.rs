@@ -30,7 +30,7 @@ pub use frames::{Frame, Frames, script};
 pub use reqwest::Method;
 pub use samples::{Arrivals, ToolArrival, nested, nested_text};
 pub use sse::{EventDecoder, EventTooLarge, StreamedEvent};
-pub use vectors::WordVectors;
+pub use vectors::{StalledVectors, WordVectors};
 
 /// For tests that make requests with certificates of their own.
 pub mod client {

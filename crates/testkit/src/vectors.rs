@@ -3,8 +3,9 @@
 use std::hash::{DefaultHasher, Hash, Hasher};
 
 use futures_util::FutureExt;
-use futures_util::future::{BoxFuture, ready};
+use futures_util::future::{BoxFuture, pending, ready};
 use model::{Embedder, Error};
+use tokio::sync::watch;
 
 const DIMENSIONS: u64 = 64;
 
@@ -18,6 +19,34 @@ impl Embedder for WordVectors {
 
     fn embed<'a>(&'a self, texts: &'a [String]) -> BoxFuture<'a, Result<Vec<Vec<f32>>, Error>> {
         ready(Ok(texts.iter().map(|text| vector(text)).collect())).boxed()
+    }
+}
+
+/// An embedder that never answers.
+pub struct StalledVectors {
+    model: &'static str,
+    begun: watch::Sender<bool>,
+}
+
+impl StalledVectors {
+    pub fn new(model: &'static str) -> Self {
+        Self { model, begun: watch::Sender::new(false) }
+    }
+
+    /// Returns once it was asked for vectors.
+    pub async fn begun(&self) {
+        let _ = self.begun.subscribe().wait_for(|begun| *begun).await;
+    }
+}
+
+impl Embedder for StalledVectors {
+    fn model(&self) -> &str {
+        self.model
+    }
+
+    fn embed<'a>(&'a self, _: &'a [String]) -> BoxFuture<'a, Result<Vec<Vec<f32>>, Error>> {
+        self.begun.send_replace(true);
+        pending().boxed()
     }
 }
 

@@ -16,8 +16,9 @@ use crate::state::RunState;
 const RESULT_BYTES: [usize; 4] = [MAX_RESULT_BYTES, 4096, 1024, 256];
 
 /// Fragments that a prompt can do without, the first ones first.
-const OPTIONAL: [Fragment; 9] = [
+const OPTIONAL: [Fragment; 10] = [
     Fragment::Recalled,
+    Fragment::Knowledge,
     Fragment::Documents,
     Fragment::Domain,
     Fragment::Summaries,

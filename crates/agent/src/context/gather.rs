@@ -113,10 +113,12 @@ pub(crate) async fn gather(
     let about = profile::piece(profile);
     let speaker = persona.as_ref().and_then(|persona| persona.as_ref().ok());
     let room = room_for_records(from, start, &said, [speaker, about.as_ref()]);
-    let (known, domain, documents, proposals) = tokio::try_join!(
+    let named = start.document_ids.as_deref();
+    let (known, domain, documents, knowledge, proposals) = tokio::try_join!(
         about_user(from, &said, forgotten),
         domain::read(from, &said, before, room),
-        documents::read(from, &said, start.document_ids.as_deref()),
+        documents::read(from, &said, named),
+        documents::read_knowledge(from, &said, named),
         proposals::read(from, forgotten),
     )?;
     let mut noted = Noted { warnings: past.warnings.split_off(0), ..Noted::default() };
@@ -133,8 +135,10 @@ pub(crate) async fn gather(
     noted.warnings.extend(documents.warnings);
     noted.left_out.extend(domain.left_out);
     noted.left_out.extend(documents.left_out);
+    noted.left_out.extend(knowledge.left_out);
     pieces.extend(domain.pieces);
     pieces.extend(documents.pieces);
+    pieces.extend(knowledge.pieces);
     noted.left_out.extend(limit_pieces(&mut pieces));
     let loaded = ContextLoaded {
         outside: distinct(shown.turns.iter().flat_map(outside_tools)),
@@ -144,6 +148,7 @@ pub(crate) async fn gather(
         persona: start.persona_id.clone().filter(|_| speaks),
         sections: domain.names,
         documents: distinct(documents.sources.iter().map(|source| source.id.clone())),
+        knowledge: distinct(knowledge.sources.iter().map(|source| source.id.clone())),
         proposals,
         date: fragments::date(from.now, &from.zone),
         follow_ups: known.follow_ups,
@@ -152,7 +157,8 @@ pub(crate) async fn gather(
         summaries: noted.summaries,
         ..named_pieces(&pieces)
     };
-    let (keep, sources) = (pieces.iter().map(stored_text).collect(), documents.sources);
+    let keep = pieces.iter().map(stored_text).collect();
+    let sources = documents.sources.into_iter().chain(knowledge.sources).collect();
     let history = PromptHistory { style: from.app.history.style, turns: shown.turns };
     Ok(Gathered { context: context(from, start, (loaded, pieces, history, said), tools), keep, sources })
 }

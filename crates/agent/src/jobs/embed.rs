@@ -29,9 +29,12 @@ impl BackgroundJob for EmbedTexts {
     }
 }
 
-/// Schedules the vectors of what a user has. If that fails, the next start looks again.
+/// Schedules the vectors of what a user has, or of an app's own documents. If that fails, the next start looks again.
 pub async fn embed_soon(world: &World, scope: &Scope) {
-    let uses = |app: &App| app.memory.is_used() || app.context.documents != DocumentUse::None;
+    let uses = |app: &App| match scope.is_of_app() {
+        true => app.knowledge.enabled,
+        false => app.memory.is_used() || app.context.documents != DocumentUse::None,
+    };
     let is_used = world.app(&scope.app).is_some_and(|app| uses(&app));
     if !is_used || world.recall.model().is_none() {
         return;

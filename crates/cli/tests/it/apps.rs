@@ -375,3 +375,75 @@ async fn examples_are_learned_and_a_change_of_them_is_noticed() {
     assert_eq!(world.run(&learn).await.code, Some(0), "what is broken is made anew");
     assert_eq!(world.run(&check).await.code, Some(0));
 }
+
+/// Waits until the documents of the app are these.
+async fn until_documents(server: &Server, wanted: &[&str]) -> Vec<Value> {
+    within("the documents", async {
+        loop {
+            let (_, page) = server.get("/v1/apps/demo/knowledge").await;
+            let all = page["data"].as_array().unwrap().clone();
+            if all.iter().map(|one| one["name"].as_str().unwrap()).eq(wanted.iter().copied()) {
+                return all;
+            }
+        }
+    })
+    .await
+}
+
+#[tokio::test]
+async fn documents_of_the_folder_are_taken_up_while_the_server_runs() {
+    let world = world().await;
+    world.upstream.program(|_| Reply::says("Fine."));
+    let server = serve(&world).await;
+    until_documents(&server, &[]).await;
+    world.write("mine/demo/documents/huts.md", "The Lauber hut has forty beds.");
+    world.write("mine/demo/documents/prices.csv", "Hut,Price\nLauber,35\n");
+    until_documents(&server, &["huts.md", "prices.csv"]).await;
+    let ask = json!({ "message": "How many beds has the Lauber hut?", "stream": false });
+    server.post(RUNS, &ask).await;
+    let asked = world.upstream.requests().pop().unwrap().body.to_string();
+    assert!(asked.contains("forty beds"), "{asked}");
+    let price = json!({ "message": "What is the price of the Lauber hut?", "stream": false });
+    server.post(RUNS, &price).await;
+    let asked = world.upstream.requests().pop().unwrap().body.to_string();
+    assert!(asked.contains("Hut | Price\\nLauber | 35"), "{asked}");
+    world.write("mine/demo/documents/huts.md", "The Lauber hut has fifty beds, and a stove.");
+    fs::remove_file(world.path("mine/demo/documents/prices.csv")).unwrap();
+    world.write("mine/demo/documents/photo.png", "\u{0}no picture");
+    until_documents(&server, &["huts.md"]).await;
+    let apps = until(&server, "the problem", |apps| apps.iter().any(|app| app["problem"].is_string())).await;
+    assert!(
+        apps[0]["problem"].as_str().unwrap().starts_with("documents/photo.png: this is a binary file"),
+        "{apps:?}"
+    );
+    server.process.errors.line("a document of the app is not served as it is").await;
+    server.post(RUNS, &ask).await;
+    let asked = world.upstream.requests().pop().unwrap().body.to_string();
+    assert!(asked.contains("fifty beds") && !asked.contains("forty beds"), "{asked}");
+}
+
+#[tokio::test]
+async fn the_check_reads_every_document_and_names_limits() {
+    let world = world().await;
+    let apps = world.path("mine").display().to_string();
+    world.write("mine/demo/documents/good.md", "A good one.");
+    let checked = world.run(&["apps", "check", "--apps", &apps]).await;
+    assert_eq!((checked.code, checked.output.as_str()), (Some(0), "ok    demo\n"), "{checked:?}");
+    world.write("mine/demo/documents/scan.pdf", "%PDF-1.7 and nothing else");
+    fs::write(world.path("mine/demo/documents/photo.png"), b"\x89PNG\r\n\x1a\n0000").unwrap();
+    let large = fs::File::create(world.path("mine/demo/documents/large.txt")).unwrap();
+    large.set_len(20 * 1024 * 1024 + 1).unwrap();
+    std::os::unix::fs::symlink("/etc/hosts", world.path("mine/demo/documents/link.txt")).unwrap();
+    let checked = world.run(&["apps", "check", "--apps", &apps]).await;
+    assert_eq!(checked.code, Some(1), "{checked:?}");
+    for (file, words) in [
+        ("scan.pdf", "this document cannot be read"),
+        ("photo.png", "this is a picture; use text, Markdown, HTML, PDF, DOCX, XLSX or CSV instead"),
+        ("large.txt", "the document is larger than 20 MiB; split it"),
+        ("link.txt", "the symbolic link leads out of the documents folder"),
+    ] {
+        let named = checked.output.lines().any(|line| line.contains(&format!("{file}: {words}")));
+        assert!(named, "{file}: {checked:?}");
+    }
+    assert!(checked.errors.contains("4 problems were found"), "{checked:?}");
+}

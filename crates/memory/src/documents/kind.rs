@@ -4,7 +4,7 @@ use std::io::Cursor;
 
 use zip::ZipArchive;
 
-use super::{DocumentProblem, check_size, docx};
+use super::{DocumentProblem, check_size, docx, sheet};
 
 /// How far into a file its mark is looked for, in bytes.
 const MARK_BYTES: usize = 1024;
@@ -20,10 +20,13 @@ pub enum DocumentKind {
     Html,
     Pdf,
     Docx,
+    Csv,
+    Xlsx,
 }
 
 impl DocumentKind {
-    pub const ALL: [Self; 5] = [Self::Text, Self::Markdown, Self::Html, Self::Pdf, Self::Docx];
+    pub const ALL: [Self; 7] =
+        [Self::Text, Self::Markdown, Self::Html, Self::Pdf, Self::Docx, Self::Csv, Self::Xlsx];
 
     pub fn name(self) -> &'static str {
         match self {
@@ -32,6 +35,8 @@ impl DocumentKind {
             Self::Html => "html",
             Self::Pdf => "pdf",
             Self::Docx => "docx",
+            Self::Csv => "csv",
+            Self::Xlsx => "xlsx",
         }
     }
 
@@ -42,6 +47,8 @@ impl DocumentKind {
             Self::Html => "text/html",
             Self::Pdf => "application/pdf",
             Self::Docx => "application/vnd.openxmlformats-officedocument.wordprocessingml.document",
+            Self::Csv => "text/csv",
+            Self::Xlsx => "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet",
         }
     }
 }
@@ -89,9 +96,12 @@ fn archive(bytes: &[u8]) -> Result<DocumentKind, DocumentProblem> {
     if archive.index_for_name(docx::MAIN_PART).is_some() {
         return Ok(DocumentKind::Docx);
     }
+    if archive.index_for_name(sheet::xlsx::MAIN_PART).is_some() {
+        return Ok(DocumentKind::Xlsx);
+    }
     let has = |folder: &[u8]| archive.file_names_raw().any(|name| name.starts_with(folder));
     let what = match () {
-        () if has(b"xl/") => "a spreadsheet",
+        () if has(b"xl/") => "a spreadsheet of another format",
         () if has(b"ppt/") => "a presentation",
         () => "an archive",
     };
@@ -133,8 +143,10 @@ fn textual(name: &str, declared: Option<&str>, start: &[u8]) -> Result<DocumentK
         ("html" | "htm" | "xhtml", _) => DocumentKind::Html,
         ("md" | "markdown" | "mdx", _) => DocumentKind::Markdown,
         ("txt" | "text", _) => DocumentKind::Text,
+        ("csv" | "tsv", _) => DocumentKind::Csv,
         (_, "text/html" | "application/xhtml+xml") => DocumentKind::Html,
         (_, "text/markdown" | "text/x-markdown") => DocumentKind::Markdown,
+        (_, "text/csv" | "application/csv" | "text/tab-separated-values") => DocumentKind::Csv,
         (_, _) => DocumentKind::Text,
     })
 }

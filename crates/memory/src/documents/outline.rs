@@ -53,6 +53,11 @@ impl Outline {
         self.push(kind, text, page)
     }
 
+    /// A part of a sheet, under a heading that says which rows it has.
+    pub(super) fn sheet_part(&mut self, place: &str, text: &str) -> Result<(), DocumentProblem> {
+        self.push_under(vec![place.to_owned()], BlockKind::Table, clean::lines(text), None)
+    }
+
     /// The document that was read, called `title` or else by its first heading of level 1.
     pub(super) fn finish(self, title: Option<&str>, pages: Option<u32>) -> ExtractedDocument {
         let title = title.map(|title| shortened(&clean::line(title), MAX_PATH_HEADING_BYTES));
@@ -61,6 +66,17 @@ impl Outline {
     }
 
     fn push(&mut self, kind: BlockKind, text: String, page: Option<u32>) -> Result<(), DocumentProblem> {
+        let headings = self.above.iter().map(|(_, heading)| heading.clone()).collect();
+        self.push_under(headings, kind, text, page)
+    }
+
+    fn push_under(
+        &mut self,
+        headings: Vec<String>,
+        kind: BlockKind,
+        text: String,
+        page: Option<u32>,
+    ) -> Result<(), DocumentProblem> {
         if text.is_empty() {
             return Ok(());
         }
@@ -71,7 +87,6 @@ impl Outline {
         if self.blocks.len() >= MAX_BLOCKS {
             return Err(DocumentProblem::TooLarge { what: "paragraphs", limit: MAX_BLOCKS });
         }
-        let headings = self.above.iter().map(|(_, heading)| heading.clone()).collect();
         self.blocks.push(DocumentBlock { kind, text, headings, page });
         Ok(())
     }

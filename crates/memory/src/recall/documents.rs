@@ -1,5 +1,5 @@
-//! The pieces of one user's documents, in an index of their own: how often they use a word says nothing about what
-//! people said.
+//! The pieces of the documents of one user, or of one app, in an index of their own: how often they use a word says
+//! nothing about what people said.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 
@@ -8,7 +8,6 @@ use jiff::tz::TimeZone;
 use protocol::{ChunkId, DocumentId};
 use store::ChunkRow;
 
-use super::Passage;
 use crate::index::{Among, Hit, Index, IndexItem, ItemRef, MAX_HITS, Query, Refused, SearchMethod};
 
 #[derive(Default)]
@@ -99,7 +98,7 @@ impl DocumentIndex {
         vector: Option<&[f32]>,
         among: Option<&[DocumentId]>,
         limit: usize,
-    ) -> Vec<Passage> {
+    ) -> Vec<(ChunkRow, f32)> {
         let method = if vector.is_some() { SearchMethod::Hybrid } else { SearchMethod::Words };
         let (now, zone, within, limit) = (Timestamp::UNIX_EPOCH, &TimeZone::UTC, None, limit.min(MAX_HITS));
         let query = Query { text, vector, now, zone, within, limit, among: Among::Documents, method };
@@ -130,7 +129,7 @@ impl DocumentIndex {
         hits
     }
 
-    fn passage(&self, hit: Hit) -> Option<Passage> {
+    fn passage(&self, hit: Hit) -> Option<(ChunkRow, f32)> {
         let ItemRef::Chunk(id) = hit.id else { return None };
         let (item, piece) = (self.index.get(hit.id)?, self.pieces.get(&id)?);
         let chunk = ChunkRow {
@@ -143,7 +142,7 @@ impl DocumentIndex {
             suspicious: piece.suspicious,
             at: item.at,
         };
-        Some(Passage { chunk, score: hit.score })
+        Some((chunk, hit.score))
     }
 
     pub(super) fn bytes(&self) -> usize {

@@ -38,6 +38,9 @@ pub struct ContextLoaded {
     /// Ids of the documents of which something is in the prompt.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub documents: Vec<String>,
+    /// Ids of the documents of the app itself of which something is in the prompt.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub knowledge: Vec<String>,
     /// Tools that reach outside and whose words are in the earlier messages of the prompt.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub outside: Vec<String>,

@@ -1,4 +1,4 @@
-//! Documents: uploaded, listed, read, searched and deleted.
+//! Documents: uploaded, listed, read, searched and deleted. Those of apps are listed, read and searched.
 
 use axum::Json as Answer;
 use axum::http::StatusCode;
@@ -13,8 +13,8 @@ use crate::query::{NameParams, PageParams, Params, PieceParams};
 use crate::routes::{Created, Reply, created};
 use crate::upload::{Upload, UploadForm};
 
-/// Uploads a document: text, Markdown, HTML, PDF or DOCX, up to 20 MiB, as the whole body or as the first file of a
-/// form. It is found by its words at once, and by its meaning when its `status` is `ready`.
+/// Uploads a document: text, Markdown, HTML, PDF, DOCX, XLSX or CSV, up to 20 MiB, as the whole body or as the first file
+/// of a form. It is found by its words at once, and by its meaning when its `status` is `ready`.
 #[utoipa::path(
     post,
     path = "/v1/apps/{app}/documents",
@@ -47,7 +47,22 @@ pub(super) async fn list_documents(
     Ok(Answer(caller.service.documents(&caller.principal, &app, page.into()).await?))
 }
 
-/// Searches the pieces of documents for a question, best match first.
+/// The documents of an app, by name. All users of the app read them, and its runs answer from them.
+#[utoipa::path(
+    get,
+    path = "/v1/apps/{app}/knowledge",
+    params(AppPath, PageParams),
+    responses((status = 200, description = "A page of documents", body = Page<DocumentView>))
+)]
+pub(super) async fn list_knowledge(
+    caller: Caller,
+    AppPath { app }: AppPath,
+    Params(page): Params<PageParams>,
+) -> Reply<Page<DocumentView>> {
+    Ok(Answer(caller.service.knowledge(&caller.principal, &app, page.into()).await?))
+}
+
+/// Searches the pieces of the user's documents and of the app's for a question, best match first.
 #[utoipa::path(
     post,
     path = "/v1/apps/{app}/documents/search",

@@ -143,7 +143,7 @@ fn described() -> OpenApiRouter<Api> {
             [pins::delete_pin]))
         .merge(tagged!("documents": [documents::create_document, documents::list_documents]
             [documents::search_documents] [documents::get_document, documents::delete_document]
-            [documents::get_document_text]))
+            [documents::get_document_text] [documents::list_knowledge]))
         .merge(tagged!("me": [me::get_profile, me::change_profile]))
         .merge(tagged!("actions": [actions::list_actions] [actions::get_action] [actions::undo_action]
             [actions::undo_run]))

@@ -26,6 +26,7 @@ mod files;
 mod home;
 mod http_tools;
 mod keyed;
+mod knowledge;
 mod large_lists;
 mod limits;
 mod matrix;

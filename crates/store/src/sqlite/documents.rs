@@ -24,7 +24,7 @@ const MAX_BYTES_PER_WRITE: usize = 256 * 1024;
 /// After so long, a document that is not whole was left by a process that is gone.
 const LEFT_AFTER_MS: i64 = 60 * 60 * 1000;
 
-const COLUMNS: &str =
+pub(super) const COLUMNS: &str =
     "id, app, user, name, title, kind, bytes, text_bytes, pages, chunks, suspicious, created_at";
 
 /// What nobody else sees is no document yet, or none any more.
@@ -38,34 +38,33 @@ impl Sqlite {
         once: Option<Once>,
     ) -> Result<DocumentRow, Error> {
         check(&document)?;
-        let NewDocument { chunks, .. } = &document;
-        let row = DocumentRow {
-            id: document.id,
-            scope: scope.clone(),
-            text_bytes: chunks.iter().map(|chunk| chunk.text.len() as u64).sum(),
-            chunks: u32::try_from(chunks.len()).unwrap_or(u32::MAX),
-            suspicious: chunks.iter().map(|chunk| u32::from(chunk.suspicious)).sum(),
-            name: document.name,
-            title: document.title,
-            kind: document.kind.to_owned(),
-            bytes: document.bytes,
-            pages: document.pages,
-            created_at: Timestamp::UNIX_EPOCH,
-        };
+        let row = DocumentRow::of_new(scope, &document);
         let (new, key, quota) = (row.clone(), once.clone(), document.quota);
         if let Some(earlier) = self.writer.write(move |batch| begin(batch, &new, quota, key.as_ref())).await?
         {
             return Ok(earlier);
         }
-        for (first, part) in parts(document.chunks) {
-            self.writer.write_ahead(move |batch| insert(batch, row.id, first, &part)).await?;
-        }
+        self.add_chunks(row.id, document.chunks).await?;
         let added = self.writer.write(move |batch| finish(batch, &row, once.as_ref())).await?;
+        self.list_chunks(&added).await?;
+        Ok(added)
+    }
+
+    /// Adds the pieces of a document that nobody sees yet.
+    pub(super) async fn add_chunks(&self, document: DocumentId, chunks: Vec<NewChunk>) -> Result<(), Error> {
+        for (first, part) in parts(chunks) {
+            self.writer.write_ahead(move |batch| insert(batch, document, first, &part)).await?;
+        }
+        Ok(())
+    }
+
+    /// Tells recall of all pieces of a document.
+    pub(super) async fn list_chunks(&self, added: &DocumentRow) -> Result<(), Error> {
         let id = added.id;
         for _ in (0..added.chunks).step_by(MAX_CHUNKS_PER_WRITE) {
             self.writer.write(move |batch| list(batch, id)).await?;
         }
-        Ok(added)
+        Ok(())
     }
 
     pub(crate) async fn document_made(
@@ -87,7 +86,7 @@ impl Sqlite {
         document: DocumentId,
     ) -> Result<DocumentRow, Error> {
         let user = principal.user().clone();
-        self.readers.read(move |conn| find(conn, document, user.as_str())).await
+        self.readers.read(move |conn| find_readable(conn, document, user.as_str())).await
     }
 
     pub(crate) async fn documents(
@@ -132,7 +131,27 @@ impl Sqlite {
     }
 }
 
-fn check(document: &NewDocument) -> Result<(), Error> {
+impl DocumentRow {
+    /// The row of a new document, before it has a time.
+    pub(super) fn of_new(scope: &Scope, document: &NewDocument) -> Self {
+        let NewDocument { chunks, .. } = document;
+        Self {
+            id: document.id,
+            scope: scope.clone(),
+            text_bytes: chunks.iter().map(|chunk| chunk.text.len() as u64).sum(),
+            chunks: u32::try_from(chunks.len()).unwrap_or(u32::MAX),
+            suspicious: chunks.iter().map(|chunk| u32::from(chunk.suspicious)).sum(),
+            name: document.name.clone(),
+            title: document.title.clone(),
+            kind: document.kind.to_owned(),
+            bytes: document.bytes,
+            pages: document.pages,
+            created_at: Timestamp::UNIX_EPOCH,
+        }
+    }
+}
+
+pub(super) fn check(document: &NewDocument) -> Result<(), Error> {
     if document.chunks.len() > MAX_CHUNKS_PER_DOCUMENT {
         return Err(Error::Changed(format!("a document has at most {MAX_CHUNKS_PER_DOCUMENT} pieces")));
     }
@@ -188,14 +207,19 @@ fn begin(
             new.text_bytes
         )));
     }
+    insert_row(batch, new, None).map(|()| None)
+}
+
+/// Puts down the row of a document, with the hash of the file that it was made of if it belongs to an app.
+pub(super) fn insert_row(batch: &Batch<'_>, new: &DocumentRow, hash: Option<&[u8; 32]>) -> Result<(), Error> {
     let statement = "INSERT INTO documents (id, app, user, name, title, kind, bytes, text_bytes, pages, chunks, suspicious,
-                    status, created_at) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, 'adding', ?12)";
+                    status, created_at, hash) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, 'adding', ?12, ?13)";
     batch.execute(
         statement,
         params![
             new.id.bytes(),
-            scope.app.as_str(),
-            scope.user.as_str(),
+            new.scope.app.as_str(),
+            new.scope.user.as_str(),
             new.name,
             new.title,
             new.kind,
@@ -204,10 +228,10 @@ fn begin(
             new.pages,
             new.chunks,
             new.suspicious,
-            batch.at()
+            batch.at(),
+            hash
         ],
-    )?;
-    Ok(None)
+    )
 }
 
 fn insert(batch: &Batch<'_>, document: DocumentId, first: u32, part: &[NewChunk]) -> Result<(), Error> {
@@ -229,9 +253,14 @@ fn finish(batch: &Batch<'_>, new: &DocumentRow, once: Option<&Once>) -> Result<D
         batch.execute(statement, params![new.id.bytes(), batch.at()])?;
         return find(batch.conn(), earlier.into(), user);
     }
-    let statement = "UPDATE documents SET status = 'ready', created_at = ?2 WHERE id = ?1";
-    batch.execute(statement, params![new.id.bytes(), batch.at()])?;
+    show(batch, new.id)?;
     find(batch.conn(), new.id, user)
+}
+
+/// Shows a document that is whole.
+pub(super) fn show(batch: &Batch<'_>, document: DocumentId) -> Result<(), Error> {
+    let statement = "UPDATE documents SET status = 'ready', created_at = ?2 WHERE id = ?1";
+    batch.execute(statement, params![document.bytes(), batch.at()])
 }
 
 /// Tells recall of the next pieces of a document.
@@ -299,7 +328,15 @@ fn remove(batch: &Batch<'_>, document: DocumentId) -> Result<(), Error> {
     Ok(())
 }
 
-fn find(conn: &Connection, document: DocumentId, user: &str) -> Result<DocumentRow, Error> {
+/// A document of the user, or of an app.
+fn find_readable(conn: &Connection, document: DocumentId, user: &str) -> Result<DocumentRow, Error> {
+    let statement =
+        format!("SELECT {COLUMNS} FROM documents WHERE id = ?1 AND (user = ?2 OR user = '') AND {VISIBLE}");
+    find_first(conn, &statement, params![document.bytes(), user], document_row)?
+        .ok_or(Error::NotFound("document"))
+}
+
+pub(super) fn find(conn: &Connection, document: DocumentId, user: &str) -> Result<DocumentRow, Error> {
     let statement = format!("SELECT {COLUMNS} FROM documents WHERE id = ?1 AND user = ?2 AND {VISIBLE}");
     find_first(conn, &statement, params![document.bytes(), user], document_row)?
         .ok_or(Error::NotFound("document"))
@@ -328,15 +365,15 @@ fn chunks(
 ) -> Result<Vec<ChunkRow>, Error> {
     let statement = format!(
         "SELECT c.id, {CHUNK_COLUMNS} FROM documents d CROSS JOIN chunks c ON c.document = d.id
-            WHERE d.id = ?1 AND d.app = ?2 AND d.user = ?3 AND d.status = 'ready' AND d.deleted_at IS NULL
-                AND c.number >= ?4 ORDER BY c.number LIMIT ?5"
+            WHERE d.id = ?1 AND d.app = ?2 AND (d.user = ?3 OR d.user = '') AND d.status = 'ready'
+                AND d.deleted_at IS NULL AND c.number >= ?4 ORDER BY c.number LIMIT ?5"
     );
     let limit = limit.min(MAX_CHUNKS_PER_READ) as i64;
     let key = params![document.bytes(), scope.app.as_str(), scope.user.as_str(), from, limit];
     find_all(conn, &statement, key, |row| chunk_row(row, 0, 1))
 }
 
-fn document_row(row: &Row<'_>) -> rusqlite::Result<DocumentRow> {
+pub(super) fn document_row(row: &Row<'_>) -> rusqlite::Result<DocumentRow> {
     let pages = row.get::<_, Option<i64>>(8)?.map(|_| short(row, 8)).transpose()?;
     Ok(DocumentRow {
         id: id(row, 0)?,

@@ -20,6 +20,7 @@ mod idempotency;
 mod items;
 mod jobs;
 mod keys;
+mod knowledge;
 mod ledger;
 mod maintain;
 mod mcp;

@@ -356,7 +356,7 @@ CREATE TABLE documents (
     listed     INTEGER NOT NULL DEFAULT 0 CHECK (listed BETWEEN 0 AND chunks),
     created_at INTEGER NOT NULL,
     deleted_at INTEGER
-) STRICT, WITHOUT ROWID;
+, hash BLOB CHECK (hash IS NULL OR length(hash) = 32)) STRICT, WITHOUT ROWID;
 
 CREATE TABLE chunks (
     id         BLOB    NOT NULL PRIMARY KEY CHECK (length(id) = 16),
@@ -711,6 +711,9 @@ CREATE INDEX documents_unlisted ON documents (created_at)
     WHERE status = 'ready' AND listed < chunks AND deleted_at IS NULL;
 
 CREATE INDEX documents_deleted ON documents (deleted_at) WHERE deleted_at IS NOT NULL;
+
+CREATE UNIQUE INDEX documents_of_apps ON documents (app, name)
+    WHERE user = '' AND status = 'ready' AND deleted_at IS NULL;
 
 CREATE INDEX items_newest ON items (app, user, rev);
 

@@ -1,7 +1,7 @@
 //! Texts beside the log: kept with the event that names them, and gone with what they come from.
 //!
-//! An app's instructions are the same for everybody, so they are kept once, without a user, and go with the last thread
-//! that has a prompt made of them.
+//! An app's instructions and documents are the same for everybody, so their texts are kept once, without a user, and go
+//! with the last thread that has a prompt made of them. Those of documents also go with their document.
 
 use protocol::{ActionId, DocumentId, MemoryId, MessageId, PinId, RecordId, Scope, ThreadId};
 use rusqlite::{Connection, OptionalExtension, params};
@@ -53,6 +53,12 @@ pub(super) fn keep(
     }
     for text in texts {
         if source::is_of_app(&text.source) {
+            let of_app = Scope::of_app(scope.app.clone());
+            if let Some(document) = source::knowledge_document(&text.source)
+                && !is_thing_there(batch, &of_app, document)?
+            {
+                continue;
+            }
             insert_for(batch, (scope.app.as_str(), NOBODY), text)?;
             use_in(batch, scope, thread, text)?;
         } else if is_there(batch, scope, &text.source)? {

@@ -1,11 +1,11 @@
 //! Parts of prompts besides messages and memories: kept texts, personas, pins, summaries, documents and profiles.
 
-use protocol::{DocumentId, MessageId, PinId, PinView, Principal, Scope, Summary, ThreadId};
+use protocol::{AppId, DocumentId, MessageId, PinId, PinView, Principal, Scope, Summary, ThreadId};
 
 use super::{Backend, Store};
 use crate::{
-    ChunkRow, DocumentRow, Error, JobRow, NewDocument, NewPersonaRow, NewPinRow, Once, PageOf, PageRows,
-    PersonaRow, ProfileRow, PromptRows, Spent, SummaryRow, TimeCursor,
+    ChunkRow, DocumentRow, Error, JobRow, KnowledgeRow, NewDocument, NewPersonaRow, NewPinRow, Once, PageOf,
+    PageRows, PersonaRow, ProfileRow, PromptRows, Spent, SummaryRow, TimeCursor,
 };
 
 store_methods! {
@@ -62,6 +62,7 @@ store_methods! {
     fn add_document(scope: &Scope, document: NewDocument, once: Option<Once>) -> DocumentRow;
     /// The document that was made under this key, if any.
     fn document_made(scope: &Scope, once: &Once) -> Option<DocumentRow>;
+    /// The document if it is this principal's, or an app's. Whether the principal may use the app is the caller's to check.
     fn document(principal: &Principal, id: DocumentId) -> DocumentRow;
     /// Newest first.
     fn documents(scope: &Scope, page: PageOf<TimeCursor<DocumentId>>) -> PageRows<DocumentRow>;
@@ -70,8 +71,21 @@ store_methods! {
     /// Hides it at once, with every piece and every text that prompts kept of it; [`Store::purge`] removes
     /// the rows.
     fn delete_document(principal: &Principal, id: DocumentId, once: Option<Once>) -> ();
-    /// Its pieces from a number on, at most `limit` and [`crate::MAX_CHUNKS_PER_READ`].
+    /// Pieces of a document of the scope or of its app, from a number on, at most `limit` and [`crate::MAX_CHUNKS_PER_READ`].
     fn chunks(scope: &Scope, document: DocumentId, from: u32, limit: usize) -> Vec<ChunkRow>;
+}
+
+// Documents of apps. They are in the scope of the app itself, see [`Scope::of_app`].
+store_methods! {
+    /// By name. The cursor is how many come before.
+    fn knowledge(app: &AppId, page: PageOf<u64>) -> PageRows<KnowledgeRow>;
+    /// Adds it like an upload, with the hash of its file. It takes the place of the one with its name in the transaction that
+    /// shows it. [`Error::Changed`] when there is no room.
+    fn put_knowledge(app: &AppId, hash: [u8; 32], document: NewDocument) -> DocumentRow;
+    /// Hides it at once, with every piece and every text that prompts kept of it. Deleting what is gone changes nothing.
+    fn delete_knowledge(app: &AppId, id: DocumentId) -> ();
+    /// Gives up documents that a process left half added. Only one process at a time adds documents of an app.
+    fn discard_unfinished_knowledge(app: &AppId) -> ();
 }
 
 // Profiles of users: for all apps, or for one. A scope without an app stands for all of them.

@@ -23,6 +23,7 @@ mod erasure;
 mod files;
 mod jobs;
 mod keys;
+mod knowledge;
 mod ledger;
 mod limits;
 mod lists;

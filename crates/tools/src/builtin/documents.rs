@@ -1,11 +1,11 @@
-//! Documents: looking things up in what the user uploaded.
+//! Documents: looking things up in what the user uploaded, and in the documents of the app.
 
 #[cfg(test)]
 mod tests;
 
 use async_trait::async_trait;
 use memory::recall::Passage;
-use protocol::DocumentId;
+use protocol::{DocumentId, Source};
 use serde_json::{Value, json};
 
 use super::{failed, found_limit, text};
@@ -22,10 +22,14 @@ impl Tool for SearchDocuments {
             Some(id) => Some(vec![document(id)?]),
             None => None,
         };
-        let found =
-            calling.recall.passages(calling.scope, query, among.as_deref(), limit).await.map_err(failed)?;
+        let found = calling
+            .recall
+            .all_passages(calling.scope, query, among.as_deref(), limit)
+            .await
+            .map_err(failed)?;
         let passages: Vec<Value> = found.iter().take(limit).map(passage).collect();
-        Ok(json!({ "passages": passages }).into())
+        let sources = found.iter().take(limit).map(source).collect();
+        Ok(ToolOutput { sources, ..json!({ "passages": passages }).into() })
     }
 }
 
@@ -36,6 +40,15 @@ fn document(id: &str) -> Result<DocumentId, Failed> {
             "documentId is not the id of a document; take it from a passage that was found",
         )
     })
+}
+
+fn source(Passage { chunk, .. }: &Passage) -> Source {
+    Source {
+        kind: "document".into(),
+        id: chunk.document.to_string(),
+        title: chunk.name.clone(),
+        place: chunk.place.clone(),
+    }
 }
 
 fn passage(found: &Passage) -> Value {

@@ -2,8 +2,10 @@
 //! streams were cut.
 
 use std::collections::BTreeSet;
+use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 
+use protocol::AppId;
 use reqwest::{RequestBuilder, Response};
 use serde_json::{Value, json};
 use testkit::{Answer, Fuse, Method, TestApp};
@@ -41,6 +43,17 @@ impl<'a> Client<'a> {
             () = self.fuse.blown() => Err(Lost),
             done = work => if self.fuse.is_blown() { Err(Lost) } else { Ok(done) },
         }
+    }
+
+    /// Takes up the folder of an app's documents as it is now.
+    pub(crate) async fn update_knowledge(&self, app: &str) -> Result<(), Lost> {
+        self.app.service.update_knowledge(&AppId::new(app));
+        self.heard(self.app.service.idle()).await
+    }
+
+    /// The folder of an app.
+    pub(crate) fn app_folder(&self, app: &str) -> PathBuf {
+        self.app.data().with_file_name("apps").join(app)
     }
 
     pub(crate) fn request(&self, method: Method, path: &str) -> RequestBuilder {

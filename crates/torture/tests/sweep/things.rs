@@ -1,7 +1,9 @@
 //! What users make and change by hand.
 
+use std::sync::Arc;
+
 use serde_json::{Value, json};
-use testkit::{Method, Setup};
+use testkit::{Method, Setup, WordVectors};
 
 use crate::stage::{Scenario, sweep};
 
@@ -91,6 +93,34 @@ async fn documents_are_uploaded_and_deleted() {
             made.push(answer.body);
         }
         client.delete("delete", &at("/v1/documents", &made[0])).await?;
+        Ok(())
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn documents_of_the_app_are_added_changed_and_removed() {
+    let text = |name: &str| format!("# {name}\n\n{}", "Keep it dry. ".repeat(60));
+    let setup = || Setup {
+        files: vec![
+            ("documents/changed.md".into(), "The first version.".into()),
+            ("documents/removed.md".into(), "To be removed.".into()),
+        ],
+        embedder: Some(Arc::new(WordVectors("words"))),
+        ..Setup::default()
+    };
+    sweep(Scenario::new("knowledge", setup, 16), async |client| {
+        let folder = client.app_folder("test").join("documents");
+        for (name, words) in [("added.md", text("Added")), ("changed.md", text("Changed"))] {
+            std::fs::write(folder.join(name), words).expect("a document is written");
+        }
+        let _it_may_be_gone = std::fs::remove_file(folder.join("removed.md"));
+        client.update_knowledge("test").await?;
+        let page = client.request(Method::GET, "/v1/apps/test/knowledge");
+        let answer = client.ask("list", page).await?;
+        let names: Vec<&Value> =
+            answer.body["data"].as_array().into_iter().flatten().map(|one| &one["name"]).collect();
+        client.check(names == ["added.md", "changed.md"], "the documents are those of the folder");
         Ok(())
     })
     .await;

@@ -1,8 +1,8 @@
-//! Passages of the user's documents, each with the place it comes from, so that an answer can cite it.
+//! Passages of the user's documents and of the app's, each with the place it comes from, so that an answer can cite it.
 
 use app::{DocumentUse, Fragment};
 use memory::recall::Passage;
-use protocol::{DocumentId, LeftOut, Source, Warning};
+use protocol::{DocumentId, LeftOut, Scope, Source, Warning};
 use serde_json::Value;
 
 use crate::context::PromptPiece;
@@ -11,7 +11,7 @@ use crate::context::gather::Sources;
 /// Passages that are looked at.
 const MAX_PASSAGES: usize = 40;
 
-/// A part of the prompt that passages may take at most: one in so many.
+/// A part of the prompt that passages of each kind may take at most: one in so many.
 const SHARE: usize = 3;
 
 /// A passage that is less near than this says nothing about the question, where nobody named its document; and neither
@@ -19,9 +19,13 @@ const SHARE: usize = 3;
 const MIN_SCORE: f32 = 0.22;
 const MIN_PART_OF_BEST: f32 = 0.6;
 
-/// Before the passages.
+/// Before the passages of the user's documents.
 pub(super) const INTRO: &str = "Passages from the user's documents, each after its document and place; say where a \
     fact comes from when you use one.";
+
+/// Before the passages of the app's documents.
+pub(super) const APP_INTRO: &str = "Passages from the documents of this app, each after its document and place; say \
+    where a fact comes from when you use one.";
 
 /// The documents that were found.
 #[derive(Debug, Default)]
@@ -47,12 +51,46 @@ pub(in crate::context) async fn read(
         (DocumentUse::Named, Some(_)) | (DocumentUse::All, _) => {}
     }
     let found = from.world.recall.passages(from.scope, message, among, MAX_PASSAGES).await?;
-    let mut out = ChosenDocuments { warnings: missing(from, named).await?, ..ChosenDocuments::default() };
-    let mut left = from.app.context.document_tokens.min(from.share(SHARE));
-    let (mut taken, mut beyond) = (Vec::new(), (0, 0));
+    let room = (Fragment::Documents, from.app.context.document_tokens);
+    let chosen = choose(from, near(found, among.is_some()), room);
+    Ok(ChosenDocuments { warnings: missing(from, named).await?, ..chosen })
+}
+
+/// Passages of the app's own documents for a message. A run that names some of them wants those. An empty list of
+/// documents is about the user's own.
+pub(in crate::context) async fn read_knowledge(
+    from: &Sources<'_>,
+    message: &str,
+    among: Option<&[DocumentId]>,
+) -> Result<ChosenDocuments, store::Error> {
+    if !from.app.knowledge.enabled {
+        return Ok(ChosenDocuments::default());
+    }
+    let (recall, of_app) = (&from.world.recall, Scope::of_app(from.scope.app.clone()));
+    let named = match among {
+        None | Some([]) => Vec::new(),
+        Some(_) => recall.passages(&of_app, message, among, MAX_PASSAGES).await?,
+    };
+    let found = match named.is_empty() {
+        true => near(recall.passages(&of_app, message, None, MAX_PASSAGES).await?, false),
+        false => named,
+    };
+    Ok(choose(from, found, (Fragment::Knowledge, from.app.knowledge.tokens)))
+}
+
+/// The passages that say something about the question; all of them where somebody named their documents.
+fn near(found: Vec<Passage>, is_named: bool) -> Vec<Passage> {
     let best = found.first().map_or(0.0, |best| best.score);
-    let least = if among.is_some() { 0.0 } else { MIN_SCORE.max(best * MIN_PART_OF_BEST) };
-    for passage in found.into_iter().filter(|found| found.score >= least) {
+    let least = if is_named { 0.0 } else { MIN_SCORE.max(best * MIN_PART_OF_BEST) };
+    found.into_iter().filter(|found| found.score >= least).collect()
+}
+
+/// The passages that fit into the room of a fragment, best first, as pieces of the prompt.
+fn choose(from: &Sources<'_>, found: Vec<Passage>, (fragment, tokens): (Fragment, usize)) -> ChosenDocuments {
+    let mut out = ChosenDocuments::default();
+    let mut left = tokens.min(from.share(SHARE));
+    let (mut taken, mut beyond) = (Vec::new(), (0, 0));
+    for passage in found {
         let tokens = from.counter.text(&passage.chunk.text);
         match left.checked_sub(tokens) {
             Some(rest) => {
@@ -64,14 +102,17 @@ pub(in crate::context) async fn read(
     }
     if beyond.0 > 0 {
         let what = format!("{} passages", beyond.0);
-        let fragment = Fragment::Documents.name().into();
-        out.left_out.push(LeftOut { fragment, what, tokens: beyond.1 as u64 });
+        out.left_out.push(LeftOut { fragment: fragment.name().into(), what, tokens: beyond.1 as u64 });
     }
     // Read in the order in which they stand, not in which they were found.
     taken.sort_by_key(|passage| (passage.chunk.document, passage.chunk.number));
-    for Passage { chunk, .. } in taken {
+    for Passage { chunk, of_app, .. } in taken {
         let head = format!("[{} {}, {}]", chunk.document, Value::from(chunk.name.as_str()), chunk.place);
-        let piece = PromptPiece::new(Fragment::Documents, chunk.document, format!("{head}\n{}", chunk.text));
+        let text = format!("{head}\n{}", chunk.text);
+        let piece = match of_app {
+            true => PromptPiece::new(fragment, store::source::of_knowledge(chunk.document), text),
+            false => PromptPiece::new(fragment, chunk.document, text),
+        };
         out.pieces.push(PromptPiece { suspicious: chunk.suspicious, ..piece });
         out.sources.push(Source {
             kind: "document".into(),
@@ -80,10 +121,10 @@ pub(in crate::context) async fn read(
             place: chunk.place,
         });
     }
-    Ok(out)
+    out
 }
 
-/// The warning about documents that were named and are not the user's, or gone.
+/// The warning about documents that were named and are neither the user's nor the app's, or gone.
 async fn missing(from: &Sources<'_>, named: &[DocumentId]) -> Result<Vec<Warning>, store::Error> {
     let mut warnings = Vec::new();
     for id in named {

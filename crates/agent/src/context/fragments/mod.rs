@@ -66,6 +66,7 @@ pub(super) fn text(fragment: Fragment, context: &Context, tools: bool) -> String
         Fragment::Focus => FOCUS.trim_end().to_owned(),
         Fragment::Domain => paragraphs("What the records say.", &pieces, fence),
         Fragment::Documents => paragraphs(documents::INTRO, &pieces, fence),
+        Fragment::Knowledge => paragraphs(documents::APP_INTRO, &pieces, fence),
         Fragment::Recalled => recalled::text(&pieces, &context.loaded, fence),
         Fragment::History => String::new(),
     }

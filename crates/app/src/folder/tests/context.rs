@@ -4,7 +4,7 @@ use super::*;
 use crate::{DocumentUse, Fragment};
 
 const NAMES: &str = "instructions, persona, custom, snapshot, profile, memories, pins, summaries, proposals, date, \
-                     focus, history, domain, documents, recalled";
+                     focus, history, domain, documents, knowledge, recalled";
 
 fn order(names: &[&str]) -> String {
     let names: Vec<String> = names.iter().map(|name| format!("{name:?}")).collect();
@@ -15,7 +15,7 @@ fn order(names: &[&str]) -> String {
 #[test]
 fn what_is_stable_comes_first_where_an_app_does_not_say() {
     let default = "instructions persona custom snapshot profile memories pins summaries proposals date history \
-                   domain documents recalled";
+                   domain documents knowledge recalled";
     assert_eq!(order(&[]), default);
     assert_eq!(order(&["history"]), default, "the boundary is where it is");
 }
@@ -26,22 +26,22 @@ fn named_fragments_come_first_on_their_side_of_the_history() {
         (
             vec!["persona", "documents"],
             "persona instructions custom snapshot profile memories pins summaries proposals date history \
-             documents domain recalled",
+             documents domain knowledge recalled",
         ),
         (
             vec!["persona", "documents", "domain", "custom", "focus", "history"],
             "persona documents domain custom focus instructions snapshot profile memories pins summaries proposals \
-             date history recalled",
+             date history knowledge recalled",
         ),
         (
             vec!["history", "date", "instructions"],
             "persona custom snapshot profile memories pins summaries proposals history date instructions domain \
-             documents recalled",
+             documents knowledge recalled",
         ),
         (
             vec!["focus"],
             "focus instructions persona custom snapshot profile memories pins summaries proposals date history \
-             domain documents recalled",
+             domain documents knowledge recalled",
         ),
     ] {
         assert_eq!(order(&named), expected);

@@ -3,10 +3,10 @@
 use proptest::prelude::*;
 
 use super::*;
+use crate::documents::tests::sheets::PRICES;
 use crate::documents::tests::writing::{docx, package, pdf};
 
-const KINDS: [DocumentKind; 5] =
-    [DocumentKind::Text, DocumentKind::Markdown, DocumentKind::Html, DocumentKind::Pdf, DocumentKind::Docx];
+const KINDS: [DocumentKind; 7] = DocumentKind::ALL;
 /// How many lengths a fixture is cut at.
 const CUTS: usize = 64;
 const DEEP: usize = 100_000;
@@ -19,6 +19,7 @@ fn a_document_that_is_cut_off_anywhere_is_read_in_part_or_refused() {
         (DocumentKind::Pdf, OBJECT_STREAMS),
         (DocumentKind::Pdf, EMBEDDED_FONT),
         (DocumentKind::Docx, RULES),
+        (DocumentKind::Xlsx, PRICES),
     ];
     for (kind, fixture) in fixtures {
         for cut in 0..CUTS {
@@ -158,6 +159,7 @@ fn damaged() -> impl Strategy<Value = (DocumentKind, Vec<u8>)> {
         (DocumentKind::Pdf, EMBEDDED_FONT),
         (DocumentKind::Pdf, OWNER_LOCKED),
         (DocumentKind::Docx, RULES),
+        (DocumentKind::Xlsx, PRICES),
     ];
     let changes = proptest::collection::vec((any::<proptest::sample::Index>(), any::<u8>()), 1..24);
     (proptest::sample::select(fixtures), changes).prop_map(|((kind, fixture), changes)| {
@@ -236,7 +238,9 @@ proptest! {
 
     #[test]
     fn any_markup_is_read_or_refused(text in markup()) {
-        for kind in [DocumentKind::Text, DocumentKind::Markdown, DocumentKind::Html, DocumentKind::Docx] {
+        for kind in
+            [DocumentKind::Text, DocumentKind::Markdown, DocumentKind::Html, DocumentKind::Docx, DocumentKind::Csv]
+        {
             let bytes = if kind == DocumentKind::Docx { docx(&text) } else { text.clone().into_bytes() };
             if let Ok(extracted) = extract(kind, &bytes) {
                 super::pieces::hold(&extracted);
