@@ -15,7 +15,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use app::{App, Problem};
-use protocol::{Principal, RunId, ThreadId};
+use protocol::{AppId, Principal, RunId, ThreadId};
 use store::{Admitted, JobRow, JobStatus, Once, PageOf, RunRow, Stop, Submission};
 use tokio::sync::watch;
 use tools::Vault;
@@ -210,6 +210,27 @@ impl Agent {
                 let row = agent.world.store.cancel(&principal, run, once).await?;
                 agent.stop(run, Stop::Cancelled);
                 agent.take_up(row.thread).await?; // it may have waited, with nobody driving it
+                Ok(row)
+            })
+            .await
+    }
+
+    /// Tells a run of any user to end, for an admin of some apps. None when there is no such run in these apps.
+    pub async fn cancel_as_admin(
+        &self,
+        run: RunId,
+        only_apps: Option<Vec<AppId>>,
+        by: String,
+    ) -> Result<Option<RunRow>, Error> {
+        let agent = self.clone();
+        self.world
+            .tasks
+            .finish(async move {
+                let row = agent.world.store.cancel_as_admin(run, only_apps, by).await?;
+                if let Some(row) = &row {
+                    agent.stop(run, Stop::Cancelled);
+                    agent.take_up(row.thread).await?; // it may have waited, with nobody driving it
+                }
                 Ok(row)
             })
             .await

@@ -39,13 +39,13 @@ pub use error::Error;
 pub use gate::CallShares;
 pub use hiding::hide_in_action;
 pub use jobs::{embed_soon, of_message as jobs_of_message};
-pub use live::{Bus, Follower, run_result, tool_result_view};
+pub use live::{Bus, ChannelEvent, Follower, UserFollower, run_result, tool_result_view};
 pub use mcp::{look_at_personal_servers, look_at_server, offer_again};
 pub use models::{check_price, model_problems};
 pub use personas::{find as find_persona, usable as usable_persona};
 pub use profile::ALL_APPS;
 pub use prompt::prompt_of_step;
-pub use readers::{follow_accepted, follow_run, follow_thread, wait_for_run};
+pub use readers::{follow_accepted, follow_run, follow_thread, follow_user, wait_for_run};
 pub use sections::{
     ExampleVectors, RecordsByType, SaidMessage, SectionRates, choose_sections, chosen as chosen_sections,
     cross_validate, learn_sections,

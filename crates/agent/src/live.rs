@@ -2,11 +2,14 @@
 
 mod bus;
 mod follow;
+mod notices;
 mod snapshot;
 
 pub use bus::Bus;
 pub(crate) use bus::Subscription;
 pub use follow::Follower;
 pub(crate) use follow::until_parked;
+pub(crate) use notices::NoticeFollower;
+pub use notices::{ChannelEvent, UserFollower};
 pub(crate) use snapshot::{open_since, snapshot, streamed};
 pub use snapshot::{run_result, tool_result_view};

@@ -8,7 +8,7 @@ use store::RunRow;
 use crate::Error;
 use crate::access::{run_row, thread_row};
 use crate::agent::AcceptedRun;
-use crate::live::{self, Follower, Subscription, until_parked};
+use crate::live::{self, Follower, NoticeFollower, Subscription, UserFollower, until_parked};
 use crate::world::World;
 
 /// Waits until the run has ended, or waits itself for the user.
@@ -82,6 +82,23 @@ pub async fn follow_thread(
     let subscription = world.bus.subscribe(thread); // see `listen`
     let row = thread_row(&world.store, principal, thread).await?;
     Ok(follower(world, subscription, (thread, None), after.unwrap_or(0).min(row.last_seq)))
+}
+
+/// Notices about all apps that the principal may use, after `after` or from now on, and with them the events of some threads,
+/// each after its own place. Without end.
+pub async fn follow_user(
+    world: &World,
+    principal: &Principal,
+    after: Option<u64>,
+    threads: &[(ThreadId, Seq)],
+) -> Result<UserFollower, Error> {
+    let subscription = world.bus.subscribe_user(principal.user().clone());
+    let mut followers = Vec::new();
+    for (thread, after) in threads {
+        followers.push(follow_thread(world, principal, *thread, Some(*after)).await?);
+    }
+    let notices = NoticeFollower::new(world.store.clone(), principal.clone(), subscription, after);
+    Ok(UserFollower::new(notices, followers))
 }
 
 /// A run, and a place to listen from before it was looked at: were its thread deleted in between, nobody would ever

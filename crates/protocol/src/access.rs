@@ -240,10 +240,12 @@ pub enum AuditKind {
     SessionEnded,
     McpToolsApproved,
     McpToolsRevoked,
+    RunCancelled,
+    JobRetried,
 }
 
 impl AuditKind {
-    pub const ALL: [Self; 7] = [
+    pub const ALL: [Self; 9] = [
         Self::KeyMade,
         Self::KeyRevoked,
         Self::KeyRotated,
@@ -251,6 +253,8 @@ impl AuditKind {
         Self::SessionEnded,
         Self::McpToolsApproved,
         Self::McpToolsRevoked,
+        Self::RunCancelled,
+        Self::JobRetried,
     ];
 
     pub fn name(self) -> &'static str {
@@ -262,6 +266,8 @@ impl AuditKind {
             Self::SessionEnded => "session_ended",
             Self::McpToolsApproved => "mcp_tools_approved",
             Self::McpToolsRevoked => "mcp_tools_revoked",
+            Self::RunCancelled => "run_cancelled",
+            Self::JobRetried => "job_retried",
         }
     }
 }
@@ -278,7 +284,7 @@ pub struct AuditEntryView {
     pub kind: AuditKind,
     /// The app that it concerns; null where it concerns all apps.
     pub app: Option<String>,
-    /// What it was done to: the id of a key or a session, or the name of an MCP server.
+    /// What it was done to: the id of a key, a session, a run or a job, or the name of an MCP server.
     pub target: String,
     /// More about it, such as the user and the rights of a key.
     pub detail: Value,

@@ -16,9 +16,11 @@ mod json_fields;
 mod limits;
 mod mcp;
 mod memory;
+mod notice;
 mod scope;
 mod settings;
 mod spending;
+mod statistics;
 mod usage;
 
 pub use access::{
@@ -60,7 +62,11 @@ pub use memory::{
     MemoryQuery, MemorySettings, MemorySource, MemoryVersionView, MemoryView, MessageHit, NewMemory,
     SaidView, is_kind, kind_within_subject,
 };
+pub use notice::{
+    DocumentNotice, MemoryNotice, Notice, NoticeChange, ProposalNotice, RunNotice, ThreadNotice,
+};
 pub use scope::{AppId, Principal, Scope, UserId};
 pub use settings::{Effort, OutputFormat, Settings};
 pub use spending::{LEAST_OUTPUT_TOKENS, Outlay, PlannedCall, SpendBound, SpendBounds, SpendGrant, Spending};
+pub use statistics::{AdminRunView, Latencies, StatsPoint, StatsReport, UsageTotal, UsageTotals};
 pub use usage::{Cost, Usage};

@@ -69,6 +69,8 @@ pub(crate) struct ContractWriter<E> {
 }
 
 impl<E: Encoder> EventWriter for ContractWriter<E> {
+    type Event = Arc<Stored>;
+
     async fn write(&mut self, batch: &[Arc<Stored>]) -> (Bytes, StreamState) {
         let mut out = Vec::new();
         // A row that cannot be read has no words in any contract.

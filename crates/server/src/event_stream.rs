@@ -54,36 +54,52 @@ pub(crate) enum StreamCut {
 
 /// Writes events in the words of one contract.
 pub(crate) trait EventWriter: Send + 'static {
+    /// The events that it writes.
+    type Event: Send + Sync;
+
     /// The bytes that a stream begins with; none by default.
     fn opening(&self) -> Bytes {
         Bytes::new()
     }
 
     /// The bytes of a batch. There may be none: many events have no words in a contract.
-    fn write(&mut self, batch: &[Arc<Stored>]) -> impl Future<Output = (Bytes, StreamState)> + Send;
+    fn write(&mut self, batch: &[Self::Event]) -> impl Future<Output = (Bytes, StreamState)> + Send;
 
     /// The last bytes of a stream that is cut.
     fn cut(&mut self, cut: StreamCut) -> Bytes;
 }
 
 /// The events of `follower` as a response.
-pub(crate) fn response(follower: Follower, writer: impl EventWriter, setting: StreamSetting) -> Response {
+pub(crate) fn response(
+    follower: Follower,
+    writer: impl EventWriter<Event = Arc<Stored>>,
+    setting: StreamSetting,
+) -> Response {
+    let batches = stream::unfold(follower, |mut follower| async {
+        let batch = follower.next().await.transpose()?;
+        Some((batch, follower))
+    });
+    response_of(batches, writer, setting)
+}
+
+/// Batches of events as a response.
+pub(crate) fn response_of<S, W>(batches: S, writer: W, setting: StreamSetting) -> Response
+where
+    S: Stream<Item = Result<Vec<W::Event>, Error>> + Send + 'static,
+    W: EventWriter,
+{
     let headers = [
         (header::CONTENT_TYPE, "text/event-stream"),
         (header::CACHE_CONTROL, "no-cache"),
         (HeaderName::from_static("x-accel-buffering"), "no"),
     ];
-    let batches = stream::unfold(follower, |mut follower| async {
-        let batch = follower.next().await.transpose()?;
-        Some((batch, follower))
-    });
     (headers, body(batches, writer, setting)).into_response()
 }
 
 /// A body that ends with its events, with an error (the client resumes from the log), or when the server stops.
 pub(crate) fn body<S, W>(events: S, writer: W, setting: StreamSetting) -> Body
 where
-    S: Stream<Item = Result<Vec<Arc<Stored>>, Error>> + Send + 'static,
+    S: Stream<Item = Result<Vec<W::Event>, Error>> + Send + 'static,
     W: EventWriter,
 {
     let opening = Some(writer.opening()).filter(|bytes| !bytes.is_empty());
@@ -107,7 +123,7 @@ struct EventStream<S, W> {
     _permit: StreamPermit,
 }
 
-impl<S: Stream<Item = Result<Vec<Arc<Stored>>, Error>>, W: EventWriter> EventStream<S, W> {
+impl<S: Stream<Item = Result<Vec<W::Event>, Error>>, W: EventWriter> EventStream<S, W> {
     /// The next bytes. Silence is measured from the last bytes, not from the last event.
     async fn next(&mut self) -> Option<Bytes> {
         let now = Instant::now();

@@ -44,6 +44,11 @@ use crate::{Api, PublicUrl};
         protocol::MemoryUpdate,
         protocol::Summary,
         protocol::Snapshot,
+        protocol::ThreadNotice,
+        protocol::RunNotice,
+        protocol::ProposalNotice,
+        protocol::MemoryNotice,
+        protocol::DocumentNotice,
     ))
 )]
 struct Description;

@@ -3,7 +3,7 @@
 use axum::extract::{FromRequestParts, Path};
 use axum::http::request::Parts;
 use protocol::{
-    ActionId, CallId, DocumentId, KeyId, MemoryId, PinId, ProposalId, RecordId, RunId, SessionId, ThreadId,
+    ActionId, CallId, DocumentId, JobId, KeyId, MemoryId, PinId, ProposalId, RecordId, RunId, SessionId, ThreadId,
 };
 use serde::Deserialize;
 use service::{RecordPlace, RecordsPlace};
@@ -41,6 +41,7 @@ path_types! {
     RunPath("run") { run: RunId, }
     ThreadPath("thread") { thread: ThreadId, }
     KeyPath("key") { key: KeyId, }
+    JobPath("job") { job: JobId, }
     SessionPath("session") { session: SessionId, }
     MemoryPath("memory") { memory: MemoryId, }
     ActionPath("action") { action: ActionId, }

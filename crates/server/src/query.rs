@@ -296,6 +296,11 @@ pub(crate) struct PeriodParams {
     pub(crate) to: Option<String>,
 }
 
+/// The number of an event or a notice.
+pub(crate) fn place_number(text: &str) -> Option<Seq> {
+    digits(text)
+}
+
 fn event_number(name: &str, text: &str) -> Result<Seq, ApiProblem> {
     digits(text).ok_or_else(|| {
         ApiProblem::new(
@@ -312,7 +317,7 @@ fn page_limit<'de, D: Deserializer<'de>>(value: D) -> Result<Option<u32>, D::Err
 }
 
 /// A number that is none is refused as one that is out of bounds.
-fn number_or_zero<'de, D: Deserializer<'de>>(value: D) -> Result<Option<u32>, D::Error> {
+pub(crate) fn number_or_zero<'de, D: Deserializer<'de>>(value: D) -> Result<Option<u32>, D::Error> {
     Ok(Some(small_number(&String::deserialize(value)?).unwrap_or(0)))
 }
 

@@ -3,12 +3,14 @@
 //! A frame is `event: <kind>`, `id: <seq>`, `data: <body>`. The stored bytes go out as they are, a whole batch in one
 //! buffer: this is the hottest path of the server.
 
+use std::fmt::Write as _;
 use std::future::ready;
 use std::ops::RangeInclusive;
 use std::sync::Arc;
 
 use bytes::Bytes;
 use protocol::Stored;
+use service::{ChannelEvent, NumberedNotice};
 
 use crate::event_stream::{EventWriter, StreamCut, StreamState};
 
@@ -29,6 +31,8 @@ pub(crate) const REVOKED: &str =
 pub(crate) struct LogFrames;
 
 impl EventWriter for LogFrames {
+    type Event = Arc<Stored>;
+
     fn opening(&self) -> Bytes {
         retry()
     }
@@ -38,12 +42,82 @@ impl EventWriter for LogFrames {
     }
 
     fn cut(&mut self, cut: StreamCut) -> Bytes {
-        match cut {
-            StreamCut::Stopping => retry(),
-            StreamCut::Unreadable => Bytes::new(),
-            StreamCut::Expired => access_ended("expired", EXPIRED),
-            StreamCut::Revoked => access_ended("revoked", REVOKED),
+        last_frame(cut)
+    }
+}
+
+/// Writes the channel of a user. Notices have their number as `id:`; events of threads have none, because a client goes on
+/// from the last notice.
+pub(crate) struct ChannelFrames;
+
+impl EventWriter for ChannelFrames {
+    type Event = ChannelEvent;
+
+    fn opening(&self) -> Bytes {
+        retry()
+    }
+
+    fn write(&mut self, batch: &[ChannelEvent]) -> impl Future<Output = (Bytes, StreamState)> + Send {
+        let mut out = Vec::new();
+        for event in batch {
+            write_channel_frame(&mut out, event);
         }
+        ready((Bytes::from(out), StreamState::Open))
+    }
+
+    fn cut(&mut self, cut: StreamCut) -> Bytes {
+        last_frame(cut)
+    }
+}
+
+fn write_channel_frame(out: &mut Vec<u8>, event: &ChannelEvent) {
+    match event {
+        // Without data it is no event for a browser, which remembers the number all the same.
+        ChannelEvent::Place(number) => write_numbered(out, None, *number, None),
+        ChannelEvent::Resync(number) => write_numbered(out, Some("resync"), *number, Some("{}")),
+        ChannelEvent::Notice(NumberedNotice { number, notice, .. }) => {
+            let body = serde_json::to_string(notice).unwrap_or_else(|_| "{}".into());
+            write_numbered(out, Some(notice.name()), *number, Some(&body));
+        }
+        ChannelEvent::Thread(event) => write_thread_frame(out, event),
+    }
+    out.extend_from_slice(b"\n\n");
+}
+
+fn write_numbered(out: &mut Vec<u8>, name: Option<&str>, number: u64, body: Option<&str>) {
+    if let Some(name) = name {
+        out.extend_from_slice(b"event: ");
+        out.extend_from_slice(name.as_bytes());
+        out.push(b'\n');
+    }
+    out.extend_from_slice(b"id: ");
+    out.extend_from_slice(itoa::Buffer::new().format(number).as_bytes());
+    if let Some(body) = body {
+        write_data(out, body.as_bytes());
+    }
+}
+
+/// An event of a followed thread: the stored bytes, inside of an object that says where they belong.
+fn write_thread_frame(out: &mut Vec<u8>, event: &Stored) {
+    out.extend_from_slice(b"event: ");
+    write_kind(out, event.kind.as_bytes());
+    let mut data = format!("{{\"threadId\":\"{}\",\"seq\":{}", event.thread, event.seq);
+    if let Some(run) = event.run {
+        let _ = write!(data, ",\"runId\":\"{run}\"");
+    }
+    data.push_str(",\"data\":");
+    data.push_str(&event.body);
+    data.push('}');
+    write_data(out, data.as_bytes());
+}
+
+/// The last frame of a stream of our own that is cut.
+fn last_frame(cut: StreamCut) -> Bytes {
+    match cut {
+        StreamCut::Stopping => retry(),
+        StreamCut::Unreadable => Bytes::new(),
+        StreamCut::Expired => access_ended("expired", EXPIRED),
+        StreamCut::Revoked => access_ended("revoked", REVOKED),
     }
 }
 

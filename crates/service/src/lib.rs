@@ -9,6 +9,7 @@ mod allowances;
 mod apps;
 mod audit;
 mod calls;
+mod channel;
 mod checks;
 mod credentials;
 mod documents;
@@ -33,6 +34,7 @@ mod records;
 mod runs;
 mod service;
 mod sessions;
+mod statistics;
 mod summaries;
 mod threads;
 mod usage;
@@ -40,8 +42,11 @@ mod vault;
 mod views;
 
 pub use actions::ActionQuery;
-pub use agent::{AcceptedRun, AgentParts, Bus, CallShares, Error, Follower, model_problems};
+pub use agent::{
+    AcceptedRun, AgentParts, Bus, CallShares, ChannelEvent, Error, Follower, UserFollower, model_problems,
+};
 pub use apps::default_app;
+pub use channel::MAX_FOLLOWED_THREADS;
 pub use checks::{MAX_MESSAGE_BYTES, PageQuery};
 pub use documents::DEFAULT_DOCUMENT_BYTES;
 pub use extractor::{Extractor, InProcess};
@@ -55,4 +60,5 @@ pub use protocol::NewKey;
 pub use records::{Edit, RecordPlace, RecordSearch, RecordsPlace, Terms};
 pub use service::{Service, ServiceParts};
 pub use sessions::{SESSION_HOURS, SessionMade, SessionProof};
-pub use store::Once;
+pub use statistics::{RunsRequest, StatsRequest, UsageRequest};
+pub use store::{NumberedNotice, Once};

@@ -23,6 +23,9 @@ use crate::vault::SealedVault;
 /// Uploads that are read at once.
 const MAX_EXTRACTIONS: usize = 2;
 
+/// Reports over all users that are made at once.
+const MAX_REPORTS: usize = 1;
+
 /// The parts that a service is made of. `cli` puts them together.
 pub struct ServiceParts {
     pub agent: AgentParts,
@@ -54,6 +57,8 @@ pub(crate) struct RequestState {
     /// Held by each document while it is read.
     pub(crate) extracting_documents: Semaphore,
     pub(crate) knowledge: KnowledgeUpdates,
+    /// Held by each report over all users while it is made.
+    pub(crate) reporting: Semaphore,
 }
 
 impl Service {
@@ -68,6 +73,7 @@ impl Service {
             max_running: parts.max_running,
             extracting_documents: Semaphore::new(MAX_EXTRACTIONS),
             knowledge: KnowledgeUpdates::default(),
+            reporting: Semaphore::new(MAX_REPORTS),
         };
         Ok(Self { agent: Agent::new(parts.agent, vault)?, shared: Arc::new(shared) })
     }

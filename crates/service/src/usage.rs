@@ -34,7 +34,7 @@ impl Service {
 }
 
 /// The first and the last day of a report; where the client is silent, the thirty days up to the last or to today.
-fn days(from: Option<&str>, to: Option<&str>, today: Date) -> Result<(Date, Date), Error> {
+pub(crate) fn days(from: Option<&str>, to: Option<&str>, today: Date) -> Result<(Date, Date), Error> {
     let to = to.map(|text| day("to", text)).transpose()?.unwrap_or(today);
     let from = match from {
         Some(text) => day("from", text)?,

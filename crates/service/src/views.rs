@@ -1,7 +1,7 @@
 //! Rows as the API shows them.
 
 use protocol::{
-    ClientCallView, Decision, JobView, MemoryHistoryView, MemorySource, MemoryView, ProposalView, RunView,
+    AdminRunView, ClientCallView, Decision, JobView, MemoryHistoryView, MemorySource, MemoryView, ProposalView, RunView,
     SaidView, ThreadView,
 };
 use store::{
@@ -34,6 +34,23 @@ pub(crate) fn run(row: RunRow) -> RunView {
         thread_id: row.thread,
         app_id: row.scope.app.to_string(),
         message_id: row.message,
+        status: row.status,
+        model: row.model,
+        error: row.error,
+        usage: row.usage,
+        cancel_requested: row.stop == Some(Stop::Cancelled),
+        created_at: row.created_at,
+        ended_at: row.ended_at,
+    }
+}
+
+pub(crate) fn run_for_admin(row: RunRow) -> AdminRunView {
+    AdminRunView {
+        id: row.id,
+        thread_id: row.thread,
+        app_id: row.scope.app.to_string(),
+        user_id: row.scope.user.to_string(),
+        actor: row.actor,
         status: row.status,
         model: row.model,
         error: row.error,

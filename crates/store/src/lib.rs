@@ -14,9 +14,11 @@ mod log;
 mod mcp;
 mod memory;
 mod newest;
+mod notice;
 mod outbox;
 mod rows;
 pub mod rules;
+mod run_list;
 mod run_log;
 pub mod source;
 pub mod sqlite;
@@ -56,11 +58,13 @@ pub use memory::{
     TombstoneRow,
 };
 pub use newest::{newest_actions, newest_records};
+pub use notice::{MAX_NOTICES_PER_READ, NewestNotice, NoticesRead, NumberedNotice};
 pub use rows::{
     Admitted, BegunRun, ForcedEnd, JobRow, MessageRow, NewJob, NewThreadRow, Once, PageOf, PageRows,
     RawEvent, Retry, RunInput, RunJob, RunRequest, RunRow, Spent, Submission, SubmittedRun, Target,
     ThreadEdit, ThreadRow,
 };
+pub use run_list::{RunFilter, ScannedRuns};
 pub use run_log::RunLog;
 pub use sqlite::day;
 pub use status::{ActionStatus, JobStatus, LedgerKind, MemoryStatus, MessageRole, RecallKind, Stop};

@@ -5,11 +5,14 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use protocol::{RunId, Seq, Stored, ThreadId};
 
-use crate::{Error, RawEvent};
+use crate::{Error, NewestNotice, RawEvent};
 
 /// Tells the rest of the process what has been committed. Called after the commit, in the order of the log.
 pub trait Publish: Send + Sync + 'static {
     fn publish(&self, events: &[Arc<Stored>]);
+
+    /// The newest notices of users. They can be read by now.
+    fn publish_notices(&self, _newest: &[NewestNotice]) {}
 }
 
 /// Reading the log, for followers of a thread.

@@ -34,7 +34,7 @@ pub use vectors::{StalledVectors, WordVectors};
 
 /// For tests that make requests with certificates of their own.
 pub mod client {
-    pub use reqwest::{Certificate, Client, ClientBuilder, Version};
+    pub use reqwest::{Certificate, Client, ClientBuilder, RequestBuilder, Response, Version};
 }
 
 /// For tests that look into a database, or break it.

@@ -7,9 +7,11 @@
 use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
-use protocol::{Seq, Stored, ThreadId};
-use store::{MAX_BYTES_PER_READ, Publish};
+use protocol::{Seq, Stored, ThreadId, UserId};
+use store::{MAX_BYTES_PER_READ, NewestNotice, Publish};
 use tokio::sync::Notify;
+
+use super::notices::{NoticeSubscription, UserChannels};
 
 /// Bytes a thread's ring holds at most: a commit's worth of small events, so that a reader that keeps up never needs
 /// the log.
@@ -23,6 +25,7 @@ const EVENT_OVERHEAD_BYTES: usize = 96;
 pub struct Bus {
     /// Threads that are followed. Locked for a look-up, never over an await.
     threads: Mutex<HashMap<ThreadId, Weak<Channel>>>,
+    users: Arc<UserChannels>,
 }
 
 #[derive(Default)]
@@ -70,6 +73,11 @@ impl Bus {
         Subscription { bus: Arc::clone(self), thread, channel }
     }
 
+    /// A place to listen for notices of a user.
+    pub(crate) fn subscribe_user(&self, user: UserId) -> NoticeSubscription {
+        self.users.subscribe(user)
+    }
+
     /// Ends everybody who follows a thread that is gone.
     pub(crate) fn close(&self, thread: ThreadId) {
         // Out of the map: a thread that begins anew under the same id has a channel of its own.
@@ -98,6 +106,10 @@ impl Publish for Bus {
                 channel.changed.notify_waiters();
             }
         }
+    }
+
+    fn publish_notices(&self, newest: &[NewestNotice]) {
+        self.users.publish(newest);
     }
 }
 

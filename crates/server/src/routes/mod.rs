@@ -6,6 +6,7 @@ mod api_chat;
 mod calls;
 mod credentials;
 mod documents;
+mod events;
 mod files;
 mod home;
 mod mcp;
@@ -19,6 +20,7 @@ mod records;
 mod runs;
 mod search;
 mod session;
+mod statistics;
 mod stream;
 mod summaries;
 mod system;
@@ -34,7 +36,7 @@ use axum::response::Response;
 use axum::routing::{delete, get};
 use axum::{Json, Router};
 use identity::JwtIssuers;
-use protocol::{Principal, SystemClock};
+use protocol::{Principal, Stored, SystemClock};
 use service::{Follower, Service, StreamAccess};
 use tokio::sync::Semaphore;
 use utoipa_axum::router::OpenApiRouter;
@@ -131,7 +133,7 @@ fn described() -> OpenApiRouter<Api> {
         .merge(tagged!("chat": [api_chat::chat] [api_chat::resume_chat] [api_chat::stop_chat]))
         .merge(tagged!("threads": [threads::create_thread, threads::list_threads]
             [threads::get_thread, threads::change_thread, threads::delete_thread] [threads::list_messages]
-            [threads::thread_events] [search::search_messages] [summaries::list_summaries]))
+            [threads::thread_events] [events::user_events] [search::search_messages] [summaries::list_summaries]))
         .merge(tagged!("memories": [memories::create_memory, memories::list_memories] [memories::search_memories]
             [memories::export_memories] [memories::import_memories]
             [memories::get_memory_settings, memories::put_memory_settings]
@@ -159,7 +161,8 @@ fn described() -> OpenApiRouter<Api> {
         .merge(tagged!("session": [session::get_session, session::create_session, session::delete_session]))
         .merge(tagged!("admin": [admin::list_jobs] [admin::verify_ledger] [admin::list_keys, admin::add_key]
             [admin::revoke_key] [admin::rotate_key] [admin::list_sessions] [admin::end_session] [admin::list_audit]
-            [mcp::list_mcp_servers] [mcp::get_mcp_server] [mcp::refresh_mcp_server]
+            [statistics::run_stats] [statistics::usage_totals] [statistics::list_all_runs]
+            [statistics::cancel_any_run] [statistics::retry_job] [mcp::list_mcp_servers] [mcp::get_mcp_server] [mcp::refresh_mcp_server]
             [mcp::approve_mcp_tools] [mcp::revoke_mcp_tools]))
         .merge(tagged!("system": [system::healthz] [system::readyz] [system::openapi]))
 }
@@ -198,7 +201,7 @@ impl Api {
     fn respond(
         &self,
         FollowedEvents { follower, permit, access }: FollowedEvents,
-        writer: impl EventWriter,
+        writer: impl EventWriter<Event = Arc<Stored>>,
     ) -> Response {
         let (heartbeat, shutdown) = (self.limits.heartbeat, self.shutdown.streams.clone());
         event_stream::response(follower, writer, StreamSetting { heartbeat, shutdown, access, permit })

@@ -46,6 +46,15 @@ pub fn after_failure(job: &JobRow, retry: Retry) -> JobMove {
     }
 }
 
+/// Whether a job that an admin wants to be tried again has to be made ready. One that waits or is at work is tried anyway.
+pub fn is_to_retry(job: &JobRow) -> Result<bool, Error> {
+    match job.status {
+        JobStatus::Dead => Ok(true),
+        JobStatus::Ready | JobStatus::Running => Ok(false),
+        JobStatus::Done => Err(Error::Changed("the job is done; only a dead job can be tried again".into())),
+    }
+}
+
 /// Whether the effect of a job comes too late to count: a title for a thread that its user has named meanwhile.
 pub fn is_late(effect: &Event, thread_has_title: bool) -> bool {
     effect.kind() == Kind::ThreadNamed && thread_has_title

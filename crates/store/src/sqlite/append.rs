@@ -1,6 +1,7 @@
 //! Appending to the log inside the writer's transaction.
 
 use std::borrow::Cow;
+use std::cell::RefCell;
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 use std::sync::Arc;
@@ -10,10 +11,12 @@ use protocol::{Delta, Kind, RunId, Seq, Stored, ThreadId};
 use rusqlite::{CachedStatement, Connection, Params, params};
 
 use super::deltas::{DeltaChanges, DeltaLog, DeltaRange, delta_event};
+use super::notices;
 use super::read::{find_first, find_only, has_any, sql};
 use crate::outbox::Outbox;
+use crate::rules::notices::NoticedChange;
 use crate::rules::packed_deltas::DeltaPacker;
-use crate::{Error, Stop};
+use crate::{Error, NewestNotice, Stop};
 
 /// Threads whose next number the writer remembers between batches.
 const MAX_REMEMBERED: usize = 16 * 1024;
@@ -46,6 +49,8 @@ pub(super) struct Batch<'c> {
     /// Where the piece of work under way begins in `moved`.
     barrier: usize,
     recorded: Vec<Arc<Stored>>,
+    /// What users are told of once all is committed.
+    noticed: RefCell<Vec<NoticedChange>>,
     taken: Vec<Delta>,
     body: Vec<u8>,
 }
@@ -54,6 +59,8 @@ pub(super) struct Batch<'c> {
 pub(super) struct FinishedBatch {
     /// Events to be published.
     pub(super) recorded: Vec<Arc<Stored>>,
+    /// The newest notices, of each user one.
+    pub(super) notices: Vec<NewestNotice>,
     pub(super) deltas: DeltaChanges,
     pub(super) at: i64,
 }
@@ -83,6 +90,7 @@ impl<'c> Batch<'c> {
             stored: vec![],
             barrier: 0,
             recorded: vec![],
+            noticed: RefCell::default(),
             taken: vec![],
             body: vec![],
         };
@@ -93,7 +101,7 @@ impl<'c> Batch<'c> {
         Ok(batch)
     }
 
-    /// Writes back the numbers and the deltas.
+    /// Writes back the numbers and the deltas, and tells the users.
     pub(super) fn finish(mut self) -> Result<FinishedBatch, Error> {
         self.deltas.write(self.conn, self.log)?;
         // Of each thread the highest number.
@@ -103,12 +111,14 @@ impl<'c> Batch<'c> {
         for (thread, next) in &self.stored {
             update.execute(params![thread.bytes(), sql(*next)])?;
         }
-        Ok(FinishedBatch { recorded: self.recorded, deltas: self.deltas, at: self.at })
+        let notices = notices::write(&self)?;
+        Ok(FinishedBatch { recorded: self.recorded, notices, deltas: self.deltas, at: self.at })
     }
 
     /// Runs `work`; if it says false, nothing of it stays.
     pub(super) fn atomically(&mut self, work: impl FnOnce(&mut Self) -> bool) -> Result<(), Error> {
         let (moved, recorded, stored) = (self.moved.len(), self.recorded.len(), self.stored.len());
+        let noticed = self.noticed.borrow().len();
         let deltas = self.deltas.mark();
         let outer = std::mem::replace(&mut self.barrier, moved);
         self.conn.prepare_cached("SAVEPOINT work")?.execute([])?;
@@ -116,6 +126,7 @@ impl<'c> Batch<'c> {
             self.conn.prepare_cached("ROLLBACK TO work")?.execute([])?;
             self.recorded.truncate(recorded);
             self.stored.truncate(stored);
+            self.noticed.borrow_mut().truncate(noticed);
             self.deltas.go_back(&deltas);
             for (thread, before) in self.moved.drain(moved..).rev() {
                 self.seqs.next.insert(thread, before);
@@ -155,6 +166,16 @@ impl<'c> Batch<'c> {
     /// Executes a statement, and counts the rows that it changes.
     pub(super) fn count_changed(&self, statement: &str, values: impl Params) -> Result<usize, Error> {
         Ok(self.conn.prepare_cached(statement)?.execute(values)?)
+    }
+
+    /// Lets a user know of a change, once it is committed.
+    pub(super) fn notice(&self, change: NoticedChange) {
+        self.noticed.borrow_mut().push(change);
+    }
+
+    /// The changes that users are to know of.
+    pub(super) fn take_noticed(&self) -> Vec<NoticedChange> {
+        self.noticed.take()
     }
 
     pub(super) fn at(&self) -> i64 {

@@ -9,12 +9,15 @@ use rusqlite::{Connection, Row, params};
 
 use super::append::Batch;
 use super::read::{
-    count, find_all, find_first, find_only, find_page, id, one_more, page_start, scope_at, sql, text, time,
+    count, find_all, find_first, find_only, find_page, has_any, id, one_more, page_start, scope_at, sql,
+    text, time,
 };
 use super::{Sqlite, idempotency, items, texts, tidy};
+use crate::rules::notices::{DocumentNews, NoticedChange};
 use crate::{
-    ChunkRow, DocumentRow, Error, MAX_CHUNK_BYTES, MAX_CHUNKS_PER_DOCUMENT, MAX_CHUNKS_PER_READ,
-    MAX_DOCUMENTS_PER_SCOPE, NewChunk, NewDocument, Once, PageOf, PageRows, RecallKind, TimeCursor,
+    ChunkRow, DocumentRow, Error, ItemRef, MAX_CHUNK_BYTES, MAX_CHUNKS_PER_DOCUMENT, MAX_CHUNKS_PER_READ,
+    MAX_DOCUMENTS_PER_SCOPE, NewChunk, NewDocument, NewVector, Once, PageOf, PageRows, RecallKind,
+    TimeCursor,
 };
 
 /// Pieces that are added, listed or removed in one transaction, and bytes of their texts: streams must not feel it.
@@ -254,6 +257,7 @@ fn finish(batch: &Batch<'_>, new: &DocumentRow, once: Option<&Once>) -> Result<D
         return find(batch.conn(), earlier.into(), user);
     }
     show(batch, new.id)?;
+    notice(batch, &new.scope, new.id, DocumentNews::Added);
     find(batch.conn(), new.id, user)
 }
 
@@ -261,6 +265,39 @@ fn finish(batch: &Batch<'_>, new: &DocumentRow, once: Option<&Once>) -> Result<D
 pub(super) fn show(batch: &Batch<'_>, document: DocumentId) -> Result<(), Error> {
     let statement = "UPDATE documents SET status = 'ready', created_at = ?2 WHERE id = ?1";
     batch.execute(statement, params![document.bytes(), batch.at()])
+}
+
+fn notice(batch: &Batch<'_>, scope: &Scope, document: DocumentId, status: DocumentNews) {
+    batch.notice(NoticedChange::Document { scope: scope.clone(), document, status });
+}
+
+/// Lets the user know of each document whose last pieces got their vectors.
+pub(super) fn notice_ready(
+    batch: &Batch<'_>,
+    scope: &Scope,
+    model: &str,
+    put: &[NewVector],
+) -> Result<(), Error> {
+    let mut looked_at: Vec<DocumentId> = Vec::new();
+    for vector in put {
+        let ItemRef::Chunk(chunk) = vector.item else { continue };
+        let statement = "SELECT document FROM chunks WHERE id = ?1";
+        let Some(document) = find_first(batch.conn(), statement, [chunk.bytes()], |row| id(row, 0))? else {
+            continue;
+        };
+        if looked_at.contains(&document) {
+            continue;
+        }
+        looked_at.push(document);
+        // Vectors are made in the order of the pieces, so the last piece is the one to look at first.
+        let statement = "SELECT 1 FROM chunks c WHERE c.document = ?1
+                AND NOT EXISTS (SELECT 1 FROM vectors v WHERE v.item = c.id AND v.model = ?2)
+                ORDER BY c.number DESC LIMIT 1";
+        if !has_any(batch.conn(), statement, params![document.bytes(), model])? {
+            notice(batch, scope, document, DocumentNews::Ready);
+        }
+    }
+    Ok(())
 }
 
 /// Tells recall of the next pieces of a document.
@@ -288,6 +325,7 @@ fn delete(
     idempotency::claim(batch, &scope, once, document.uuid())?;
     let statement = "UPDATE documents SET deleted_at = ?2 WHERE id = ?1";
     batch.execute(statement, params![document.bytes(), batch.at()])?;
+    notice(batch, &scope, document, DocumentNews::Deleted);
     texts::drop_of(batch, &scope, &document.to_string())?;
     items::changed(batch, &scope, RecallKind::Document, document.bytes())
 }

@@ -3,16 +3,21 @@
 use std::time::Duration;
 
 use jiff::Timestamp;
-use protocol::{AppId, Event, JobId, PlannedCall, RunId, Scope, SpendBounds, SpendGrant, ThreadId};
+use protocol::{
+    AppId, AuditKind, Event, JobId, PlannedCall, RunId, Scope, SpendBounds, SpendGrant, ThreadId,
+};
 use rusqlite::{Connection, Row, params};
+use serde_json::json;
 
 use super::append::Batch;
 use super::read::{
     count, find_first, find_only, find_page, id, maybe_id, one_more, page_start, scope_at, sql, text, time,
 };
-use super::{Sqlite, events, reserve, usage};
+use super::{Sqlite, admin_audit, events, reserve, usage};
+use crate::rules::admin_audit::AdminAct;
 use crate::rules::jobs::{
-    JobMove, MAX_WORKING_PER_USER, PROCESS_ENDED, after_failure, dead_before, due_at, is_late, scope_key,
+    JobMove, MAX_WORKING_PER_USER, PROCESS_ENDED, after_failure, dead_before, due_at, is_late, is_to_retry,
+    scope_key,
 };
 use crate::{Error, JobRow, JobStatus, MAX_JOB_ATTEMPTS, NewJob, PageOf, PageRows, Retry, Spent, TimeCursor};
 
@@ -82,6 +87,15 @@ impl Sqlite {
         let job = job.clone();
         // Nothing of it is worth anything to another process.
         self.writer.write_ahead(move |batch| reserve::for_job(batch, &job, &call, &bounds)).await
+    }
+
+    pub(crate) async fn retry_job(
+        &self,
+        job: JobId,
+        only_apps: Option<Vec<AppId>>,
+        by: String,
+    ) -> Result<Option<JobRow>, Error> {
+        self.writer.write(move |batch| retry(batch, job, only_apps.as_deref(), by)).await
     }
 
     pub(crate) async fn jobs(&self, page: PageOf<TimeCursor<JobId>>) -> Result<PageRows<JobRow>, Error> {
@@ -241,6 +255,32 @@ fn fail(batch: &Batch<'_>, job: &JobRow, error: &str, retry: Retry) -> Result<()
         batch.execute(uncount, [job.id.bytes()])?;
     }
     Ok(())
+}
+
+/// Makes a dead job of any user ready, for an admin of its app. An entry in the audit says so, unless nothing changed.
+fn retry(
+    batch: &Batch<'_>,
+    job: JobId,
+    only_apps: Option<&[AppId]>,
+    by: String,
+) -> Result<Option<JobRow>, Error> {
+    let statement = format!("SELECT {COLUMNS} FROM jobs WHERE id = ?1");
+    let found = find_first(batch.conn(), &statement, [job.bytes()], job_row)?;
+    let is_theirs = |row: &JobRow| only_apps.is_none_or(|apps| apps.contains(&row.scope.app));
+    let Some(row) = found.filter(is_theirs) else { return Ok(None) };
+    if !is_to_retry(&row)? {
+        return Ok(Some(row));
+    }
+    let statement =
+        "UPDATE jobs SET status = 'ready', attempts = 0, run_at = ?2, updated_at = ?2 WHERE id = ?1";
+    batch.execute(statement, params![job.bytes(), batch.at()])?;
+    // A job without an app is the server's own.
+    let app = Some(row.scope.app.to_string()).filter(|app| !app.is_empty());
+    let detail = json!({ "kind": row.kind, "user": row.scope.user.as_str() });
+    let target = job.to_string();
+    admin_audit::append(batch, AdminAct { by, kind: AuditKind::JobRetried, app, target, detail })?;
+    let statement = format!("SELECT {COLUMNS} FROM jobs WHERE id = ?1");
+    find_first(batch.conn(), &statement, [job.bytes()], job_row)
 }
 
 /// Moves a job on, if it is still this owner's.

@@ -21,6 +21,7 @@ const MIGRATIONS: &[&str] = &[
     include_str!("migrations/0013_access.sql"),
     include_str!("migrations/0014_client_calls.sql"),
     include_str!("migrations/0015_knowledge.sql"),
+    include_str!("migrations/0016_notices.sql"),
 ];
 
 /// The schema after all of them, which a new database gets at once: to make it step by step takes ten times as long.

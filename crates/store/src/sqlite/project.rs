@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use protocol::{
-    Event, MAX_STORED_DEPTH, MessageId, MessageUser, RunEnd, RunId, Seq, StepEnd, StepReset, StreamComplete,
-    ThreadId, ToolComplete, json_depth,
+    Event, MAX_STORED_DEPTH, MessageId, MessageUser, NoticeChange, RunEnd, RunId, Seq, StepEnd, StepReset,
+    StreamComplete, ThreadId, ToolComplete, json_depth,
 };
 use rusqlite::params;
 
@@ -15,6 +15,7 @@ use super::{
     writes,
 };
 use crate::rules::ledger::OutputPlace;
+use crate::rules::notices::NoticedChange;
 use crate::{Error, MessageRole, Write};
 
 /// A message and the event that holds its text.
@@ -247,6 +248,7 @@ impl Batch<'_> {
         self.execute(statement, params![run.bytes(), end.status.name(), error, sql(seq), self.at()])?;
         let statement = "UPDATE threads SET updated_at = max(updated_at, ?2) WHERE id = ?1";
         self.execute(statement, params![thread.bytes(), self.at()])?;
+        self.notice(NoticedChange::Run { run, thread });
         self.begin_next(thread)
     }
 
@@ -259,6 +261,7 @@ impl Batch<'_> {
 
     fn set_title(&self, thread: ThreadId, title: &str) -> Result<(), Error> {
         let statement = "UPDATE threads SET title = ?2, updated_at = max(updated_at, ?3) WHERE id = ?1";
+        self.notice(NoticedChange::Thread { thread, change: NoticeChange::Changed });
         self.execute(statement, params![thread.bytes(), title, self.at()])
     }
 

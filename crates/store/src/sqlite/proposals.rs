@@ -12,6 +12,7 @@ use super::read::{
     page_start, scope_at, text, time,
 };
 use super::{Sqlite, idempotency, waiting_calls};
+use crate::rules::notices::NoticedChange;
 use crate::rules::proposals::{
     DecisionRuling, ProposalClosing, call_hash, changeable, check_confirmable, check_room, closing,
     opened as proposal_of, rule_on_decision,
@@ -183,8 +184,11 @@ pub(super) fn is_closed(batch: &Batch<'_>, closed: &ProposalClosed) -> Result<bo
 /// `run:end`: nothing waits for an ended run.
 pub(super) fn run_ended(batch: &Batch<'_>, run: RunId) -> Result<(), Error> {
     let statement =
-        "UPDATE proposals SET status = 'superseded', decided_at = ?2 WHERE run = ?1 AND status = 'open'";
-    batch.execute(statement, params![run.bytes(), batch.at()])
+        "UPDATE proposals SET status = 'superseded', decided_at = ?2 WHERE run = ?1 AND status = 'open'
+            RETURNING id";
+    let closed = find_all(batch.conn(), statement, params![run.bytes(), batch.at()], |row| id(row, 0))?;
+    closed.into_iter().for_each(|proposal| batch.notice(NoticedChange::Proposal(proposal)));
+    Ok(())
 }
 
 /// Confirms a proposal that no run waits for, as the action that does what was shown. Gives its thread.
@@ -220,6 +224,7 @@ pub(super) fn reword(
 ) -> Result<(), Error> {
     let row = still_open(batch, scope, proposal)?;
     let input = input.unwrap_or(&row.input);
+    batch.notice(NoticedChange::Proposal(proposal));
     let statement = "UPDATE proposals SET input = ?2, hash = ?3, note = coalesce(?4, note) WHERE id = ?1";
     batch.execute(statement, params![proposal.bytes(), input.to_string(), call_hash(&row.tool, input), note])
 }
@@ -244,6 +249,7 @@ fn set(
     decision: Decision,
     action: Option<ActionId>,
 ) -> Result<(), Error> {
+    batch.notice(NoticedChange::Proposal(proposal));
     let statement =
         "UPDATE proposals SET status = ?2, decided_at = coalesce(decided_at, ?3), action = ?4 WHERE id = ?1";
     batch.execute(
@@ -259,6 +265,7 @@ fn insert(
     waiting: Option<(RunId, CallId)>,
     new: &NewProposal,
 ) -> Result<(), Error> {
+    batch.notice(NoticedChange::Proposal(new.id));
     let (run, call) = waiting.unzip();
     let statement = "INSERT INTO proposals (id, app, user, thread, run, call, tool, input, hash, note, status, expires_at, created_at)
                 VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, 'open', ?11, ?12)";

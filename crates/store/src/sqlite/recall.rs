@@ -52,7 +52,8 @@ impl Sqlite {
         for part in vectors.chunks(MAX_VECTORS_PER_WRITE) {
             let (scope, model, part) = (scope.clone(), model.to_owned(), part.to_vec());
             let work = move |batch: &mut Batch<'_>| {
-                part.iter().try_for_each(|vector| put_vector(batch, &scope, &model, vector))
+                part.iter().try_for_each(|vector| put_vector(batch, &scope, &model, vector))?;
+                documents::notice_ready(batch, &scope, &model, &part)
             };
             self.writer.write(work).await?;
         }

@@ -6,6 +6,7 @@ use rusqlite::params;
 use super::append::Batch;
 use super::jobs::{self, Task};
 use super::read::{find_first, id, maybe_id, sql, text};
+use crate::rules::notices::NoticedChange;
 use crate::rules::submit::{NamedMessage, RunBeginning, beginning, job_delay};
 use crate::{Error, MessageRole, RunInput, RunRequest, rules};
 
@@ -35,6 +36,7 @@ pub(super) fn begin(
         jobs::enqueue(batch, run, &task)?;
     }
     batch.record(thread, Some(run), &Event::RunStart(start))?;
+    batch.notice(NoticedChange::Run { run, thread });
     Ok(())
 }
 

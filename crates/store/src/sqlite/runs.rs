@@ -1,15 +1,19 @@
 //! Runs: looking up, cancelling, adopting.
 
-use protocol::{Failure, Principal, RunId, RunStatus, Seq, ThreadId};
+use protocol::{AppId, AuditKind, Failure, Principal, RunId, RunStatus, Seq, ThreadId};
 use rusqlite::{Connection, Row, params};
+use serde_json::json;
 
 use super::Sqlite;
 use super::append::Batch;
 use super::read::{count, find_all, find_first, has_any, id, maybe_time, scope_at, sql, text, time};
-use super::{idempotency, queue, run_end, submit, usage};
+use super::{admin_audit, idempotency, queue, run_end, submit, usage};
+use crate::rules::admin_audit::AdminAct;
 use crate::{Admitted, BegunRun, Error, ForcedEnd, Once, RunRow, Stop, Submission, SubmittedRun};
 
-const COLUMNS: &str = "r.id, r.thread, r.app, r.user, r.message, r.status, r.model, r.error, r.stop, r.epoch,
+/// As [`run_row`] expects them, of runs `r`.
+pub(super) const COLUMNS: &str =
+    "r.id, r.thread, r.app, r.user, r.message, r.status, r.model, r.error, r.stop, r.epoch,
     r.start_seq, r.end_seq, r.created_at, r.ended_at, r.input_tokens, r.output_tokens, r.cached_tokens,
     r.reasoning_tokens, r.cost, r.estimated, r.actor";
 
@@ -43,6 +47,15 @@ impl Sqlite {
         self.writer.write(move |batch| cancel(batch, &principal, run, once.as_ref())).await
     }
 
+    pub(crate) async fn cancel_as_admin(
+        &self,
+        run: RunId,
+        only_apps: Option<Vec<AppId>>,
+        by: String,
+    ) -> Result<Option<RunRow>, Error> {
+        self.writer.write(move |batch| cancel_as_admin(batch, run, only_apps.as_deref(), by)).await
+    }
+
     pub(crate) async fn force_end(&self, run: &RunRow, end: ForcedEnd) -> Result<(), Error> {
         let (run, thread, epoch) = (run.id, run.thread, run.epoch);
         self.writer.write(move |batch| run_end::end(batch, (run, thread, epoch), &end)).await
@@ -66,11 +79,37 @@ fn cancel(
     if idempotency::claim(batch, &row.scope, once, run.uuid())?.is_some() {
         return Ok(row);
     }
-    if !queue::cancel(batch, row.thread, run)? {
-        let statement = "UPDATE runs SET stop = ?2 WHERE id = ?1 AND stop IS NOT ?2 AND ended_at IS NULL";
-        batch.execute(statement, params![run.bytes(), Stop::Cancelled.name()])?;
-    }
+    stop(batch, row.thread, run)?;
     find(batch.conn(), run, user)
+}
+
+/// Cancels a run of any user, for an admin of its app. An entry in the audit says so, unless nothing changed.
+fn cancel_as_admin(
+    batch: &mut Batch<'_>,
+    run: RunId,
+    only_apps: Option<&[AppId]>,
+    by: String,
+) -> Result<Option<RunRow>, Error> {
+    let statement = format!("SELECT {COLUMNS} FROM runs r WHERE r.id = ?1");
+    let found = find_first(batch.conn(), &statement, [run.bytes()], run_row)?;
+    let is_theirs = |row: &RunRow| only_apps.is_none_or(|apps| apps.contains(&row.scope.app));
+    let Some(row) = found.filter(is_theirs) else { return Ok(None) };
+    if stop(batch, row.thread, run)? {
+        let detail = json!({ "user": row.scope.user.as_str(), "thread": row.thread.to_string() });
+        let (app, target) = (Some(row.scope.app.to_string()), run.to_string());
+        admin_audit::append(batch, AdminAct { by, kind: AuditKind::RunCancelled, app, target, detail })?;
+    }
+    find_first(batch.conn(), &statement, [run.bytes()], run_row)
+}
+
+/// Ends a run that waits for its turn, or tells one under way to end. False when it was told before, or has ended.
+fn stop(batch: &mut Batch<'_>, thread: ThreadId, run: RunId) -> Result<bool, Error> {
+    if queue::cancel(batch, thread, run)? {
+        return Ok(true);
+    }
+    let statement = "UPDATE runs SET stop = ?2 WHERE id = ?1 AND stop IS NOT ?2 AND ended_at IS NULL";
+    let told = batch.count_changed(statement, params![run.bytes(), Stop::Cancelled.name()])?;
+    Ok(told > 0)
 }
 
 fn find(conn: &Connection, run: RunId, user: &str) -> Result<RunRow, Error> {
@@ -96,7 +135,7 @@ pub(super) fn active(conn: &Connection, thread: ThreadId) -> Result<Option<RunRo
     find_first(conn, &statement, [thread.bytes()], run_row)
 }
 
-fn run_row(row: &Row<'_>) -> rusqlite::Result<RunRow> {
+pub(super) fn run_row(row: &Row<'_>) -> rusqlite::Result<RunRow> {
     let status = RunStatus::parse(&text(row, 5)?).unwrap_or(RunStatus::Failed);
     let error =
         row.get::<_, Option<String>>(7)?.and_then(|error| serde_json::from_str::<Failure>(&error).ok());

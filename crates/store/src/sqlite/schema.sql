@@ -627,6 +627,26 @@ CREATE TABLE client_calls (
     FOREIGN KEY (id, run) REFERENCES tool_calls (id, run)
 ) STRICT, WITHOUT ROWID;
 
+CREATE TABLE notices (
+    user      TEXT    NOT NULL,
+    number    INTEGER NOT NULL CHECK (number >= 1),
+    app       TEXT    NOT NULL,
+    kind      TEXT    NOT NULL,
+    -- An id; of memories one after the other.
+    subject   BLOB    NOT NULL CHECK (length(subject) BETWEEN 16 AND 1600 AND length(subject) % 16 = 0),
+    -- The status of the thing, or its change.
+    status    TEXT    NOT NULL,
+    -- The change of the thread of a run, which has the number before this one.
+    of_thread TEXT,
+    at        INTEGER NOT NULL,
+    PRIMARY KEY (user, number)
+) STRICT, WITHOUT ROWID;
+
+CREATE TABLE notices_swept (
+    user    TEXT    NOT NULL PRIMARY KEY,
+    through INTEGER NOT NULL
+) STRICT, WITHOUT ROWID;
+
 CREATE VIEW job_moves (user, kind, app, thread, taken_at) AS SELECT '', '', '', NULL, 0;
 
 CREATE INDEX threads_newest ON threads (app, user, updated_at DESC, id DESC) WHERE deleted_at IS NULL;
@@ -806,6 +826,12 @@ CREATE INDEX client_calls_by_thread ON client_calls (thread);
 
 CREATE INDEX client_calls_open ON client_calls (expires_at) WHERE status = 'open';
 
+CREATE INDEX notices_oldest ON notices (at);
+
+CREATE INDEX runs_newest ON runs (created_at DESC, id DESC);
+
+CREATE INDEX usage_of_all ON usage (day, app, user, model);
+
 CREATE TRIGGER threads_seq_grows BEFORE UPDATE OF next_seq ON threads
 WHEN NEW.next_seq < OLD.next_seq
 BEGIN SELECT RAISE(ABORT, 'S1: a sequence never goes back'); END;
@@ -840,10 +866,6 @@ BEGIN SELECT RAISE(ABORT, 'T5: calls do not change'); END;
 
 CREATE TRIGGER tool_results_fixed BEFORE UPDATE ON tool_results
 BEGIN SELECT RAISE(ABORT, 'T6: the first result stays'); END;
-
-CREATE TRIGGER jobs_absorb BEFORE UPDATE OF status ON jobs
-WHEN OLD.status IN ('done', 'dead') AND NEW.status <> OLD.status
-BEGIN SELECT RAISE(ABORT, 'J2: a job is done once'); END;
 
 CREATE TRIGGER ledger_fixed BEFORE UPDATE ON ledger
 BEGIN SELECT RAISE(ABORT, 'E3: entries do not change'); END;
@@ -1057,6 +1079,11 @@ BEGIN SELECT RAISE(ABORT, 'E5: entries of the audit stay'); END;
 CREATE TRIGGER client_calls_answered_once BEFORE UPDATE OF status ON client_calls
 WHEN OLD.status <> 'open'
 BEGIN SELECT RAISE(ABORT, 'T6: a call of the client is answered once'); END;
+
+CREATE TRIGGER jobs_absorb BEFORE UPDATE OF status ON jobs
+WHEN OLD.status IN ('done', 'dead') AND NEW.status <> OLD.status
+ AND NOT (OLD.status = 'dead' AND NEW.status = 'ready' AND NEW.attempts = 0)
+BEGIN SELECT RAISE(ABORT, 'J2: a job is done once'); END;
 
 -- Changes are numbered from 1.
 INSERT INTO sqlite_sequence (name, seq) VALUES ('items', 0);

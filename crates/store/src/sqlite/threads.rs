@@ -2,12 +2,13 @@
 
 use std::sync::Arc;
 
-use protocol::{Event, MessageId, Principal, RunId, Scope, Seq, ThreadId, ThreadNamed};
+use protocol::{Event, MessageId, NoticeChange, Principal, RunId, Scope, Seq, ThreadId, ThreadNamed};
 use rusqlite::{Connection, Row, params};
 
 use super::append::Batch;
 use super::read::{count, find_first, find_page, id, maybe_id, one_more, page_start, scope_at, time};
 use super::{Sqlite, history, idempotency, items, queue};
+use crate::rules::notices::NoticedChange;
 use crate::{
     Error, MessageRow, NewThreadRow, Once, PageOf, PageRows, RecallKind, ThreadEdit, ThreadRow, TimeCursor,
 };
@@ -71,6 +72,7 @@ impl Sqlite {
             if let Some(persona) = change.persona {
                 let statement = "UPDATE threads SET persona = ?2 WHERE id = ?1";
                 batch.execute(statement, params![thread.bytes(), persona])?;
+                batch.notice(NoticedChange::Thread { thread, change: NoticeChange::Changed });
             }
             let named = change.title.map(|title| Event::ThreadNamed(ThreadNamed { title }));
             let seq = match named {
@@ -131,6 +133,7 @@ fn delete(
                 WHERE thread = ?1 AND ended_at IS NULL AND stop IS NOT 'cancelled'";
     batch.execute(statement, [thread.bytes()])?;
     items::changed(batch, &row.scope, RecallKind::Thread, thread.bytes())?;
+    batch.notice(NoticedChange::Thread { thread, change: NoticeChange::Deleted });
     Ok(row.active_run)
 }
 
@@ -148,6 +151,7 @@ pub(super) fn insert(batch: &mut Batch<'_>, scope: &Scope, thread: &NewThreadRow
         ],
     )?;
     batch.begins(thread.id);
+    batch.notice(NoticedChange::Thread { thread: thread.id, change: NoticeChange::Created });
     Ok(thread.id)
 }
 

@@ -111,12 +111,13 @@ pub(super) fn add(batch: &Batch<'_>, scope: &Scope, model: &str, used: Usage) ->
     })?;
     let (calls, mut total) = before.unwrap_or_default();
     total += used;
-    let statement = format!(
-        "INSERT OR REPLACE INTO usage (user, app, day, model, calls, {COLUMNS})
-                VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11)"
-    );
+    // An update of what no index holds leaves the indexes alone.
+    let statement = "INSERT INTO usage (user, app, day, model, calls, input_tokens, output_tokens, cached_tokens,
+                    reasoning_tokens, cost, estimated) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11)
+                ON CONFLICT (user, app, day, model) DO UPDATE SET calls = ?5, input_tokens = ?6, output_tokens = ?7,
+                    cached_tokens = ?8, reasoning_tokens = ?9, cost = ?10, estimated = ?11";
     batch.execute(
-        &statement,
+        statement,
         params![
             user,
             app,

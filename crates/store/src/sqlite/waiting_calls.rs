@@ -6,14 +6,15 @@ use protocol::{RunId, ThreadId};
 use rusqlite::Connection;
 
 use super::append::Batch;
-use super::read::{find_only, has_any, maybe_time};
+use super::read::{find_only, has_any, id, maybe_time};
 use super::{client_calls, proposals};
 use crate::Error;
+use crate::rules::notices::NoticedChange;
 
 /// The run waits from here on.
 pub(super) fn wait(batch: &Batch<'_>, run: RunId) -> Result<(), Error> {
     let statement = "UPDATE runs SET status = 'waiting' WHERE id = ?1 AND status = 'running'";
-    batch.execute(statement, [run.bytes()])
+    move_run(batch, statement, run)
 }
 
 /// The run goes on, unless something else of it waits.
@@ -21,7 +22,17 @@ pub(super) fn go_on(batch: &Batch<'_>, run: RunId) -> Result<(), Error> {
     let statement = "UPDATE runs SET status = 'running' WHERE id = ?1 AND status = 'waiting'
                 AND NOT EXISTS (SELECT 1 FROM proposals WHERE run = ?1 AND status = 'open')
                 AND NOT EXISTS (SELECT 1 FROM client_calls WHERE run = ?1 AND status = 'open')";
-    batch.execute(statement, [run.bytes()])
+    move_run(batch, statement, run)
+}
+
+/// Changes the status of a run, if the statement does.
+fn move_run(batch: &Batch<'_>, statement: &str, run: RunId) -> Result<(), Error> {
+    if batch.count_changed(statement, [run.bytes()])? > 0 {
+        let statement = "SELECT thread FROM runs WHERE id = ?1";
+        let thread = find_only(batch.conn(), statement, [run.bytes()], |row| id(row, 0))?;
+        batch.notice(NoticedChange::Run { run, thread });
+    }
+    Ok(())
 }
 
 /// Closes all that waits of a run because a new message has come. False when nothing did.

@@ -16,7 +16,7 @@ use std::sync::mpsc::{
 use std::thread::{self, Thread};
 use std::time::{Duration, Instant};
 
-use protocol::{Clock, Delta, Event, Kind, PlannedCall, SpendBounds, SpendGrant};
+use protocol::{Clock, Delta, Event, Kind, PlannedCall, SpendBounds, SpendGrant, Stored};
 use rusqlite::Connection;
 use tokio::sync::{oneshot, watch};
 
@@ -29,7 +29,7 @@ use super::tidy::Afresh;
 use super::{BUSY_TIMEOUT, Boundary, Moment, Owned, jobs, queue, reserve, waiting_calls};
 use crate::outbox::{Outbox, Pushed};
 use crate::rules::run_log::{is_promise, writes_belong};
-use crate::{Error, NewJob, Publish, Write};
+use crate::{Error, NewJob, NewestNotice, Publish, Write};
 
 /// Commands that may wait for the writer. Runs announce themselves at most once each, so this bounds requests.
 const MAX_QUEUED: usize = 8192;
@@ -331,6 +331,12 @@ fn append(
     Ok(recorded)
 }
 
+/// The part of a committed transaction that others are told of.
+struct CommittedBatch {
+    recorded: Vec<Arc<Stored>>,
+    notices: Vec<NewestNotice>,
+}
+
 struct Committer {
     conn: Connection,
     /// Its write-ahead log.
@@ -432,7 +438,12 @@ impl Committer {
         if !self.passes(Moment::AfterCommit) {
             return false;
         }
-        let committed = recorded.inspect(|events| self.publish.publish(events)).map(drop);
+        let committed = recorded.map(|finished| {
+            self.publish.publish(&finished.recorded);
+            if !finished.notices.is_empty() {
+                self.publish.publish_notices(&finished.notices);
+            }
+        });
         if let Err(error) = &committed {
             tracing::error!(%error, "a batch of writes was not committed");
             self.seqs.forget();
@@ -461,7 +472,7 @@ impl Committer {
         self.boundary.as_ref().is_none_or(|boundary| boundary.pass(moment))
     }
 
-    fn transact(&mut self, commands: &mut [Command]) -> Result<Vec<Arc<protocol::Stored>>, Error> {
+    fn transact(&mut self, commands: &mut [Command]) -> Result<CommittedBatch, Error> {
         let promised = |command: &Command| matches!(command, Command::Work { sync: Sync::Full, .. });
         let sync = if commands.iter().any(promised) { Sync::Full } else { Sync::Normal };
         self.sync(sync)?;
@@ -489,10 +500,11 @@ impl Committer {
             // A failed commit leaves the transaction open; a failed rollback has closed it already.
             drop(self.conn.execute_batch("ROLLBACK"));
         }
-        let FinishedBatch { recorded, deltas, at } = recorded.and_then(|finished| ended.map(|_| finished))?;
+        let FinishedBatch { recorded, notices, deltas, at } =
+            recorded.and_then(|finished| ended.map(|_| finished))?;
         deltas.apply(&mut self.log, at);
         self.bound_loss(sync, recorded.len())?;
-        Ok(recorded)
+        Ok(CommittedBatch { recorded, notices })
     }
 
     /// Syncs what was only written before it is as much as the numbers that are left out after a power failure.

@@ -6,13 +6,14 @@ use std::sync::Arc;
 use jiff::Timestamp;
 use protocol::{
     AppId, Event, JobId, MessageId, PlannedCall, Principal, RunId, Scope, Seq, SpendBounds, SpendGrant,
-    Stored, ThreadId,
+    Stored, ThreadId, UserId,
 };
 
 use super::{Backend, Store};
 use crate::{
-    BegunRun, Error, ForcedEnd, JobRow, MessageRow, NewJob, NewThreadRow, Once, PageOf, PageRows, RawEvent,
-    Retry, RunLog, RunRow, Spent, Submission, SubmittedRun, ThreadEdit, ThreadRow, TimeCursor,
+    BegunRun, Error, ForcedEnd, JobRow, MessageRow, NewJob, NewThreadRow, NoticesRead, Once, PageOf,
+    PageRows, RawEvent, Retry, RunLog, RunRow, Spent, Submission, SubmittedRun, ThreadEdit, ThreadRow,
+    TimeCursor,
 };
 
 // Conversations and what was said in them. Under a key ([`Once`]) a change happens once; a second time gives what
@@ -68,6 +69,13 @@ store_methods! {
     fn is_named(thread: ThreadId) -> bool;
     /// The newest sequence number of the thread.
     fn head(thread: ThreadId) -> Seq;
+}
+
+// The channel of a user.
+store_methods! {
+    /// Notices after a place, oldest first and at most [`crate::MAX_NOTICES_PER_READ`] rows of them; without a place, only
+    /// where the channel stands. [`Store::purge`] sweeps old ones.
+    fn notices(user: &UserId, after: Option<u64>) -> NoticesRead;
 }
 
 // Work in the background: at least once in execution, once in effect.

@@ -2,14 +2,15 @@
 
 use jiff::Timestamp;
 use protocol::{
-    AppId, AuditEntryView, CredentialView, KeyId, KeyView, Principal, Scope, SessionId, SessionView,
-    ThreadId, Usage, UsageView, Used, UserLimits,
+    AppId, AuditEntryView, CredentialView, JobId, KeyId, KeyView, Principal, RunId, Scope, SessionId,
+    SessionView, StatsPoint, ThreadId, Usage, UsageTotal, UsageView, Used, UserLimits,
 };
 
 use super::{Backend, Store};
+use crate::rules::statistics::{StatsQuery, TooLarge, UsageQuery};
 use crate::{
-    ActionRow, Error, McpOffer, McpToolRow, NewKeyRotation, Once, PageOf, PageRows, RevokedKey, RotatedKey,
-    RunRow, SessionRow, TimeCursor, Verified,
+    ActionRow, Error, JobRow, McpOffer, McpToolRow, NewKeyRotation, Once, PageOf, PageRows, RevokedKey,
+    RotatedKey, RunFilter, RunRow, ScannedRuns, SessionRow, TimeCursor, Verified,
 };
 
 // Keys of users. The store knows the secret of a key by its hash alone.
@@ -69,6 +70,22 @@ store_methods! {
     /// Use of the rate limits by the scope in the minute and the day of a moment, and how many of its runs work now,
     /// as far as these limits are about it.
     fn used(scope: &Scope, limits: UserLimits, at: Timestamp) -> Used;
+}
+
+// Reports for admins, over all users.
+store_methods! {
+    /// Runs by time, or why there is no such report.
+    fn run_stats(query: StatsQuery) -> Result<Vec<StatsPoint>, TooLarge>;
+    /// Usage by what the query tells apart, or why there is no such report.
+    fn usage_totals(query: UsageQuery) -> Result<Vec<UsageTotal>, TooLarge>;
+    /// The newest runs that fit. A page may end before it is full, because it looks at a bounded number of runs.
+    fn runs_of_all(filter: RunFilter, page: PageOf<TimeCursor<RunId>>) -> ScannedRuns;
+    /// Marks a run as to be cancelled, or ends it if it is only queued, as [`Store::cancel`] does. None when there is no
+    /// such run, or its app is not one of `only_apps`, where these are given.
+    fn cancel_as_admin(id: RunId, only_apps: Option<Vec<AppId>>, by: String) -> Option<RunRow>;
+    /// Makes a dead job ready; one that waits or is at work stays as it is. None as in [`Store::cancel_as_admin`].
+    /// [`Error::Changed`] when the job is done.
+    fn retry_job(id: JobId, only_apps: Option<Vec<AppId>>, by: String) -> Option<JobRow>;
 }
 
 // Tools of MCP servers. A definition is used only as it was approved, so that no server can change what a model is told

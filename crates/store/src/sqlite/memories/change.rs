@@ -7,6 +7,7 @@ use rusqlite::params;
 use super::of_scope;
 use super::purge::FAMILY;
 use crate::rules::memories::{self, UPDATED, is_current, words_hash};
+use crate::rules::notices::{NoticedChange, memory_change};
 use crate::sqlite::append::Batch;
 use crate::sqlite::read::{count, find_first, has_any, id, sql};
 use crate::sqlite::{items, texts};
@@ -260,5 +261,6 @@ fn note(batch: &Batch<'_>, scope: &Scope, memory: MemoryId, reason: &str) -> Res
     let statement = "INSERT INTO memory_versions (memory, version, text, kind, status, reason, valid_from, valid_until, at)
                 SELECT id, version, text, kind, status, ?2, valid_from, valid_until, ?3 FROM memories WHERE id = ?1";
     batch.execute(statement, params![memory.bytes(), reason, batch.at()])?;
+    batch.notice(NoticedChange::Memory { scope: scope.clone(), memory, change: memory_change(reason) });
     items::changed(batch, scope, RecallKind::Memory, memory.bytes())
 }

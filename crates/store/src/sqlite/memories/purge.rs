@@ -1,9 +1,10 @@
 //! Purging a forgotten memory: nothing that says it stays, but for the conversations it was said in.
 
-use protocol::{MemoryId, Principal, Scope};
+use protocol::{MemoryId, NoticeChange, Principal, Scope};
 use rusqlite::params;
 
 use super::find;
+use crate::rules::notices::NoticedChange;
 use crate::sqlite::append::Batch;
 use crate::sqlite::read::{find_all, id};
 use crate::sqlite::{action_rows, idempotency, items, texts, tidy};
@@ -40,6 +41,8 @@ pub(in crate::sqlite) fn purge(
         remove(batch, &row.scope, member)?;
     }
     keep_shadows(batch, &row.scope, purge)?;
+    let change = NoticeChange::Deleted;
+    batch.notice(NoticedChange::Memory { scope: row.scope.clone(), memory, change });
     items::changed(batch, &row.scope, RecallKind::Tombstone, memory.bytes())?;
     tidy::removed(batch)
 }
