@@ -63,7 +63,7 @@ pub use memory::{
     SaidView, is_kind, kind_within_subject,
 };
 pub use notice::{
-    DocumentNotice, MemoryNotice, Notice, NoticeChange, ProposalNotice, RunNotice, ThreadNotice,
+    CallNotice, DocumentNotice, MemoryNotice, Notice, NoticeChange, ProposalNotice, RunNotice, ThreadNotice,
 };
 pub use scope::{AppId, Principal, Scope, UserId};
 pub use settings::{Effort, OutputFormat, Settings};

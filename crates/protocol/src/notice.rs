@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-use crate::{DocumentId, MemoryId, ProposalId, RunId, RunStatus, Seq, ThreadId};
+use crate::{CallId, ClientCallStatus, DocumentId, MemoryId, ProposalId, RunId, RunStatus, Seq, ThreadId};
 
 /// A notice, by what it is about.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -12,6 +12,7 @@ pub enum Notice {
     Thread(ThreadNotice),
     Run(RunNotice),
     Proposal(ProposalNotice),
+    Call(CallNotice),
     Memory(MemoryNotice),
     Document(DocumentNotice),
 }
@@ -23,6 +24,7 @@ impl Notice {
             Notice::Thread(_) => "notice:thread",
             Notice::Run(_) => "notice:run",
             Notice::Proposal(_) => "notice:proposal",
+            Notice::Call(_) => "notice:call",
             Notice::Memory(_) => "notice:memory",
             Notice::Document(_) => "notice:document",
         }
@@ -96,6 +98,19 @@ pub struct ProposalNotice {
     pub thread_id: Option<ThreadId>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub run_id: Option<RunId>,
+}
+
+/// `notice:call`: a call of a tool that the client runs waits for its result, or does not any more.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct CallNotice {
+    pub app_id: String,
+    pub call_id: CallId,
+    /// The status that the notice tells of.
+    pub status: ClientCallStatus,
+    pub name: String,
+    pub thread_id: ThreadId,
+    pub run_id: RunId,
 }
 
 /// `notice:memory`: memories that changed together.

@@ -46,6 +46,7 @@ use crate::{Api, PublicUrl};
         protocol::Snapshot,
         protocol::ThreadNotice,
         protocol::RunNotice,
+        protocol::CallNotice,
         protocol::ProposalNotice,
         protocol::MemoryNotice,
         protocol::DocumentNotice,

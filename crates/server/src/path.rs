@@ -3,7 +3,8 @@
 use axum::extract::{FromRequestParts, Path};
 use axum::http::request::Parts;
 use protocol::{
-    ActionId, CallId, DocumentId, JobId, KeyId, MemoryId, PinId, ProposalId, RecordId, RunId, SessionId, ThreadId,
+    ActionId, CallId, DocumentId, JobId, KeyId, MemoryId, PinId, ProposalId, RecordId, RunId, SessionId,
+    ThreadId,
 };
 use serde::Deserialize;
 use service::{RecordPlace, RecordsPlace};

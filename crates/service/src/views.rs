@@ -1,8 +1,8 @@
 //! Rows as the API shows them.
 
 use protocol::{
-    AdminRunView, ClientCallView, Decision, JobView, MemoryHistoryView, MemorySource, MemoryView, ProposalView, RunView,
-    SaidView, ThreadView,
+    AdminRunView, ClientCallView, Decision, JobView, MemoryHistoryView, MemorySource, MemoryView,
+    ProposalView, RunView, SaidView, ThreadView,
 };
 use store::{
     ClientCallRow, JobRow, MemoryHistory, MemoryOrigin, MemoryRow, MemoryStatus, ProposalRow, RunRow, Stop,

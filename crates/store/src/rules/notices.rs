@@ -1,6 +1,6 @@
 //! Notices for a user: which changes of one transaction share a notice, and which place in a channel can be gone on from.
 
-use protocol::{DocumentId, MemoryId, NoticeChange, ProposalId, RunId, Scope, ThreadId};
+use protocol::{CallId, DocumentId, MemoryId, NoticeChange, ProposalId, RunId, Scope, ThreadId};
 
 /// Memories that one notice names at most.
 pub const MAX_MEMORIES_PER_NOTICE: usize = 100;
@@ -42,6 +42,8 @@ pub enum NoticedChange {
     },
     /// Its row says what became of it.
     Proposal(ProposalId),
+    /// A call of the client. Its row says what became of it.
+    Call(CallId),
     Memory {
         scope: Scope,
         memory: MemoryId,
@@ -68,6 +70,7 @@ pub enum NewNotice {
         of_thread: Option<NoticeChange>,
     },
     Proposal(ProposalId),
+    Call(CallId),
     Memories {
         scope: Scope,
         memories: Vec<MemoryId>,
@@ -88,6 +91,7 @@ impl NewNotice {
             NewNotice::Thread { .. }
             | NewNotice::Run { of_thread: None, .. }
             | NewNotice::Proposal(_)
+            | NewNotice::Call(_)
             | NewNotice::Memories { .. }
             | NewNotice::Document { .. } => 1,
         }
@@ -140,6 +144,11 @@ fn add(notices: &mut Vec<NewNotice>, first: usize, change: NoticedChange) {
                 notices.push(NewNotice::Proposal(proposal));
             }
         }
+        NoticedChange::Call(call) => {
+            if !recent.contains(&NewNotice::Call(call)) {
+                notices.push(NewNotice::Call(call));
+            }
+        }
         NoticedChange::Memory { scope, memory, change } => {
             match recent.iter_mut().find_map(|notice| memories_with(notice, &scope, change)) {
                 Some(memories) if memories.contains(&memory) => {}
@@ -161,6 +170,7 @@ fn thread_change(notice: &mut NewNotice, of: ThreadId) -> Option<&mut NoticeChan
         NewNotice::Thread { .. }
         | NewNotice::Run { .. }
         | NewNotice::Proposal(_)
+        | NewNotice::Call(_)
         | NewNotice::Memories { .. }
         | NewNotice::Document { .. } => None,
     }
@@ -185,6 +195,7 @@ fn memories_with<'n>(
         NewNotice::Thread { .. }
         | NewNotice::Run { .. }
         | NewNotice::Proposal(_)
+        | NewNotice::Call(_)
         | NewNotice::Memories { .. }
         | NewNotice::Document { .. } => None,
     }
@@ -283,6 +294,7 @@ mod tests {
             NewNotice::Thread { .. }
             | NewNotice::Run { .. }
             | NewNotice::Proposal(_)
+            | NewNotice::Call(_)
             | NewNotice::Document { .. } => None,
         };
         let sizes: Vec<usize> = notices_of(changes).iter().filter_map(size).collect();

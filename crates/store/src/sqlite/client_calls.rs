@@ -13,6 +13,7 @@ use super::read::{
 };
 use super::{Sqlite, actions, idempotency, waiting_calls};
 use crate::rules::client_calls::{answered, check_answerable, closed_as, unanswered};
+use crate::rules::notices::NoticedChange;
 use crate::{CallAnswer, ClientCallRow, Error, Once, PageOf, PageRows, TimeCursor};
 
 const COLUMNS: &str =
@@ -121,6 +122,7 @@ pub(super) fn opened(batch: &Batch<'_>, thread: ThreadId, run: RunId, open: &Cal
     let values =
         params![call_id.bytes(), run.bytes(), thread.bytes(), expires_at.as_millisecond(), batch.at()];
     batch.execute(statement, values)?;
+    batch.notice(NoticedChange::Call(call_id));
     waiting_calls::wait(batch, run)
 }
 
@@ -128,7 +130,11 @@ pub(super) fn opened(batch: &Batch<'_>, thread: ThreadId, run: RunId, open: &Cal
 pub(super) fn closed(batch: &Batch<'_>, run: RunId, result: &ToolComplete) -> Result<(), Error> {
     let statement = "UPDATE client_calls SET status = ?2, answered_at = ?3 WHERE id = ?1 AND status = 'open'";
     let values = params![result.call_id.bytes(), closed_as(result).name(), batch.at()];
-    if batch.count_changed(statement, values)? == 0 { Ok(()) } else { waiting_calls::go_on(batch, run) }
+    if batch.count_changed(statement, values)? == 0 {
+        return Ok(());
+    }
+    batch.notice(NoticedChange::Call(result.call_id));
+    waiting_calls::go_on(batch, run)
 }
 
 fn find(conn: &Connection, call: CallId, user: &str) -> Result<ClientCallRow, Error> {

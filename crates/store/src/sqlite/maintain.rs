@@ -8,8 +8,8 @@ use super::append::Batch;
 use super::read::{find_first, find_only, has_any, id};
 use super::verify::Check;
 use super::{
-    Sqlite, action_rows, documents, jobs, missing_apps, notices, purge, rate_limits, recall, reserve, runs, sessions,
-    waiting_calls,
+    Sqlite, action_rows, documents, jobs, missing_apps, notices, purge, rate_limits, recall, reserve, runs,
+    sessions, waiting_calls,
 };
 use crate::{ActionRow, Error, RunRow, Verified};
 

@@ -5,8 +5,8 @@
 
 use jiff::Timestamp;
 use protocol::{
-    AppId, DocumentId, DocumentNotice, MemoryId, MemoryNotice, Notice, NoticeChange, ProposalId,
-    ProposalNotice, RunId, RunNotice, RunStatus, ThreadId, ThreadNotice, UserId,
+    AppId, CallId, CallNotice, ClientCallStatus, DocumentId, DocumentNotice, MemoryId, MemoryNotice, Notice,
+    NoticeChange, ProposalId, ProposalNotice, RunId, RunNotice, RunStatus, ThreadId, ThreadNotice, UserId,
 };
 use rusqlite::{Connection, Params, Row, params};
 use uuid::Uuid;
@@ -72,6 +72,11 @@ fn insert(batch: &Batch<'_>, notice: &NewNotice) -> Result<Option<NewestNotice>,
             batch,
             "?2, 'proposal', s.id, s.status, NULL FROM proposals s WHERE s.id = ?3",
             params![at, numbers, proposal.bytes()],
+        ),
+        NewNotice::Call(call) => insert_from(
+            batch,
+            "?2, 'call', s.id, s.status, NULL FROM client_calls s WHERE s.id = ?3",
+            params![at, numbers, call.bytes()],
         ),
         NewNotice::Memories { scope, memories, change } => {
             let subject: Vec<u8> = memories.iter().flat_map(|memory| *memory.bytes()).collect();
@@ -168,6 +173,7 @@ impl NoticeRow {
                 add(self.number, Some(Notice::Run(run)));
             }
             "proposal" => add(self.number, self.of_proposal(conn)?),
+            "call" => add(self.number, self.of_call(conn)?),
             "memory" => add(self.number, self.of_memories()),
             "document" => add(self.number, self.of_document()),
             _ => {} // of a newer version
@@ -235,6 +241,18 @@ impl NoticeRow {
                 thread_id: maybe_id(row, 1)?,
                 run_id: maybe_id(row, 2)?,
             }))
+        })
+    }
+
+    fn of_call(&self, conn: &Connection) -> Result<Option<Notice>, Error> {
+        let (call, status) = (self.subject::<CallId>(), ClientCallStatus::parse(&self.status));
+        let Some((call_id, status)) = call.zip(status) else { return Ok(None) };
+        let statement = "SELECT t.name, c.thread, c.run FROM client_calls c JOIN tool_calls t ON t.id = c.id
+                WHERE c.id = ?1";
+        find_first(conn, statement, [call_id.bytes()], |row| {
+            let (name, thread_id, run_id) = (text(row, 0)?, id(row, 1)?, id(row, 2)?);
+            let app_id = self.app_id();
+            Ok(Notice::Call(CallNotice { app_id, call_id, status, name, thread_id, run_id }))
         })
     }
 
