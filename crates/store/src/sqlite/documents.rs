@@ -268,7 +268,10 @@ pub(super) fn show(batch: &Batch<'_>, document: DocumentId) -> Result<(), Error>
 }
 
 fn notice(batch: &Batch<'_>, scope: &Scope, document: DocumentId, status: DocumentNews) {
-    batch.notice(NoticedChange::Document { scope: scope.clone(), document, status });
+    // Documents of an app itself have no user who could be told.
+    if !scope.is_of_app() {
+        batch.notice(NoticedChange::Document { scope: scope.clone(), document, status });
+    }
 }
 
 /// Lets the user know of each document whose last pieces got their vectors.
@@ -278,6 +281,9 @@ pub(super) fn notice_ready(
     model: &str,
     put: &[NewVector],
 ) -> Result<(), Error> {
+    if scope.is_of_app() {
+        return Ok(());
+    }
     let mut looked_at: Vec<DocumentId> = Vec::new();
     for vector in put {
         let ItemRef::Chunk(chunk) = vector.item else { continue };
