@@ -52,5 +52,5 @@ pub use sections::{
 };
 pub use sweep::Sweeper;
 pub use tasks::Tasks;
-pub use transcript::{MessageTurn, read as read_message};
+pub use transcript::{MessageTurn, UNREADABLE, read as read_message};
 pub use world::{AgentParts, World};

@@ -111,6 +111,8 @@ impl RunState {
             | Event::StepRetry(_)
             | Event::Source(_)
             | Event::ThreadNamed(_)
+            | Event::ThreadHead(_)
+            | Event::ThreadChanged(_)
             | Event::MemoryUpdate(_)
             | Event::Summary(_) => {}
         }

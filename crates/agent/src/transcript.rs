@@ -18,7 +18,7 @@ const MAX_ROLE_CHARS: usize = 32;
 const MAX_DOUBTFUL_RESULTS: usize = 100;
 
 /// The text that stands for a message whose row cannot be read.
-pub(crate) const UNREADABLE: &str = "[this message could not be read]";
+pub const UNREADABLE: &str = "[this message could not be read]";
 
 /// A message as far as it can be read.
 #[derive(Debug, Clone, PartialEq)]

@@ -189,7 +189,7 @@ fn is_apostrophe(letter: char) -> bool {
 
 /// Lower case, one kind of apostrophe, full-width letters as usual ones, and Latin letters without accents, because many
 /// write without them.
-pub(crate) fn folded(token: &str) -> String {
+pub fn folded(token: &str) -> String {
     if token.is_ascii() {
         return token.to_ascii_lowercase().replace('`', "'");
     }

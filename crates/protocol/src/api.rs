@@ -8,7 +8,7 @@ use utoipa::ToSchema;
 use crate::json_fields::{deserialize_present, from_object};
 use crate::{
     CallId, ClientCallView, ClientTool, DocumentId, Failure, JobId, MessageId, PersonaSettings, ProposalView,
-    RunId, RunStatus, Seq, ThreadId, Usage, Warning,
+    RunId, RunStatus, Seq, Siblings, Source, ThreadId, ToolStatus, Usage, Warning,
 };
 
 /// A page of a list. `next` is the cursor of the following page.
@@ -150,6 +150,8 @@ pub struct ThreadChange {
     /// Null for none.
     #[serde(default, deserialize_with = "deserialize_present")]
     pub persona_id: Option<Option<String>>,
+    pub pinned: Option<bool>,
+    pub archived: Option<bool>,
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
@@ -167,6 +169,12 @@ pub struct ThreadView {
     pub persona_id: Option<String>,
     /// The run that is under way, if one is.
     pub active_run_id: Option<RunId>,
+    /// Whether the user has put it above the others.
+    #[serde(default)]
+    pub pinned: bool,
+    /// Whether the user has put it away; lists leave it out unless they are asked for it.
+    #[serde(default)]
+    pub archived: bool,
     /// The newest event; pass it as `after` to follow the thread from here.
     #[schema(value_type = u64)]
     pub last_seq: Seq,
@@ -193,6 +201,24 @@ pub struct Message {
     pub tool_calls: Vec<ToolCallView>,
     pub tool_results: Vec<ToolResultView>,
     pub memories_referenced: Vec<String>,
+    /// Absent if the message has no sibling.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub siblings: Option<Siblings>,
+    /// What the model thought before it answered.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reasoning: Option<String>,
+    /// Items from outside the conversation that were in the prompt of the answer.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub sources: Vec<Source>,
+    /// What the answer used; absent if no model was called.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub usage: Option<Usage>,
+    /// From the start of the answer's run to its end.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub duration_ms: Option<u64>,
+    /// How the answer's run stands or ended, unless it is `completed`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub status: Option<RunStatus>,
     pub created_at: Timestamp,
 }
 
@@ -210,6 +236,8 @@ pub struct ToolResultView {
     pub name: String,
     pub result: Value,
     pub success: bool,
+    pub status: ToolStatus,
+    pub duration_ms: u64,
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]

@@ -107,6 +107,10 @@ events! {
     /// Always the last event of its run.
     RunEnd = "run:end",
     ThreadNamed = "thread:named",
+    /// Another branch of the thread is shown.
+    ThreadHead = "thread:head",
+    /// The thread was pinned or archived, or is so no more.
+    ThreadChanged = "thread:changed",
     /// What was said in the thread has changed what is remembered.
     MemoryUpdate = "memory:update",
     /// A stretch of the conversation has been summarised.
@@ -129,6 +133,8 @@ impl Kind {
             | Kind::StreamComplete
             | Kind::RunEnd
             | Kind::ThreadNamed
+            | Kind::ThreadHead
+            | Kind::ThreadChanged
             | Kind::MemoryUpdate
             | Kind::Summary => true,
             Kind::ContextLoaded
@@ -504,6 +510,19 @@ pub struct Failure {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct ThreadNamed {
     pub title: String,
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct ThreadHead {
+    /// The last message of the branch that is shown.
+    pub head_id: MessageId,
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct ThreadChanged {
+    pub pinned: bool,
+    pub archived: bool,
 }
 
 /// Sent, never stored: the state of a run up to `id`, for a reader whose place in the log is gone.

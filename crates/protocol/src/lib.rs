@@ -5,6 +5,7 @@
 mod access;
 mod action;
 mod api;
+mod branches;
 mod canonical;
 mod client_call;
 mod clock;
@@ -17,6 +18,7 @@ mod limits;
 mod mcp;
 mod memory;
 mod notice;
+mod past_states;
 mod scope;
 mod settings;
 mod spending;
@@ -32,6 +34,7 @@ pub use api::{
     AppView, JobView, Message, ModelView, NewRun, NewThread, OnBusy, Page, PriceView, Regenerate, Role,
     RunResult, RunView, ThreadChange, ThreadView, ToolCallView, ToolResultView, UsageReport, UsageView,
 };
+pub use branches::{HeadChoice, MessageMatch, Siblings, ThreadHit, ThreadTree, TreeMessage};
 pub use canonical::canonical;
 pub use client_call::{ClientCallStatus, ClientCallView, ClientTool, NewCallResult};
 pub use clock::{Clock, Ids, SystemClock, TimeOrderedIds};
@@ -46,7 +49,8 @@ pub use event::{
     FragmentCost, Kind, LeftOut, MemoryUpdate, MessageUser, Part, Pinned, PromptLedger, ProposalClosed,
     ProposalOpen, ReasoningDelta, Remembered, RememberedOutcome, RunEnd, RunStart, RunStatus, Snapshot,
     Source, StepEnd, StepReset, StepRetry, StepStart, Stored, StreamComplete, Stretch, Structured, Summary,
-    TextDelta, ThreadNamed, ToolComplete, ToolInput, ToolStart, ToolStatus, Unreadable, Warning,
+    TextDelta, ThreadChanged, ThreadHead, ThreadNamed, ToolComplete, ToolInput, ToolStart, ToolStatus,
+    Unreadable, Warning,
 };
 pub use id::{
     ActionId, CallId, ChunkId, DocumentId, JobId, KeyId, MemoryId, MessageId, ParseIdError, PinId,
@@ -65,6 +69,7 @@ pub use memory::{
 pub use notice::{
     CallNotice, DocumentNotice, MemoryNotice, Notice, NoticeChange, ProposalNotice, RunNotice, ThreadNotice,
 };
+pub use past_states::{FileVersionView, RecordVersionView, RunUndoPreview, UndoChange, UndoPreview};
 pub use scope::{AppId, Principal, Scope, UserId};
 pub use settings::{Effort, OutputFormat, Settings};
 pub use spending::{LEAST_OUTPUT_TOKENS, Outlay, PlannedCall, SpendBound, SpendBounds, SpendGrant, Spending};

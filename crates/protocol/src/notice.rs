@@ -66,6 +66,8 @@ pub struct ThreadNotice {
     pub change: NoticeChange,
     /// Null without a title, and for a deleted thread.
     pub title: Option<String>,
+    pub pinned: bool,
+    pub archived: bool,
     /// The run that is under way, if one is.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub active_run_id: Option<RunId>,

@@ -41,6 +41,8 @@ use crate::{Api, PublicUrl};
         protocol::StreamComplete,
         protocol::RunEnd,
         protocol::ThreadNamed,
+        protocol::ThreadHead,
+        protocol::ThreadChanged,
         protocol::MemoryUpdate,
         protocol::Summary,
         protocol::Snapshot,

@@ -8,7 +8,7 @@ use axum::http::request::Parts;
 use protocol::{RunId, Seq, ThreadId};
 use serde::de::{DeserializeOwned, Error as _};
 use serde::{Deserialize, Deserializer};
-use service::{ActionQuery, MessageQuery, PageQuery, RecordSearch};
+use service::{ActionQuery, MessageQuery, PageQuery, RecordSearch, ThreadQuery};
 use utoipa::IntoParams;
 
 use crate::Api;
@@ -71,6 +71,47 @@ impl From<PageParams> for PageQuery {
     fn from(PageParams { limit, cursor }: PageParams) -> Self {
         Self { limit, cursor }
     }
+}
+
+/// Which threads to list.
+#[derive(Deserialize, IntoParams)]
+#[into_params(parameter_in = Query)]
+pub(crate) struct ThreadParams {
+    /// `false` (when absent) for threads that are not archived, `true` for archived ones, or `all`.
+    #[serde(default = "not_archived", deserialize_with = "yes_no_or_all")]
+    #[param(value_type = Option<String>)]
+    archived: Option<bool>,
+    /// `true` for pinned threads only, `false` for all others only.
+    #[serde(default, deserialize_with = "yes_or_no")]
+    pinned: Option<bool>,
+}
+
+impl From<ThreadParams> for ThreadQuery {
+    fn from(ThreadParams { archived, pinned }: ThreadParams) -> Self {
+        Self { archived, pinned }
+    }
+}
+
+/// Which threads to look for; the service knows which values are good.
+#[derive(Deserialize, IntoParams)]
+#[into_params(parameter_in = Query)]
+pub(crate) struct ThreadSearchParams {
+    /// What to look for, in 1 to 1000 characters.
+    #[serde(default)]
+    #[param(required = true)]
+    pub(crate) q: String,
+    /// How many threads at most; 10 when absent.
+    #[serde(default, deserialize_with = "number_or_zero")]
+    #[param(minimum = 1, maximum = 100)]
+    pub(crate) limit: Option<u32>,
+}
+
+/// Which form the file of a thread is to have.
+#[derive(Deserialize, IntoParams)]
+#[into_params(parameter_in = Query)]
+pub(crate) struct ThreadExportParams {
+    /// `json` (when absent) or `markdown`.
+    pub(crate) format: Option<String>,
 }
 
 /// Which actions to list.
@@ -339,6 +380,21 @@ fn id<'de, T: FromStr, D: Deserializer<'de>>(value: D) -> Result<Option<T>, D::E
 fn yes_or_no<'de, D: Deserializer<'de>>(value: D) -> Result<Option<bool>, D::Error> {
     let answer = String::deserialize(value)?.parse();
     answer.map(Some).map_err(|_| D::Error::custom(format!("{RULE}be true or false")))
+}
+
+/// A list without this parameter leaves archived threads out.
+#[expect(clippy::unnecessary_wraps, reason = "it is the value of a field that may be absent")]
+fn not_archived() -> Option<bool> {
+    Some(false)
+}
+
+fn yes_no_or_all<'de, D: Deserializer<'de>>(value: D) -> Result<Option<bool>, D::Error> {
+    match String::deserialize(value)?.as_str() {
+        "all" => Ok(None),
+        "true" => Ok(Some(true)),
+        "false" => Ok(Some(false)),
+        _ => Err(D::Error::custom(format!("{RULE}be true, false or all"))),
+    }
 }
 
 fn small_number(text: &str) -> Option<u32> {

@@ -18,8 +18,11 @@ const UNDO: &str = "undoAction";
 /// The field by which an action says which proposal it has made or changed.
 const PROPOSAL: &str = "proposalId";
 
+/// Why the actions of a run are not taken back yet.
+pub(crate) const RUN_ACTIVE: &str = "the run has not ended; wait for its end, or cancel it first";
+
 /// Actions of a run that one request takes back at most.
-const MAX_UNDONE_AT_ONCE: usize = 4096;
+pub(crate) const MAX_UNDONE_AT_ONCE: usize = 4096;
 
 /// Which actions to list. What is absent does not matter.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -84,8 +87,7 @@ impl Service {
     pub async fn undo_run(&self, principal: &Principal, run: RunId) -> Result<UndoReport, Error> {
         let row = agent::run_row(self.store(), principal, run).await?;
         if !row.status.is_terminal() {
-            let message = "the run has not ended; wait for its end, or cancel it first".into();
-            return Err(Error::Conflict { code: "run_active", message });
+            return Err(Error::Conflict { code: "run_active", message: RUN_ACTIVE.into() });
         }
         let (service, principal) = (self.clone(), principal.clone());
         self.world().tasks.finish(async move { service.undo_all(&principal, &row.scope, run).await }).await
@@ -169,7 +171,11 @@ impl Service {
         view(row, elsewhere)
     }
 
-    async fn action_row(&self, principal: &Principal, action: ActionId) -> Result<ActionRow, Error> {
+    pub(crate) async fn action_row(
+        &self,
+        principal: &Principal,
+        action: ActionId,
+    ) -> Result<ActionRow, Error> {
         let row = self.store().action(principal, action).await?;
         if principal.may_use(&row.scope.app) { Ok(row) } else { Err(Error::NotFound { what: "action" }) }
     }
@@ -177,7 +183,7 @@ impl Service {
 
 /// The standing of an action, as far as its row tells.
 #[derive(Debug, PartialEq, Eq)]
-enum Standing {
+pub(crate) enum Standing {
     /// It changed nothing, or took something back itself.
     Nothing,
     Undone(ActionId),
@@ -187,7 +193,7 @@ enum Standing {
 }
 
 /// `elsewhere` says whether it acted outside, and whether its tool can take that back.
-fn standing(row: &ActionRow, elsewhere: OutsideEffect) -> Standing {
+pub(crate) fn standing(row: &ActionRow, elsewhere: OutsideEffect) -> Standing {
     let is = |status: ToolStatus| row.status == ActionStatus::Ended(status);
     if let Some(by) = row.undone_by {
         return Standing::Undone(by);

@@ -1,7 +1,7 @@
 //! A user's Markdown files as the outside asks for them.
 
-use protocol::{FileView, Page, Principal, Scope};
-use store::{FileRow, MAX_FILE_BYTES, Write};
+use protocol::{FileVersionView, FileView, Page, Principal, Scope};
+use store::{FileRow, MAX_FILE_BYTES, ThingVersion, Write};
 
 use crate::records::Terms;
 use crate::{Error, Service};
@@ -16,6 +16,17 @@ impl Service {
     pub async fn file(&self, principal: &Principal, (app, path): (&str, &str)) -> Result<FileView, Error> {
         let scope = self.file_scope(principal, (app, path))?;
         Ok(view(self.store().file(&scope, path).await?))
+    }
+
+    /// The versions of a file, the present one first.
+    pub async fn file_versions(
+        &self,
+        principal: &Principal,
+        (app, path): (&str, &str),
+    ) -> Result<Page<FileVersionView>, Error> {
+        let scope = self.file_scope(principal, (app, path))?;
+        let versions = self.store().file_versions(&scope, path).await?;
+        Ok(Page { data: versions.into_iter().map(version_view).collect(), next: None })
     }
 
     /// Makes the file, or replaces all of it.
@@ -87,4 +98,9 @@ impl Service {
 fn view(row: FileRow) -> FileView {
     let FileRow { path, version, content, updated_at } = row;
     FileView { path, version, bytes: content.len() as u64, content: Some(content), updated_at }
+}
+
+fn version_view(version: ThingVersion) -> FileVersionView {
+    let ThingVersion { version, contents, updated_at, action } = version;
+    FileVersionView { version, deleted: contents.is_none(), content: contents, updated_at, action_id: action }
 }

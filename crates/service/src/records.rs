@@ -1,9 +1,9 @@
 //! Records as the outside asks for them: typed objects of an app, made and changed by the user's own hand.
 
 use app::RecordType;
-use protocol::{Page, Principal, RecordId, RecordView, Scope};
+use protocol::{Page, Principal, RecordId, RecordVersionView, RecordView, Scope};
 use serde_json::{Map, Value};
-use store::{MAX_RECORD_BYTES, Once, RecordQuery, Write};
+use store::{MAX_RECORD_BYTES, Once, RecordQuery, ThingVersion, Write};
 use tools::Reference;
 
 use crate::checks::{self, PageQuery};
@@ -104,6 +104,17 @@ impl Service {
         Ok(self.store().record_of(&scope, &place.of.kind, place.id).await?)
     }
 
+    /// The versions of a record, the present one first.
+    pub async fn record_versions(
+        &self,
+        principal: &Principal,
+        place: &RecordPlace,
+    ) -> Result<Page<RecordVersionView>, Error> {
+        let (scope, _) = self.record_type(principal, &place.of)?;
+        let versions = self.store().record_versions(&scope, &place.of.kind, place.id).await?;
+        Ok(Page { data: versions.into_iter().map(version_view).collect(), next: None })
+    }
+
     pub async fn change_record(
         &self,
         principal: &Principal,
@@ -165,6 +176,18 @@ impl Service {
         let (scope, app) = self.share_of(principal, &of.app)?;
         let kind = app.records.get(&of.kind).cloned().ok_or(Error::NotFound { what: "record type" })?;
         Ok((scope, kind))
+    }
+}
+
+fn version_view(version: ThingVersion) -> RecordVersionView {
+    let ThingVersion { version, contents, updated_at, action } = version;
+    RecordVersionView {
+        version,
+        deleted: contents.is_none(),
+        // What cannot be read is shown as nothing.
+        data: contents.map(|json| serde_json::from_str(&json).unwrap_or_default()),
+        updated_at,
+        action_id: action,
     }
 }
 

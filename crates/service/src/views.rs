@@ -22,6 +22,8 @@ pub(crate) fn thread(row: ThreadRow) -> ThreadView {
         model: row.model,
         persona_id: row.persona,
         active_run_id: row.active_run,
+        pinned: row.pinned,
+        archived: row.archived,
         last_seq: row.last_seq,
         created_at: row.created_at,
         updated_at: row.updated_at,

@@ -203,6 +203,47 @@ pub struct FileRow {
     pub updated_at: Timestamp,
 }
 
+/// A version of a record or a file.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ThingVersion {
+    pub version: u64,
+    /// The text of a file, or the data of a record as JSON; none if it was deleted.
+    pub contents: Option<String>,
+    pub updated_at: Timestamp,
+    /// The action that made it; none if the user did.
+    pub action: Option<ActionId>,
+}
+
+/// Where an action would be undone.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum UndoPlace {
+    /// Its changes in the store are put back.
+    Store,
+    /// Its tool makes another call.
+    Outside,
+}
+
+/// What an undo of an action would do.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct UndoPlan {
+    /// Why it is not possible.
+    pub refusal: Option<String>,
+    /// In the order in which they would be made; none outside the store.
+    pub changes: Vec<PlannedChange>,
+}
+
+/// A change that an undo would make.
+#[derive(Debug, Clone, PartialEq)]
+pub struct PlannedChange {
+    /// The change that would be put back.
+    pub change: AppliedChange,
+    /// The contents now, and after the undo.
+    pub now: Option<Value>,
+    pub then: Option<Value>,
+    /// Whether these contents are left out, because all of them together are too large.
+    pub left_out: bool,
+}
+
 /// A place in a list that is sorted by time, newest first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct TimeCursor<I> {

@@ -28,7 +28,8 @@ mod store;
 pub use access::{MAX_SESSIONS_PER_USER, NewKeyRotation, ReplacedKey, RevokedKey, RotatedKey, SessionRow};
 pub use actions::{
     ActionEnd, ActionFilter, ActionRow, AppliedChange, CallAnswer, ClientCallRow, FileRow, NewAction,
-    NewProposal, ProposalRow, RecordQuery, TimeCursor, Verified, Write,
+    NewProposal, PlannedChange, ProposalRow, RecordQuery, ThingVersion, TimeCursor, UndoPlace, UndoPlan,
+    Verified, Write,
 };
 pub use context::{
     ChunkRow, DocumentRow, KnowledgeRow, MAX_CHUNK_BYTES, MAX_CHUNKS_PER_DOCUMENT, MAX_CHUNKS_PER_READ,
@@ -43,8 +44,8 @@ pub use limits::{
     MAX_EXPIRED_PER_EXTRACTION, MAX_FILE_BYTES, MAX_FILE_BYTES_PER_SCOPE, MAX_FILES_PER_SCOPE,
     MAX_ITEM_BYTES_PER_READ, MAX_ITEMS_PER_READ, MAX_JOB_ATTEMPTS, MAX_MEMORIES_PER_SCOPE, MAX_MEMORY_BYTES,
     MAX_OPEN_PROPOSALS, MAX_PATH_BYTES, MAX_QUEUED_PER_THREAD, MAX_RECORD_BYTES, MAX_RECORDS_PER_TYPE,
-    MAX_SNAPSHOT_LINE_BYTES, MAX_SNAPSHOT_LINES, MAX_SOURCES_PER_MEMORY, MAX_TOMBSTONES_PER_READ,
-    MAX_USAGE_ROWS, MAX_VECTOR_BYTES, MAX_WRITES_PER_CALL,
+    MAX_SNAPSHOT_LINE_BYTES, MAX_SNAPSHOT_LINES, MAX_SOURCES_PER_MEMORY, MAX_TITLES_PER_READ,
+    MAX_TOMBSTONES_PER_READ, MAX_TREE_TEXT_CHARS, MAX_USAGE_ROWS, MAX_VECTOR_BYTES, MAX_WRITES_PER_CALL,
 };
 pub use log::{EventLog, Publish};
 pub use mcp::{
@@ -60,9 +61,9 @@ pub use memory::{
 pub use newest::{newest_actions, newest_records};
 pub use notice::{MAX_NOTICES_PER_READ, NewestNotice, NoticesRead, NumberedNotice};
 pub use rows::{
-    Admitted, BegunRun, ForcedEnd, JobRow, MessageRow, NewJob, NewThreadRow, Once, PageOf, PageRows,
-    RawEvent, Retry, RunInput, RunJob, RunRequest, RunRow, Spent, Submission, SubmittedRun, Target,
-    ThreadEdit, ThreadRow,
+    Admitted, AnswerRun, BegunRun, ForcedEnd, JobRow, MessageRow, NewJob, NewThreadRow, Once, PageOf,
+    PageRows, RawEvent, Retry, RunInput, RunJob, RunRequest, RunRow, ShownMessage, Spent, Submission,
+    SubmittedRun, Target, ThreadEdit, ThreadFilter, ThreadRow, ThreadTitle, TreeRow,
 };
 pub use run_list::{RunFilter, ScannedRuns};
 pub use run_log::RunLog;

@@ -9,6 +9,12 @@ pub const MAX_BYTES_PER_READ: usize = 32 * 1024;
 /// Bytes of stored text after which a page of a list ends. A page has at least one entry, however large that is.
 pub const MAX_BYTES_PER_PAGE: usize = 4 * 1024 * 1024;
 
+/// Characters of a message that the tree of its thread shows.
+pub const MAX_TREE_TEXT_CHARS: usize = 200;
+
+/// Titles of archived threads, and of the others, that one search looks at: those used last.
+pub const MAX_TITLES_PER_READ: usize = 10_000;
+
 /// Messages that may wait for one thread.
 pub const MAX_QUEUED_PER_THREAD: usize = 20;
 

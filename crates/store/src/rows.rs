@@ -24,6 +24,8 @@ pub struct ThreadRow {
     pub persona: Option<String>,
     pub message_count: u64,
     pub active_run: Option<RunId>,
+    pub pinned: bool,
+    pub archived: bool,
     pub last_seq: Seq,
     pub created_at: Timestamp,
     pub updated_at: Timestamp,
@@ -42,6 +44,24 @@ pub struct ThreadEdit {
     pub title: Option<String>,
     /// None for nobody.
     pub persona: Option<Option<String>>,
+    pub pinned: Option<bool>,
+    pub archived: Option<bool>,
+}
+
+/// Which threads to list. What is absent does not matter.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct ThreadFilter {
+    pub archived: Option<bool>,
+    pub pinned: Option<bool>,
+}
+
+/// The title of a thread, for a search.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ThreadTitle {
+    pub id: ThreadId,
+    pub title: String,
+    pub created_at: Timestamp,
+    pub updated_at: Timestamp,
 }
 
 #[derive(Debug, Clone, PartialEq)]
@@ -138,6 +158,44 @@ pub struct MessageRow {
 impl MessageRow {
     /// More results than this for one message are not read: no run makes so many calls, so such rows are corrupt.
     pub const MAX_RESULTS: usize = 256;
+}
+
+/// A message as it is shown, with what its thread and its run say of it.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ShownMessage {
+    pub row: MessageRow,
+    /// The messages with its parent and its role, itself included, oldest first. Empty if there is no other, and where all
+    /// branches are read.
+    pub siblings: Vec<MessageId>,
+    /// What the model thought, step by step; for an answer.
+    pub reasoning: Vec<String>,
+    /// The `source`s of its run, for an answer.
+    pub sources: Vec<RawEvent>,
+    /// The run of an answer.
+    pub run: Option<AnswerRun>,
+}
+
+/// A run as the message that it made tells of it.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct AnswerRun {
+    pub status: RunStatus,
+    pub usage: Usage,
+    /// The time of its first event.
+    pub started_at: Option<Timestamp>,
+    pub ended_at: Option<Timestamp>,
+}
+
+/// A message in the tree of its thread.
+#[derive(Debug, Clone, PartialEq)]
+pub struct TreeRow {
+    pub id: MessageId,
+    pub role: MessageRole,
+    pub parent: Option<MessageId>,
+    pub run: Option<RunId>,
+    /// The beginning of its text; none if its event cannot be read.
+    pub text: Option<String>,
+    pub seq: Seq,
+    pub created_at: Timestamp,
 }
 
 /// A page: what comes after a cursor, and how much of it.

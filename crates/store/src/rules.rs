@@ -24,3 +24,4 @@ pub mod spending;
 pub mod statistics;
 pub mod submit;
 pub mod undo;
+pub mod versions;

@@ -244,6 +244,10 @@ impl UndoCall for Act {
     async fn undo(&self, calling: Calling<'_>, _: &Value) -> Result<ToolOutput, Failed> {
         self.act(calling, true).await
     }
+
+    async fn describe(&self, calling: Calling<'_>, _: &Value) -> Result<Value, Failed> {
+        Ok(json!({ "method": "UNDO", "url": self.name, "body": calling.input }))
+    }
 }
 
 /// Does nothing, but may not do even that without a yes.

@@ -87,6 +87,9 @@ pub struct ToolUndo {
 pub trait UndoCall: Send + Sync + 'static {
     /// Undoes a call that had this output. The input is the call's; the key is the undo's own.
     async fn undo(&self, calling: Calling<'_>, output: &Value) -> Result<ToolOutput, Failed>;
+
+    /// Says which request [`UndoCall::undo`] would make, without secrets. Nothing is sent.
+    async fn describe(&self, calling: Calling<'_>, output: &Value) -> Result<Value, Failed>;
 }
 
 /// The sources of words from outside that are in the prompt: the names of tools, and `documents`.

@@ -119,6 +119,14 @@ impl RegisteredTool {
         outcome(bounded(self.name(), timeout, call).await, true)
     }
 
+    /// Says which request an undo of a call would make, without secrets. Nothing is sent.
+    pub async fn describe_undo(&self, calling: Calling<'_>, output: &Value) -> Result<Value, Failed> {
+        match &self.offered.undo {
+            Some(undo) => undo.call.describe(calling, output).await,
+            None => Err(Failed::new("cannot_undo", "the tool has no undo")),
+        }
+    }
+
     fn name(&self) -> &str {
         &self.offered.spec.name
     }

@@ -18,6 +18,9 @@ use crate::run::{ExecutedCall, Executor};
 /// The code of an undo that may not be or did not succeed.
 pub const CANNOT_UNDO: &str = "cannot_undo";
 
+/// How the reason begins for which an undo outside did not succeed.
+const UNDO_FAILED: &str = "the undo failed: ";
+
 /// The effect of an action outside, as far as it can be taken back.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum OutsideEffect {
@@ -75,6 +78,21 @@ impl Agent {
             Some(message) => Err(Error::Conflict { code: CANNOT_UNDO, message }),
             None => Ok(by),
         }
+    }
+
+    /// The request that an undo of an action outside would make, without secrets; or why it would fail.
+    pub async fn describe_undo(&self, action: &ActionRow) -> Result<Value, String> {
+        let failed = |message: &str| format!("{UNDO_FAILED}{message}");
+        let Some(serving) = self.world.apps.get(&action.scope.app) else {
+            return Err(failed("the app of this call no longer exists"));
+        };
+        let tools = serving.tools();
+        let tool = tools.find(&action.tool).map_err(|missing| failed(&missing.message))?;
+        let stop = CancellationToken::new();
+        let executor = Executor::new(&self.world, &action.scope, serving.app.limits.tool_timeout, &stop);
+        let id = CallId::new(action.id.uuid());
+        let calling = Calling { thread: action.thread, ..executor.calling(id, action.input.clone()) };
+        tool.describe_undo(calling, &action.output).await.map_err(|reason| failed(&reason.message))
     }
 
     /// Takes an action back outside, once. Gives the action that did so or was to.
@@ -167,6 +185,6 @@ fn outside_refusal(by: &ActionRow) -> Option<String> {
                 .into(),
         )
     } else {
-        Some(format!("the undo failed: {}", said()))
+        Some(format!("{UNDO_FAILED}{}", said()))
     }
 }

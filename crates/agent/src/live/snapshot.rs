@@ -147,5 +147,7 @@ pub fn tool_result_view(result: ToolComplete) -> ToolResultView {
         name: result.name,
         result: result.output,
         success: result.status == ToolStatus::Complete,
+        status: result.status,
+        duration_ms: result.duration_ms,
     }
 }

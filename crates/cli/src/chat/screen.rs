@@ -55,6 +55,8 @@ impl ChatScreen {
             | Event::StreamComplete(_)
             | Event::RunEnd(_)
             | Event::ThreadNamed(_)
+            | Event::ThreadHead(_)
+            | Event::ThreadChanged(_)
             | Event::MemoryUpdate(_)
             | Event::Summary(_) => Ok(()),
         }

@@ -64,6 +64,8 @@ impl Encoder for DeltaEncoder {
             | Event::CallOpen(_)
             | Event::Source(_)
             | Event::ThreadNamed(_)
+            | Event::ThreadHead(_)
+            | Event::ThreadChanged(_)
             | Event::MemoryUpdate(_)
             | Event::Summary(_) => {}
         }

@@ -164,6 +164,8 @@ impl UiMessageEncoder {
             | Event::StepRetry(_)
             | Event::ToolStart(_)
             | Event::ThreadNamed(_)
+            | Event::ThreadHead(_)
+            | Event::ThreadChanged(_)
             | Event::MemoryUpdate(_)
             | Event::Summary(_) => {}
         }

@@ -1,7 +1,7 @@
-//! Actions of tools: list them, read one, undo one or all of a run.
+//! Actions of tools: list them, read one, undo one or all of a run, and see before what that would do.
 
 use axum::Json as Answer;
-use protocol::{ActionView, Page, UndoReport};
+use protocol::{ActionView, Page, RunUndoPreview, UndoPreview, UndoReport};
 
 use crate::auth::Caller;
 use crate::idempotency::IdempotencyKey;
@@ -49,6 +49,28 @@ pub(super) async fn undo_action(
     IdempotencyKey(once): IdempotencyKey,
 ) -> Reply<ActionView> {
     Ok(Answer(caller.service.undo_action(&caller.principal, action, once).await?))
+}
+
+/// Says what an undo of an action would do now. Nothing is changed.
+#[utoipa::path(
+    get,
+    path = "/v1/actions/{action}/undo",
+    params(ActionPath),
+    responses((status = 200, description = "Whether it is possible, and the changes", body = UndoPreview))
+)]
+pub(super) async fn preview_undo(caller: Caller, ActionPath { action }: ActionPath) -> Reply<UndoPreview> {
+    Ok(Answer(caller.service.preview_undo(&caller.principal, action).await?))
+}
+
+/// Says what an undo of the actions of a run would do now. Nothing is changed.
+#[utoipa::path(
+    get,
+    path = "/v1/runs/{run}/undo",
+    params(RunPath),
+    responses((status = 200, description = "The actions, newest first", body = RunUndoPreview))
+)]
+pub(super) async fn preview_run_undo(caller: Caller, RunPath { run }: RunPath) -> Reply<RunUndoPreview> {
+    Ok(Answer(caller.service.preview_run_undo(&caller.principal, run).await?))
 }
 
 /// Undoes the actions of a run, newest first. The run must have ended.

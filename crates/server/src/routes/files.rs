@@ -3,7 +3,7 @@
 use axum::Json as Answer;
 use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::{IntoResponse, Response};
-use protocol::{FileView, Page};
+use protocol::{FileVersionView, FileView, Page};
 use service::Terms;
 
 use crate::auth::Caller;
@@ -54,6 +54,20 @@ pub(super) async fn get_file(
     // What a user has written is never to be run as a page of ours.
     let plain = (header::X_CONTENT_TYPE_OPTIONS, "nosniff".to_owned());
     Ok(([tag, vary, plain, (header::CONTENT_TYPE, MARKDOWN.to_owned())], content).into_response())
+}
+
+/// The versions of a file, the present one first: at most 50 earlier ones.
+#[utoipa::path(
+    get,
+    path = "/v1/apps/{app}/file-versions/{*path}",
+    params(FilePath),
+    responses((status = 200, description = "The versions, in one page", body = Page<FileVersionView>))
+)]
+pub(super) async fn file_versions(
+    caller: Caller,
+    FilePath { app, path }: FilePath,
+) -> Reply<Page<FileVersionView>> {
+    Ok(Answer(caller.service.file_versions(&caller.principal, (&app, &path)).await?))
 }
 
 /// Makes a file, or replaces all of it. The body is its content.

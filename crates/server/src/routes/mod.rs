@@ -3,6 +3,7 @@
 mod actions;
 mod admin;
 mod api_chat;
+mod branches;
 mod calls;
 mod credentials;
 mod documents;
@@ -132,8 +133,11 @@ fn described() -> OpenApiRouter<Api> {
             [runs::cancel_run] [stream::stream]))
         .merge(tagged!("chat": [api_chat::chat] [api_chat::resume_chat] [api_chat::stop_chat]))
         .merge(tagged!("threads": [threads::create_thread, threads::list_threads]
-            [threads::get_thread, threads::change_thread, threads::delete_thread] [threads::list_messages]
-            [threads::thread_events] [events::user_events] [search::search_messages] [summaries::list_summaries]))
+            [threads::list_all_threads]
+            [threads::get_thread, threads::change_thread, threads::delete_thread] [branches::list_messages]
+            [branches::thread_tree] [branches::choose_head] [branches::export_thread]
+            [threads::thread_events] [events::user_events] [search::search_messages] [search::search_threads]
+            [summaries::list_summaries]))
         .merge(tagged!("memories": [memories::create_memory, memories::list_memories] [memories::search_memories]
             [memories::export_memories] [memories::import_memories]
             [memories::get_memory_settings, memories::put_memory_settings]
@@ -147,14 +151,16 @@ fn described() -> OpenApiRouter<Api> {
             [documents::search_documents] [documents::get_document, documents::delete_document]
             [documents::get_document_text] [documents::list_knowledge]))
         .merge(tagged!("me": [me::get_profile, me::change_profile]))
-        .merge(tagged!("actions": [actions::list_actions] [actions::get_action] [actions::undo_action]
-            [actions::undo_run]))
+        .merge(tagged!("actions": [actions::list_actions] [actions::get_action]
+            [actions::preview_undo, actions::undo_action] [actions::preview_run_undo, actions::undo_run]))
         .merge(tagged!("proposals": [proposals::list_proposals] [proposals::get_proposal]
             [proposals::confirm_proposal] [proposals::reject_proposal]))
         .merge(tagged!("calls": [calls::list_calls] [calls::get_call] [calls::answer_call]))
         .merge(tagged!("records": [records::create_record, records::list_records]
-            [records::get_record, records::replace_record, records::change_record, records::delete_record]))
-        .merge(tagged!("files": [files::list_files] [files::get_file, files::put_file, files::delete_file]))
+            [records::get_record, records::replace_record, records::change_record, records::delete_record]
+            [records::record_versions]))
+        .merge(tagged!("files": [files::list_files] [files::get_file, files::put_file, files::delete_file]
+            [files::file_versions]))
         .merge(tagged!("credentials": [credentials::list_credentials]
             [credentials::put_credential, credentials::delete_credential]))
         .merge(tagged!("usage": [usage::get_usage] [usage::list_models]))

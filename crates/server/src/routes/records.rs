@@ -2,7 +2,7 @@
 
 use axum::Json as Answer;
 use axum::http::StatusCode;
-use protocol::{Page, RecordView};
+use protocol::{Page, RecordVersionView, RecordView};
 use service::{Edit, Terms};
 
 use crate::auth::Caller;
@@ -59,6 +59,17 @@ pub(super) async fn list_records(
 )]
 pub(super) async fn get_record(caller: Caller, record: RecordPath) -> Reply<RecordView> {
     Ok(Answer(caller.service.record(&caller.principal, &record.into()).await?))
+}
+
+/// The versions of a record, the present one first: at most 50 earlier ones.
+#[utoipa::path(
+    get,
+    path = "/v1/apps/{app}/records/{type}/{record}/versions",
+    params(RecordPath),
+    responses((status = 200, description = "The versions, in one page", body = Page<RecordVersionView>))
+)]
+pub(super) async fn record_versions(caller: Caller, record: RecordPath) -> Reply<Page<RecordVersionView>> {
+    Ok(Answer(caller.service.record_versions(&caller.principal, &record.into()).await?))
 }
 
 /// Replaces all data of a record.

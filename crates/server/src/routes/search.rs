@@ -1,11 +1,11 @@
-//! Past messages, in any of the user's threads.
+//! Searches over what was said: past messages, and the threads they are in.
 
 use axum::Json as Answer;
-use protocol::{MessageHit, Page};
+use protocol::{MessageHit, Page, ThreadHit};
 
 use crate::auth::Caller;
 use crate::path::AppPath;
-use crate::query::{MessageParams, Params};
+use crate::query::{MessageParams, Params, ThreadSearchParams};
 use crate::routes::Reply;
 
 /// Searches the messages of all your threads in an app, best match first. It understands times in the question, such as
@@ -22,4 +22,19 @@ pub(super) async fn search_messages(
     Params(query): Params<MessageParams>,
 ) -> Reply<Page<MessageHit>> {
     Ok(Answer(caller.service.search_messages(&caller.principal, &app, query.into()).await?))
+}
+
+/// Searches your threads in an app by their titles and messages. Threads with a matching title come first.
+#[utoipa::path(
+    get,
+    path = "/v1/apps/{app}/threads/search",
+    params(AppPath, ThreadSearchParams),
+    responses((status = 200, description = "The threads, in one page", body = Page<ThreadHit>))
+)]
+pub(super) async fn search_threads(
+    caller: Caller,
+    AppPath { app }: AppPath,
+    Params(ThreadSearchParams { q, limit }): Params<ThreadSearchParams>,
+) -> Reply<Page<ThreadHit>> {
+    Ok(Answer(caller.service.search_threads(&caller.principal, &app, &q, limit).await?))
 }

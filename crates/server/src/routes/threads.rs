@@ -1,10 +1,10 @@
-//! Threads: create, list, read, rename, choose who answers, delete, and follow their log.
+//! Threads: create, list, read, change, delete, and follow their log.
 
 use axum::Json as Answer;
 use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::Response;
-use protocol::{Message, NewThread, Page, ThreadChange, ThreadView};
+use protocol::{NewThread, Page, ThreadChange, ThreadView};
 
 use crate::Api;
 use crate::auth::{Caller, StreamCaller};
@@ -12,7 +12,7 @@ use crate::body::{Json, OptionalJson};
 use crate::error::ApiProblem;
 use crate::idempotency::IdempotencyKey;
 use crate::path::{AppPath, ThreadPath};
-use crate::query::{AfterParams, LastEvent, LastEventId, PageParams, Params};
+use crate::query::{AfterParams, LastEvent, LastEventId, PageParams, Params, ThreadParams};
 use crate::routes::{Created, FollowedEvents, Reply, created};
 
 /// Creates a thread. The body may be empty.
@@ -31,19 +31,36 @@ pub(super) async fn create_thread(
     Ok(created(caller.service.create_thread(&caller.principal, &app, new, once).await?))
 }
 
-/// The user's threads in an app, newest first.
+/// The user's threads in an app, the most recently used first.
 #[utoipa::path(
     get,
     path = "/v1/apps/{app}/threads",
-    params(AppPath, PageParams),
+    params(AppPath, ThreadParams, PageParams),
     responses((status = 200, description = "A page of threads", body = Page<ThreadView>))
 )]
 pub(super) async fn list_threads(
     caller: Caller,
     AppPath { app }: AppPath,
+    Params(query): Params<ThreadParams>,
     Params(page): Params<PageParams>,
 ) -> Reply<Page<ThreadView>> {
-    Ok(Answer(caller.service.threads(&caller.principal, &app, page.into()).await?))
+    Ok(Answer(caller.service.threads(&caller.principal, &app, query.into(), page.into()).await?))
+}
+
+/// The user's threads in all apps, the most recently used first.
+#[utoipa::path(
+    get,
+    path = "/v1/threads",
+    params(ThreadParams, PageParams),
+    responses((status = 200, description = "A page of threads", body = Page<ThreadView>))
+)]
+pub(super) async fn list_all_threads(
+    caller: Caller,
+    Params(query): Params<ThreadParams>,
+    Params(page): Params<PageParams>,
+) -> Reply<Page<ThreadView>> {
+    let page = caller.service.threads_of_all_apps(&caller.principal, query.into(), page.into()).await?;
+    Ok(Answer(page))
 }
 
 /// One thread.
@@ -57,7 +74,8 @@ pub(super) async fn get_thread(caller: Caller, ThreadPath { thread }: ThreadPath
     Ok(Answer(caller.service.thread(&caller.principal, thread).await?))
 }
 
-/// Renames a thread, or sets its persona. Absent fields stay as they are. A `personaId` of null removes the persona.
+/// Renames, pins or archives a thread, or sets its persona. Absent fields stay as they are. A `personaId` of null removes
+/// the persona.
 #[utoipa::path(
     patch,
     path = "/v1/threads/{thread}",
@@ -87,21 +105,6 @@ pub(super) async fn delete_thread(
 ) -> Result<StatusCode, ApiProblem> {
     caller.service.delete_thread(&caller.principal, thread, once).await?;
     Ok(StatusCode::NO_CONTENT)
-}
-
-/// Lists the messages of a thread, with the tool calls of every answer and their results.
-#[utoipa::path(
-    get,
-    path = "/v1/threads/{thread}/messages",
-    params(ThreadPath, PageParams),
-    responses((status = 200, description = "A page of messages", body = Page<Message>))
-)]
-pub(super) async fn list_messages(
-    caller: Caller,
-    ThreadPath { thread }: ThreadPath,
-    Params(page): Params<PageParams>,
-) -> Reply<Page<Message>> {
-    Ok(Answer(caller.service.messages(&caller.principal, thread, page.into()).await?))
 }
 
 /// Streams the events of all runs of a thread after the last seen event. The stream does not end.

@@ -149,7 +149,7 @@ async fn there_is_room_for_a_thousand_files() {
     put(&app, "a.md", "x").await;
     let fill = "WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 999)
         INSERT INTO files SELECT (SELECT app FROM files), (SELECT user FROM files), 'f' || i || '.md',
-            1, 1, 'x', 0 FROM n";
+            1, 1, 'x', 0, NULL FROM n";
     app.database().execute(fill, []).unwrap();
     refused(put(&app, "b.md", "x").await, 409, "files_full");
     good(put(&app, "a.md", "changed").await);

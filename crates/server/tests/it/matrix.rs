@@ -62,6 +62,7 @@ const ROWS: &[(&str, About)] = &[
     ("/v1/pins/{pin}", About::Thing),
     ("/v1/proposals/{proposal}", About::Thing),
     ("/v1/runs/{run}", About::Thing),
+    ("/v1/threads", About::User),
     ("/v1/threads/{thread}", About::Thing),
     ("/v1/session", About::Session),
     ("/v1/admin/jobs", About::Admin),

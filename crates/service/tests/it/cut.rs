@@ -47,8 +47,9 @@ fn folded(messages: &Value) -> Value {
         results.sort_by_key(|result| ids.iter().position(|id| *id == result["callId"]));
         for result in results {
             result["callId"] = Value::Null;
+            result["durationMs"] = Value::Null;
         }
-        for field in ["id", "parentId", "runId"] {
+        for field in ["id", "parentId", "runId", "usage", "durationMs"] {
             message[field] = Value::Null;
         }
     }

@@ -41,13 +41,15 @@ const SCHEMA: &str = r#"{"type": "object", "properties": {"name": {"type": "stri
     "additionalProperties": false}"#;
 
 /// One for each way in which words come in.
-const WORDS: [&str; 11] = [
+const WORDS: [&str; 13] = [
     "quokkamessage",
     "quokkaanswer",
     "quokkathought",
     "zebrarecord",
     "zebratool",
+    "zebraversion",
     "yakfile",
+    "yakversion",
     "yaktool",
     "wombatdocument",
     "vicunapin",
@@ -138,8 +140,15 @@ async fn fill(app: &TestApp) -> (String, Vec<String>) {
     good(app, Method::PATCH, "/v1/me", Some(profile)).await;
     let name = json!({ "name": "zebrarecord" });
     let record = good(app, Method::POST, "/v1/apps/test/records/part", Some(name)).await;
-    let file = app.request(Method::PUT, "/v1/apps/test/files/own.md").body("# yakfile\n");
-    assert!(app.send(file.header("content-type", "text/markdown")).await.status < 300);
+    let path = format!("/v1/apps/test/records/part/{}", id(&record));
+    // Each has an earlier version, too.
+    for name in ["zebraversion", "zebrarecord"] {
+        good(app, Method::PATCH, &path, Some(json!({ "name": name }))).await;
+    }
+    for text in ["# yakversion\n", "# yakfile\n"] {
+        let file = app.request(Method::PUT, "/v1/apps/test/files/own.md").body(text);
+        assert!(app.send(file.header("content-type", "text/markdown")).await.status < 300);
+    }
     let pin = good(app, Method::POST, "/v1/apps/test/pins", Some(json!({ "text": "vicunapin" }))).await;
     let said = say(app, json!({ "message": "quokkamessage about a part" })).await;
     let thread = said[1].data["threadId"].as_str().unwrap().to_owned();

@@ -1,10 +1,12 @@
 //! Undo: an action is undone once, by an action of its own, and only while nothing newer stands on it.
 
+use std::collections::HashMap;
+
 use jiff::Timestamp;
 use protocol::{ActionId, Effect, ToolStatus};
-use serde_json::json;
+use serde_json::{Value, json};
 
-use crate::{ActionEnd, ActionRow, ActionStatus, AppliedChange, Error, Write};
+use crate::{ActionEnd, ActionRow, ActionStatus, AppliedChange, Error, MAX_BYTES_PER_PAGE, Write};
 
 /// Why an erased action is not undone.
 const ERASED: &str = "the content of the action was erased, because its thread or the changed data was \
@@ -97,6 +99,66 @@ pub fn end_by_user(action: ActionId) -> ActionEnd {
 pub struct ThingChange<'a> {
     pub change: &'a AppliedChange,
     pub left: u64,
+}
+
+impl ThingChange<'_> {
+    /// The thing after these changes were put back. None if it does not stand as they have left it.
+    pub fn put_back(&self, standing: &StandingThing) -> Option<StandingThing> {
+        let restored = |state: u64, contents: Option<Value>| StandingThing { state, contents };
+        is_as_left(standing.state, self.left).then(|| match self.change {
+            AppliedChange::Record { before, was, .. } => restored(*was, before.clone()),
+            AppliedChange::File { before, was, .. } => restored(*was, before.clone().map(Value::from)),
+            AppliedChange::Memory { .. } => restored(NOT_ACTIVE, None),
+            AppliedChange::Profile { before, .. } => {
+                restored(self.left.saturating_add(1), Some(before.clone()))
+            }
+        })
+    }
+}
+
+/// The state of a memory that is not active: no change has left it so.
+pub const NOT_ACTIVE: u64 = 0;
+
+/// Whether a thing stands as a change has left it. Else something newer stands on the change.
+pub fn is_as_left(state: u64, left: u64) -> bool {
+    state == left
+}
+
+/// A thing as an undo finds it.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct StandingThing {
+    /// The version that first had these contents. For a profile, its version; for a memory, too, while it is active.
+    pub state: u64,
+    /// None if it is not there.
+    pub contents: Option<Value>,
+}
+
+/// Things that actions were planned to put back, and the bytes of what was shown of them.
+#[derive(Debug, Clone, Default)]
+pub struct UndoneThings {
+    things: HashMap<String, StandingThing>,
+    bytes: usize,
+}
+
+impl UndoneThings {
+    /// The thing of this name, if it was put back.
+    pub fn get(&self, name: &str) -> Option<&StandingThing> {
+        self.things.get(name)
+    }
+
+    /// Whether there is no room for these contents beside those that are shown already.
+    pub fn leaves_out(&mut self, now: &StandingThing, then: &StandingThing) -> bool {
+        let bytes =
+            |thing: &StandingThing| thing.contents.as_ref().map_or(0, |value| value.to_string().len());
+        self.bytes = self.bytes.saturating_add(bytes(now)).saturating_add(bytes(then));
+        self.bytes > MAX_BYTES_PER_PAGE
+    }
+
+    /// Notes a thing that is put back. Contents that are left out are not kept.
+    pub fn put(&mut self, name: String, thing: StandingThing, left_out: bool) {
+        let contents = thing.contents.map(|contents| if left_out { Value::Null } else { contents });
+        self.things.insert(name, StandingThing { contents, ..thing });
+    }
 }
 
 /// One for each changed thing, the one changed last first.
@@ -217,6 +279,28 @@ mod tests {
         let read = done(Effect::Read, vec![file("a", 1)]);
         refused(UndoRequest { action: &read, ..fresh }, "nothing that can be undone");
         assert!(words(UndoRequest { action: &read, ..fresh }.check_outside()).contains("nothing that can"));
+    }
+
+    #[test]
+    fn a_thing_is_put_back_only_as_it_was_left() {
+        let change = AppliedChange::File { path: "a".into(), before: Some("old".into()), was: 1, version: 2 };
+        let put_back = |state| {
+            let standing = StandingThing { state, contents: Some("new".into()) };
+            ThingChange { change: &change, left: 2 }.put_back(&standing)
+        };
+        assert_eq!(put_back(2), Some(StandingThing { state: 1, contents: Some("old".into()) }));
+        assert_eq!(put_back(3), None);
+    }
+
+    #[test]
+    fn contents_beyond_the_room_for_them_are_not_kept() {
+        let mut undone = UndoneThings::default();
+        let small = StandingThing { state: 1, contents: Some("x".into()) };
+        let large = StandingThing { state: 1, contents: Some("x".repeat(MAX_BYTES_PER_PAGE).into()) };
+        assert!(!undone.leaves_out(&small, &small));
+        assert!(undone.leaves_out(&small, &large) && undone.leaves_out(&small, &small));
+        undone.put("a".into(), large, true);
+        assert_eq!(undone.get("a").unwrap().contents, Some(Value::Null));
     }
 
     #[test]

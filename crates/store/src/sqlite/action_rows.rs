@@ -70,9 +70,9 @@ fn erase_traces(batch: &Batch<'_>, scope: &Scope, action: ActionId, reason: &str
 }
 
 /// Whether what it did is not known any more.
-pub(super) fn is_erased(batch: &Batch<'_>, action: ActionId) -> Result<bool, Error> {
+pub(super) fn is_erased(conn: &Connection, action: ActionId) -> Result<bool, Error> {
     let statement = "SELECT 1 FROM actions WHERE id = ?1 AND input IS NULL";
-    has_any(batch.conn(), statement, [action.bytes()])
+    has_any(conn, statement, [action.bytes()])
 }
 
 /// Actions that no run will end, oldest first.

@@ -133,7 +133,7 @@ fn begin_undo(
     if let Some(earlier) = idempotency::claim(batch, &undone.scope, once, by.id.uuid())? {
         return of_user(batch.conn(), earlier.into(), user);
     }
-    undo::request(batch, &undone, by.id)?.check_outside()?;
+    undo::request(batch.conn(), &undone, by.id)?.check_outside()?;
     begin(batch, &undone.scope, undone.thread, Some(action), by)
 }
 

@@ -135,6 +135,12 @@ const RULES: &[(&str, &str)] = &[
                 AND i.app = t.app AND i.user = t.user)",
     ),
     (
+        "an earlier version of a record or a file is not before its present one",
+        "SELECT v.thing || ' ' || v.version FROM thing_versions v WHERE v.version >= coalesce(iif(v.thing LIKE 'file:%',
+            (SELECT f.version FROM files f WHERE f.app = v.app AND f.user = v.user AND f.path = substr(v.thing, 6)),
+            (SELECT r.version FROM records r WHERE r.id = unhex(substr(v.thing, 5)) AND r.app = v.app AND r.user = v.user)), 0)",
+    ),
+    (
         "a user's active memories are miscounted",
         "SELECT m.app || ' ' || m.user FROM memories m GROUP BY m.app, m.user
             HAVING sum(m.status = 'active') <> coalesce((SELECT c.active FROM memory_counts c

@@ -1,18 +1,28 @@
 //! Files: a user's Markdown by path. A deleted one keeps its row and its version.
 
-use protocol::{FileView, Scope};
+use protocol::{ActionId, FileView, Scope};
 use rusqlite::{Connection, Row, params};
 
 use super::append::Batch;
 use super::read::{count, find_all, find_first, find_only, sql, text, time};
-use super::{Sqlite, erasures, idempotency};
+use super::{Sqlite, erasures, idempotency, versions};
 use crate::rules::erasure::{self, DeletedBy};
 use crate::rules::records::{
     FileTotals, StandingVersion, check_file_room, check_file_size, check_path, file_name, not_there,
 };
+use crate::rules::undo::is_as_left;
 use crate::{AppliedChange, Error, FileRow, MAX_FILES_PER_SCOPE, Once, Write};
 
 const COLUMNS: &str = "path, version, content, updated_at";
+
+/// The new state of a file.
+#[derive(Clone, Copy)]
+pub(super) struct PutFile<'a> {
+    pub(super) path: &'a str,
+    pub(super) content: Option<&'a str>,
+    /// The action that brings it into this state; none if the user does.
+    pub(super) by: Option<ActionId>,
+}
 
 impl Sqlite {
     pub(crate) async fn files(&self, scope: &Scope) -> Result<Vec<FileRow>, Error> {
@@ -46,7 +56,8 @@ impl Sqlite {
         let work = move |batch: &mut Batch<'_>| {
             // What a key made is found by the path, which the request names again.
             if idempotency::claim(batch, &scope, once.as_ref(), uuid::Uuid::nil())?.is_none() {
-                self::write(batch, &scope, (&path, content.as_deref()), expected, DeletedBy::User)?;
+                let put = PutFile { path: &path, content: content.as_deref(), by: None };
+                self::write(batch, &scope, put, expected, DeletedBy::User)?;
             }
             find(batch.conn(), &scope, &path)
         };
@@ -58,75 +69,105 @@ impl Sqlite {
 pub(super) fn write(
     batch: &Batch<'_>,
     scope: &Scope,
-    (path, content): (&str, Option<&str>),
+    put: PutFile<'_>,
     expected: u64,
     by: DeletedBy,
 ) -> Result<AppliedChange, Error> {
-    check_path(path)?;
-    let standing = standing(batch.conn(), scope, path)?;
-    standing.check_expected(expected, &file_name(path))?;
-    if content.is_none() {
-        erasures::deleted(batch, scope, &erasure::file_name(path), by)?;
+    check_path(put.path)?;
+    let standing = standing(batch.conn(), scope, put.path)?;
+    standing.check_expected(expected, &file_name(put.path))?;
+    check_put(batch.conn(), scope, put, standing.contents.as_ref().map(String::len))?;
+    let thing = erasure::file_name(put.path);
+    if put.content.is_none() {
+        erasures::deleted(batch, scope, &thing, by)?;
     }
-    let state = expected + 1;
-    set(batch, scope, (path, content), standing, state)
+    match (put.content, by) {
+        (None, DeletedBy::User) => versions::forget(batch, scope, &thing)?,
+        (None, DeletedBy::Tool) | (Some(_), _) => versions::keep_file(batch, scope, put.path)?,
+    }
+    set(batch, scope, put, standing, expected + 1)
 }
 
 /// Brings a file back to an earlier state, if it stands as the change has left it.
 pub(super) fn restore(
     batch: &Batch<'_>,
     scope: &Scope,
-    (path, before): (&str, Option<&str>),
+    put: PutFile<'_>,
     (left, was): (u64, u64),
 ) -> Result<Option<AppliedChange>, Error> {
-    let standing = standing(batch.conn(), scope, path)?;
-    if standing.state != left {
+    let standing = standing(batch.conn(), scope, put.path)?;
+    if !is_as_left(standing.state, left) {
         return Ok(None);
     }
-    let thing = erasure::file_name(path);
-    match before {
+    check_put(batch.conn(), scope, put, standing.contents.as_ref().map(String::len))?;
+    let thing = erasure::file_name(put.path);
+    match put.content {
         Some(_) => erasures::restored(batch, scope, &thing)?,
         None => erasures::deleted(batch, scope, &thing, DeletedBy::Tool)?,
     }
-    set(batch, scope, (path, before), standing, was).map(Some)
+    versions::keep_file(batch, scope, put.path)?;
+    set(batch, scope, put, standing, was).map(Some)
+}
+
+/// Whether a file may be brought into a state, whatever its version is. `replaced` is the size of the file that is there.
+pub(super) fn check_put(
+    conn: &Connection,
+    scope: &Scope,
+    put: PutFile<'_>,
+    replaced: Option<usize>,
+) -> Result<(), Error> {
+    match put.content {
+        None if replaced.is_none() => Err(not_there(&file_name(put.path))),
+        None => Ok(()),
+        Some(content) => {
+            check_file_size(content.len())?;
+            check_file_room(totals(conn, scope)?, content.len(), replaced)
+        }
+    }
 }
 
 fn set(
     batch: &Batch<'_>,
     scope: &Scope,
-    (path, content): (&str, Option<&str>),
+    put: PutFile<'_>,
     standing: StandingVersion<String>,
     state: u64,
 ) -> Result<AppliedChange, Error> {
-    match content {
-        None if standing.contents.is_none() => return Err(not_there(&file_name(path))),
-        Some(content) => {
-            check_file_size(content.len())?;
-            let replaced = standing.contents.as_ref().map(String::len);
-            check_file_room(totals(batch, scope)?, content.len(), replaced)?;
-        }
-        None => {}
-    }
+    let PutFile { path, content, by } = put;
     let version = standing.version + 1;
-    let statement = "INSERT INTO files (app, user, path, version, state, content, updated_at) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)
+    let statement = "INSERT INTO files (app, user, path, version, state, content, updated_at, action)
+                VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)
                 ON CONFLICT (app, user, path) DO UPDATE SET version = excluded.version, state = excluded.state,
-                    content = excluded.content, updated_at = excluded.updated_at";
+                    content = excluded.content, updated_at = excluded.updated_at, action = excluded.action";
     batch.execute(
         statement,
-        params![scope.app.as_str(), scope.user.as_str(), path, sql(version), sql(state), content, batch.at()],
+        params![
+            scope.app.as_str(),
+            scope.user.as_str(),
+            path,
+            sql(version),
+            sql(state),
+            content,
+            batch.at(),
+            by.as_ref().map(ActionId::bytes)
+        ],
     )?;
     Ok(AppliedChange::File { path: path.to_owned(), before: standing.contents, was: standing.state, version })
 }
 
 /// How many files a scope has, and their bytes together.
-fn totals(batch: &Batch<'_>, scope: &Scope) -> Result<FileTotals, Error> {
+fn totals(conn: &Connection, scope: &Scope) -> Result<FileTotals, Error> {
     let statement = "SELECT count(*), coalesce(sum(length(CAST(content AS BLOB))), 0) FROM files
             WHERE app = ?1 AND user = ?2 AND content IS NOT NULL";
     let totals = |row: &Row<'_>| Ok(FileTotals { files: count(row, 0)?, bytes: count(row, 1)? });
-    find_only(batch.conn(), statement, [scope.app.as_str(), scope.user.as_str()], totals)
+    find_only(conn, statement, [scope.app.as_str(), scope.user.as_str()], totals)
 }
 
-fn standing(conn: &Connection, scope: &Scope, path: &str) -> Result<StandingVersion<String>, Error> {
+pub(super) fn standing(
+    conn: &Connection,
+    scope: &Scope,
+    path: &str,
+) -> Result<StandingVersion<String>, Error> {
     let statement = "SELECT version, state, content FROM files WHERE app = ?1 AND user = ?2 AND path = ?3";
     Ok(find_first(conn, statement, [scope.app.as_str(), scope.user.as_str(), path], |row| {
         Ok(StandingVersion { version: count(row, 0)?, state: count(row, 1)?, contents: row.get(2)? })

@@ -48,7 +48,17 @@ pub(super) fn page(
         Some(ids) => ids,
         None => walked_after(conn, thread, leaf, after)?,
     };
-    let mut filling = FillingPage::new(page.limit);
+    rows_of(conn, thread, ids, page.limit)
+}
+
+/// A page of the messages of these ids, in this order.
+pub(super) fn rows_of(
+    conn: &Connection,
+    thread: ThreadId,
+    ids: Vec<MessageId>,
+    limit: usize,
+) -> Result<PageRows<MessageRow>, Error> {
+    let mut filling = FillingPage::new(limit);
     for id in ids {
         let Some(read) = of_id(conn, thread, id)? else { continue };
         let row = filled(conn, read)?;
@@ -61,7 +71,7 @@ pub(super) fn page(
 }
 
 /// The bytes of all that a message is made of.
-fn bytes_of(row: &MessageRow) -> usize {
+pub(super) fn bytes_of(row: &MessageRow) -> usize {
     let events = row.said.iter().chain(&row.steps).chain(&row.results);
     events.map(|event| event.body.len()).sum()
 }

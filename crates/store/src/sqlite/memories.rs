@@ -246,7 +246,11 @@ pub(super) fn find(conn: &Connection, memory: MemoryId, user: &str) -> Result<Me
     find_first(conn, &statement, params![memory.bytes(), user], memory_row)?.ok_or(Error::NotFound("memory"))
 }
 
-fn of_scope(conn: &Connection, memory: MemoryId, scope: &Scope) -> Result<Option<MemoryRow>, Error> {
+pub(super) fn of_scope(
+    conn: &Connection,
+    memory: MemoryId,
+    scope: &Scope,
+) -> Result<Option<MemoryRow>, Error> {
     let statement = format!(
         "SELECT {COLUMNS} FROM memories m {FIRST_SOURCE} WHERE m.id = ?1 AND m.app = ?2 AND m.user = ?3"
     );

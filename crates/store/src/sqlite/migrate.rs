@@ -22,6 +22,8 @@ const MIGRATIONS: &[&str] = &[
     include_str!("migrations/0014_client_calls.sql"),
     include_str!("migrations/0015_knowledge.sql"),
     include_str!("migrations/0016_notices.sql"),
+    include_str!("migrations/0017_listed_threads.sql"),
+    include_str!("migrations/0018_versions.sql"),
 ];
 
 /// The schema after all of them, which a new database gets at once: to make it step by step takes ten times as long.

@@ -194,7 +194,17 @@ impl NoticeRow {
         let Some((thread, change)) = thread.zip(change) else { return Ok(None) };
         if change == NoticeChange::Deleted {
             let (app_id, title, active_run_id, last_seq) = (self.app_id(), None, None, 0);
-            let gone = ThreadNotice { app_id, thread_id: thread, change, title, active_run_id, last_seq };
+            let (pinned, archived) = (false, false);
+            let gone = ThreadNotice {
+                app_id,
+                thread_id: thread,
+                change,
+                title,
+                pinned,
+                archived,
+                active_run_id,
+                last_seq,
+            };
             return Ok(Some(Notice::Thread(gone)));
         }
         self.thread(conn, thread, change)
@@ -207,7 +217,8 @@ impl NoticeRow {
         change: NoticeChange,
     ) -> Result<Option<Notice>, Error> {
         let statement = "SELECT t.title,
-                (SELECT r.id FROM runs r WHERE r.thread = t.id AND r.status IN ('running', 'waiting')), t.next_seq - 1
+                (SELECT r.id FROM runs r WHERE r.thread = t.id AND r.status IN ('running', 'waiting')), t.next_seq - 1,
+                t.pinned, t.archived
             FROM threads t WHERE t.id = ?1 AND t.deleted_at IS NULL";
         find_first(conn, statement, [thread.bytes()], |row| {
             Ok(Notice::Thread(ThreadNotice {
@@ -217,6 +228,8 @@ impl NoticeRow {
                 title: row.get(0)?,
                 active_run_id: maybe_id(row, 1)?,
                 last_seq: count(row, 2)?,
+                pinned: row.get(3)?,
+                archived: row.get(4)?,
             }))
         })
     }

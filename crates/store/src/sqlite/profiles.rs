@@ -9,6 +9,7 @@ use super::append::Batch;
 use super::read::{count, find_first, maybe_time, text};
 use super::{Sqlite, erasures, idempotency, texts, tidy};
 use crate::rules::erasure::{self, DeletedBy};
+use crate::rules::undo::is_as_left;
 use crate::{AppliedChange, Error, MAX_PROFILE_BYTES, Once, ProfileRow};
 
 impl Sqlite {
@@ -51,14 +52,14 @@ pub(super) fn restore(
     left: u64,
 ) -> Result<Option<AppliedChange>, Error> {
     let standing = find(batch.conn(), scope)?;
-    if standing.version != left {
+    if !is_as_left(standing.version, left) {
         return Ok(None);
     }
     write(batch, scope, &ProfileRow { version: left, ..as_said(before) }).map(Some)
 }
 
 /// All that a profile says.
-fn profile_json(profile: &ProfileRow) -> Value {
+pub(super) fn profile_json(profile: &ProfileRow) -> Value {
     let ProfileRow { name, timezone, locale, fields, .. } = profile;
     json!({ "name": name, "timezone": timezone, "locale": locale, "fields": fields })
 }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use protocol::{
     Event, MAX_STORED_DEPTH, MessageId, MessageUser, NoticeChange, RunEnd, RunId, Seq, StepEnd, StepReset,
-    StreamComplete, ThreadId, ToolComplete, json_depth,
+    StreamComplete, ThreadChanged, ThreadId, ToolComplete, json_depth,
 };
 use rusqlite::params;
 
@@ -103,6 +103,8 @@ impl Batch<'_> {
             (Event::StreamComplete(answer), Some(run)) => self.answer(thread, run, answer, seq),
             (Event::RunEnd(end), Some(run)) => self.end(thread, run, end, seq),
             (Event::ThreadNamed(named), _) => self.set_title(thread, &named.title),
+            (Event::ThreadHead(chosen), _) => self.set_head(thread, chosen.head_id),
+            (Event::ThreadChanged(changed), _) => self.set_marks(thread, changed),
             (Event::Summary(summary), _) => summaries::made(self, thread, summary),
             (
                 Event::MessageUser(_)
@@ -265,7 +267,19 @@ impl Batch<'_> {
         self.execute(statement, params![thread.bytes(), title, self.at()])
     }
 
-    /// The newest message of a thread.
+    fn set_head(&self, thread: ThreadId, head: MessageId) -> Result<(), Error> {
+        let statement = "UPDATE threads SET head = ?2 WHERE id = ?1";
+        self.notice(NoticedChange::Thread { thread, change: NoticeChange::Changed });
+        self.execute(statement, params![thread.bytes(), head.bytes()])
+    }
+
+    fn set_marks(&self, thread: ThreadId, marks: &ThreadChanged) -> Result<(), Error> {
+        let statement = "UPDATE threads SET pinned = ?2, archived = ?3 WHERE id = ?1";
+        self.notice(NoticedChange::Thread { thread, change: NoticeChange::Changed });
+        self.execute(statement, params![thread.bytes(), marks.pinned, marks.archived])
+    }
+
+    /// The last message of the branch that a thread shows.
     pub(super) fn head(&self, thread: ThreadId) -> Result<Option<MessageId>, Error> {
         let statement = "SELECT head FROM threads WHERE id = ?1";
         find_only(self.conn(), statement, [thread.bytes()], |row| maybe_id(row, 0))

@@ -1,6 +1,6 @@
 //! Records: typed objects of an app, found by their fields and their words. A deleted one keeps its row and its version.
 
-use protocol::{RecordId, RecordView, Scope};
+use protocol::{ActionId, RecordId, RecordView, Scope};
 use rusqlite::{Connection, OptionalExtension, Row, params};
 use serde_json::Value;
 use sha2::{Digest, Sha256};
@@ -11,9 +11,10 @@ use super::read::{
     FillingPage, bytes_of, count, find_first, find_only, find_page, has_any, id, one_more, page_start,
     scope_at, sql, text, time,
 };
-use super::{Sqlite, erasures, idempotency};
+use super::{Sqlite, erasures, idempotency, versions};
 use crate::rules::erasure::{self, DeletedBy};
 use crate::rules::records::{StandingVersion, check_record_room, check_record_size, not_there, record_name};
+use crate::rules::undo::is_as_left;
 use crate::{
     AppliedChange, Error, MAX_RECORDS_PER_TYPE, Once, PageOf, PageRows, RecordQuery, TimeCursor, Write,
 };
@@ -48,6 +49,8 @@ pub(super) struct Put<'a> {
     pub(super) id: RecordId,
     pub(super) kind: &'a str,
     pub(super) data: Option<&'a Value>,
+    /// The action that brings it into this state; none if the user does.
+    pub(super) by: Option<ActionId>,
 }
 
 impl Sqlite {
@@ -104,7 +107,7 @@ impl Sqlite {
             if let Some(earlier) = idempotency::claim(batch, &scope, once.as_ref(), record.uuid())? {
                 return find(batch.conn(), &scope, &kind, earlier.into());
             }
-            let put = Put { id: record, kind: &kind, data: data.as_ref() };
+            let put = Put { id: record, kind: &kind, data: data.as_ref(), by: None };
             self::write(batch, &scope, put, expected, DeletedBy::User)?;
             find(batch.conn(), &scope, &kind, record)
         };
@@ -120,10 +123,16 @@ pub(super) fn write(
     expected: u64,
     by: DeletedBy,
 ) -> Result<AppliedChange, Error> {
-    let standing = standing(batch, scope, put)?;
+    let standing = standing(batch.conn(), scope, put)?;
     standing.check_expected(expected, &record_name(put.kind, put.id))?;
+    check_put(batch.conn(), scope, put, standing.contents.is_some())?;
+    let thing = erasure::record_name(put.id);
     if put.data.is_none() {
-        erasures::deleted(batch, scope, &erasure::record_name(put.id), by)?;
+        erasures::deleted(batch, scope, &thing, by)?;
+    }
+    match (put.data, by) {
+        (None, DeletedBy::User) => versions::forget(batch, scope, &thing)?,
+        (None, DeletedBy::Tool) | (Some(_), _) => versions::keep_record(batch, scope, put.id)?,
     }
     set(batch, scope, put, standing, expected + 1)
 }
@@ -135,16 +144,34 @@ pub(super) fn restore(
     put: Put<'_>,
     (left, was): (u64, u64),
 ) -> Result<Option<AppliedChange>, Error> {
-    let standing = standing(batch, scope, put)?;
-    if standing.state != left {
+    let standing = standing(batch.conn(), scope, put)?;
+    if !is_as_left(standing.state, left) {
         return Ok(None);
     }
+    check_put(batch.conn(), scope, put, standing.contents.is_some())?;
     let thing = erasure::record_name(put.id);
     match put.data {
         Some(_) => erasures::restored(batch, scope, &thing)?,
         None => erasures::deleted(batch, scope, &thing, DeletedBy::Tool)?,
     }
+    versions::keep_record(batch, scope, put.id)?;
     set(batch, scope, put, standing, was).map(Some)
+}
+
+/// Whether a record may be brought into a state, whatever its version is.
+pub(super) fn check_put(conn: &Connection, scope: &Scope, put: Put<'_>, is_there: bool) -> Result<(), Error> {
+    match put.data {
+        None if !is_there => Err(not_there(&record_name(put.kind, put.id))),
+        None => Ok(()),
+        Some(data) => {
+            check_record_size(data.to_string().len())?;
+            if is_there {
+                Ok(())
+            } else {
+                check_record_room(number_of_type(conn, scope, put.kind)?, put.kind)
+            }
+        }
+    }
 }
 
 fn set(
@@ -154,19 +181,15 @@ fn set(
     standing: StandingVersion<Value>,
     state: u64,
 ) -> Result<AppliedChange, Error> {
-    let Put { id: record, kind, data } = put;
+    let Put { id: record, kind, data, by } = put;
     let json = data.map(Value::to_string);
-    json.as_ref().map_or(Ok(()), |json| check_record_size(json.len()))?;
-    match (&json, &standing.contents) {
-        (None, None) => return Err(not_there(&record_name(kind, record))),
-        (Some(_), None) => check_record_room(number_of_type(batch, scope, kind)?, kind)?,
-        (Some(_) | None, Some(_)) => {}
-    }
     let version = standing.version + 1;
-    let statement = "INSERT INTO records (id, app, user, type, version, state, data, created_at, updated_at)
-                VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?8)
+    let statement =
+        "INSERT INTO records (id, app, user, type, version, state, data, created_at, updated_at, action)
+                VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?8, ?9)
                 ON CONFLICT (id) DO UPDATE SET version = excluded.version, state = excluded.state,
-                    data = excluded.data, updated_at = excluded.updated_at RETURNING number";
+                    data = excluded.data, updated_at = excluded.updated_at, action = excluded.action
+                RETURNING number";
     let number: i64 = find_only(
         batch.conn(),
         statement,
@@ -178,7 +201,8 @@ fn set(
             sql(version),
             sql(state),
             json,
-            batch.at()
+            batch.at(),
+            by.as_ref().map(ActionId::bytes)
         ],
         |row| row.get(0),
     )?;
@@ -230,16 +254,20 @@ pub(super) fn merge(batch: &Batch<'_>) -> Result<bool, Error> {
 }
 
 /// How many records of a type a scope has.
-fn number_of_type(batch: &Batch<'_>, scope: &Scope, kind: &str) -> Result<u64, Error> {
+fn number_of_type(conn: &Connection, scope: &Scope, kind: &str) -> Result<u64, Error> {
     let statement =
         "SELECT count(*) FROM records WHERE app = ?1 AND user = ?2 AND type = ?3 AND data IS NOT NULL";
-    find_only(batch.conn(), statement, [scope.app.as_str(), scope.user.as_str(), kind], |row| count(row, 0))
+    find_only(conn, statement, [scope.app.as_str(), scope.user.as_str(), kind], |row| count(row, 0))
 }
 
 /// One of another scope or type is as if it were not there, but its id is taken.
-fn standing(batch: &Batch<'_>, scope: &Scope, put: Put<'_>) -> Result<StandingVersion<Value>, Error> {
+pub(super) fn standing(
+    conn: &Connection,
+    scope: &Scope,
+    put: Put<'_>,
+) -> Result<StandingVersion<Value>, Error> {
     let statement = "SELECT version, state, data, app, user, type FROM records WHERE id = ?1";
-    let found = find_first(batch.conn(), statement, [put.id.bytes()], |row| {
+    let found = find_first(conn, statement, [put.id.bytes()], |row| {
         let owned = scope_at(row, 3)? == *scope && text(row, 5)? == put.kind;
         let contents = row.get::<_, Option<String>>(2)?.map(|data| parsed(&data));
         Ok((owned, StandingVersion { version: count(row, 0)?, state: count(row, 1)?, contents }))

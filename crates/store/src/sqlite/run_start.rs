@@ -6,17 +6,20 @@ use rusqlite::params;
 use super::append::Batch;
 use super::jobs::{self, Task};
 use super::read::{find_first, id, maybe_id, sql, text};
+use super::threads;
 use crate::rules::notices::NoticedChange;
 use crate::rules::submit::{NamedMessage, RunBeginning, beginning, job_delay};
 use crate::{Error, MessageRole, RunInput, RunRequest, rules};
 
-/// Begins a queued run: its message is appended after what the thread holds by now.
+/// Begins a queued run: its message is appended after what the thread holds by now. A thread that was archived is in
+/// use again.
 pub(super) fn begin(
     batch: &mut Batch<'_>,
     thread: ThreadId,
     run: RunId,
     request: RunRequest,
 ) -> Result<(), Error> {
+    threads::bring_back(batch, thread)?;
     let head = batch.head(thread)?;
     let answered = match &request.ask {
         RunInput::Say { .. } => None,

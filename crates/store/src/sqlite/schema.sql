@@ -11,7 +11,7 @@ CREATE TABLE threads (
     message_count INTEGER NOT NULL DEFAULT 0,
     created_at    INTEGER NOT NULL,
     updated_at    INTEGER NOT NULL,
-    deleted_at    INTEGER, extracted INTEGER NOT NULL DEFAULT 0, persona TEXT,
+    deleted_at    INTEGER, extracted INTEGER NOT NULL DEFAULT 0, persona TEXT, pinned INTEGER NOT NULL DEFAULT 0 CHECK (pinned IN (0, 1)), archived INTEGER NOT NULL DEFAULT 0 CHECK (archived IN (0, 1)),
     UNIQUE (id, app, user)
 ) STRICT, WITHOUT ROWID;
 
@@ -173,7 +173,7 @@ CREATE TABLE records (
     data       TEXT    CHECK (json_valid(data)),
     created_at INTEGER NOT NULL,
     updated_at INTEGER NOT NULL
-) STRICT;
+, action BLOB) STRICT;
 
 CREATE VIRTUAL TABLE records_text USING fts5 (
     owner, text, content = '', contentless_delete = 1, tokenize = 'unicode61 remove_diacritics 2');
@@ -185,7 +185,7 @@ CREATE TABLE files (
     version    INTEGER NOT NULL CHECK (version >= 1),
     state      INTEGER NOT NULL CHECK (state BETWEEN 0 AND version),
     content    TEXT,
-    updated_at INTEGER NOT NULL,
+    updated_at INTEGER NOT NULL, action BLOB,
     PRIMARY KEY (app, user, path)
 ) STRICT, WITHOUT ROWID;
 
@@ -647,9 +647,21 @@ CREATE TABLE notices_swept (
     through INTEGER NOT NULL
 ) STRICT, WITHOUT ROWID;
 
+CREATE TABLE thing_versions (
+    app      TEXT    NOT NULL,
+    user     TEXT    NOT NULL,
+    thing    TEXT    NOT NULL,
+    version  INTEGER NOT NULL CHECK (version >= 1),
+    -- Null if it was deleted.
+    contents TEXT,
+    at       INTEGER NOT NULL,
+    action   BLOB,
+    PRIMARY KEY (app, user, thing, version)
+) STRICT, WITHOUT ROWID;
+
 CREATE VIEW job_moves (user, kind, app, thread, taken_at) AS SELECT '', '', '', NULL, 0;
 
-CREATE INDEX threads_newest ON threads (app, user, updated_at DESC, id DESC) WHERE deleted_at IS NULL;
+CREATE INDEX threads_listed ON threads (app, user, archived, updated_at DESC, id DESC, pinned) WHERE deleted_at IS NULL;
 
 CREATE INDEX threads_deleted ON threads (deleted_at) WHERE deleted_at IS NOT NULL;
 
@@ -1084,6 +1096,9 @@ CREATE TRIGGER jobs_absorb BEFORE UPDATE OF status ON jobs
 WHEN OLD.status IN ('done', 'dead') AND NEW.status <> OLD.status
  AND NOT (OLD.status = 'dead' AND NEW.status = 'ready' AND NEW.attempts = 0)
 BEGIN SELECT RAISE(ABORT, 'J2: a job is done once'); END;
+
+CREATE TRIGGER thing_versions_fixed BEFORE UPDATE ON thing_versions
+BEGIN SELECT RAISE(ABORT, 'E4: versions do not change'); END;
 
 -- Changes are numbered from 1.
 INSERT INTO sqlite_sequence (name, seq) VALUES ('items', 0);

@@ -7,7 +7,7 @@ use rusqlite::{Connection, params};
 use super::append::Batch;
 use super::erasures::count_erasure;
 use super::read::{count, find_all, find_first, id, scope_at, sql, text};
-use super::{Sqlite, action_rows, erasures, memories, recall, records, texts, tidy};
+use super::{Sqlite, action_rows, erasures, memories, recall, records, texts, tidy, versions};
 use crate::rules::erasure::{THING_DELETED, text_source};
 use crate::{Error, MAX_ACTIONS_PER_PURGE, MemoryPurge, Once, PurgedWords, TombstoneRow};
 
@@ -97,6 +97,8 @@ struct Due {
     thing: String,
     by_hand: bool,
     position: u64,
+    /// When it was deleted.
+    at: i64,
 }
 
 /// Erases some of what is said of one thing that the user deleted, or that a tool deleted at `undo_before` or earlier.
@@ -109,6 +111,7 @@ fn sweep(batch: &Batch<'_>, undo_before: Timestamp) -> Result<bool, Error> {
     }
     if !due.by_hand {
         count_erasure(batch, &due.scope)?;
+        versions::forget_until(batch, &due.scope, &due.thing, due.at)?;
     }
     if texts::drop_stale_records(batch, &due.scope, MAX_TEXTS)? {
         return Ok(true);
@@ -126,9 +129,10 @@ fn sweep(batch: &Batch<'_>, undo_before: Timestamp) -> Result<bool, Error> {
 fn next(conn: &Connection, undo_before: Timestamp) -> Result<Option<Due>, Error> {
     // By hand at whatever time; by a tool only when its time is over.
     for (by_hand, before) in [(true, i64::MAX), (false, undo_before.as_millisecond())] {
-        let statement = "SELECT app, user, thing, position FROM erasures WHERE by_hand = ?1 AND at <= ?2 ORDER BY at LIMIT 1";
+        let statement = "SELECT app, user, thing, position, at FROM erasures WHERE by_hand = ?1 AND at <= ?2 ORDER BY at LIMIT 1";
         let found = find_first(conn, statement, params![by_hand, before], |row| {
-            Ok(Due { scope: scope_at(row, 0)?, thing: text(row, 2)?, by_hand, position: count(row, 3)? })
+            let (scope, thing) = (scope_at(row, 0)?, text(row, 2)?);
+            Ok(Due { scope, thing, by_hand, position: count(row, 3)?, at: row.get(4)? })
         })?;
         if found.is_some() {
             return Ok(found);

@@ -1,21 +1,21 @@
-//! Threads: creating, listing, renaming, hiding.
+//! Threads: creating, reading, changing, hiding.
 
-use std::sync::Arc;
-
-use protocol::{Event, MessageId, NoticeChange, Principal, RunId, Scope, Seq, ThreadId, ThreadNamed};
+use protocol::{
+    Event, MessageId, NoticeChange, Principal, RunId, Scope, Seq, ThreadChanged, ThreadId, ThreadNamed,
+};
 use rusqlite::{Connection, Row, params};
 
 use super::append::Batch;
-use super::read::{count, find_first, find_page, id, maybe_id, one_more, page_start, scope_at, time};
-use super::{Sqlite, history, idempotency, items, queue};
+use super::read::{count, find_first, id, maybe_id, scope_at, time};
+use super::{Sqlite, history, idempotency, items, queue, shown_messages};
 use crate::rules::notices::NoticedChange;
 use crate::{
-    Error, MessageRow, NewThreadRow, Once, PageOf, PageRows, RecallKind, ThreadEdit, ThreadRow, TimeCursor,
+    Error, MessageRow, NewThreadRow, Once, PageOf, PageRows, RecallKind, ShownMessage, ThreadEdit, ThreadRow,
 };
 
-const COLUMNS: &str = "t.id, t.app, t.user, t.title, t.head, t.model, t.message_count,
+pub(super) const COLUMNS: &str = "t.id, t.app, t.user, t.title, t.head, t.model, t.message_count,
     (SELECT r.id FROM runs r WHERE r.thread = t.id AND r.status IN ('running', 'waiting')),
-    t.next_seq - 1, t.created_at, t.updated_at, t.persona";
+    t.next_seq - 1, t.created_at, t.updated_at, t.persona, t.pinned, t.archived";
 
 impl Sqlite {
     pub(crate) async fn create_thread(
@@ -42,20 +42,6 @@ impl Sqlite {
         Ok(ThreadRow { last_seq: row.last_seq.max(open), ..row })
     }
 
-    pub(crate) async fn threads(
-        &self,
-        scope: &Scope,
-        page: PageOf<TimeCursor<ThreadId>>,
-    ) -> Result<PageRows<ThreadRow>, Error> {
-        let (scope, open) = (scope.clone(), Arc::clone(&self.open_deltas));
-        let last_seqs = open.last_seqs();
-        let mut found = self.readers.read(move |conn| list(conn, &scope, page)).await?;
-        for row in &mut found.rows {
-            row.last_seq = row.last_seq.max(last_seqs.get(&row.id).copied().unwrap_or(0));
-        }
-        Ok(found)
-    }
-
     pub(crate) async fn change_thread(
         &self,
         principal: &Principal,
@@ -75,13 +61,19 @@ impl Sqlite {
                 batch.notice(NoticedChange::Thread { thread, change: NoticeChange::Changed });
             }
             let named = change.title.map(|title| Event::ThreadNamed(ThreadNamed { title }));
-            let seq = match named {
-                Some(named) => batch.record(thread, None, &named)?,
-                None => None,
+            let marks = ThreadChanged {
+                pinned: change.pinned.unwrap_or(row.pinned),
+                archived: change.archived.unwrap_or(row.archived),
             };
+            let is_marked = (marks.pinned, marks.archived) != (row.pinned, row.archived);
+            let marked = is_marked.then_some(Event::ThreadChanged(marks));
+            let mut last = None;
+            for event in named.iter().chain(&marked) {
+                last = batch.record(thread, None, event)?.or(last);
+            }
             let row = find(batch.conn(), thread, user.as_str())?;
             // The row's own number is written at the end of the batch.
-            Ok(ThreadRow { last_seq: seq.unwrap_or(row.last_seq), ..row })
+            Ok(ThreadRow { last_seq: last.unwrap_or(row.last_seq), ..row })
         };
         self.writer.write(work).await
     }
@@ -110,8 +102,8 @@ impl Sqlite {
         thread: ThreadId,
         leaf: MessageId,
         page: PageOf<Seq>,
-    ) -> Result<PageRows<MessageRow>, Error> {
-        self.readers.read(move |conn| history::page(conn, thread, leaf, page)).await
+    ) -> Result<PageRows<ShownMessage>, Error> {
+        self.readers.read(move |conn| shown_messages::of_path(conn, thread, leaf, page)).await
     }
 }
 
@@ -172,28 +164,23 @@ fn is_deleted(conn: &Connection, thread: ThreadId) -> Result<Option<bool>, Error
     find_first(conn, statement, [thread.bytes()], |row| row.get(0))
 }
 
-fn find(conn: &Connection, thread: ThreadId, user: &str) -> Result<ThreadRow, Error> {
+/// A thread that was archived is used, and so it is among the others again.
+pub(super) fn bring_back(batch: &mut Batch<'_>, thread: ThreadId) -> Result<(), Error> {
+    let statement = "SELECT pinned FROM threads WHERE id = ?1 AND archived = 1";
+    let pinned: Option<bool> = find_first(batch.conn(), statement, [thread.bytes()], |row| row.get(0))?;
+    pinned.map_or(Ok(()), |pinned| {
+        let changed = Event::ThreadChanged(ThreadChanged { pinned, archived: false });
+        batch.record(thread, None, &changed).map(drop)
+    })
+}
+
+pub(super) fn find(conn: &Connection, thread: ThreadId, user: &str) -> Result<ThreadRow, Error> {
     let statement =
         format!("SELECT {COLUMNS} FROM threads t WHERE t.id = ?1 AND t.user = ?2 AND t.deleted_at IS NULL");
     find_first(conn, &statement, params![thread.bytes(), user], thread_row)?.ok_or(Error::NotFound("thread"))
 }
 
-fn list(
-    conn: &Connection,
-    scope: &Scope,
-    page: PageOf<TimeCursor<ThreadId>>,
-) -> Result<PageRows<ThreadRow>, Error> {
-    let statement = format!(
-        "SELECT {COLUMNS} FROM threads t WHERE t.app = ?1 AND t.user = ?2 AND t.deleted_at IS NULL
-            AND (t.updated_at, t.id) < (?3, ?4) ORDER BY t.updated_at DESC, t.id DESC LIMIT ?5"
-    );
-    let (at, last) = page_start(page.after.map(|cursor| (cursor.at, *cursor.id.bytes())));
-    let limit = one_more(page.limit);
-    let key = params![scope.app.as_str(), scope.user.as_str(), at, last, limit];
-    find_page(conn, &statement, key, page.limit, thread_row)
-}
-
-fn thread_row(row: &Row<'_>) -> rusqlite::Result<ThreadRow> {
+pub(super) fn thread_row(row: &Row<'_>) -> rusqlite::Result<ThreadRow> {
     Ok(ThreadRow {
         id: id(row, 0)?,
         scope: scope_at(row, 1)?,
@@ -206,5 +193,7 @@ fn thread_row(row: &Row<'_>) -> rusqlite::Result<ThreadRow> {
         created_at: time(row, 9)?,
         updated_at: time(row, 10)?,
         persona: row.get(11)?,
+        pinned: row.get(12)?,
+        archived: row.get(13)?,
     })
 }

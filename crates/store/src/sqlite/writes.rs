@@ -3,6 +3,7 @@
 use protocol::RunId;
 
 use super::append::Batch;
+use super::files::PutFile;
 use super::memories::change;
 use super::read::{find_only, id, scope_at};
 use super::records::Put;
@@ -21,11 +22,11 @@ pub(super) fn apply(batch: &Batch<'_>, by: &ActionRow, writes: &[Write]) -> Resu
     for write in writes {
         match write {
             Write::Record { id, kind, data, expected } => {
-                let put = Put { id: *id, kind, data: data.as_ref() };
+                let put = Put { id: *id, kind, data: data.as_ref(), by: Some(by.id) };
                 applied.changes.push(records::write(batch, scope, put, *expected, DeletedBy::Tool)?);
             }
             Write::File { path, content, expected } => {
-                let put = (path.as_str(), content.as_deref());
+                let put = PutFile { path, content: content.as_deref(), by: Some(by.id) };
                 applied.changes.push(files::write(batch, scope, put, *expected, DeletedBy::Tool)?);
             }
             Write::Propose(new) => proposals::propose(batch, by, new)?,

@@ -5,9 +5,10 @@ use protocol::{
 };
 
 use super::{Backend, Store};
+use crate::rules::undo::UndoneThings;
 use crate::{
     ActionEnd, ActionFilter, ActionRow, CallAnswer, ClientCallRow, Error, FileRow, NewAction, Once, PageOf,
-    PageRows, ProposalRow, RecordQuery, TimeCursor, Write,
+    PageRows, ProposalRow, RecordQuery, ThingVersion, TimeCursor, UndoPlace, UndoPlan, Write,
 };
 
 // The ledger of what tools did. Actions of runs are written with the events that tell of them.
@@ -26,6 +27,9 @@ store_methods! {
     /// [`Error::Changed`] says why the action cannot be taken back. Under the key of an earlier request, gives what that
     /// one began, as it is now.
     fn begin_undo(principal: &Principal, id: ActionId, by: NewAction, once: Option<Once>) -> ActionRow;
+    /// What an undo of each of these actions of the scope would do, one after the other in this order. `undone` has the things
+    /// that earlier ones would have put back, and gets those of these.
+    fn undo_plans(actions: Vec<(ActionRow, UndoPlace)>, undone: UndoneThings) -> (Vec<UndoPlan>, UndoneThings);
     /// Confirms an open proposal that outlives its run, and commits the intent of the action it becomes. Under the key
     /// of an earlier request, gives the action that one made. [`Error::Decided`] if it is decided already or too late.
     fn begin_action(scope: &Scope, proposal: ProposalId, action: NewAction, once: Option<Once>) -> ActionRow;
@@ -72,6 +76,8 @@ store_methods! {
     fn count_records(scope: &Scope, kind: &str, ids: &[RecordId]) -> usize;
     /// Makes, changes or deletes a record by the user's own hand. None when it was deleted.
     fn put_record(scope: &Scope, write: Write, once: Option<Once>) -> Option<RecordView>;
+    /// The versions of a record, the present one first. [`Error::NotFound`] once nothing of it is left.
+    fn record_versions(scope: &Scope, kind: &str, id: RecordId) -> Vec<ThingVersion>;
 }
 
 // Markdown files of users, by path.
@@ -85,4 +91,6 @@ store_methods! {
     fn file_version(scope: &Scope, path: &str) -> u64;
     /// Makes, changes or deletes a file by the user's own hand. None when it was deleted.
     fn put_file(scope: &Scope, write: Write, once: Option<Once>) -> Option<FileRow>;
+    /// The versions of a file, the present one first. [`Error::NotFound`] once nothing of it is left.
+    fn file_versions(scope: &Scope, path: &str) -> Vec<ThingVersion>;
 }

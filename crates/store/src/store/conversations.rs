@@ -12,8 +12,8 @@ use protocol::{
 use super::{Backend, Store};
 use crate::{
     BegunRun, Error, ForcedEnd, JobRow, MessageRow, NewJob, NewThreadRow, NoticesRead, Once, PageOf,
-    PageRows, RawEvent, Retry, RunLog, RunRow, Spent, Submission, SubmittedRun, ThreadEdit, ThreadRow,
-    TimeCursor,
+    PageRows, RawEvent, Retry, RunLog, RunRow, ShownMessage, Spent, Submission, SubmittedRun, ThreadEdit,
+    ThreadFilter, ThreadRow, ThreadTitle, TimeCursor, TreeRow,
 };
 
 // Conversations and what was said in them. Under a key ([`Once`]) a change happens once; a second time gives what
@@ -24,8 +24,15 @@ store_methods! {
     /// The thread if it is this principal's and not deleted.
     fn thread(principal: &Principal, id: ThreadId) -> ThreadRow;
     /// Newest first.
-    fn threads(scope: &Scope, page: PageOf<TimeCursor<ThreadId>>) -> PageRows<ThreadRow>;
-    /// Changes what is named, all of it or nothing; a title is recorded as `thread:named`.
+    fn threads(scope: &Scope, filter: ThreadFilter, page: PageOf<TimeCursor<ThreadId>>) -> PageRows<ThreadRow>;
+    /// The principal's threads of several apps, newest first.
+    fn threads_of_apps(principal: &Principal, apps: Vec<AppId>, filter: ThreadFilter, page: PageOf<TimeCursor<ThreadId>>) -> PageRows<ThreadRow>;
+    /// The scope's threads of these ids, in this order; those that are deleted are left out.
+    fn threads_by_id(scope: &Scope, ids: &[ThreadId]) -> Vec<ThreadRow>;
+    /// The titles of the threads that were used last, newest first, archived ones after the others: at most
+    /// [`crate::MAX_TITLES_PER_READ`] of each.
+    fn titles(scope: &Scope) -> Vec<ThreadTitle>;
+    /// Changes what is named, all of it or nothing; a title is recorded as `thread:named`, the rest as `thread:changed`.
     fn change_thread(principal: &Principal, id: ThreadId, change: ThreadEdit, once: Option<Once>) -> ThreadRow;
     /// Hides the thread at once and ends what waits for it; [`Store::purge`] removes its rows later. Gives back
     /// the run to stop.
@@ -34,7 +41,14 @@ store_methods! {
     fn path(thread: ThreadId, leaf: MessageId, newest: usize) -> Vec<MessageRow>;
     /// A page of that path from its beginning, oldest first. The cursor is the place in the log of the last one seen.
     /// Its cost depends on the page, not on the length of the path.
-    fn messages(thread: ThreadId, leaf: MessageId, page: PageOf<Seq>) -> PageRows<MessageRow>;
+    fn messages(thread: ThreadId, leaf: MessageId, page: PageOf<Seq>) -> PageRows<ShownMessage>;
+    /// A page of all messages up to a place in the log, whatever branch they are on, oldest first; without siblings.
+    fn all_messages(thread: ThreadId, until: Seq, page: PageOf<Seq>) -> PageRows<ShownMessage>;
+    /// A page of all messages with the beginnings of their texts, oldest first.
+    fn tree(thread: ThreadId, page: PageOf<Seq>) -> PageRows<TreeRow>;
+    /// Shows the branch through a message up to its newest message, and records it as `thread:head`. [`Error::Busy`]
+    /// while a run is under way in the thread.
+    fn choose_head(principal: &Principal, thread: ThreadId, message: MessageId, once: Option<Once>) -> ThreadRow;
 }
 
 // Runs and the log they write.

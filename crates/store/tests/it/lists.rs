@@ -76,8 +76,8 @@ async fn messages_with_huge_results_come_page_by_page_and_are_the_same_as_all_at
     for limit in [1, 3, 1_000] {
         let read =
             async |after| fixture.store.messages(first.thread, head, PageOf { after, limit }).await.unwrap();
-        let (paged, pages) = all(read, |row| row.seq, bytes).await;
-        assert_eq!(paged, whole);
+        let (paged, pages) = all(read, |shown| shown.row.seq, |shown| bytes(&shown.row)).await;
+        assert_eq!(paged.into_iter().map(|shown| shown.row).collect::<Vec<_>>(), whole);
         assert!(pages >= EXCHANGES / 2, "{pages} pages");
     }
 }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use protocol::{Event, Ids, MessageId, RunId, RunStatus, ThreadNamed};
-use store::{Error, PageOf, RunLog, Target, ThreadEdit};
+use store::{Error, PageOf, RunLog, Target, ThreadEdit, ThreadFilter};
 use tokio::task::JoinSet;
 
 use crate::support::{
@@ -130,7 +130,15 @@ async fn another_user_finds_nothing() {
         Err(Error::NotFound("thread"))
     ));
     let page = PageOf { after: None, limit: 10 };
-    assert!(fixture.store.threads(&scope("mallory"), page).await.unwrap().rows.is_empty());
+    assert!(
+        fixture
+            .store
+            .threads(&scope("mallory"), ThreadFilter::default(), page)
+            .await
+            .unwrap()
+            .rows
+            .is_empty()
+    );
     let mut stolen = fixture.submission(Target::Existing(submitted.thread));
     stolen.scope = scope("mallory");
     assert!(matches!(fixture.store.submit(stolen).await, Err(Error::NotFound("thread"))));

@@ -1,5 +1,6 @@
 //! Tools that an app declares as a request over HTTP, and that take back what they did by another.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -17,6 +18,9 @@ use super::egress::{Incoming, Outgoing, may_have_happened};
 use super::secrets::{Filling, Needs};
 use crate::registry::timed_out;
 use crate::{Calling, Failed, OfferedTool, Tool, ToolFacts, ToolOutput, ToolSpec, ToolUndo, UndoCall};
+
+/// The text that stands for the key of an undo that is only described.
+const KEY_PLACEHOLDER: &str = "[key of the undo]";
 
 /// Where the key of a call stands, so that a server that sees it twice can tell.
 const KEY: &str = "idempotency-key";
@@ -145,6 +149,46 @@ impl UndoCall for HttpUndo {
         });
         filling.hidden.hide_in_result(undone)
     }
+
+    async fn describe(&self, calling: Calling<'_>, output: &Value) -> Result<Value, Failed> {
+        let Self { call, request } = self;
+        // A secret that is missing is told, as the undo would tell it. Its value is not used.
+        let mut values = Filling::gather(&calling, &call.outside.secrets, &call.needs).await?.values;
+        values.insert("secret".into(), placeholders(&call.needs.secrets));
+        values.insert("credential".into(), placeholders(&call.needs.credentials));
+        values.insert("call".into(), json!({ "key": KEY_PLACEHOLDER }));
+        values.insert("output".into(), output.clone());
+        let rendered = request.render(&Value::Object(values));
+        described(rendered.map_err(|reason| Failed::new("invalid_arguments", reason))?)
+    }
+}
+
+/// Names of secrets in the place of their values.
+fn placeholders(names: &BTreeSet<String>) -> Value {
+    names.iter().map(|name| (name.clone(), Value::from(format!("[{name} is hidden]")))).collect()
+}
+
+/// A request as a person may see it: without its headers, and without the parameters of its address, which may hold
+/// secrets of the operator.
+fn described(rendered: Rendered) -> Result<Value, Failed> {
+    let impossible = |_| Failed::new("invalid_arguments", "the address cannot be sent");
+    let mut url = Url::parse(&rendered.url).map_err(impossible)?;
+    url.set_query(None);
+    url.set_fragment(None);
+    let mut request = json!({ "method": rendered.method.name(), "url": url.as_str() });
+    if let (Some(body), Some(fields)) = (rendered.body, request.as_object_mut()) {
+        fields.insert(
+            "body".into(),
+            match body {
+                RenderedBody::Json(value) => value,
+                RenderedBody::Form(pairs) => {
+                    pairs.into_iter().map(|(name, value)| (name, Value::from(value))).collect()
+                }
+                RenderedBody::Text(text) => text.into(),
+            },
+        );
+    }
+    Ok(request)
 }
 
 fn needs(request: &RequestTemplate) -> Needs {

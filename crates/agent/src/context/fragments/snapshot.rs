@@ -13,7 +13,9 @@ use jiff::Timestamp;
 use memory::tombstone::Forgotten;
 use protocol::{ActionId, Effect, MemoryId, ToolStatus};
 use serde_json::Value;
-use store::{ActionFilter, ActionStatus, MAX_SNAPSHOT_LINE_BYTES, PageOf, RecordQuery, SnapshotLine};
+use store::{
+    ActionFilter, ActionStatus, MAX_SNAPSHOT_LINE_BYTES, PageOf, RecordQuery, SnapshotLine, ThreadFilter,
+};
 
 use crate::context::gather::Sources;
 use crate::context::{PromptPiece, capped};
@@ -168,7 +170,7 @@ async fn changes(from: &Sources<'_>, forgotten: &Forgotten) -> Result<Vec<Snapsh
 
 async fn sessions(from: &Sources<'_>, forgotten: &Forgotten) -> Result<Vec<SnapshotLine>, store::Error> {
     let page = PageOf { after: None, limit: MAX_THREADS + 1 };
-    let rows = from.world.store.threads(from.scope, page).await?.rows;
+    let rows = from.world.store.threads(from.scope, ThreadFilter::default(), page).await?.rows;
     let earlier = rows.into_iter().filter(|row| row.id != from.thread).take(MAX_THREADS);
     let lines = earlier.map(|row| {
         let title = forgotten.clear(row.title.as_deref().unwrap_or("untitled"), row.created_at);

@@ -137,6 +137,8 @@ impl Model {
             | Event::Source(_)
             | Event::StreamComplete(_)
             | Event::ThreadNamed(_)
+            | Event::ThreadHead(_)
+            | Event::ThreadChanged(_)
             | Event::MemoryUpdate(_)
             | Event::Summary(_) => {}
         }

@@ -26,6 +26,7 @@ body = { key = "{{ secret.look }}" }
 [tool.look.undo]
 method = "DELETE"
 url = "WEB/look"
+query = { key = "{{ secret.look }}" }
 headers = { Authorization = "Bearer {{ secret.look }}" }
 "#;
 
@@ -151,6 +152,13 @@ async fn x2_an_undo_and_its_failure_tell_no_secret_either() {
         "/look",
         [web::WebReply::text(&format!("no: {SECRET}")).with_status(409), web::WebReply::text(SECRET)],
     );
+    let preview = good(app.get(&undo).await);
+    assert_eq!(
+        (&preview["possible"], &preview["changes"][0]["after"]["method"]),
+        (&json!(true), &json!("DELETE"))
+    );
+    assert_hidden("a preview", &preview.to_string());
+    assert_eq!(web.arrivals().len(), 1, "a preview sends nothing");
     let refused = app.send(app.request(Method::POST, &undo)).await;
     assert_eq!(refused.status, 409, "{refused:?}");
     assert!(refused.body["detail"].as_str().unwrap().ends_with("no: [look is hidden]"), "{refused:?}");

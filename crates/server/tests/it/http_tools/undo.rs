@@ -86,6 +86,33 @@ async fn e4_an_action_is_taken_back_outside_once() {
 }
 
 #[tokio::test]
+async fn a_preview_names_the_request_and_sends_nothing() {
+    let web = Web::start().await;
+    let app = start(&web, "DELETE").await;
+    let names = opened(&app, &web, &["7/8"]).await;
+    let action = actions(&app, &names).await.remove(0);
+    let path = format!("/v1/actions/{}/undo", action["id"].as_str().unwrap());
+    let preview = good(app.get(&path).await);
+    let change = &preview["changes"][0];
+    assert_eq!((&preview["possible"], &change["kind"]), (&json!(true), &json!("external")));
+    assert_eq!((&change["id"], &change["before"]), (&json!("open"), &Value::Null));
+    assert_eq!(change["after"]["method"], "DELETE");
+    let url = change["after"]["url"].as_str().unwrap();
+    assert!(url.ends_with("/a%20b/tickets/7%2F8"), "{url}");
+    assert_eq!(change["label"], format!("DELETE {url}"));
+    assert_eq!(web.arrivals().len(), 1, "only the ticket was opened");
+    let of_run = good(app.get(&format!("{}/undo", names.run_path())).await);
+    assert_eq!(of_run["actions"][0], preview);
+    web.on("DELETE", "/a%20b/tickets/7%2F8", [web::WebReply::status(204)]);
+    good(undo(&app, &action, None).await);
+    let after = good(app.get(&path).await);
+    assert_eq!(
+        (&after["possible"], &after["reason"]),
+        (&json!(false), &json!("the action was undone already"))
+    );
+}
+
+#[tokio::test]
 async fn e4_an_undo_that_failed_can_be_tried_again() {
     let web = Web::start().await;
     let app = start(&web, "POST").await;

@@ -109,7 +109,7 @@ async fn prompts_have_so_many_bytes_and_there_are_so_many_personas() {
 }
 
 fn by(persona: Option<&str>) -> ThreadEdit {
-    ThreadEdit { title: None, persona: Some(persona.map(str::to_owned)) }
+    ThreadEdit { persona: Some(persona.map(str::to_owned)), ..ThreadEdit::default() }
 }
 
 #[tokio::test]

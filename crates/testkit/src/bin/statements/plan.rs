@@ -115,7 +115,7 @@ mod tests {
     fn what_goes_through_a_whole_table_is_told_from_what_does_not() {
         for (step, whole) in [
             ("SCAN jobs", Some("jobs")),
-            ("SCAN t USING INDEX threads_newest", Some("t")),
+            ("SCAN t USING INDEX threads_listed", Some("t")),
             ("SCAN jobs USING INDEX jobs_in_line", None),
             ("SCAN want VIRTUAL TABLE INDEX 1:", Some("want")),
             ("SCAN records_text VIRTUAL TABLE INDEX 0:=", None),

@@ -9,7 +9,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use jiff::Zoned;
 use protocol::ThreadId;
 use serde_json::Value;
-use store::{ActionFilter, PageOf, SnapshotLine, ThreadRow};
+use store::{ActionFilter, PageOf, SnapshotLine, ThreadFilter, ThreadRow};
 
 use super::line;
 use crate::context::gather::Sources;
@@ -31,7 +31,7 @@ pub(super) async fn read(
     records: &[(String, String)],
 ) -> Result<Vec<SnapshotLine>, store::Error> {
     let page = PageOf { after: None, limit: MAX_SESSIONS + 1 };
-    let mut rows = from.world.store.threads(from.scope, page).await?.rows;
+    let mut rows = from.world.store.threads(from.scope, ThreadFilter::default(), page).await?.rows;
     rows.retain(|row| row.id != from.thread && row.message_count > 0);
     rows.truncate(MAX_SESSIONS);
     if rows.len() < MIN_SESSIONS {
