@@ -3,7 +3,7 @@
 
 use jiff::Timestamp;
 use memory::tombstone::Forgotten;
-use protocol::{ContextLoaded, StepEnd};
+use protocol::{ContextLoaded, MessagePart, StepEnd};
 use store::ActionRow;
 
 use crate::state::FinishedStep;
@@ -15,11 +15,24 @@ pub(crate) fn hide_in_turn(turn: &mut MessageTurn, forgotten: &Forgotten, said_a
         return;
     }
     hide(&mut turn.text, forgotten, said_at);
+    for part in &mut turn.parts {
+        hide_in_part(part, forgotten, said_at);
+    }
     for step in &mut turn.steps {
         hide_in_step(step, forgotten, said_at);
     }
     for result in &mut turn.results {
         forgotten.clear_json(&mut result.output, said_at);
+    }
+}
+
+/// Hides them in the name of a part.
+fn hide_in_part(part: &mut MessagePart, forgotten: &Forgotten, said_at: Timestamp) {
+    match part {
+        MessagePart::Image { name: Some(name), .. } | MessagePart::Document { name, .. } => {
+            hide(name, forgotten, said_at);
+        }
+        MessagePart::Image { name: None, .. } => {}
     }
 }
 

@@ -28,6 +28,7 @@ mod state;
 mod sweep;
 mod tasks;
 mod transcript;
+mod unseen_images;
 mod world;
 
 pub use access::{run_row, thread_row};

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use model::{Counter, Model, PromptMessage};
+use model::{Counter, Model, PromptImage, PromptMessage, UserTurn};
 use protocol::{Event, FragmentView, PromptLedger, PromptView, StepEnd, Warning};
 use serde_json::{Value, json};
 use store::RunRow;
@@ -11,6 +11,7 @@ use crate::Error;
 use crate::context::{self, Assembled, Context, Cuts, PromptBudget, ToolOffer};
 use crate::run::Run;
 use crate::state::RunState;
+use crate::unseen_images::IMAGES;
 use crate::world::World;
 
 /// The prompt of a step of a run, the last one unless another is asked for.
@@ -96,7 +97,13 @@ fn fragments(assembled: &Assembled, counter: &Counter) -> Vec<FragmentView> {
     let mut out = texts(&assembled.system);
     out.extend(said("history", &assembled.history));
     out.extend(texts(&assembled.before));
-    out.push(view("message", counter.text(&assembled.message), assembled.message.clone()));
+    out.push(view("message", counter.text(&assembled.message.text), assembled.message.text.clone()));
+    if !assembled.message.images.is_empty() {
+        let images = &assembled.message.images;
+        let tokens = images.iter().map(|image| counter.image(image.width, image.height)).sum();
+        let lines: Vec<String> = images.iter().map(image_text).collect();
+        out.push(view(IMAGES, tokens, lines.join("\n")));
+    }
     out.extend(said("steps", &assembled.steps));
     out
 }
@@ -104,7 +111,7 @@ fn fragments(assembled: &Assembled, counter: &Counter) -> Vec<FragmentView> {
 fn message_text(message: &PromptMessage) -> String {
     match message {
         PromptMessage::System(text) => format!("system: {text}"),
-        PromptMessage::User(text) => format!("user: {text}"),
+        PromptMessage::User(said) => format!("user: {}", user_text(said)),
         PromptMessage::Assistant { text, exchanges, .. } => {
             let calls = exchanges.iter().map(|call| {
                 format!("\ncalled {} with {}\nresult: {}", call.name, call.input, call.result.text)
@@ -112,6 +119,16 @@ fn message_text(message: &PromptMessage) -> String {
             format!("assistant: {text}{}", calls.collect::<String>())
         }
     }
+}
+
+/// A message of the user with a line in place of each image: its bytes are not shown here.
+fn user_text(said: &UserTurn) -> String {
+    let text = Some(said.text.clone()).filter(|text| !text.is_empty());
+    said.images.iter().map(image_text).chain(text).collect::<Vec<_>>().join("\n")
+}
+
+fn image_text(image: &PromptImage) -> String {
+    format!("[image {}: {}, {}x{}]", image.id, image.media_type, image.width, image.height)
 }
 
 fn messages(assembled: &Assembled) -> Vec<Value> {
@@ -123,7 +140,7 @@ fn messages(assembled: &Assembled) -> Vec<Value> {
     for message in assembled.messages() {
         match message {
             PromptMessage::System(text) => out.push(json!({ "role": "system", "content": text })),
-            PromptMessage::User(text) => out.push(json!({ "role": "user", "content": text })),
+            PromptMessage::User(said) => out.push(json!({ "role": "user", "content": user_text(&said) })),
             PromptMessage::Assistant { text, exchanges, .. } => {
                 let call =
                     |call: &model::Exchange| json!({ "id": call.id, "name": call.name, "input": call.input });

@@ -3,9 +3,13 @@
 //! Both the API and the prompt are made from this one reading. It never fails: a row that cannot be read is left out
 //! or stands as a placeholder, and what is left out is counted, so that one corrupt row never bricks a thread.
 
+use std::borrow::Cow;
 use std::collections::HashSet;
 
-use protocol::{Call, Event, Role, StepEnd, ThreadId, ToolComplete};
+use protocol::{
+    Call, Event, MAX_DOCUMENTS_PER_MESSAGE, MAX_IMAGES_PER_MESSAGE, MessagePart, Role, StepEnd, ThreadId,
+    ToolComplete,
+};
 use store::{MessageRow, RawEvent};
 
 /// Calls one step may hold. The schema refuses more; rows written around it are cut here.
@@ -17,6 +21,9 @@ const MAX_ROLE_CHARS: usize = 32;
 /// Results of one message that are shown at most, where they cannot all be right.
 const MAX_DOUBTFUL_RESULTS: usize = 100;
 
+/// Parts of one message. The service refuses more; rows written around it are cut here.
+const MAX_PARTS: usize = MAX_IMAGES_PER_MESSAGE + MAX_DOCUMENTS_PER_MESSAGE;
+
 /// The text that stands for a message whose row cannot be read.
 pub const UNREADABLE: &str = "[this message could not be read]";
 
@@ -26,12 +33,31 @@ pub struct MessageTurn {
     /// None when the stored role is none we know.
     pub role: Option<Role>,
     pub text: String,
+    /// Images and documents that go with the text.
+    pub parts: Vec<MessagePart>,
     /// The steps that called tools, in order.
     pub steps: Vec<StepEnd>,
     /// At most one result per call, the first.
     pub results: Vec<ToolComplete>,
     pub memories_referenced: Vec<String>,
     pub(crate) trouble: MessageTrouble,
+}
+
+impl MessageTurn {
+    /// The text with a line for each part, for readers who see no parts.
+    pub(crate) fn text_with_parts(&self) -> Cow<'_, str> {
+        if self.parts.is_empty() {
+            return Cow::Borrowed(&self.text);
+        }
+        Cow::Owned(text_with(&self.text, self.parts.iter()))
+    }
+}
+
+/// A text with a line for each of these parts.
+pub(crate) fn text_with<'a>(text: &str, parts: impl Iterator<Item = &'a MessagePart>) -> String {
+    let mut lines: Vec<String> = Some(text.to_owned()).filter(|text| !text.is_empty()).into_iter().collect();
+    lines.extend(parts.map(MessagePart::placeholder));
+    lines.join("\n")
 }
 
 /// Defects of a message's rows.
@@ -46,7 +72,7 @@ pub(crate) struct MessageTrouble {
 
 pub fn read(row: &MessageRow) -> MessageTurn {
     let mut trouble = MessageTrouble::default();
-    let (text, memories_referenced) = said_text(row.said.as_ref(), &mut trouble);
+    let Said { text, parts, memories_referenced } = said_text(row.said.as_ref(), &mut trouble);
     let steps = steps(&row.steps, &mut trouble);
     let calls: HashSet<_> = steps.iter().flat_map(|step| &step.calls).map(|call| call.id).collect();
     let read: Vec<Option<ToolComplete>> = row.results.iter().map(result).collect();
@@ -64,7 +90,7 @@ pub fn read(row: &MessageRow) -> MessageTurn {
         .collect();
     let role = row.role.role();
     trouble.unknown_role = role.is_none();
-    MessageTurn { role, text, steps, results, memories_referenced, trouble }
+    MessageTurn { role, text, parts, steps, results, memories_referenced, trouble }
 }
 
 /// The safeguard against corrupt history: `min(results, calls × 2, 100)` where there are more results than calls, or
@@ -90,17 +116,32 @@ fn result(raw: &RawEvent) -> Option<ToolComplete> {
     }
 }
 
-fn said_text(raw: Option<&RawEvent>, trouble: &mut MessageTrouble) -> (String, Vec<String>) {
+/// What the event of a message says.
+#[derive(Default)]
+struct Said {
+    text: String,
+    parts: Vec<MessagePart>,
+    memories_referenced: Vec<String>,
+}
+
+fn said_text(raw: Option<&RawEvent>, trouble: &mut MessageTrouble) -> Said {
+    let of_text = |text| Said { text, ..Said::default() };
     match raw.map(|raw| Event::read(&raw.kind, &raw.body)) {
         // The log keeps every byte; what is said is the text between the spaces.
-        Some(Ok(Event::MessageUser(said))) => (said.text.trim().to_owned(), Vec::new()),
-        Some(Ok(Event::StreamComplete(answer))) => (answer.text, answer.memories_referenced),
-        Some(Ok(Event::StepEnd(step))) => (step.text, Vec::new()),
+        Some(Ok(Event::MessageUser(said))) => {
+            let mut parts = said.parts;
+            parts.truncate(MAX_PARTS);
+            Said { parts, ..of_text(said.text.trim().to_owned()) }
+        }
+        Some(Ok(Event::StreamComplete(answer))) => {
+            Said { memories_referenced: answer.memories_referenced, ..of_text(answer.text) }
+        }
+        Some(Ok(Event::StepEnd(step))) => of_text(step.text),
         // A run that was cut short before it said anything.
-        Some(Ok(Event::RunEnd(_))) => (String::new(), Vec::new()),
+        Some(Ok(Event::RunEnd(_))) => Said::default(),
         Some(Ok(_) | Err(_)) | None => {
             trouble.unreadable += 1;
-            (UNREADABLE.to_owned(), Vec::new())
+            of_text(UNREADABLE.to_owned())
         }
     }
 }

@@ -35,8 +35,8 @@ use sha2::{Digest, Sha256};
 
 use crate::source::{FileText, Problem, Spanned, read_file};
 use crate::{
-    ANY_MODEL, App, AppBudget, Classifier, ContextRules, KnowledgeRules, LoopLimits, MemoryRules, Ranges,
-    RecordType, Section, TargetRange, ToolRef,
+    ANY_MODEL, App, AppBudget, Classifier, ContextRules, ImageRules, KnowledgeRules, LoopLimits, MemoryRules,
+    Ranges, RecordType, Section, TargetRange, ToolRef,
 };
 
 pub use examples::{ANY_SECTION, CONTINUES, Example, Examples, check_examples, examples, learned_file};
@@ -171,6 +171,7 @@ fn read(dir: &Path, problems: &mut Problems) -> App {
         limits: raw.r#loop,
         user_limits: problems.keep(limits::limits(&source, raw.limits)),
         history,
+        images: raw.images,
         context: raw.context,
         knowledge,
         personas,
@@ -277,6 +278,7 @@ struct Raw {
     r#loop: LoopLimits,
     limits: RawLimits,
     history: RawHistory,
+    images: ImageRules,
     context: ContextRules,
     knowledge: KnowledgeRules,
     targets: Vec<RawTarget>,

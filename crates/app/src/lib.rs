@@ -10,6 +10,7 @@ mod external_tools;
 mod failure;
 mod folder;
 mod front;
+mod images;
 mod instructions;
 mod knowledge;
 mod plausible;
@@ -34,6 +35,7 @@ pub use folder::{
     ANY_SECTION, Apps, CONTINUES, Example, Examples, MAX_TOOL_NAME_CHARS, MAX_TOOLS, check, check_examples,
     examples, folders, id, is_tool_name, learned_file, load, load_all, tool_arguments,
 };
+pub use images::{ImageRules, WithoutVision};
 pub use instructions::instructions_told;
 pub use knowledge::{
     KnowledgeFile, KnowledgeFolder, KnowledgeRules, MAX_KNOWLEDGE_BYTES, MAX_KNOWLEDGE_FILE_BYTES,

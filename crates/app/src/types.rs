@@ -13,9 +13,9 @@ use serde_json::{Map, Value};
 use crate::source::bounds;
 use crate::words::word_enum;
 use crate::{
-    AppMcpServer, Classifier, ContextRules, FailureReplies, FlowRule, HistoryRules, HttpTool, KnowledgeRules,
-    Persona, Plausible, Ranges, RecordType, SandboxTool, Section, TargetRange, ToolRef, external_tools,
-    failure,
+    AppMcpServer, Classifier, ContextRules, FailureReplies, FlowRule, HistoryRules, HttpTool, ImageRules,
+    KnowledgeRules, Persona, Plausible, Ranges, RecordType, SandboxTool, Section, TargetRange, ToolRef,
+    external_tools, failure,
 };
 
 /// An agent as its folder defines it. Never changed: an edited folder is another `App` with another revision.
@@ -50,6 +50,7 @@ pub struct App {
     /// Limits of one user over time.
     pub user_limits: UserLimits,
     pub history: HistoryRules,
+    pub images: ImageRules,
     pub context: ContextRules,
     pub knowledge: KnowledgeRules,
     /// By id.

@@ -35,7 +35,7 @@ struct Listener {
 impl ChatModel for Listener {
     fn stream<'a>(&'a self, request: &'a ModelRequest) -> BoxFuture<'a, Result<PieceStream, model::Error>> {
         // A job that summarises asks something else.
-        if matches!(request.messages.last(), Some(PromptMessage::User(text)) if text == WORDS) {
+        if matches!(request.messages.last(), Some(PromptMessage::User(said)) if said.text == WORDS) {
             *self.asked.lock().unwrap_or_else(PoisonError::into_inner) = Some(Instant::now());
         }
         let pieces = [Ok(AnswerPiece::Text(WORDS.to_owned())), Ok(AnswerPiece::Finish(Finish::Stop))];

@@ -156,7 +156,7 @@ impl Score {
 async fn ask(chat: &LocalChat, system: String, text: &str, tools: Arc<[ToolSpec]>) -> Result<Heard, Failure> {
     let max_tokens = Some(if tools.is_empty() { ANSWER_TOKENS } else { 1 });
     let settings = Settings { temperature: Some(0.0), max_tokens, ..Settings::default() };
-    let messages = vec![PromptMessage::User(text.to_owned())];
+    let messages = vec![PromptMessage::User(text.into())];
     let request = ModelRequest { settings, tools, ..ModelRequest::new("local", system, messages) };
     let begun = Instant::now();
     let mut pieces = chat.stream(&request).await?;

@@ -122,8 +122,9 @@ fn messages(system: &str, turns: &[PromptMessage], called: fn(&str, &[Exchange])
     for message in turns {
         match message {
             PromptMessage::System(text) => add_to_user(&mut list, text),
-            PromptMessage::User(text) if after_system => add_to_user(&mut list, text),
-            PromptMessage::User(text) => list.push(json!({"role": "user", "content": text})),
+            // No local model sees images.
+            PromptMessage::User(said) if after_system => add_to_user(&mut list, &said.text),
+            PromptMessage::User(said) => list.push(json!({"role": "user", "content": said.text})),
             PromptMessage::Assistant { text, exchanges, provider: _ } if exchanges.is_empty() => {
                 list.push(json!({"role": "assistant", "content": text}));
             }

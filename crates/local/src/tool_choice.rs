@@ -8,7 +8,7 @@ mod arguments;
 #[cfg(test)]
 mod tests;
 
-use model::{Exchange, ModelRequest, PromptMessage, ToolSpec, fitting_tools};
+use model::{Exchange, ModelRequest, PromptMessage, ToolSpec, UserTurn, fitting_tools};
 use protocol::Settings;
 use serde_json::Value;
 
@@ -79,7 +79,9 @@ pub(crate) struct ToolCallChoice {
 impl ToolQuestion {
     /// None if the request has no tool that fits its last message, or is no longer about a message of the user.
     pub(crate) fn of(request: &ModelRequest) -> Option<Self> {
-        let Some(PromptMessage::User(message)) = request.messages.last() else { return None };
+        let Some(PromptMessage::User(UserTurn { text: message, .. })) = request.messages.last() else {
+            return None;
+        };
         let fits = fitting_tools(message, &request.tools, MAX_TOOLS);
         let tools: Vec<(ToolSpec, f32)> = fits
             .iter()
@@ -113,11 +115,11 @@ fn messages(message: &str, tools: &[(ToolSpec, f32)]) -> Vec<PromptMessage> {
     let answered = |(functions, message, answer): (&str, &str, &str)| {
         let text = answer.to_owned();
         let answer = PromptMessage::Assistant { text, exchanges: Vec::new(), provider: None };
-        [PromptMessage::User(question(functions, message)), answer]
+        [PromptMessage::User(question(functions, message).into()), answer]
     };
     let shown = message.get(..message.floor_char_boundary(MAX_MESSAGE_BYTES)).unwrap_or(message);
     let functions: Vec<String> = tools.iter().map(|(tool, _)| signature(tool)).collect();
-    let asked = PromptMessage::User(question(&functions.join("\n"), shown));
+    let asked = PromptMessage::User(question(&functions.join("\n"), shown).into());
     EXAMPLES.into_iter().flat_map(answered).chain([asked]).collect()
 }
 
@@ -164,13 +166,13 @@ fn note(exchanges: &[Exchange]) -> String {
 /// Adds to the newest message of the user.
 fn add_note(messages: &mut Vec<PromptMessage>, note: &str) {
     let user = |message: &mut PromptMessage| match message {
-        PromptMessage::User(text) => {
-            *text = format!("{text}\n\n{note}");
+        PromptMessage::User(said) => {
+            said.text = format!("{}\n\n{note}", said.text);
             true
         }
         PromptMessage::System(_) | PromptMessage::Assistant { .. } => false,
     };
     if !messages.iter_mut().rev().any(user) {
-        messages.push(PromptMessage::User(note.to_owned()));
+        messages.push(PromptMessage::User(note.into()));
     }
 }

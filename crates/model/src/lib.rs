@@ -45,7 +45,9 @@ pub use http::{Endpoint, InvalidEndpoint, ProviderKey, Timeouts};
 pub use known_models::Catalogue;
 pub use prices::Prices;
 pub use registry::{Listing, MODEL_CHOICES, Model, ModelProvider, ModelRegistry};
-pub use request::{AnswerFormat, CallResult, Exchange, ModelRequest, PromptMessage, Schema, ToolSpec};
+pub use request::{
+    AnswerFormat, CallResult, Exchange, ModelRequest, PromptImage, PromptMessage, Schema, ToolSpec, UserTurn,
+};
 pub use setting::{ModelSetting, Unsupported};
 pub use stream::{AnswerPiece, ChatModel, PieceStream};
 pub use tokens::{Counter, Tokens};

@@ -233,7 +233,8 @@ impl ModelRegistry {
     }
 
     fn model(&self, listing: Listing, (provider, health): &(ModelProvider, Arc<ProviderHealth>)) -> Model {
-        let tokens = self.counters.of(&provider.name, &listing.id, listing.capabilities.tokens);
+        let tokens =
+            self.counters.of((&provider.name, provider.wire), &listing.id, listing.capabilities.tokens);
         Model::new(listing, provider, health, tokens)
     }
 

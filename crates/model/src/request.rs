@@ -2,7 +2,9 @@
 
 use std::sync::Arc;
 
-use protocol::{CallId, Settings};
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use protocol::{CallId, ImageId, Settings};
 use serde_json::{Map, Value, json};
 
 /// One model call.
@@ -112,7 +114,7 @@ pub enum PromptMessage {
     /// The system's words at this place. Providers without such a place read them before the first turn, or as part of
     /// what the user says.
     System(String),
-    User(String),
+    User(UserTurn),
     Assistant {
         text: String,
         /// A call and its result travel together, so a prompt in which one lacks the other cannot be written down.
@@ -120,6 +122,60 @@ pub enum PromptMessage {
         /// Items that the provider sent with this turn and wants back unchanged.
         provider: Option<Value>,
     },
+}
+
+/// What the user says, with the images that go with it.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct UserTurn {
+    pub text: String,
+    pub images: Vec<PromptImage>,
+}
+
+impl UserTurn {
+    /// Its images that have a content, which are all once a request is complete.
+    pub(crate) fn shown(&self) -> impl Iterator<Item = (&PromptImage, &[u8])> {
+        self.images.iter().filter_map(|image| Some((image, image.content.as_deref()?)))
+    }
+}
+
+impl From<String> for UserTurn {
+    fn from(text: String) -> Self {
+        Self { text, images: Vec::new() }
+    }
+}
+
+impl From<&str> for UserTurn {
+    fn from(text: &str) -> Self {
+        text.to_owned().into()
+    }
+}
+
+/// An image in a prompt.
+#[derive(Clone, PartialEq)]
+pub struct PromptImage {
+    pub id: ImageId,
+    /// `image/jpeg` or `image/png`.
+    pub media_type: String,
+    pub width: u32,
+    pub height: u32,
+    /// None until somebody has read it: a prompt is put together and counted without it.
+    pub content: Option<Arc<[u8]>>,
+}
+
+impl std::fmt::Debug for PromptImage {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{} ({} x {})", self.id, self.width, self.height)
+    }
+}
+
+/// An image as text, as every provider takes it.
+pub(crate) fn base64_of(content: &[u8]) -> String {
+    STANDARD.encode(content)
+}
+
+/// An image as an address that holds it.
+pub(crate) fn data_url((image, content): (&PromptImage, &[u8])) -> String {
+    format!("data:{};base64,{}", image.media_type, base64_of(content))
 }
 
 /// A tool call with its one result.

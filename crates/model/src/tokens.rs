@@ -2,6 +2,7 @@
 //! from such a count by a ratio that is learned from what their providers count.
 
 mod counts;
+mod images;
 mod prompt;
 #[cfg(test)]
 mod tests;
@@ -13,6 +14,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 use ::tokens::Vocabulary;
 
 use self::counts::Counts;
+use self::images::ImageRule;
+use crate::ProviderWire;
 
 /// The ratio before anything is known: a little more than most tokenizers need.
 const FIRST_RATIO: f32 = 1.25;
@@ -31,7 +34,7 @@ const MAX_SEEN: f32 = 10.0;
 /// How far the ratio goes towards what was seen: fast when it was too low, which is what hurts.
 const UPWARDS: f32 = 0.7;
 const DOWNWARDS: f32 = 0.35;
-/// The most that one prompt can raise it, since one with an image in it tells little of the next.
+/// The most that one prompt can raise it, since one with something unusual in it tells little of the next.
 const MAX_RISE: f32 = 1.5;
 
 /// Counters that are kept. Names of models can be a client's choice, so there is an end to it.
@@ -91,6 +94,7 @@ pub struct Counter {
     /// The bits of an `f32`.
     ratio: AtomicU32,
     counts: Arc<Counts>,
+    images: ImageRule,
 }
 
 impl Default for Counter {
@@ -102,17 +106,17 @@ impl Default for Counter {
 
 impl Counter {
     pub fn new(tokens: Tokens) -> Self {
-        Self::sharing(tokens, Arc::default())
+        Self::sharing(tokens, ImageRule::Flat, Arc::default())
     }
 
     /// See [`Tokens::of_model`].
     pub fn of_model(id: &str) -> Self {
-        Self::new(Tokens::of_model(id))
+        Self::sharing(Tokens::of_model(id), ImageRule::of_model(None, id), Arc::default())
     }
 
-    fn sharing(tokens: Tokens, counts: Arc<Counts>) -> Self {
+    fn sharing(tokens: Tokens, images: ImageRule, counts: Arc<Counts>) -> Self {
         let ratio = if tokens == Tokens::Calibrated { FIRST_RATIO } else { 1.0 };
-        Self { tokens, ratio: AtomicU32::new(ratio.to_bits()), counts }
+        Self { tokens, ratio: AtomicU32::new(ratio.to_bits()), counts, images }
     }
 
     /// The tokens of a text.
@@ -139,7 +143,7 @@ impl Counter {
     }
 
     /// The provider found `actual` tokens where `counted` were counted. A mean that forgets is enough here: the ratio
-    /// hardly changes, and what disturbs it (frames, images, kept prompts) is held off by the bounds above.
+    /// hardly changes, and what disturbs it (frames, kept prompts) is held off by the bounds above.
     fn observe(&self, counted: usize, actual: u64) {
         let seen = actual as f32 / counted as f32;
         if self.is_exact() || counted < MIN_LEARNED || !(MIN_RATIO..=MAX_SEEN).contains(&seen) {
@@ -168,14 +172,20 @@ pub(crate) struct Counters {
 
 impl Counters {
     /// The counter of a provider's model. `told` is how it is counted where its name shall not say.
-    pub(crate) fn of(&self, provider: &str, id: &str, told: Option<Tokens>) -> Arc<Counter> {
+    pub(crate) fn of(
+        &self,
+        (provider, wire): (&str, Option<ProviderWire>),
+        id: &str,
+        told: Option<Tokens>,
+    ) -> Arc<Counter> {
         let tokens = told.unwrap_or_else(|| Tokens::of_model(id));
         let key = (provider.to_owned(), id.to_owned(), tokens);
         let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(counter) = kept.get(&key) {
             return Arc::clone(counter);
         }
-        let counter = Arc::new(Counter::sharing(tokens, Arc::clone(&self.counts)));
+        let counter =
+            Arc::new(Counter::sharing(tokens, ImageRule::of_model(wire, id), Arc::clone(&self.counts)));
         if kept.len() < MAX_COUNTERS {
             kept.insert(key, Arc::clone(&counter));
         }

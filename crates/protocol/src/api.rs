@@ -7,8 +7,9 @@ use utoipa::ToSchema;
 
 use crate::json_fields::{deserialize_present, from_object};
 use crate::{
-    CallId, ClientCallView, ClientTool, DocumentId, Failure, JobId, MessageId, PersonaSettings, ProposalView,
-    RunId, RunStatus, Seq, Siblings, Source, ThreadId, ToolStatus, Usage, Warning,
+    CallId, ClientCallView, ClientTool, DocumentId, Failure, JobId, MessageId, MessagePart, NewPart,
+    PersonaSettings, ProposalView, RunId, RunStatus, Seq, Siblings, Source, ThreadId, ToolStatus, Usage,
+    Warning,
 };
 
 /// A page of a list. `next` is the cursor of the following page.
@@ -22,8 +23,11 @@ pub struct Page<T> {
 #[derive(Debug, Clone, Default, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct NewRun {
-    /// What the user says. Required unless `regenerate` is given.
+    /// What the user says. Required unless `regenerate` is given or `parts` has an entry.
     pub message: Option<String>,
+    /// Images and documents that go with the message: at most 8 of each.
+    #[serde(default)]
+    pub parts: Vec<NewPart>,
     /// The conversation; a new one is begun when absent.
     pub thread_id: Option<ThreadId>,
     /// The new conversation's id, where a contract lets clients name their chats; one that is there already is gone on
@@ -195,6 +199,9 @@ pub struct Message {
     pub id: MessageId,
     pub role: Role,
     pub text: String,
+    /// Images and documents that go with the text.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub parts: Vec<MessagePart>,
     pub parent_id: Option<MessageId>,
     pub run_id: Option<RunId>,
     pub model: Option<String>,

@@ -4,8 +4,8 @@ use jiff::Timestamp;
 use uuid::Uuid;
 
 use crate::{
-    ActionId, CallId, ChunkId, DocumentId, JobId, MemoryId, MessageId, PinId, ProposalId, RecordId, RunId,
-    SummaryId, ThreadId,
+    ActionId, CallId, ChunkId, DocumentId, ImageId, JobId, MemoryId, MessageId, PinId, ProposalId, RecordId,
+    RunId, SummaryId, ThreadId,
 };
 
 /// The only source of wall-clock time.
@@ -67,6 +67,10 @@ pub trait Ids: Send + Sync + 'static {
 
     fn summary(&self) -> SummaryId {
         SummaryId::new(self.fresh())
+    }
+
+    fn image(&self) -> ImageId {
+        ImageId::new(self.fresh())
     }
 
     fn document(&self) -> DocumentId {

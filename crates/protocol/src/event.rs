@@ -21,7 +21,7 @@ pub use remembered::{Forgetting, ForgettingOutcome, MemoryUpdate, Remembered, Re
 pub use waiting::{CallOpen, ProposalClosed, ProposalOpen};
 
 use crate::json_fields::{from_name, is_default};
-use crate::{CallId, ClientTool, DocumentId, Effect, MessageId, RunId, Seq, ThreadId, Usage};
+use crate::{CallId, ClientTool, DocumentId, Effect, MessageId, MessagePart, RunId, Seq, ThreadId, Usage};
 
 macro_rules! events {
     ($($(#[$doc:meta])* $variant:ident = $name:literal),* $(,)?) => {
@@ -218,6 +218,9 @@ pub struct MessageUser {
     pub message_id: MessageId,
     pub parent_id: Option<MessageId>,
     pub text: String,
+    /// Images and documents that go with the text.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub parts: Vec<MessagePart>,
 }
 
 /// The request as it was accepted; with the log it is all a run needs to go on after a crash.

@@ -138,6 +138,8 @@ ids! {
     SummaryId = "sum",
     /// Something that was uploaded.
     DocumentId = "doc",
+    /// An image that was uploaded.
+    ImageId = "img",
     /// A piece of a document.
     ChunkId = "chk",
 }

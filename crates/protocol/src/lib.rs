@@ -18,6 +18,7 @@ mod limits;
 mod mcp;
 mod memory;
 mod notice;
+mod parts;
 mod past_states;
 mod scope;
 mod settings;
@@ -53,7 +54,7 @@ pub use event::{
     Unreadable, Warning,
 };
 pub use id::{
-    ActionId, CallId, ChunkId, DocumentId, JobId, KeyId, MemoryId, MessageId, ParseIdError, PinId,
+    ActionId, CallId, ChunkId, DocumentId, ImageId, JobId, KeyId, MemoryId, MessageId, ParseIdError, PinId,
     ProposalId, RecordId, RunId, Seq, SessionId, SummaryId, ThreadId,
 };
 pub use limits::{Allowance, DAY_SECONDS, MINUTE_SECONDS, Quota, Used, UserLimits};
@@ -68,6 +69,9 @@ pub use memory::{
 };
 pub use notice::{
     CallNotice, DocumentNotice, MemoryNotice, Notice, NoticeChange, ProposalNotice, RunNotice, ThreadNotice,
+};
+pub use parts::{
+    ImageView, MAX_DOCUMENTS_PER_MESSAGE, MAX_IMAGE_BYTES, MAX_IMAGES_PER_MESSAGE, MessagePart, NewPart,
 };
 pub use past_states::{FileVersionView, RecordVersionView, RunUndoPreview, UndoChange, UndoPreview};
 pub use scope::{AppId, Principal, Scope, UserId};

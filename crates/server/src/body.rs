@@ -105,10 +105,19 @@ impl<T: DeserializeOwned> FromRequest<Api> for Json<T> {
     type Rejection = ApiProblem;
 
     async fn from_request(request: Request, api: &Api) -> Result<Self, ApiProblem> {
-        check_content_type(request.headers(), &[JSON], JSON)?;
-        let (body, once) = read(request, api, &api.limits).await?;
-        Ok(Self(parse(&body)?, once))
+        read_json(request, api, &api.limits).await.map(|(value, once)| Self(value, once))
     }
+}
+
+/// A JSON object within these limits, and the key under which it is meant once.
+pub(crate) async fn read_json<T: DeserializeOwned>(
+    request: Request,
+    api: &Api,
+    limits: &ServerLimits,
+) -> Result<(T, Option<Once>), ApiProblem> {
+    check_content_type(request.headers(), &[JSON], JSON)?;
+    let (body, once) = read(request, api, limits).await?;
+    Ok((parse(&body)?, once))
 }
 
 impl<T: DeserializeOwned + Default> FromRequest<Api> for OptionalJson<T> {

@@ -74,12 +74,17 @@ codes! {
     BodyTooLarge = "body_too_large", PAYLOAD_TOO_LARGE, "The body is too large";
     TooLarge = "too_large", PAYLOAD_TOO_LARGE, "A field is too large";
     DocumentTooLarge = "document_too_large", PAYLOAD_TOO_LARGE, "The document is too large";
+    ImageTooLarge = "image_too_large", PAYLOAD_TOO_LARGE, "The image is too large";
     UnsupportedMediaType = "unsupported_media_type", UNSUPPORTED_MEDIA_TYPE, "The content type is not supported";
     DocumentUnsupported = "document_unsupported", UNSUPPORTED_MEDIA_TYPE, "The document type is not supported";
+    ImageUnsupported = "image_unsupported", UNSUPPORTED_MEDIA_TYPE, "The image type is not supported";
+    ImageTypeMismatch = "image_type_mismatch", UNSUPPORTED_MEDIA_TYPE, "The image has another type than it says";
     InvalidRequest = "invalid_request", UNPROCESSABLE_ENTITY, "The request is not valid";
     DocumentUnreadable = "document_unreadable", UNPROCESSABLE_ENTITY, "The document cannot be read";
     DocumentEncrypted = "document_encrypted", UNPROCESSABLE_ENTITY, "The document is encrypted";
     DocumentEmpty = "document_empty", UNPROCESSABLE_ENTITY, "The document has no text";
+    ImageUnreadable = "image_unreadable", UNPROCESSABLE_ENTITY, "The image cannot be read";
+    NoVision = "no_vision", UNPROCESSABLE_ENTITY, "The model sees no images";
     Secret = "secret", UNPROCESSABLE_ENTITY, "This looks like a secret";
     KeyReused = "idempotency_key_reused", UNPROCESSABLE_ENTITY, "The idempotency key was used for another request";
     TooManyAttempts = "too_many_attempts", TOO_MANY_REQUESTS, "Too many failed attempts";

@@ -3,8 +3,8 @@
 use axum::extract::{FromRequestParts, Path};
 use axum::http::request::Parts;
 use protocol::{
-    ActionId, CallId, DocumentId, JobId, KeyId, MemoryId, PinId, ProposalId, RecordId, RunId, SessionId,
-    ThreadId,
+    ActionId, CallId, DocumentId, ImageId, JobId, KeyId, MemoryId, PinId, ProposalId, RecordId, RunId,
+    SessionId, ThreadId,
 };
 use serde::Deserialize;
 use service::{RecordPlace, RecordsPlace};
@@ -50,6 +50,7 @@ path_types! {
     CallPath("call") { call: CallId, }
     PinPath("pin") { pin: PinId, }
     DocumentPath("document") { document: DocumentId, }
+    ImagePath("image") { image: ImageId, }
     ChatPath("chat") {
         /// The chat's id, or a thread's
         chat: String,

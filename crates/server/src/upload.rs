@@ -1,4 +1,4 @@
-//! Uploads: a file as the whole body, or the first file of a form.
+//! Uploads: a file as the whole body, the first file of a form, or files within a JSON object.
 
 use std::convert::Infallible;
 
@@ -7,13 +7,16 @@ use axum::extract::{FromRequest, Request};
 use axum::http::header;
 use axum::http::request::Parts;
 use futures_util::stream;
+use hyper::body::Body as _;
 use multer::Multipart;
-use service::{Once, Service};
+use protocol::MAX_IMAGE_BYTES;
+use serde::de::DeserializeOwned;
+use service::{ImageUpload, Once, Service};
 use sha2::{Digest, Sha256};
 use tokio::sync::OwnedSemaphorePermit;
 use utoipa::ToSchema;
 
-use crate::body::read_slowly;
+use crate::body::{read_json, read_slowly};
 use crate::error::{ApiProblem, ProblemCode};
 use crate::idempotency::read_key;
 use crate::query::{NameParams, read_params};
@@ -21,6 +24,12 @@ use crate::{Api, ServerLimits};
 
 /// Uploads at once, of all users: each is held in memory until it is stored.
 pub(crate) const MAX_UPLOADS: usize = 8;
+
+/// Bytes of a JSON object with files in it, which are a third longer there. Larger files are uploaded before.
+const MAX_JSON_BYTES: usize = 16 * 1024 * 1024;
+
+/// Uploads whose room such an object takes: it is held once as it came and once as it is read.
+const JSON_SHARE: u32 = 2;
 
 /// Seconds after which an upload that found no room may be sent again.
 const RETRY_AFTER: u32 = 5;
@@ -60,32 +69,99 @@ impl FromRequest<Api> for Upload {
     type Rejection = ApiProblem;
 
     async fn from_request(request: Request, api: &Api) -> Result<Self, ApiProblem> {
-        let (mut parts, body) = request.into_parts();
-        let NameParams { name } = read_params(&parts)?;
-        let room = api.uploads.clone().try_acquire_owned().map_err(|_| {
-            let detail = format!("{MAX_UPLOADS} uploads are active already; send this one again later");
-            ApiProblem::new(ProblemCode::Unavailable, detail).retry_after(RETRY_AFTER)
-        })?;
-        let limits = ServerLimits {
-            max_body_bytes: Service::MAX_UPLOAD_BYTES + MAX_FORM_BYTES,
-            body_timeout: api.limits.body_timeout * PATIENCE,
-            ..api.limits
-        };
-        let body = read_slowly(body, api, &limits, &mut parts).await.map_err(|problem| {
-            let is_too_large = problem.code() == ProblemCode::BodyTooLarge;
-            if is_too_large { Service::upload_too_large().into() } else { problem }
-        })?;
-        let declared = declared(&parts);
-        let file = match declared.as_deref().filter(|declared| is_form(declared)) {
-            Some(form) => of_form(body, form).await?,
-            None => File { name: None, declared, bytes: body },
-        };
-        let File { name: own, declared, bytes } = file;
+        let too_large = Service::upload_too_large;
+        let (file, room, parts) = read_file(request, api, (Service::MAX_UPLOAD_BYTES, too_large)).await?;
+        let File { name, declared, bytes } = file;
         let missing = || ApiProblem::invalid("name", "is missing; give it in the address: ?name=notes.md");
-        let name = name.or(own).ok_or_else(missing)?;
+        let name = name.ok_or_else(missing)?;
         let once = read_key(&parts, &upload_fingerprint(&name, &bytes))?;
         Ok(Self { name, declared, bytes: bytes.into(), once, room })
     }
+}
+
+/// An image, and the key under which it is meant once.
+pub(crate) struct PostedImage {
+    pub(crate) upload: ImageUpload,
+    pub(crate) once: Option<Once>,
+    /// Given back when the image has been dealt with.
+    pub(crate) room: OwnedSemaphorePermit,
+}
+
+impl FromRequest<Api> for PostedImage {
+    type Rejection = ApiProblem;
+
+    async fn from_request(request: Request, api: &Api) -> Result<Self, ApiProblem> {
+        let too_large = Service::image_too_large;
+        let (file, room, parts) = read_file(request, api, (MAX_IMAGE_BYTES, too_large)).await?;
+        let File { name, declared, bytes } = file;
+        let once = read_key(&parts, &upload_fingerprint(name.as_deref().unwrap_or_default(), &bytes))?;
+        Ok(Self { upload: ImageUpload { name, declared, bytes: bytes.into() }, once, room })
+    }
+}
+
+/// A JSON object that may hold files, and the key under which it is meant once.
+pub(crate) struct JsonWithFiles<T> {
+    pub(crate) value: T,
+    pub(crate) once: Option<Once>,
+    /// Given back when the files have been dealt with. None for a body that is as small as any other.
+    pub(crate) room: Option<OwnedSemaphorePermit>,
+}
+
+impl<T: DeserializeOwned> FromRequest<Api> for JsonWithFiles<T> {
+    type Rejection = ApiProblem;
+
+    async fn from_request(request: Request, api: &Api) -> Result<Self, ApiProblem> {
+        let usual = api.limits.max_body_bytes;
+        let size = request.body().size_hint();
+        // A body of unknown size may be large; if there is no room for that, it must not be.
+        let is_large = size.lower() > usual as u64;
+        let room = if is_large {
+            Some(take_room(api, JSON_SHARE)?)
+        } else if size.upper().is_none() {
+            take_room(api, JSON_SHARE).ok()
+        } else {
+            None
+        };
+        let max_body_bytes = if room.is_some() { usual.max(MAX_JSON_BYTES) } else { usual };
+        let body_timeout = api.limits.body_timeout * if is_large { PATIENCE } else { 1 };
+        let limits = ServerLimits { max_body_bytes, body_timeout, ..api.limits };
+        let (value, once) = read_json(request, api, &limits).await?;
+        Ok(Self { value, once, room })
+    }
+}
+
+/// Room for an upload, or for one that takes the room of several.
+fn take_room(api: &Api, share: u32) -> Result<OwnedSemaphorePermit, ApiProblem> {
+    api.uploads.clone().try_acquire_many_owned(share).map_err(|_| {
+        let detail = "as many uploads are active as the server takes at once; send this one again later";
+        ApiProblem::new(ProblemCode::Unavailable, detail).retry_after(RETRY_AFTER)
+    })
+}
+
+/// The file of a request, at most so large. Its name is the one in the address, or else the one in the form.
+async fn read_file(
+    request: Request,
+    api: &Api,
+    (most, too_large): (usize, fn() -> service::Error),
+) -> Result<(File, OwnedSemaphorePermit, Parts), ApiProblem> {
+    let (mut parts, body) = request.into_parts();
+    let NameParams { name } = read_params(&parts)?;
+    let room = take_room(api, 1)?;
+    let limits = ServerLimits {
+        max_body_bytes: most + MAX_FORM_BYTES,
+        body_timeout: api.limits.body_timeout * PATIENCE,
+        ..api.limits
+    };
+    let body = read_slowly(body, api, &limits, &mut parts).await.map_err(|problem| {
+        let is_too_large = problem.code() == ProblemCode::BodyTooLarge;
+        if is_too_large { too_large().into() } else { problem }
+    })?;
+    let declared = declared(&parts);
+    let file = match declared.as_deref().filter(|declared| is_form(declared)) {
+        Some(form) => of_form(body, form).await?,
+        None => File { name: None, declared, bytes: body },
+    };
+    Ok((File { name: name.or(file.name), ..file }, room, parts))
 }
 
 struct File {

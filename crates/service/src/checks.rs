@@ -123,6 +123,10 @@ pub(crate) fn ask(new: &NewRun, fresh: impl FnOnce() -> MessageId) -> Result<Run
             "answers an old message again; send `regenerate` or `message`, not both",
         )),
         (None, Some(again @ (Regenerate::Message(_) | Regenerate::Last(true)))) => {
+            if !new.parts.is_empty() {
+                let message = "the message that is answered again keeps its parts; send `regenerate` or `parts`, not both";
+                return Err(Error::invalid("parts", message));
+            }
             if new.thread_id.is_none() {
                 return Err(Error::invalid("threadId", "is required with `regenerate`"));
             }
@@ -132,25 +136,29 @@ pub(crate) fn ask(new: &NewRun, fresh: impl FnOnce() -> MessageId) -> Result<Run
             };
             Ok(RunInput::Again { of })
         }
-        (Some(text), None | Some(Regenerate::Last(false))) => {
-            message(text)?;
+        (None, None | Some(Regenerate::Last(false))) if new.parts.is_empty() => {
+            Err(Error::invalid("message", "is required"))
+        }
+        (text, None | Some(Regenerate::Last(false))) => {
+            let text = text.clone().unwrap_or_default();
+            message(&text, !new.parts.is_empty())?;
             if new.parent_id.is_some() && new.thread_id.is_none() {
                 return Err(Error::invalid(
                     "parentId",
                     "names a message of a thread; send its `threadId`, too",
                 ));
             }
-            Ok(RunInput::Say { id: fresh(), text: text.clone(), parent: new.parent_id })
+            Ok(RunInput::Say { id: fresh(), text, parent: new.parent_id, parts: Vec::new() })
         }
-        (None, None | Some(Regenerate::Last(false))) => Err(Error::invalid("message", "is required")),
     }
 }
 
-fn message(text: &str) -> Result<(), Error> {
+/// A text, which may be empty if parts go with it.
+fn message(text: &str, has_parts: bool) -> Result<(), Error> {
     if text.len() > MAX_MESSAGE_BYTES {
         return Err(Error::TooLarge { field: "message", limit: MAX_MESSAGE_BYTES });
     }
-    if text.trim().is_empty() {
+    if text.trim().is_empty() && !has_parts {
         return Err(Error::invalid("message", "is empty; say something"));
     }
     Ok(())

@@ -203,7 +203,11 @@ impl Service {
         tokio::task::spawn_blocking(cut).await.map_err(|_| Error::Internal)
     }
 
-    async fn document_row(&self, principal: &Principal, document: DocumentId) -> Result<DocumentRow, Error> {
+    pub(crate) async fn document_row(
+        &self,
+        principal: &Principal,
+        document: DocumentId,
+    ) -> Result<DocumentRow, Error> {
         let row = self.store().document(principal, document).await?;
         // Documents of an app that is not served are nobody's.
         let is_served = !row.scope.is_of_app() || self.world().apps.get(&row.scope.app).is_some();

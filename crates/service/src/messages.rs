@@ -63,7 +63,8 @@ impl Service {
 /// None for a row whose role is none we know.
 pub(crate) fn view(shown: ShownMessage) -> Option<Message> {
     let ShownMessage { row, siblings, reasoning, sources, run } = shown;
-    let MessageTurn { role, text, steps, results, memories_referenced, .. } = agent::read_message(&row);
+    let MessageTurn { role, text, parts, steps, results, memories_referenced, .. } =
+        agent::read_message(&row);
     let role = role?;
     let calls = steps.into_iter().flat_map(|step| step.calls);
     let place = siblings.iter().position(|sibling| *sibling == row.id);
@@ -71,6 +72,7 @@ pub(crate) fn view(shown: ShownMessage) -> Option<Message> {
         id: row.id,
         role,
         text,
+        parts,
         parent_id: row.parent,
         run_id: row.run,
         model: row.model.filter(|_| role == Role::Assistant),

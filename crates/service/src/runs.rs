@@ -5,9 +5,10 @@ use app::App;
 use protocol::{
     NewRun, PersonaSettings, Principal, RunId, RunResult, RunStatus, RunView, Scope, Seq, ThreadId,
 };
-use store::{Once, Submission, Target};
+use store::{Once, RunInput, Submission, Target};
 use tools::check_client_tools;
 
+use crate::parts::check_parts;
 use crate::{Error, Service, checks, views};
 
 const SECONDS_PER_DAY: i64 = 24 * 60 * 60;
@@ -19,24 +20,31 @@ impl Service {
         &self,
         principal: &Principal,
         app: &str,
-        new: NewRun,
+        mut new: NewRun,
         once: Option<Once>,
     ) -> Result<AcceptedRun, Error> {
         self.check_ready()?;
         let serving = self.serving(principal, app)?;
         let ids = &self.world().ids;
-        let ask = checks::ask(&new, || ids.message())?;
+        let mut ask = checks::ask(&new, || ids.message())?;
         checks::options(&new, &serving.app.ranges)?;
         let registry = serving.tools();
         check_client_tools(&serving.app, &registry, &new.tools)
             .map_err(|message| Error::invalid("tools", message))?;
+        check_parts(&serving.app, &new.parts)?;
         self.check_wanted(&serving.app, &new).await?;
         let scope = principal.scope(serving.app.id.clone());
         let (persona, speaks) = self.persona_of(principal, &scope, &serving, &new).await?;
         let wanted = new.wanted_model().or(speaks.model.as_deref()).or(serving.app.model.as_deref());
+        let model = self.world().models.name(wanted);
         let spent = self.spent(&serving.app, &scope).await?;
         if let (Some(refusal), None) = (&spent, &once) {
             return Err(refusal.clone());
+        }
+        self.check_vision(&serving.app, &new.parts, model.as_deref())?;
+        let kept = self.keep_parts(principal, &scope, std::mem::take(&mut new.parts), once.as_ref()).await?;
+        if let RunInput::Say { parts, .. } = &mut ask {
+            parts.clone_from(&kept.parts);
         }
         let jobs = jobs_of_message(&serving.app, &ask, || ids.job());
         let submission = Submission {
@@ -53,7 +61,7 @@ impl Service {
             limits: self.user_limits(&serving.app),
             request: store::RunRequest {
                 ask,
-                model: self.world().models.name(wanted),
+                model,
                 settings: new.settings.settings.or(&speaks.settings).or(&serving.app.settings),
                 system_prompt: new.system_prompt,
                 persona,
@@ -65,7 +73,11 @@ impl Service {
                 jobs,
             },
         };
-        self.agent.submit(submission, spent).await
+        let submitted = self.agent.submit(submission, spent).await;
+        if submitted.is_err() {
+            self.take_back(principal, kept).await;
+        }
+        submitted
     }
 
     fn check_ready(&self) -> Result<(), Error> {

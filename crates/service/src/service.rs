@@ -26,6 +26,9 @@ const MAX_EXTRACTIONS: usize = 2;
 /// Reports over all users that are made at once.
 const MAX_REPORTS: usize = 1;
 
+/// Images that are decoded at once. The largest takes a few hundred megabytes while it is.
+const MAX_DECODED_IMAGES: usize = 2;
+
 /// The parts that a service is made of. `cli` puts them together.
 pub struct ServiceParts {
     pub agent: AgentParts,
@@ -59,6 +62,8 @@ pub(crate) struct RequestState {
     pub(crate) knowledge: KnowledgeUpdates,
     /// Held by each report over all users while it is made.
     pub(crate) reporting: Semaphore,
+    /// Held by each image while it is decoded.
+    pub(crate) decoding_images: Arc<Semaphore>,
 }
 
 impl Service {
@@ -74,6 +79,7 @@ impl Service {
             extracting_documents: Semaphore::new(MAX_EXTRACTIONS),
             knowledge: KnowledgeUpdates::default(),
             reporting: Semaphore::new(MAX_REPORTS),
+            decoding_images: Arc::new(Semaphore::new(MAX_DECODED_IMAGES)),
         };
         Ok(Self { agent: Agent::new(parts.agent, vault)?, shared: Arc::new(shared) })
     }

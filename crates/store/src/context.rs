@@ -1,7 +1,7 @@
 //! Parts of prompts besides messages and memories: kept texts, personas, pins, summaries, documents, profiles.
 
 use jiff::Timestamp;
-use protocol::{ChunkId, DocumentId, MessageId, PinId, PinView, Scope, Seq, SummaryId, ThreadId};
+use protocol::{ChunkId, DocumentId, ImageId, MessageId, PinId, PinView, Scope, Seq, SummaryId, ThreadId};
 use serde_json::Value;
 
 use crate::{Error, MessageRow};
@@ -22,6 +22,12 @@ pub const MAX_PINS_PER_SCOPE: usize = 2_000;
 pub const MAX_SUMMARIES_PER_READ: usize = 1_000;
 /// Documents of one user in one app.
 pub const MAX_DOCUMENTS_PER_SCOPE: usize = 1_000;
+/// Images of one user in one app.
+pub const MAX_IMAGES_PER_SCOPE: usize = 2_000;
+/// Bytes of these images together, as they are kept.
+pub const MAX_IMAGE_BYTES_PER_SCOPE: u64 = 512 * 1024 * 1024;
+/// Images whose contents one read returns at most.
+pub const MAX_IMAGES_PER_READ: usize = 64;
 /// Pieces of one document.
 pub const MAX_CHUNKS_PER_DOCUMENT: usize = 50_000;
 /// Bytes of one piece.
@@ -84,6 +90,32 @@ pub struct SummaryRow {
     /// Whether one of a higher level took its place.
     pub merged: bool,
     pub created_at: Timestamp,
+}
+
+/// An image without its content.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ImageRow {
+    pub id: ImageId,
+    pub scope: Scope,
+    pub media_type: String,
+    pub width: u32,
+    pub height: u32,
+    pub bytes: u64,
+    pub name: Option<String>,
+    pub created_at: Timestamp,
+}
+
+/// An image to be kept.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NewImage {
+    pub id: ImageId,
+    /// SHA-256 of the upload.
+    pub hash: [u8; 32],
+    pub media_type: &'static str,
+    pub width: u32,
+    pub height: u32,
+    pub name: Option<String>,
+    pub content: Vec<u8>,
 }
 
 #[derive(Debug, Clone, PartialEq)]

@@ -32,10 +32,11 @@ pub use actions::{
     Verified, Write,
 };
 pub use context::{
-    ChunkRow, DocumentRow, KnowledgeRow, MAX_CHUNK_BYTES, MAX_CHUNKS_PER_DOCUMENT, MAX_CHUNKS_PER_READ,
-    MAX_DOCUMENTS_PER_SCOPE, MAX_PERSONA_BYTES, MAX_PERSONAS_PER_SCOPE, MAX_PIN_BYTES, MAX_PINS_PER_SCOPE,
+    ChunkRow, DocumentRow, ImageRow, KnowledgeRow, MAX_CHUNK_BYTES, MAX_CHUNKS_PER_DOCUMENT,
+    MAX_CHUNKS_PER_READ, MAX_DOCUMENTS_PER_SCOPE, MAX_IMAGE_BYTES_PER_SCOPE, MAX_IMAGES_PER_READ,
+    MAX_IMAGES_PER_SCOPE, MAX_PERSONA_BYTES, MAX_PERSONAS_PER_SCOPE, MAX_PIN_BYTES, MAX_PINS_PER_SCOPE,
     MAX_PROFILE_BYTES, MAX_SUMMARIES_PER_READ, MAX_TEXT_BYTES, MAX_TEXTS_PER_WRITE, NewChunk, NewDocument,
-    NewPersonaRow, NewPinRow, NewText, PersonaRow, ProfileRow, PromptRows, SummaryRow,
+    NewImage, NewPersonaRow, NewPinRow, NewText, PersonaRow, ProfileRow, PromptRows, SummaryRow,
 };
 pub use erasure::{MAX_ACTIONS_PER_PURGE, MemoryPurge, PurgedWords};
 pub use error::Error;

@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 use protocol::{
-    ClientTool, DocumentId, Event, Failure, JobId, MessageId, OnBusy, RunId, RunStatus, Scope, Seq, Settings,
-    Stored, ThreadId, Usage, UserLimits,
+    ClientTool, DocumentId, Event, Failure, JobId, MessageId, MessagePart, OnBusy, RunId, RunStatus, Scope,
+    Seq, Settings, Stored, ThreadId, Usage, UserLimits,
 };
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -275,7 +275,14 @@ pub enum Target {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub enum RunInput {
     /// Say something new, after `parent` or the thread's head.
-    Say { id: MessageId, text: String, parent: Option<MessageId> },
+    Say {
+        id: MessageId,
+        text: String,
+        parent: Option<MessageId>,
+        /// Images and documents that go with the text.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        parts: Vec<MessagePart>,
+    },
     /// Answer a message again: this one, or the thread's head.
     Again { of: Option<MessageId> },
 }

@@ -8,6 +8,7 @@ pub mod admin_audit;
 pub mod client_calls;
 pub mod erasure;
 pub mod idempotency;
+pub mod images;
 pub mod jobs;
 pub mod keys;
 pub mod knowledge;

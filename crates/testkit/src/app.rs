@@ -55,6 +55,8 @@ pub struct Setup {
     pub base_url: Option<String>,
     /// What the models can do.
     pub capabilities: Capabilities,
+    /// What the backup model can do, if it is something else.
+    pub backup_capabilities: Option<Capabilities>,
     pub price: Option<Price>,
     /// Calls the tool `meet` waits for.
     pub meet: usize,
@@ -131,6 +133,7 @@ impl Default for Setup {
             wire: ProviderWire::Chat,
             base_url: None,
             capabilities: Capabilities::of_kind(ProviderKind::Cloud),
+            backup_capabilities: None,
             price: None,
             meet: 2,
             model: true,
@@ -472,11 +475,13 @@ fn models(setup: &Setup, (upstream, backup): (&Upstream, &Upstream)) -> ModelReg
         price: setup.price,
         extra: serde_json::Map::new(),
     };
-    let listings = vec![listing("test-model", "openai"), listing("backup-model", "backup")];
+    let mut spare = listing("backup-model", "backup");
+    spare.capabilities = setup.backup_capabilities.clone().unwrap_or(spare.capabilities);
+    let listings = vec![listing("test-model", "openai"), spare];
     let real = setup.base_url.as_ref();
     let main = real.map_or_else(|| base_url(upstream, setup.wire), String::clone);
-    let spare = base_url(backup, setup.wire);
-    let providers = vec![provider("openai", &main, true), provider("backup", &spare, false)];
+    let backup_url = base_url(backup, setup.wire);
+    let providers = vec![provider("openai", &main, true), provider("backup", &backup_url, false)];
     ModelRegistry::new(providers, listings, Some("test-model".into()))
 }
 

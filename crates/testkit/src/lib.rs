@@ -15,6 +15,7 @@ mod frames;
 pub mod issuer;
 pub mod listen;
 pub mod mcp;
+pub mod pictures;
 pub mod real;
 mod samples;
 mod sse;

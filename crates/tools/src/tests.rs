@@ -179,7 +179,7 @@ impl World {
             replay_only: false,
             limits: protocol::UserLimits::default(),
             request: RunRequest {
-                ask: RunInput::Say { id: self.ids.message(), text: "hi".into(), parent: None },
+                ask: RunInput::Say { id: self.ids.message(), text: "hi".into(), parent: None, parts: vec![] },
                 model: None,
                 settings: Settings::default(),
                 system_prompt: None,

@@ -3,13 +3,14 @@
 use std::fmt::Write as _;
 
 use app::Fragment;
-use model::{Counter, PromptMessage};
+use model::{Counter, PromptMessage, UserTurn};
 use protocol::{FragmentCost, ToolComplete};
 
 use super::compose::Cuts;
-use super::{Context, ToolOffer, fence, fragments, history};
+use super::{Context, ToolOffer, fence, fragments, history, parts};
 use crate::decide::REPEATS_WARNED;
 use crate::state::{FinishedStep, RunState, is_not_offered};
+use crate::unseen_images::IMAGES;
 
 /// Names of what is in a prompt beside its fragments.
 pub(crate) const MESSAGE: &str = "message";
@@ -25,7 +26,8 @@ pub(crate) struct Assembled {
     pub(crate) history: Vec<PromptMessage>,
     /// The fragments right before the message.
     pub(crate) before: Vec<(&'static str, String)>,
-    pub(crate) message: String,
+    /// The message, with its images.
+    pub(crate) message: UserTurn,
     /// The steps of this run so far.
     pub(crate) steps: Vec<PromptMessage>,
 }
@@ -66,7 +68,8 @@ pub(crate) fn assemble(context: &Context, state: &RunState, offer: ToolOffer, cu
         Some(limit) => history::capped(&context.message, limit),
         None => context.message.clone(),
     };
-    let message = fence::warned_message(&message, context.is_suspicious(context.message_id)).into_owned();
+    let message = fence::warned_message(&message, context.is_suspicious(context.message_id));
+    let message = parts::user_turn(&message, &context.parts, |_| cuts.images.is_some());
     let history = history::messages(context, cuts);
     Assembled { system, history, before, message, steps }
 }
@@ -78,10 +81,11 @@ impl Assembled {
 
     pub(crate) fn messages(&self) -> Vec<PromptMessage> {
         let before = joined(&self.before);
-        let message = match before.is_empty() {
-            true => self.message.clone(),
-            false => format!("{before}\n\n{}", self.message),
+        let text = match before.is_empty() {
+            true => self.message.text.clone(),
+            false => format!("{before}\n\n{}", self.message.text),
         };
+        let message = UserTurn { text, images: self.message.images.clone() };
         let said = std::iter::once(PromptMessage::User(message));
         self.history.iter().cloned().chain(said).chain(self.steps.iter().cloned()).collect()
     }
@@ -98,7 +102,9 @@ impl Assembled {
         let mut costs = texts(&self.system);
         costs.push(cost(Fragment::History.name(), messages(&self.history)));
         costs.extend(texts(&self.before));
-        costs.push(cost(MESSAGE, counter.message(&PromptMessage::User(self.message.clone()))));
+        costs.push(cost(MESSAGE, counter.message(&PromptMessage::User(self.message.text.as_str().into()))));
+        let images = self.message.images.iter().map(|image| counter.image(image.width, image.height));
+        costs.push(cost(IMAGES, images.sum()));
         costs.push(cost(STEPS, messages(&self.steps)));
         costs.retain(|cost| cost.tokens > 0);
         costs

@@ -8,8 +8,9 @@ use protocol::{FragmentCost, LeftOut, OutputFormat, PromptLedger};
 
 use super::assemble::{Assembled, FORMAT, MESSAGE, STEPS, TOOLS, assemble};
 use super::history::{MAX_RESULT_BYTES, droppable};
-use super::{Context, ToolOffer, WantedAnswer, history};
+use super::{Context, ToolOffer, WantedAnswer, history, parts};
 use crate::state::RunState;
+use crate::unseen_images;
 
 /// Bytes to which this run's own tool results are cut when the prompt would not fit otherwise, one after the other. They
 /// come before earlier turns, so that a prompt begins the same in every step as long as it can.
@@ -66,11 +67,19 @@ pub(crate) struct Cuts {
     pub(crate) without: Vec<Fragment>,
     /// Bytes of the message.
     pub(crate) message_bytes: Option<usize>,
+    /// Images of earlier messages that are shown beside those of the message. None if no image is shown.
+    pub(crate) images: Option<usize>,
 }
 
 impl Default for Cuts {
     fn default() -> Self {
-        Self { result_bytes: MAX_RESULT_BYTES, dropped: 0, without: Vec::new(), message_bytes: None }
+        Self {
+            result_bytes: MAX_RESULT_BYTES,
+            dropped: 0,
+            without: Vec::new(),
+            message_bytes: None,
+            images: None,
+        }
     }
 }
 
@@ -83,6 +92,7 @@ impl Cuts {
             dropped: usize::try_from(ledger.dropped_exchanges).unwrap_or(usize::MAX),
             without: ledger.without.iter().filter_map(|name| Fragment::parse(name)).collect(),
             message_bytes: bytes(ledger.message_bytes),
+            images: bytes(ledger.earlier_images),
         }
     }
 }
@@ -195,6 +205,7 @@ fn ledger(fit: &Fit<'_>, cuts: &Cuts, costs: Vec<FragmentCost>) -> PromptLedger 
         let what = format!("{} more exchanges, the oldest", cuts.dropped);
         left_out.push(LeftOut { fragment: Fragment::History.name().into(), what, tokens });
     }
+    left_out.extend(fit.left_out_images(cuts));
     PromptLedger {
         tokens: costs.iter().map(|cost| cost.tokens).sum(),
         limit: fit.limit as u64,
@@ -205,6 +216,7 @@ fn ledger(fit: &Fit<'_>, cuts: &Cuts, costs: Vec<FragmentCost>) -> PromptLedger 
         dropped_exchanges: cuts.dropped as u64,
         without: cuts.without.iter().map(|fragment| fragment.name().into()).collect(),
         message_bytes: cuts.message_bytes.map(|bytes| bytes as u64),
+        earlier_images: cuts.images.map(|images| images as u64),
     }
 }
 
@@ -221,7 +233,9 @@ impl Fit<'_> {
     /// Leaves out more and more until it fits.
     fn run(&self, fixed: u64) -> Result<(Assembled, Cuts, Vec<FragmentCost>), PromptTooLong> {
         let counter = self.model.tokens();
-        let mut cuts = Cuts::default();
+        let sees = self.model.capabilities().vision && parts::has_images(self.context);
+        let images = sees.then(|| parts::affordable(self.context, counter, self.limit));
+        let mut cuts = Cuts { images, ..Cuts::default() };
         let mut message_cuts = 0;
         loop {
             let assembled = assemble(self.context, self.state, self.offer, &cuts);
@@ -245,6 +259,10 @@ impl Fit<'_> {
         let shorter = RESULT_BYTES.into_iter().find(|bytes| *bytes < cuts.result_bytes);
         if let (Some(bytes), true) = (shorter, has_results) {
             cuts.result_bytes = bytes;
+            return true;
+        }
+        if let Some(images) = cuts.images.filter(|images| *images > 0) {
+            cuts.images = Some(images / 2);
             return true;
         }
         let all = droppable(self.context);
@@ -279,6 +297,21 @@ impl Fit<'_> {
             }
         }
         costs.len()
+    }
+
+    /// Images that the model is not shown: the message's own if it sees none, and those of earlier messages.
+    fn left_out_images(&self, cuts: &Cuts) -> Vec<LeftOut> {
+        let (context, counter) = (self.context, self.model.tokens());
+        let own = context.parts.iter().filter(|part| part.image().is_some()).count();
+        let unseen = (own > 0 && cuts.images.is_none())
+            .then(|| unseen_images::left_out(own, parts::image_tokens(&context.parts, counter)));
+        let earlier = parts::hidden_images(&context.history.turns, cuts.images.unwrap_or(0));
+        let earlier = (earlier > 0).then(|| LeftOut {
+            fragment: Fragment::History.name().into(),
+            what: format!("{earlier} images of earlier messages"),
+            tokens: 0,
+        });
+        unseen.into_iter().chain(earlier).collect()
     }
 
     fn dropped_tokens(&self, count: usize) -> usize {

@@ -4,14 +4,15 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use app::{App, Fragment, Inject};
+use app::{App, DocumentUse, Fragment, Inject};
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
 use memory::suspicion::is_instruction;
 use memory::tombstone::Forgotten;
 use model::{Counter, Model, ToolSpec};
 use protocol::{
-    ContextLoaded, LeftOut, MemoryId, MessageId, Part, Role, RunStart, Scope, Source, ThreadId, Warning,
+    ContextLoaded, DocumentId, LeftOut, MemoryId, MessageId, MessagePart, Part, Role, RunStart, Scope,
+    Source, ThreadId, Warning,
 };
 use sha2::{Digest, Sha256};
 use store::{MAX_TEXT_BYTES, MAX_TEXTS_PER_WRITE, MemoryRow, NewText, ProfileRow};
@@ -19,9 +20,11 @@ use store::{MAX_TEXT_BYTES, MAX_TEXTS_PER_WRITE, MemoryRow, NewText, ProfileRow}
 use super::fragments::{
     self, documents, domain, due, memories, persona, pins, profile, proposals, recalled, snapshot,
 };
-use super::{AnswerShape, Context, Fence, NewestMessages, PromptBudget, PromptHistory, PromptPiece, history};
-use crate::transcript;
+use super::{
+    AnswerShape, Context, Fence, NewestMessages, PromptBudget, PromptHistory, PromptPiece, history, parts,
+};
 use crate::world::World;
+use crate::{transcript, unseen_images};
 
 /// Parts of the prompt that history may take at most: one in so many.
 const HISTORY_SHARE: usize = 2;
@@ -31,6 +34,9 @@ const SUMMARY_SHARE: usize = 3;
 
 /// Tokens that a prompt takes for what is in every one: the date, the focus, marks and what goes around messages.
 const FRAME_TOKENS: usize = 260;
+
+/// Documents that a run answers from at most, where messages name them.
+const MAX_NAMED_DOCUMENTS: usize = 50;
 
 /// Where a prompt's parts come from, and what they may take.
 pub(crate) struct Sources<'a> {
@@ -49,6 +55,8 @@ pub(crate) struct Sources<'a> {
     pub(crate) limit: usize,
     /// Tokens of the tools that the model is offered.
     pub(crate) tool_tokens: usize,
+    /// Whether the model sees images.
+    pub(crate) sees_images: bool,
     /// Whether memories may be used.
     pub(crate) remembers: bool,
     /// Whether the app proposes calls that outlive their runs.
@@ -106,19 +114,17 @@ pub(crate) async fn gather(
     let UserFacts { profile, forgotten } = user;
     let (mut past, persona) =
         tokio::join!(history::read(from, start.message_id, newest, forgotten), persona_piece(from, start));
-    let message = past.message.take();
-    let said = message.map_or_else(|| transcript::UNREADABLE.to_owned(), |past| past.turn.text);
-    let is_of_user = |past: &&history::PastTurn| past.turn.role == Some(Role::User);
-    let before = past.turns.iter().rev().find(is_of_user).map(|past| past.turn.text.as_str());
+    let message = AnsweredMessage::of(past.message.take());
+    let (asked, before) = (message.text_to_search_by(), last_of_user(&past.turns));
+    let named = named_documents(from.app.context.documents, start, &message.parts, &past.turns);
     let about = profile::piece(profile);
     let speaker = persona.as_ref().and_then(|persona| persona.as_ref().ok());
-    let room = room_for_records(from, start, &said, [speaker, about.as_ref()]);
-    let named = start.document_ids.as_deref();
+    let room = room_for_records(from, start, &message, [speaker, about.as_ref()]);
     let (known, domain, documents, knowledge, proposals) = tokio::try_join!(
-        about_user(from, &said, forgotten),
-        domain::read(from, &said, before, room),
-        documents::read(from, &said, named),
-        documents::read_knowledge(from, &said, named),
+        about_user(from, &asked, forgotten),
+        domain::read(from, &asked, before, room),
+        documents::read(from, &asked, &named),
+        documents::read_knowledge(from, &asked, start.document_ids.as_deref()),
         proposals::read(from, forgotten),
     )?;
     let mut noted = Noted { warnings: past.warnings.split_off(0), ..Noted::default() };
@@ -129,10 +135,11 @@ pub(crate) async fn gather(
     pieces.extend(persona.filter(|piece| !piece.text.trim().is_empty()));
     pieces.extend(about);
     pieces.extend(known.pieces);
-    let (shown, background) = background(from, past, &said, &mut noted);
+    let (shown, background) = background(from, past, &message.text, &mut noted);
     pieces.extend(background);
     noted.warnings.extend(domain.warnings);
     noted.warnings.extend(documents.warnings);
+    noted.warnings.extend(unseen(from, &message.parts));
     noted.left_out.extend(domain.left_out);
     noted.left_out.extend(documents.left_out);
     noted.left_out.extend(knowledge.left_out);
@@ -142,7 +149,7 @@ pub(crate) async fn gather(
     noted.left_out.extend(limit_pieces(&mut pieces));
     let loaded = ContextLoaded {
         outside: distinct(shown.turns.iter().flat_map(outside_tools)),
-        suspicious: suspicious(&shown.turns, start.message_id, &said),
+        suspicious: suspicious(&shown.turns, start.message_id, &message.text),
         history: Some(shown.stretches),
         history_bytes: shown.bytes.map(|bytes| bytes as u64),
         persona: start.persona_id.clone().filter(|_| speaks),
@@ -160,7 +167,7 @@ pub(crate) async fn gather(
     let keep = pieces.iter().map(stored_text).collect();
     let sources = documents.sources.into_iter().chain(knowledge.sources).collect();
     let history = PromptHistory { style: from.app.history.style, turns: shown.turns };
-    Ok(Gathered { context: context(from, start, (loaded, pieces, history, said), tools), keep, sources })
+    Ok(Gathered { context: context(from, start, (loaded, pieces, history, message), tools), keep, sources })
 }
 
 /// Tokens that are left for records beside what a prompt cannot do without. Where tools leave nothing, the model is asked
@@ -168,18 +175,76 @@ pub(crate) async fn gather(
 fn room_for_records(
     from: &Sources<'_>,
     start: &RunStart,
-    message: &str,
+    message: &AnsweredMessage,
     pieces: [Option<&PromptPiece>; 2],
 ) -> usize {
     let instructions = app::instructions_told(&from.app.instructions, from.tool_tokens > 0);
     let pieces = pieces.into_iter().flatten().map(|piece| piece.text.as_str());
-    let fixed = [&*instructions, message].into_iter().chain(start.system_prompt.as_deref()).chain(pieces);
-    let fixed: usize = FRAME_TOKENS + fixed.map(|text| from.counter.text(text)).sum::<usize>();
+    let fixed =
+        [&*instructions, &message.text].into_iter().chain(start.system_prompt.as_deref()).chain(pieces);
+    let images = if from.sees_images { parts::image_tokens(&message.parts, from.counter) } else { 0 };
+    let fixed: usize = FRAME_TOKENS + images + fixed.map(|text| from.counter.text(text)).sum::<usize>();
     let without_tools = from.limit.saturating_sub(fixed);
     match without_tools.saturating_sub(from.tool_tokens) {
         0 => without_tools,
         left => left,
     }
+}
+
+/// The message that a run answers.
+pub(super) struct AnsweredMessage {
+    pub(super) text: String,
+    pub(super) parts: Vec<MessagePart>,
+}
+
+impl AnsweredMessage {
+    pub(super) fn of(past: Option<history::PastTurn>) -> Self {
+        let unreadable = || Self { text: transcript::UNREADABLE.to_owned(), parts: Vec::new() };
+        past.map_or_else(unreadable, |past| Self { text: past.turn.text, parts: past.turn.parts })
+    }
+
+    /// The words by which memories, records and documents are searched: its own, or else the names of its parts.
+    fn text_to_search_by(&self) -> String {
+        if self.text.is_empty() {
+            transcript::text_with(&self.text, self.parts.iter())
+        } else {
+            self.text.clone()
+        }
+    }
+}
+
+/// What the user said last.
+fn last_of_user(turns: &[history::PastTurn]) -> Option<&str> {
+    let said = turns.iter().rev().find(|past| past.turn.role == Some(Role::User));
+    said.map(|past| past.turn.text.as_str())
+}
+
+/// The documents that a run answers from: those that the request or the message names. Where the request names none, those
+/// of earlier messages count, too, unless all documents are searched anyway.
+fn named_documents(
+    uses: DocumentUse,
+    start: &RunStart,
+    parts: &[MessagePart],
+    turns: &[history::PastTurn],
+) -> documents::NamedDocuments {
+    let own = parts.iter().filter_map(MessagePart::document);
+    let asked: Vec<DocumentId> = start.document_ids.iter().flatten().copied().chain(own).collect();
+    let mut among = asked.clone();
+    if start.document_ids.is_none() && uses == DocumentUse::Named {
+        let newest = turns.iter().rev().flat_map(|past| &past.turn.parts);
+        among.extend(newest.filter_map(MessagePart::document));
+    }
+    let mut seen = BTreeSet::new();
+    among.retain(|document| seen.insert(*document));
+    among.truncate(MAX_NAMED_DOCUMENTS);
+    let among = Some(among).filter(|among| start.document_ids.is_some() || !among.is_empty());
+    documents::NamedDocuments { asked, among }
+}
+
+/// The warning that the model does not see the images of the message.
+fn unseen(from: &Sources<'_>, parts: &[MessagePart]) -> Option<Warning> {
+    let has_images = parts.iter().any(|part| part.image().is_some());
+    (has_images && !from.sees_images).then(unseen_images::warning)
 }
 
 /// The tool that searches documents. A run with an empty list of documents is not offered it.
@@ -361,7 +426,7 @@ pub(crate) fn hex(hash: &[u8]) -> String {
 pub(super) fn context(
     from: &Sources<'_>,
     start: &RunStart,
-    (loaded, pieces, history, message): (ContextLoaded, Vec<PromptPiece>, PromptHistory, String),
+    (loaded, pieces, history, message): (ContextLoaded, Vec<PromptPiece>, PromptHistory, AnsweredMessage),
     tools: Arc<[ToolSpec]>,
 ) -> Context {
     let tools = match start.document_ids.as_deref() {
@@ -381,7 +446,9 @@ pub(super) fn context(
         pieces,
         loaded,
         history,
-        message,
+        message: message.text,
+        parts: message.parts,
+        history_images: from.app.images.history,
         tools,
         hides: None,
     }

@@ -11,6 +11,7 @@ mod fragments;
 mod gather;
 mod history;
 mod object;
+mod parts;
 mod rebuild;
 mod shape;
 #[cfg(test)]
@@ -24,7 +25,7 @@ use app::{ContextRules, Fragment};
 use jiff::Timestamp;
 use memory::tombstone::Forgotten;
 use model::ToolSpec;
-use protocol::{ContextLoaded, MessageId, Settings};
+use protocol::{ContextLoaded, MessageId, MessagePart, Settings};
 
 use crate::hiding;
 use crate::state::FinishedStep;
@@ -55,6 +56,10 @@ pub(crate) struct Context {
     pub(crate) history: PromptHistory,
     /// The message that is answered.
     pub(crate) message: String,
+    /// Images and documents of that message.
+    pub(crate) parts: Vec<MessagePart>,
+    /// Images of earlier messages that may be shown.
+    pub(crate) history_images: usize,
     pub(crate) message_id: MessageId,
     /// Marks what is data.
     pub(crate) fence: Fence,

@@ -6,9 +6,9 @@ use app::Fragment;
 use model::ToolSpec;
 use protocol::{ContextLoaded, Part, RunStart};
 
-use super::gather::{Sources, context, hash};
+use super::gather::{AnsweredMessage, Sources, context, hash};
 use super::{Context, Hides, PromptHistory, PromptPiece, fragments, history};
-use crate::{hiding, transcript};
+use crate::hiding;
 
 pub(crate) async fn rebuild(
     from: &Sources<'_>,
@@ -27,8 +27,7 @@ pub(crate) async fn rebuild(
             piece.text = forgotten.clear(&piece.text, from.now).into_owned();
         }
     }
-    let message = past.message.take();
-    let message = message.map_or_else(|| transcript::UNREADABLE.to_owned(), |past| past.turn.text);
+    let message = AnsweredMessage::of(past.message.take());
     let history = PromptHistory { style: from.app.history.style, turns: past.turns };
     let mut loaded = loaded.clone();
     hiding::hide_in_loaded(&mut loaded, &forgotten, from.now);

@@ -107,7 +107,12 @@ fn raw() -> impl Strategy<Value = RawEvent> {
         })
     });
     let user = text().prop_map(|text| {
-        Event::MessageUser(MessageUser { message_id: MessageId::new(Uuid::nil()), parent_id: None, text })
+        Event::MessageUser(MessageUser {
+            message_id: MessageId::new(Uuid::nil()),
+            parent_id: None,
+            text,
+            parts: vec![],
+        })
     });
     prop_oneof![
         4 => step_end().prop_map(|step| raw_of(&Event::StepEnd(step))),
@@ -162,6 +167,8 @@ fn context(rows: &[MessageRow], message: String) -> Context {
         loaded: ContextLoaded { date: "Friday, 1 May 2026 (UTC)".into(), ..ContextLoaded::default() },
         history: PromptHistory { style: HistoryStyle::Plain, turns: rows.iter().map(past).collect() },
         message,
+        parts: Vec::new(),
+        history_images: 4,
         message_id: MessageId::new(Uuid::nil()),
         fence: Fence::of(&[7; 32], ThreadId::new(Uuid::nil())),
         tools: [tool].into(),

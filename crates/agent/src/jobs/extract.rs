@@ -164,7 +164,7 @@ fn turns(rows: &[MessageRow], forgotten: &Forgotten, app: &App) -> Vec<Conversat
             }
             continue;
         }
-        let text = forgotten.clear(&read.text, row.created_at).into_owned();
+        let text = forgotten.clear(&read.text_with_parts(), row.created_at).into_owned();
         if !text.trim().is_empty() {
             turns.push(ConversationTurn { message: row.id, role, text, at: row.created_at });
         }
@@ -283,7 +283,7 @@ fn request(model: &Model, ask: &extract::ExtractionPrompt) -> model::ModelReques
         ),
     };
     let system = format!("{}{told}", ask.system);
-    let request = model.request(system, vec![PromptMessage::User(ask.user.clone())], &settings);
+    let request = model.request(system, vec![PromptMessage::User(ask.user.as_str().into())], &settings);
     model::ModelRequest { format, ..request }
 }
 

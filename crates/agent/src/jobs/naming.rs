@@ -58,7 +58,9 @@ async fn first_words(world: &World, job: &JobRow) -> Result<Option<String>, stor
     let Some(leaf) = leaf else { return Ok(None) };
     let path = world.store.path(thread, leaf, 1).await?;
     let forgotten = world.recall.forgotten(&job.scope).await?;
-    let said = |row: &MessageRow| forgotten.clear(&transcript::read(row).text, row.created_at).into_owned();
+    let said = |row: &MessageRow| {
+        forgotten.clear(&transcript::read(row).text_with_parts(), row.created_at).into_owned()
+    };
     Ok(path.first().map(said))
 }
 
@@ -72,7 +74,7 @@ async fn ask(
     let Some(prompt) = app.title.as_ref().filter(|_| job.attempts <= MAX_ASKED) else { return Ok(None) };
     let Some(model) = world.model_for_job(&app, None) else { return Ok(None) };
     let settings = Settings { max_tokens: Some(MAX_TITLE_TOKENS), ..Settings::default() };
-    let shown = vec![PromptMessage::User(capped(first, MAX_SHOWN_BYTES))];
+    let shown = vec![PromptMessage::User(capped(first, MAX_SHOWN_BYTES).into())];
     let request = model.request(prompt.clone(), shown, &settings);
     match super::ask::ask(world, job, &model, request, MAX_TITLE_BYTES).await {
         Ok((title, spent)) => Ok(Some((title, Some(spent)))),

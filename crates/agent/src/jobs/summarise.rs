@@ -67,7 +67,7 @@ impl BackgroundJob for SummariseThread {
         let tokens = (app.history.budget / SHARE).clamp(MIN_TOKENS, MAX_TOKENS);
         let settings = Settings { max_tokens: Some(tokens), ..Settings::default() };
         let prompt = how.prompt.as_deref().unwrap_or(DEFAULT_PROMPT).trim().to_owned();
-        let said = PromptMessage::User(Fence::of(world.secret(), thread).wrap(&work.text));
+        let said = PromptMessage::User(Fence::of(world.secret(), thread).wrap(&work.text).into());
         let request = model.request(prompt, vec![said], &settings);
         let most = (tokens * BYTES_PER_TOKEN) as usize;
         let (answer, spent) = match ask(world, job, &model, request, most).await {
@@ -159,7 +159,7 @@ async fn older(
     let forgotten = world.recall.forgotten(&job.scope).await?;
     let mut turns = read_path(thread, tail, Some(&forgotten));
     let counter = model.tokens();
-    let tokens: usize = turns.iter().map(|past| counter.text(&past.turn.text)).sum();
+    let tokens: usize = turns.iter().map(|past| counter.text(&past.turn.text_with_parts())).sum();
     if tokens <= how.after as usize {
         return Ok(None); // another job was faster
     }
@@ -197,7 +197,7 @@ fn line(past: &PastTurn) -> String {
         Some(Role::Assistant) => "ASSISTANT",
         None => return String::new(),
     };
-    format!("{who}: {}", capped(&past.turn.text, MAX_SHOWN_BYTES))
+    format!("{who}: {}", capped(&past.turn.text_with_parts(), MAX_SHOWN_BYTES))
 }
 
 fn event(world: &World, work: &Work, answer: &str) -> Summary {

@@ -7,6 +7,7 @@ use protocol::{
 use store::{RawEvent, RunRow, Store};
 
 use crate::state::RunState;
+use crate::unseen_images;
 
 /// A run that has ended, from its facts, for front ends that see no events.
 pub fn run_result(row: RunRow, facts: &[RawEvent]) -> RunResult {
@@ -21,6 +22,8 @@ fn outcome(row: RunRow, facts: &[RawEvent]) -> RunResult {
     let answer = answer(&events);
     let reply =
         answer.map(|answer| answer.text.clone()).or_else(|| state.last().map(|step| step.text.clone()));
+    let noted = state.context.map(|context| context.warnings).unwrap_or_default();
+    let warnings = unseen_images::warnings(noted, state.steps.iter().map(|done| &done.step));
     let (calls, results): (Vec<_>, Vec<_>) =
         state.steps.into_iter().map(|done| (done.step.calls, done.results)).unzip();
     RunResult {
@@ -41,7 +44,7 @@ fn outcome(row: RunRow, facts: &[RawEvent]) -> RunResult {
         data: answer.and_then(|answer| answer.data.clone()),
         proposals: Vec::new(),
         client_calls: Vec::new(),
-        warnings: state.context.map(|context| context.warnings).unwrap_or_default(),
+        warnings,
         error: row.error,
     }
 }

@@ -108,6 +108,7 @@ impl Run {
             window,
             limit: PromptBudget::of_window(window, start.settings.max_tokens).prompt,
             tool_tokens: tools.iter().map(|tool| counter.tool(tool)).sum(),
+            sees_images: model.is_some_and(|model| model.capabilities().vision),
             remembers: true,
             proposes: self.tools.get(CREATE_PROPOSAL).is_some(),
         }

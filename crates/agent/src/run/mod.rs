@@ -9,6 +9,7 @@ mod cut;
 mod executor;
 mod finish;
 mod forget;
+mod images;
 mod load;
 mod model;
 mod obstacle;

@@ -119,6 +119,7 @@ impl Run {
         if let Err(unfunded) = self.fund(&model, &mut request, ledger.tokens).await? {
             return Ok(self.unfunded(step, unfunded, tries));
         }
+        self.read_images(&mut request).await?;
         let mut collected = Collected::new(step, wanted);
         collected.ledger = Some(ledger);
         let stopped = self.attempt(&model, &request, &mut collected).await;

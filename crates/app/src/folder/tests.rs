@@ -4,6 +4,7 @@ mod context;
 mod declared;
 mod examples;
 mod external_tools;
+mod images;
 mod limits;
 mod markdown;
 mod mcp;
@@ -19,8 +20,8 @@ use tempfile::TempDir;
 
 use super::*;
 use crate::{
-    AnswerForm, AtLimit, ContextRules, FailureCause, FailureReplies, HistoryRules, HistoryStyle, Ranges,
-    Summarise, Within,
+    AnswerForm, AtLimit, ContextRules, FailureCause, FailureReplies, HistoryRules, HistoryStyle, ImageRules,
+    Ranges, Summarise, Within,
 };
 
 const PROMPT: &str = "Be helpful.";
@@ -96,6 +97,7 @@ fn an_empty_file_gets_every_default() {
             budget: 3000,
             summarise: Some(Summarise { prompt: None, model: None, after: 2000 }),
         },
+        images: ImageRules::default(),
         context: ContextRules::default(),
         knowledge: KnowledgeRules { enabled: false, ..KnowledgeRules::default() },
         personas: BTreeMap::new(),
@@ -160,6 +162,9 @@ summarise_after = 1500
 
 [context]
 document_tokens = 900
+
+[images]
+history = 2
 "#;
 
 /// What [`EVERY_FIELD`] says of the loop.
@@ -222,6 +227,7 @@ fn every_field_is_read() {
             budget: 4000,
             summarise: Some(Summarise { prompt: None, model: Some("small".into()), after: 1500 }),
         },
+        images: ImageRules { history: 2, ..ImageRules::default() },
         context: ContextRules { document_tokens: 900, ..ContextRules::default() },
         knowledge: KnowledgeRules { enabled: false, ..KnowledgeRules::default() },
         personas: BTreeMap::new(),

@@ -70,7 +70,8 @@ pub(super) async fn measure(threads: usize) -> Result<Vec<BenchLine>, BenchFailu
 /// Through the queue and the stream, with a prompt that has nothing in common with the one before.
 async fn first_token(chat: &LocalChat, round: usize) -> Result<f64, BenchFailure> {
     let text = format!("{round}{}", " word".repeat(PROMPT as usize - 20));
-    let request = ModelRequest::new("local", format!("{round} Be kind."), vec![PromptMessage::User(text)]);
+    let request =
+        ModelRequest::new("local", format!("{round} Be kind."), vec![PromptMessage::User(text.into())]);
     let begin = Instant::now();
     let mut pieces = chat.stream(&request).await?;
     pieces.next().await.ok_or("no answer")??;

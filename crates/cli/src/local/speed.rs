@@ -61,7 +61,7 @@ async fn measure_chat(config: &Config, model: &PulledModel) -> Result<String, Er
         let settings = Settings { max_tokens: Some(max_tokens), ..Settings::default() };
         ModelRequest {
             settings,
-            ..ModelRequest::new(model.name.clone(), String::new(), vec![PromptMessage::User(story)])
+            ..ModelRequest::new(model.name.clone(), String::new(), vec![PromptMessage::User(story.into())])
         }
     };
     ask_model(&*chat, &request("Hello!".into(), 1)).await?; // loads it

@@ -30,7 +30,9 @@ fn request(message: &str) -> ModelRequest {
 fn a_message_that_no_tool_fits_is_no_question() {
     assert!(ToolQuestion::of(&request("Hello!")).is_none());
     let question = ToolQuestion::of(&request("What time is it in Tokyo?")).unwrap();
-    let Some(PromptMessage::User(asked)) = question.request.messages.last() else { panic!("no question") };
+    let Some(PromptMessage::User(UserTurn { text: asked, .. })) = question.request.messages.last() else {
+        panic!("no question")
+    };
     assert_eq!(
         asked,
         "Functions:\ncurrent_time(timezone, limit, all): Tells the current time\nMessage: What time is it in Tokyo?"

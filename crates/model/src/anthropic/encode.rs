@@ -5,8 +5,8 @@ use serde_json::{Value, json};
 
 use super::AnthropicVersion;
 use super::schema;
-use crate::request::{list_or_null, sent_by, without_nulls};
-use crate::{AnswerFormat, Exchange, ModelRequest, PromptMessage, ToolSpec};
+use crate::request::{base64_of, list_or_null, sent_by, without_nulls};
+use crate::{AnswerFormat, Exchange, ModelRequest, PromptImage, PromptMessage, ToolSpec};
 
 /// The key under which blocks of thinking are kept, in their order.
 pub(super) const THINKING: &str = "thinking";
@@ -133,9 +133,10 @@ fn messages(turns: &[PromptMessage], provider: &str) -> Vec<Value> {
     let mut messages: Vec<(&str, Vec<Value>)> = Vec::with_capacity(turns.len() * 2);
     for message in turns {
         match message {
-            PromptMessage::User(said) | PromptMessage::System(said) => {
-                append(&mut messages, USER, text(said).into_iter().collect());
+            PromptMessage::User(said) => {
+                append(&mut messages, USER, said.shown().map(image).chain(text(&said.text)).collect());
             }
+            PromptMessage::System(said) => append(&mut messages, USER, text(said).into_iter().collect()),
             PromptMessage::Assistant { text: said, exchanges, provider: opaque } => {
                 let said: Vec<Value> = text(said).into_iter().chain(exchanges.iter().map(call)).collect();
                 // The provider refuses a message that ends with thinking.
@@ -166,6 +167,11 @@ fn append(messages: &mut Vec<(&str, Vec<Value>)>, role: &'static str, blocks: Ve
 /// Blank text is refused, so there is no block for it.
 fn text(text: &str) -> Option<Value> {
     (!text.trim().is_empty()).then(|| json!({ "type": "text", "text": text }))
+}
+
+fn image((image, content): (&PromptImage, &[u8])) -> Value {
+    let source = json!({ "type": "base64", "media_type": image.media_type, "data": base64_of(content) });
+    json!({ "type": "image", "source": source })
 }
 
 fn call(exchange: &Exchange) -> Value {

@@ -4,8 +4,8 @@ use protocol::Effort;
 use serde_json::{Value, json};
 
 use super::{Quirks, TokenLimit};
-use crate::request::{list_or_null, sent_by, without_nulls};
-use crate::{AnswerFormat, Exchange, ModelRequest, PromptMessage, ToolSpec};
+use crate::request::{data_url, list_or_null, sent_by, without_nulls};
+use crate::{AnswerFormat, Exchange, ModelRequest, PromptMessage, ToolSpec, UserTurn};
 
 /// The key under which the extra content of calls is kept, by their index.
 pub(super) const EXTRA: &str = "extra";
@@ -59,7 +59,7 @@ fn messages(request: &ModelRequest, provider: &str) -> Vec<Value> {
     for message in &request.messages {
         match message {
             PromptMessage::System(content) => messages.push(json!({ "role": "system", "content": content })),
-            PromptMessage::User(content) => messages.push(json!({ "role": "user", "content": content })),
+            PromptMessage::User(said) => messages.push(json!({ "role": "user", "content": content(said) })),
             PromptMessage::Assistant { text, exchanges, provider: opaque } => {
                 messages.push(assistant(text, exchanges, sent_by(opaque.as_ref(), provider)));
                 messages.extend(exchanges.iter().map(result));
@@ -67,6 +67,21 @@ fn messages(request: &ModelRequest, provider: &str) -> Vec<Value> {
         }
     }
     messages
+}
+
+/// A string, or a list of parts where there is more than text: images first, which models read best.
+fn content(said: &UserTurn) -> Value {
+    let mut parts: Vec<Value> = said
+        .shown()
+        .map(|image| json!({ "type": "image_url", "image_url": { "url": data_url(image) } }))
+        .collect();
+    if parts.is_empty() {
+        return Value::from(said.text.as_str());
+    }
+    if !said.text.is_empty() {
+        parts.push(json!({ "type": "text", "text": said.text }));
+    }
+    parts.into()
 }
 
 fn assistant(text: &str, exchanges: &[Exchange], opaque: Option<&Value>) -> Value {

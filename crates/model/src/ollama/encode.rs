@@ -6,7 +6,7 @@ use protocol::{Effort, Settings};
 use serde_json::{Map, Value, json};
 
 use crate::chat::function_tool;
-use crate::request::{list_or_null, without_nulls};
+use crate::request::{base64_of, list_or_null, without_nulls};
 use crate::{AnswerFormat, Exchange, ModelRequest, PromptMessage};
 
 /// Fields of the provider's own that stand beside the options; all others are options.
@@ -73,7 +73,11 @@ fn messages(request: &ModelRequest) -> Vec<Value> {
     for message in &request.messages {
         match message {
             PromptMessage::System(content) => messages.push(json!({ "role": "system", "content": content })),
-            PromptMessage::User(content) => messages.push(json!({ "role": "user", "content": content })),
+            PromptMessage::User(said) => {
+                let images = list_or_null(said.shown().map(|(_, content)| Value::from(base64_of(content))));
+                let message = json!({ "role": "user", "content": said.text, "images": images });
+                messages.push(without_nulls(message));
+            }
             PromptMessage::Assistant { text, exchanges, provider: _ } => {
                 let calls = list_or_null(exchanges.iter().enumerate().map(call));
                 let message = json!({ "role": "assistant", "content": text, "tool_calls": calls });

@@ -3,8 +3,8 @@
 use protocol::Effort;
 use serde_json::{Value, json};
 
-use crate::request::{list_or_null, sent_by, without_nulls};
-use crate::{AnswerFormat, Exchange, ModelRequest, PromptMessage, ToolSpec};
+use crate::request::{data_url, list_or_null, sent_by, without_nulls};
+use crate::{AnswerFormat, Exchange, ModelRequest, PromptMessage, ToolSpec, UserTurn};
 
 /// The key under which the items of the model's reasoning are kept.
 pub(super) const REASONING: &str = "reasoning";
@@ -65,7 +65,7 @@ fn input(messages: &[PromptMessage], provider: &str) -> Vec<Value> {
     for message in messages {
         match message {
             PromptMessage::System(content) => items.push(self::message("system", content)),
-            PromptMessage::User(content) => items.push(self::message("user", content)),
+            PromptMessage::User(said) => items.push(json!({ "role": "user", "content": content(said) })),
             PromptMessage::Assistant { text, exchanges, provider: opaque } => {
                 if !text.is_empty() {
                     items.push(self::message("assistant", text));
@@ -80,6 +80,19 @@ fn input(messages: &[PromptMessage], provider: &str) -> Vec<Value> {
         }
     }
     items
+}
+
+/// A string, or a list of parts where there is more than text: images first, which models read best.
+fn content(said: &UserTurn) -> Value {
+    let mut parts: Vec<Value> =
+        said.shown().map(|image| json!({ "type": "input_image", "image_url": data_url(image) })).collect();
+    if parts.is_empty() {
+        return Value::from(said.text.as_str());
+    }
+    if !said.text.is_empty() {
+        parts.push(json!({ "type": "input_text", "text": said.text }));
+    }
+    parts.into()
 }
 
 fn reasoning(opaque: Option<&Value>, provider: &str) -> impl Iterator<Item = Value> {

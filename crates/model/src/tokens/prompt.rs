@@ -24,7 +24,12 @@ impl Counter {
     }
 
     pub fn message(&self, message: &PromptMessage) -> usize {
-        self.scaled(self.counted_message(message))
+        self.scaled(self.counted_message(message)) + self.images_of(message)
+    }
+
+    /// The tokens of an image of so many pixels.
+    pub fn image(&self, width: u32, height: u32) -> usize {
+        self.images.tokens(width, height)
     }
 
     pub fn tool(&self, tool: &ToolSpec) -> usize {
@@ -36,14 +41,29 @@ impl Counter {
     }
 
     pub fn request(&self, request: &ModelRequest) -> usize {
-        self.scaled(self.counted_request(request))
+        self.scaled(self.counted_request(request)) + self.images_of_request(request)
     }
 
     /// The provider found this many tokens in the request, kept ones among them. A counter that is not exact learns from
     /// it.
     pub fn learn(&self, request: &ModelRequest, actual: u64) {
         if !self.is_exact() {
-            self.observe(self.counted_request(request), actual);
+            // What its images take is not text, and says nothing of the tokenizer.
+            let of_text = actual.saturating_sub(self.images_of_request(request) as u64);
+            self.observe(self.counted_request(request), of_text);
+        }
+    }
+
+    fn images_of_request(&self, request: &ModelRequest) -> usize {
+        request.messages.iter().map(|message| self.images_of(message)).sum()
+    }
+
+    fn images_of(&self, message: &PromptMessage) -> usize {
+        match message {
+            PromptMessage::User(said) => {
+                said.images.iter().map(|image| self.image(image.width, image.height)).sum()
+            }
+            PromptMessage::System(_) | PromptMessage::Assistant { .. } => 0,
         }
     }
 
@@ -62,7 +82,8 @@ impl Counter {
 
     fn counted_message(&self, message: &PromptMessage) -> usize {
         match message {
-            PromptMessage::System(said) | PromptMessage::User(said) => MESSAGE + self.counted(said),
+            PromptMessage::System(said) => MESSAGE + self.counted(said),
+            PromptMessage::User(said) => MESSAGE + self.counted(&said.text),
             PromptMessage::Assistant { text, exchanges, provider } => {
                 let exchanges = exchanges.iter().map(|exchange| self.counted_exchange(exchange));
                 MESSAGE + self.counted(text) + exchanges.sum::<usize>() + provider.as_ref().map_or(0, opaque)

@@ -253,9 +253,9 @@ fn a_listing_can_say_how_its_tokens_are_counted() {
 fn the_number_of_counters_is_bounded() {
     let counters = Counters::default();
     for number in 0..MAX_COUNTERS + 5 {
-        counters.of("lan", &format!("model-{number}"), None);
+        counters.of(("lan", None), &format!("model-{number}"), None);
     }
     assert_eq!(counters.kept.lock().unwrap().len(), MAX_COUNTERS);
-    let kept = |id| Arc::ptr_eq(&counters.of("lan", id, None), &counters.of("lan", id, None));
+    let kept = |id| Arc::ptr_eq(&counters.of(("lan", None), id, None), &counters.of(("lan", None), id, None));
     assert_eq!((kept("model-0"), kept("one-more")), (true, false));
 }

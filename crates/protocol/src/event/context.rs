@@ -171,6 +171,9 @@ pub struct PromptLedger {
     /// Earlier exchanges that were dropped for want of room, the oldest ones.
     #[serde(default, skip_serializing_if = "is_default")]
     pub dropped_exchanges: u64,
+    /// Images of earlier messages that were shown beside those of the message itself. Absent where no image was shown.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub earlier_images: Option<u64>,
     /// Fragments that were left out whole.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub without: Vec<String>,

@@ -6,8 +6,9 @@
 mod request;
 
 use axum::extract::{FromRequestParts, State};
-use axum::http::StatusCode;
 use axum::http::request::Parts;
+use axum::http::uri::Authority;
+use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use protocol::{
     ClientCallStatus, ClientCallView, NewCallResult, NewRun, Principal, ProposalView, Regenerate, RunId,
@@ -19,7 +20,6 @@ use utoipa::IntoParams;
 use self::request::{Approval, ChatAsk, GivenWords, NewChat};
 use crate::Api;
 use crate::auth::StreamCaller;
-use crate::body::Json;
 use crate::contracts::{AwaitedWord, ChatKey, UI_MESSAGE_STREAM, UiMessageEncoder};
 use crate::error::ApiProblem;
 use crate::idempotency::IdempotencyKey;
@@ -27,6 +27,7 @@ use crate::path::ChatPath;
 use crate::query::read_params;
 use crate::routes::FollowedEvents;
 use crate::routes::runs::{self, RunPost};
+use crate::upload::JsonWithFiles;
 
 /// Says which major version of the AI SDK the client is, as far as it is known. It is not sent by itself.
 const SDK_VERSION: &str = "x-ai-sdk-version";
@@ -51,6 +52,14 @@ pub(super) struct ChatExtras {
     app: Option<String>,
     /// Whether the client can take a step back.
     resets: bool,
+    /// The name by which the client has reached the server.
+    host: Option<String>,
+}
+
+impl ChatExtras {
+    fn is_host(&self, host: &str) -> bool {
+        self.host.as_deref().is_some_and(|own| own.eq_ignore_ascii_case(host))
+    }
 }
 
 impl FromRequestParts<Api> for ChatExtras {
@@ -60,7 +69,9 @@ impl FromRequestParts<Api> for ChatExtras {
         let ChatAppParams { app } = read_params(parts)?;
         let version = parts.headers.get(SDK_VERSION).and_then(|value| value.to_str().ok());
         let major = version.and_then(|version| version.split('.').next()?.trim().parse::<u32>().ok());
-        Ok(Self { app, resets: major.is_some_and(|major| major >= RESETTING_VERSION) })
+        let host = parts.headers.get(header::HOST).and_then(|value| value.to_str().ok());
+        let host = host.or(parts.uri.authority().map(Authority::as_str)).map(str::to_owned);
+        Ok(Self { app, host, resets: major.is_some_and(|major| major >= RESETTING_VERSION) })
     }
 }
 
@@ -83,13 +94,15 @@ pub(super) async fn chat(
     State(api): State<Api>,
     caller: StreamCaller,
     extras: ChatExtras,
-    body: Result<Json<NewChat>, ApiProblem>,
+    body: Result<JsonWithFiles<NewChat>, ApiProblem>,
 ) -> Result<Response, ApiProblem> {
-    let Json(chat, once) = body.map_err(|problem| problem.explain_missing("id", NOT_OLLAMA))?;
-    let (ask, principal) = (chat.ask()?, caller.principal.clone());
-    let place = place(&api, &principal, chat.app.clone().or(extras.app), &chat).await?;
+    let JsonWithFiles { value: mut chat, once, room } =
+        body.map_err(|problem| problem.explain_missing("id", NOT_OLLAMA))?;
+    let is_own = |host: &str| extras.is_host(host) || api.proxying.is_host(host);
+    let (ask, principal) = (chat.ask(is_own)?, caller.principal.clone());
+    let place = place(&api, &principal, chat.app.clone().or(extras.app.clone()), &chat).await?;
     let encoder = UiMessageEncoder::new(extras.resets);
-    let request = RunPost { app: &place.app, new: place.run(&chat), once };
+    let request = RunPost { app: &place.app, new: place.run(&chat), once, room };
     let asked = AskedChat { ask, thread: place.thread, encoder };
     let answer = answer(&api, caller, asked, request).await;
     let answer = answer.map(|stream| ([UI_MESSAGE_STREAM], stream).into_response());
@@ -108,24 +121,26 @@ async fn answer(
     api: &Api,
     caller: StreamCaller,
     AskedChat { ask, thread, encoder }: AskedChat,
-    RunPost { app, new, once }: RunPost<'_>,
+    RunPost { app, new, once, room }: RunPost<'_>,
 ) -> Result<Response, ApiProblem> {
     let new = match ask {
         ChatAsk::GoOn(given) => return stream_on(api, caller, (thread, given), encoder).await,
-        ChatAsk::Say { text, parent } => NewRun { message: Some(text), parent_id: parent, ..new },
+        ChatAsk::Say { text, parts, parent } => {
+            NewRun { message: Some(text), parts, parent_id: parent, ..new }
+        }
         ChatAsk::Again(None) => NewRun { regenerate: Some(Regenerate::Last(true)), ..new },
         ChatAsk::Again(Some(answer)) => {
             let message = answer.message(api, &caller).await?;
             NewRun { regenerate: Some(Regenerate::Message(message)), ..new }
         }
     };
-    runs::stream_encoded(api, caller, RunPost { app, new, once }, encoder).await
+    runs::stream_encoded(api, caller, RunPost { app, new, once, room }, encoder).await
 }
 
 /// A run's field by the name it has in this contract.
 fn chat_field(field: &str) -> Option<&'static str> {
     match field {
-        "message" => Some("messages"),
+        "message" | "parts" => Some("messages"),
         "threadId" => Some("id"),
         "parentId" | "regenerate" => Some("messageId"),
         _ => None,

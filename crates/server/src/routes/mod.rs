@@ -10,6 +10,7 @@ mod documents;
 mod events;
 mod files;
 mod home;
+mod images;
 mod mcp;
 mod me;
 mod memories;
@@ -150,6 +151,7 @@ fn described() -> OpenApiRouter<Api> {
         .merge(tagged!("documents": [documents::create_document, documents::list_documents]
             [documents::search_documents] [documents::get_document, documents::delete_document]
             [documents::get_document_text] [documents::list_knowledge]))
+        .merge(tagged!("images": [images::create_image, images::list_images] [images::get_image, images::delete_image]))
         .merge(tagged!("me": [me::get_profile, me::change_profile]))
         .merge(tagged!("actions": [actions::list_actions] [actions::get_action]
             [actions::preview_undo, actions::undo_action] [actions::preview_run_undo, actions::undo_run]))

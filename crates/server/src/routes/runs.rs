@@ -8,17 +8,18 @@ use protocol::{NewRun, Principal, PromptView, RunResult, RunView};
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer};
 use service::{AcceptedRun, Once};
+use tokio::sync::OwnedSemaphorePermit;
 use utoipa::IntoParams;
 
 use crate::Api;
 use crate::auth::{Caller, StreamCaller};
-use crate::body::Json;
 use crate::contracts::{DeltaEncoder, Encoder};
 use crate::error::{ApiProblem, ProblemCode};
 use crate::idempotency::IdempotencyKey;
 use crate::path::{AppPath, RunPath};
 use crate::query::{AfterParams, LastEvent, LastEventId, Params};
 use crate::routes::{Created, FollowedEvents, Reply};
+use crate::upload::JsonWithFiles;
 
 /// Seconds after which a server that is stopping is likely to be back.
 const RESTART_RETRY_AFTER: u32 = 2;
@@ -69,10 +70,10 @@ pub(super) async fn create_run(
     caller: StreamCaller,
     AppPath { app }: AppPath,
     Params(AnswerParams { format }): Params<AnswerParams>,
-    Json(new, once): Json<NewRun>,
+    JsonWithFiles { value: new, once, room }: JsonWithFiles<NewRun>,
 ) -> Response {
     let (streams, principal) = (new.stream.unwrap_or(true), caller.principal.clone());
-    let request = RunPost { app: &app, new, once };
+    let request = RunPost { app: &app, new, once, room };
     let answer = match (streams, format) {
         (true, AnswerFormat::Events) => stream_events(&api, caller, request).await,
         (true, AnswerFormat::Delta) => stream_encoded(&api, caller, request, DeltaEncoder::default()).await,
@@ -86,6 +87,8 @@ pub(super) struct RunPost<'a> {
     pub(super) app: &'a str,
     pub(super) new: NewRun,
     pub(super) once: Option<Once>,
+    /// Room for files that came along, given back once the message is stored.
+    pub(super) room: Option<OwnedSemaphorePermit>,
 }
 
 /// Starts a run and follows it from its first event.
@@ -110,12 +113,13 @@ pub(super) async fn stream_encoded(
 async fn follow(
     api: &Api,
     StreamCaller { principal, access }: StreamCaller,
-    RunPost { app, new, once }: RunPost<'_>,
+    RunPost { app, new, once, room }: RunPost<'_>,
     stream: impl FnOnce(&Principal, FollowedEvents) -> Response,
 ) -> Result<Response, ApiProblem> {
     let principal = &principal;
     let permit = api.may_be_answered(principal)?;
     let submitted = api.service.submit(principal, app, new, once).await?;
+    drop(room);
     let follower = api.service.follow_accepted(principal, submitted).await?;
     let response = follower.map(|follower| stream(principal, FollowedEvents { follower, permit, access }));
     Ok(with_ids(&submitted, response.unwrap_or_else(|| StatusCode::NO_CONTENT.into_response())))
@@ -124,10 +128,11 @@ async fn follow(
 async fn await_result(
     api: &Api,
     principal: &Principal,
-    RunPost { app, new, once }: RunPost<'_>,
+    RunPost { app, new, once, room }: RunPost<'_>,
 ) -> Result<Response, ApiProblem> {
     let _permit = api.may_be_answered(principal)?;
     let submitted = api.service.submit(principal, app, new, once).await?;
+    drop(room);
     let response = tokio::select! {
         result = api.service.result(principal, submitted.run) => Answer(result?).into_response(),
         () = api.shutdown.all.cancelled() => {

@@ -61,7 +61,7 @@ pub(super) async fn stream(
     Json(chat, once): Json<ChatMessage>,
 ) -> Response {
     let principal = caller.principal.clone();
-    let request = RunPost { app: &app, new: chat.into(), once };
+    let request = RunPost { app: &app, new: chat.into(), once, room: None };
     let started = runs::stream_events(&api, caller, request).await;
     let started = started.map_err(|problem| problem.rename_field(chat_field));
     api.with_allowance(&principal, &app, started).await

@@ -3,11 +3,15 @@
 use std::path::Path;
 
 use serde_json::{Value, json};
+use testkit::pictures::{data_url, png};
 use testkit::upstream::{Reply, ScriptedCall};
 use testkit::{Answer, Frame, Method, Setup, TestApp};
 
 const APP: &str = r#"
 tools = ["memory", "undo", "markdown", "documents"]
+
+[images]
+without_vision = "text"
 
 [memory]
 inject = "snapshot"
@@ -41,7 +45,7 @@ const SCHEMA: &str = r#"{"type": "object", "properties": {"name": {"type": "stri
     "additionalProperties": false}"#;
 
 /// One for each way in which words come in.
-const WORDS: [&str; 13] = [
+const WORDS: [&str; 14] = [
     "quokkamessage",
     "quokkaanswer",
     "quokkathought",
@@ -55,6 +59,7 @@ const WORDS: [&str; 13] = [
     "vicunapin",
     "urchinprofile",
     "tapirmemory",
+    "newtimage",
 ];
 
 /// Where each of the words is, of all files under a folder.
@@ -92,7 +97,7 @@ async fn start() -> TestApp {
         let is_first = messages.last().unwrap()["role"] == "user";
         // In later prompts it is recalled, and then something else is said.
         let said = said["content"].as_str().unwrap();
-        if is_first && said.ends_with("quokkamessage about a part") {
+        if is_first && said.ends_with("quokkamessage about a part\n[image: newtimage.png, 9x9]") {
             let calls = [
                 ("addPart", json!({ "name": "zebratool" })),
                 ("createMarkdownFile", json!({ "path": "tool.md", "content": "# yaktool\n" })),
@@ -150,7 +155,8 @@ async fn fill(app: &TestApp) -> (String, Vec<String>) {
         assert!(app.send(file.header("content-type", "text/markdown")).await.status < 300);
     }
     let pin = good(app, Method::POST, "/v1/apps/test/pins", Some(json!({ "text": "vicunapin" }))).await;
-    let said = say(app, json!({ "message": "quokkamessage about a part" })).await;
+    let image = json!({ "type": "image", "url": data_url("image/png", &png(9, 9)), "name": "newtimage.png" });
+    let said = say(app, json!({ "message": "quokkamessage about a part", "parts": [image] })).await;
     let thread = said[1].data["threadId"].as_str().unwrap().to_owned();
     // A thread that stays, whose prompts were made of all of it.
     for message in ["Which part?", "Which part, and what does the document say?"] {
@@ -187,6 +193,7 @@ async fn what_is_deleted_and_purged_is_in_no_file() {
     let app = start().await;
     let (_, paths) = fill(&app).await;
     app.service.idle().await;
+    assert_eq!(app.count("SELECT count(*) FROM image_contents"), 1);
     let there = places(&app.data(), &WORDS);
     for word in WORDS {
         assert!(there.iter().any(|place| place.starts_with(word)), "{word} has not come in: {there:#?}");
@@ -202,6 +209,7 @@ async fn what_is_deleted_and_purged_is_in_no_file() {
     let asked = app.upstream.requests().last().unwrap().body.to_string();
     assert!(!WORDS.iter().any(|word| asked.contains(word)), "{asked}");
     app.service.idle().await;
+    assert_eq!(app.count("SELECT (SELECT count(*) FROM image_contents) + (SELECT count(*) FROM images)"), 0);
     let stopped = stopped(app).await;
     assert_eq!(places(&stopped.data(), &WORDS), Vec::<String>::new());
 }

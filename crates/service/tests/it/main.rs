@@ -17,6 +17,7 @@ mod fallback;
 mod faults;
 mod full;
 mod gone;
+mod images;
 mod jobs;
 mod keys;
 mod limits;

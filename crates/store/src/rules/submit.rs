@@ -72,8 +72,8 @@ pub fn beginning(
     answered: Option<MessageId>,
 ) -> Result<RunBeginning, Error> {
     let (message, user_message) = match request.ask {
-        RunInput::Say { id, text, parent } => {
-            (id, Some(MessageUser { message_id: id, parent_id: parent.or(head), text }))
+        RunInput::Say { id, text, parent, parts } => {
+            (id, Some(MessageUser { message_id: id, parent_id: parent.or(head), text, parts }))
         }
         RunInput::Again { .. } => (answered.ok_or(Error::NothingToAnswer)?, None),
     };
@@ -145,7 +145,7 @@ mod tests {
     fn a_message_follows_the_one_it_names_or_the_newest() {
         let (thread, run) = (ThreadId::new(Uuid::from_u128(1)), RunId::new(Uuid::from_u128(2)));
         let parent_of = |parent, head| {
-            let ask = RunInput::Say { id: message(3), text: "hi".into(), parent };
+            let ask = RunInput::Say { id: message(3), text: "hi".into(), parent, parts: vec![] };
             let begins = beginning(thread, run, request(ask), head, None).unwrap();
             begins.user_message.unwrap().parent_id
         };

@@ -117,6 +117,15 @@ const RULES: &[(&str, &str)] = &[
                 FROM usage u WHERE u.app = r.app AND u.user = r.user), 0)",
     ),
     (
+        "an image has no content",
+        "SELECT lower(hex(id)) FROM images WHERE id NOT IN (SELECT image FROM image_contents)",
+    ),
+    (
+        "an image counts as used and no message shows it, or the other way round",
+        "SELECT lower(hex(i.id)) FROM images i
+            WHERE (i.unused_since IS NULL) <> EXISTS (SELECT 1 FROM image_uses u WHERE u.image = i.id)",
+    ),
+    (
         "the text of a memory is not that of its newest version",
         "SELECT lower(hex(m.id)) FROM memories m WHERE NOT EXISTS (SELECT 1 FROM memory_versions v
             WHERE v.memory = m.id AND v.version = m.version AND v.text = m.text AND v.kind = m.kind

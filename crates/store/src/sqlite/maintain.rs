@@ -8,8 +8,8 @@ use super::append::Batch;
 use super::read::{find_first, find_only, has_any, id};
 use super::verify::Check;
 use super::{
-    Sqlite, action_rows, documents, jobs, missing_apps, notices, purge, rate_limits, recall, reserve, runs,
-    sessions, waiting_calls,
+    Sqlite, action_rows, documents, images, jobs, missing_apps, notices, purge, rate_limits, recall, reserve,
+    runs, sessions, waiting_calls,
 };
 use crate::{ActionRow, Error, RunRow, Verified};
 
@@ -44,6 +44,7 @@ impl Sqlite {
             let forgotten = forget(batch, forget_before)?
                 || jobs::forget(batch, forget_before)?
                 || rate_limits::forget(batch, forget_before)?
+                || images::forget_unused(batch, forget_before)?
                 || sessions::forget(batch)?
                 || notices::sweep(batch, forget_before)?;
             Ok(purge::purge(batch, deleted_before)? || documents::purge(batch, deleted_before)? || forgotten)

@@ -18,6 +18,7 @@ mod events;
 mod files;
 mod history;
 mod idempotency;
+mod images;
 mod items;
 mod jobs;
 mod keys;

@@ -7,7 +7,7 @@ use rusqlite::{OptionalExtension, params};
 
 use super::append::Batch;
 use super::read::{find_first, id};
-use super::{action_rows, texts, tidy};
+use super::{action_rows, images, texts, tidy};
 use crate::Error;
 
 /// Rows removed in one transaction: a few milliseconds, so that streams do not feel it.
@@ -101,6 +101,9 @@ fn remove_some(batch: &mut Batch<'_>, thread: ThreadId) -> Result<(), Error> {
     batch.forget_deltas(thread)?;
     // What came out of calls is in the events: the actions that tell of it are erased before those go.
     if action_rows::erase(batch, thread, PURGE_ACTIONS)? == PURGE_ACTIONS {
+        return Ok(());
+    }
+    if images::purge_uses(batch, thread)? {
         return Ok(());
     }
     let mut left = PURGE_ROWS;

@@ -5,7 +5,7 @@ use rusqlite::params;
 
 use super::append::Batch;
 use super::read::{count, find_all, find_first, find_only, has_any, id, text};
-use super::run_start;
+use super::{images, run_start};
 use crate::rules::submit::{check_queue_room, is_urgent};
 use crate::{Error, RunRequest};
 
@@ -85,6 +85,7 @@ fn remove(batch: &Batch<'_>, run: RunId) -> Result<bool, Error> {
 }
 
 fn end(batch: &mut Batch<'_>, thread: ThreadId, run: RunId, status: RunStatus) -> Result<(), Error> {
+    images::unused_by(batch, run)?; // its message is never said
     let end = RunEnd { run_id: run, status, error: None, message_id: None };
     batch.record(thread, Some(run), &Event::RunEnd(end)).map(drop)
 }

@@ -1,6 +1,6 @@
 //! Runs: looking up, cancelling, adopting.
 
-use protocol::{AppId, AuditKind, Failure, Principal, RunId, RunStatus, Seq, ThreadId};
+use protocol::{AppId, AuditKind, Failure, Principal, RunId, RunStatus, Scope, Seq, ThreadId};
 use rusqlite::{Connection, Row, params};
 use serde_json::json;
 
@@ -30,6 +30,12 @@ impl Sqlite {
             Ok((submitted, begun))
         };
         self.writer.write(work).await
+    }
+
+    pub(crate) async fn is_made(&self, scope: &Scope, once: Once) -> Result<bool, Error> {
+        let scope = scope.clone();
+        let made = move |conn: &Connection| Ok(idempotency::made(conn, &scope, Some(&once))?.is_some());
+        self.readers.read(made).await
     }
 
     pub(crate) async fn run(&self, principal: &Principal, run: RunId) -> Result<RunRow, Error> {

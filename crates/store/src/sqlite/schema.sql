@@ -659,6 +659,35 @@ CREATE TABLE thing_versions (
     PRIMARY KEY (app, user, thing, version)
 ) STRICT, WITHOUT ROWID;
 
+CREATE TABLE images (
+    id           BLOB    NOT NULL PRIMARY KEY CHECK (length(id) = 16),
+    app          TEXT    NOT NULL,
+    user         TEXT    NOT NULL,
+    -- SHA-256 of the upload.
+    hash         BLOB    NOT NULL CHECK (length(hash) = 32),
+    media_type   TEXT    NOT NULL,
+    width        INTEGER NOT NULL CHECK (width > 0),
+    height       INTEGER NOT NULL CHECK (height > 0),
+    -- Of the content as it is kept.
+    bytes        INTEGER NOT NULL,
+    name         TEXT,
+    created_at   INTEGER NOT NULL,
+    -- Since when no message shows it. Null while one does.
+    unused_since INTEGER
+) STRICT, WITHOUT ROWID;
+
+CREATE TABLE image_contents (
+    image   BLOB NOT NULL PRIMARY KEY REFERENCES images (id),
+    content BLOB NOT NULL
+) STRICT;
+
+CREATE TABLE image_uses (
+    image   BLOB NOT NULL REFERENCES images (id),
+    message BLOB NOT NULL,
+    thread  BLOB NOT NULL REFERENCES threads (id),
+    PRIMARY KEY (image, message)
+) STRICT, WITHOUT ROWID;
+
 CREATE VIEW job_moves (user, kind, app, thread, taken_at) AS SELECT '', '', '', NULL, 0;
 
 CREATE INDEX threads_listed ON threads (app, user, archived, updated_at DESC, id DESC, pinned) WHERE deleted_at IS NULL;
@@ -843,6 +872,16 @@ CREATE INDEX notices_oldest ON notices (at);
 CREATE INDEX runs_newest ON runs (created_at DESC, id DESC);
 
 CREATE INDEX usage_of_all ON usage (day, app, user, model);
+
+CREATE UNIQUE INDEX images_by_content ON images (app, user, hash);
+
+CREATE INDEX images_newest ON images (app, user, created_at DESC, id DESC);
+
+CREATE INDEX images_unused ON images (unused_since) WHERE unused_since IS NOT NULL;
+
+CREATE INDEX image_uses_of_thread ON image_uses (thread);
+
+CREATE INDEX image_uses_of_message ON image_uses (message);
 
 CREATE TRIGGER threads_seq_grows BEFORE UPDATE OF next_seq ON threads
 WHEN NEW.next_seq < OLD.next_seq

@@ -5,7 +5,7 @@ use rusqlite::params;
 
 use super::append::Batch;
 use super::read::{find_first, id, maybe_id};
-use super::{idempotency, queue, rate_limits, run_start, threads, waiting_calls};
+use super::{idempotency, images, queue, rate_limits, run_start, threads, waiting_calls};
 use crate::rules::submit::{RunAdmission, admission};
 use crate::{Admitted, Error, NewThreadRow, RunInput, RunRequest, Stop, Submission, SubmittedRun, Target};
 
@@ -81,10 +81,11 @@ fn insert(
     (run, request): (RunId, &RunRequest),
 ) -> Result<(), Error> {
     let message = match &request.ask {
-        RunInput::Say { id, parent, .. } => {
+        RunInput::Say { id, parent, parts, .. } => {
             if let Some(parent) = parent {
                 run_start::message(batch, thread, *parent)?;
             }
+            images::used_by(batch, scope, (thread, *id), parts)?;
             *id
         }
         RunInput::Again { of } => run_start::answerable(batch, thread, *of)?,

@@ -1,11 +1,13 @@
 //! Parts of prompts besides messages and memories: kept texts, personas, pins, summaries, documents and profiles.
 
-use protocol::{AppId, DocumentId, MessageId, PinId, PinView, Principal, Scope, Summary, ThreadId};
+use std::sync::Arc;
+
+use protocol::{AppId, DocumentId, ImageId, MessageId, PinId, PinView, Principal, Scope, Summary, ThreadId};
 
 use super::{Backend, Store};
 use crate::{
-    ChunkRow, DocumentRow, Error, JobRow, KnowledgeRow, NewDocument, NewPersonaRow, NewPinRow, Once, PageOf,
-    PageRows, PersonaRow, ProfileRow, PromptRows, Spent, SummaryRow, TimeCursor,
+    ChunkRow, DocumentRow, Error, ImageRow, JobRow, KnowledgeRow, NewDocument, NewImage, NewPersonaRow,
+    NewPinRow, Once, PageOf, PageRows, PersonaRow, ProfileRow, PromptRows, Spent, SummaryRow, TimeCursor,
 };
 
 store_methods! {
@@ -86,6 +88,22 @@ store_methods! {
     fn delete_knowledge(app: &AppId, id: DocumentId) -> ();
     /// Gives up documents that a process left half added. Only one process at a time adds documents of an app.
     fn discard_unfinished_knowledge(app: &AppId) -> ();
+}
+
+// Images that users uploaded, for messages.
+store_methods! {
+    /// Adds it, unless the scope has one of the same content: then it is that one, and its time without use begins anew.
+    /// [`Error::Changed`] when there is no room.
+    fn add_image(scope: &Scope, image: NewImage, once: Option<Once>) -> ImageRow;
+    /// The image that was made under this key, or the one of this content; its time without use begins anew.
+    fn known_image(scope: &Scope, hash: [u8; 32], once: Option<Once>) -> Option<ImageRow>;
+    fn image(principal: &Principal, id: ImageId) -> ImageRow;
+    /// Newest first.
+    fn images(scope: &Scope, page: PageOf<TimeCursor<ImageId>>) -> PageRows<ImageRow>;
+    /// The contents of the scope's images, in this order, at most [`crate::MAX_IMAGES_PER_READ`]; none for one that is gone.
+    fn image_contents(scope: &Scope, ids: Vec<ImageId>) -> Vec<Option<Arc<[u8]>>>;
+    /// Removes it with its content. [`Error::Changed`] while a message shows it.
+    fn delete_image(principal: &Principal, id: ImageId, once: Option<Once>) -> ();
 }
 
 // Profiles of users: for all apps, or for one. A scope without an app stands for all of them.

@@ -56,6 +56,8 @@ store_methods! {
     /// Message, run and their first events, in one transaction; or what the thread's state, the key and the limits
     /// ([`Error::Limited`]) make of it.
     fn submit(submission: Submission) -> (SubmittedRun, Option<BegunRun>);
+    /// Whether a request was accepted before under this key. [`Error::KeyReused`] if that was another one.
+    fn is_made(scope: &Scope, once: Once) -> bool;
     /// The run if it is this principal's and its thread is not deleted.
     fn run(principal: &Principal, id: RunId) -> RunRow;
     /// Marks the run as to be cancelled, or ends it if it is only queued; a run that has ended stays as it is. Either

@@ -73,7 +73,7 @@ impl Fixture {
             replay_only: false,
             limits: UserLimits::default(),
             request: RunRequest {
-                ask: RunInput::Say { id: self.ids.message(), text: "hi".into(), parent: None },
+                ask: RunInput::Say { id: self.ids.message(), text: "hi".into(), parent: None, parts: vec![] },
                 model: Some("m".into()),
                 settings: Settings::default(),
                 system_prompt: None,

@@ -67,7 +67,7 @@ fn submission(thread: Target) -> Submission {
         replay_only: false,
         limits: UserLimits::default(),
         request: RunRequest {
-            ask: RunInput::Say { id, text: "hi".into(), parent: None },
+            ask: RunInput::Say { id, text: "hi".into(), parent: None, parts: vec![] },
             model: Some("m".into()),
             settings: Settings::default(),
             system_prompt: None,

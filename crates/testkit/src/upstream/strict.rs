@@ -6,6 +6,7 @@
 mod anthropic;
 mod chat;
 mod embeddings;
+mod images;
 mod ollama;
 mod responses;
 mod schema;

@@ -36,14 +36,22 @@ pub(in crate::context) struct ChosenDocuments {
     pub(in crate::context) warnings: Vec<Warning>,
 }
 
+/// The documents that a run names.
+pub(in crate::context) struct NamedDocuments {
+    /// Those of its request and its message: a missing one is told.
+    pub(in crate::context) asked: Vec<DocumentId>,
+    /// Those that are searched. None if nobody names any.
+    pub(in crate::context) among: Option<Vec<DocumentId>>,
+}
+
 /// Passages for a message: of the documents the run names, or of all of the user's if the app says so and the run does
 /// not say that it wants none.
 pub(in crate::context) async fn read(
     from: &Sources<'_>,
     message: &str,
-    among: Option<&[DocumentId]>,
+    named: &NamedDocuments,
 ) -> Result<ChosenDocuments, store::Error> {
-    let named = among.unwrap_or_default();
+    let among = named.among.as_deref();
     match (from.app.context.documents, among) {
         (DocumentUse::None, _) | (DocumentUse::Named, None) | (_, Some([])) => {
             return Ok(ChosenDocuments::default());
@@ -53,7 +61,7 @@ pub(in crate::context) async fn read(
     let found = from.world.recall.passages(from.scope, message, among, MAX_PASSAGES).await?;
     let room = (Fragment::Documents, from.app.context.document_tokens);
     let chosen = choose(from, near(found, among.is_some()), room);
-    Ok(ChosenDocuments { warnings: missing(from, named).await?, ..chosen })
+    Ok(ChosenDocuments { warnings: missing(from, &named.asked).await?, ..chosen })
 }
 
 /// Passages of the app's own documents for a message. A run that names some of them wants those. An empty list of

@@ -91,6 +91,7 @@ mod tests {
         let turn = MessageTurn {
             role: Some(role),
             text: text.into(),
+            parts: Vec::new(),
             steps: Vec::new(),
             results: Vec::new(),
             memories_referenced: Vec::new(),

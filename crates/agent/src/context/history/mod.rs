@@ -11,13 +11,14 @@ use app::HistoryStyle;
 use model::{Counter, PromptMessage};
 use protocol::{MessageId, Seq};
 
-use super::{Context, Cuts};
+use super::{Context, Cuts, parts};
 use crate::transcript::MessageTurn;
 
 pub use plain::capped;
 pub(super) use plain::{MAX_RESULT_BYTES, cut, exchange, plain, shown};
 pub(crate) use read::{NewestMessages, PromptLook, chain, read_path};
 pub(super) use read::{ReadHistory, again, read};
+pub(super) use reference::RECENT;
 pub(crate) use select::units;
 pub(super) use select::{SelectedTurns, select};
 
@@ -41,11 +42,12 @@ pub(super) fn messages(context: &Context, cuts: &Cuts) -> Vec<PromptMessage> {
     let units = units(&context.history.turns);
     let from = units.get(cuts.dropped).map_or(context.history.turns.len(), |unit| unit.start);
     let turns = context.history.turns.get(from..).unwrap_or_default();
+    let images = parts::shown_images(context.history.style, turns, cuts.images.unwrap_or(0));
     match context.history.style {
-        HistoryStyle::Plain => plain::messages(turns, context),
+        HistoryStyle::Plain => plain::messages(turns, context, &images),
         HistoryStyle::Reference => {
             let there = context.pieces.iter().filter(|piece| !cuts.without.contains(&piece.fragment));
-            reference::messages(turns, &there.collect::<Vec<_>>(), context)
+            reference::messages(turns, &there.collect::<Vec<_>>(), context, &images)
         }
     }
 }

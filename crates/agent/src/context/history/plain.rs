@@ -1,13 +1,13 @@
 //! Earlier turns as they were: roles kept, calls with their results. Total over whatever was stored.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use model::{CallResult, Exchange, PromptMessage};
-use protocol::{Call, CallId, Role, ToolComplete, ToolStatus};
+use protocol::{Call, CallId, MessageId, Role, ToolComplete, ToolStatus};
 use serde_json::Value;
 
 use super::PastTurn;
-use crate::context::{Context, Fence, fence};
+use crate::context::{Context, Fence, fence, parts};
 use crate::transcript::MessageTurn;
 
 /// Bytes of a tool's result that the model is shown: what the registry keeps, and its note that there was more.
@@ -18,26 +18,30 @@ const MAX_NAME_BYTES: usize = 64;
 
 const NO_RESULT: &str = "no result was recorded for this call";
 
-/// A message or two per turn; turns of unknown roles are left out.
-pub(super) fn messages(turns: &[PastTurn], context: &Context) -> Vec<PromptMessage> {
+/// A message or two per turn, with these images; turns of unknown roles are left out.
+pub(super) fn messages(
+    turns: &[PastTurn],
+    context: &Context,
+    images: &HashSet<(MessageId, usize)>,
+) -> Vec<PromptMessage> {
     // Not every provider takes a conversation that begins with an answer.
     let from_user = turns.iter().skip_while(|past| past.turn.role != Some(Role::User));
-    let marked = |past: &PastTurn, message: PromptMessage| match message {
-        PromptMessage::User(text) if context.is_suspicious(past.id) => {
-            PromptMessage::User(fence::warned_message(&text, true).into_owned())
-        }
-        PromptMessage::User(_) | PromptMessage::System(_) | PromptMessage::Assistant { .. } => message,
-    };
     let said = |past: &PastTurn| -> Vec<PromptMessage> {
-        turn(&past.turn, &context.fence).into_iter().map(|message| marked(past, message)).collect()
+        if past.turn.role != Some(Role::User) {
+            return turn(&past.turn, &context.fence);
+        }
+        let text = fence::warned_message(&past.turn.text, context.is_suspicious(past.id));
+        let is_shown = |place| images.contains(&(past.id, place));
+        vec![PromptMessage::User(parts::user_turn(&text, &past.turn.parts, is_shown))]
     };
     from_user.flat_map(said).collect()
 }
 
+/// A turn without its images.
 pub(super) fn turn(turn: &MessageTurn, fence: &Fence) -> Vec<PromptMessage> {
     match turn.role {
         None => Vec::new(),
-        Some(Role::User) => vec![PromptMessage::User(turn.text.clone())],
+        Some(Role::User) => vec![PromptMessage::User(turn.text_with_parts().into_owned().into())],
         Some(Role::Assistant) => {
             let results: HashMap<CallId, &ToolComplete> =
                 turn.results.iter().map(|r| (r.call_id, r)).collect();
@@ -66,9 +70,8 @@ pub(super) fn turn(turn: &MessageTurn, fence: &Fence) -> Vec<PromptMessage> {
 
 fn text_of(message: &PromptMessage) -> &str {
     match message {
-        PromptMessage::User(text) | PromptMessage::System(text) | PromptMessage::Assistant { text, .. } => {
-            text
-        }
+        PromptMessage::User(said) => &said.text,
+        PromptMessage::System(text) | PromptMessage::Assistant { text, .. } => text,
     }
 }
 

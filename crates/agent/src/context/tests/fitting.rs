@@ -7,7 +7,12 @@ use super::*;
 fn said(n: u64, role: &str, text: &str) -> MessageRow {
     let id = MessageId::new(Uuid::from_u128(u128::from(n) + 1));
     let event = match role {
-        "user" => Event::MessageUser(MessageUser { message_id: id, parent_id: None, text: text.into() }),
+        "user" => Event::MessageUser(MessageUser {
+            message_id: id,
+            parent_id: None,
+            text: text.into(),
+            parts: vec![],
+        }),
         _ => Event::StreamComplete(StreamComplete {
             message_id: id,
             text: text.into(),
@@ -121,7 +126,7 @@ fn results_give_way_first_then_the_oldest_exchanges_then_fragments_then_the_mess
     let handle = format!(
         "[cut: {message} of 1500 bytes shown; the rest can be read with read_rest from {message} of msg_"
     );
-    assert!(text.contains(&handle), "{text}");
+    assert!(text.text.contains(&handle), "{text:?}");
     assert!(everything.ledger.tokens <= 500);
 }
 

@@ -19,9 +19,12 @@ fn rows(said: &[(&str, &str)]) -> Vec<MessageRow> {
     for (row, (role, text)) in rows.iter_mut().zip(said) {
         row.role = (*role).into();
         let event = match *role {
-            "user" => {
-                Event::MessageUser(MessageUser { message_id: row.id, parent_id: None, text: (*text).into() })
-            }
+            "user" => Event::MessageUser(MessageUser {
+                message_id: row.id,
+                parent_id: None,
+                text: (*text).into(),
+                parts: vec![],
+            }),
             _ => Event::StreamComplete(StreamComplete {
                 message_id: row.id,
                 text: (*text).into(),

@@ -9,7 +9,7 @@ use super::*;
 fn message_row(rev: u64, second: i64, words: &str) -> ItemRow {
     let id = TimeOrderedIds.message();
     let text = format!("{words} {}", "x".repeat(1_000));
-    let body = MessageUser { message_id: id, parent_id: None, text };
+    let body = MessageUser { message_id: id, parent_id: None, text, parts: vec![] };
     let said =
         RawEvent { seq: rev, kind: "message:user".into(), body: serde_json::to_string(&body).unwrap() };
     let at = Timestamp::UNIX_EPOCH + SignedDuration::from_secs(second);

@@ -2,8 +2,10 @@
 
 use std::collections::BTreeMap;
 
+use axum::http::Uri;
 use protocol::{
-    CallId, ClientTool, DocumentId, MessageId, NewCallResult, OnBusy, Principal, ProposalId, RunId, ThreadId,
+    CallId, ClientTool, DocumentId, ImageId, MessageId, NewCallResult, NewPart, OnBusy, Principal,
+    ProposalId, RunId, ThreadId,
 };
 use serde::{Deserialize, Deserializer};
 use serde_json::Value;
@@ -14,6 +16,18 @@ use crate::error::ApiProblem;
 
 /// Characters of a chat's id.
 const MAX_ID_CHARS: usize = 255;
+
+const DATA: &str = "data:";
+
+/// Where images are found here.
+const IMAGES: &str = "/v1/images/";
+
+/// The name of a document that comes without one.
+const UNNAMED_DOCUMENT: &str = "document";
+
+/// Told to a client whose file is elsewhere.
+const OTHER_ADDRESS: &str = "the url of a file must be a data URL, or the address of an image of this server \
+    (/v1/images/{image}); the server fetches no other address";
 
 /// Decisions in one request; no step makes more calls.
 const MAX_APPROVALS: usize = 32;
@@ -104,6 +118,11 @@ struct UiPart {
     #[serde(rename = "type")]
     kind: String,
     text: Option<String>,
+    /// The content type of a file.
+    media_type: Option<String>,
+    filename: Option<String>,
+    /// A file as a data URL, or the address of an image here.
+    url: Option<String>,
     state: Option<String>,
     approval: Option<UiApproval>,
     tool_call_id: Option<String>,
@@ -138,6 +157,7 @@ struct Metadata {
 pub(super) enum ChatAsk {
     Say {
         text: String,
+        parts: Vec<NewPart>,
         parent: Option<MessageId>,
     },
     /// Answer again: this message, or the last.
@@ -182,16 +202,23 @@ pub(super) struct Approval {
 }
 
 impl NewChat {
-    pub(super) fn ask(&self) -> Result<ChatAsk, ApiProblem> {
+    /// `is_own` is whether a host is this server.
+    pub(super) fn ask(&mut self, is_own: impl Fn(&str) -> bool) -> Result<ChatAsk, ApiProblem> {
         if self.id.trim().is_empty() || self.id.chars().nth(MAX_ID_CHARS).is_some() {
             return Err(ApiProblem::invalid("id", format!("must be 1 to {MAX_ID_CHARS} characters")));
         }
         if self.trigger == Trigger::RegenerateMessage {
             return self.again();
         }
+        // Earlier messages have files, too; the thread has those already.
+        let last = self.message.as_mut().or(self.messages.last_mut());
+        let parts = match last {
+            Some(message) if message.role == UiRole::User => message.files(is_own)?,
+            Some(_) | None => Vec::new(),
+        };
         let last = self.message.as_ref().or(self.messages.last());
         match last {
-            Some(message) if message.role == UiRole::User => self.say(message),
+            Some(message) if message.role == UiRole::User => self.say(message, parts),
             Some(message) if message.role == UiRole::Assistant => go_on(message),
             Some(_) => Err(ApiProblem::invalid("messages", "the last one must be the user's")),
             None => {
@@ -233,13 +260,13 @@ impl NewChat {
         Ok(ChatAsk::Again(Some(answer)))
     }
 
-    fn say(&self, message: &UiMessage) -> Result<ChatAsk, ApiProblem> {
-        let text = message.text()?;
-        if text.trim().is_empty() {
+    fn say(&self, message: &UiMessage, parts: Vec<NewPart>) -> Result<ChatAsk, ApiProblem> {
+        let text = message.text();
+        if text.trim().is_empty() && parts.is_empty() {
             return Err(ApiProblem::invalid("messages", "the last one has no text; say something"));
         }
         let parent = if self.message_id.is_some() { Some(self.answer_before()?) } else { None };
-        Ok(ChatAsk::Say { text, parent })
+        Ok(ChatAsk::Say { text, parts, parent })
     }
 
     /// The answer that an edited message follows.
@@ -259,18 +286,55 @@ impl NewChat {
 }
 
 impl UiMessage {
-    fn text(&self) -> Result<String, ApiProblem> {
-        if self.parts.iter().any(|part| part.kind == "file") {
-            let message = "files are not taken here; upload a document and name it in documentIds";
-            return Err(ApiProblem::invalid("messages", message));
-        }
+    /// Its files, which are taken out of it.
+    fn files(&mut self, is_own: impl Fn(&str) -> bool) -> Result<Vec<NewPart>, ApiProblem> {
+        let files = self.parts.iter_mut().filter(|part| part.kind == "file");
+        files.map(|part| part.file(&is_own)).collect()
+    }
+
+    fn text(&self) -> String {
         let texts = self.parts.iter().filter(|part| part.kind == "text");
         let texts: Vec<&str> = texts.filter_map(|part| part.text.as_deref()).collect();
         match &self.content {
-            Some(content) if texts.is_empty() => Ok(content.clone()),
-            Some(_) | None => Ok(texts.join("\n")),
+            Some(content) if texts.is_empty() => content.clone(),
+            Some(_) | None => texts.join("\n"),
         }
     }
+}
+
+impl UiPart {
+    /// A file as a part of a message: an image by its content type, else a document.
+    fn file(&mut self, is_own: &impl Fn(&str) -> bool) -> Result<NewPart, ApiProblem> {
+        let missing = || ApiProblem::invalid("messages", "a file has no url; send it as a data URL");
+        let url = self.url.take().ok_or_else(missing)?;
+        let name = self.filename.take().filter(|name| !name.trim().is_empty());
+        let media_type = self.media_type.take().unwrap_or_default().to_ascii_lowercase();
+        let is_data = url.get(..DATA.len()).is_some_and(|scheme| scheme.eq_ignore_ascii_case(DATA));
+        match (media_type.starts_with("image/"), is_data) {
+            (true, true) => Ok(NewPart::Image { image_id: None, url: Some(url), name }),
+            (true, false) => match image_at(&url, is_own) {
+                Some(id) => Ok(NewPart::Image { image_id: Some(id), url: None, name: None }),
+                None => Err(ApiProblem::invalid("messages", OTHER_ADDRESS)),
+            },
+            (false, true) => {
+                let name = name.unwrap_or_else(|| UNNAMED_DOCUMENT.to_owned());
+                Ok(NewPart::Document { document_id: None, url: Some(url), name: Some(name) })
+            }
+            (false, false) => Err(ApiProblem::invalid("messages", OTHER_ADDRESS)),
+        }
+    }
+}
+
+/// The image that an address of this server is the address of.
+fn image_at(url: &str, is_own: &impl Fn(&str) -> bool) -> Option<ImageId> {
+    let uri: Uri = url.parse().ok()?;
+    let is_here = match (uri.scheme_str(), uri.authority()) {
+        (None, None) => true,
+        (Some("http" | "https"), Some(authority)) => is_own(authority.as_str()),
+        (_, _) => false,
+    };
+    let (_, id) = uri.path().rsplit_once(IMAGES)?;
+    id.parse().ok().filter(|_| is_here)
 }
 
 /// The decisions and results in an answer that the client sends back.

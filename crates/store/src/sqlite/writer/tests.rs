@@ -148,7 +148,12 @@ impl Disk {
             replay_only: false,
             limits: UserLimits::default(),
             request: RunRequest {
-                ask: RunInput::Say { id: TimeOrderedIds.message(), text: "hi".into(), parent: None },
+                ask: RunInput::Say {
+                    id: TimeOrderedIds.message(),
+                    text: "hi".into(),
+                    parent: None,
+                    parts: vec![],
+                },
                 model: Some("m".into()),
                 settings: Settings::default(),
                 system_prompt: None,

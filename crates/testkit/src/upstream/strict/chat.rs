@@ -4,8 +4,8 @@
 use serde_json::Value;
 
 use super::{
-    Check, Complaint, EFFORTS, Object, answer_schema, count, fields, filled, function, name, number, object,
-    refuse, speaks_of_json, text, word,
+    Check, Complaint, EFFORTS, Object, answer_schema, count, fields, filled, function, images, name, number,
+    object, refuse, speaks_of_json, text, word,
 };
 
 /// The longest id of a tool call.
@@ -209,14 +209,34 @@ impl<'a> Turn<'a> {
 fn content(message: &Value, place: &str) -> Check {
     match message.get("content") {
         Some(Value::String(_)) => Ok(()),
-        Some(Value::Array(parts))
-            if !parts.is_empty() && parts.iter().all(|part| part.get("type").is_some()) =>
-        {
-            Ok(())
+        Some(Value::Array(parts)) if !parts.is_empty() => {
+            let is_user = message.get("role") == Some(&"user".into());
+            let mut parts = parts.iter().enumerate();
+            parts.try_for_each(|(at, part)| content_part(part, is_user, &format!("{place}.content[{at}]")))
         }
         _ => refuse(format!(
             "Invalid type for '{place}.content': expected one of a string or array of objects."
         )),
+    }
+}
+
+/// A text, or an image of the user.
+fn content_part(part: &Value, is_user: bool, place: &str) -> Check {
+    let part = object(part, place)?;
+    match text(part, "type", place)? {
+        "text" => {
+            fields(part, &["type", "text"], place)?;
+            text(part, "text", place).map(drop)
+        }
+        "image_url" if is_user => {
+            fields(part, &["type", "image_url"], place)?;
+            let place = format!("{place}.image_url");
+            let image = object(part.get("image_url").unwrap_or(&Value::Null), &place)?;
+            fields(image, &["url", "detail"], &place)?;
+            word(image, "detail", &["auto", "low", "high"])?;
+            images::data_url(text(image, "url", &place)?, &place)
+        }
+        other => refuse(format!("Invalid value: '{other}' for '{place}.type'.")),
     }
 }
 

@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use super::{Check, Object, fields, filled, name, object, refuse, schema, text};
+use super::{Check, Object, fields, filled, images, name, object, refuse, schema, text};
 
 const FIELDS: [&str; 12] = [
     "model",
@@ -97,6 +97,9 @@ fn messages(body: &Object) -> Check {
         fields(message, &known, &place)?;
         let role = text(message, "role", &place)?;
         text(message, "content", &place)?;
+        if role != "user" && message.contains_key("images") {
+            return refuse(format!("'{place}': only the user shows images"));
+        }
         if role != "assistant" && message.contains_key("tool_calls") {
             return refuse(format!("'{place}': only the assistant calls tools"));
         }
@@ -104,7 +107,8 @@ fn messages(body: &Object) -> Check {
             return refuse(format!("'{place}': no result for the call of {open:?}"));
         }
         match role {
-            "system" | "user" => {}
+            "user" => images_of(message, &place)?,
+            "system" => {}
             "assistant" => open = calls(message, &place)?,
             "tool" => {
                 let name = text(message, "tool_name", &place)?;
@@ -117,6 +121,19 @@ fn messages(body: &Object) -> Check {
         }
     }
     if open.is_empty() { Ok(()) } else { refuse(format!("no result for the call of {open:?}")) }
+}
+
+/// Images in base64 alone, without a type before them.
+fn images_of(message: &Object, place: &str) -> Check {
+    let Some(shown) = message.get("images") else { return Ok(()) };
+    let place = format!("{place}.images");
+    for image in filled(shown, &place)? {
+        let Some(data) = image.as_str() else {
+            return refuse(format!("'{place}': expected base64 strings"));
+        };
+        images::decoded(data, &place)?;
+    }
+    Ok(())
 }
 
 /// The names of the tools that are called, whose arguments are objects here.

@@ -3,8 +3,8 @@
 use serde_json::Value;
 
 use super::{
-    Check, EFFORTS, Object, answer_schema, count, fields, filled, function, name, number, object, refuse,
-    speaks_of_json, text, word,
+    Check, EFFORTS, Object, answer_schema, count, fields, filled, function, images, name, number, object,
+    refuse, speaks_of_json, text, word,
 };
 
 const MAX_CALL_ID_BYTES: usize = 64;
@@ -173,6 +173,15 @@ fn message(item: &Object, place: &str) -> Check {
         let kind = part.get("type").and_then(Value::as_str).unwrap_or_default();
         if !kinds.contains(&kind) {
             return refuse(format!("Invalid value: '{kind}'. Supported values for {role} are: {kinds:?}."));
+        }
+        if kind == "input_image" {
+            let part = object(part, place)?;
+            fields(part, &["type", "image_url", "detail", "file_id"], place)?;
+            word(part, "detail", &["auto", "low", "high"])?;
+            if role != "user" {
+                return refuse(format!("Invalid value: 'input_image' for a message of {role}."));
+            }
+            images::data_url(text(part, "image_url", place)?, place)?;
         }
         let said = ["text", "refusal", "image_url", "file_id", "file_data"];
         if !said.iter().any(|field| part.get(field).is_some_and(Value::is_string)) {

@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use super::super::{Check, Complaint, Object, fields, filled, is_name, object, refuse, text};
+use super::super::{Check, Complaint, Object, fields, filled, images, is_name, object, refuse, text};
 use super::{MAX_NAME_BYTES, Version};
 
 pub(super) fn check(body: &Object, version: Version) -> Check {
@@ -23,6 +23,18 @@ pub(super) fn check(body: &Object, version: Version) -> Check {
     }
     turns.close()?;
     unfinished_thinking(body, messages)
+}
+
+/// An image with its data in it.
+fn check_image_block(block: &Object, place: &str) -> Check {
+    fields(block, &["type", "source", "cache_control"], place)?;
+    let place = format!("{place}.image.source");
+    let source = object(block.get("source").unwrap_or(&Value::Null), &place)?;
+    fields(source, &["type", "media_type", "data"], &place)?;
+    if text(source, "type", &place)? != "base64" {
+        return refuse(format!("{place}.type: Input should be 'base64'"));
+    }
+    images::encoded(text(source, "media_type", &place)?, text(source, "data", &place)?, &place)
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -84,7 +96,8 @@ impl<'a> Turns<'a> {
                     self.result(block, &place)?;
                     continue;
                 }
-                ("image" | "document", Role::User) => {}
+                ("image", Role::User) => check_image_block(block, &place)?,
+                ("document", Role::User) => {}
                 (kind, _) => return refuse(format!("{place}: `{kind}` blocks are not allowed here")),
             }
             others = true;
