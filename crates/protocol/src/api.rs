@@ -8,8 +8,7 @@ use utoipa::ToSchema;
 use crate::json_fields::{deserialize_present, from_object};
 use crate::{
     CallId, ClientCallView, ClientTool, DocumentId, Failure, JobId, MessageId, MessagePart, NewPart,
-    PersonaSettings, ProposalView, RunId, RunStatus, Seq, Siblings, Source, ThreadId, ToolStatus, Usage,
-    Warning,
+    PersonaSettings, ProposalView, RunId, RunStatus, Seq, Source, ThreadId, ToolStatus, Usage, Warning,
 };
 
 /// A page of a list. `next` is the cursor of the following page.
@@ -191,6 +190,15 @@ pub struct ThreadView {
 pub enum Role {
     User,
     Assistant,
+}
+
+/// The messages with the parent and the role of a message, itself included.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct Siblings {
+    /// Oldest first.
+    pub ids: Vec<MessageId>,
+    /// The place of the message among them, from 0.
+    pub index: usize,
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]

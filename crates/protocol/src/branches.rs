@@ -6,15 +6,6 @@ use utoipa::ToSchema;
 
 use crate::{MessageId, Role, RunId, ThreadView};
 
-/// The messages with the parent and the role of a message, itself included.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
-pub struct Siblings {
-    /// Oldest first.
-    pub ids: Vec<MessageId>,
-    /// The place of the message among them, from 0.
-    pub index: usize,
-}
-
 /// A page of all messages of a thread, whatever branch they are on, oldest first.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]

@@ -33,9 +33,10 @@ pub use access::{
 pub use action::{ActionView, Decision, Effect, FileView, ProposalView, RecordView, UndoRefused, UndoReport};
 pub use api::{
     AppView, JobView, Message, ModelView, NewRun, NewThread, OnBusy, Page, PriceView, Regenerate, Role,
-    RunResult, RunView, ThreadChange, ThreadView, ToolCallView, ToolResultView, UsageReport, UsageView,
+    RunResult, RunView, Siblings, ThreadChange, ThreadView, ToolCallView, ToolResultView, UsageReport,
+    UsageView,
 };
-pub use branches::{HeadChoice, MessageMatch, Siblings, ThreadHit, ThreadTree, TreeMessage};
+pub use branches::{HeadChoice, MessageMatch, ThreadHit, ThreadTree, TreeMessage};
 pub use canonical::canonical;
 pub use client_call::{ClientCallStatus, ClientCallView, ClientTool, NewCallResult};
 pub use clock::{Clock, Ids, SystemClock, TimeOrderedIds};

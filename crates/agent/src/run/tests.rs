@@ -318,6 +318,12 @@ fn id() -> impl Strategy<Value = CallId> {
     (0u128..8).prop_map(|n| CallId::new(Uuid::from_u128(n)))
 }
 
+/// A call that waits for the client.
+fn opened(call_id: CallId) -> Event {
+    let (name, input, effect) = ("look".to_owned(), Value::Null, protocol::Effect::default());
+    Event::CallOpen(CallOpen { call_id, name, input, effect, expires_at: jiff::Timestamp::UNIX_EPOCH })
+}
+
 /// Any fact, whether or not it makes sense here. Few ids, so that they repeat and miss each other.
 fn strange() -> impl Strategy<Value = Event> {
     let finish = prop_oneof![
@@ -367,13 +373,7 @@ fn strange() -> impl Strategy<Value = Event> {
             input: Value::Null,
             expires_at: jiff::Timestamp::UNIX_EPOCH,
         })),
-        id().prop_map(move |call_id| Event::CallOpen(CallOpen {
-            call_id,
-            name: call_name(),
-            input: Value::Null,
-            effect: protocol::Effect::default(),
-            expires_at: jiff::Timestamp::UNIX_EPOCH,
-        })),
+        id().prop_map(opened),
         (id(), any::<bool>()).prop_map(move |(call_id, yes)| Event::ProposalClosed(ProposalClosed {
             proposal_id: ProposalId::new(nothing()),
             call_id,

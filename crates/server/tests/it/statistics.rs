@@ -148,7 +148,7 @@ async fn usage_of_all_users_is_added_up() {
 }
 
 #[tokio::test]
-async fn an_admin_lists_the_runs_of_their_apps_and_ends_one() {
+async fn an_admin_lists_the_runs_of_their_apps() {
     let app = with_two_apps().await;
     let (root, warden) =
         (token(&app, "root", None, true).await, token(&app, "warden", Some("other"), true).await);
@@ -198,7 +198,24 @@ async fn an_admin_lists_the_runs_of_their_apps_and_ends_one() {
     assert_eq!(list(&warden, "").await.0, [all[2].as_str()]);
     assert_eq!(list(&warden, "?app=test").await.0, [""; 0]);
     refused(get(&app, &root, &format!("{ALL_RUNS}?status=slow")).await, 422, "invalid_request");
+    gate.open();
+}
 
+#[tokio::test]
+async fn an_admin_ends_a_run_and_the_audit_says_so() {
+    let app = with_two_apps().await;
+    let (root, warden) =
+        (token(&app, "root", None, true).await, token(&app, "warden", Some("other"), true).await);
+    let ann = token(&app, "ann", None, false).await;
+    app.upstream.program(|_| Reply::says("Fine."));
+    say(&app, &ann, "test").await;
+    let ended = good(get(&app, &root, ALL_RUNS).await)["data"][0]["id"].as_str().unwrap().to_owned();
+    let gate = Gate::new();
+    app.upstream.script([Reply::stream().text("Slow").wait(&gate).text(".")]);
+    let stream = app.request(Method::POST, "/v1/apps/test/runs").bearer_auth(&ann);
+    let mut stream = testkit::Frames::new(stream.json(&json!({ "message": "Hi" })).send().await.unwrap());
+    let run = stream.header("x-run-id");
+    stream.until("text:delta").await;
     let cancel = async |token: &str, run: &str| {
         send_as(&app, token, Method::POST, (&format!("{ALL_RUNS}/{run}/cancel"), &Value::Null)).await
     };
@@ -210,7 +227,7 @@ async fn an_admin_lists_the_runs_of_their_apps_and_ends_one() {
     gate.open();
     // A second time changes nothing, and one that has ended stays as it is.
     assert_eq!(cancel(&root, &run).await.body["status"], "cancelled");
-    assert_eq!(cancel(&root, &all[1]).await.body["status"], "completed");
+    assert_eq!(cancel(&root, &ended).await.body["status"], "completed");
     let audit = good(get(&app, &root, "/v1/admin/audit").await);
     let entries: Vec<_> =
         audit["data"].as_array().unwrap().iter().filter(|entry| entry["kind"] == "run_cancelled").collect();

@@ -25,17 +25,17 @@ async fn start() -> TestApp {
     TestApp::with(Setup { files, ..Setup::app(APP) }).await
 }
 
-fn call(tool: &str, input: Value) -> ScriptedCall {
+fn call(tool: &str, input: &Value) -> ScriptedCall {
     ScriptedCall::new(tool, &input.to_string())
 }
 
 fn write(content: &str) -> ScriptedCall {
-    call("createMarkdownFile", json!({ "path": "a.md", "content": content }))
+    call("createMarkdownFile", &json!({ "path": "a.md", "content": content }))
 }
 
 /// Puts another section below the text of the file.
 fn add_section() -> ScriptedCall {
-    call("writeMarkdownSection", json!({ "path": "a.md", "heading": "## More", "content": "two" }))
+    call("writeMarkdownSection", &json!({ "path": "a.md", "heading": "## More", "content": "two" }))
 }
 
 /// A run that makes these calls, one after the other, and ends.
@@ -94,9 +94,9 @@ async fn a_preview_says_what_the_undo_then_does() {
         [
             write("one"),
             add_section(),
-            call("addPart", json!({ "name": "bolt" })),
-            call("save_memory", json!({ "text": "Likes tea." })),
-            call("echo", json!({ "text": "x" })),
+            call("addPart", &json!({ "name": "bolt" })),
+            call("save_memory", &json!({ "text": "Likes tea." })),
+            call("echo", &json!({ "text": "x" })),
         ],
     )
     .await;
@@ -144,8 +144,8 @@ async fn a_preview_of_a_run_takes_its_actions_together() {
         [
             write("one"),
             add_section(),
-            call("echo", json!({ "text": "x" })),
-            call("addPart", json!({ "name": "bolt" })),
+            call("echo", &json!({ "text": "x" })),
+            call("addPart", &json!({ "name": "bolt" })),
         ],
     )
     .await;
