@@ -123,17 +123,17 @@ impl Look {
             Ok(entries) => entries,
             Err(error) => return self.partial(unreadable(folder, &error)),
         };
+        self.entries += entries.len();
+        if self.entries > MAX_ENTRIES {
+            // Which of them were seen is chance, so none counts as removed.
+            let message = format!("the folder has more than {MAX_ENTRIES} entries");
+            return self.partial(Problem::of(folder, message, "remove those that are no documents"));
+        }
         entries.sort_by_key(fs::DirEntry::file_name); // what is beyond a limit is the same each time
         for entry in entries {
-            if entry.file_name().as_encoded_bytes().starts_with(b".") {
-                continue;
+            if !entry.file_name().as_encoded_bytes().starts_with(b".") {
+                self.add_entry(&entry, inside, depth);
             }
-            self.entries += 1;
-            if self.entries > MAX_ENTRIES {
-                let message = format!("the folder has more than {MAX_ENTRIES} entries");
-                return self.problem(Problem::of(folder, message, "remove those that are no documents"));
-            }
-            self.add_entry(&entry, inside, depth);
         }
     }
 

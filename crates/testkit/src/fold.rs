@@ -265,9 +265,14 @@ impl Fold {
         if success && !self.begun.contains(&id) {
             self.finding(frame, &format!("completes {id}, which has not begun"));
         }
-        self.results.push(
-            json!({ "callId": id, "name": data["name"], "result": data["output"], "success": success }),
-        );
+        self.results.push(json!({
+            "callId": id,
+            "name": data["name"],
+            "result": data["output"],
+            "success": success,
+            "status": data["status"],
+            "durationMs": data["durationMs"],
+        }));
     }
 
     fn propose(&mut self, frame: &Frame) {

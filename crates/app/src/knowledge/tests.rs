@@ -88,3 +88,14 @@ fn what_is_beyond_a_limit_is_named_and_the_rest_is_served() {
     );
     assert_eq!(look.files.len(), 12, "{:?}", names(&look));
 }
+
+#[test]
+fn a_folder_with_too_many_entries_is_named_and_nothing_counts_as_removed() {
+    let app = folder(&[("a.md", "x"), ("many/0.md", "x")]);
+    for number in 0..MAX_ENTRIES {
+        fs::write(app.path().join(format!("documents/many/.{number}")), "").unwrap();
+    }
+    let look = KnowledgeFolder::of_app(app.path());
+    assert_eq!((names(&look), look.is_partial), (vec!["a.md"], true));
+    assert!(look.problems[0].to_string().contains("more than 5000 entries"), "{}", look.problems[0]);
+}

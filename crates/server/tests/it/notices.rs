@@ -145,8 +145,8 @@ async fn every_tab_hears_of_threads_and_runs_in_one_order() {
     assert_eq!(numbers(&seen), [1, 2, 3, 4, 5, 6, 7]);
     assert_eq!(seen[0].data["appId"], "test");
     assert_eq!(seen[2].data["threadId"], made["id"]);
-    let gone =
-        json!({ "appId": "test", "threadId": made["id"], "change": "deleted", "title": null, "lastSeq": 0 });
+    let gone = json!({ "appId": "test", "threadId": made["id"], "change": "deleted", "title": null, "pinned": false,
+            "archived": false, "lastSeq": 0 });
     assert_eq!(seen[6].data, gone);
     let same = two.take(7).await;
     assert_eq!((names(&same), numbers(&same)), (names(&seen), numbers(&seen)));

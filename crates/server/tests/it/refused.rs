@@ -49,8 +49,13 @@ async fn refusals(app: &TestApp, method: Method, path: &str, bodies: Vec<Bad>) -
     told
 }
 
-/// What any body can do wrong. `{}` stands for what a good one begins with.
-fn garbled() -> Vec<Bad> {
+/// The largest body, in bytes.
+const LARGEST: usize = 2048 * KIB;
+/// The largest body with files in it.
+const LARGEST_WITH_FILES: usize = 16 * 1024 * KIB;
+
+/// What any body can do wrong, where the largest has this many bytes.
+fn garbled(largest: usize) -> Vec<Bad> {
     let json = |name, body: &str| bad(name, body, 400, "invalid_json");
     let deep = format!(r#"{{"message": "hi", "x": {}{}}}"#, "[".repeat(100_000), "]".repeat(100_000));
     vec![
@@ -74,8 +79,8 @@ fn garbled() -> Vec<Bad> {
         bad("a string", r#""hi""#, 422, "invalid_request"),
         bad("null", "null", 422, "invalid_request"),
         bad("a field given twice", r#"{"message": "a", "message": "b"}"#, 422, "invalid_request"),
-        bad("a body of 2 MiB and a byte", vec![b' '; 2048 * KIB + 1], 413, "body_too_large"),
-        bad("spaces, 2 MiB of them", vec![b' '; 2048 * KIB], 400, "invalid_json"),
+        bad("a byte too many", vec![b' '; largest + 1], 413, "body_too_large"),
+        bad("as many spaces as fit", vec![b' '; largest], 400, "invalid_json"),
     ]
 }
 
@@ -83,7 +88,7 @@ fn garbled() -> Vec<Bad> {
 async fn a_run_asked_for_badly() {
     let app = TestApp::start().await;
     let id = |prefix: &str| format!("{prefix}_{}", "f".repeat(32));
-    let mut bodies = garbled();
+    let mut bodies = garbled(LARGEST_WITH_FILES);
     bodies.extend([
         invalid("no message", &json!({})),
         invalid("an empty message", &json!({ "message": "" })),
@@ -146,7 +151,7 @@ fn long_system_prompt() -> String {
 #[tokio::test]
 async fn a_chat_message_sent_badly() {
     let app = TestApp::start().await;
-    let mut bodies = garbled();
+    let mut bodies = garbled(LARGEST);
     bodies.extend([
         invalid("no message", &json!({})),
         invalid("an empty message", &json!({ "message": "" })),

@@ -106,7 +106,7 @@ async fn runs_are_counted_by_time_and_by_what_is_asked_for() {
         ("by=thread", "by"),
     ] {
         let answer = get(&app, &root, &format!("{STATS}?{query}")).await;
-        assert_eq!(answer.body["field"], field, "{query}: {answer:?}");
+        assert_eq!(answer.body["errors"][0]["field"], field, "{query}: {answer:?}");
         refused(answer, 422, "invalid_request");
     }
     refused(get(&app, &ann, STATS).await, 403, "admin_only");

@@ -35,7 +35,10 @@ fn write(content: &str) -> ScriptedCall {
 
 /// Puts another section below the text of the file.
 fn add_section() -> ScriptedCall {
-    call("writeMarkdownSection", &json!({ "path": "a.md", "heading": "## More", "content": "two" }))
+    call(
+        "writeMarkdownSection",
+        &json!({ "path": "a.md", "heading": "## More", "content": "two", "mode": "replace" }),
+    )
 }
 
 /// A run that makes these calls, one after the other, and ends.
