@@ -4,6 +4,8 @@ mod bus;
 mod follow;
 mod notices;
 mod snapshot;
+#[cfg(test)]
+mod tests;
 
 pub use bus::Bus;
 pub(crate) use bus::Subscription;

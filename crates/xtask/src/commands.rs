@@ -7,7 +7,9 @@ use std::thread;
 
 use crate::cargo::{TEST_FEATURES, build, build_for_tests, cargo, succeeds};
 use crate::report::Report;
-use crate::{border, dist, lines, lints, postgres, proxy, real, seeds, servers, statements, tidy, torture};
+use crate::{
+    border, clients, dist, lines, lints, postgres, proxy, real, seeds, servers, statements, tidy, torture,
+};
 
 /// What people are told before the server is built, because a first build takes minutes.
 const QUICK_NOTE: &str = "Building the server. The first build takes about 8 minutes on two cores, and later builds take \
@@ -16,7 +18,7 @@ const RELEASE_NOTE: &str =
     "Building the optimised server. The first build takes about 25 minutes on two cores.";
 
 /// The tests that need something which is fetched first. `cargo test` leaves them out unless it is given their names.
-const FETCHING_TESTS: [&str; 5] = ["real", "real_embeddings", "servers", "proxy", "postgres"];
+const FETCHING_TESTS: [&str; 6] = ["real", "real_embeddings", "servers", "clients", "proxy", "postgres"];
 
 /// Builds the server and becomes it, so that signals reach it directly. Most crates are not optimised, because a first
 /// build must be ready soon; `--release` asks for the optimised server.
@@ -140,6 +142,8 @@ pub(crate) fn test(root: &Path, only: &[String]) -> bool {
         });
         let run = |tests: &[&str]| succeeds(&mut fetching_tests(root, nextest, tests));
         report.installed("servers", || servers::install(root), || run(&["servers"]));
+        let run_clients = || clients::build(root) && run(&["clients"]);
+        report.installed("clients", || clients::install(root), run_clients);
         report.installed("proxy", || proxy::install(root), || run(&["proxy"]));
         report.installed("dist", || dist::obstacle().map_or(Ok(()), Err), || dist::test(root));
         report.installed("postgres", || postgres::install(root), || run_postgres(root, nextest));

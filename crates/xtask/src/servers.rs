@@ -29,13 +29,8 @@ pub(crate) fn install(root: &Path) -> Result<(), String> {
     if std::fs::read_to_string(&stamp).is_ok_and(|there| there == wanted) {
         return Ok(());
     }
-    let has = |program: &str| {
-        let mut asked = Command::new(program);
-        let status = asked.arg("--version").stdout(Stdio::null()).stderr(Stdio::null()).status();
-        status.is_ok_and(|status| status.success())
-    };
-    if let Some(missing) = ["node", "npm"].into_iter().find(|program| !has(program)) {
-        return Err(format!("there is no {missing}; install Node.js 20 or newer"));
+    if let Some(missing) = missing_program() {
+        return Err(missing);
     }
     println!("fetching servers and clients to speak with, and descriptions of others: 70 MB");
     std::fs::create_dir_all(&folder).map_err(|error| format!("{}: {error}", folder.display()))?;
@@ -54,4 +49,15 @@ pub(crate) fn install(root: &Path) -> Result<(), String> {
         return Err("npm could not fetch the packages; look at what it says above".into());
     }
     std::fs::write(&stamp, wanted).map_err(|error| format!("{}: {error}", stamp.display()))
+}
+
+/// What is missing to fetch packages and to run them, and what to do.
+pub(crate) fn missing_program() -> Option<String> {
+    let has = |program: &str| {
+        let mut asked = Command::new(program);
+        let status = asked.arg("--version").stdout(Stdio::null()).stderr(Stdio::null()).status();
+        status.is_ok_and(|status| status.success())
+    };
+    let missing = ["node", "npm"].into_iter().find(|program| !has(program))?;
+    Some(format!("there is no {missing}; install Node.js 20 or newer"))
 }

@@ -121,7 +121,7 @@ pub(crate) fn last_snapshot(of: (ThreadId, RunId), facts: &[RawEvent]) -> Option
 }
 
 /// The state of a run by its facts. One whose end cannot be read has failed.
-fn snapshot_of_facts((thread_id, run_id): (ThreadId, RunId), facts: &[RawEvent]) -> Snapshot {
+pub(super) fn snapshot_of_facts((thread_id, run_id): (ThreadId, RunId), facts: &[RawEvent]) -> Snapshot {
     let events = readable(facts);
     let (answer, end) = (answer(&events), end(&events));
     let last = || RunState::replay(&events).last().map(|step| step.text.clone());

@@ -63,5 +63,6 @@ mod unconfigured;
 mod undo_previews;
 mod usage;
 mod users;
+mod vectors;
 mod versions;
 mod web_search;

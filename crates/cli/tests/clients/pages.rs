@@ -1,0 +1,21 @@
+//! What a page reads and changes besides runs: uploads, memories and files.
+
+use serde_json::json;
+use testkit::upstream::Reply;
+
+use crate::{scenario, shown, start};
+
+#[tokio::test]
+async fn files_are_uploaded_and_answered_from() {
+    let (world, server) = start("").await;
+    world.upstream.program(|_| Reply::says("It is in the manual."));
+    let seen = shown(scenario(&server, "uploads")).await;
+    assert_eq!(seen["problems"], json!([]), "{seen}");
+}
+
+#[tokio::test]
+async fn what_the_user_has_is_read_and_changed() {
+    let (_world, server) = start("").await;
+    let seen = shown(scenario(&server, "things")).await;
+    assert_eq!(seen["problems"], json!([]), "{seen}");
+}

@@ -1,0 +1,74 @@
+//! Runs and the channel of the user over connections that break: nothing is lost, and nothing comes twice.
+
+use serde_json::{Value, json};
+use testkit::Frame;
+use testkit::upstream::{Gate, Reply, ScriptedCall};
+
+use crate::world::Server;
+use crate::{scenario, serve, shown, start, write_app};
+
+/// The events of a run as the server has them.
+async fn stored(server: &Server, run: &str) -> Vec<Value> {
+    let frames: Vec<Frame> = server.follow(&format!("/v1/runs/{run}/events"), 0).await.all().await;
+    frames.iter().map(|frame| json!({ "seq": frame.id, "type": frame.event, "data": frame.data })).collect()
+}
+
+fn free_port() -> u16 {
+    std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
+}
+
+#[tokio::test]
+async fn a_stream_survives_the_death_of_its_server() {
+    let world = crate::World::new().await;
+    write_app(&world, "tools = [\"calculate\"]");
+    let (port, gate) = (free_port(), Gate::new());
+    let held = gate.clone();
+    world.upstream.program(move |body| match body["messages"].as_array().and_then(|all| all.last()) {
+        Some(last) if last["role"] == "tool" => {
+            Reply::stream().text("It ").text("is ").wait(&held).text("42.")
+        }
+        _ => Reply::stream()
+            .text("Let me see.")
+            .call(ScriptedCall::new("calculate", r#"{"expression":"6*7"}"#)),
+    });
+    let server = serve(&world, port).await;
+    let client = scenario(&server, "stream");
+    client.errors.line("said: It is ").await;
+    server.process.kill();
+    gate.open();
+
+    let server = serve(&world, port).await;
+    let seen = shown(client).await;
+    assert_eq!((&seen["text"], &seen["status"]), (&json!("It is 42."), &json!("completed")), "{seen}");
+    let run = seen["runId"].as_str().unwrap();
+    assert_eq!(seen["events"].as_array().unwrap(), &stored(&server, run).await, "no gap, and nothing twice");
+    let types: Vec<&str> =
+        seen["events"].as_array().unwrap().iter().map(|one| one["type"].as_str().unwrap()).collect();
+    assert!(types.contains(&"step:reset"), "the step began again: {types:?}");
+    let (_, messages) =
+        server.get(&format!("/v1/threads/{}/messages", seen["threadId"].as_str().unwrap())).await;
+    assert_eq!(messages["data"].as_array().unwrap().len(), 2, "{messages}");
+    assert_eq!(seen["answer"]["id"], messages["data"][1]["id"]);
+}
+
+#[tokio::test]
+async fn a_run_is_cancelled_and_keeps_its_words() {
+    let (world, server) = start("").await;
+    world.upstream.script([Reply::stream().text("I will never").stall()]);
+    let seen = shown(scenario(&server, "cancel")).await;
+    assert_eq!((&seen["status"], &seen["text"]), (&json!("cancelled"), &json!("I will never")), "{seen}");
+}
+
+#[tokio::test]
+async fn calls_are_approved_and_rejected() {
+    let (world, server) = start("tools = [\"current_time\"]\n[tool.current_time]\nconfirm = true").await;
+    let call = || ScriptedCall::new("current_time", "{}");
+    world.upstream.script([Reply::stream().text("May I?").call(call()).call(call()), Reply::says("Well.")]);
+    let seen = shown(scenario(&server, "approval")).await;
+    assert_eq!((&seen["status"], &seen["text"]), (&json!("completed"), &json!("Well.")), "{seen}");
+    assert_eq!(seen["waited"], json!(2), "{seen}");
+    let calls = seen["steps"][0]["calls"].as_array().unwrap();
+    let mut statuses: Vec<&str> = calls.iter().map(|call| call["status"].as_str().unwrap()).collect();
+    statuses.sort_unstable();
+    assert_eq!(statuses, ["complete", "denied"], "{seen}");
+}
