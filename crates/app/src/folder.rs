@@ -81,6 +81,11 @@ const MAX_TOKENS: i64 = 10_000_000;
 const MAX_FALLBACKS: usize = 8;
 /// Models that an app lists for others to choose from.
 const MAX_MODELS: usize = 64;
+
+/// First messages that an app may offer.
+const MAX_STARTERS: usize = 8;
+
+const MAX_STARTER_CHARS: usize = 300;
 const MAX_BUDGET_TOKENS: i64 = 1_000_000_000_000;
 const MAX_BUDGET_USD: f64 = 1_000_000.0;
 /// Twelve hexadecimal digits tell the revisions of one app apart.
@@ -157,6 +162,7 @@ fn read(dir: &Path, problems: &mut Problems) -> App {
     App {
         name: problems.keep(source.text("name", raw.name)).unwrap_or_else(|| id.to_string()),
         description: raw.description,
+        starters: problems.keep(starters(&source, raw.starters)),
         folder: dir.into(),
         revision,
         zone: problems.keep(zone(&source, raw.timezone)).unwrap_or(TimeZone::UTC),
@@ -263,6 +269,7 @@ fn sections(dir: &Path, records: &BTreeMap<String, RecordType>) -> Result<Sectio
 struct Raw {
     name: Option<Spanned<String>>,
     description: String,
+    starters: Vec<Spanned<String>>,
     timezone: Option<Spanned<String>>,
     model: Option<Spanned<String>>,
     fallbacks: Vec<Spanned<String>>,
@@ -343,6 +350,19 @@ fn fallbacks(source: &FileText<'_>, raw: Vec<Spanned<String>>) -> Result<Vec<Str
     }
     let name = |name| source.text("fallbacks", Some(name)).map(Option::unwrap_or_default);
     raw.into_iter().map(name).collect()
+}
+
+fn starters(source: &FileText<'_>, raw: Vec<Spanned<String>>) -> Result<Vec<String>, Problem> {
+    if let Some(beyond) = raw.get(MAX_STARTERS) {
+        let message = format!("there are more than {MAX_STARTERS} starters");
+        return Err(source.problem(beyond.span(), message, "keep the best ones"));
+    }
+    if let Some(long) = raw.iter().find(|starter| starter.get_ref().chars().count() > MAX_STARTER_CHARS) {
+        let message = format!("a starter has more than {MAX_STARTER_CHARS} characters");
+        return Err(source.problem(long.span(), message, "write a shorter message"));
+    }
+    let text = |starter| source.text("starters", Some(starter)).map(Option::unwrap_or_default);
+    raw.into_iter().map(text).collect()
 }
 
 fn models(source: &FileText<'_>, raw: Vec<Spanned<String>>) -> Result<Vec<String>, Problem> {

@@ -27,6 +27,8 @@ pub struct App {
     pub folder: PathBuf,
     pub name: String,
     pub description: String,
+    /// First messages that a front end can offer.
+    pub starters: Vec<String>,
     /// Names the content of the folder: equal content, equal revision.
     pub revision: String,
     /// Where its users live, unless they say otherwise.

@@ -161,6 +161,25 @@ pub struct RecordView {
     pub updated_at: Timestamp,
 }
 
+/// A type of records, with the tools that work on it.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct RecordTypeView {
+    #[serde(rename = "type")]
+    pub kind: String,
+    /// The JSON Schema of the data.
+    #[schema(value_type = Object)]
+    pub schema: Value,
+    pub tools: Vec<RecordToolView>,
+}
+
+/// A tool of an app that works on one type of records.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct RecordToolView {
+    pub name: String,
+    /// `search`, `get`, `create`, `update`, `list` or `delete`.
+    pub does: String,
+}
+
 /// A Markdown file of the user.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]

@@ -265,6 +265,9 @@ pub struct AppView {
     #[serde(default)]
     pub models: Vec<String>,
     pub tools: Vec<String>,
+    /// First messages that a front end can offer.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub starters: Vec<String>,
     /// Why its folder, as it is now, cannot be served, and the version before it is; or why one of its documents is not.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub problem: Option<String>,

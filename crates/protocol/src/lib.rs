@@ -30,7 +30,10 @@ pub use access::{
     ActsFor, AuditEntryView, AuditKind, KeyMade, KeyRotation, KeyView, KeysRemoved, NewKey, Right, Rights,
     SessionView,
 };
-pub use action::{ActionView, Decision, Effect, FileView, ProposalView, RecordView, UndoRefused, UndoReport};
+pub use action::{
+    ActionView, Decision, Effect, FileView, ProposalView, RecordToolView, RecordTypeView, RecordView,
+    UndoRefused, UndoReport,
+};
 pub use api::{
     AppView, JobView, Message, ModelView, NewRun, NewThread, OnBusy, Page, PriceView, Regenerate, Role,
     RunResult, RunView, Siblings, ThreadChange, ThreadView, ToolCallView, ToolResultView, UsageReport,

@@ -29,6 +29,7 @@ impl Service {
             model: self.world().models.name(serving.app.model.as_deref()),
             models: self.choosable_models(&serving.app),
             tools: serving.tools().specs().iter().map(|tool| tool.name.clone()).collect(),
+            starters: serving.app.starters.clone(),
             problem: serving.problem().or_else(|| self.shared.knowledge.problem(&serving.app.id)),
         };
         self.world().apps.all().values().map(|serving| view(serving)).collect()

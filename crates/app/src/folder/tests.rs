@@ -68,6 +68,7 @@ fn an_empty_file_gets_every_default() {
         id: AppId::new("demo"),
         name: "demo".into(),
         description: String::new(),
+        starters: Vec::new(),
         folder: app.folder.clone(),
         revision: app.revision.clone(),
         zone: TimeZone::UTC,
@@ -120,6 +121,7 @@ timezone = "Europe/Lisbon"
 model = "gpt-4.1-mini"
 fallbacks = ["gpt-4o-mini"]
 models = ["gpt-4.1"]
+starters = ["Hello"]
 answer = "structured"
 tools = [
     "current_time",
@@ -188,11 +190,12 @@ fn every_field_is_read() {
     let tool = |name: &str, line| ToolRef { name: name.into(), file: file.clone(), line, column: 5 };
     let day_cost = Some(Cost::from_dollars(0.5));
     let budget =
-        AppBudget { run_tokens: Some(1000), day_cost, dollars_line: Some(31), ..AppBudget::default() };
+        AppBudget { run_tokens: Some(1000), day_cost, dollars_line: Some(32), ..AppBudget::default() };
     let expected = App {
         id: AppId::new("demo"),
         name: "Demo".into(),
         description: "Shows everything".into(),
+        starters: vec!["Hello".into()],
         folder: apps.path().join("demo"),
         revision: app.revision.clone(),
         zone: TimeZone::get("Europe/Lisbon").unwrap(),
@@ -235,12 +238,22 @@ fn every_field_is_read() {
         targets: Vec::new(),
         classifier: None,
         records: BTreeMap::new(),
-        tools: vec![tool("current_time", 10), tool("calculate", 11)],
+        tools: vec![tool("current_time", 11), tool("calculate", 12)],
         declared: Vec::new(),
         adjusted: Vec::new(),
         mcp: Vec::new(),
     };
     assert_eq!(app, expected);
+}
+
+#[test]
+fn starters_are_few_and_short() {
+    let many = apps(&format!("starters = [{}]", "'Hello', ".repeat(9)), PROMPT);
+    assert!(problem(&many).contains("there are more than 8 starters"), "{}", problem(&many));
+    let long = apps(&format!("starters = ['{}']", "a".repeat(301)), PROMPT);
+    assert!(problem(&long).contains("a starter has more than 300 characters"), "{}", problem(&long));
+    let empty = apps("starters = ['']", PROMPT);
+    assert!(problem(&empty).contains("starters"), "{}", problem(&empty));
 }
 
 #[test]

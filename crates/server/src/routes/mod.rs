@@ -5,11 +5,11 @@ mod admin;
 mod api_chat;
 mod branches;
 mod calls;
+mod console;
 mod credentials;
 mod documents;
 mod events;
 mod files;
-mod home;
 mod images;
 mod mcp;
 mod me;
@@ -102,8 +102,9 @@ pub(crate) fn router(
     // The description leaves these out: they are for browsers and for our own commands.
     router
         .clone()
-        .route("/", get(home::home))
-        .route("/favicon.ico", get(home::favicon))
+        .route("/", get(console::page))
+        .route(console::HASHED, get(console::hashed_file))
+        .route("/favicon.ico", get(console::favicon))
         .route(admin::CONTROL_KEYS, delete(admin::remove_keys))
         .fallback(other_apis::answer_unknown_path)
         .method_not_allowed_fallback(async || {
@@ -158,7 +159,7 @@ fn described() -> OpenApiRouter<Api> {
         .merge(tagged!("proposals": [proposals::list_proposals] [proposals::get_proposal]
             [proposals::confirm_proposal] [proposals::reject_proposal]))
         .merge(tagged!("calls": [calls::list_calls] [calls::get_call] [calls::answer_call]))
-        .merge(tagged!("records": [records::create_record, records::list_records]
+        .merge(tagged!("records": [records::list_record_types] [records::create_record, records::list_records]
             [records::get_record, records::replace_record, records::change_record, records::delete_record]
             [records::record_versions]))
         .merge(tagged!("files": [files::list_files] [files::get_file, files::put_file, files::delete_file]

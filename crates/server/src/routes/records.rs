@@ -2,16 +2,30 @@
 
 use axum::Json as Answer;
 use axum::http::StatusCode;
-use protocol::{Page, RecordVersionView, RecordView};
+use protocol::{Page, RecordTypeView, RecordVersionView, RecordView};
 use service::{Edit, Terms};
 
 use crate::auth::Caller;
 use crate::body::{Json, ObjectFields};
 use crate::error::ApiProblem;
 use crate::idempotency::IdempotencyKey;
-use crate::path::{RecordPath, RecordsPath};
+use crate::path::{AppPath, RecordPath, RecordsPath};
 use crate::query::{ExpectedVersion, IfMatch, PageParams, Params, RecordParams, VersionParams};
 use crate::routes::{Created, Reply, created};
+
+/// Lists the record types of an app, each with its JSON Schema and the tools that work on it.
+#[utoipa::path(
+    get,
+    path = "/v1/apps/{app}/records",
+    params(AppPath),
+    responses((status = 200, description = "All record types", body = Page<RecordTypeView>))
+)]
+pub(super) async fn list_record_types(
+    caller: Caller,
+    AppPath { app }: AppPath,
+) -> Reply<Page<RecordTypeView>> {
+    Ok(Answer(caller.service.record_types(&caller.principal, &app)?))
+}
 
 /// Makes a record. The body is its data.
 #[utoipa::path(

@@ -61,6 +61,27 @@ async fn replace(app: &TestApp, path: &str, data: &Value) -> Answer {
     app.send(app.request(Method::PUT, path).json(data)).await
 }
 
+/// A front end makes forms from the schemas, and shows what a proposed call would change.
+#[tokio::test]
+async fn the_types_of_an_app_are_listed_with_their_tools() {
+    let app = start().await;
+    let file = app.data().join("../apps/test/app.toml");
+    let toml = std::fs::read_to_string(&file).unwrap();
+    let tool = "[tool.addPart]\nrecord = \"part\"\ndoes = \"create\"\n";
+    std::fs::write(&file, format!("{toml}\n{tool}")).unwrap();
+    let app = app.restart().await;
+    let types = good(app.get("/v1/apps/test/records").await);
+    assert_eq!(
+        (&types["data"][0]["type"], &types["data"][1]["type"]),
+        (&json!("note"), &json!("part")),
+        "{types}"
+    );
+    assert_eq!(types["data"][0]["tools"], json!([]));
+    assert_eq!(types["data"][1]["tools"], json!([{ "name": "addPart", "does": "create" }]));
+    assert_eq!(types["data"][1]["schema"]["required"], json!(["name"]));
+    refused(app.get("/v1/apps/missing/records").await, 404, "not_found");
+}
+
 #[tokio::test]
 async fn a_record_is_made_read_changed_and_deleted() {
     let app = start().await;
