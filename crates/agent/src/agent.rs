@@ -15,7 +15,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use app::{App, Problem};
-use protocol::{AppId, Principal, RunId, ThreadId};
+use protocol::{AppId, Principal, RunId, Seq, ThreadId, Used};
 use store::{Admitted, JobRow, JobStatus, Once, PageOf, RunRow, Stop, Submission};
 use tokio::sync::watch;
 use tools::Vault;
@@ -39,6 +39,17 @@ const DRAIN_LOOK: Duration = Duration::from_millis(10);
 pub struct AcceptedRun {
     pub run: RunId,
     pub thread: ThreadId,
+    /// None if the run waits for its thread, or was accepted before.
+    pub start: Option<AcceptedStart>,
+}
+
+/// Facts about a run that began with its request.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct AcceptedStart {
+    /// The number of its first event.
+    pub first: Seq,
+    /// Use of the user's limits, with this run.
+    pub used: Used,
 }
 
 /// Runs the agents of all apps. A clone is cheap.
@@ -178,6 +189,9 @@ impl Agent {
             (Err(store::Error::NotFound(_)), Some(refusal)) => return Err(refusal),
             (stored, _) => stored?,
         };
+        let start = begun
+            .as_ref()
+            .and_then(|begun| Some(AcceptedStart { first: begun.row.start_seq?, used: begun.used }));
         match (submitted.admitted, begun) {
             (_, Some(begun)) => self.take_up_begun(begun).await?,
             (Admitted::Queued { interrupted, .. }, None) => {
@@ -193,7 +207,7 @@ impl Agent {
         if causes_jobs {
             self.world.notice_jobs(); // they need not wait for the answer
         }
-        Ok(AcceptedRun { run: submitted.run, thread: submitted.thread })
+        Ok(AcceptedRun { run: submitted.run, thread: submitted.thread, start })
     }
 
     /// Tells a run to end. Durable once it returns; the run ends soon after. A run that has ended stays as it is.

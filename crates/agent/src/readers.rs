@@ -3,11 +3,11 @@
 use std::sync::Arc;
 
 use protocol::{Principal, RunId, Seq, ThreadId};
-use store::RunRow;
+use store::{RunRow, Submission};
 
 use crate::Error;
 use crate::access::{run_row, thread_row};
-use crate::agent::AcceptedRun;
+use crate::agent::{AcceptedRun, Agent};
 use crate::live::{self, Follower, NoticeFollower, Subscription, UserFollower, until_parked};
 use crate::world::World;
 
@@ -39,15 +39,28 @@ pub async fn follow_run(
     follow_row(world, principal, (row, subscription), after).await
 }
 
-/// The events of a run that was accepted a moment ago.
-pub async fn follow_accepted(
-    world: &World,
+/// Submits a run, and follows it from its first event; no follower if it has ended. See [`Agent::submit`].
+pub async fn submit_and_follow(
+    agent: &Agent,
     principal: &Principal,
-    accepted: AcceptedRun,
-) -> Result<Option<Follower>, Error> {
+    submission: Submission,
+    spent: Option<Error>,
+) -> Result<(AcceptedRun, Option<Follower>), Error> {
+    let world = agent.world();
+    let thread = submission.thread.id();
+    // From before the run is stored: all its events come here, so that none has to be read. Nobody is given an event of a
+    // thread before the submission has been accepted there.
+    let subscription = world.bus.subscribe(thread);
+    let accepted = agent.submit(submission, spent).await?;
+    if let Some(start) = accepted.start.filter(|_| accepted.thread == thread) {
+        let of = (thread, Some(accepted.run));
+        let follower = follower(world, subscription, of, start.first.saturating_sub(1));
+        return Ok((accepted, Some(follower.already_live())));
+    }
     let subscription = world.bus.subscribe(accepted.thread); // see `listen`
     let row = run_row(&world.store, principal, accepted.run).await?;
-    follow_row(world, principal, (row, subscription), None).await
+    let follower = follow_row(world, principal, (row, subscription), None).await?;
+    Ok((accepted, follower))
 }
 
 async fn follow_row(

@@ -16,11 +16,17 @@ pub(crate) struct SpokenRequests<'m> {
 
 impl<'m> SpokenRequests<'m> {
     pub(crate) fn of(message: &'m str) -> Self {
+        Self::of_app(message, true)
+    }
+
+    /// The requests that an app can fulfil, which has memories or none.
+    pub(crate) fn of_app(message: &'m str, has_memories: bool) -> Self {
+        let about_memories = Some(message).filter(|_| has_memories);
         Self {
             pin: pinning::read_command(message),
-            remember: remember::read_command(message),
-            forget: forgetting::read_request(message),
-            answer: forgetting::answer(message),
+            remember: about_memories.and_then(remember::read_command),
+            forget: about_memories.and_then(forgetting::read_request),
+            answer: about_memories.and_then(forgetting::answer),
         }
     }
 

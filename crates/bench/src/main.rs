@@ -22,6 +22,8 @@ usage: cargo xtask bench log [--runs N] [--deltas N]
        cargo xtask bench local
        cargo xtask bench memory
        cargo xtask bench streams [--quick] [--long] [--json FILE] [--repeats N] [SCENARIO…]
+       cargo xtask bench growth [--runs N]
+       cargo xtask bench instructions [--keep]
        cargo xtask eval locomo --data FILE [--json] [--model FOLDER]
        cargo xtask eval locomo --large
        cargo xtask eval recall [--check] [--tune] [--model FOLDER]
@@ -42,6 +44,11 @@ usage: cargo xtask bench log [--runs N] [--deltas N]
         --json    writes the same figures, and those of each repeat, to a file
         --repeats how often each server is measured, in turn with the others (default 3)
         RONDO_BIN names another server than the one that was built
+  growth what a run costs with a million others in the database, compared with an empty one, while old ones are pruned;
+        and how much each table grows for a run
+        --runs    runs in the database, ten for each thread (default 1000000)
+  instructions  how many instructions a run costs under callgrind, as a multiple of the least agent server that could work
+        --keep    keeps the multiples; without it, more than five percent beyond the kept ones is a failure
   locomo  how much of the evidence for LoCoMo's questions recall finds, and how fast
         --data    LoCoMo's file
         --json    ends with one line for programs
@@ -71,6 +78,8 @@ fn main() -> ExitCode {
     // Both need a runtime of one thread, which has a core of its own.
     let result = match arguments.split_first() {
         Some((name, options)) if name == "streams" => streams::run(options),
+        Some((name, options)) if name == "growth" => streams::growth::run(options),
+        Some((name, options)) if name == "instructions" => streams::instructions::run(options),
         // The benchmark starts itself under this name, as an upstream or as a server.
         Some((name, options)) if name == "role" => streams::play_role(options),
         Some(_) | None => run_with_workers(&arguments),

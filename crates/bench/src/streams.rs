@@ -8,12 +8,15 @@
 //! that whatever else the machine does meets all of them.
 
 mod answer_reader;
+mod callgrind;
 mod chat_request;
 mod client;
 mod comparisons;
 mod figures;
 mod floor;
+pub(crate) mod growth;
 mod http1;
+pub(crate) mod instructions;
 mod load;
 mod measure;
 mod pool;

@@ -18,7 +18,7 @@ use jiff::tz::TimeZone;
 use model::Embedder;
 use protocol::{DocumentId, MemoryId, MessageId, Scope, ThreadId};
 use sha2::{Digest, Sha256};
-use store::{ChunkRow, NewVector, Store};
+use store::{ChunkRow, HiddenWords, NewVector, Store};
 
 use self::questions::Questions;
 use self::user_index::{UnembeddedText, UserIndex};
@@ -260,6 +260,15 @@ impl Recall {
         Ok(Arc::new(self.words_to_hide(scope).await?))
     }
 
+    /// The same, where the rows of these words were read a moment ago.
+    pub async fn forgotten_of(
+        &self,
+        scope: &Scope,
+        hidden: &HiddenWords,
+    ) -> Result<Arc<Forgotten>, store::Error> {
+        if self.is_held(scope) { self.forgotten(scope).await } else { Ok(Arc::new(self.hide(hidden).await?)) }
+    }
+
     /// Makes vectors of what has none yet, of documents last. True when more is left.
     pub async fn embed(&self, scope: &Scope) -> Result<bool, EmbedError> {
         let Some(embedder) = self.questions.as_ref().map(Questions::embedder) else { return Ok(false) };
@@ -350,14 +359,17 @@ impl Recall {
 
     /// Words that no model sees any more.
     async fn words_to_hide(&self, scope: &Scope) -> Result<Forgotten, store::Error> {
-        let tombstones = self.store.tombstones(scope).await?;
-        let purged = self.store.shadows(scope).await?;
+        self.hide(&self.store.hidden_words(scope).await?).await
+    }
+
+    async fn hide(&self, hidden: &HiddenWords) -> Result<Forgotten, store::Error> {
+        let HiddenWords { tombstones, purged } = hidden;
         if purged.is_empty() {
-            return Ok(Forgotten::new(&tombstones));
+            return Ok(Forgotten::new(tombstones));
         }
         let shadow = |purged: &store::PurgedWords| Some((Shadow::from_bytes(&purged.shadow)?, purged.at));
         let shadows: Vec<(Shadow, Timestamp)> = purged.iter().filter_map(shadow).collect();
-        Ok(Forgotten::with_shadows(&tombstones, &shadows, &self.store.secret().await?))
+        Ok(Forgotten::with_shadows(tombstones, &shadows, &self.store.secret().await?))
     }
 
     fn is_held(&self, scope: &Scope) -> bool {

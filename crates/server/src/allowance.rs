@@ -4,7 +4,7 @@ use std::fmt::Write;
 
 use axum::http::{HeaderMap, HeaderName, HeaderValue};
 use axum::response::{IntoResponse, Response};
-use protocol::{Allowance, Principal, Quota};
+use protocol::{Allowance, Principal, Quota, Used};
 
 use crate::Api;
 use crate::error::ApiProblem;
@@ -21,21 +21,31 @@ impl Api {
         answer: Result<Response, ApiProblem>,
     ) -> Response {
         let mut response = answer.unwrap_or_else(ApiProblem::into_response);
-        response.headers_mut().extend(self.allowance(principal, app).await);
+        if !response.headers().contains_key(RATE_LIMIT_POLICY) {
+            response.headers_mut().extend(self.allowance(principal, app).await);
+        }
         response
     }
 
     /// The rest of the user's limits, as header fields; none for an app that is not theirs or has no limits.
     pub(crate) async fn allowance(&self, principal: &Principal, app: &str) -> HeaderMap {
-        let allowances = self.service.allowances(principal, app).await.unwrap_or_default();
-        let mut headers = HeaderMap::new();
-        for (name, text) in [(RATE_LIMIT_POLICY, policies(&allowances)), (RATE_LIMIT, left(&allowances))] {
-            if let Some(value) = HeaderValue::from_str(&text).ok().filter(|value| !value.is_empty()) {
-                headers.insert(name, value);
-            }
-        }
-        headers
+        header_fields(&self.service.allowances(principal, app).await.unwrap_or_default())
     }
+
+    /// The same for a user of whom it is known how much they have used.
+    pub(crate) fn allowance_with(&self, principal: &Principal, app: &str, used: &Used) -> HeaderMap {
+        header_fields(&self.service.allowances_with(principal, app, used))
+    }
+}
+
+fn header_fields(allowances: &[Allowance]) -> HeaderMap {
+    let mut headers = HeaderMap::new();
+    for (name, text) in [(RATE_LIMIT_POLICY, policies(allowances)), (RATE_LIMIT, left(allowances))] {
+        if let Some(value) = HeaderValue::from_str(&text).ok().filter(|value| !value.is_empty()) {
+            headers.insert(name, value);
+        }
+    }
+    headers
 }
 
 fn policies(allowances: &[Allowance]) -> String {
@@ -78,7 +88,7 @@ fn unit(quota: Quota) -> Option<&'static str> {
 
 #[cfg(test)]
 mod tests {
-    use protocol::{Used, UserLimits};
+    use protocol::UserLimits;
 
     use super::*;
 

@@ -13,8 +13,8 @@ use bytes::Bytes;
 use futures_util::stream::{self, Stream, StreamExt};
 use protocol::Stored;
 use service::{Error, Follower, StreamAccess};
-use tokio::time::{Instant, sleep_until};
-use tokio_util::sync::CancellationToken;
+use tokio::time::{Instant, Sleep, sleep_until};
+use tokio_util::sync::{CancellationToken, WaitForCancellationFutureOwned};
 
 use crate::stream_permits::StreamPermit;
 
@@ -104,8 +104,18 @@ where
 {
     let opening = Some(writer.opening()).filter(|bytes| !bytes.is_empty());
     let StreamSetting { heartbeat, shutdown, access, permit } = setting;
-    let (events, state) = (Box::pin(events), StreamState::Open);
-    let open = EventStream { events, writer, heartbeat, shutdown, access, state, _permit: permit };
+    let over = Box::pin(access.is_over().clone().cancelled_owned());
+    let open = EventStream {
+        events: Box::pin(events),
+        writer,
+        heartbeat,
+        shutdown,
+        access,
+        over,
+        alarm: None,
+        state: StreamState::Open,
+        _permit: permit,
+    };
     let chunks = stream::unfold(open, |mut open| async {
         let chunk = open.next().await?;
         Some((chunk, open))
@@ -119,6 +129,11 @@ struct EventStream<S, W> {
     heartbeat: Duration,
     shutdown: CancellationToken,
     access: StreamAccess,
+    /// Ready when the access is over. One for the whole stream: to make another for each token would cost as much as the
+    /// token.
+    over: Pin<Box<WaitForCancellationFutureOwned>>,
+    /// Rings at the end of a silence, or before it. One for the whole stream, too.
+    alarm: Option<Pin<Box<Sleep>>>,
     state: StreamState,
     _permit: StreamPermit,
 }
@@ -135,12 +150,12 @@ impl<S: Stream<Item = Result<Vec<W::Event>, Error>>, W: EventWriter> EventStream
         while self.state == StreamState::Open {
             let batch = tokio::select! {
                 biased;
-                () = self.access.is_over().cancelled() => {
+                () = &mut self.over => {
                     let is_stopping = self.shutdown.is_cancelled();
                     return self.cut(if is_stopping { StreamCut::Stopping } else { StreamCut::Revoked });
                 }
                 batch = self.events.next() => batch,
-                () = sleep_until(quiet) => match expiry {
+                () = ring_at(&mut self.alarm, quiet) => match expiry {
                     Some(expiry) if expiry == quiet => return self.cut(StreamCut::Expired),
                     Some(_) | None => return Some(HEARTBEAT),
                 },
@@ -162,5 +177,21 @@ impl<S: Stream<Item = Result<Vec<W::Event>, Error>>, W: EventWriter> EventStream
     fn cut(&mut self, cut: StreamCut) -> Option<Bytes> {
         self.state = StreamState::Ended;
         Some(self.writer.cut(cut)).filter(|bytes| !bytes.is_empty())
+    }
+}
+
+/// Waits until a moment. An alarm that rings before it, because there were events since it was set, is set again. So a
+/// stream sets its alarm once in a heartbeat, not once for each token.
+async fn ring_at(alarm: &mut Option<Pin<Box<Sleep>>>, moment: Instant) {
+    let alarm = alarm.get_or_insert_with(|| Box::pin(sleep_until(moment)));
+    if alarm.deadline() > moment {
+        alarm.as_mut().reset(moment);
+    }
+    loop {
+        alarm.as_mut().await;
+        if Instant::now() >= moment {
+            return;
+        }
+        alarm.as_mut().reset(moment);
     }
 }

@@ -1,7 +1,7 @@
 //! How much one user may still do in an app.
 
 use app::App;
-use protocol::{Allowance, Principal, UserLimits};
+use protocol::{Allowance, Principal, Used, UserLimits};
 
 use crate::{Error, Service};
 
@@ -13,6 +13,12 @@ impl Service {
         let (scope, now) = (principal.scope(serving.app.id.clone()), self.now());
         let used = self.store().used(&scope, limits, now).await?;
         Ok(limits.allowances(&used, now))
+    }
+
+    /// The same for a user who has used so much.
+    pub fn allowances_with(&self, principal: &Principal, app: &str, used: &Used) -> Vec<Allowance> {
+        let serving = self.serving(principal, app);
+        serving.map(|serving| self.user_limits(&serving.app).allowances(used, self.now())).unwrap_or_default()
     }
 
     /// The limits of a user in an app. The number of active runs is the server's, if the app does not say.

@@ -8,10 +8,19 @@ use protocol::{
 use store::{Once, RunInput, Submission, Target};
 use tools::check_client_tools;
 
-use crate::parts::check_parts;
+use crate::parts::{KeptParts, check_parts};
 use crate::{Error, Service, checks, views};
 
 const SECONDS_PER_DAY: i64 = 24 * 60 * 60;
+
+/// A request for a run that has been checked.
+struct PreparedRun {
+    submission: Submission,
+    /// Why a new run would be refused, where only one that was accepted before may be answered.
+    spent: Option<Error>,
+    /// The parts of its message.
+    kept: KeptParts,
+}
 
 impl Service {
     /// Stores the message and starts a run that answers it, or queues it. Once this returns, both are durable. Under a
@@ -20,9 +29,48 @@ impl Service {
         &self,
         principal: &Principal,
         app: &str,
-        mut new: NewRun,
+        new: NewRun,
         once: Option<Once>,
     ) -> Result<AcceptedRun, Error> {
+        let PreparedRun { submission, spent, kept } = self.prepare(principal, app, new, once).await?;
+        let submitted = self.agent.submit(submission, spent).await;
+        self.keep_if(principal, submitted, kept).await
+    }
+
+    /// The same, and the events of the run from its first on; no follower when it has ended.
+    pub async fn submit_and_follow(
+        &self,
+        principal: &Principal,
+        app: &str,
+        new: NewRun,
+        once: Option<Once>,
+    ) -> Result<(AcceptedRun, Option<Follower>), Error> {
+        let PreparedRun { submission, spent, kept } = self.prepare(principal, app, new, once).await?;
+        let submitted = agent::submit_and_follow(&self.agent, principal, submission, spent).await;
+        self.keep_if(principal, submitted, kept).await
+    }
+
+    /// Lets the parts of a message go that was refused.
+    async fn keep_if<T>(
+        &self,
+        principal: &Principal,
+        submitted: Result<T, Error>,
+        kept: KeptParts,
+    ) -> Result<T, Error> {
+        if submitted.is_err() {
+            self.take_back(principal, kept).await;
+        }
+        submitted
+    }
+
+    /// Checks a request, and keeps the parts of its message.
+    async fn prepare(
+        &self,
+        principal: &Principal,
+        app: &str,
+        mut new: NewRun,
+        once: Option<Once>,
+    ) -> Result<PreparedRun, Error> {
         self.check_ready()?;
         let serving = self.serving(principal, app)?;
         let ids = &self.world().ids;
@@ -73,11 +121,7 @@ impl Service {
                 jobs,
             },
         };
-        let submitted = self.agent.submit(submission, spent).await;
-        if submitted.is_err() {
-            self.take_back(principal, kept).await;
-        }
-        submitted
+        Ok(PreparedRun { submission, spent, kept })
     }
 
     fn check_ready(&self) -> Result<(), Error> {
@@ -165,15 +209,6 @@ impl Service {
         after: Option<Seq>,
     ) -> Result<Option<Follower>, Error> {
         agent::follow_run(self.agent.world(), principal, run, after).await
-    }
-
-    /// The events of a run that was accepted a moment ago, then live; none when it has ended.
-    pub async fn follow_accepted(
-        &self,
-        principal: &Principal,
-        accepted: AcceptedRun,
-    ) -> Result<Option<Follower>, Error> {
-        agent::follow_accepted(self.agent.world(), principal, accepted).await
     }
 
     /// The thread's events after `after`, then live, without end.

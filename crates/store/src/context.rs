@@ -4,7 +4,7 @@ use jiff::Timestamp;
 use protocol::{ChunkId, DocumentId, ImageId, MessageId, PinId, PinView, Scope, Seq, SummaryId, ThreadId};
 use serde_json::Value;
 
-use crate::{Error, MessageRow};
+use crate::{Error, MessageRow, PurgedWords, TombstoneRow};
 
 /// Bytes of one text kept beside the log.
 pub const MAX_TEXT_BYTES: usize = 256 * 1024;
@@ -190,6 +190,17 @@ pub struct PromptRows {
     /// The profile for all apps, and the one for this app.
     pub profiles: Result<(ProfileRow, ProfileRow), Error>,
     pub memory_is_off: Result<bool, Error>,
+    /// Words that the user has asked to forget.
+    pub hidden: Result<HiddenWords, Error>,
+}
+
+/// Words of a user that no model sees any more.
+#[derive(Debug, Clone, Default)]
+pub struct HiddenWords {
+    /// Oldest first, at most [`crate::MAX_TOMBSTONES_PER_READ`].
+    pub tombstones: Vec<TombstoneRow>,
+    /// Traces of those that were purged, oldest first, at most [`crate::MAX_TOMBSTONES_PER_READ`].
+    pub purged: Vec<PurgedWords>,
 }
 
 /// The profile of a user: what they say of themselves, the same in every app.

@@ -6,7 +6,7 @@ use std::time::Duration;
 use jiff::Timestamp;
 use protocol::{
     ClientTool, DocumentId, Event, Failure, JobId, MessageId, MessagePart, OnBusy, RunId, RunStatus, Scope,
-    Seq, Settings, Stored, ThreadId, Usage, UserLimits,
+    Seq, Settings, Stored, ThreadId, Usage, Used, UserLimits,
 };
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -272,6 +272,14 @@ pub enum Target {
     Existing(ThreadId),
 }
 
+impl Target {
+    pub fn id(self) -> ThreadId {
+        match self {
+            Self::New(id) | Self::Ensured(id) | Self::Existing(id) => id,
+        }
+    }
+}
+
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub enum RunInput {
     /// Say something new, after `parent` or the thread's head.
@@ -307,6 +315,8 @@ pub struct BegunRun {
     pub row: RunRow,
     /// Its first events.
     pub facts: Vec<Arc<Stored>>,
+    /// Use of the user's limits, with this run.
+    pub used: Used,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -8,8 +8,8 @@ use std::thread;
 use crate::cargo::{TEST_FEATURES, build, build_for_tests, cargo, succeeds};
 use crate::report::Report;
 use crate::{
-    border, clients, console, dist, lines, lints, postgres, proxy, real, seeds, servers, statements, tidy,
-    torture,
+    border, clients, console, dist, instructions, lines, lints, postgres, proxy, real, seeds, servers,
+    statements, tidy, torture,
 };
 
 /// What people are told before the server is built, because a first build takes minutes.
@@ -38,6 +38,9 @@ pub(crate) fn run(root: &Path, args: &[String]) -> bool {
 pub(crate) fn bench(root: &Path, args: &[String]) -> bool {
     let streams = ["streams".to_owned()];
     let args = if args.is_empty() { &streams } else { args };
+    if args.first().is_some_and(|name| name == "instructions") {
+        return count_instructions(root, args);
+    }
     let needed: &[&real::PackageSet] = match args.first().map(String::as_str) {
         Some("local") => &[&real::CHAT, &real::EMBEDDINGS, &real::ONNX],
         Some("memory") => &[&real::EMBEDDINGS, &real::VECTORS],
@@ -48,12 +51,22 @@ pub(crate) fn bench(root: &Path, args: &[String]) -> bool {
             println!("NOT COMPARED: {why}");
         }
     }
-    // The streaming benchmark measures the server that lies beside it.
-    if args.first().is_some_and(|name| name == "streams") && build_release(root, "rondo").is_none() {
+    // These benchmarks measure the server that lies beside them.
+    let measures_server = args.first().is_some_and(|name| ["streams", "growth"].contains(&name.as_str()));
+    if measures_server && build_release(root, "rondo").is_none() {
         return false;
     }
     let program = build_release(root, "bench");
     program.is_some_and(|program| succeeds(Command::new(program).current_dir(root).args(args)))
+}
+
+/// The guard of `test`, with options of its own. It counts the programs that tests use, which are not optimised.
+fn count_instructions(root: &Path, args: &[String]) -> bool {
+    if let Err(why) = instructions::install(root) {
+        eprintln!("error: {why}");
+        return false;
+    }
+    instructions::count(root, args.get(1..).unwrap_or_default())
 }
 
 /// Paths in the arguments are those of whoever calls, so the evaluation runs where it was called.
@@ -149,6 +162,7 @@ pub(crate) fn test(root: &Path, only: &[String]) -> bool {
         report.installed("proxy", || proxy::install(root), || run(&["proxy"]));
         report.installed("dist", || dist::obstacle().map_or(Ok(()), Err), || dist::test(root));
         report.installed("postgres", || postgres::install(root), || run_postgres(root, nextest));
+        report.installed("instructions", || instructions::install(root), || instructions::count(root, &[]));
         if nextest {
             let mut tests = fetching_tests(root, nextest, &["real", "real_embeddings"]);
             tests.args(["--no-fail-fast", "-E", "package(local)"]);

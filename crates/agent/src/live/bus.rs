@@ -17,6 +17,10 @@ use super::notices::{NoticeSubscription, UserChannels};
 /// the log.
 const RING_BYTES: usize = 8 * MAX_BYTES_PER_READ;
 
+/// Events that a thread's ring holds at most. A commit has few of one thread, and a reader that is some seconds late still
+/// finds all tokens of them here; whoever is later reads the log. Each event of a token takes about 200 bytes.
+const RING_EVENTS: usize = 96;
+
 /// Bytes that an event counts beyond its body.
 const EVENT_OVERHEAD_BYTES: usize = 96;
 
@@ -124,7 +128,7 @@ impl Ring {
             self.bytes += size(event);
             self.events.push_back(Arc::clone(event));
         }
-        while self.bytes > RING_BYTES {
+        while self.bytes > RING_BYTES || self.events.len() > RING_EVENTS {
             let Some(oldest) = self.events.pop_front() else { break };
             self.bytes -= size(&oldest);
         }
@@ -224,10 +228,14 @@ mod tests {
         for seq in 1..=10_000 {
             ring.extend(&[event(seq, 4)]);
         }
-        assert_eq!(ring.events.len(), RING_BYTES / (EVENT_OVERHEAD_BYTES + 4));
-        ring.extend(&[event(10_001, RING_BYTES * 2)]);
+        assert_eq!(ring.events.len(), RING_EVENTS);
+        for seq in 10_001..=10_020 {
+            ring.extend(&[event(seq, RING_BYTES / 10)]);
+        }
+        assert_eq!(ring.events.len(), 9);
+        ring.extend(&[event(10_021, RING_BYTES * 2)]);
         assert_eq!((ring.events.len(), ring.bytes), (0, 0));
-        assert_eq!(ring.after(10_000), Some(Tail::Behind { ring_starts: 10_002 }));
+        assert_eq!(ring.after(10_020), Some(Tail::Behind { ring_starts: 10_022 }));
     }
 
     #[tokio::test]

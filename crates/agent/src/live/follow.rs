@@ -54,6 +54,13 @@ impl Follower {
         Self { log, subscription, thread, run, seen: after, place, first: None, facts_will_do: false }
     }
 
+    /// For a reader that has listened since before the first event it is to be given: there is nothing to read.
+    #[must_use]
+    pub(crate) fn already_live(mut self) -> Self {
+        self.place = Place::Live;
+        self
+    }
+
     /// For a reader that can tell a run by its facts: it gets those of a run whose deltas are pruned, not a snapshot.
     #[must_use]
     pub fn by_facts(mut self) -> Self {

@@ -26,10 +26,10 @@ impl Run {
         let Some(start) = &state.start else { return Err(store::Error::NotFound("run:start")) };
         let scopes = (&self.scope, &profile::in_all_apps(&self.scope));
         let leaf = (self.thread, start.message_id);
-        let PromptLook { newest, profiles, memory_is_off } =
+        let PromptLook { newest, profiles, memory_is_off, hidden } =
             PromptLook::read(&self.world.store, scopes, leaf).await?;
         let message = newest.text();
-        let spoken = SpokenRequests::of(&message);
+        let spoken = SpokenRequests::of_app(&message, self.app.memory.is_used());
         if let Some(text) = spoken.pin {
             return self.pin(text).await;
         }
@@ -54,8 +54,9 @@ impl Run {
         let (everywhere, here) = profiles?;
         let profile = profile::laid_over(everywhere, here);
         let _ = self.zone.set(profile::zone_of(&profile, &self.app)); // tools want it, too
-        let Gathered { mut context, keep, sources } =
-            self.gather(start, &newest, (profile, remembers)).await?;
+        let forgotten = self.world.recall.forgotten_of(&self.scope, &hidden?).await?;
+        let user = UserFacts { profile, forgotten };
+        let Gathered { mut context, keep, sources } = self.gather(start, &newest, (&user, remembers)).await?;
         context.loaded.remembered = remembered;
         writes.extend(keep.into_iter().map(Write::Keep));
         let loaded = Event::ContextLoaded(context.loaded.clone());
@@ -77,13 +78,11 @@ impl Run {
         &self,
         start: &RunStart,
         newest: &NewestMessages,
-        (profile, remembers): (store::ProfileRow, bool),
+        (user, remembers): (&UserFacts, bool),
     ) -> Result<Gathered, store::Error> {
-        let forgotten = self.world.recall.forgotten(&self.scope).await?;
-        let sources = context::Sources { remembers, ..self.sources(start, &profile) };
-        let user = UserFacts { profile, forgotten };
+        let sources = context::Sources { remembers, ..self.sources(start, &user.profile) };
         // Once in a run, and large: it has a place of its own.
-        Box::pin(context::gather(&sources, start, &user, newest, self.tools.specs())).await
+        Box::pin(context::gather(&sources, start, user, newest, self.tools.specs())).await
     }
 
     /// Where the parts of this run's prompt come from.

@@ -55,6 +55,11 @@ impl AnswerReader {
         Ok(())
     }
 
+    /// Tokens that have come so far.
+    pub(super) fn tokens(&self) -> usize {
+        self.tokens
+    }
+
     /// The times of the turn, if all tokens came.
     pub(super) fn finish(&self, now: Instant, wanted: usize) -> Result<TurnTimes, String> {
         match self.first {

@@ -18,7 +18,8 @@ use super::trial::{target, turn_figures, warm_up};
 
 /// Turns of each kind.
 const PAIRS: usize = 20;
-const SCRIPT: AnswerScript = AnswerScript { chunks: 200, first_ms: 0, gap_ms: 0, tools: false };
+const SCRIPT: AnswerScript =
+    AnswerScript { chunks: 200, first_ms: 0, gap_ms: 0, tools: false, in_step: false };
 /// Earlier turns are made with the shortest answer.
 const SHORT: AnswerScript = AnswerScript { chunks: 1, ..SCRIPT };
 /// Earlier turns between two lines of progress.
@@ -40,7 +41,7 @@ pub(super) type LabelledFigures = (&'static str, ServerFigures);
 
 /// One of two kinds of turns.
 #[derive(Default)]
-struct TurnKind {
+pub(super) struct TurnKind {
     result: LoadResult,
     cpu_ms: f64,
     /// Calls of the model, those in the background included.
@@ -48,10 +49,10 @@ struct TurnKind {
 }
 
 /// Where both kinds of turns run.
-struct TurnPair<'p> {
-    world: &'p StreamWorld,
-    server: &'p ServerUnderTest,
-    client: &'p mut PlainClient,
+pub(super) struct TurnPair<'p> {
+    pub(super) world: &'p StreamWorld,
+    pub(super) server: &'p ServerUnderTest,
+    pub(super) client: &'p mut PlainClient,
 }
 
 /// Compares a long thread with new ones.
@@ -136,10 +137,20 @@ pub(super) async fn measure_start(world: &StreamWorld) -> Result<Vec<LabelledFig
 
 impl TurnKind {
     async fn run(&mut self, pair: &mut TurnPair<'_>, thread: &LoadThread, turn: usize) -> Result<(), String> {
+        self.run_script(pair, thread, turn, SCRIPT).await
+    }
+
+    pub(super) async fn run_script(
+        &mut self,
+        pair: &mut TurnPair<'_>,
+        thread: &LoadThread,
+        turn: usize,
+        script: AnswerScript,
+    ) -> Result<(), String> {
         let TurnPair { world, server, client } = pair;
         let calls = world.upstream_counts().await?.answered;
         let before = ProcessReading::of(server.process.id())?;
-        let outcome = run_turn(client, target(server, SCRIPT), thread, turn).await;
+        let outcome = run_turn(client, target(server, script), thread, turn).await;
         sleep(SETTLE).await;
         let after = ProcessReading::of(server.process.id())?;
         self.cpu_ms += after.work_since(&before).cpu_ms;
@@ -149,7 +160,11 @@ impl TurnKind {
     }
 
     fn figures(&self) -> ServerFigures {
-        let mut figures = turn_figures(&self.result, SCRIPT);
+        self.figures_of(SCRIPT)
+    }
+
+    pub(super) fn figures_of(&self, script: AnswerScript) -> ServerFigures {
+        let mut figures = turn_figures(&self.result, script);
         let good = figures.good as f64;
         figures.set(StreamFigure::CpuPerRun, Some(self.cpu_ms / good));
         figures.set(StreamFigure::Calls, Some(self.calls as f64 / good));

@@ -13,6 +13,7 @@ use tokio_util::task::TaskTracker;
 use super::answer_reader::{AnswerReader, TurnTimes};
 use super::client::{PlainClient, PlainRequest};
 use super::floor;
+use super::upstream::STEP_PATH;
 
 /// A turn that takes longer has failed.
 const TURN_TIMEOUT: Duration = Duration::from_secs(120);
@@ -51,6 +52,8 @@ pub(super) struct LoadTarget {
     pub(super) kind: ServerKind,
     pub(super) address: SocketAddr,
     pub(super) tokens: usize,
+    /// The upstream, if it is to be told of each token that has come.
+    pub(super) in_step_with: Option<SocketAddr>,
 }
 
 /// How turns are spread over clients and time.
@@ -151,8 +154,15 @@ async fn stream_turn(
         return Err(client.read_refusal(status).await);
     }
     let (mut reader, mut received) = (AnswerReader::new(begun), Vec::new());
+    let mut upstream = target.in_step_with.map(PlainClient::new);
     while client.next_piece(&mut received).await? {
+        let before = reader.tokens();
         reader.take(&mut received, Instant::now())?;
+        if let Some(upstream) = &mut upstream {
+            for _ in before..reader.tokens() {
+                upstream.ask(&PlainRequest::json("PUT", STEP_PATH, None, "")).await?;
+            }
+        }
     }
     reader.finish(Instant::now(), target.tokens)
 }

@@ -196,7 +196,7 @@ const HISTORY_AIMS: &[StreamAim] = &[
 /// Answers without a delay, as fast as the server takes them.
 const fn busy(tools: bool) -> LoadShape {
     LoadShape {
-        script: AnswerScript { chunks: CHUNKS, first_ms: 0, gap_ms: 0, tools },
+        script: AnswerScript { chunks: CHUNKS, first_ms: 0, gap_ms: 0, tools, in_step: false },
         plan: LoadPlan { clients: 16, turns_per_thread: 5, arrival: Duration::ZERO, limit: LIMIT },
         rounds: 3,
         users: 0,
@@ -206,7 +206,13 @@ const fn busy(tools: bool) -> LoadShape {
 /// All streams begin in the same moment.
 const fn paced(clients: usize, users: usize) -> LoadShape {
     LoadShape {
-        script: AnswerScript { chunks: CHUNKS, first_ms: FIRST_MS, gap_ms: GAP_MS, tools: false },
+        script: AnswerScript {
+            chunks: CHUNKS,
+            first_ms: FIRST_MS,
+            gap_ms: GAP_MS,
+            tools: false,
+            in_step: false,
+        },
         plan: LoadPlan { clients, turns_per_thread: 1, arrival: Duration::ZERO, limit: LIMIT },
         rounds: 1,
         users,
@@ -216,7 +222,7 @@ const fn paced(clients: usize, users: usize) -> LoadShape {
 /// 5,000 people do not press a key in the same moment, but all are there at the same time.
 const fn crowd(chunks: usize, gap_ms: u64, arrival: Duration) -> LoadShape {
     LoadShape {
-        script: AnswerScript { chunks, first_ms: FIRST_MS, gap_ms, tools: false },
+        script: AnswerScript { chunks, first_ms: FIRST_MS, gap_ms, tools: false, in_step: false },
         plan: LoadPlan { clients: 5000, turns_per_thread: 1, arrival, limit: LIMIT },
         rounds: 1,
         users: USERS,

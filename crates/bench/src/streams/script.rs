@@ -26,6 +26,9 @@ pub(super) struct AnswerScript {
     pub(super) gap_ms: u64,
     /// Whether the first answer of a run is two tool calls.
     pub(super) tools: bool,
+    /// Whether each chunk waits until the client has the one before it.
+    #[serde(default)]
+    pub(super) in_step: bool,
 }
 
 impl AnswerScript {
@@ -39,7 +42,7 @@ impl AnswerScript {
 
     /// The same answers without any delay.
     pub(super) fn at_once(self) -> Self {
-        Self { first_ms: 0, gap_ms: 0, ..self }
+        Self { first_ms: 0, gap_ms: 0, in_step: false, ..self }
     }
 
     /// How long the upstream takes for an answer by itself.

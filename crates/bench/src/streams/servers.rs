@@ -12,6 +12,7 @@ use tempfile::TempDir;
 use tokio::net::TcpStream;
 use tokio::time::sleep;
 
+use super::callgrind;
 use super::client::{PlainClient, PlainRequest};
 use super::load::{LoadThread, ServerKind};
 use super::process::{ChildProcess, CorePair, CoreSide, free_address};
@@ -20,6 +21,8 @@ use super::upstream::{SCRIPT_PATH, UpstreamCounts};
 
 /// A server that is not ready by then will never be.
 const READY_WITHIN: Duration = Duration::from_secs(30);
+/// The same for a server under callgrind, which is fifty times slower.
+const COUNTED_READY_WITHIN: Duration = Duration::from_secs(300);
 const READY_POLL: Duration = Duration::from_millis(1);
 /// Limits that a single machine with thousands of clients of a benchmark needs, and nobody else.
 const CONFIGURATION: &str = "[server]\nmax_streams_per_user = 6000\nmax_model_calls = 6000\n\
@@ -30,6 +33,19 @@ const KEYS_PATH: &str = "/v1/admin/keys";
 const THREADS_PATH: &str = "/v1/apps/studio/threads";
 const LOG_FILE: &str = "server.log";
 const DATA_FOLDER: &str = "data";
+
+/// How a server is started, where that differs from the usual.
+#[derive(Debug, Default, Clone, Copy)]
+pub(super) struct ServerStart<'s> {
+    /// Users to make. With no user, the server asks for no key.
+    pub(super) users: usize,
+    /// Rondo's shortest time between two commits of deltas.
+    pub(super) delta_pause_ms: Option<u64>,
+    /// Whether its instructions are counted: it runs under callgrind, with one thread for requests.
+    pub(super) is_counted: bool,
+    /// The data folder of Rondo, if it is not an empty one.
+    pub(super) data: Option<&'s Path>,
+}
 
 /// What is the same for all scenarios.
 pub(super) struct StreamWorld {
@@ -65,12 +81,16 @@ impl StreamWorld {
         command.args(["role", "upstream", &upstream_address.port().to_string()]);
         let place = cores.map(|cores| (cores, CoreSide::Load));
         let mut upstream = ChildProcess::start(&mut command, place, &folder.path().join(LOG_FILE))?;
-        wait_ready(&mut upstream, upstream_address, Some(SCRIPT_PATH)).await?;
+        wait_ready(&mut upstream, upstream_address, Some(SCRIPT_PATH), READY_WITHIN).await?;
         Ok(Self { bench, rondo, cores, upstream, upstream_address, _folder: folder })
     }
 
     pub(super) fn upstream_id(&self) -> u32 {
         self.upstream.id()
+    }
+
+    pub(super) fn upstream_address(&self) -> SocketAddr {
+        self.upstream_address
     }
 
     /// Sets what the upstream answers from now on, and clears its counters.
@@ -92,17 +112,29 @@ impl StreamWorld {
         kind: ServerKind,
         users: usize,
     ) -> Result<ServerUnderTest, String> {
+        self.start_server_as(kind, ServerStart { users, ..ServerStart::default() }).await
+    }
+
+    /// Starts a server with an empty data folder.
+    pub(super) async fn start_server_as(
+        &self,
+        kind: ServerKind,
+        start: ServerStart<'_>,
+    ) -> Result<ServerUnderTest, String> {
         let folder = temporary_folder()?;
         let address = free_address()?;
         let mut command = match kind {
-            ServerKind::Rondo => self.rondo_command(folder.path(), address)?,
-            ServerKind::Floor | ServerKind::Proxy => self.role_command(kind, folder.path(), address)?,
+            ServerKind::Rondo => self.rondo_command(folder.path(), address, start)?,
+            ServerKind::Floor | ServerKind::Proxy => {
+                self.role_command(kind, folder.path(), address, start)?
+            }
         };
         let place = self.cores.map(|cores| (cores, CoreSide::Server));
         let begun = Instant::now();
         let mut process = ChildProcess::start(&mut command, place, &folder.path().join(LOG_FILE))?;
         let health = (kind == ServerKind::Rondo).then_some(HEALTH_PATH);
-        wait_ready(&mut process, address, health).await?;
+        let within = if start.is_counted { COUNTED_READY_WITHIN } else { READY_WITHIN };
+        wait_ready(&mut process, address, health, within).await?;
         let ready = begun.elapsed();
         let mut server = ServerUnderTest {
             kind,
@@ -113,34 +145,57 @@ impl StreamWorld {
             threads: Cell::new(0),
             folder,
         };
-        if kind == ServerKind::Rondo && users > 0 {
-            server.make_users(users).await?;
+        if kind == ServerKind::Rondo && start.users > 0 {
+            server.make_users(start.users).await?;
         }
         Ok(server)
     }
 
-    fn rondo_command(&self, folder: &Path, address: SocketAddr) -> Result<Command, String> {
-        let configuration = folder.join("rondo.toml");
-        std::fs::write(&configuration, CONFIGURATION).map_err(|error| format!("cannot write: {error}"))?;
-        let mut command = Command::new(&self.rondo);
+    fn rondo_command(
+        &self,
+        folder: &Path,
+        address: SocketAddr,
+        start: ServerStart<'_>,
+    ) -> Result<Command, String> {
+        let file = folder.join("rondo.toml");
+        let pause = start.delta_pause_ms.map(|pause| format!("delta_pause_ms = {pause}\n"));
+        let configuration = format!("{CONFIGURATION}{}", pause.unwrap_or_default());
+        std::fs::write(&file, configuration).map_err(|error| format!("cannot write: {error}"))?;
+        let mut command = program_command(&self.rondo, start);
         // Settings of the caller are no part of the measurement. There is no folder `apps`, so that the built-in apps
         // are served.
         command.arg("serve").env_clear().current_dir(folder);
-        command.env("HOME", folder).env("RONDO_CONFIG", configuration);
-        command.env("RONDO_LISTEN", address.to_string()).env("RONDO_DATA", folder.join(DATA_FOLDER));
+        if start.is_counted {
+            command.env("TOKIO_WORKER_THREADS", "1").envs(callgrind::environment());
+        }
+        command.env("HOME", folder).env("RONDO_CONFIG", file);
+        command
+            .env("RONDO_LISTEN", address.to_string())
+            .env("RONDO_DATA", start.data.map_or_else(|| folder.join(DATA_FOLDER), Path::to_owned));
         command.env("RONDO_MODEL", "gpt-4o-mini").env("OPENAI_API_KEY", "sk-test");
         command.env("OPENAI_BASE_URL", format!("http://{}/v1", self.upstream_address));
         Ok(command)
     }
 
-    fn role_command(&self, kind: ServerKind, folder: &Path, address: SocketAddr) -> Result<Command, String> {
+    fn role_command(
+        &self,
+        kind: ServerKind,
+        folder: &Path,
+        address: SocketAddr,
+        start: ServerStart<'_>,
+    ) -> Result<Command, String> {
         let data = folder.join(DATA_FOLDER);
         std::fs::create_dir(&data).map_err(|error| format!("cannot make a folder: {error}"))?;
-        let mut command = Command::new(&self.bench);
+        let mut command = program_command(&self.bench, start);
         command.args(["role", kind.name(), &address.port().to_string(), &self.upstream_address.to_string()]);
         command.arg(data);
         Ok(command)
     }
+}
+
+/// A command that begins with a program, under callgrind if its instructions are counted.
+fn program_command(program: &Path, start: ServerStart<'_>) -> Command {
+    if start.is_counted { callgrind::command(program) } else { Command::new(program) }
 }
 
 impl ServerUnderTest {
@@ -207,9 +262,10 @@ async fn wait_ready(
     process: &mut ChildProcess,
     address: SocketAddr,
     path: Option<&str>,
+    within: Duration,
 ) -> Result<(), String> {
     let begun = Instant::now();
-    while begun.elapsed() < READY_WITHIN {
+    while begun.elapsed() < within {
         process.check_alive()?;
         let is_ready = match path {
             Some(path) => {
@@ -223,7 +279,7 @@ async fn wait_ready(
         }
         sleep(READY_POLL).await;
     }
-    let seconds = READY_WITHIN.as_secs();
+    let seconds = within.as_secs();
     Err(format!("a server is not ready after {seconds} s; its log ends with:\n{}", process.log_tail()))
 }
 

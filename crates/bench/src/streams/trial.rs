@@ -84,7 +84,7 @@ pub(super) async fn measure_load(
 }
 
 pub(super) fn target(server: &ServerUnderTest, script: AnswerScript) -> LoadTarget {
-    LoadTarget { kind: server.kind, address: server.address, tokens: script.chunks }
+    LoadTarget { kind: server.kind, address: server.address, tokens: script.chunks, in_step_with: None }
 }
 
 /// A few turns that are not measured. They must be good, because nothing else would be.

@@ -1,7 +1,7 @@
 //! The scripted provider: Chat Completions over HTTP/1.1, in a process of its own.
 //!
 //! `POST /v1/chat/completions` answers as the script says. `PUT /script` sets the script and clears the counters, and
-//! `GET /script` reads the counters. All bytes of an answer are made before a request comes.
+//! `GET /script` reads the counters. `PUT /script/step` lets a script that goes in step send its next chunk. All bytes of an answer are made before a request comes.
 
 use std::cell::RefCell;
 use std::net::Ipv4Addr;
@@ -12,6 +12,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpSocket, TcpStream};
+use tokio::sync::Semaphore;
 use tokio::time::{Instant, sleep, sleep_until};
 use tokio_util::task::TaskTracker;
 
@@ -22,6 +23,8 @@ use super::script::{AnswerBytes, AnswerScript, models};
 
 /// The path under which the script is set and its counters are read.
 pub(super) const SCRIPT_PATH: &str = "/script";
+/// The path under which a client says that it has a chunk.
+pub(super) const STEP_PATH: &str = "/script/step";
 /// Connections that wait to be accepted when 5,000 come at once.
 const BACKLOG: u32 = 8192;
 /// 10,000 turns of history in one request have a few megabytes.
@@ -50,6 +53,8 @@ struct UpstreamState {
     /// Never starts again, so that ids of calls are unique.
     requests: u64,
     late_ms: Vec<f64>,
+    /// One permit for each chunk that a script in step may send.
+    steps: Rc<Semaphore>,
 }
 
 type SharedState = Rc<RefCell<UpstreamState>>;
@@ -64,12 +69,13 @@ pub(super) fn listen(port: u16) -> std::io::Result<TcpListener> {
 
 /// Serves until the process is killed.
 pub(super) async fn serve(port: u16) -> std::io::Result<()> {
-    let script = AnswerScript { chunks: 1, first_ms: 0, gap_ms: 0, tools: false };
+    let script = AnswerScript { chunks: 1, first_ms: 0, gap_ms: 0, tools: false, in_step: false };
     let state: SharedState = Rc::new(RefCell::new(UpstreamState {
         answers: Rc::new(AnswerBytes::new(script)),
         counts: UpstreamCounts::default(),
         requests: 0,
         late_ms: Vec::new(),
+        steps: Rc::new(Semaphore::new(0)),
     }));
     let listener = listen(port)?;
     let connections = TaskTracker::new();
@@ -124,6 +130,10 @@ async fn answer(
     let (method, path) = (words.next().unwrap_or_default(), words.next().unwrap_or_default());
     let (status, answer) = match (method, path) {
         ("PUT", SCRIPT_PATH) => set_script(state, body),
+        ("PUT", STEP_PATH) => {
+            state.borrow().steps.add_permits(1);
+            (200, json!({}))
+        }
         ("GET", SCRIPT_PATH) => (200, json!(read_counts(state))),
         ("GET", path) if path.ends_with(MODELS_PATH) => (200, models()),
         ("POST", path) if path.ends_with(CHAT_PATH) => match check(body) {
@@ -147,6 +157,7 @@ fn set_script(state: &SharedState, body: &[u8]) -> (u16, Value) {
             state.answers = Rc::new(AnswerBytes::new(script));
             state.counts = UpstreamCounts::default();
             state.late_ms.clear();
+            state.steps = Rc::new(Semaphore::new(0));
             (200, json!({}))
         }
         Err(error) => (400, json!({ "error": { "message": error.to_string() } })),
@@ -185,7 +196,9 @@ async fn chat(stream: &mut TcpStream, state: &SharedState, request: &CheckedRequ
     if answers.script.tools && request.may_call {
         return write_at_once(stream, &answers.tool_calls(number)).await;
     }
-    if answers.script.gap_ms == 0 {
+    if answers.script.in_step {
+        write_in_step(stream, state, &answers.contents).await?;
+    } else if answers.script.gap_ms == 0 {
         write_at_once(stream, &answers.contents).await?;
     } else {
         write_paced(stream, state, &answers).await?;
@@ -199,6 +212,17 @@ async fn write_at_once(stream: &mut TcpStream, events: &[Bytes]) -> std::io::Res
     for event in events {
         stream.write_all(event).await?;
         tokio::task::yield_now().await;
+    }
+    Ok(())
+}
+
+/// Writes the first event, and each other one when the client has said that it has the one before. So a server cannot join
+/// events, whatever the machine does meanwhile.
+async fn write_in_step(stream: &mut TcpStream, state: &SharedState, events: &[Bytes]) -> std::io::Result<()> {
+    let steps = Rc::clone(&state.borrow().steps);
+    for event in events {
+        stream.write_all(event).await?;
+        steps.acquire().await.map_err(std::io::Error::other)?.forget();
     }
     Ok(())
 }

@@ -118,11 +118,14 @@ async fn follow(
 ) -> Result<Response, ApiProblem> {
     let principal = &principal;
     let permit = api.may_be_answered(principal)?;
-    let submitted = api.service.submit(principal, app, new, once).await?;
+    let (submitted, follower) = api.service.submit_and_follow(principal, app, new, once).await?;
     drop(room);
-    let follower = api.service.follow_accepted(principal, submitted).await?;
     let response = follower.map(|follower| stream(principal, FollowedEvents { follower, permit, access }));
-    Ok(with_ids(&submitted, response.unwrap_or_else(|| StatusCode::NO_CONTENT.into_response())))
+    let mut response = response.unwrap_or_else(|| StatusCode::NO_CONTENT.into_response());
+    if let Some(start) = &submitted.start {
+        response.headers_mut().extend(api.allowance_with(principal, app, &start.used));
+    }
+    Ok(with_ids(&submitted, response))
 }
 
 async fn await_result(

@@ -28,6 +28,16 @@ pub fn check(limits: &UserLimits, used: &Used, at: Timestamp, begins: bool) -> R
     }
 }
 
+/// The use with one more run, which works at once or waits for its thread.
+pub fn with_run(used: Used, begins: bool) -> Used {
+    Used {
+        minute_runs: used.minute_runs.saturating_add(1),
+        day_runs: used.day_runs.saturating_add(1),
+        running: used.running.saturating_add(u64::from(begins)),
+        ..used
+    }
+}
+
 /// The first millisecond of the minute that a moment is in.
 pub fn minute_of(millis: i64) -> i64 {
     window_start(millis, MINUTE_SECONDS)
@@ -67,6 +77,13 @@ mod tests {
         let used = Used { running: 1, ..Used::default() };
         assert!(check(&running, &used, at, true).is_err());
         assert!(check(&running, &used, at, false).is_ok());
+    }
+
+    #[test]
+    fn a_run_that_waits_for_its_thread_counts_and_does_not_work() {
+        let used = Used { minute_runs: 2, day_runs: 7, minute_tokens: 5, day_tokens: 9, running: 1 };
+        assert_eq!(with_run(used, true), Used { minute_runs: 3, day_runs: 8, running: 2, ..used });
+        assert_eq!(with_run(used, false), Used { minute_runs: 3, day_runs: 8, ..used });
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! Appending to the log inside the writer's transaction.
 
 use std::borrow::Cow;
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 use std::sync::Arc;
@@ -53,6 +53,8 @@ pub(super) struct Batch<'c> {
     noticed: RefCell<Vec<NoticedChange>>,
     taken: Vec<Delta>,
     body: Vec<u8>,
+    /// Whether somebody who looks for work in the background finds something new.
+    adds_work: Cell<bool>,
 }
 
 /// What a transaction leaves once it is committed.
@@ -63,6 +65,7 @@ pub(super) struct FinishedBatch {
     pub(super) notices: Vec<NewestNotice>,
     pub(super) deltas: DeltaChanges,
     pub(super) at: i64,
+    pub(super) adds_work: bool,
 }
 
 impl<'c> Batch<'c> {
@@ -93,6 +96,7 @@ impl<'c> Batch<'c> {
             noticed: RefCell::default(),
             taken: vec![],
             body: vec![],
+            adds_work: Cell::new(false),
         };
         if let Some(threads) = batch.deltas.due(log, at) {
             batch.pack_all(threads)?;
@@ -111,8 +115,8 @@ impl<'c> Batch<'c> {
         for (thread, next) in &self.stored {
             update.execute(params![thread.bytes(), sql(*next)])?;
         }
-        let notices = notices::write(&self)?;
-        Ok(FinishedBatch { recorded: self.recorded, notices, deltas: self.deltas, at: self.at })
+        let (notices, adds_work) = (notices::write(&self)?, self.adds_work.get());
+        Ok(FinishedBatch { recorded: self.recorded, notices, deltas: self.deltas, at: self.at, adds_work })
     }
 
     /// Runs `work`; if it says false, nothing of it stays.
@@ -180,6 +184,11 @@ impl<'c> Batch<'c> {
 
     pub(super) fn at(&self) -> i64 {
         self.at
+    }
+
+    /// Notes that there is a new job, or a proposal that expires. If the work is undone, somebody looks in vain.
+    pub(super) fn adds_work(&self) {
+        self.adds_work.set(true);
     }
 
     /// The moment of the transaction, as a time.

@@ -122,6 +122,7 @@ pub(super) fn opened(batch: &Batch<'_>, thread: ThreadId, run: RunId, open: &Cal
     let values =
         params![call_id.bytes(), run.bytes(), thread.bytes(), expires_at.as_millisecond(), batch.at()];
     batch.execute(statement, values)?;
+    batch.adds_work(); // it expires
     batch.notice(NoticedChange::Call(call_id));
     waiting_calls::wait(batch, run)
 }

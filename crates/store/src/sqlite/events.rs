@@ -38,11 +38,11 @@ impl Sqlite {
     pub(crate) async fn first_message(&self, thread: ThreadId) -> Result<Option<MessageId>, Error> {
         let statement = "SELECT id FROM messages WHERE thread = ?1 ORDER BY seq LIMIT 1";
         let first = move |conn: &Connection| find_first(conn, statement, [thread.bytes()], |row| id(row, 0));
-        self.readers.read(first).await
+        self.readers.read_now(first).await
     }
 
     pub(crate) async fn is_named(&self, thread: ThreadId) -> Result<bool, Error> {
-        self.readers.read(move |conn| is_named(conn, thread)).await
+        self.readers.read_now(move |conn| is_named(conn, thread)).await
     }
 
     pub(crate) async fn head(&self, thread: ThreadId) -> Result<Seq, Error> {

@@ -41,12 +41,16 @@ impl Sqlite {
         self.writer.write(claim).await
     }
 
+    pub(crate) fn takes_new_work(&self) -> bool {
+        self.writer.takes_new_work()
+    }
+
     pub(crate) async fn next_due(&self) -> Result<Option<Timestamp>, Error> {
         let statement = format!(
             "SELECT due_at FROM job_users WHERE working < {MAX_WORKING_PER_USER} AND due_at IS NOT NULL
                         ORDER BY due_at LIMIT 1"
         );
-        self.readers.read(move |conn| find_first(conn, &statement, [], |row| time(row, 0))).await
+        self.readers.read_now(move |conn| find_first(conn, &statement, [], |row| time(row, 0))).await
     }
 
     pub(crate) async fn complete(
@@ -143,7 +147,7 @@ fn add(
     let statement =
         "INSERT INTO jobs (id, kind, key, app, user, thread, status, run_at, created_at, updated_at)
                 VALUES (?1, ?2, ?3, ?4, ?5, ?6, 'ready', ?7, ?8, ?8) ON CONFLICT (kind, key) DO NOTHING";
-    batch.execute(
+    let added = batch.count_changed(
         statement,
         params![
             task.id.bytes(),
@@ -155,7 +159,11 @@ fn add(
             due_at(batch.at(), task.delay),
             batch.at()
         ],
-    )
+    )?;
+    if added > 0 {
+        batch.adds_work();
+    }
+    Ok(())
 }
 
 /// Adds a job for a scope. A key is good for all scopes, so this one is made of the scope, too.
@@ -273,6 +281,7 @@ fn retry(
     }
     let statement =
         "UPDATE jobs SET status = 'ready', attempts = 0, run_at = ?2, updated_at = ?2 WHERE id = ?1";
+    batch.adds_work();
     batch.execute(statement, params![job.bytes(), batch.at()])?;
     // A job without an app is the server's own.
     let app = Some(row.scope.app.to_string()).filter(|app| !app.is_empty());

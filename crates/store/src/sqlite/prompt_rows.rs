@@ -2,7 +2,7 @@
 
 use protocol::{MessageId, Scope, ThreadId};
 
-use super::{Sqlite, history, memories, pins, profiles, summaries};
+use super::{Sqlite, history, memories, pins, profiles, recall, summaries};
 use crate::{Error, PromptRows};
 
 impl Sqlite {
@@ -24,6 +24,7 @@ impl Sqlite {
                 pins: pins::all(conn, &scope, Some(thread)),
                 profiles: profile(&everywhere).and_then(|everywhere| Ok((everywhere, profile(&scope)?))),
                 memory_is_off: memories::is_off(conn, &scope),
+                hidden: recall::hidden_words(conn, &scope),
             })
         };
         self.readers.read(all).await

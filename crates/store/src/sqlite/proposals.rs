@@ -266,6 +266,7 @@ fn insert(
     new: &NewProposal,
 ) -> Result<(), Error> {
     batch.notice(NoticedChange::Proposal(new.id));
+    batch.adds_work(); // it expires
     let (run, call) = waiting.unzip();
     let statement = "INSERT INTO proposals (id, app, user, thread, run, call, tool, input, hash, note, status, expires_at, created_at)
                 VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, 'open', ?11, ?12)";

@@ -13,18 +13,20 @@ use crate::rules::rate_limits::{self, MinuteRow, add_minute, day_of, minute_of};
 const PURGE_MINUTES: i64 = 500;
 
 /// Refuses a run that would go beyond what is left. One that waits for its thread takes no place among those that work:
-/// it takes the place of the one before it.
+/// it takes the place of the one before it. Gives what is used with the run, as far as these limits are about it.
 pub(super) fn admit(
     batch: &Batch<'_>,
     scope: &Scope,
     limits: &UserLimits,
     begins: bool,
-) -> Result<(), Error> {
+) -> Result<Used, Error> {
     if limits.is_none() {
-        return Ok(());
+        return Ok(Used::default());
     }
     let at = Timestamp::from_millisecond(batch.at()).unwrap_or(Timestamp::UNIX_EPOCH);
-    rate_limits::check(limits, &used(batch.conn(), scope, limits, at)?, at, begins)
+    let used = used(batch.conn(), scope, limits, at)?;
+    rate_limits::check(limits, &used, at, begins)?;
+    Ok(rate_limits::with_run(used, begins))
 }
 
 /// Counts a run that was accepted.

@@ -6,7 +6,7 @@ use jiff::Timestamp;
 use protocol::{AppId, Scope, UserId};
 use rusqlite::types::{Type, ValueRef};
 use rusqlite::{Connection, OptionalExtension, Params, Row};
-use tokio::sync::Semaphore;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use uuid::Uuid;
 
 use crate::{Error, MAX_BYTES_PER_PAGE, PageRows};
@@ -36,6 +36,26 @@ impl Readers {
         query: impl FnOnce(&Connection) -> Result<R, Error> + Send + 'static,
     ) -> Result<R, Error> {
         let permit = Arc::clone(&self.permits).acquire_owned().await.map_err(|_| Error::Closed)?;
+        self.read_on_pool(permit, query).await
+    }
+
+    /// Runs a query that finds a few rows by their key, at once and on this thread: the way to another thread and back
+    /// costs more than the query. For rows that were read or written a moment ago, so that nobody waits for the disk.
+    /// While all connections are lent, it waits for one as every other query does.
+    pub(super) async fn read_now<R: Send + 'static>(
+        self: &Arc<Self>,
+        query: impl FnOnce(&Connection) -> Result<R, Error> + Send + 'static,
+    ) -> Result<R, Error> {
+        let Ok(_permit) = self.permits.try_acquire() else { return self.read(query).await };
+        let lent = Lent::take(self)?;
+        lent.conn.as_ref().ok_or(Error::Closed).and_then(query)
+    }
+
+    async fn read_on_pool<R: Send + 'static>(
+        self: &Arc<Self>,
+        permit: OwnedSemaphorePermit,
+        query: impl FnOnce(&Connection) -> Result<R, Error> + Send + 'static,
+    ) -> Result<R, Error> {
         let readers = Arc::clone(self);
         let work = move || {
             // The permit and the connection go back even if whoever asked has gone away or the query panics.

@@ -8,9 +8,9 @@ use super::append::Batch;
 use super::read::{count, find_all, find_first, has_any, id, scope_at, sql, text, time};
 use super::{Sqlite, documents, items, memories};
 use crate::{
-    Error, ItemRef, ItemRow, MAX_ITEM_BYTES_PER_READ, MAX_ITEMS_PER_READ, MAX_TOMBSTONES_PER_READ,
-    MessageRole, NewVector, PurgedWords, RawEvent, RecallItem, RecallKind, RecallMessage, StoredVector,
-    TombstoneRow,
+    Error, HiddenWords, ItemRef, ItemRow, MAX_ITEM_BYTES_PER_READ, MAX_ITEMS_PER_READ,
+    MAX_TOMBSTONES_PER_READ, MessageRole, NewVector, PurgedWords, RawEvent, RecallItem, RecallKind,
+    RecallMessage, StoredVector, TombstoneRow,
 };
 
 /// Vectors put down in one transaction.
@@ -41,6 +41,11 @@ impl Sqlite {
     pub(crate) async fn tombstones(&self, scope: &Scope) -> Result<Vec<TombstoneRow>, Error> {
         let scope = scope.clone();
         self.readers.read(move |conn| tombstones(conn, &scope)).await
+    }
+
+    pub(crate) async fn hidden_words(&self, scope: &Scope) -> Result<HiddenWords, Error> {
+        let scope = scope.clone();
+        self.readers.read(move |conn| hidden_words(conn, &scope)).await
     }
 
     pub(crate) async fn put_vectors(
@@ -166,6 +171,11 @@ fn size(what: &RecallItem) -> usize {
     }
 }
 
+/// The words of a scope that no model sees any more.
+pub(super) fn hidden_words(conn: &Connection, scope: &Scope) -> Result<HiddenWords, Error> {
+    Ok(HiddenWords { tombstones: tombstones(conn, scope)?, purged: shadows(conn, scope)? })
+}
+
 fn tombstones(conn: &Connection, scope: &Scope) -> Result<Vec<TombstoneRow>, Error> {
     let statement =
         "SELECT memory, words, at FROM tombstones WHERE app = ?1 AND user = ?2 ORDER BY number DESC LIMIT ?3";
@@ -188,7 +198,7 @@ pub(super) fn tombstones_of(conn: &Connection, memory: MemoryId) -> Result<Vec<T
 }
 
 /// Traces of purged words.
-pub(super) fn shadows(conn: &Connection, scope: &Scope) -> Result<Vec<PurgedWords>, Error> {
+fn shadows(conn: &Connection, scope: &Scope) -> Result<Vec<PurgedWords>, Error> {
     let statement =
         "SELECT shadow, at FROM shadows WHERE app = ?1 AND user = ?2 ORDER BY number DESC LIMIT ?3";
     let mut found = find_all(

@@ -23,10 +23,10 @@ impl Sqlite {
         submission: Submission,
     ) -> Result<(SubmittedRun, Option<BegunRun>), Error> {
         let work = move |batch: &mut Batch<'_>| {
-            let submitted = submit::submit(batch, submission)?;
+            let (submitted, used) = submit::submit(batch, submission)?;
             let is_begun = submitted.admitted == Admitted::Running;
             let row = if is_begun { active(batch.conn(), submitted.thread)? } else { None };
-            let begun = row.map(|row| BegunRun { facts: batch.recorded_of(row.id), row });
+            let begun = row.map(|row| BegunRun { facts: batch.recorded_of(row.id), row, used });
             Ok((submitted, begun))
         };
         self.writer.write(work).await
@@ -40,7 +40,7 @@ impl Sqlite {
 
     pub(crate) async fn run(&self, principal: &Principal, run: RunId) -> Result<RunRow, Error> {
         let user = principal.user().clone();
-        self.readers.read(move |conn| find(conn, run, user.as_str())).await
+        self.readers.read_now(move |conn| find(conn, run, user.as_str())).await
     }
 
     pub(crate) async fn cancel(

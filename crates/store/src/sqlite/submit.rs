@@ -1,6 +1,6 @@
 //! A request for a run: begun at once, queued, refused, or recognised as one that came before.
 
-use protocol::{RunId, Scope, ThreadId};
+use protocol::{RunId, Scope, ThreadId, Used};
 use rusqlite::params;
 
 use super::append::Batch;
@@ -9,11 +9,13 @@ use super::{idempotency, images, queue, rate_limits, run_start, threads, waiting
 use crate::rules::submit::{RunAdmission, admission};
 use crate::{Admitted, Error, NewThreadRow, RunInput, RunRequest, Stop, Submission, SubmittedRun, Target};
 
-pub(super) fn submit(batch: &mut Batch<'_>, submission: Submission) -> Result<SubmittedRun, Error> {
+/// Gives the run, and what its user has used with it.
+pub(super) fn submit(batch: &mut Batch<'_>, submission: Submission) -> Result<(SubmittedRun, Used), Error> {
     let Submission { scope, thread, run, on_busy, once, replay_only, limits, request } = submission;
     if let Some(earlier) = idempotency::earlier(batch, &scope, once.as_ref())? {
         let thread = thread_of(batch, earlier.into())?;
-        return Ok(SubmittedRun { thread, run: earlier.into(), admitted: Admitted::Replayed });
+        let replayed = SubmittedRun { thread, run: earlier.into(), admitted: Admitted::Replayed };
+        return Ok((replayed, Used::default()));
     }
     if replay_only {
         return Err(Error::NotFound("run"));
@@ -27,7 +29,7 @@ pub(super) fn submit(batch: &mut Batch<'_>, submission: Submission) -> Result<Su
         Target::Existing(thread) => thread,
     };
     let active = active(batch, &scope, thread)?;
-    rate_limits::admit(batch, &scope, &limits, active.is_none())?;
+    let used = rate_limits::admit(batch, &scope, &limits, active.is_none())?;
     let admitted = match admission(active, on_busy)? {
         RunAdmission::Begin => {
             insert(batch, &scope, thread, (run, &request))?;
@@ -45,7 +47,7 @@ pub(super) fn submit(batch: &mut Batch<'_>, submission: Submission) -> Result<Su
     };
     rate_limits::accepted(batch, &scope)?;
     idempotency::remember(batch, &scope, once.as_ref(), run.uuid())?;
-    Ok(SubmittedRun { thread, run, admitted })
+    Ok((SubmittedRun { thread, run, admitted }, used))
 }
 
 /// Tells a run to make room for a newer message.

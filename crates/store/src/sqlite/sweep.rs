@@ -9,7 +9,7 @@ use super::erasures::count_erasure;
 use super::read::{count, find_all, find_first, id, scope_at, sql, text};
 use super::{Sqlite, action_rows, erasures, memories, recall, records, texts, tidy, versions};
 use crate::rules::erasure::{THING_DELETED, text_source};
-use crate::{Error, MAX_ACTIONS_PER_PURGE, MemoryPurge, Once, PurgedWords, TombstoneRow};
+use crate::{Error, MAX_ACTIONS_PER_PURGE, MemoryPurge, Once, TombstoneRow};
 
 /// Actions erased in one transaction.
 const MAX_ACTIONS: i64 = 100;
@@ -54,11 +54,6 @@ impl Sqlite {
             tidy::removed(batch)
         };
         self.writer.write(work).await
-    }
-
-    pub(crate) async fn shadows(&self, scope: &Scope) -> Result<Vec<PurgedWords>, Error> {
-        let scope = scope.clone();
-        self.readers.read(move |conn| recall::shadows(conn, &scope)).await
     }
 
     pub(crate) async fn erasures(&self, scope: &Scope) -> Result<u64, Error> {

@@ -38,7 +38,7 @@ impl Sqlite {
     pub(crate) async fn thread(&self, principal: &Principal, thread: ThreadId) -> Result<ThreadRow, Error> {
         let user = principal.user().clone();
         let open = self.open_deltas.last_of(thread).unwrap_or(0);
-        let row = self.readers.read(move |conn| find(conn, thread, user.as_str())).await?;
+        let row = self.readers.read_now(move |conn| find(conn, thread, user.as_str())).await?;
         Ok(ThreadRow { last_seq: row.last_seq.max(open), ..row })
     }
 

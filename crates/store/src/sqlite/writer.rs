@@ -10,6 +10,7 @@
 use std::fs::File;
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{
     Receiver, RecvError, RecvTimeoutError, SyncSender, TryRecvError, TrySendError, sync_channel,
 };
@@ -46,6 +47,7 @@ pub(super) struct Writer {
     /// Nothing is ever sent. The other end is the thread's, and gone when the thread is, however it has ended.
     alive: watch::Receiver<()>,
     afresh: Arc<Afresh>,
+    new_work: Arc<AtomicBool>,
 }
 
 /// Ends the pause of the writer thread between two commits of deltas. Deltas let it pause: each of them would cost a
@@ -157,7 +159,7 @@ impl Writer {
         let (queue, commands) = sync_channel(MAX_QUEUED);
         let mut committer = Committer::new(owned, clock, publish, DeltaLog::new(open))?;
         let (living, alive) = watch::channel(());
-        let afresh = Arc::clone(&committer.afresh);
+        let (afresh, new_work) = (Arc::clone(&committer.afresh), Arc::clone(&committer.new_work));
         let database = OpenDatabase::new();
         let spawned = thread::Builder::new()
             .name("rondo-writer".into())
@@ -169,12 +171,17 @@ impl Writer {
             })
             .map_err(Error::Folder)?;
         let pause = Arc::new(WriterPause(spawned.thread().clone()));
-        Ok(Self { queue, pause, alive, afresh })
+        Ok(Self { queue, pause, alive, afresh, new_work })
     }
 
     /// Says when the write-ahead log is started afresh.
     pub(super) fn afresh(&self) -> Arc<Afresh> {
         Arc::clone(&self.afresh)
+    }
+
+    /// Whether a job or a proposal was added since this was asked last.
+    pub(super) fn takes_new_work(&self) -> bool {
+        self.new_work.swap(false, Ordering::AcqRel)
     }
 
     /// Whether anything can still be written.
@@ -353,6 +360,8 @@ struct Committer {
     delta_pause: Duration,
     boundary: Option<Arc<dyn Boundary>>,
     afresh: Arc<Afresh>,
+    /// Set when a job or a proposal was committed.
+    new_work: Arc<AtomicBool>,
     /// Last, so that the folder is free only when the database is closed.
     _lock: File,
 }
@@ -382,6 +391,7 @@ impl Committer {
             delta_pause,
             boundary,
             afresh,
+            new_work: Arc::default(),
             _lock: lock,
         })
     }
@@ -500,9 +510,12 @@ impl Committer {
             // A failed commit leaves the transaction open; a failed rollback has closed it already.
             drop(self.conn.execute_batch("ROLLBACK"));
         }
-        let FinishedBatch { recorded, notices, deltas, at } =
+        let FinishedBatch { recorded, notices, deltas, at, adds_work } =
             recorded.and_then(|finished| ended.map(|_| finished))?;
         deltas.apply(&mut self.log, at);
+        if adds_work {
+            self.new_work.store(true, Ordering::Release);
+        }
         self.bound_loss(sync, recorded.len())?;
         Ok(CommittedBatch { recorded, notices })
     }

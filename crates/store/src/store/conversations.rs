@@ -118,6 +118,14 @@ store_methods! {
 }
 
 impl Store {
+    /// Whether a job or a proposal was added since this was asked last: who looks for work in the background need not look
+    /// otherwise.
+    pub fn takes_new_work(&self) -> bool {
+        match &self.backend {
+            Backend::Sqlite(sqlite) => sqlite.takes_new_work(),
+        }
+    }
+
     /// The writing end of a run's log, for the owner of this epoch.
     pub fn log(&self, run: &RunRow) -> RunLog {
         match &self.backend {

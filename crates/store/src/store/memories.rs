@@ -7,8 +7,8 @@ use protocol::{ActionId, MemoryId, Principal, Scope, ThreadId};
 
 use super::{Backend, Store};
 use crate::{
-    Error, ExtractedMemories, ItemRow, JobRow, MemoryEdit, MemoryExtraction, MemoryHistory, MemoryPurge,
-    MemoryRow, MessageRow, NewMemoryRow, NewVector, Once, PageOf, PageRows, PurgedWords, SnapshotLine,
+    Error, ExtractedMemories, HiddenWords, ItemRow, JobRow, MemoryEdit, MemoryExtraction, MemoryHistory,
+    MemoryPurge, MemoryRow, MessageRow, NewMemoryRow, NewVector, Once, PageOf, PageRows, SnapshotLine,
     TimeCursor, TombstoneRow,
 };
 
@@ -74,8 +74,8 @@ store_methods! {
     fn purge_memory(principal: &Principal, id: MemoryId, purge: MemoryPurge, once: Option<Once>) -> ();
     /// Erases what these actions of a scope said, at most [`crate::MAX_ACTIONS_PER_PURGE`].
     fn erase_actions(scope: &Scope, actions: Vec<ActionId>) -> ();
-    /// Traces of purged words, oldest first, at most [`crate::MAX_TOMBSTONES_PER_READ`].
-    fn shadows(scope: &Scope) -> Vec<PurgedWords>;
+    /// Words of the scope that no model sees any more.
+    fn hidden_words(scope: &Scope) -> HiddenWords;
     /// How often something of the scope was erased: what is made of its records is named by it.
     fn erasures(scope: &Scope) -> u64;
     /// Erases what is said of deleted things, a bounded number at a time: of those that users deleted, and of those that

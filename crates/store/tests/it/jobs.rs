@@ -36,6 +36,19 @@ async fn j1_a_job_is_there_only_if_its_cause_is() {
 }
 
 #[tokio::test]
+async fn who_looks_for_work_is_told_of_new_jobs_once() {
+    let fixture = Fixture::new();
+    let (_, log) = fixture.run().await;
+    assert!(!fixture.store.takes_new_work(), "a run is no work in the background");
+    log.record(vec![step_end(vec![])], vec![job(&fixture, "a")], vec![]).await.unwrap();
+    assert!(fixture.store.takes_new_work());
+    assert!(!fixture.store.takes_new_work());
+    let (_, log) = fixture.run().await;
+    log.record(vec![step_end(vec![])], vec![job(&fixture, "a")], vec![]).await.unwrap();
+    assert!(!fixture.store.takes_new_work(), "the job was there before");
+}
+
+#[tokio::test]
 async fn j2_an_effect_happens_once_however_often_the_job_runs() {
     let fixture = Fixture::new();
     let (submitted, log) = fixture.run().await;

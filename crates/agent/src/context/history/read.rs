@@ -2,7 +2,7 @@
 
 use memory::tombstone::Forgotten;
 use protocol::{MessageId, PinView, Scope, Stretch, ThreadId, Warning};
-use store::{MessageRow, ProfileRow, PromptRows, Store, SummaryRow};
+use store::{HiddenWords, MessageRow, ProfileRow, PromptRows, Store, SummaryRow};
 
 use super::{PastTurn, long};
 use crate::context::gather::Sources;
@@ -52,6 +52,8 @@ pub(crate) struct PromptLook {
     /// The profile for all apps, and the one for this app.
     pub(crate) profiles: Result<(ProfileRow, ProfileRow), store::Error>,
     pub(crate) memory_is_off: Result<bool, store::Error>,
+    /// Words that the user has asked to forget.
+    pub(crate) hidden: Result<HiddenWords, store::Error>,
 }
 
 impl PromptLook {
@@ -62,7 +64,7 @@ impl PromptLook {
         (scope, everywhere): (&Scope, &Scope),
         (thread, leaf): (ThreadId, MessageId),
     ) -> Result<Self, store::Error> {
-        let PromptRows { newest, summaries, pins, profiles, memory_is_off } =
+        let PromptRows { newest, summaries, pins, profiles, memory_is_off, hidden } =
             store.prompt_rows(scope, everywhere, (thread, leaf), FIRST_WINDOW + 1).await?;
         let background = summaries.and_then(|summaries| Ok((summaries, pins?)));
         let newest = match newest {
@@ -73,7 +75,7 @@ impl PromptLook {
                 NewestMessages { rows, is_complete: false, background }
             }
         };
-        Ok(Self { newest, profiles, memory_is_off })
+        Ok(Self { newest, profiles, memory_is_off, hidden })
     }
 }
 

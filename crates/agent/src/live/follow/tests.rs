@@ -536,3 +536,19 @@ fn a_snapshot_comes_first_and_is_given_out_once() {
     let tried = search::<WithSnapshot>(&Case { drops: 1, ..case(batches, Some(ours()), 0) });
     assert!(tried.expect("no schedule is wrong") > 10_000);
 }
+
+#[tokio::test]
+async fn a_reader_who_listens_from_before_the_first_event_needs_no_log() {
+    let bus = Arc::new(Bus::default());
+    let empty: Arc<dyn EventLog> = Arc::new(Committed::default());
+    let subscription = bus.subscribe(thread());
+    bus.publish(&[delta(6, theirs()), end(7, theirs())]);
+    bus.publish(&[event(8, Some(ours()), Kind::RunStart, 4), delta(9, ours())]);
+    let mut follower = Follower::new(empty, subscription, (thread(), Some(ours())), 7).already_live();
+    bus.publish(&[end(10, ours())]);
+    let mut seqs = Vec::new();
+    while let Some(events) = follower.next().await.unwrap() {
+        seqs.extend(events.iter().map(|event| event.seq));
+    }
+    assert_eq!(seqs, [8, 9, 10]);
+}
