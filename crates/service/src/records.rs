@@ -76,7 +76,7 @@ impl Service {
                 let (name, does) = (declared.tool.name.clone(), tool.does.name().to_owned());
                 Some(RecordToolView { name, does })
             }
-            ToolKind::Record(_) | ToolKind::Http(_) | ToolKind::Sandbox(_) => None,
+            ToolKind::Record(_) | ToolKind::Http(_) | ToolKind::Sandbox(_) | ToolKind::Client(_) => None,
         };
         let view = |kind: &RecordType| RecordTypeView {
             kind: kind.name.clone(),

@@ -110,8 +110,7 @@ fn take_triggers(database: &Connection) -> rusqlite::Result<Vec<String>> {
 impl TableRows {
     fn read(database: &Connection, table: &str) -> rusqlite::Result<Self> {
         let mut find = database.prepare(&format!("SELECT * FROM \"{table}\""))?;
-        let columns: Vec<ColumnChange> =
-            find.column_names().iter().map(|name| change_of(table, name)).collect();
+        let columns: Vec<ColumnChange> = find.column_names().map(|name| change_of(table, name)).collect();
         let width = columns.len();
         let rows = find.query_map([], |row| (0..width).map(|column| row.get(column)).collect())?;
         let rows = rows.collect::<rusqlite::Result<Vec<Vec<Value>>>>()?;
