@@ -226,7 +226,7 @@ describe('approvals', () => {
     await page.getByText('It is done.').waitFor();
     assert.equal((await world.request('GET', record)).data.status, 'done');
     await settled(page);
-    await page.getByRole('button', { name: 'Undo' }).first().click();
+    await page.getByRole('button', { name: 'Undo', exact: true }).first().click();
     await page.getByRole('dialog').getByRole('button', { name: 'Undo it' }).click();
     await page.getByText('The action was undone.').waitFor();
     assert.equal((await world.request('GET', record)).data.status, 'open');
@@ -321,7 +321,7 @@ describe('pages', () => {
     await page.locator('nav .thread', { hasText: 'Stripes' }).waitFor();
     await page.locator('header.top').getByRole('button', { name: 'Thread menu' }).click();
     await page.getByRole('menuitem', { name: 'Delete' }).click();
-    await page.getByRole('button', { name: 'Undo' }).click();
+    await page.getByRole('button', { name: 'Undo', exact: true }).click();
     await page.locator('nav .thread', { hasText: 'Stripes' }).waitFor();
     await page.getByRole('searchbox', { name: 'Search threads' }).fill('Stripes');
     await page.locator('.hit', { hasText: 'Stripes' }).waitFor();
@@ -338,7 +338,7 @@ describe('pages', () => {
     await page.keyboard.press('Escape');
     await card.getByRole('button', { name: 'Forget' }).click();
     await card.waitFor({ state: 'detached' });
-    await page.getByRole('button', { name: 'Undo' }).click();
+    await page.getByRole('button', { name: 'Undo', exact: true }).click();
     await card.waitFor();
     assert.deepEqual(page.troubles, []);
     await page.context().close();
