@@ -97,7 +97,6 @@ declare module "./schema.js" {
     "DELETE /v1/images/{image}": { path: { image: string }; answer: void };
     "POST /v1/apps/{app}/images": { path: { app: string }; query: { name?: string }; body: Blob; answer: ImageView };
     "GET /v1/apps/{app}/images": { path: { app: string }; query: Paging; answer: Listed<ImageView> };
-    "GET /v1/apps/{app}/knowledge": { path: { app: string }; answer: Listed<{ id: string; name: string }> };
     "GET /v1/apps/{app}/calls": { path: { app: string }; query: Paging & { open?: boolean }; answer: Listed<ClientCallView> };
     "GET /v1/apps/{app}/threads/search": { path: { app: string }; query: { q: string }; answer: Listed<{ thread: ThreadView }> };
     "GET /v1/threads/{thread}/tree": { path: { thread: string }; query: Paging; answer: Listed<{ id: string }> };
