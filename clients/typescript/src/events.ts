@@ -1,4 +1,3 @@
-import "./planned.js";
 import type * as api from "./schema.js";
 
 /** The body of each event, by its name. Future servers will add more: ignore those that you do not know. */
