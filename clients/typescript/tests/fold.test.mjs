@@ -68,7 +68,7 @@ for (const { name, log, cuts, messages } of vectors) {
       );
       const outputs = new Map(calls.map(({ id, output, status }) => [id, [output, status === 'complete']]));
       for (const { callId, result, success } of toolResults) assert.deepEqual(outputs.get(callId), [result, success]);
-      if (siblings) assert.deepEqual(message.siblings, siblings, `the siblings of ${message.id}`);
+      assert.deepEqual(message.siblings, siblings, `the siblings of ${message.id}`);
     });
   });
 

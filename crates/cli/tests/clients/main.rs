@@ -1,5 +1,5 @@
 //! The TypeScript client (`clients/typescript`) against the real binary: a stream that survives the death of its server,
-//! approvals, uploads, and types that are those of the server.
+//! approvals, tools of the client, uploads, the channel of the user, and types that are those of the server.
 //!
 //! `cargo xtask test clients` fetches the compiler and builds the package first.
 

@@ -1,9 +1,17 @@
-//! What a page reads and changes besides runs: uploads, memories and files.
+//! What a page reads and changes besides runs: threads and their branches, uploads, memories, records, files and undo.
 
 use serde_json::json;
 use testkit::upstream::Reply;
 
 use crate::{scenario, shown, start};
+
+#[tokio::test]
+async fn threads_are_listed_searched_branched_and_exported() {
+    let (world, server) = start("").await;
+    world.upstream.program(|_| Reply::says("An answer about lighthouses."));
+    let seen = shown(scenario(&server, "threads")).await;
+    assert_eq!(seen["problems"], json!([]), "{seen}");
+}
 
 #[tokio::test]
 async fn files_are_uploaded_and_answered_from() {

@@ -72,3 +72,52 @@ async fn calls_are_approved_and_rejected() {
     statuses.sort_unstable();
     assert_eq!(statuses, ["complete", "denied"], "{seen}");
 }
+
+#[tokio::test]
+async fn tools_of_the_client_are_run_there() {
+    let (world, server) = start("tools = [\"ask_user\"]").await;
+    world.upstream.script([
+        Reply::stream()
+            .call(ScriptedCall::new("where_is", r#"{"exact":true}"#))
+            .call(ScriptedCall::new("breaks", "{}"))
+            .call(ScriptedCall::new("ask_user", r#"{"question":"Which?","choices":["red","blue"]}"#)),
+        Reply::says("You are in Oslo."),
+    ]);
+    let seen = shown(scenario(&server, "tools")).await;
+    assert_eq!((&seen["status"], &seen["text"]), (&json!("completed"), &json!("You are in Oslo.")), "{seen}");
+    let calls = seen["steps"][0]["calls"].as_array().unwrap();
+    let of = |name: &str| calls.iter().find(|call| call["name"] == name).unwrap_or_else(|| panic!("{seen}"));
+    assert_eq!(
+        (&of("where_is")["status"], of("where_is")["output"].to_string().contains("Oslo")),
+        (&json!("complete"), true),
+        "{seen}"
+    );
+    assert!(of("breaks")["output"].to_string().contains("no permission"), "{seen}");
+    assert!(of("ask_user")["output"].to_string().contains("red"), "{seen}");
+    assert_eq!(seen["again"], json!(0), "a run that is read again makes no call again");
+}
+
+/// Two tabs: one watches everything, the other one works. The server dies in between.
+#[tokio::test]
+async fn the_channel_of_the_user_goes_on_after_a_restart() {
+    let world = crate::World::new().await;
+    write_app(&world, "");
+    let port = free_port();
+    world.upstream.program(|_| Reply::stream().text("One ").text("answer."));
+    let server = serve(&world, port).await;
+    let mut client = scenario(&server, "channel");
+    client.errors.line("first").await;
+    server.process.kill();
+    let server = serve(&world, port).await;
+    client.write("go\n");
+    let seen = shown(client).await;
+    let log = server.log(seen["threadId"].as_str().unwrap()).await;
+    let numbers: Vec<u64> = log.iter().map(|frame| frame.id).filter(|id| *id > 0).collect();
+    let followed: Vec<u64> = serde_json::from_value(seen["followed"].clone()).unwrap();
+    assert_eq!(followed, numbers[..followed.len()], "no gap, and nothing twice");
+    assert_eq!(seen["ends"], json!(2), "{seen}");
+    let notices: Vec<u64> = serde_json::from_value(seen["notices"].clone()).unwrap();
+    assert!(notices.windows(2).all(|pair| pair[0] < pair[1]), "{notices:?}");
+    assert_eq!(seen["resyncs"], json!(0), "{seen}");
+    assert_eq!(seen["finished"], json!(["run_1 completed", "run_2 completed"]), "{seen}");
+}
