@@ -91,7 +91,7 @@ async fn a_file_is_compressed_for_who_takes_it_and_sent_once() {
 /// The page is the same for everybody, so it tells nobody which apps there are.
 #[tokio::test]
 async fn the_page_names_no_app() {
-    let app = TestApp::with(Setup::app("name = \"Orchard\"")).await;
+    let app = TestApp::with(Setup::app("description = \"Orchard\"")).await;
     let before = fetch(&app, "/", &[]).await.text;
     let key = NewKey { user: "ann".into(), ..NewKey::default() };
     app.service.add_key(key, None).await.unwrap();
