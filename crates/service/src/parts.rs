@@ -81,7 +81,7 @@ impl Service {
             return Ok(());
         }
         let message = format!(
-            "the model {:?} has no vision; choose a model that sees images, or send the message without them",
+            "the model {:?} has no vision; choose a model that sees images, or, if this one does, set vision = true for it in rondo.toml",
             model.name()
         );
         Err(Error::Conflict { code: "no_vision", message })

@@ -61,6 +61,7 @@ async fn serve(world: &World, port: u16) -> Server {
 async fn start(rest: &str) -> (World, Server) {
     let world = World::new().await;
     write_app(&world, rest);
+    world.write("rondo.toml", "[models.gpt-6-luna]\nvision = true\n");
     let server = serve(&world, 0).await;
     (world, server)
 }

@@ -130,7 +130,7 @@ fn find(conn: &Connection, run: RunId, user: &str) -> Result<RunRow, Error> {
 pub(super) fn adopt(batch: &mut Batch<'_>) -> Result<Vec<RunRow>, Error> {
     batch.conn().execute("UPDATE runs SET epoch = epoch + 1 WHERE status IN ('running', 'waiting')", [])?;
     let statement = format!(
-        "SELECT {COLUMNS} FROM runs r WHERE r.status IN ('running', 'waiting') ORDER BY r.created_at, r.id"
+        "SELECT {COLUMNS} FROM runs r WHERE r.status IN ('running', 'waiting') ORDER BY +r.created_at, r.id"
     );
     find_all(batch.conn(), &statement, [], run_row)
 }
