@@ -374,7 +374,7 @@ describe('pages', () => {
     for (const part of ['overview', 'runs', 'jobs', 'apps', 'models', 'mcp', 'keys', 'sessions', 'ledger', 'audit']) {
       await page.goto(`${world.url}#/admin/${part}`);
       await page.locator('.tabs a[aria-current="page"]').waitFor();
-      await page.waitForLoadState('networkidle').catch(() => {});
+      await page.locator('.page > :nth-child(3)').waitFor();
     }
     await page.goto(`${world.url}#/admin/ledger`);
     await page.getByRole('button', { name: 'Verify now' }).click();
