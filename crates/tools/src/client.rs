@@ -10,6 +10,7 @@ use serde_json::{Value, json};
 use crate::builtin::{ASK_USER, check_user_answer};
 use crate::external::{Hidden, clean};
 use crate::registry::capped;
+use crate::schema_size::check_schema_size;
 use crate::{CallOutcome, Calling, Failed, OfferedTool, Tool, ToolFacts, ToolOutput, ToolRegistry, ToolSpec};
 
 /// Tools that one request can declare.
@@ -59,6 +60,7 @@ fn offered_to_client(tool: &ClientTool) -> Result<OfferedTool, String> {
     if let Some(fields) = parameters.as_object_mut() {
         fields.remove("$schema"); // providers know no dialects
     }
+    check_schema_size(&parameters).map_err(|limit| format!("must have parameters that {limit}"))?;
     let parameters = tool_arguments(parameters)
         .map_err(|(message, remedy)| format!("has parameters that cannot be used: {message}; {remedy}"))?;
     Ok(client_tool(ToolSpec { name: name.clone(), description, parameters }, Effect::Read))

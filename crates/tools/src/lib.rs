@@ -13,6 +13,7 @@ mod facts;
 pub mod files;
 mod policy;
 mod registry;
+mod schema_size;
 #[cfg(test)]
 mod tests;
 
