@@ -1,10 +1,8 @@
 //! Parts of prompts besides messages and memories: kept texts, personas, pins, summaries, documents, profiles.
 
 use jiff::Timestamp;
-use protocol::{ChunkId, DocumentId, ImageId, MessageId, PinId, PinView, Scope, Seq, SummaryId, ThreadId};
+use protocol::{ChunkId, DocumentId, ImageId, MessageId, PinId, Scope, Seq, SummaryId, ThreadId};
 use serde_json::Value;
-
-use crate::{Error, MessageRow, PurgedWords, TombstoneRow};
 
 /// Bytes of one text kept beside the log.
 pub const MAX_TEXT_BYTES: usize = 256 * 1024;
@@ -178,29 +176,6 @@ pub struct ChunkRow {
     pub suspicious: bool,
     /// When the document was added.
     pub at: Timestamp,
-}
-
-/// Rows that a prompt needs of its thread and its user. One part that cannot be read does not hide the others.
-#[derive(Debug)]
-pub struct PromptRows {
-    /// The newest messages of the path, oldest first.
-    pub newest: Result<Vec<MessageRow>, Error>,
-    pub summaries: Result<Vec<SummaryRow>, Error>,
-    pub pins: Result<Vec<PinView>, Error>,
-    /// The profile for all apps, and the one for this app.
-    pub profiles: Result<(ProfileRow, ProfileRow), Error>,
-    pub memory_is_off: Result<bool, Error>,
-    /// Words that the user has asked to forget.
-    pub hidden: Result<HiddenWords, Error>,
-}
-
-/// Words of a user that no model sees any more.
-#[derive(Debug, Clone, Default)]
-pub struct HiddenWords {
-    /// Oldest first, at most [`crate::MAX_TOMBSTONES_PER_READ`].
-    pub tombstones: Vec<TombstoneRow>,
-    /// Traces of those that were purged, oldest first, at most [`crate::MAX_TOMBSTONES_PER_READ`].
-    pub purged: Vec<PurgedWords>,
 }
 
 /// The profile of a user: what they say of themselves, the same in every app.

@@ -16,6 +16,7 @@ mod memory;
 mod newest;
 mod notice;
 mod outbox;
+mod prompt;
 mod rows;
 pub mod rules;
 mod run_list;
@@ -32,11 +33,11 @@ pub use actions::{
     Verified, Write,
 };
 pub use context::{
-    ChunkRow, DocumentRow, HiddenWords, ImageRow, KnowledgeRow, MAX_CHUNK_BYTES, MAX_CHUNKS_PER_DOCUMENT,
+    ChunkRow, DocumentRow, ImageRow, KnowledgeRow, MAX_CHUNK_BYTES, MAX_CHUNKS_PER_DOCUMENT,
     MAX_CHUNKS_PER_READ, MAX_DOCUMENTS_PER_SCOPE, MAX_IMAGE_BYTES_PER_SCOPE, MAX_IMAGES_PER_READ,
     MAX_IMAGES_PER_SCOPE, MAX_PERSONA_BYTES, MAX_PERSONAS_PER_SCOPE, MAX_PIN_BYTES, MAX_PINS_PER_SCOPE,
     MAX_PROFILE_BYTES, MAX_SUMMARIES_PER_READ, MAX_TEXT_BYTES, MAX_TEXTS_PER_WRITE, NewChunk, NewDocument,
-    NewImage, NewPersonaRow, NewPinRow, NewText, PersonaRow, ProfileRow, PromptRows, SummaryRow,
+    NewImage, NewPersonaRow, NewPinRow, NewText, PersonaRow, ProfileRow, SummaryRow,
 };
 pub use erasure::{MAX_ACTIONS_PER_PURGE, MemoryPurge, PurgedWords};
 pub use error::Error;
@@ -61,6 +62,7 @@ pub use memory::{
 };
 pub use newest::{newest_actions, newest_records};
 pub use notice::{MAX_NOTICES_PER_READ, NewestNotice, NoticesRead, NumberedNotice};
+pub use prompt::{HiddenWords, PromptRows};
 pub use rows::{
     Admitted, AnswerRun, BegunRun, ForcedEnd, JobRow, MessageRow, NewJob, NewThreadRow, Once, PageOf,
     PageRows, RawEvent, Retry, RunInput, RunJob, RunRequest, RunRow, ShownMessage, Spent, Submission,

@@ -26,6 +26,7 @@ const HTTP_REMEDY: &str = "only `server` knows HTTP serving; put it there, or us
 const ENVIRONMENT_ROOMS: &[&str] = &[
     "crates/cli/build.rs",
     "crates/cli/src/config",
+    "crates/server/build.rs",
     "crates/tokens/build.rs",
     "crates/xtask/",
     "crates/bench/",
