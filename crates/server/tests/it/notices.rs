@@ -275,6 +275,30 @@ async fn a_key_for_one_app_hears_of_that_app_and_nobody_hears_of_others() {
 }
 
 #[tokio::test]
+async fn calls_of_the_client_are_told_of() {
+    let app =
+        TestApp::with(Setup::app("tools = []\n[tool.scan]\nclient = true\ndescription = \"Scans.\"")).await;
+    app.upstream.script([Reply::stream().call(ScriptedCall::new("scan", "{}")), Reply::says("Milk.")]);
+    let mut channel = Channel::of(&app, "").await;
+    let titled = good(app.post(THREADS, &json!({ "title": "T" })).await)["id"].clone();
+    let asks = json!({ "message": "Scan", "threadId": titled, "stream": false });
+    let result = good(app.post("/v1/apps/test/runs", &asks).await);
+    let asked = channel.until(|told| told.data["status"] == "waiting").await;
+    let of_call = asked.iter().find(|told| told.event == "notice:call").unwrap();
+    let call = result["clientCalls"][0]["id"].clone();
+    assert_eq!(
+        of_call.data,
+        json!({ "appId": "test", "callId": call, "status": "open", "name": "scan",
+            "threadId": result["threadId"], "runId": result["runId"] })
+    );
+    good(
+        app.post(&format!("/v1/calls/{}/result", call.as_str().unwrap()), &json!({ "result": "milk" })).await,
+    );
+    let answered = channel.until_run_ends().await;
+    assert!(names(&answered).contains(&"notice:call answered".to_owned()), "{answered:?}");
+}
+
+#[tokio::test]
 async fn proposals_memories_and_documents_are_told_of() {
     let app = TestApp::with(Setup::app("tools = [\"risky\"]")).await;
     app.upstream.script([Reply::stream().call(ScriptedCall::new("risky", r#"{"n":1}"#))]);
