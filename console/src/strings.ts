@@ -2,6 +2,8 @@
 
 const plural = (count: number, one: string, many: string): string => `${count.toLocaleString()} ${count === 1 ? one : many}`;
 
+const withArticle = (noun: string): string => `${/^[aeiou]/i.test(noun) ? 'an' : 'a'} ${noun}`;
+
 export const strings = {
   product: 'Rondo',
   undo: 'Undo',
@@ -217,7 +219,7 @@ export const strings = {
   approval: {
     title: 'Approval needed',
     run: (what: string) => `Run “${what}”`,
-    add: (kind: string, name: string) => (name ? `Add the ${kind} ${name}` : `Add a ${kind}`),
+    add: (kind: string, name: string) => (name ? `Add the ${kind} ${name}` : `Add ${withArticle(kind)}`),
     changeOne: (field: string, name: string, before: string, after: string) => `Change ${field} of ${name} from ${before} to ${after}`,
     setOne: (field: string, name: string, after: string) => `Set ${field} of ${name} to ${after}`,
     changeMany: (count: number, name: string) => `Change ${count} fields of ${name}`,
@@ -348,7 +350,7 @@ export const strings = {
     noTypes: 'This app has no records.',
     empty: (type: string) => `There is no ${type} yet.`,
     emptyHint: 'The agent adds records in conversations. You can add one here, too.',
-    add: (type: string) => `Add a ${type}`,
+    add: (type: string) => `Add ${withArticle(type)}`,
     change: (type: string) => `Change this ${type}`,
     deleteRecord: 'Delete this record',
     versions: 'Versions',

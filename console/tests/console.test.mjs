@@ -347,6 +347,10 @@ describe('pages', () => {
   test('records are made by a form, and the inspector shows the prompt', async () => {
     const page = await openPage(browser, world, { path: '#/data/desk/task' });
     await page.getByRole('button', { name: 'Add a task' }).click();
+    assert.ok(await page.evaluate(() => document.activeElement?.matches('dialog .body *')), 'the cursor is in a field');
+    // A refusal is said in the dialog, where its reader is.
+    await page.getByRole('dialog').getByRole('button', { name: 'Save' }).click();
+    await page.getByRole('dialog').getByRole('alert').getByText('required').waitFor();
     await page.getByRole('dialog').getByLabel('Title').fill('Buy bread');
     await page.getByRole('dialog').getByLabel('Status').selectOption('open');
     await page.getByRole('dialog').getByRole('button', { name: 'Save' }).click();
