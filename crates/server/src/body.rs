@@ -259,6 +259,12 @@ fn not_an_object() -> ApiProblem {
 
 /// The parser's message without the names of Rust's types.
 fn in_words(message: &str) -> String {
+    // A struct or an enum is an object, whatever its name is.
+    for kind in ["expected struct ", "expected internally tagged enum ", "expected adjacently tagged enum "] {
+        if let Some((start, _)) = message.split_once(kind) {
+            return format!("{start}expected an object");
+        }
+    }
     let types = [("f64", "a number"), ("u32", "a whole number from 0 to 4294967295")];
     types.iter().fold(message.to_owned(), |message, (name, words)| {
         let suffix = format!("expected {name}");

@@ -139,6 +139,8 @@ struct Api {
     answering: stream_permits::StreamPermits,
     /// Held by each upload until it is stored.
     uploads: Arc<Semaphore>,
+    /// The share of each user in them.
+    uploading: stream_permits::StreamPermits,
     shutdown: Shutdown,
     /// The address we listen on; a loopback one turns the check of `Host` on.
     bound: IpAddr,

@@ -1,4 +1,4 @@
-//! How many event streams each user has open.
+//! How many event streams each user has open, and how many uploads.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};

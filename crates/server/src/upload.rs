@@ -1,9 +1,9 @@
-//! Uploads: a file as the whole body, the first file of a form, or files within a JSON object.
+//! Uploads: a file as the whole body, the only file of a form, or files within a JSON object.
 
 use std::convert::Infallible;
 
 use axum::body::Bytes;
-use axum::extract::{FromRequest, Request};
+use axum::extract::{FromRequest, FromRequestParts, Request};
 use axum::http::header;
 use axum::http::request::Parts;
 use futures_util::stream;
@@ -16,10 +16,12 @@ use sha2::{Digest, Sha256};
 use tokio::sync::OwnedSemaphorePermit;
 use utoipa::ToSchema;
 
+use crate::auth::Access;
 use crate::body::{read_json, read_slowly};
 use crate::error::{ApiProblem, ProblemCode};
 use crate::idempotency::read_key;
 use crate::query::{NameParams, read_params};
+use crate::stream_permits::StreamPermit;
 use crate::{Api, ServerLimits};
 
 /// Uploads at once, of all users: each is held in memory until it is stored.
@@ -27,6 +29,9 @@ pub(crate) const MAX_UPLOADS: usize = 8;
 
 /// Bytes of a JSON object with files in it, which are a third longer there. Larger files are uploaded before.
 const MAX_JSON_BYTES: usize = 16 * 1024 * 1024;
+
+/// Uploads of one user at once. Others find room for a JSON object with files in it, whatever one user does.
+const MAX_UPLOADS_PER_USER: usize = MAX_UPLOADS - JSON_SHARE as usize;
 
 /// Uploads whose room such an object takes: it is held once as it came and once as it is read.
 const JSON_SHARE: u32 = 2;
@@ -54,6 +59,12 @@ pub(crate) struct UploadForm {
     file: String,
 }
 
+/// Room for an upload; dropping it makes room for the next.
+pub(crate) struct UploadRoom {
+    _of_all: OwnedSemaphorePermit,
+    _of_user: Vec<StreamPermit>,
+}
+
 /// An upload, and the key under which it is meant once.
 pub(crate) struct Upload {
     pub(crate) name: String,
@@ -62,7 +73,7 @@ pub(crate) struct Upload {
     pub(crate) bytes: Vec<u8>,
     pub(crate) once: Option<Once>,
     /// Given back when the upload has been dealt with.
-    pub(crate) room: OwnedSemaphorePermit,
+    pub(crate) room: UploadRoom,
 }
 
 impl FromRequest<Api> for Upload {
@@ -84,7 +95,7 @@ pub(crate) struct PostedImage {
     pub(crate) upload: ImageUpload,
     pub(crate) once: Option<Once>,
     /// Given back when the image has been dealt with.
-    pub(crate) room: OwnedSemaphorePermit,
+    pub(crate) room: UploadRoom,
 }
 
 impl FromRequest<Api> for PostedImage {
@@ -104,7 +115,7 @@ pub(crate) struct JsonWithFiles<T> {
     pub(crate) value: T,
     pub(crate) once: Option<Once>,
     /// Given back when the files have been dealt with. None for a body that is as small as any other.
-    pub(crate) room: Option<OwnedSemaphorePermit>,
+    pub(crate) room: Option<UploadRoom>,
 }
 
 impl<T: DeserializeOwned> FromRequest<Api> for JsonWithFiles<T> {
@@ -112,30 +123,38 @@ impl<T: DeserializeOwned> FromRequest<Api> for JsonWithFiles<T> {
 
     async fn from_request(request: Request, api: &Api) -> Result<Self, ApiProblem> {
         let usual = api.limits.max_body_bytes;
-        let size = request.body().size_hint();
+        let (mut parts, body) = request.into_parts();
+        let size = body.size_hint();
         // A body of unknown size may be large; if there is no room for that, it must not be.
         let is_large = size.lower() > usual as u64;
         let room = if is_large {
-            Some(take_room(api, JSON_SHARE)?)
+            Some(take_room(api, &mut parts, JSON_SHARE).await?)
         } else if size.upper().is_none() {
-            take_room(api, JSON_SHARE).ok()
+            take_room(api, &mut parts, JSON_SHARE).await.ok()
         } else {
             None
         };
         let max_body_bytes = if room.is_some() { usual.max(MAX_JSON_BYTES) } else { usual };
         let body_timeout = api.limits.body_timeout * if is_large { PATIENCE } else { 1 };
         let limits = ServerLimits { max_body_bytes, body_timeout, ..api.limits };
-        let (value, once) = read_json(request, api, &limits).await?;
+        let (value, once) = read_json(Request::from_parts(parts, body), api, &limits).await?;
         Ok(Self { value, once, room })
     }
 }
 
 /// Room for an upload, or for one that takes the room of several.
-fn take_room(api: &Api, share: u32) -> Result<OwnedSemaphorePermit, ApiProblem> {
-    api.uploads.clone().try_acquire_many_owned(share).map_err(|_| {
-        let detail = "as many uploads are active as the server takes at once; send this one again later";
-        ApiProblem::new(ProblemCode::Unavailable, detail).retry_after(RETRY_AFTER)
-    })
+async fn take_room(api: &Api, parts: &mut Parts, share: u32) -> Result<UploadRoom, ApiProblem> {
+    let user = Access::from_request_parts(parts, api).await?.principal.user().clone();
+    let refusal = |detail| ApiProblem::new(ProblemCode::Unavailable, detail).retry_after(RETRY_AFTER);
+    let of_user =
+        (0..share).map(|_| api.uploading.permit(&user, MAX_UPLOADS_PER_USER)).collect::<Option<_>>();
+    let of_user = of_user.ok_or_else(|| {
+        refusal("as many of your uploads are active as the server takes at once; send this one again later")
+    })?;
+    let of_all = api.uploads.clone().try_acquire_many_owned(share).map_err(|_| {
+        refusal("as many uploads are active as the server takes at once; send this one again later")
+    })?;
+    Ok(UploadRoom { _of_all: of_all, _of_user: of_user })
 }
 
 /// The file of a request, at most so large. Its name is the one in the address, or else the one in the form.
@@ -143,10 +162,10 @@ async fn read_file(
     request: Request,
     api: &Api,
     (most, too_large): (usize, fn() -> service::Error),
-) -> Result<(File, OwnedSemaphorePermit, Parts), ApiProblem> {
+) -> Result<(File, UploadRoom, Parts), ApiProblem> {
     let (mut parts, body) = request.into_parts();
     let NameParams { name } = read_params(&parts)?;
-    let room = take_room(api, 1)?;
+    let room = take_room(api, &mut parts, 1).await?;
     let limits = ServerLimits {
         max_body_bytes: most + MAX_FORM_BYTES,
         body_timeout: api.limits.body_timeout * PATIENCE,
@@ -186,7 +205,7 @@ fn upload_fingerprint(name: &str, bytes: &[u8]) -> Vec<u8> {
     asked
 }
 
-/// The first file of a form.
+/// The file of a form that has one.
 async fn of_form(body: Bytes, declared: &str) -> Result<File, ApiProblem> {
     let broken = |_| {
         ApiProblem::new(
@@ -196,13 +215,17 @@ async fn of_form(body: Bytes, declared: &str) -> Result<File, ApiProblem> {
     };
     let boundary = multer::parse_boundary(declared).map_err(broken)?;
     let mut form = Multipart::new(stream::iter([Ok::<_, Infallible>(body)]), boundary);
+    let mut file = None;
     for _ in 0..MAX_PARTS {
         let Some(part) = form.next_field().await.map_err(broken)? else { break };
         let Some(name) = part.file_name().map(file_name) else { continue };
+        if file.is_some() {
+            return Err(ApiProblem::invalid("file", "is there twice; send one file in each request"));
+        }
         let declared = part.content_type().map(ToString::to_string);
-        return Ok(File { name: Some(name), declared, bytes: part.bytes().await.map_err(broken)? });
+        file = Some(File { name: Some(name), declared, bytes: part.bytes().await.map_err(broken)? });
     }
-    Err(ApiProblem::invalid("file", "is missing; send a form with one file in it"))
+    file.ok_or_else(|| ApiProblem::invalid("file", "is missing; send a form with one file in it"))
 }
 
 /// The name without the folders that some clients send along.

@@ -50,6 +50,8 @@ fn what_is_not_utf8_is_called_so() {
 fn the_field_at_fault_is_named() {
     let cases = [
         (r#"{"message": 5}"#, "message", "invalid type: integer `5`, expected a string"),
+        (r#"{"parts": [null]}"#, "parts[0]", "invalid type: null, expected an object"),
+        (r#"{"tools": [null]}"#, "tools[0]", "invalid type: null, expected an object"),
         (r#"{"stream": "yes"}"#, "stream", "invalid type: string \"yes\", expected a boolean"),
         (
             r#"{"settings": {"temperature": "hot"}}"#,

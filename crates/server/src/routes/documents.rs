@@ -13,7 +13,7 @@ use crate::query::{NameParams, PageParams, Params, PieceParams};
 use crate::routes::{Created, Reply, created};
 use crate::upload::{Upload, UploadForm};
 
-/// Uploads a document: text, Markdown, HTML, PDF, DOCX, XLSX or CSV, up to 20 MiB, as the whole body or as the first file
+/// Uploads a document: text, Markdown, HTML, PDF, DOCX, XLSX or CSV, up to 20 MiB, as the whole body or as the only file
 /// of a form. It is found by its words at once, and by its meaning when its `status` is `ready`.
 #[utoipa::path(
     post,

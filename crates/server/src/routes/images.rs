@@ -22,7 +22,7 @@ const IMAGE_HEADERS: [(HeaderName, &str); 4] = [
 ];
 
 /// Uploads an image for a message: PNG, JPEG, WebP or GIF, up to 10 MiB and 20 megapixels, as the whole body or as the
-/// first file of a form. It is encoded anew, without metadata. The same bytes again are the same image.
+/// only file of a form. It is encoded anew, without metadata. The same bytes again are the same image.
 #[utoipa::path(
     post,
     path = "/v1/apps/{app}/images",

@@ -95,6 +95,7 @@ pub(crate) fn router(
         following,
         answering,
         uploads,
+        uploading: StreamPermits::default(),
         shutdown,
         bound,
         document,

@@ -8,7 +8,6 @@ use protocol::{NewRun, Principal, PromptView, RunResult, RunView};
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer};
 use service::{AcceptedRun, Once};
-use tokio::sync::OwnedSemaphorePermit;
 use utoipa::IntoParams;
 
 use crate::Api;
@@ -19,7 +18,7 @@ use crate::idempotency::IdempotencyKey;
 use crate::path::{AppPath, RunPath};
 use crate::query::{AfterParams, LastEvent, LastEventId, Params};
 use crate::routes::{Created, FollowedEvents, Reply};
-use crate::upload::JsonWithFiles;
+use crate::upload::{JsonWithFiles, UploadRoom};
 
 /// Seconds after which a server that is stopping is likely to be back.
 const RESTART_RETRY_AFTER: u32 = 2;
@@ -88,7 +87,7 @@ pub(super) struct RunPost<'a> {
     pub(super) new: NewRun,
     pub(super) once: Option<Once>,
     /// Room for files that came along, given back once the message is stored.
-    pub(super) room: Option<OwnedSemaphorePermit>,
+    pub(super) room: Option<UploadRoom>,
 }
 
 /// Starts a run and follows it from its first event.
