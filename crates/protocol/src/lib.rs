@@ -50,7 +50,10 @@ pub use context::{
     SummaryView,
 };
 pub use depth::{JsonScanner, MAX_JSON_DEPTH, MAX_STORED_DEPTH, json_depth, value_depth};
-pub use earlier::{EarlierCall, EarlierStep, EarlierTurn, MAX_EARLIER_TURNS};
+pub use earlier::{
+    EarlierCall, EarlierStep, EarlierTurn, ImportedCall, ImportedStep, ImportedThread, ImportedTurn,
+    MAX_EARLIER_TURNS, ThreadToImport,
+};
 pub use event::{
     Call, CallOpen, ContextLoaded, Delta, Event, Failure, Finish, Forgetting, ForgettingOutcome,
     FragmentCost, Kind, LeftOut, MemoryUpdate, MessageUser, Part, Pinned, PromptLedger, ProposalClosed,
