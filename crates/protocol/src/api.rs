@@ -7,8 +7,9 @@ use utoipa::ToSchema;
 
 use crate::json_fields::{deserialize_present, from_object};
 use crate::{
-    CallId, ClientCallView, ClientTool, DocumentId, Failure, JobId, MessageId, MessagePart, NewPart,
-    PersonaSettings, ProposalView, RunId, RunStatus, Seq, Source, ThreadId, ToolStatus, Usage, Warning,
+    CallId, ClientCallView, ClientTool, DocumentId, EarlierTurn, Failure, JobId, MessageId, MessagePart,
+    NewPart, PersonaSettings, ProposalView, RunId, RunStatus, Seq, Source, ThreadId, ToolStatus, Usage,
+    Warning,
 };
 
 /// A page of a list. `next` is the cursor of the following page.
@@ -51,11 +52,28 @@ pub struct NewRun {
     /// Tools of this run whose calls the client makes. It answers them with `POST /v1/calls/{call}/result`.
     #[serde(default)]
     pub tools: Vec<ClientTool>,
+    /// The form of the answer for this run: a JSON object that the schema describes. The app's own form when absent.
+    pub answer_schema: Option<AnswerSchema>,
+    /// Turns that the client has and the thread has not; they are stored before the message. No request says this by
+    /// itself: contracts whose clients send the whole conversation do.
+    #[serde(skip)]
+    #[schema(ignore)]
+    pub earlier: Vec<EarlierTurn>,
     /// What to do when the thread is still answering.
     #[serde(default)]
     pub on_busy: OnBusy,
     /// Server-sent events when true (the default), one JSON answer at the end when false.
     pub stream: Option<bool>,
+}
+
+/// The schema of an answer.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct AnswerSchema {
+    /// Letters, digits, `_` and `-`; at most 64.
+    pub name: String,
+    /// A JSON Schema of an object.
+    pub schema: Value,
 }
 
 impl NewRun {

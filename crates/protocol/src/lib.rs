@@ -11,6 +11,7 @@ mod client_call;
 mod clock;
 mod context;
 mod depth;
+mod earlier;
 mod event;
 mod id;
 mod json_fields;
@@ -35,9 +36,9 @@ pub use action::{
     UndoRefused, UndoReport,
 };
 pub use api::{
-    AppView, JobView, Message, ModelView, NewRun, NewThread, OnBusy, Page, PriceView, Regenerate, Role,
-    RunResult, RunView, Siblings, ThreadChange, ThreadView, ToolCallView, ToolResultView, UsageReport,
-    UsageView,
+    AnswerSchema, AppView, JobView, Message, ModelView, NewRun, NewThread, OnBusy, Page, PriceView,
+    Regenerate, Role, RunResult, RunView, Siblings, ThreadChange, ThreadView, ToolCallView, ToolResultView,
+    UsageReport, UsageView,
 };
 pub use branches::{HeadChoice, MessageMatch, ThreadHit, ThreadTree, TreeMessage};
 pub use canonical::canonical;
@@ -49,6 +50,10 @@ pub use context::{
     SummaryView,
 };
 pub use depth::{JsonScanner, MAX_JSON_DEPTH, MAX_STORED_DEPTH, json_depth, value_depth};
+pub use earlier::{
+    EarlierCall, EarlierStep, EarlierTurn, ImportedCall, ImportedStep, ImportedThread, ImportedTurn,
+    MAX_EARLIER_TURNS, ThreadToImport,
+};
 pub use event::{
     Call, CallOpen, ContextLoaded, Delta, Event, Failure, Finish, Forgetting, ForgettingOutcome,
     FragmentCost, Kind, LeftOut, MemoryUpdate, MessageUser, Part, Pinned, PromptLedger, ProposalClosed,

@@ -176,6 +176,7 @@ fn schema() -> Schema {
             "required": ["product"],
             "additionalProperties": false,
         }),
+        strict: true,
     }
 }
 

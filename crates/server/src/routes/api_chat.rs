@@ -104,7 +104,7 @@ pub(super) async fn chat(
     let encoder = UiMessageEncoder::new(extras.resets);
     let request = RunPost { app: &place.app, new: place.run(&chat), once, room };
     let asked = AskedChat { ask, thread: place.thread, encoder };
-    let answer = answer(&api, caller, asked, request).await;
+    let answer = Box::pin(answer(&api, caller, asked, request)).await;
     let answer = answer.map(|stream| ([UI_MESSAGE_STREAM], stream).into_response());
     let answer = answer.map_err(|problem| problem.rename_field(chat_field));
     Ok(api.with_allowance(&principal, &place.app, answer).await)
