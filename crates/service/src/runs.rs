@@ -3,7 +3,7 @@
 use agent::{AcceptedRun, DAY_SPENT, Follower, ServedApp, day_spent, find_persona, has_day, jobs_of_message};
 use app::App;
 use protocol::{
-    NewRun, PersonaSettings, Principal, RunId, RunResult, RunStatus, RunView, Scope, Seq, ThreadId,
+    Event, NewRun, PersonaSettings, Principal, RunId, RunResult, RunStatus, RunView, Scope, Seq, ThreadId,
 };
 use store::{Once, RunInput, Submission, Target};
 use tools::check_client_tools;
@@ -187,6 +187,13 @@ impl Service {
         let proposals = proposals.into_iter().map(views::proposal).collect();
         let client_calls = calls.into_iter().map(views::client_call).collect();
         Ok(RunResult { proposals, client_calls, ..agent::run_result(row, &self.store().facts(run).await?) })
+    }
+
+    /// The events of a run without its deltas, each with its place in the log. What cannot be read is left out.
+    pub async fn run_facts(&self, principal: &Principal, run: RunId) -> Result<Vec<(Seq, Event)>, Error> {
+        agent::run_row(self.store(), principal, run).await?;
+        let facts = self.store().facts(run).await?.into_iter();
+        Ok(facts.filter_map(|fact| Some((fact.seq, Event::read(&fact.kind, &fact.body).ok()?))).collect())
     }
 
     /// Durable once it returns; the run ends soon after. A run that has ended stays as it is.

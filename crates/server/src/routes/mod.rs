@@ -2,6 +2,7 @@
 
 mod actions;
 mod admin;
+mod ag_ui;
 mod api_chat;
 mod branches;
 mod calls;
@@ -28,6 +29,7 @@ mod summaries;
 mod system;
 mod threads;
 mod usage;
+mod waiting_run;
 
 use std::net::IpAddr;
 use std::sync::{Arc, LazyLock};
@@ -45,7 +47,7 @@ use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
 use crate::auth::FailedAttempts;
-use crate::contracts::{ContractWriter, Encoder};
+use crate::contracts::{ContractWriter, Encoder, VoidPieces};
 use crate::error::{ApiProblem, ProblemCode};
 use crate::event_stream::{EventWriter, StreamSetting};
 use crate::sse::LogFrames;
@@ -134,6 +136,7 @@ fn described() -> OpenApiRouter<Api> {
         .merge(tagged!("runs": [runs::create_run] [runs::get_run] [runs::run_events] [runs::run_prompt]
             [runs::cancel_run] [stream::stream]))
         .merge(tagged!("chat": [api_chat::chat] [api_chat::resume_chat] [api_chat::stop_chat]))
+        .merge(tagged!("ag-ui": [ag_ui::run_agent]))
         .merge(tagged!("threads": [threads::create_thread, threads::list_threads]
             [threads::list_all_threads]
             [threads::get_thread, threads::change_thread, threads::delete_thread] [branches::list_messages]
@@ -202,8 +205,19 @@ impl Api {
 
     /// The events of the principal's run in the words of another contract.
     fn encoded(&self, principal: &Principal, encoder: impl Encoder, followed: FollowedEvents) -> Response {
+        self.encoded_late(principal, encoder, VoidPieces::default(), followed)
+    }
+
+    /// The same for a run that may have begun before, without pieces that are void by now.
+    fn encoded_late(
+        &self,
+        principal: &Principal,
+        encoder: impl Encoder,
+        void: VoidPieces,
+        followed: FollowedEvents,
+    ) -> Response {
         let (service, principal) = (self.service.clone(), principal.clone());
-        let writer = ContractWriter { encoder, service, principal };
+        let writer = ContractWriter { encoder, service, principal, void };
         self.respond(FollowedEvents { follower: followed.follower.by_facts(), ..followed }, writer)
     }
 

@@ -10,6 +10,7 @@
 mod access;
 mod actions;
 mod admins;
+mod ag_ui;
 mod api_chat;
 mod branches;
 mod busy;

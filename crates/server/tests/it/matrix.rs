@@ -49,6 +49,7 @@ const ROWS: &[(&str, About)] = &[
     ("/openapi.json", About::Public),
     ("/api/chat", About::User),
     ("/{app}/stream", About::App),
+    ("/ag-ui/{app}", About::App),
     ("/v1/apps", About::User),
     ("/v1/apps/{app}/", About::App),
     ("/v1/me", About::User),
