@@ -4,6 +4,7 @@
 //! say the same in fewer pieces, so a run whose deltas are pruned is told like any other. What a contract cannot take
 //! back it does not repeat: the stream ends with an error, and the run goes on without it.
 
+mod chat_completions;
 mod chats;
 mod delta;
 #[cfg(test)]
@@ -22,6 +23,9 @@ use service::Service;
 use crate::event_stream::{EventWriter, StreamCut, StreamState};
 use crate::sse::{EXPIRED, REVOKED};
 
+pub(crate) use chat_completions::{
+    APPROVAL_NOTICE, ChatCompletion, ChatCompletionEncoder, CollectedCompletion, CompletionCollector,
+};
 pub(crate) use chats::ChatKey;
 pub(crate) use delta::DeltaEncoder;
 pub(crate) use ui::UiMessageEncoder;
