@@ -5,6 +5,7 @@
 //! back it does not repeat: the stream ends with an error, and the run goes on without it.
 
 mod ag_ui;
+mod chat_completions;
 mod chats;
 mod delta;
 #[cfg(test)]
@@ -25,6 +26,9 @@ use crate::event_stream::{EventWriter, StreamCut, StreamState};
 use crate::sse::{EXPIRED, REVOKED};
 
 pub(crate) use ag_ui::{AgUiEncoder, AgUiNames, MemoryState};
+pub(crate) use chat_completions::{
+    APPROVAL_NOTICE, ChatCompletion, ChatCompletionEncoder, CollectedCompletion, CompletionCollector,
+};
 pub(crate) use chats::ChatKey;
 pub(crate) use delta::DeltaEncoder;
 pub(crate) use ui::UiMessageEncoder;

@@ -207,6 +207,16 @@ impl Service {
         Ok(views::run(self.agent.cancel(principal, run, once).await?))
     }
 
+    /// Cancels a run whose client has gone, without waiting for it.
+    pub fn cancel_in_background(&self, principal: &Principal, run: RunId) {
+        let (service, principal) = (self.clone(), principal.clone());
+        self.world().tasks.spawn(async move {
+            if let Err(error) = service.cancel(&principal, run, None).await {
+                tracing::warn!(%run, %error, "a run whose client has gone was not cancelled");
+            }
+        });
+    }
+
     /// The run's events after `after`, then live; none when it has ended and everything has been read. A place that is
     /// not in the log gets a snapshot first.
     pub async fn follow_run(

@@ -15,6 +15,7 @@ mod images;
 mod mcp;
 mod me;
 mod memories;
+mod openai;
 mod other_apis;
 mod personas;
 mod pins;
@@ -169,6 +170,8 @@ fn described() -> OpenApiRouter<Api> {
             [files::file_versions]))
         .merge(tagged!("credentials": [credentials::list_credentials]
             [credentials::put_credential, credentials::delete_credential]))
+        .merge(tagged!("openai": [openai::chat_completions::create_chat_completion] [openai::embeddings::create_embeddings]
+            [openai::models::list_openai_models] [openai::models::get_openai_model]))
         .merge(tagged!("usage": [usage::get_usage] [usage::list_models]))
         .merge(tagged!("session": [session::get_session, session::create_session, session::delete_session]))
         .merge(tagged!("admin": [admin::list_jobs] [admin::verify_ledger] [admin::list_keys, admin::add_key]
