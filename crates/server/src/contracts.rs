@@ -8,6 +8,7 @@ mod ag_ui;
 mod chat_completions;
 mod chats;
 mod delta;
+mod responses;
 #[cfg(test)]
 mod tests;
 mod ui;
@@ -31,6 +32,9 @@ pub(crate) use chat_completions::{
 };
 pub(crate) use chats::ChatKey;
 pub(crate) use delta::DeltaEncoder;
+pub(crate) use responses::{
+    ConversationId, ResponseEcho, ResponseId, ResponseTeller, ResponseWriter, StreamPresence, ToldRun,
+};
 pub(crate) use ui::UiMessageEncoder;
 pub(crate) use waits::RunPart;
 
@@ -91,6 +95,11 @@ impl VoidPieces {
         Self(facts.iter().filter_map(reset).collect())
     }
 
+    /// Notes the steps that begin again among newer events.
+    fn note(&mut self, events: &[(Seq, Event)]) {
+        self.0.extend(Self::of_facts(events).0);
+    }
+
     /// Whether the event at this place of the log is one of them.
     fn contains(&self, seq: Seq, event: &Event) -> bool {
         piece_of(event).is_some_and(|step| self.0.iter().any(|(reset, at)| *reset == step && *at > seq))
@@ -121,14 +130,18 @@ impl<E: Encoder> EventWriter for ContractWriter<E> {
 
     fn cut(&mut self, cut: StreamCut) -> Bytes {
         let mut out = Vec::new();
-        let why = match cut {
-            StreamCut::Stopping => STOPPING,
-            StreamCut::Unreadable => UNREADABLE,
-            StreamCut::Expired => EXPIRED,
-            StreamCut::Revoked => REVOKED,
-        };
-        self.encoder.cut(why, &mut out);
+        self.encoder.cut(reason_of(cut), &mut out);
         out.into()
+    }
+}
+
+/// The reason of a cut, for people.
+fn reason_of(cut: StreamCut) -> &'static str {
+    match cut {
+        StreamCut::Stopping => STOPPING,
+        StreamCut::Unreadable => UNREADABLE,
+        StreamCut::Expired => EXPIRED,
+        StreamCut::Revoked => REVOKED,
     }
 }
 

@@ -120,6 +120,7 @@ impl Service {
                 persona,
                 documents: new.document_ids,
                 app_revision: serving.app.revision.clone(),
+                echo: new.echo,
                 actor: principal.actor().map(str::to_owned),
                 tools: new.tools,
                 client_tools: registry.client_tools(),

@@ -9,7 +9,7 @@ use protocol::{CallId, Event};
 use super::AwaitedWord;
 
 /// The calls of the newest step that have no result.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 struct StepWaits {
     /// Calls that wait for nobody.
     pending: Vec<CallId>,
@@ -96,7 +96,7 @@ pub(super) enum PartPlace {
 }
 
 /// One part of a run, as far as it was read.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(crate) struct RunPart {
     start: PartStart,
     waits: StepWaits,

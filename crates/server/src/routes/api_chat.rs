@@ -102,7 +102,7 @@ pub(super) async fn chat(
     let encoder = UiMessageEncoder::new(extras.resets);
     let request = RunPost { app: &place.app, new: place.run(&chat), once, room };
     let asked = AskedChat { ask, thread: place.thread, encoder };
-    let answer = answer(&api, caller, asked, request).await;
+    let answer = Box::pin(answer(&api, caller, asked, request)).await;
     let answer = answer.map(|stream| ([UI_MESSAGE_STREAM], stream).into_response());
     let answer = answer.map_err(|problem| problem.rename_field(chat_field));
     Ok(api.with_allowance(&principal, &place.app, answer).await)
@@ -287,7 +287,7 @@ pub(super) async fn thread(
 }
 
 /// The app that was named, the configured one, the only one, or the usual one.
-fn app_of(api: &Api, principal: &Principal, named: Option<String>) -> Result<String, ApiProblem> {
+pub(super) fn app_of(api: &Api, principal: &Principal, named: Option<String>) -> Result<String, ApiProblem> {
     if let Some(app) = named {
         return Ok(app);
     }

@@ -171,7 +171,13 @@ fn described() -> OpenApiRouter<Api> {
         .merge(tagged!("credentials": [credentials::list_credentials]
             [credentials::put_credential, credentials::delete_credential]))
         .merge(tagged!("openai": [openai::chat_completions::create_chat_completion] [openai::embeddings::create_embeddings]
-            [openai::models::list_openai_models] [openai::models::get_openai_model]))
+            [openai::models::list_openai_models] [openai::models::get_openai_model]
+            [openai::responses::create_response]
+            [openai::responses::get_response, openai::responses::delete_response]
+            [openai::responses::cancel_response] [openai::responses::list_input_items]
+            [openai::conversations::create_conversation]
+            [openai::conversations::get_conversation, openai::conversations::delete_conversation]
+            [openai::conversations::list_conversation_items]))
         .merge(tagged!("usage": [usage::get_usage] [usage::list_models]))
         .merge(tagged!("session": [session::get_session, session::create_session, session::delete_session]))
         .merge(tagged!("admin": [admin::list_jobs] [admin::verify_ledger] [admin::list_keys, admin::add_key]

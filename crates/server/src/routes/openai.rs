@@ -6,10 +6,12 @@
 
 pub(super) mod chat_completions;
 mod content;
+pub(super) mod conversations;
 pub(super) mod embeddings;
 pub(super) mod models;
 mod options;
 mod presence;
+pub(super) mod responses;
 mod results;
 mod stored_turns;
 mod thread_place;

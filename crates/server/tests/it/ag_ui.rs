@@ -262,18 +262,14 @@ async fn nobody_answers_for_another_or_in_another_thread() {
     let asked = events(&request.send().await.unwrap().text().await.unwrap());
     let id = the(&asked, "RUN_FINISHED")["outcome"]["interrupts"][0]["id"].clone();
     let entry = json!({ "interruptId": id, "status": "resolved", "payload": { "approved": true } });
-    refused(
-        send_as(&app, &bob, Method::POST, (AGENT, &resume("t", "r2", &entry))).await,
-        404,
-        "not_found",
-    );
+    refused(send_as(&app, &bob, Method::POST, (AGENT, &resume("t", "r2", &entry))).await, 404, "not_found");
     refused(send_as(&app, &ann, Method::POST, (AGENT, &resume("u", "r2", &entry))).await, 404, "not_found");
     assert_eq!(app.count("SELECT count(*) FROM proposals WHERE decided_at IS NULL"), 1);
 }
 
 #[tokio::test]
 async fn memory_is_state() {
-    let app = TestApp::start().await;
+    let app = TestApp::with(Setup::app("tools = []\n[memory]\nremember = true\n")).await;
     let memory = |text: &str| json!({ "text": text });
     crate::support::good(app.post("/v1/apps/test/memories", &memory("Ann likes tea.")).await);
     app.upstream.program(|_| Reply::says("Noted."));

@@ -49,6 +49,7 @@ mod pins;
 mod proposals;
 mod records;
 mod refused;
+mod responses;
 mod resume;
 mod retention;
 mod runs;
