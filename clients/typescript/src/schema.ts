@@ -70,6 +70,14 @@ export interface AdminRunView {
   userId: string;
 }
 
+/** The schema of an answer. */
+export interface AnswerSchema {
+  /** Letters, digits, `_` and `-`; at most 64. */
+  name: string;
+  /** A JSON Schema of an object. */
+  schema: unknown;
+}
+
 export interface AppView {
   description: string;
   id: string;
@@ -806,6 +814,7 @@ export interface NewPin { text: string }
 
 /** A request for a run: a new message, or another answer to an old one. */
 export interface NewRun {
+  answerSchema?: AnswerSchema | null;
   /** Documents to answer from; none for an empty list. Absent, what the app says. */
   documentIds?: DocumentId[] | null;
   /** What the user says. Required unless `regenerate` is given or `parts` has an entry. */
@@ -1119,12 +1128,15 @@ export interface RunResult {
 export interface RunStart {
   /** The holder of the acting key that spoke for the user. */
   actor?: string | null;
+  answerSchema?: AnswerSchema | null;
   /** Names the content of the app folder that answered. */
   appRevision: string;
   /** The names of the app's own tools whose calls the client makes. */
   clientTools?: string[];
   /** The documents asked about; an empty list if the run is to read none. */
   documentIds?: DocumentId[] | null;
+  /** Whether this run was made elsewhere and is only told here: no model was called, and no tool. */
+  imported?: boolean;
   /** The user message this run answers. */
   messageId: MessageId;
   /** The model asked for; none when nothing is configured. */

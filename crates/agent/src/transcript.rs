@@ -44,6 +44,11 @@ pub struct MessageTurn {
 }
 
 impl MessageTurn {
+    /// Whether it has neither words nor parts, like the message before a greeting.
+    pub(crate) fn is_silent(&self) -> bool {
+        self.text.is_empty() && self.parts.is_empty()
+    }
+
     /// The text with a line for each part, for readers who see no parts.
     pub(crate) fn text_with_parts(&self) -> Cow<'_, str> {
         if self.parts.is_empty() {

@@ -40,7 +40,7 @@ use crate::{
 };
 
 pub use examples::{ANY_SECTION, CONTINUES, Example, Examples, check_examples, examples, learned_file};
-pub use schema::tool_arguments;
+pub use schema::{check_object_schema, tool_arguments};
 
 use context::RawHistory;
 use declared::RawTools;

@@ -33,7 +33,7 @@ pub use external_tools::{
 pub use failure::{FailureCause, FailureReplies};
 pub use folder::{
     ANY_SECTION, Apps, CONTINUES, Example, Examples, MAX_TOOL_NAME_CHARS, MAX_TOOLS, check, check_examples,
-    examples, folders, id, is_tool_name, learned_file, load, load_all, tool_arguments,
+    check_object_schema, examples, folders, id, is_tool_name, learned_file, load, load_all, tool_arguments,
 };
 pub use images::{ImageRules, WithoutVision};
 pub use instructions::instructions_told;

@@ -61,7 +61,8 @@ impl Grammars {
         let schema = match format {
             AnswerFormat::Text => None,
             AnswerFormat::Json => Some(compact(&json!({"type": "object"}))),
-            AnswerFormat::Schema(schema) => Some(compact(&schema.schema)),
+            AnswerFormat::Schema(schema) if schema.strict => Some(compact(&schema.schema)),
+            AnswerFormat::Schema(schema) => Some(leniently(&schema.schema)),
         };
         let grammar = match schema {
             None if tools.is_empty() => return Ok(None),
@@ -99,6 +100,11 @@ fn call_options() -> Value {
 /// The schema such that its JSON has no white space: a small model that may write some writes nothing else.
 fn compact(schema: &Value) -> Value {
     guided(schema, &json!({"whitespace_flexible": false}))
+}
+
+/// The same, but what of the schema cannot be followed is left out of the grammar.
+fn leniently(schema: &Value) -> Value {
+    guided(schema, &json!({"whitespace_flexible": false, "lenient": true}))
 }
 
 fn guided(schema: &Value, options: &Value) -> Value {

@@ -30,6 +30,7 @@ mod served;
 mod setting;
 pub mod sse;
 mod stream;
+mod strict_schema;
 mod tally;
 mod tokens;
 mod tool_fit;
@@ -50,5 +51,6 @@ pub use request::{
 };
 pub use setting::{ModelSetting, Unsupported};
 pub use stream::{AnswerPiece, ChatModel, PieceStream};
+pub use strict_schema::is_strict_schema;
 pub use tokens::{Counter, Tokens};
 pub use tool_fit::{ToolFit, fitting_tools};

@@ -99,13 +99,15 @@ pub enum AnswerFormat {
     Schema(Arc<Schema>),
 }
 
-/// A JSON Schema for an answer: every object in it closed, and all of its properties required, which is what strict
-/// providers ask for.
+/// A JSON Schema for an answer.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Schema {
     /// Letters, digits, `_` and `-`.
     pub name: String,
     pub schema: Value,
+    /// Whether every object in it is closed and all of its properties are required, which is what strict providers ask
+    /// for. If not, the answer follows it as well as the model can.
+    pub strict: bool,
 }
 
 /// A turn of the conversation, or what the model is told beside it.

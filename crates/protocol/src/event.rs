@@ -21,7 +21,9 @@ pub use remembered::{Forgetting, ForgettingOutcome, MemoryUpdate, Remembered, Re
 pub use waiting::{CallOpen, ProposalClosed, ProposalOpen};
 
 use crate::json_fields::{from_name, is_default};
-use crate::{CallId, ClientTool, DocumentId, Effect, MessageId, MessagePart, RunId, Seq, ThreadId, Usage};
+use crate::{
+    AnswerSchema, CallId, ClientTool, DocumentId, Effect, MessageId, MessagePart, RunId, Seq, ThreadId, Usage,
+};
 
 macro_rules! events {
     ($($(#[$doc:meta])* $variant:ident = $name:literal),* $(,)?) => {
@@ -254,6 +256,12 @@ pub struct RunStart {
     /// The names of the app's own tools whose calls the client makes.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub client_tools: Vec<String>,
+    /// The form of the answer that the request asks for, in place of the app's own.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub answer_schema: Option<AnswerSchema>,
+    /// Whether this run was made elsewhere and is only told here: no model was called, and no tool.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub imported: bool,
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]

@@ -13,6 +13,7 @@ mod channel;
 mod checks;
 mod credentials;
 mod documents;
+mod earlier;
 mod embeddings;
 mod export;
 mod extractor;

@@ -35,6 +35,14 @@ pub(crate) struct KeptParts {
     made: Vec<DocumentId>,
 }
 
+impl KeptParts {
+    /// Takes over the documents that were made for another message of the same request. Gives the parts of that one.
+    pub(crate) fn join(&mut self, other: Self) -> Vec<MessagePart> {
+        self.made.extend(other.made);
+        other.parts
+    }
+}
+
 /// The parts of a request are not too many, and none of them is for an app that has no use for it.
 pub(crate) fn check_parts(app: &App, parts: &[NewPart]) -> Result<(), Error> {
     let images = parts.iter().filter(|part| is_image(part)).count();

@@ -6,8 +6,9 @@ use protocol::{
     NewRun, PersonaSettings, Principal, RunId, RunResult, RunStatus, RunView, Scope, Seq, ThreadId,
 };
 use store::{Once, RunInput, Submission, Target};
-use tools::check_client_tools;
+use tools::{check_client_tools, checked_answer_schema};
 
+use crate::earlier::check_earlier;
 use crate::parts::{KeptParts, check_parts};
 use crate::{Error, Service, checks, views};
 
@@ -79,7 +80,10 @@ impl Service {
         let registry = serving.tools();
         check_client_tools(&serving.app, &registry, &new.tools)
             .map_err(|message| Error::invalid("tools", message))?;
+        let answer_schema = new.answer_schema.take().map(checked_answer_schema).transpose();
+        let answer_schema = answer_schema.map_err(|message| Error::invalid("answerSchema", message))?;
         check_parts(&serving.app, &new.parts)?;
+        check_earlier(&serving.app, &new)?;
         self.check_wanted(&serving.app, &new).await?;
         let scope = principal.scope(serving.app.id.clone());
         let (persona, speaks) = self.persona_of(principal, &scope, &serving, &new).await?;
@@ -90,7 +94,8 @@ impl Service {
             return Err(refusal.clone());
         }
         self.check_vision(&serving.app, &new.parts, model.as_deref())?;
-        let kept = self.keep_parts(principal, &scope, std::mem::take(&mut new.parts), once.as_ref()).await?;
+        let kept = self.keep_messages((principal, &scope), &mut new, once.as_ref());
+        let (kept, earlier) = Box::pin(kept).await?;
         if let RunInput::Say { parts, .. } = &mut ask {
             parts.clone_from(&kept.parts);
         }
@@ -118,6 +123,8 @@ impl Service {
                 actor: principal.actor().map(str::to_owned),
                 tools: new.tools,
                 client_tools: registry.client_tools(),
+                answer_schema,
+                earlier,
                 jobs,
             },
         };

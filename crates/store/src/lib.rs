@@ -64,9 +64,10 @@ pub use newest::{newest_actions, newest_records};
 pub use notice::{MAX_NOTICES_PER_READ, NewestNotice, NoticesRead, NumberedNotice};
 pub use prompt::{HiddenWords, PromptRows};
 pub use rows::{
-    Admitted, AnswerRun, BegunRun, ForcedEnd, JobRow, MessageRow, NewJob, NewThreadRow, Once, PageOf,
-    PageRows, RawEvent, Retry, RunInput, RunJob, RunRequest, RunRow, ShownMessage, Spent, Submission,
-    SubmittedRun, Target, ThreadEdit, ThreadFilter, ThreadRow, ThreadTitle, TreeRow,
+    Admitted, AnswerRun, BegunRun, EarlierAnswer, EarlierRun, ForcedEnd, JobRow, MessageRow, NewJob,
+    NewThreadRow, Once, PageOf, PageRows, RawEvent, Retry, RunInput, RunJob, RunRequest, RunRow,
+    ShownMessage, Spent, Submission, SubmittedRun, Target, ThreadEdit, ThreadFilter, ThreadRow, ThreadTitle,
+    TreeRow,
 };
 pub use run_list::{RunFilter, ScannedRuns};
 pub use run_log::RunLog;

@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 use protocol::{
-    ClientTool, DocumentId, Event, Failure, JobId, MessageId, MessagePart, OnBusy, RunId, RunStatus, Scope,
-    Seq, Settings, Stored, ThreadId, Usage, Used, UserLimits,
+    AnswerSchema, ClientTool, DocumentId, Event, Failure, JobId, MessageId, MessagePart, OnBusy, RunId,
+    RunStatus, Scope, Seq, Settings, StepEnd, Stored, ThreadId, ToolComplete, Usage, Used, UserLimits,
 };
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -248,9 +248,42 @@ pub struct RunRequest {
     /// The names of the app's own tools whose calls the client makes.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub client_tools: Vec<String>,
+    /// The form of the answer, in place of the app's own.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub answer_schema: Option<AnswerSchema>,
+    /// Runs that were made elsewhere. They are written before its message, and the message follows them.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub earlier: Vec<EarlierRun>,
     /// Work that its message causes, once that is in the log.
     #[serde(default)]
     pub jobs: Vec<RunJob>,
+}
+
+/// A run that was made elsewhere, and is written down as a complete one. Nothing of it was called or paid for here.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct EarlierRun {
+    pub id: RunId,
+    /// The message of the user. Its text is empty where an answer answers nothing, such as a greeting.
+    pub message: MessageId,
+    pub text: String,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub parts: Vec<MessagePart>,
+    /// The message that it follows; the last one that was written when absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub after: Option<MessageId>,
+    /// None if nobody answered.
+    pub answer: Option<EarlierAnswer>,
+    /// When it was said, if that is known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub at: Option<Timestamp>,
+}
+
+/// The answer of a run that was made elsewhere.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct EarlierAnswer {
+    pub message: MessageId,
+    /// Each with the results of its calls.
+    pub steps: Vec<(StepEnd, Vec<ToolComplete>)>,
 }
 
 /// A job whose key is the message that causes it.

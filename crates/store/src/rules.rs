@@ -6,6 +6,7 @@
 pub mod actions;
 pub mod admin_audit;
 pub mod client_calls;
+pub mod earlier_runs;
 pub mod erasure;
 pub mod idempotency;
 pub mod images;

@@ -57,6 +57,8 @@ impl Open {
 #[derive(Default)]
 struct Fold {
     deltas: Option<DeltaState>,
+    /// Whether the run was made elsewhere: nothing of it was streamed, and none of its calls was begun.
+    imported: bool,
     folded: Folded,
     open: Option<Open>,
     /// The last step that ended.
@@ -107,6 +109,7 @@ impl Fold {
             "run:start" => {
                 self.folded.run = text(&frame.data, "runId").to_owned();
                 self.folded.thread = text(&frame.data, "threadId").to_owned();
+                self.imported = field(&frame.data, "imported") == true;
             }
             "step:start" => self.begin(frame),
             "text:delta" | "reasoning:delta" | "tool:input" => self.delta(frame),
@@ -191,9 +194,11 @@ impl Fold {
 
     fn end_step(&mut self, frame: &Frame) {
         let data = &frame.data;
-        self.open_step(frame);
+        if !self.imported {
+            self.open_step(frame);
+        }
         let open = self.open.take().unwrap_or_default();
-        if self.deltas == Some(DeltaState::Kept) {
+        if self.deltas == Some(DeltaState::Kept) && !self.imported {
             self.compare_step(frame, &open);
         }
         self.spend(&data["usage"]);
@@ -262,7 +267,7 @@ impl Fold {
     fn end_call(&mut self, frame: &Frame) {
         let id = self.call(frame);
         let (data, success) = (&frame.data, field(&frame.data, "status") == "complete");
-        if success && !self.begun.contains(&id) {
+        if success && !self.begun.contains(&id) && !self.imported {
             self.finding(frame, &format!("completes {id}, which has not begun"));
         }
         self.results.push(json!({

@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
-use app::{App, MAX_TOOL_NAME_CHARS, MAX_TOOLS, is_tool_name, tool_arguments};
+use app::{App, MAX_TOOL_NAME_CHARS, MAX_TOOLS, check_object_schema, is_tool_name, tool_arguments};
 use async_trait::async_trait;
-use protocol::{ClientTool, Effect, MAX_JSON_DEPTH, ToolStatus, value_depth};
+use protocol::{AnswerSchema, ClientTool, Effect, MAX_JSON_DEPTH, ToolStatus, value_depth};
 use serde_json::{Value, json};
 
 use crate::builtin::{ASK_USER, check_user_answer};
@@ -22,6 +22,12 @@ pub const MAX_CLIENT_RESULT_BYTES: usize = 256 * 1024;
 /// Bytes of the schema of one tool of a request, and of its description.
 const MAX_SCHEMA_BYTES: usize = 16 * 1024;
 const MAX_DESCRIPTION_BYTES: usize = 4 * 1024;
+
+/// Bytes of the schema of an answer.
+const MAX_ANSWER_SCHEMA_BYTES: usize = 64 * 1024;
+
+/// The result of a call that was made elsewhere, where that was lost.
+const NO_RESULT: &str = "no result was recorded for this call";
 
 /// Bytes of the reason why there is no result.
 const MAX_REASON_BYTES: usize = 8 * 1024;
@@ -105,6 +111,42 @@ pub fn check_client_tools(app: &App, registry: &ToolRegistry, tools: &[ClientToo
         ));
     }
     Ok(())
+}
+
+/// The outcome of a call that was made elsewhere and is only told here: without what a reader would not see, and cut as
+/// every result is. Whoever tells it may say anything, so it counts as text of an external tool.
+pub fn earlier_outcome(result: Option<String>, failed: bool) -> CallOutcome {
+    let status = match (&result, failed) {
+        (None, _) => ToolStatus::Unknown,
+        (Some(_), true) => ToolStatus::Failed,
+        (Some(_), false) => ToolStatus::Complete,
+    };
+    let text = result.map_or_else(|| NO_RESULT.to_owned(), |result| clean(&result));
+    let (writes, sources) = (Vec::new(), Vec::new());
+    CallOutcome { status, output: capped(Value::String(text)), writes, sources, outside: true }
+}
+
+/// The schema of an answer as a request may give it; or what is wrong with it, in words for the client.
+pub fn checked_answer_schema(asked: AnswerSchema) -> Result<AnswerSchema, String> {
+    let AnswerSchema { name, mut schema } = asked;
+    if !is_tool_name(&name) {
+        return Err(format!(
+            "must have a name of 1 to {MAX_TOOL_NAME_CHARS} letters, digits, underscores or dashes"
+        ));
+    }
+    if value_depth(&schema) > MAX_JSON_DEPTH {
+        return Err(format!("must have a schema that nests at most {MAX_JSON_DEPTH} levels"));
+    }
+    if schema.to_string().len() > MAX_ANSWER_SCHEMA_BYTES {
+        return Err(format!("must have a schema of at most {MAX_ANSWER_SCHEMA_BYTES} bytes"));
+    }
+    if let Some(fields) = schema.as_object_mut() {
+        fields.remove("$schema"); // providers know no dialects
+    }
+    check_schema_size(&schema).map_err(|limit| format!("must have a schema whose parts {limit}"))?;
+    check_object_schema(&schema)
+        .map_err(|(message, remedy)| format!("has a schema that cannot be used: {message}; {remedy}"))?;
+    Ok(AnswerSchema { name, schema })
 }
 
 /// The client's word on a call: its result, or why there is none.

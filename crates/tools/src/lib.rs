@@ -35,7 +35,7 @@ pub use builtin::{ASK_USER, Reference, known_already, references};
 pub use catalog::Catalog;
 pub use client::{
     ClientAnswer, ClientResultRefusal, MAX_CLIENT_RESULT_BYTES, MAX_CLIENT_TOOLS, check_client_tools,
-    client_outcome,
+    checked_answer_schema, client_outcome, earlier_outcome,
 };
 pub use external::{
     Allowed, Egress, ExternalAccess, McpHealth, McpHub, McpServerHandle, NotAllowable, Secrets, TavilyConfig,

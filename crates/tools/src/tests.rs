@@ -189,6 +189,8 @@ impl World {
                 actor: None,
                 tools: vec![],
                 client_tools: vec![],
+                answer_schema: None,
+                earlier: vec![],
                 jobs: vec![],
             },
         };

@@ -334,8 +334,8 @@ pub(crate) fn form(
     };
     let object = || WantedAnswer::Object(Arc::clone(shape));
     match model.structured() {
-        SchemaSupport::WithTools => (object(), shape.format(), String::new()),
-        SchemaSupport::Alone if tools.is_empty() => (object(), shape.format(), String::new()),
+        SchemaSupport::WithTools => (object(), shape.format(), shape.told_beside()),
+        SchemaSupport::Alone if tools.is_empty() => (object(), shape.format(), shape.told_beside()),
         SchemaSupport::Alone => (WantedAnswer::Calls, AnswerFormat::Text, String::new()),
         SchemaSupport::Prompt => (object(), AnswerFormat::Text, shape.in_words()),
     }

@@ -436,9 +436,13 @@ pub(super) fn context(
     let there: BTreeSet<&str> = pieces.iter().map(|piece| piece.source.as_str()).collect();
     let named: Vec<String> =
         loaded.memories.iter().filter(|id| there.contains(id.as_str())).cloned().collect();
+    let shape = match &start.answer_schema {
+        Some(asked) => Some(AnswerShape::of_request(asked)),
+        None => AnswerShape::of(&from.app.answer, &named),
+    };
     Context {
         rules: from.app.context.clone(),
-        shape: AnswerShape::of(&from.app.answer, &named).map(Arc::new),
+        shape: shape.map(Arc::new),
         custom: start.system_prompt.clone(),
         settings: start.settings.clone(),
         message_id: start.message_id,

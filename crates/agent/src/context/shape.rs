@@ -4,7 +4,8 @@ use std::fmt;
 use std::sync::Arc;
 
 use app::AnswerForm;
-use model::{AnswerFormat, Schema};
+use model::{AnswerFormat, Schema, is_strict_schema};
+use protocol::AnswerSchema;
 use serde_json::{Value, json};
 
 use super::object::{MEMORIES_FIELD, TEXT_FIELD};
@@ -24,8 +25,10 @@ pub(crate) struct AnswerShape {
     schema: Arc<Schema>,
     /// The memories it may refer to.
     pub(crate) memories: Vec<String>,
-    /// For a schema of the app's own: what checks an answer against it.
+    /// For a schema of the app's or the request's own: what checks an answer against it.
     pub(crate) own: Option<jsonschema::Validator>,
+    /// Whether people read one field of it rather than all of it.
+    pub(crate) has_text: bool,
 }
 
 impl fmt::Debug for AnswerShape {
@@ -47,11 +50,21 @@ impl AnswerShape {
             AnswerForm::Text => None,
             AnswerForm::Structured => Some(Self::of_memories(memories.to_vec())),
             AnswerForm::Schema { name, schema } => Some(Self {
-                schema: Arc::new(Schema { name: name.clone(), schema: schema.clone() }),
+                schema: Arc::new(Schema { name: name.clone(), schema: schema.clone(), strict: true }),
                 memories: Vec::new(),
                 own: jsonschema::validator_for(schema).ok(),
+                has_text: has_text_field(schema),
             }),
         }
+    }
+
+    /// The shape of one run's answer, which its request asks for. Who asks reads all of it.
+    pub(crate) fn of_request(asked: &AnswerSchema) -> Self {
+        let AnswerSchema { name, schema } = asked.clone();
+        let own = jsonschema::validator_for(&schema).ok();
+        let strict = is_strict_schema(&schema);
+        let schema = Arc::new(Schema { name, schema, strict });
+        Self { schema, memories: Vec::new(), own, has_text: false }
     }
 
     /// A text with the memories it refers to: exactly those of the prompt can be named.
@@ -78,16 +91,17 @@ impl AnswerShape {
             "required": [MEMORIES_FIELD, TEXT_FIELD],
             "additionalProperties": false,
         });
-        Self { schema: Arc::new(Schema { name: "answer".into(), schema }), memories, own: None }
-    }
-
-    /// Whether people read one field of it rather than all of it.
-    pub(crate) fn has_text(&self) -> bool {
-        self.schema.schema.pointer(&format!("/properties/{TEXT_FIELD}/type")) == Some(&"string".into())
+        let schema = Arc::new(Schema { name: "answer".into(), schema, strict: true });
+        Self { schema, memories, own: None, has_text: true }
     }
 
     pub(crate) fn format(&self) -> AnswerFormat {
         AnswerFormat::Schema(Arc::clone(&self.schema))
+    }
+
+    /// What the model is told of the shape where its provider takes a schema: nothing if it is held to it.
+    pub(crate) fn told_beside(&self) -> String {
+        if self.schema.strict { String::new() } else { self.in_words() }
     }
 
     /// The shape in words, for a model that no provider holds to a schema.
@@ -97,4 +111,9 @@ impl AnswerShape {
             self.schema.schema
         )
     }
+}
+
+/// Whether an object has a text for people.
+fn has_text_field(schema: &Value) -> bool {
+    schema.pointer(&format!("/properties/{TEXT_FIELD}/type")) == Some(&"string".into())
 }

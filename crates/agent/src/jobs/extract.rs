@@ -272,7 +272,7 @@ fn fit(
 /// The request to the model, in the form that it takes.
 fn request(model: &Model, ask: &extract::ExtractionPrompt) -> model::ModelRequest {
     let settings = Settings { max_tokens: Some(MAX_RESULT_TOKENS), ..Settings::default() };
-    let schema = || Schema { name: "memories".into(), schema: ask.schema.clone() };
+    let schema = || Schema { name: "memories".into(), schema: ask.schema.clone(), strict: true };
     let (format, told) = match model.structured() {
         SchemaSupport::WithTools | SchemaSupport::Alone => {
             (AnswerFormat::Schema(Arc::new(schema())), String::new())

@@ -135,7 +135,7 @@ impl Collected {
             }
             WantedAnswer::Object(shape) => {
                 self.raw.push_str(&written);
-                if shape.has_text() { self.text_of.feed(&written) } else { written }
+                if shape.has_text { self.text_of.feed(&written) } else { written }
             }
         }
     }
@@ -192,7 +192,7 @@ impl Collected {
     fn structured(&self) -> Option<Structured> {
         let WantedAnswer::Object(shape) = &self.wanted else { return None };
         let Some(structured) = shape.read(&self.raw) else {
-            tracing::warn!(step = self.step, "the model's answer does not match the app's answer schema");
+            tracing::warn!(step = self.step, "the model's answer does not match the schema of the answer");
             return None;
         };
         if structured.dropped > 0 {

@@ -173,6 +173,12 @@ impl ExecutedCall {
     }
 }
 
+/// The result of a call that was made elsewhere: anybody's words, like those of an external tool.
+pub fn earlier_result(call: &Call, result: Option<String>, failed: bool) -> ToolComplete {
+    let outcome = ::tools::earlier_outcome(result, failed);
+    ExecutedCall { outcome, duration_ms: 0 }.complete(call)
+}
+
 /// Whether what came from outside reads like instructions, in any of its texts.
 fn is_instruction(output: &Value) -> bool {
     let mut texts = String::new();

@@ -34,6 +34,7 @@ use crate::state::RunState;
 use crate::tasks::STORE_PAUSE;
 use crate::world::World;
 
+pub use executor::earlier_result;
 pub(crate) use executor::{ExecutedCall, Executor, calling};
 pub(crate) use finish::forced;
 pub(crate) use obstacle::{Obstacle, read_facts, read_stored};

@@ -53,6 +53,11 @@ pub fn tool_arguments(mut schema: Value) -> Result<Value, (String, &'static str)
     Ok(schema)
 }
 
+/// Whether a schema describes an object, in any way; or what is wrong and what to do.
+pub fn check_object_schema(schema: &Value) -> Result<(), (String, &'static str)> {
+    check(schema, Objects::Any)
+}
+
 fn check(schema: &Value, objects: Objects) -> Result<(), (String, &'static str)> {
     if schema.get("type") != Some(&"object".into()) {
         return Err(("the schema is not of type object".into(), "describe one object"));

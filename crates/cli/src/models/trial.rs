@@ -149,6 +149,7 @@ fn weather() -> ToolSpec {
             "required": ["city"],
             "additionalProperties": false,
         }),
+        strict: true,
     }
 }
 

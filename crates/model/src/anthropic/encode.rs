@@ -91,6 +91,8 @@ fn output_config(request: &ModelRequest, version: AnthropicVersion) -> Option<Va
     };
     let format = match &request.format {
         AnswerFormat::Text | AnswerFormat::Json => None,
+        // The provider refuses objects that are not closed; the prompt says what is wanted.
+        AnswerFormat::Schema(schema) if !schema.strict => None,
         AnswerFormat::Schema(schema) => {
             Some(json!({ "type": "json_schema", "schema": schema::accepted_schema(&schema.schema) }))
         }

@@ -38,7 +38,7 @@ fn response_format(format: &AnswerFormat) -> Option<Value> {
         AnswerFormat::Text => None,
         AnswerFormat::Json => Some(json!({ "type": "json_object" })),
         AnswerFormat::Schema(schema) => {
-            let schema = json!({ "name": schema.name, "strict": true, "schema": schema.schema });
+            let schema = json!({ "name": schema.name, "strict": schema.strict, "schema": schema.schema });
             Some(json!({ "type": "json_schema", "json_schema": schema }))
         }
     }

@@ -55,7 +55,7 @@ fn format(format: &AnswerFormat) -> Option<Value> {
         AnswerFormat::Text => None,
         AnswerFormat::Json => Some(json!({ "type": "json_object" })),
         AnswerFormat::Schema(schema) => Some(
-            json!({ "type": "json_schema", "name": schema.name, "strict": true, "schema": schema.schema }),
+            json!({ "type": "json_schema", "name": schema.name, "strict": schema.strict, "schema": schema.schema }),
         ),
     }
 }

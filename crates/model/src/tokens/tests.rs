@@ -93,7 +93,7 @@ fn everything_that_is_sent_is_counted() {
     let assistant =
         |exchanges, provider| PromptMessage::Assistant { text: "Let me see.".into(), exchanges, provider };
     let tool = ToolSpec { name: "add".into(), description: "Adds.".into(), parameters: json!({"a": 1}) };
-    let schema = Schema { name: "answer".into(), schema: json!({"type": "object"}) };
+    let schema = Schema { name: "answer".into(), schema: json!({"type": "object"}), strict: true };
     let bare = ModelRequest::new("m", "", vec![]);
     let of = |messages| ModelRequest::new("m", "", messages);
     let growing = [

@@ -12,6 +12,7 @@ mod choices;
 mod context;
 mod corrupt;
 mod cut;
+mod earlier;
 mod effects;
 mod fallback;
 mod faults;

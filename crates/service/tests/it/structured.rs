@@ -223,3 +223,86 @@ async fn a_schema_of_the_app_gives_its_object() {
         "what does not fit is no data"
     );
 }
+
+/// A run whose request has a schema of its own.
+fn with_schema(schema: &Value) -> Value {
+    json!({ "message": "Hi", "stream": false, "answerSchema": { "name": "weather", "schema": schema } })
+}
+
+fn strict_weather() -> Value {
+    json!({
+        "type": "object", "additionalProperties": false, "required": ["city", "response"],
+        "properties": { "city": { "type": "string" }, "response": { "type": "string" } },
+    })
+}
+
+#[tokio::test]
+async fn a_schema_of_the_request_takes_the_place_of_the_apps() {
+    let app = start(TUTOR, SchemaSupport::WithTools).await;
+    let object = r#"{"city":"Oslo","response":"Sunny"}"#;
+    app.upstream.script([
+        Reply::says(object),
+        Reply::says(r#"{"city":7}"#),
+        Reply::says(&self::object(&[], "Hi.")),
+    ]);
+    let answer = app.post("/v1/apps/test/runs", &with_schema(&strict_weather())).await.body;
+    assert_eq!(answer["reply"], object, "all of it is the answer, a field called response or not");
+    assert_eq!(answer["data"], json!({ "city": "Oslo", "response": "Sunny" }));
+    let sent = app.upstream.requests()[0].body["response_format"]["json_schema"].clone();
+    assert_eq!(sent, json!({ "name": "weather", "strict": true, "schema": strict_weather() }));
+    let answer = app.post("/v1/apps/test/runs", &with_schema(&strict_weather())).await.body;
+    assert_eq!((&answer["reply"], answer.get("data")), (&json!(r#"{"city":7}"#), None));
+    assert_eq!(text(&app.say("Hi").await), "Hi.", "other runs answer as the app says");
+}
+
+#[tokio::test]
+async fn a_schema_that_is_not_strict_works_too() {
+    let loose = json!({ "$schema": "x", "type": "object", "properties": { "city": { "type": "string" } } });
+    for (support, is_sent) in [(SchemaSupport::WithTools, true), (SchemaSupport::Prompt, false)] {
+        let app = start("", support).await;
+        app.upstream.script([Reply::says(r#"{"city":"Oslo","extra":1}"#)]);
+        let answer = app.post("/v1/apps/test/runs", &with_schema(&loose)).await.body;
+        assert_eq!(answer["data"], json!({ "city": "Oslo", "extra": 1 }));
+        let request = &app.upstream.requests()[0].body;
+        assert!(system(request).contains("JSON Schema"), "the model is told in words");
+        let strict = request.pointer("/response_format/json_schema/strict");
+        assert_eq!(strict, is_sent.then_some(&json!(false)));
+    }
+}
+
+#[tokio::test]
+async fn a_schema_of_the_request_outlives_a_restart() {
+    let app = start("", SchemaSupport::WithTools).await;
+    app.upstream
+        .script([Reply::stream().text("{\"ci").stall(), Reply::says(r#"{"city":"Oslo","response":""}"#)]);
+    let mut body = with_schema(&strict_weather());
+    body["stream"] = json!(true);
+    let mut stream = app.stream("/v1/apps/test/runs", &body).await;
+    let run = stream.header("x-run-id");
+    stream.until("text:delta").await;
+    let app = app.restart().await;
+    let frames = app.follow(&format!("/v1/runs/{run}/events"), None).await.all().await;
+    assert_eq!(complete(&frames)["data"]["city"], "Oslo");
+    let requests = app.upstream.requests();
+    assert_eq!(requests[1].body["response_format"], requests[0].body["response_format"]);
+}
+
+#[tokio::test]
+async fn a_schema_that_cannot_be_used_is_refused() {
+    let app = start("", SchemaSupport::WithTools).await;
+    for (schema, reason) in [
+        (json!({ "type": "string" }), "not of type object"),
+        (json!({ "type": "object", "properties": { "a": { "$ref": "#" } } }), "back to itself"),
+        (json!({ "type": "object", "properties": { "a": { "$ref": "http://127.0.0.1/x" } } }), "own parts"),
+        (json!({ "type": "object", "required": 3 }), "is not JSON Schema"),
+        (json!({ "type": "object", "title": "x".repeat(64 * 1024) }), "at most 65536 bytes"),
+    ] {
+        let answer = app.post("/v1/apps/test/runs", &with_schema(&schema)).await;
+        assert_eq!((answer.status, &answer.body["code"]), (422, &json!("invalid_request")), "{answer:?}");
+        assert!(answer.body.to_string().contains(reason), "{answer:?}");
+    }
+    let mut named = with_schema(&strict_weather());
+    named["answerSchema"]["name"] = json!("a name");
+    assert_eq!(app.post("/v1/apps/test/runs", &named).await.status, 422);
+    assert_eq!(app.count("SELECT count(*) FROM threads"), 0);
+}

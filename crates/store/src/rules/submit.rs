@@ -91,6 +91,8 @@ pub fn beginning(
         actor: request.actor,
         tools: request.tools,
         client_tools: request.client_tools,
+        answer_schema: request.answer_schema,
+        imported: false,
     };
     let jobs = jobs.into_iter().take(MAX_JOBS_PER_MESSAGE).collect();
     Ok(RunBeginning { message, user_message, start, jobs })
@@ -124,6 +126,8 @@ mod tests {
             actor: None,
             tools: vec![],
             client_tools: vec![],
+            answer_schema: None,
+            earlier: vec![],
             jobs: vec![],
         }
     }

@@ -186,6 +186,20 @@ impl<'c> Batch<'c> {
         self.at
     }
 
+    /// Does `work` as if at another moment, which its events and rows then name. No moment is later than the
+    /// transaction.
+    pub(super) fn as_of<R>(
+        &mut self,
+        moment: Option<Timestamp>,
+        work: impl FnOnce(&mut Self) -> Result<R, Error>,
+    ) -> Result<R, Error> {
+        let now = self.at;
+        self.at = moment.map_or(now, |moment| moment.as_millisecond().clamp(0, now));
+        let done = work(self);
+        self.at = now;
+        done
+    }
+
     /// Notes that there is a new job, or a proposal that expires. If the work is undone, somebody looks in vain.
     pub(super) fn adds_work(&self) {
         self.adds_work.set(true);

@@ -88,8 +88,13 @@ const RULES: &[(&str, &str)] = &[
         "a result has no action with the same outcome",
         "SELECT lower(hex(x.call)) FROM tool_results x JOIN runs r ON r.id = x.run
             LEFT JOIN events e ON e.thread = r.thread AND e.seq = x.seq
-            WHERE coalesce(e.at, r.created_at) >= (SELECT min(at) FROM ledger) AND NOT EXISTS
+            WHERE r.imported = 0 AND coalesce(e.at, r.created_at) >= (SELECT min(at) FROM ledger) AND NOT EXISTS
                 (SELECT 1 FROM actions a WHERE a.id = x.call AND a.run = x.run AND a.status = x.status)",
+    ),
+    (
+        "a run that was made elsewhere has an action, or used something",
+        "SELECT lower(hex(r.id)) FROM runs r WHERE r.imported = 1 AND (r.input_tokens + r.output_tokens + r.cost > 0
+            OR r.ended_at IS NULL OR EXISTS (SELECT 1 FROM actions a WHERE a.run = r.id))",
     ),
     (
         "an ended run has an open proposal",

@@ -36,7 +36,11 @@ impl Sqlite {
     }
 
     pub(crate) async fn first_message(&self, thread: ThreadId) -> Result<Option<MessageId>, Error> {
-        let statement = "SELECT id FROM messages WHERE thread = ?1 ORDER BY seq LIMIT 1";
+        // A message without any words goes before a greeting.
+        let statement = "SELECT m.id FROM messages m LEFT JOIN events e ON e.thread = m.thread AND e.seq = m.seq
+                WHERE m.thread = ?1 AND (m.role = 'user'
+                    AND NOT iif(json_valid(e.body), trim(e.body ->> '$.text') = '' AND e.body -> '$.parts' IS NULL, 0))
+                ORDER BY m.seq LIMIT 1";
         let first = move |conn: &Connection| find_first(conn, statement, [thread.bytes()], |row| id(row, 0));
         self.readers.read_now(first).await
     }

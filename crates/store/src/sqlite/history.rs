@@ -76,7 +76,8 @@ pub(super) fn bytes_of(row: &MessageRow) -> usize {
     events.map(|event| event.body.len()).sum()
 }
 
-/// What was said in a thread that is not deleted, on any branch, and not looked at for memories: oldest first.
+/// What was said in a thread that is not deleted, on any branch, and not looked at for memories: oldest first. What was
+/// said elsewhere is not looked at.
 pub(super) fn unextracted(
     conn: &Connection,
     thread: ThreadId,
@@ -85,7 +86,7 @@ pub(super) fn unextracted(
     let statement = format!(
         "SELECT {COLUMNS}
                 FROM threads t JOIN messages m ON m.thread = t.id AND m.seq > t.extracted {JOINS}
-                WHERE t.id = ?1 AND t.deleted_at IS NULL ORDER BY m.seq LIMIT ?2",
+                WHERE t.id = ?1 AND t.deleted_at IS NULL AND r.imported IS NOT 1 ORDER BY m.seq LIMIT ?2",
     );
     let read = find_all(conn, &statement, params![thread.bytes(), sql(limit as u64)], message)?;
     read.into_iter().map(|read| filled(conn, read)).collect()

@@ -13,6 +13,7 @@ mod client_calls;
 mod credentials;
 mod deltas;
 mod documents;
+mod earlier_runs;
 mod erasures;
 mod events;
 mod files;

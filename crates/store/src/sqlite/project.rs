@@ -19,11 +19,11 @@ use crate::rules::notices::NoticedChange;
 use crate::{Error, MessageRole, Write};
 
 /// A message and the event that holds its text.
-struct NewMessage {
-    id: MessageId,
-    parent: Option<MessageId>,
-    role: MessageRole,
-    seq: Seq,
+pub(super) struct NewMessage {
+    pub(super) id: MessageId,
+    pub(super) parent: Option<MessageId>,
+    pub(super) role: MessageRole,
+    pub(super) seq: Seq,
 }
 
 impl Batch<'_> {
@@ -168,7 +168,8 @@ impl Batch<'_> {
         find_only(self.conn(), statement, [run.bytes()], |row| id(row, 0))
     }
 
-    fn message(&self, thread: ThreadId, run: RunId, said: &NewMessage) -> Result<(), Error> {
+    /// Adds a message to its thread, and makes it the head.
+    pub(super) fn message(&self, thread: ThreadId, run: RunId, said: &NewMessage) -> Result<(), Error> {
         let parent = said.parent.as_ref().map(MessageId::bytes);
         let place = message_paths::below(self.conn(), thread, said.id, said.parent)?;
         let statement = "INSERT INTO messages (id, thread, parent, role, run, seq, created_at, depth, leap)
@@ -194,6 +195,13 @@ impl Batch<'_> {
     }
 
     fn step(&self, run: RunId, step: &StepEnd, seq: Seq) -> Result<(), Error> {
+        self.add_calls(run, step, seq)?;
+        reserve::settle(self, run.bytes())?;
+        usage::of_run(self, (run, seq), step.fallback.as_deref(), step.usage)
+    }
+
+    /// Adds the calls of a step.
+    pub(super) fn add_calls(&self, run: RunId, step: &StepEnd, seq: Seq) -> Result<(), Error> {
         let mut insert = self.conn().prepare_cached(
             "INSERT INTO tool_calls (id, run, step, idx, provider_id, name, seq) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)",
         )?;
@@ -210,8 +218,7 @@ impl Batch<'_> {
                 sql(seq)
             ])?;
         }
-        reserve::settle(self, run.bytes())?;
-        usage::of_run(self, (run, seq), step.fallback.as_deref(), step.usage)
+        Ok(())
     }
 
     /// What is void has been paid for all the same, and by the model before the one that the event may name.
@@ -221,12 +228,14 @@ impl Batch<'_> {
     }
 
     fn result(&self, run: RunId, result: &ToolComplete, seq: Seq) -> Result<(), Error> {
-        let statement = "INSERT INTO tool_results (call, run, status, seq) VALUES (?1, ?2, ?3, ?4)";
-        self.execute(
-            statement,
-            params![result.call_id.bytes(), run.bytes(), result.status.name(), sql(seq)],
-        )?;
+        self.add_result(run, result, seq)?;
         client_calls::closed(self, run, result)
+    }
+
+    /// Adds the result of a call.
+    pub(super) fn add_result(&self, run: RunId, result: &ToolComplete, seq: Seq) -> Result<(), Error> {
+        let statement = "INSERT INTO tool_results (call, run, status, seq) VALUES (?1, ?2, ?3, ?4)";
+        self.execute(statement, params![result.call_id.bytes(), run.bytes(), result.status.name(), sql(seq)])
     }
 
     fn end(&mut self, thread: ThreadId, run: RunId, end: &RunEnd, seq: Seq) -> Result<(), Error> {

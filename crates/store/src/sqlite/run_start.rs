@@ -6,7 +6,7 @@ use rusqlite::params;
 use super::append::Batch;
 use super::jobs::{self, Task};
 use super::read::{find_first, id, maybe_id, sql, text};
-use super::threads;
+use super::{earlier_runs, threads};
 use crate::rules::notices::NoticedChange;
 use crate::rules::submit::{NamedMessage, RunBeginning, beginning, job_delay};
 use crate::{Error, MessageRole, RunInput, RunRequest, rules};
@@ -17,9 +17,10 @@ pub(super) fn begin(
     batch: &mut Batch<'_>,
     thread: ThreadId,
     run: RunId,
-    request: RunRequest,
+    mut request: RunRequest,
 ) -> Result<(), Error> {
     threads::bring_back(batch, thread)?;
+    earlier_runs::write_before(batch, thread, &mut request)?;
     let head = batch.head(thread)?;
     let answered = match &request.ask {
         RunInput::Say { .. } => None,

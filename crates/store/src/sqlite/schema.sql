@@ -35,7 +35,7 @@ CREATE TABLE runs (
     stop          TEXT    CHECK (stop IN ('cancelled', 'interrupted')),
     epoch         INTEGER NOT NULL DEFAULT 1,
     created_at    INTEGER NOT NULL,
-    ended_at      INTEGER, cost INTEGER NOT NULL DEFAULT 0, pruned_at INTEGER, actor TEXT,
+    ended_at      INTEGER, cost INTEGER NOT NULL DEFAULT 0, pruned_at INTEGER, actor TEXT, imported INTEGER NOT NULL DEFAULT 0 CHECK (imported IN (0, 1)),
     FOREIGN KEY (thread, app, user) REFERENCES threads (id, app, user)
 ) STRICT, WITHOUT ROWID;
 

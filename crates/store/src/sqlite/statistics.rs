@@ -74,7 +74,7 @@ fn add_runs(
     let statement = format!(
         "SELECT created_at, id, app, user, model, status, ended_at,
                 iif(status = 'failed' AND json_valid(error), error ->> '$.code', NULL), {}
-            FROM runs WHERE created_at >= ?1 AND (created_at, id) < (?2, ?3)
+            FROM runs WHERE created_at >= ?1 AND (created_at, id) < (?2, ?3) AND imported = 0
             ORDER BY created_at DESC, id DESC LIMIT ?4",
         usage::COLUMNS
     );

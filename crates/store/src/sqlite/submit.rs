@@ -88,6 +88,10 @@ fn insert(
                 run_start::message(batch, thread, *parent)?;
             }
             images::used_by(batch, scope, (thread, *id), parts)?;
+            // Images of earlier turns stay as long as the thread does, which this message stands for.
+            for earlier in &request.earlier {
+                images::used_by(batch, scope, (thread, *id), &earlier.parts)?;
+            }
             *id
         }
         RunInput::Again { of } => run_start::answerable(batch, thread, *of)?,

@@ -79,7 +79,7 @@ store_methods! {
     fn events(thread: ThreadId, run: Option<RunId>, after: Seq) -> Vec<Arc<Stored>>;
     /// The facts of a run (no deltas), oldest first, for replaying it.
     fn facts(run: RunId) -> Vec<RawEvent>;
-    /// The first message of the thread.
+    /// The first message of the user in the thread that says something.
     fn first_message(thread: ThreadId) -> Option<MessageId>;
     /// Whether the thread has a title, or is gone: either way nobody looks for one.
     fn is_named(thread: ThreadId) -> bool;

@@ -83,6 +83,8 @@ impl Fixture {
                 actor: None,
                 tools: vec![],
                 client_tools: vec![],
+                answer_schema: None,
+                earlier: vec![],
                 jobs: vec![],
             },
         }

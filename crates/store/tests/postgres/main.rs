@@ -77,6 +77,8 @@ fn submission(thread: Target) -> Submission {
             actor: None,
             tools: vec![],
             client_tools: vec![],
+            answer_schema: None,
+            earlier: vec![],
             jobs: vec![RunJob {
                 id: JobId::new(TimeOrderedIds.fresh()),
                 kind: "extract".into(),

@@ -37,7 +37,7 @@ const QUERIES: [(&str, &str, &str); 8] = [
         "O10",
         "a call has no entry among the actions",
         "SELECT lower(hex(c.id)) FROM tool_calls c JOIN runs u ON u.id = c.run LEFT JOIN actions a ON a.id = c.id
-            WHERE a.id IS NULL AND u.ended_at IS NOT NULL",
+            WHERE a.id IS NULL AND u.ended_at IS NOT NULL AND u.imported = 0",
     ),
     (
         "O10",

@@ -18,6 +18,10 @@ const MAX_NAME_BYTES: usize = 64;
 
 const NO_RESULT: &str = "no result was recorded for this call";
 
+/// The words in place of the user's before an answer that answers nothing, such as a greeting: providers refuse an empty
+/// message, and some refuse a conversation that begins with an answer.
+const NOTHING_SAID: &str = "(the user has said nothing)";
+
 /// A message or two per turn, with these images; turns of unknown roles are left out.
 pub(super) fn messages(
     turns: &[PastTurn],
@@ -32,7 +36,12 @@ pub(super) fn messages(
         }
         let text = fence::warned_message(&past.turn.text, context.is_suspicious(past.id));
         let is_shown = |place| images.contains(&(past.id, place));
-        vec![PromptMessage::User(parts::user_turn(&text, &past.turn.parts, is_shown))]
+        let said = parts::user_turn(&text, &past.turn.parts, is_shown);
+        vec![PromptMessage::User(if said.text.is_empty() && said.images.is_empty() {
+            NOTHING_SAID.into()
+        } else {
+            said
+        })]
     };
     from_user.flat_map(said).collect()
 }
@@ -41,6 +50,7 @@ pub(super) fn messages(
 pub(super) fn turn(turn: &MessageTurn, fence: &Fence) -> Vec<PromptMessage> {
     match turn.role {
         None => Vec::new(),
+        Some(Role::User) if turn.is_silent() => vec![PromptMessage::User(NOTHING_SAID.into())],
         Some(Role::User) => vec![PromptMessage::User(turn.text_with_parts().into_owned().into())],
         Some(Role::Assistant) => {
             let results: HashMap<CallId, &ToolComplete> =

@@ -36,6 +36,7 @@ pub(super) fn messages(
     let (summaries, pins) = (texts(Fragment::Summaries), texts(Fragment::Pins));
     let said: Vec<(Role, UserTurn)> = turns
         .iter()
+        .filter(|past| past.turn.role != Some(Role::User) || !past.turn.is_silent())
         .filter_map(|past| {
             let text = fence::warned_message(&past.turn.text, context.is_suspicious(past.id));
             let is_shown = |place| images.contains(&(past.id, place));

@@ -87,6 +87,8 @@ impl World {
             actor: None,
             tools: vec![],
             client_tools: vec![],
+            answer_schema: None,
+            imported: false,
         };
         let log = vec![Event::RunStart(start)];
         let truth = RunState::replay(&log);

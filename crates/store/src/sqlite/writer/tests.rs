@@ -163,6 +163,8 @@ impl Disk {
                 actor: None,
                 tools: vec![],
                 client_tools: vec![],
+                answer_schema: None,
+                earlier: vec![],
                 jobs: vec![],
             },
         };
