@@ -42,6 +42,7 @@ mod messages;
 mod naming;
 mod notices;
 mod open_keys;
+mod openai;
 mod other_apis;
 mod parts;
 mod personas;

@@ -271,7 +271,8 @@ fn tools(request: &ChatCompletionRequest) -> Result<Vec<ClientTool>, ApiProblem>
         let (description, parameters) = (function.description.clone(), function.parameters.clone());
         Ok(client_tool(function.name.clone(), description, parameters))
     };
-    let tools = request.tools.iter().flatten().enumerate().map(tool).collect::<Result<Vec<_>, _>>()?;
+    let tools =
+        request.tools.iter().flatten().enumerate().map(tool).collect::<Result<Vec<_>, ApiProblem>>()?;
     let is_none = request.tool_choice.as_ref().and_then(Value::as_str) == Some("none");
     Ok(if is_none { Vec::new() } else { tools })
 }

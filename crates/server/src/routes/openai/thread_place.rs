@@ -33,7 +33,7 @@ const MAX_COMPARED_BRANCHES: usize = 4;
 const MESSAGES_PER_TURN: usize = 3;
 
 /// The thread that a header names.
-pub(super) struct ThreadHeader(pub(super) Option<String>);
+pub(in crate::routes) struct ThreadHeader(pub(super) Option<String>);
 
 impl FromRequestParts<Api> for ThreadHeader {
     type Rejection = ApiProblem;

@@ -116,13 +116,16 @@ impl ConversationReader {
         let calls = calls.map(|RequestCall { id, function }| earlier_call(id, function));
         let named = message.function_call.map(|function| earlier_call(function.name.clone(), function));
         let step = EarlierStep { text, calls: calls.chain(named).collect() };
+        self.results.clear();
+        if step.text.trim().is_empty() && step.calls.is_empty() {
+            return Ok(()); // as if nobody had answered
+        }
         if self.turns.is_empty() {
             self.turns.push(EarlierTurn::default());
         }
         if let Some(turn) = self.turns.last_mut() {
             turn.steps.push(step);
         }
-        self.results.clear();
         Ok(())
     }
 
