@@ -299,6 +299,12 @@ impl Recall {
         self.questions.as_ref()?.about_me(text).await
     }
 
+    /// Vectors of the texts, in their order. None when there is no embedder.
+    pub async fn vectors(&self, texts: &[String]) -> Option<Result<Vec<Vec<f32>>, model::Error>> {
+        let questions = self.questions.as_ref()?;
+        Some(questions.embedder().embed(texts).await)
+    }
+
     /// The vector of a text. None when there is no embedder, or it does not answer in time.
     pub async fn vector(&self, text: &str) -> Option<Arc<[f32]>> {
         self.questions.as_ref()?.vector(text).await

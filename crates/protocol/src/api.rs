@@ -59,6 +59,10 @@ pub struct NewRun {
     #[serde(skip)]
     #[schema(ignore)]
     pub earlier: Vec<EarlierTurn>,
+    /// Fields of the request that answers in another contract repeat. No request says this by itself.
+    #[serde(skip)]
+    #[schema(ignore)]
+    pub echo: Option<Value>,
     /// What to do when the thread is still answering.
     #[serde(default)]
     pub on_busy: OnBusy,

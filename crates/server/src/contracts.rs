@@ -4,27 +4,39 @@
 //! say the same in fewer pieces, so a run whose deltas are pruned is told like any other. What a contract cannot take
 //! back it does not repeat: the stream ends with an error, and the run goes on without it.
 
+mod ag_ui;
+mod chat_completions;
 mod chats;
 mod delta;
+mod responses;
 #[cfg(test)]
 mod tests;
 mod ui;
+mod waits;
 
 use std::collections::HashSet;
 use std::sync::Arc;
 
 use axum::http::{HeaderName, HeaderValue};
 use bytes::Bytes;
-use protocol::{CallId, Event, Principal, ProposalId, ReasoningDelta, Stored, TextDelta, ToolInput};
+use protocol::{CallId, Event, Principal, ProposalId, ReasoningDelta, Seq, Stored, TextDelta, ToolInput};
 use serde::Serialize;
 use service::Service;
 
 use crate::event_stream::{EventWriter, StreamCut, StreamState};
 use crate::sse::{EXPIRED, REVOKED};
 
+pub(crate) use ag_ui::{AgUiEncoder, AgUiNames, MemoryState};
+pub(crate) use chat_completions::{
+    APPROVAL_NOTICE, ChatCompletion, ChatCompletionEncoder, CollectedCompletion, CompletionCollector,
+};
 pub(crate) use chats::ChatKey;
 pub(crate) use delta::DeltaEncoder;
+pub(crate) use responses::{
+    ConversationId, ResponseEcho, ResponseId, ResponseTeller, ResponseWriter, StreamPresence, ToldRun,
+};
 pub(crate) use ui::UiMessageEncoder;
+pub(crate) use waits::RunPart;
 
 /// Tells clients of the AI SDK which protocol this is.
 pub(crate) const UI_MESSAGE_STREAM: (HeaderName, HeaderValue) =
@@ -66,6 +78,32 @@ pub(crate) struct ContractWriter<E> {
     pub(crate) service: Service,
     /// The user whose run it is.
     pub(crate) principal: Principal,
+    /// Pieces that were void before the stream was opened.
+    pub(crate) void: VoidPieces,
+}
+
+/// Pieces of steps that began again. Who reads the log late need not see them.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct VoidPieces(Vec<(u32, Seq)>);
+
+impl VoidPieces {
+    /// The void pieces of a run with these facts.
+    pub(crate) fn of_facts(facts: &[(Seq, Event)]) -> Self {
+        let reset = |(seq, event): &(Seq, Event)| {
+            if let Event::StepReset(reset) = event { Some((reset.step, *seq)) } else { None }
+        };
+        Self(facts.iter().filter_map(reset).collect())
+    }
+
+    /// Notes the steps that begin again among newer events.
+    fn note(&mut self, events: &[(Seq, Event)]) {
+        self.0.extend(Self::of_facts(events).0);
+    }
+
+    /// Whether the event at this place of the log is one of them.
+    fn contains(&self, seq: Seq, event: &Event) -> bool {
+        piece_of(event).is_some_and(|step| self.0.iter().any(|(reset, at)| *reset == step && *at > seq))
+    }
 }
 
 impl<E: Encoder> EventWriter for ContractWriter<E> {
@@ -74,7 +112,10 @@ impl<E: Encoder> EventWriter for ContractWriter<E> {
     async fn write(&mut self, batch: &[Arc<Stored>]) -> (Bytes, StreamState) {
         let mut out = Vec::new();
         // A row that cannot be read has no words in any contract.
-        let read = |stored: &Arc<Stored>| Event::read(&stored.kind, &stored.body).ok();
+        let read = |stored: &Arc<Stored>| {
+            let event = Event::read(&stored.kind, &stored.body).ok()?;
+            (!self.void.contains(stored.seq, &event)).then_some(event)
+        };
         for event in without_repeats(batch.iter().filter_map(read).collect()) {
             if self.encoder.write(event, &mut out) == StreamState::Ended {
                 return (out.into(), StreamState::Ended);
@@ -89,14 +130,18 @@ impl<E: Encoder> EventWriter for ContractWriter<E> {
 
     fn cut(&mut self, cut: StreamCut) -> Bytes {
         let mut out = Vec::new();
-        let why = match cut {
-            StreamCut::Stopping => STOPPING,
-            StreamCut::Unreadable => UNREADABLE,
-            StreamCut::Expired => EXPIRED,
-            StreamCut::Revoked => REVOKED,
-        };
-        self.encoder.cut(why, &mut out);
+        self.encoder.cut(reason_of(cut), &mut out);
         out.into()
+    }
+}
+
+/// The reason of a cut, for people.
+fn reason_of(cut: StreamCut) -> &'static str {
+    match cut {
+        StreamCut::Stopping => STOPPING,
+        StreamCut::Unreadable => UNREADABLE,
+        StreamCut::Expired => EXPIRED,
+        StreamCut::Revoked => REVOKED,
     }
 }
 

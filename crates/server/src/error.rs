@@ -3,6 +3,8 @@
 //! A handler returns a [`ApiProblem`]; it rides in the response's extensions until [`crate::middleware`], which knows the
 //! request's id, writes the document. Nothing internal ever gets into `detail`.
 
+pub(crate) mod openai;
+
 use axum::body::Body;
 use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
@@ -69,6 +71,7 @@ codes! {
     HostNotAllowed = "host_not_allowed", FORBIDDEN, "Host not allowed";
     OriginNotAllowed = "origin_not_allowed", FORBIDDEN, "Origin not allowed";
     NotFound = "not_found", NOT_FOUND, "Not found";
+    ModelNotFound = "model_not_found", NOT_FOUND, "No such model";
     MethodNotAllowed = "method_not_allowed", METHOD_NOT_ALLOWED, "Method not allowed";
     BodyTimeout = "body_timeout", REQUEST_TIMEOUT, "The body took too long";
     BodyTooLarge = "body_too_large", PAYLOAD_TOO_LARGE, "The body is too large";
@@ -135,6 +138,11 @@ impl ApiProblem {
     pub(crate) fn rename_field(self, rename: impl FnOnce(&str) -> Option<&'static str>) -> Self {
         let renamed = self.field.as_deref().and_then(rename).map(String::from);
         Self { field: renamed.or(self.field), ..self }
+    }
+
+    /// The field of the request at fault.
+    pub(crate) fn field(&self) -> Option<&str> {
+        self.field.as_deref()
     }
 
     /// Adds a sentence for who left out a field.

@@ -12,6 +12,7 @@ use futures_util::FutureExt;
 use protocol::{Ids, TimeOrderedIds};
 use tokio::time::Instant;
 
+use crate::error::openai::{is_openai_path, write_openai_problem};
 use crate::error::{ApiProblem, ProblemCode, write_problem};
 use crate::serve::PeerAddress;
 use crate::{Api, auth};
@@ -23,6 +24,7 @@ pub(crate) async fn pass(State(api): State<Api>, request: Request, next: Next) -
     let id = TimeOrderedIds.fresh().simple().to_string();
     let method = request.method().clone();
     let path = request.extensions().get::<MatchedPath>().cloned();
+    let is_openai = is_openai_path(request.uri().path());
     let client = client(&api, &request);
     let shows_a_key = request.headers().contains_key(AUTHORIZATION) || request.headers().contains_key(COOKIE);
     let origin = auth::allowed_origin(&api, request.headers());
@@ -33,7 +35,7 @@ pub(crate) async fn pass(State(api): State<Api>, request: Request, next: Next) -
         (Err(problem), _) => problem.into_response(),
     };
     let refusal = response.extensions().get::<ApiProblem>().map(|problem| problem.detail().to_owned());
-    let mut response = write_problem(response, &id);
+    let mut response = if is_openai { write_openai_problem(response) } else { write_problem(response, &id) };
     if let Ok(value) = HeaderValue::from_str(&id) {
         response.headers_mut().insert(REQUEST_ID, value);
     }

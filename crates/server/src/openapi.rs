@@ -10,6 +10,7 @@ use utoipa::openapi::security::{Http, HttpAuthScheme, SecurityRequirement, Secur
 use utoipa::openapi::{Content, PathItem, Ref, RefOr, Response, ResponseBuilder, Server};
 use utoipa_axum::router::OpenApiRouter;
 
+use crate::error::openai::{OpenAiErrorBody, is_openai_path};
 use crate::error::{MEDIA_TYPE, ProblemDocument};
 use crate::{Api, PublicUrl};
 
@@ -22,6 +23,7 @@ use crate::{Api, PublicUrl};
     ),
     components(schemas(
         ProblemDocument,
+        OpenAiErrorBody,
         protocol::MessageUser,
         protocol::RunStart,
         protocol::ContextLoaded,
@@ -84,7 +86,8 @@ fn encode(mut api: utoipa::openapi::OpenApi, public_urls: &[PublicUrl]) -> Bytes
             operation.parameters.get_or_insert_default().push(RefOr::T(idempotency_key()));
         }
         for operation in operations(item) {
-            operation.responses.responses.insert("default".into(), problem().into());
+            let problem = if is_openai_path(path) { openai_problem() } else { problem() };
+            operation.responses.responses.insert("default".into(), problem.into());
         }
     }
     if let Some(components) = &mut api.components {
@@ -119,4 +122,9 @@ fn idempotency_key() -> Parameter {
 fn problem() -> Response {
     let schema = Ref::from_schema_name("Problem");
     ResponseBuilder::new().description("The problem").content(MEDIA_TYPE, Content::new(Some(schema))).build()
+}
+
+fn openai_problem() -> Response {
+    let content = Content::new(Some(Ref::from_schema_name("OpenAiErrorBody")));
+    ResponseBuilder::new().description("The problem").content("application/json", content).build()
 }

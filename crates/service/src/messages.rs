@@ -2,10 +2,10 @@
 
 use agent::{MessageTurn, tool_result_view};
 use protocol::{
-    Event, HeadChoice, Message, Page, Principal, Role, RunStatus, Siblings, Source, ThreadId, ThreadTree,
-    ThreadView, ToolCallView, TreeMessage, Usage,
+    Event, HeadChoice, Message, MessageId, Page, Principal, Role, RunStatus, Siblings, Source, ThreadId,
+    ThreadTree, ThreadView, ToolCallView, TreeMessage, Usage,
 };
-use store::{AnswerRun, MAX_TREE_TEXT_CHARS, Once, RawEvent, ShownMessage, TreeRow};
+use store::{AnswerRun, MAX_TREE_TEXT_CHARS, MessageRow, Once, RawEvent, ShownMessage, TreeRow};
 
 use crate::checks::PageQuery;
 use crate::{Error, Service, views};
@@ -13,7 +13,35 @@ use crate::{Error, Service, views};
 /// The sign at the end of a text of which only the beginning is shown.
 const CUT: &str = "…";
 
+/// Text between the steps of an answer.
+const PARAGRAPH: &str = "\n\n";
+
+/// A message as clients that keep conversations themselves have it: without ids of calls, and with all that was said.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SpokenMessage {
+    pub id: MessageId,
+    pub role: Role,
+    /// For an answer, the texts of all its steps.
+    pub text: String,
+    /// Images and documents that go with it.
+    pub parts: usize,
+}
+
 impl Service {
+    /// The newest messages of the path to a message, oldest of them first; to the head of the thread if none is named.
+    pub async fn spoken_path(
+        &self,
+        principal: &Principal,
+        thread: ThreadId,
+        leaf: Option<MessageId>,
+        newest: usize,
+    ) -> Result<Vec<SpokenMessage>, Error> {
+        let row = agent::thread_row(self.store(), principal, thread).await?;
+        let Some(leaf) = leaf.or(row.head) else { return Ok(Vec::new()) };
+        let path = self.store().path(thread, leaf, newest).await?;
+        Ok(path.iter().filter_map(spoken).collect())
+    }
+
     /// The path to the thread's head, oldest first.
     pub async fn messages(
         &self,
@@ -58,6 +86,18 @@ impl Service {
         let row = self.store().choose_head(principal, thread, choice.message_id, once).await?;
         Ok(views::thread(row))
     }
+}
+
+/// None for a row whose role is none we know.
+fn spoken(row: &MessageRow) -> Option<SpokenMessage> {
+    let MessageTurn { role, text, parts, steps, .. } = agent::read_message(row);
+    let mut texts: Vec<String> = steps.into_iter().map(|step| step.text).collect();
+    // A run that ended while its calls waited has no other text than that of its last step.
+    if texts.last() != Some(&text) {
+        texts.push(text);
+    }
+    texts.retain(|text| !text.trim().is_empty());
+    Some(SpokenMessage { id: row.id, role: role?, text: texts.join(PARAGRAPH), parts: parts.len() })
 }
 
 /// None for a row whose role is none we know.

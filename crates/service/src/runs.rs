@@ -3,7 +3,7 @@
 use agent::{AcceptedRun, DAY_SPENT, Follower, ServedApp, day_spent, find_persona, has_day, jobs_of_message};
 use app::App;
 use protocol::{
-    NewRun, PersonaSettings, Principal, RunId, RunResult, RunStatus, RunView, Scope, Seq, ThreadId,
+    Event, NewRun, PersonaSettings, Principal, RunId, RunResult, RunStatus, RunView, Scope, Seq, ThreadId,
 };
 use store::{Once, RunInput, Submission, Target};
 use tools::{check_client_tools, checked_answer_schema};
@@ -120,6 +120,7 @@ impl Service {
                 persona,
                 documents: new.document_ids,
                 app_revision: serving.app.revision.clone(),
+                echo: new.echo,
                 actor: principal.actor().map(str::to_owned),
                 tools: new.tools,
                 client_tools: registry.client_tools(),
@@ -196,6 +197,13 @@ impl Service {
         Ok(RunResult { proposals, client_calls, ..agent::run_result(row, &self.store().facts(run).await?) })
     }
 
+    /// The events of a run without its deltas, each with its place in the log. What cannot be read is left out.
+    pub async fn run_facts(&self, principal: &Principal, run: RunId) -> Result<Vec<(Seq, Event)>, Error> {
+        agent::run_row(self.store(), principal, run).await?;
+        let facts = self.store().facts(run).await?.into_iter();
+        Ok(facts.filter_map(|fact| Some((fact.seq, Event::read(&fact.kind, &fact.body).ok()?))).collect())
+    }
+
     /// Durable once it returns; the run ends soon after. A run that has ended stays as it is.
     pub async fn cancel(
         &self,
@@ -205,6 +213,16 @@ impl Service {
     ) -> Result<RunView, Error> {
         agent::run_row(self.store(), principal, run).await?;
         Ok(views::run(self.agent.cancel(principal, run, once).await?))
+    }
+
+    /// Cancels a run whose client has gone, without waiting for it.
+    pub fn cancel_in_background(&self, principal: &Principal, run: RunId) {
+        let (service, principal) = (self.clone(), principal.clone());
+        self.world().tasks.spawn(async move {
+            if let Err(error) = service.cancel(&principal, run, None).await {
+                tracing::warn!(%run, %error, "a run whose client has gone was not cancelled");
+            }
+        });
     }
 
     /// The run's events after `after`, then live; none when it has ended and everything has been read. A place that is

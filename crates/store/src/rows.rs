@@ -239,6 +239,9 @@ pub struct RunRequest {
     pub persona: Option<String>,
     pub documents: Option<Vec<DocumentId>>,
     pub app_revision: String,
+    /// Fields of the request that answers in another contract repeat.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub echo: Option<Value>,
     /// Who speaks for the user, if it is not the user.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub actor: Option<String>,

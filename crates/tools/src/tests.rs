@@ -186,6 +186,7 @@ impl World {
                 persona: None,
                 documents: None,
                 app_revision: "r".into(),
+                echo: None,
                 actor: None,
                 tools: vec![],
                 client_tools: vec![],

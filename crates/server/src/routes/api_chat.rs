@@ -10,23 +10,21 @@ use axum::http::request::Parts;
 use axum::http::uri::Authority;
 use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
-use protocol::{
-    ClientCallStatus, ClientCallView, NewCallResult, NewRun, Principal, ProposalView, Regenerate, RunId,
-    ThreadId, ThreadView,
-};
+use protocol::{NewRun, Principal, Regenerate, RunId, ThreadId, ThreadView};
 use serde::Deserialize;
 use utoipa::IntoParams;
 
-use self::request::{Approval, ChatAsk, GivenWords, NewChat};
+use self::request::{ChatAsk, NewChat};
 use crate::Api;
 use crate::auth::StreamCaller;
-use crate::contracts::{AwaitedWord, ChatKey, UI_MESSAGE_STREAM, UiMessageEncoder};
+use crate::contracts::{ChatKey, UI_MESSAGE_STREAM, UiMessageEncoder};
 use crate::error::ApiProblem;
 use crate::idempotency::IdempotencyKey;
 use crate::path::ChatPath;
 use crate::query::read_params;
 use crate::routes::FollowedEvents;
 use crate::routes::runs::{self, RunPost};
+use crate::routes::waiting_run::{GivenWords, WaitingRun};
 use crate::upload::JsonWithFiles;
 
 /// Says which major version of the AI SDK the client is, as far as it is known. It is not sent by itself.
@@ -168,87 +166,6 @@ async fn stream_on(
     Ok((headers, stream.unwrap_or_else(|| StatusCode::NO_CONTENT.into_response())).into_response())
 }
 
-/// A run of a chat that waits, or has waited, for what the client sends now.
-struct WaitingRun {
-    run: RunId,
-    approvals: Vec<(Approval, ProposalView)>,
-    /// Results of calls that are open, or else the newest one that is not: the client may send it again.
-    results: Vec<(ClientCallView, NewCallResult)>,
-}
-
-impl WaitingRun {
-    async fn find(
-        api: &Api,
-        principal: &Principal,
-        thread: ThreadId,
-        given: GivenWords,
-    ) -> Result<Self, ApiProblem> {
-        let mut run = None;
-        let mut approvals = Vec::new();
-        for approval in given.approvals {
-            let proposal = api.service.proposal(principal, approval.id).await?;
-            let of_run = proposal.run_id.filter(|_| proposal.thread_id == Some(thread));
-            run = run.or(Some(of_run.ok_or(service::Error::NotFound { what: "proposal" })?));
-            approvals.push((approval, proposal));
-        }
-        let mut results = Vec::new();
-        for (id, result) in given.results {
-            let call = match api.service.client_call(principal, id).await {
-                Ok(call) => call,
-                // It was not opened, because its arguments did not fit; or it is somebody else's.
-                Err(service::Error::NotFound { .. }) => continue,
-                Err(error) => return Err(error.into()),
-            };
-            if call.thread_id != thread {
-                return Err(service::Error::NotFound { what: "call" }.into());
-            }
-            results.push((call, result));
-        }
-        let newest = results.last().map(|(call, _)| call.id).filter(|_| approvals.is_empty());
-        if results.iter().any(|(call, _)| call.status == ClientCallStatus::Open) {
-            results.retain(|(call, _)| call.status == ClientCallStatus::Open);
-        } else {
-            results.retain(|(call, _)| Some(call.id) == newest);
-        }
-        let run = run.or_else(|| results.last().map(|(call, _)| call.run_id));
-        let run = run.ok_or(service::Error::NotFound { what: "call" })?;
-        Ok(Self { run, approvals, results })
-    }
-
-    fn awaited_words(&self) -> Vec<AwaitedWord> {
-        let decisions = self.approvals.iter().map(|(approval, _)| AwaitedWord::Decision(approval.id));
-        decisions.chain(self.results.iter().map(|(call, _)| AwaitedWord::Result(call.id))).collect()
-    }
-
-    async fn take(self, api: &Api, principal: &Principal) -> Result<(), ApiProblem> {
-        for (approval, proposal) in &self.approvals {
-            decide(api, principal, approval, proposal).await?;
-        }
-        for (call, result) in self.results {
-            // A call that has its result keeps it.
-            if call.status == ClientCallStatus::Open {
-                api.service.answer_client_call(principal, call.id, result, None).await?;
-            }
-        }
-        Ok(())
-    }
-}
-
-/// A decision that was made before stays as it is, since a client may send it again.
-async fn decide(
-    api: &Api,
-    principal: &Principal,
-    approval: &Approval,
-    proposal: &ProposalView,
-) -> Result<(), ApiProblem> {
-    match (approval.approved, proposal.status.as_str()) {
-        (true, "confirmed") | (false, "rejected") => {}
-        (true, _) => drop(api.service.confirm_proposal(principal, approval.id, None).await?),
-        (false, _) => drop(api.service.reject_proposal(principal, approval.id, None).await?),
-    }
-    Ok(())
-}
-
 /// Streams the current answer of a chat from its beginning.
 #[utoipa::path(
     get,
@@ -356,7 +273,7 @@ async fn under_way(
 }
 
 /// The thread, if it is there and belongs to the app that was named.
-async fn thread(
+pub(super) async fn thread(
     api: &Api,
     principal: &Principal,
     app: Option<&str>,
@@ -370,7 +287,7 @@ async fn thread(
 }
 
 /// The app that was named, the configured one, the only one, or the usual one.
-fn app_of(api: &Api, principal: &Principal, named: Option<String>) -> Result<String, ApiProblem> {
+pub(super) fn app_of(api: &Api, principal: &Principal, named: Option<String>) -> Result<String, ApiProblem> {
     if let Some(app) = named {
         return Ok(app);
     }

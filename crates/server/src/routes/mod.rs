@@ -2,6 +2,7 @@
 
 mod actions;
 mod admin;
+mod ag_ui;
 mod api_chat;
 mod branches;
 mod calls;
@@ -14,6 +15,7 @@ mod images;
 mod mcp;
 mod me;
 mod memories;
+mod openai;
 mod other_apis;
 mod personas;
 mod pins;
@@ -28,6 +30,7 @@ mod summaries;
 mod system;
 mod threads;
 mod usage;
+mod waiting_run;
 
 use std::net::IpAddr;
 use std::sync::{Arc, LazyLock};
@@ -45,7 +48,7 @@ use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
 use crate::auth::FailedAttempts;
-use crate::contracts::{ContractWriter, Encoder};
+use crate::contracts::{ContractWriter, Encoder, VoidPieces};
 use crate::error::{ApiProblem, ProblemCode};
 use crate::event_stream::{EventWriter, StreamSetting};
 use crate::sse::LogFrames;
@@ -135,6 +138,7 @@ fn described() -> OpenApiRouter<Api> {
         .merge(tagged!("runs": [runs::create_run] [runs::get_run] [runs::run_events] [runs::run_prompt]
             [runs::cancel_run] [stream::stream]))
         .merge(tagged!("chat": [api_chat::chat] [api_chat::resume_chat] [api_chat::stop_chat]))
+        .merge(tagged!("ag-ui": [ag_ui::run_agent]))
         .merge(tagged!("threads": [threads::create_thread, threads::list_threads] [threads::import_thread]
             [threads::list_all_threads]
             [threads::get_thread, threads::change_thread, threads::delete_thread] [branches::list_messages]
@@ -167,6 +171,14 @@ fn described() -> OpenApiRouter<Api> {
             [files::file_versions]))
         .merge(tagged!("credentials": [credentials::list_credentials]
             [credentials::put_credential, credentials::delete_credential]))
+        .merge(tagged!("openai": [openai::chat_completions::create_chat_completion] [openai::embeddings::create_embeddings]
+            [openai::models::list_openai_models] [openai::models::get_openai_model]
+            [openai::responses::create_response]
+            [openai::responses::get_response, openai::responses::delete_response]
+            [openai::responses::cancel_response] [openai::responses::list_input_items]
+            [openai::conversations::create_conversation]
+            [openai::conversations::get_conversation, openai::conversations::delete_conversation]
+            [openai::conversations::list_conversation_items]))
         .merge(tagged!("usage": [usage::get_usage] [usage::list_models]))
         .merge(tagged!("session": [session::get_session, session::create_session, session::delete_session]))
         .merge(tagged!("admin": [admin::list_jobs] [admin::verify_ledger] [admin::list_keys, admin::add_key]
@@ -203,8 +215,19 @@ impl Api {
 
     /// The events of the principal's run in the words of another contract.
     fn encoded(&self, principal: &Principal, encoder: impl Encoder, followed: FollowedEvents) -> Response {
+        self.encoded_late(principal, encoder, VoidPieces::default(), followed)
+    }
+
+    /// The same for a run that may have begun before, without pieces that are void by now.
+    fn encoded_late(
+        &self,
+        principal: &Principal,
+        encoder: impl Encoder,
+        void: VoidPieces,
+        followed: FollowedEvents,
+    ) -> Response {
         let (service, principal) = (self.service.clone(), principal.clone());
-        let writer = ContractWriter { encoder, service, principal };
+        let writer = ContractWriter { encoder, service, principal, void };
         self.respond(FollowedEvents { follower: followed.follower.by_facts(), ..followed }, writer)
     }
 

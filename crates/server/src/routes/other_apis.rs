@@ -6,6 +6,7 @@ use axum::http::{StatusCode, Uri};
 use axum::response::{IntoResponse, Response};
 use serde_json::json;
 
+use crate::error::openai::is_openai_path;
 use crate::error::{ApiProblem, ProblemCode};
 
 const SENTENCE: &str = "Rondo does not serve this path yet; send the message to POST /v1/apps/{app}/runs, see \
@@ -13,6 +14,12 @@ const SENTENCE: &str = "Rondo does not serve this path yet; send the message to 
 
 const NO_MCP: &str = "Rondo uses the tools of MCP servers, but is not an MCP server itself yet; \
     see POST /v1/apps/{app}/runs in /openapi.json";
+
+const OPENAI_ELSEWHERE: &str =
+    "OpenAI's API is at another path of this server; set the base URL of your client to {server}/openai/v1";
+
+const NOTHING_OF_OPENAI: &str = "there is nothing at this path; set the base URL of your client to {server}/openai/v1, \
+    see /openapi.json for the paths below it";
 
 const NOTHING: &str = "there is nothing at this path; /openapi.json lists all paths";
 
@@ -27,11 +34,14 @@ enum ForeignApi {
 
 /// The answer at every path that is not ours.
 pub(super) async fn answer_unknown_path(uri: Uri) -> Response {
+    if is_openai_path(uri.path()) {
+        return ApiProblem::new(ProblemCode::NotFound, NOTHING_OF_OPENAI).into_response();
+    }
     let body = match foreign_api(uri.path()) {
         None => return ApiProblem::new(ProblemCode::NotFound, NOTHING).into_response(),
         Some(ForeignApi::Mcp) => return ApiProblem::new(ProblemCode::NotFound, NO_MCP).into_response(),
         Some(ForeignApi::OpenAi) => json!({ "error": {
-            "message": SENTENCE,
+            "message": OPENAI_ELSEWHERE,
             "type": "invalid_request_error",
             "param": null,
             "code": "not_found",
@@ -51,7 +61,7 @@ fn foreign_api(path: &str) -> Option<ForeignApi> {
         let known = ["generate", "tags", "show", "ps", "version", "embed", "embeddings"].contains(&name);
         return known.then_some(ForeignApi::Ollama);
     }
-    match path.strip_prefix("/openai").unwrap_or(path) {
+    match path {
         "/v1/chat/completions" | "/v1/responses" | "/v1/embeddings" | "/v1/completions" => {
             Some(ForeignApi::OpenAi)
         }

@@ -36,11 +36,15 @@ fn references(value: &Value, found: &mut BTreeSet<String>) {
     }
 }
 
-const ROUTES: [&str; 116] = [
+const ROUTES: [&str; 120] = [
     "POST /api/chat",
     "POST /api/chat/{chat}/stop",
     "GET /api/chat/{chat}/stream",
     "GET /healthz",
+    "POST /openai/v1/chat/completions",
+    "POST /openai/v1/embeddings",
+    "GET /openai/v1/models",
+    "GET /openai/v1/models/{model}",
     "GET /openapi.json",
     "GET /readyz",
     "GET /v1/actions/{action}",
@@ -168,15 +172,22 @@ fn every_operation_has_a_name_of_its_own_and_the_problem() {
     let mut ids = BTreeSet::new();
     for (name, operation) in operations(&description) {
         assert!(ids.insert(operation["operationId"].as_str().unwrap()), "{name} shares its operationId");
-        let problem = &operation["responses"]["default"]["content"]["application/problem+json"]["schema"];
-        assert_eq!(problem, &json!({"$ref": "#/components/schemas/Problem"}), "{name}");
+        let (form, schema) = if name.contains(" /openai/") {
+            ("application/json", "OpenAiErrorBody")
+        } else {
+            ("application/problem+json", "Problem")
+        };
+        let problem = &operation["responses"]["default"]["content"][form]["schema"];
+        assert_eq!(problem, &json!({"$ref": format!("#/components/schemas/{schema}")}), "{name}");
     }
 }
 
 /// Routes that take an idempotency key.
-const KEYED: [&str; 50] = [
+const KEYED: [&str; 52] = [
     "POST /api/chat",
     "POST /api/chat/{chat}/stop",
+    "POST /openai/v1/chat/completions",
+    "POST /openai/v1/embeddings",
     "POST /v1/actions/{action}/undo",
     "POST /v1/admin/jobs/{job}/retry",
     "POST /v1/admin/keys",

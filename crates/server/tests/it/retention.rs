@@ -27,7 +27,7 @@ async fn sweep(app: &TestApp) {
     app.service.idle().await;
 }
 
-async fn prune(app: &TestApp) {
+pub(crate) async fn prune(app: &TestApp) {
     age(app, WEEK);
     sweep(app).await;
 }

@@ -49,6 +49,7 @@ pub fn earlier_log(facts: &ImportFacts, parent: Option<MessageId>, run: EarlierR
         persona_id: None,
         document_ids: None,
         app_revision: facts.app_revision.clone(),
+        echo: None,
         actor: facts.actor.clone(),
         tools: Vec::new(),
         client_tools: Vec::new(),

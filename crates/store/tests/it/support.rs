@@ -80,6 +80,7 @@ impl Fixture {
                 persona: None,
                 documents: None,
                 app_revision: "r".into(),
+                echo: None,
                 actor: None,
                 tools: vec![],
                 client_tools: vec![],

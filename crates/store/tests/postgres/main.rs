@@ -74,6 +74,7 @@ fn submission(thread: Target) -> Submission {
             persona: None,
             documents: None,
             app_revision: "r".into(),
+            echo: None,
             actor: None,
             tools: vec![],
             client_tools: vec![],

@@ -84,6 +84,7 @@ impl World {
             persona_id: None,
             document_ids: None,
             app_revision: "1".into(),
+            echo: None,
             actor: None,
             tools: vec![],
             client_tools: vec![],

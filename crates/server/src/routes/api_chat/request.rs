@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 
 use axum::http::Uri;
 use protocol::{
-    CallId, ClientTool, DocumentId, ImageId, MessageId, NewCallResult, NewPart, OnBusy, Principal,
-    ProposalId, RunId, ThreadId,
+    CallId, ClientTool, DocumentId, ImageId, MessageId, NewCallResult, NewPart, OnBusy, Principal, RunId,
+    ThreadId,
 };
 use serde::{Deserialize, Deserializer};
 use serde_json::Value;
@@ -13,6 +13,7 @@ use utoipa::ToSchema;
 
 use crate::Api;
 use crate::error::ApiProblem;
+use crate::routes::waiting_run::{Approval, GivenWords, MAX_APPROVALS, MAX_RESULTS};
 
 /// Characters of a chat's id.
 const MAX_ID_CHARS: usize = 255;
@@ -28,12 +29,6 @@ const UNNAMED_DOCUMENT: &str = "document";
 /// Told to a client whose file is elsewhere.
 const OTHER_ADDRESS: &str = "the url of a file must be a data URL, or the address of an image of this server \
     (/v1/images/{image}); the server fetches no other address";
-
-/// Decisions in one request; no step makes more calls.
-const MAX_APPROVALS: usize = 32;
-
-/// Results in one request that are looked at, the newest; no step makes more calls.
-const MAX_RESULTS: usize = 32;
 
 /// A request of a chat.
 #[derive(Debug, Deserialize, ToSchema)]
@@ -165,14 +160,6 @@ pub(super) enum ChatAsk {
     GoOn(GivenWords),
 }
 
-/// The words that a run waited for, as the client gives them.
-#[derive(Debug, Default)]
-pub(super) struct GivenWords {
-    pub(super) approvals: Vec<Approval>,
-    /// Results of calls that the client has made. Those of earlier steps are among them, too.
-    pub(super) results: Vec<(CallId, NewCallResult)>,
-}
-
 /// An answer by its id.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum AnswerId {
@@ -192,13 +179,6 @@ impl AnswerId {
             Self::Message(message) => Ok(message),
         }
     }
-}
-
-/// The user's word on a call.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Approval {
-    pub(super) id: ProposalId,
-    pub(super) approved: bool,
 }
 
 impl NewChat {

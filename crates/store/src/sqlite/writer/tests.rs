@@ -160,6 +160,7 @@ impl Disk {
                 persona: None,
                 documents: None,
                 app_revision: "r".into(),
+                echo: None,
                 actor: None,
                 tools: vec![],
                 client_tools: vec![],

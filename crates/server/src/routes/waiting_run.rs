@@ -1,0 +1,115 @@
+//! The words that a run waits for, as clients of other contracts send them: decisions of the user, and results of calls.
+
+use protocol::{
+    CallId, ClientCallStatus, ClientCallView, NewCallResult, Principal, ProposalId, ProposalView, RunId,
+    ThreadId,
+};
+
+use crate::Api;
+use crate::contracts::AwaitedWord;
+use crate::error::ApiProblem;
+
+/// Decisions in one request; no step makes more calls.
+pub(super) const MAX_APPROVALS: usize = 32;
+
+/// Results in one request that are looked at, the newest; no step makes more calls.
+pub(super) const MAX_RESULTS: usize = 32;
+
+/// The words that a run waited for, as the client gives them.
+#[derive(Debug, Default)]
+pub(super) struct GivenWords {
+    pub(super) approvals: Vec<Approval>,
+    /// Results of calls that the client has made. Those of earlier steps may be among them, too.
+    pub(super) results: Vec<(CallId, NewCallResult)>,
+}
+
+/// The user's word on a call.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Approval {
+    pub(super) id: ProposalId,
+    pub(super) approved: bool,
+}
+
+/// A run that waits, or has waited, for what the client sends now.
+pub(super) struct WaitingRun {
+    pub(super) run: RunId,
+    approvals: Vec<(Approval, ProposalView)>,
+    /// Results of calls that are open, or else the newest one that is not: the client may send it again.
+    results: Vec<(ClientCallView, NewCallResult)>,
+}
+
+impl WaitingRun {
+    pub(super) async fn find(
+        api: &Api,
+        principal: &Principal,
+        thread: ThreadId,
+        given: GivenWords,
+    ) -> Result<Self, ApiProblem> {
+        let mut run = None;
+        let mut approvals = Vec::new();
+        for approval in given.approvals {
+            let proposal = api.service.proposal(principal, approval.id).await?;
+            let of_run = proposal.run_id.filter(|_| proposal.thread_id == Some(thread));
+            let of_run = of_run.filter(|of_run| run.is_none_or(|run| run == *of_run));
+            run = Some(of_run.ok_or(service::Error::NotFound { what: "proposal" })?);
+            approvals.push((approval, proposal));
+        }
+        let mut results = Vec::new();
+        for (id, result) in given.results {
+            let call = match api.service.client_call(principal, id).await {
+                Ok(call) => call,
+                // It was not opened, because its arguments did not fit; or it is somebody else's.
+                Err(service::Error::NotFound { .. }) => continue,
+                Err(error) => return Err(error.into()),
+            };
+            if call.thread_id != thread {
+                return Err(service::Error::NotFound { what: "call" }.into());
+            }
+            results.push((call, result));
+        }
+        let newest = results.last().map(|(call, _)| call.id).filter(|_| approvals.is_empty());
+        if results.iter().any(|(call, _)| call.status == ClientCallStatus::Open) {
+            results.retain(|(call, _)| call.status == ClientCallStatus::Open);
+        } else {
+            results.retain(|(call, _)| Some(call.id) == newest);
+        }
+        let run = run.or_else(|| results.last().map(|(call, _)| call.run_id));
+        let run = run.ok_or(service::Error::NotFound { what: "call" })?;
+        results.retain(|(call, _)| call.run_id == run);
+        Ok(Self { run, approvals, results })
+    }
+
+    pub(super) fn awaited_words(&self) -> Vec<AwaitedWord> {
+        let decisions = self.approvals.iter().map(|(approval, _)| AwaitedWord::Decision(approval.id));
+        decisions.chain(self.results.iter().map(|(call, _)| AwaitedWord::Result(call.id))).collect()
+    }
+
+    pub(super) async fn take(self, api: &Api, principal: &Principal) -> Result<(), ApiProblem> {
+        for (approval, proposal) in &self.approvals {
+            decide(api, principal, approval, proposal).await?;
+        }
+        for (call, result) in self.results {
+            // A call that has its result keeps it.
+            if call.status == ClientCallStatus::Open {
+                api.service.answer_client_call(principal, call.id, result, None).await?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// A decision that was made before stays as it is, since a client may send it again. A no to a call that is not made
+/// anyway changes nothing.
+async fn decide(
+    api: &Api,
+    principal: &Principal,
+    approval: &Approval,
+    proposal: &ProposalView,
+) -> Result<(), ApiProblem> {
+    match (approval.approved, proposal.status.as_str()) {
+        (true, "confirmed") | (false, "rejected" | "expired" | "superseded" | "withdrawn") => {}
+        (true, _) => drop(api.service.confirm_proposal(principal, approval.id, None).await?),
+        (false, _) => drop(api.service.reject_proposal(principal, approval.id, None).await?),
+    }
+    Ok(())
+}
