@@ -11,6 +11,7 @@ mod error;
 mod event_stream;
 mod idempotency;
 mod io;
+mod mcp_server;
 mod middleware;
 mod openapi;
 mod path;
@@ -139,6 +140,8 @@ struct Api {
     answering: stream_permits::StreamPermits,
     /// Held by each upload until it is stored.
     uploads: Arc<Semaphore>,
+    /// Sessions of MCP clients.
+    mcp_sessions: Arc<mcp_server::McpSessions>,
     shutdown: Shutdown,
     /// The address we listen on; a loopback one turns the check of `Host` on.
     bound: IpAddr,

@@ -12,6 +12,7 @@ mod events;
 mod files;
 mod images;
 mod mcp;
+mod mcp_server;
 mod me;
 mod memories;
 mod other_apis;
@@ -35,7 +36,7 @@ use std::sync::{Arc, LazyLock};
 use axum::http::StatusCode;
 use axum::middleware::from_fn_with_state;
 use axum::response::Response;
-use axum::routing::{delete, get};
+use axum::routing::{any, delete, get};
 use axum::{Json, Router};
 use identity::JwtIssuers;
 use protocol::{Principal, Stored, SystemClock};
@@ -48,6 +49,7 @@ use crate::auth::FailedAttempts;
 use crate::contracts::{ContractWriter, Encoder};
 use crate::error::{ApiProblem, ProblemCode};
 use crate::event_stream::{EventWriter, StreamSetting};
+use crate::mcp_server::McpSessions;
 use crate::sse::LogFrames;
 use crate::stream_permits::{StreamPermit, StreamPermits};
 use crate::{Api, ServerSettings, Shutdown, event_stream, middleware, openapi, upload};
@@ -84,6 +86,7 @@ pub(crate) fn router(
     let document = Arc::new(openapi::document(description, proxying.public_urls.clone()));
     let (chat_app, control_user) = (chat_app.map(Arc::from), control_user.map(Arc::from));
     let proxying = Arc::new(proxying);
+    let mcp_sessions = Arc::new(McpSessions::new(shutdown.all.clone()));
     let api = Api {
         service,
         limits,
@@ -95,17 +98,26 @@ pub(crate) fn router(
         following,
         answering,
         uploads,
+        mcp_sessions,
         shutdown,
         bound,
         document,
     };
-    // The description leaves these out: they are for browsers and for our own commands.
+    // The description leaves these out: they are for browsers, for our own commands, and for MCP clients, which read
+    // what there is by their own protocol.
     router
         .clone()
         .route("/", get(console::page))
         .route(console::HASHED, get(console::hashed_file))
         .route("/favicon.ico", get(console::favicon))
         .route(admin::CONTROL_KEYS, delete(admin::remove_keys))
+        .route(mcp_server::MCP, any(mcp_server::mcp))
+        .route(mcp_server::MCP_OF_APP, any(mcp_server::mcp_of_app))
+        .route(mcp_server::PROTECTED_RESOURCE, get(mcp_server::protected_resource))
+        .route(
+            &format!("{}/{{*resource}}", mcp_server::PROTECTED_RESOURCE),
+            get(mcp_server::protected_resource),
+        )
         .fallback(other_apis::answer_unknown_path)
         .method_not_allowed_fallback(async || {
             ApiProblem::new(
@@ -185,13 +197,13 @@ struct FollowedEvents {
 
 impl Api {
     /// The right to follow one more run or thread.
-    fn may_follow(&self, principal: &Principal) -> Result<StreamPermit, ApiProblem> {
+    pub(crate) fn may_follow(&self, principal: &Principal) -> Result<StreamPermit, ApiProblem> {
         permit(&self.following, principal, self.limits.max_streams_per_user)
     }
 
     /// The right to wait for one more answer, as a stream or not. Asked for before anything is stored, so that a refusal
     /// has no effect.
-    fn may_be_answered(&self, principal: &Principal) -> Result<StreamPermit, ApiProblem> {
+    pub(crate) fn may_be_answered(&self, principal: &Principal) -> Result<StreamPermit, ApiProblem> {
         permit(&self.answering, principal, ANSWERS_PER_STREAM * self.limits.max_streams_per_user)
     }
 

@@ -11,9 +11,6 @@ use crate::error::{ApiProblem, ProblemCode};
 const SENTENCE: &str = "Rondo does not serve this path yet; send the message to POST /v1/apps/{app}/runs, see \
     /openapi.json";
 
-const NO_MCP: &str = "Rondo uses the tools of MCP servers, but is not an MCP server itself yet; \
-    see POST /v1/apps/{app}/runs in /openapi.json";
-
 const NOTHING: &str = "there is nothing at this path; /openapi.json lists all paths";
 
 /// The API that a path belongs to.
@@ -22,14 +19,12 @@ enum ForeignApi {
     OpenAi,
     Anthropic,
     Ollama,
-    Mcp,
 }
 
 /// The answer at every path that is not ours.
 pub(super) async fn answer_unknown_path(uri: Uri) -> Response {
     let body = match foreign_api(uri.path()) {
         None => return ApiProblem::new(ProblemCode::NotFound, NOTHING).into_response(),
-        Some(ForeignApi::Mcp) => return ApiProblem::new(ProblemCode::NotFound, NO_MCP).into_response(),
         Some(ForeignApi::OpenAi) => json!({ "error": {
             "message": SENTENCE,
             "type": "invalid_request_error",
@@ -56,7 +51,6 @@ fn foreign_api(path: &str) -> Option<ForeignApi> {
             Some(ForeignApi::OpenAi)
         }
         "/v1/messages" | "/v1/messages/count_tokens" => Some(ForeignApi::Anthropic),
-        "/mcp" => Some(ForeignApi::Mcp),
         _ => None,
     }
 }
