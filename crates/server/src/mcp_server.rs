@@ -89,7 +89,7 @@ pub(crate) async fn serve_mcp(
     let caller = McpCaller { principal, app, access: Arc::clone(&access), in_session };
     parts.extensions.insert(caller);
     let sessions = OwnedSessions::new(Arc::clone(&api.mcp_sessions), owner, room);
-    let handler = McpHandler { api: api.clone() };
+    let handler = McpHandler { api: api.clone(), _task: api.mcp_sessions.task_token() };
     let service =
         StreamableHttpService::new(move || Ok(handler.clone()), Arc::new(sessions), config(api, has_session));
     let response = service.handle(Request::from_parts(parts, Full::new(body))).await;

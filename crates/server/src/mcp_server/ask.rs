@@ -71,6 +71,10 @@ impl AskedRun<'_> {
                 Waited::Stopping => return self.show(run, Some(STOPPING)).await,
                 Waited::AccessOver => return Err(access_over()),
             };
+            // Somebody else has decided meanwhile, and it goes on.
+            if !result.status.is_terminal() && result.proposals.is_empty() && result.client_calls.is_empty() {
+                continue;
+            }
             let is_asking = result.status == RunStatus::Waiting && !result.proposals.is_empty();
             match way {
                 AskingWay::Repeat if is_asking => return Ok(input_required(run, &result.proposals).into()),

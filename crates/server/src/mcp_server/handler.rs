@@ -10,6 +10,7 @@ use rmcp::model::{
 };
 use rmcp::service::{NotificationContext, RequestContext};
 use rmcp::{RoleServer, ServerHandler};
+use tokio_util::task::task_tracker::TaskTrackerToken;
 
 use super::calls::{McpToolCall, visible_apps};
 use super::report::failed_result;
@@ -39,6 +40,8 @@ const KNOWN_METHODS: [&str; 9] = [
 #[derive(Clone)]
 pub(super) struct McpHandler {
     pub(super) api: Api,
+    /// Lets the server wait for its end.
+    pub(super) _task: TaskTrackerToken,
 }
 
 /// The caller, whom the route has put into the request.

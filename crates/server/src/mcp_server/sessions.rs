@@ -19,6 +19,8 @@ use rmcp::transport::streamable_http_server::session::local::{
 use rmcp::transport::streamable_http_server::session::{ServerSseMessage, SessionId};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+use tokio_util::task::task_tracker::TaskTrackerToken;
 use uuid::Uuid;
 
 use crate::auth::AccessProof;
@@ -46,6 +48,8 @@ pub(crate) struct McpSessions {
     open: Mutex<OpenSessions>,
     /// Ends all sessions.
     stop: CancellationToken,
+    /// Everything that answers a request, in a session or not. The server waits for its end.
+    tasks: TaskTracker,
 }
 
 #[derive(Default)]
@@ -67,8 +71,13 @@ struct OpenSession {
 pub(super) struct SessionRoom(OwnedSemaphorePermit);
 
 impl McpSessions {
-    pub(crate) fn new(stop: CancellationToken) -> Self {
-        Self { room: Arc::new(Semaphore::new(MAX_SESSIONS)), open: Mutex::default(), stop }
+    pub(crate) fn new(stop: CancellationToken, tasks: TaskTracker) -> Self {
+        Self { room: Arc::new(Semaphore::new(MAX_SESSIONS)), open: Mutex::default(), stop, tasks }
+    }
+
+    /// Held by what answers a request, for as long as it lives.
+    pub(super) fn task_token(&self) -> TaskTrackerToken {
+        self.tasks.token()
     }
 
     /// Room for one more session, if there is any.

@@ -42,6 +42,7 @@ use identity::JwtIssuers;
 use protocol::{Principal, Stored, SystemClock};
 use service::{Follower, Service, StreamAccess};
 use tokio::sync::Semaphore;
+use tokio_util::task::TaskTracker;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
@@ -75,7 +76,7 @@ pub(crate) fn router(
     service: Service,
     settings: ServerSettings,
     bound: IpAddr,
-    shutdown: Shutdown,
+    (shutdown, tasks): (Shutdown, TaskTracker),
 ) -> Router {
     let (router, description) = &*DESCRIBED;
     let (following, answering) = (StreamPermits::default(), StreamPermits::default());
@@ -86,7 +87,7 @@ pub(crate) fn router(
     let document = Arc::new(openapi::document(description, proxying.public_urls.clone()));
     let (chat_app, control_user) = (chat_app.map(Arc::from), control_user.map(Arc::from));
     let proxying = Arc::new(proxying);
-    let mcp_sessions = Arc::new(McpSessions::new(shutdown.all.clone()));
+    let mcp_sessions = Arc::new(McpSessions::new(shutdown.all.clone(), tasks));
     let api = Api {
         service,
         limits,

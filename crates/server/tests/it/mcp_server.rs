@@ -11,6 +11,7 @@ use rmcp::model::{PaginatedRequestParams, ReadResourceRequestParams};
 use serde_json::json;
 use testkit::upstream::{Gate, Reply, ScriptedCall};
 use testkit::{Setup, TestApp};
+use tokio_util::task::TaskTracker;
 
 use self::support::{ERAS, Era, TestClient, call, connect, failure, structured};
 use crate::support::{good, repeating};
@@ -86,13 +87,10 @@ async fn a_run_outlives_its_call_and_the_server() {
         let client = connect(&app, None, "/mcp", (era, TestClient::default())).await;
         let started =
             structured(&call(&client, "start", json!({ "message": "Go", "idempotencyKey": "a" })).await);
-        let asking = {
-            let peer = client.peer().clone();
-            tokio::spawn(async move {
-                let message = json!({ "message": "Go", "idempotencyKey": "a" });
-                support::call_peer(&peer, "ask", message).await
-            })
-        };
+        let (tasks, peer) = (TaskTracker::new(), client.peer().clone());
+        let asking = tasks.spawn(async move {
+            support::call_peer(&peer, "ask", json!({ "message": "Go", "idempotencyKey": "a" })).await
+        });
         let run = started["run"].clone();
         // Until the first half has been stored.
         let mut shown = structured(&call(&client, "get", json!({ "run": run })).await);

@@ -20,7 +20,7 @@ async fn made(app: &TestApp, key: NewKey) -> String {
 #[tokio::test]
 async fn each_identity_gets_the_answer_that_it_must() {
     let (main, stranger) = (TestIssuer::new("main"), TestIssuer::new("stranger"));
-    let app = TestApp::with(Setup { issuers: vec![main.config()], ..Setup::default() }).await;
+    let app = TestApp::with(Setup { issuers: vec![main.config()], ..super::two_apps() }).await;
     let run = key(&app, "ann", Right::Run).await;
     let read = key(&app, "ann", Right::Read).await;
     let admin = made(

@@ -130,7 +130,7 @@ pub(super) async fn connect(
 }
 
 fn request(tool: &str, arguments: Value) -> CallToolRequestParams {
-    let Value::Object(arguments) = arguments else { panic!("arguments are an object") };
+    let arguments = arguments.as_object().expect("arguments are an object").clone();
     CallToolRequestParams::new(tool.to_owned()).with_arguments(arguments)
 }
 
