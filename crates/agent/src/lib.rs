@@ -46,7 +46,7 @@ pub use models::{check_price, model_problems};
 pub use personas::{find as find_persona, usable as usable_persona};
 pub use profile::ALL_APPS;
 pub use prompt::prompt_of_step;
-pub use readers::{follow_run, follow_thread, follow_user, submit_and_follow, wait_for_run};
+pub use readers::{follow_run, follow_thread, follow_user, streamed_text, submit_and_follow, wait_for_run};
 pub use run::earlier_result;
 pub use sections::{
     ExampleVectors, RecordsByType, SaidMessage, SectionRates, choose_sections, chosen as chosen_sections,

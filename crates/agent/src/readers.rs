@@ -165,3 +165,20 @@ async fn snapshot(
     let follower = follower(world, subscription, (thread, Some(run)), head);
     Ok(follower.beginning_with(snapshot, ended.is_some()))
 }
+
+/// The text of the step that a run is streaming; none if no step is.
+pub async fn streamed_text(
+    world: &World,
+    principal: &Principal,
+    run: RunId,
+) -> Result<Option<String>, Error> {
+    let row = run_row(&world.store, principal, run).await?;
+    let head = world.store.head(row.thread).await?;
+    let facts = world.store.facts(run).await?;
+    let Some(since) = live::open_since(&facts).filter(|_| row.end_seq.is_none()) else { return Ok(None) };
+    match live::streamed(&world.store, (row.thread, run), since, head).await {
+        // It has ended meanwhile.
+        Err(store::Error::Pruned) => Ok(None),
+        streamed => Ok(Some(streamed?.0)),
+    }
+}

@@ -55,6 +55,11 @@ impl JwtIssuers {
         self.issuers.is_empty()
     }
 
+    /// The issuers as their tokens name them, in the order of the configuration.
+    pub fn names_in_tokens(&self) -> impl Iterator<Item = &str> {
+        self.issuers.iter().map(|issuer| issuer.config().issuer.as_str())
+    }
+
     /// The entry of the issuer with this name, in words that change with each of its settings that decides about users.
     pub fn entry_of(&self, name: &str) -> String {
         let entry = self.issuers.iter().map(JwtIssuer::config).find(|config| config.name == name);

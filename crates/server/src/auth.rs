@@ -233,14 +233,18 @@ impl Access {
 
     /// The principal, if its rights are enough for the request.
     fn into_user(self, parts: &Parts) -> Result<Principal, ApiProblem> {
-        if self.lacks_user() {
-            return Err(user_required());
-        }
         // A search is posted only because a question may be long.
         let route = parts.extensions.get::<MatchedPath>();
         let is_search = route.is_some_and(|route| route.as_str().ends_with("/search"));
         let is_read = parts.method.is_safe() || parts.method == Method::POST && is_search;
-        let right = if is_read { Right::Read } else { Right::Run };
+        self.into_holder(if is_read { Right::Read } else { Right::Run })
+    }
+
+    /// The principal, if it has this right.
+    fn into_holder(self, right: Right) -> Result<Principal, ApiProblem> {
+        if self.lacks_user() {
+            return Err(user_required());
+        }
         if self.principal.has(right) {
             return Ok(self.principal);
         }
@@ -251,6 +255,20 @@ impl Access {
         );
         Err(ApiProblem::new(ProblemCode::Forbidden, detail))
     }
+}
+
+/// The access of a request that may stay open, and its end. The access is looked at again: what was revoked or rotated
+/// before the stream was noted did not end it.
+async fn open_access(parts: &mut Parts, api: &Api) -> Result<(Access, StreamAccess), ApiProblem> {
+    let found = Access::from_request_parts(parts, api).await?;
+    let source = match &found.proof {
+        AccessProof::Stored(source) => Some(source),
+        AccessProof::Local | AccessProof::Token(_) => None,
+    };
+    let access = api.service.open_stream(source, found.expires_at, &api.shutdown.streams);
+    let again = Access::from_request_parts(parts, api).await?;
+    access.end_by(again.expires_at);
+    Ok((again, access))
 }
 
 impl FromRequestParts<Api> for Principal {
@@ -294,16 +312,28 @@ impl FromRequestParts<Api> for StreamCaller {
     type Rejection = ApiProblem;
 
     async fn from_request_parts(parts: &mut Parts, api: &Api) -> Result<Self, ApiProblem> {
-        let found = Access::from_request_parts(parts, api).await?;
-        let source = match &found.proof {
-            AccessProof::Stored(source) => Some(source),
-            AccessProof::Local | AccessProof::Token(_) => None,
-        };
-        let access = api.service.open_stream(source, found.expires_at, &api.shutdown.streams);
-        // Looked at again: what was revoked or rotated before the stream was noted did not end it.
-        let again = Access::from_request_parts(parts, api).await?;
-        access.end_by(again.expires_at);
-        Ok(Self { principal: again.into_user(parts)?, access })
+        let (found, access) = open_access(parts, api).await?;
+        Ok(Self { principal: found.into_user(parts)?, access })
+    }
+}
+
+/// A user of a protocol whose requests say in their bodies what they do, so that the right `read` is enough to be heard.
+/// Whoever takes the request checks the right for what it does.
+pub(crate) struct ReadingCaller {
+    pub(crate) principal: Principal,
+    /// The access that a stream ends with.
+    pub(crate) access: StreamAccess,
+    /// The proof that the request has shown.
+    pub(crate) proof: AccessProof,
+}
+
+impl FromRequestParts<Api> for ReadingCaller {
+    type Rejection = ApiProblem;
+
+    async fn from_request_parts(parts: &mut Parts, api: &Api) -> Result<Self, ApiProblem> {
+        let (found, access) = open_access(parts, api).await?;
+        let proof = found.proof.clone();
+        Ok(Self { principal: found.into_holder(Right::Read)?, access, proof })
     }
 }
 

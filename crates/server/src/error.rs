@@ -130,6 +130,15 @@ impl ApiProblem {
         &self.detail
     }
 
+    /// The problem as one line of text, for contracts whose errors are texts.
+    pub(crate) fn line(&self) -> String {
+        let (code, detail) = (self.code.name(), &self.detail);
+        match &self.field {
+            Some(field) => format!("{code}: {field}: {detail}"),
+            None => format!("{code}: {detail}"),
+        }
+    }
+
     pub(crate) fn code(&self) -> ProblemCode {
         self.code
     }
@@ -222,7 +231,7 @@ pub(crate) fn write_problem(mut response: Response, request_id: &str) -> Respons
     if let Some(seconds) = retry_after {
         headers.insert(header::RETRY_AFTER, HeaderValue::from(seconds));
     }
-    if unauthorized {
+    if unauthorized && !headers.contains_key(header::WWW_AUTHENTICATE) {
         headers.insert(header::WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
     }
     *response.body_mut() = Body::from(body);

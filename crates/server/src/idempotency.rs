@@ -28,16 +28,21 @@ impl FromRequestParts<Api> for IdempotencyKey {
 pub(crate) fn read_key(parts: &Parts, body: &[u8]) -> Result<Option<Once>, ApiProblem> {
     let Some(value) = parts.headers.get(HEADER) else { return Ok(None) };
     let key = value.to_str().unwrap_or_default();
+    let path = parts.uri.path_and_query().map_or("", |path| path.as_str());
+    keyed_request(key, &[parts.method.as_str().as_bytes(), path.as_bytes(), body]).map(Some)
+}
+
+/// A key that a client has given in any place, with a fingerprint of the parts of what it asks.
+pub(crate) fn keyed_request(key: &str, asked: &[&[u8]]) -> Result<Once, ApiProblem> {
     if key.is_empty() || key.len() > MAX_KEY_CHARS || !key.bytes().all(|byte| byte.is_ascii_graphic()) {
         let detail =
             format!("Idempotency-Key must be 1 to {MAX_KEY_CHARS} visible characters, such as a UUID");
         return Err(ApiProblem::new(ProblemCode::InvalidKey, detail));
     }
-    let path = parts.uri.path_and_query().map_or("", |path| path.as_str());
     let mut hash = Sha256::new();
-    for part in [parts.method.as_str().as_bytes(), path.as_bytes(), body] {
+    for part in asked {
         hash.update(part.len().to_le_bytes());
         hash.update(part);
     }
-    Ok(Some(Once { key: key.to_owned(), fingerprint: hash.finalize().into() }))
+    Ok(Once { key: key.to_owned(), fingerprint: hash.finalize().into() })
 }

@@ -11,6 +11,7 @@ mod error;
 mod event_stream;
 mod idempotency;
 mod io;
+mod mcp_server;
 mod middleware;
 mod openapi;
 mod path;
@@ -141,6 +142,8 @@ struct Api {
     uploads: Arc<Semaphore>,
     /// The share of each user in them.
     uploading: stream_permits::StreamPermits,
+    /// Sessions of MCP clients.
+    mcp_sessions: Arc<mcp_server::McpSessions>,
     shutdown: Shutdown,
     /// The address we listen on; a loopback one turns the check of `Host` on.
     bound: IpAddr,

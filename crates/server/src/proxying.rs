@@ -34,6 +34,11 @@ impl Proxying {
         self.behind_proxy || self.public_urls.iter().any(|url| !url.is_local())
     }
 
+    /// The public URL of this name, or else the first one.
+    pub(crate) fn public_url_of(&self, host: &str) -> Option<&PublicUrl> {
+        self.public_urls.iter().find(|url| url.is_host(host)).or(self.public_urls.first())
+    }
+
     pub(crate) fn is_host(&self, host: &str) -> bool {
         self.public_urls.iter().any(|url| url.is_host(host))
     }

@@ -48,9 +48,14 @@ pub async fn serve(
     let (bound, limits, tls) = (listener.local_addr()?.ip(), settings.limits, settings.tls.clone());
     let trusted_proxies = settings.proxying.trusted_proxies.clone();
     let addresses = AddressCounts::new(limits.max_connections_per_address, trusted_proxies);
-    let router = routes::router(service, settings, bound, shutdown.clone());
+    let tasks = TaskTracker::new();
+    let router = routes::router(service, settings, bound, (shutdown.clone(), tasks.clone()));
     let acceptor = ConnectionAcceptor { listener, limits, tls, addresses };
     acceptor.serve(router, shutdown.all).await;
+    tasks.close();
+    if timeout(GRACE, tasks.wait()).await.is_err() {
+        tracing::warn!("answers to MCP clients were still under way when the server stopped");
+    }
     Ok(())
 }
 

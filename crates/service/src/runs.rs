@@ -188,6 +188,25 @@ impl Service {
     /// Waits until the run has ended, or waits itself for the user.
     pub async fn result(&self, principal: &Principal, run: RunId) -> Result<RunResult, Error> {
         agent::wait_for_run(self.agent.world(), principal, run).await?;
+        self.present_result(principal, run).await
+    }
+
+    /// The run as it is now, with its answer so far.
+    pub async fn result_so_far(&self, principal: &Principal, run: RunId) -> Result<RunResult, Error> {
+        let result = self.present_result(principal, run).await?;
+        let streamed = match result.status {
+            RunStatus::Running => agent::streamed_text(self.agent.world(), principal, run).await?,
+            RunStatus::Queued
+            | RunStatus::Waiting
+            | RunStatus::Completed
+            | RunStatus::Failed
+            | RunStatus::Cancelled
+            | RunStatus::Interrupted => None,
+        };
+        Ok(RunResult { reply: streamed.unwrap_or(result.reply), ..result })
+    }
+
+    async fn present_result(&self, principal: &Principal, run: RunId) -> Result<RunResult, Error> {
         let row = agent::run_row(self.store(), principal, run).await?;
         let is_waiting = row.status == RunStatus::Waiting;
         let proposals = if is_waiting { self.store().proposals_of(run).await? } else { Vec::new() };

@@ -19,12 +19,13 @@ use crate::{Api, Proxying};
 const METHODS: HeaderValue = HeaderValue::from_static("GET, HEAD, POST, PUT, PATCH, DELETE");
 /// Headers that such a page may send.
 const REQUEST_HEADERS: HeaderValue = HeaderValue::from_static(
-    "authorization, content-type, idempotency-key, last-event-id, accept, if-match, x-ai-sdk-version, x-rondo-user",
+    "authorization, content-type, idempotency-key, last-event-id, accept, if-match, x-ai-sdk-version, x-rondo-user, \
+     mcp-session-id, mcp-protocol-version, mcp-method, mcp-name",
 );
 /// Headers of an answer that such a page may read.
 const RESPONSE_HEADERS: HeaderValue = HeaderValue::from_static(
     "x-request-id, x-run-id, x-thread-id, etag, location, retry-after, ratelimit, ratelimit-policy, \
-     x-vercel-ai-ui-message-stream",
+     x-vercel-ai-ui-message-stream, mcp-session-id, www-authenticate",
 );
 /// For how long a browser may keep the answer to a preflight: two hours, in seconds.
 const PREFLIGHT_AGE: HeaderValue = HeaderValue::from_static("7200");

@@ -13,6 +13,7 @@ mod events;
 mod files;
 mod images;
 mod mcp;
+mod mcp_server;
 mod me;
 mod memories;
 mod openai;
@@ -38,12 +39,13 @@ use std::sync::{Arc, LazyLock};
 use axum::http::StatusCode;
 use axum::middleware::from_fn_with_state;
 use axum::response::Response;
-use axum::routing::{delete, get};
+use axum::routing::{any, delete, get};
 use axum::{Json, Router};
 use identity::JwtIssuers;
 use protocol::{Principal, Stored, SystemClock};
 use service::{Follower, Service, StreamAccess};
 use tokio::sync::Semaphore;
+use tokio_util::task::TaskTracker;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
@@ -51,6 +53,7 @@ use crate::auth::FailedAttempts;
 use crate::contracts::{ContractWriter, Encoder, VoidPieces};
 use crate::error::{ApiProblem, ProblemCode};
 use crate::event_stream::{EventWriter, StreamSetting};
+use crate::mcp_server::McpSessions;
 use crate::sse::LogFrames;
 use crate::stream_permits::{StreamPermit, StreamPermits};
 use crate::{Api, ServerSettings, Shutdown, event_stream, middleware, openapi, upload};
@@ -76,7 +79,7 @@ pub(crate) fn router(
     service: Service,
     settings: ServerSettings,
     bound: IpAddr,
-    shutdown: Shutdown,
+    (shutdown, tasks): (Shutdown, TaskTracker),
 ) -> Router {
     let (router, description) = &*DESCRIBED;
     let (following, answering) = (StreamPermits::default(), StreamPermits::default());
@@ -87,6 +90,7 @@ pub(crate) fn router(
     let document = Arc::new(openapi::document(description, proxying.public_urls.clone()));
     let (chat_app, control_user) = (chat_app.map(Arc::from), control_user.map(Arc::from));
     let proxying = Arc::new(proxying);
+    let mcp_sessions = Arc::new(McpSessions::new(shutdown.all.clone(), tasks));
     let api = Api {
         service,
         limits,
@@ -99,17 +103,26 @@ pub(crate) fn router(
         answering,
         uploads,
         uploading: StreamPermits::default(),
+        mcp_sessions,
         shutdown,
         bound,
         document,
     };
-    // The description leaves these out: they are for browsers and for our own commands.
+    // The description leaves these out: they are for browsers, for our own commands, and for MCP clients, which read
+    // what there is by their own protocol.
     router
         .clone()
         .route("/", get(console::page))
         .route(console::HASHED, get(console::hashed_file))
         .route("/favicon.ico", get(console::favicon))
         .route(admin::CONTROL_KEYS, delete(admin::remove_keys))
+        .route(mcp_server::MCP, any(mcp_server::mcp))
+        .route(mcp_server::MCP_OF_APP, any(mcp_server::mcp_of_app))
+        .route(mcp_server::PROTECTED_RESOURCE, get(mcp_server::protected_resource))
+        .route(
+            &format!("{}/{{*resource}}", mcp_server::PROTECTED_RESOURCE),
+            get(mcp_server::protected_resource),
+        )
         .fallback(other_apis::answer_unknown_path)
         .method_not_allowed_fallback(async || {
             ApiProblem::new(
@@ -198,13 +211,13 @@ struct FollowedEvents {
 
 impl Api {
     /// The right to follow one more run or thread.
-    fn may_follow(&self, principal: &Principal) -> Result<StreamPermit, ApiProblem> {
+    pub(crate) fn may_follow(&self, principal: &Principal) -> Result<StreamPermit, ApiProblem> {
         permit(&self.following, principal, self.limits.max_streams_per_user)
     }
 
     /// The right to wait for one more answer, as a stream or not. Asked for before anything is stored, so that a refusal
     /// has no effect.
-    fn may_be_answered(&self, principal: &Principal) -> Result<StreamPermit, ApiProblem> {
+    pub(crate) fn may_be_answered(&self, principal: &Principal) -> Result<StreamPermit, ApiProblem> {
         permit(&self.answering, principal, ANSWERS_PER_STREAM * self.limits.max_streams_per_user)
     }
 

@@ -12,9 +12,6 @@ use crate::error::{ApiProblem, ProblemCode};
 const SENTENCE: &str = "Rondo does not serve this path yet; send the message to POST /v1/apps/{app}/runs, see \
     /openapi.json";
 
-const NO_MCP: &str = "Rondo uses the tools of MCP servers, but is not an MCP server itself yet; \
-    see POST /v1/apps/{app}/runs in /openapi.json";
-
 const OPENAI_ELSEWHERE: &str =
     "OpenAI's API is at another path of this server; set the base URL of your client to {server}/openai/v1";
 
@@ -29,7 +26,6 @@ enum ForeignApi {
     OpenAi,
     Anthropic,
     Ollama,
-    Mcp,
 }
 
 /// The answer at every path that is not ours.
@@ -39,7 +35,6 @@ pub(super) async fn answer_unknown_path(uri: Uri) -> Response {
     }
     let body = match foreign_api(uri.path()) {
         None => return ApiProblem::new(ProblemCode::NotFound, NOTHING).into_response(),
-        Some(ForeignApi::Mcp) => return ApiProblem::new(ProblemCode::NotFound, NO_MCP).into_response(),
         Some(ForeignApi::OpenAi) => json!({ "error": {
             "message": OPENAI_ELSEWHERE,
             "type": "invalid_request_error",
@@ -66,7 +61,6 @@ fn foreign_api(path: &str) -> Option<ForeignApi> {
             Some(ForeignApi::OpenAi)
         }
         "/v1/messages" | "/v1/messages/count_tokens" => Some(ForeignApi::Anthropic),
-        "/mcp" => Some(ForeignApi::Mcp),
         _ => None,
     }
 }

@@ -36,6 +36,7 @@ mod limits;
 mod matrix;
 mod mcp;
 mod mcp_faults;
+mod mcp_server;
 mod me;
 mod memories;
 mod messages;
