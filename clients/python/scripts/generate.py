@@ -94,8 +94,11 @@ def lines(fields: dict[str, Any]) -> str:
 
 
 def one_type(schema: Any, schemas: dict[str, Any], quoted: bool = False) -> str:
-    """A schema as a type. With `schemas`, the type is read with the module, so classes below are named in quotes."""
-    again = lambda inner: one_type(inner, schemas, quoted)  # noqa: E731
+    """A schema as a type."""
+
+    def again(inner: Any) -> str:
+        return one_type(inner, schemas, quoted)
+
     if schema is True or not schema or not (set(schema) - {"description", "default", "example"}):
         return "Any"
     if "$ref" in schema:

@@ -6,7 +6,7 @@ import inspect
 import types
 import typing
 from dataclasses import dataclass
-from typing import Any, Callable, Iterable, Mapping, Sequence, Union
+from typing import Any, Callable, Iterable, Mapping, Sequence, Union, overload
 
 from . import schema
 
@@ -42,13 +42,20 @@ ToolLike = Union[ClientTool, Callable[..., Any]]
 Tools = Union[Sequence[ToolLike], Mapping[str, Callable[..., Any]]]
 
 
+@overload
+def tool(function: Callable[..., Any], /) -> ClientTool: ...
+@overload
+def tool(
+    *, name: str | None = None, description: str | None = None, parameters: Mapping[str, Any] | None = None
+) -> Callable[[Callable[..., Any]], ClientTool]: ...
 def tool(
     function: Callable[..., Any] | None = None,
+    /,
     *,
     name: str | None = None,
     description: str | None = None,
     parameters: Mapping[str, Any] | None = None,
-) -> Any:
+) -> ClientTool | Callable[[Callable[..., Any]], ClientTool]:
     """Makes a tool of a function: its name, its docstring and its annotations are what the model is told.
 
     Annotations may be ``str``, ``int``, ``float``, ``bool``, ``list[…]``, ``dict``, ``Literal[…]`` and ``… | None``.
