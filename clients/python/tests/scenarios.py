@@ -58,7 +58,7 @@ def stream(rondo: Rondo) -> Any:
             say(f"said: {page.messages[-1].text}")
     result = run.result()
     check("the same run, read again", rondo.resume(run.id).text(), result.text)
-    return shown(result, runId=run.id, threadId=run.thread_id, events=events, answer=page.messages[-1].id)
+    return shown(result, runId=run.id, threadId=run.thread_id, events=events, answer={"id": page.messages[-1].id})
 
 
 async def stream_async(rondo: AsyncRondo) -> Any:
@@ -71,7 +71,7 @@ async def stream_async(rondo: AsyncRondo) -> Any:
             say(f"said: {page.messages[-1].text}")
     result = await run.result()
     check("the same run, read again", await rondo.resume(run.id).text(), result.text)
-    return shown(result, runId=run.id, threadId=run.thread_id, events=events, answer=page.messages[-1].id)
+    return shown(result, runId=run.id, threadId=run.thread_id, events=events, answer={"id": page.messages[-1].id})
 
 
 def cancel(rondo: Rondo) -> Any:
