@@ -18,6 +18,8 @@ mod pages;
 #[path = "../it/process.rs"]
 mod process;
 mod python;
+#[path = "../it/results.rs"]
+mod results;
 mod streams;
 #[path = "../it/world.rs"]
 mod world;
@@ -26,6 +28,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use process::{Ended, Process};
+use results::FeatureResult;
 use serde_json::Value;
 use world::{Server, World};
 
@@ -79,6 +82,20 @@ enum ScenarioClient {
 }
 
 impl ScenarioClient {
+    fn result(self, feature: &str) -> FeatureResult {
+        let client = match self {
+            Self::TypeScript => "TypeScript",
+            Self::Python => "Python",
+            Self::AsyncPython => "Python (asyncio)",
+        };
+        FeatureResult::works("Rondo's own API", (client, env!("CARGO_PKG_VERSION")), feature)
+    }
+
+    /// Notes that a feature works.
+    fn note(self, feature: &str) {
+        self.result(feature).note();
+    }
+
     /// One scenario, as a process of its own.
     fn scenario(self, server: &Server, name: &str) -> Process {
         match self {

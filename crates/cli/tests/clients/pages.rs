@@ -10,6 +10,7 @@ pub(crate) async fn check_threads(client: ScenarioClient) {
     world.upstream.program(|_| Reply::says("An answer about lighthouses."));
     let seen = shown(client.scenario(&server, "threads")).await;
     assert_eq!(seen["problems"], json!([]), "{seen}");
+    client.note("threads");
 }
 
 pub(crate) async fn check_uploads(client: ScenarioClient) {
@@ -17,12 +18,14 @@ pub(crate) async fn check_uploads(client: ScenarioClient) {
     world.upstream.program(|_| Reply::says("It is in the manual."));
     let seen = shown(client.scenario(&server, "uploads")).await;
     assert_eq!(seen["problems"], json!([]), "{seen}");
+    client.note("uploads");
 }
 
 pub(crate) async fn check_things(client: ScenarioClient) {
     let (_world, server) = start("").await;
     let seen = shown(client.scenario(&server, "things")).await;
     assert_eq!(seen["problems"], json!([]), "{seen}");
+    client.note("things");
 }
 
 #[tokio::test]

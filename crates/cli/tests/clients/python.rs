@@ -78,6 +78,10 @@ async fn threads_files_memories_and_uploads_are_read_and_changed() {
     pages::check_threads(ScenarioClient::Python).await;
     pages::check_uploads(ScenarioClient::Python).await;
     pages::check_things(ScenarioClient::Python).await;
+    for feature in ["threads", "uploads", "things"] {
+        let result = ScenarioClient::AsyncPython.result(feature);
+        result.absent("tested in the blocking form, which is made of this one").note();
+    }
 }
 
 #[tokio::test]

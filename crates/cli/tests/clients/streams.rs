@@ -48,6 +48,7 @@ pub(crate) async fn check_death(tested: ScenarioClient) {
         server.get(&format!("/v1/threads/{}/messages", seen["threadId"].as_str().unwrap())).await;
     assert_eq!(messages["data"].as_array().unwrap().len(), 2, "{messages}");
     assert_eq!(seen["answer"]["id"], messages["data"][1]["id"]);
+    tested.note("stream");
 }
 
 pub(crate) async fn check_cancel(tested: ScenarioClient) {
@@ -55,6 +56,7 @@ pub(crate) async fn check_cancel(tested: ScenarioClient) {
     world.upstream.script([Reply::stream().text("I will never").stall()]);
     let seen = shown(tested.scenario(&server, "cancel")).await;
     assert_eq!((&seen["status"], &seen["text"]), (&json!("cancelled"), &json!("I will never")), "{seen}");
+    tested.note("cancel");
 }
 
 pub(crate) async fn check_approvals(tested: ScenarioClient) {
@@ -68,6 +70,7 @@ pub(crate) async fn check_approvals(tested: ScenarioClient) {
     let mut statuses: Vec<&str> = calls.iter().map(|call| call["status"].as_str().unwrap()).collect();
     statuses.sort_unstable();
     assert_eq!(statuses, ["complete", "denied"], "{seen}");
+    tested.note("approval");
 }
 
 pub(crate) async fn check_tools(tested: ScenarioClient) {
@@ -91,6 +94,7 @@ pub(crate) async fn check_tools(tested: ScenarioClient) {
     assert!(of("breaks")["output"].to_string().contains("no permission"), "{seen}");
     assert!(of("ask_user")["output"].to_string().contains("red"), "{seen}");
     assert_eq!(seen["again"], json!(0), "a run that is read again makes no call again");
+    tested.note("tools");
 }
 
 /// Two tabs: one watches everything, the other one works. The server dies in between.
@@ -115,6 +119,7 @@ pub(crate) async fn check_channel(tested: ScenarioClient) {
     assert!(notices.windows(2).all(|pair| pair[0] < pair[1]), "{notices:?}");
     assert_eq!(seen["resyncs"], json!(0), "{seen}");
     assert_eq!(seen["finished"], json!(["run_1 completed", "run_2 completed"]), "{seen}");
+    tested.note("channel");
 }
 
 #[tokio::test]
