@@ -9,8 +9,8 @@ use crate::cargo::{TEST_FEATURES, build, build_for_tests, cargo, succeeds};
 use crate::matrix::{self, MatrixAct};
 use crate::report::Report;
 use crate::{
-    border, clients, console, dist, instructions, lines, lints, postgres, protocols, proxy, real, seeds,
-    servers, statements, tidy, torture,
+    border, clients, console, dist, instructions, lines, lints, postgres, protocols, proxy, react_chat, real,
+    seeds, servers, statements, tidy, torture,
 };
 
 /// What people are told before the server is built, because a first build takes minutes.
@@ -170,6 +170,7 @@ pub(crate) fn test(root: &Path, only: &[String]) -> bool {
         report.installed("clients", || clients::install(root), run_clients);
         report.installed("protocols", || protocols::install(root), || run_with_matrix("protocols"));
         report.installed("console", || console::install(root), || console::test(root));
+        report.installed("react-chat", || react_chat::install(root), || react_chat::test(root));
         report.installed("proxy", || proxy::install(root), || run(&["proxy"]));
         report.installed("dist", || dist::obstacle().map_or(Ok(()), Err), || dist::test(root));
         report.installed("postgres", || postgres::install(root), || run_postgres(root, nextest));

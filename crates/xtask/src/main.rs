@@ -17,6 +17,7 @@ mod postgres;
 mod protocols;
 mod proxy;
 mod python;
+mod react_chat;
 mod real;
 mod report;
 mod seeds;
