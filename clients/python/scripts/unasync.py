@@ -22,7 +22,7 @@ WORDS = [
     (r"\bAsync(\w+)", r"\1"),
     (r"__a(enter|exit|iter|next)__", r"__\1__"),
     (r"\b_async\b", "_sync"),
-    (r"\baclose\b", "close"),
+    (r"\baclos(e|ing)\b", r"clos\1"),
     (r"\baiter_bytes\b", "iter_bytes"),
     (r"\bawaited\b", "made"),
 ]

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from types import TracebackType
-from typing import Any, AsyncIterator, Callable, Generic, Mapping, Sequence, TypeVar
+from typing import Any, AsyncGenerator, AsyncIterator, Callable, Generic, Mapping, Sequence, TypeVar
 
 import httpx
 
@@ -414,7 +414,7 @@ class AsyncThread:
         """The whole thread as a file: ``markdown`` or ``json``."""
         return await self._rondo.download(self._path + "/export", {"format": format})
 
-    def events(self, after: int) -> AsyncIterator[RondoEvent]:
+    def events(self, after: int) -> AsyncGenerator[RondoEvent, None]:
         """The events of all runs of the thread and of the thread itself, after one of them. They have no end."""
         return follow_feed(self._http, AsyncThreadFeed(self._http, self.id, after))
 

@@ -3,9 +3,10 @@
 
 from __future__ import annotations
 
+from contextlib import aclosing
 from dataclasses import fields
 from types import TracebackType
-from typing import AsyncIterator, Mapping
+from typing import AsyncGenerator, AsyncIterator, Mapping
 
 import httpx
 
@@ -53,18 +54,19 @@ class AsyncRun:
     def __aiter__(self) -> AsyncIterator[RondoEvent]:
         return self._read(self._after)
 
-    async def _read(self, after: int) -> AsyncIterator[RondoEvent]:
+    async def _read(self, after: int) -> AsyncGenerator[RondoEvent, None]:
         calls = self._calls
         try:
-            async for event in follow(self._http, _RunFeed(self, after)):
-                # A loop may read again what another one has folded.
-                self.state = fold(self.state, event)
-                self.thread_id = self.thread_id or self.state.thread_id
-                if calls and event.type == "call:open":
-                    calls.begin(event.data)
-                yield event
-                if calls:
-                    await calls.settle()
+            async with aclosing(follow(self._http, _RunFeed(self, after))) as events:
+                async for event in events:
+                    # A loop may read again what another one has folded.
+                    self.state = fold(self.state, event)
+                    self.thread_id = self.thread_id or self.state.thread_id
+                    if calls and event.type == "call:open":
+                        calls.begin(event.data)
+                    yield event
+                    if calls:
+                        await calls.settle()
         finally:
             if calls:
                 await calls.close()

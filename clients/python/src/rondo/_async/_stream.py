@@ -4,7 +4,8 @@
 from __future__ import annotations
 
 import time
-from typing import AsyncIterator, Generic, TypeVar
+from contextlib import aclosing
+from typing import AsyncGenerator, Generic, TypeVar
 
 import httpx
 
@@ -36,7 +37,7 @@ class AsyncFeed(Generic[Item]):
         return False
 
 
-async def follow(http: AsyncHttp, feed: AsyncFeed[Item]) -> AsyncIterator[Item]:
+async def follow(http: AsyncHttp, feed: AsyncFeed[Item]) -> AsyncGenerator[Item, None]:
     """Reads a feed to its end.
 
     A lost connection is made again, after a pause that grows and has a random length. A refusal (4xx) ends it with an
@@ -55,27 +56,22 @@ async def follow(http: AsyncHttp, feed: AsyncFeed[Item]) -> AsyncIterator[Item]:
             if response is None:
                 return
             opened = time.monotonic()
-            async for frame in _frames(response):
-                if frame is None:
+            async with aclosing(_frames(response)) as frames:
+                async for frame in frames:
+                    if frame is not None and frame.retry is not None:
+                        asked = frame.retry / 1000
+                        continue
+                    if frame is not None and frame.event == "access:ended":
+                        break  # the next attempt authenticates again, or is refused
+                    item = await feed.read(frame) if frame is not None else None
+                    if item is not None:
+                        failures = 0
+                        yield item
+                        if feed.is_last(item):
+                            return
                     is_reopened = feed.wants_reopen()
                     if is_reopened:
                         break
-                    continue
-                if frame.retry is not None:
-                    asked = frame.retry / 1000
-                    continue
-                if frame.event == "access:ended":
-                    break  # the next attempt authenticates again, or is refused
-                item = await feed.read(frame)
-                if item is None:
-                    continue
-                failures = 0
-                yield item
-                if feed.is_last(item):
-                    return
-                is_reopened = feed.wants_reopen()
-                if is_reopened:
-                    break
         except RondoError as error:
             if not error.is_passing and error.status != 429:
                 raise
@@ -96,7 +92,7 @@ async def follow(http: AsyncHttp, feed: AsyncFeed[Item]) -> AsyncIterator[Item]:
         failures += 1
 
 
-async def _frames(response: httpx.Response) -> AsyncIterator[Frame | None]:
+async def _frames(response: httpx.Response) -> AsyncGenerator[Frame | None, None]:
     """The frames of an answer, and None after each piece of it."""
     decoder = SseDecoder()
     try:

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from types import TracebackType
-from typing import Any, Iterator, Callable, Generic, Mapping, Sequence, TypeVar
+from typing import Any, Generator, Iterator, Callable, Generic, Mapping, Sequence, TypeVar
 
 import httpx
 
@@ -414,7 +414,7 @@ class Thread:
         """The whole thread as a file: ``markdown`` or ``json``."""
         return self._rondo.download(self._path + "/export", {"format": format})
 
-    def events(self, after: int) -> Iterator[RondoEvent]:
+    def events(self, after: int) -> Generator[RondoEvent, None]:
         """The events of all runs of the thread and of the thread itself, after one of them. They have no end."""
         return follow_feed(self._http, ThreadFeed(self._http, self.id, after))
 

@@ -3,9 +3,10 @@
 
 from __future__ import annotations
 
+from contextlib import closing
 from dataclasses import fields
 from types import TracebackType
-from typing import Iterator, Mapping
+from typing import Generator, Iterator, Mapping
 
 import httpx
 
@@ -53,18 +54,19 @@ class Run:
     def __iter__(self) -> Iterator[RondoEvent]:
         return self._read(self._after)
 
-    def _read(self, after: int) -> Iterator[RondoEvent]:
+    def _read(self, after: int) -> Generator[RondoEvent, None]:
         calls = self._calls
         try:
-            for event in follow(self._http, _RunFeed(self, after)):
-                # A loop may read again what another one has folded.
-                self.state = fold(self.state, event)
-                self.thread_id = self.thread_id or self.state.thread_id
-                if calls and event.type == "call:open":
-                    calls.begin(event.data)
-                yield event
-                if calls:
-                    calls.settle()
+            with closing(follow(self._http, _RunFeed(self, after))) as events:
+                for event in events:
+                    # A loop may read again what another one has folded.
+                    self.state = fold(self.state, event)
+                    self.thread_id = self.thread_id or self.state.thread_id
+                    if calls and event.type == "call:open":
+                        calls.begin(event.data)
+                    yield event
+                    if calls:
+                        calls.settle()
         finally:
             if calls:
                 calls.close()
