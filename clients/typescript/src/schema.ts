@@ -70,6 +70,14 @@ export interface AdminRunView {
   userId: string;
 }
 
+/** The schema of an answer. */
+export interface AnswerSchema {
+  /** Letters, digits, `_` and `-`; at most 64. */
+  name: string;
+  /** A JSON Schema of an object. */
+  schema: unknown;
+}
+
 export interface AppView {
   description: string;
   id: string;
@@ -806,6 +814,7 @@ export interface NewPin { text: string }
 
 /** A request for a run: a new message, or another answer to an old one. */
 export interface NewRun {
+  answerSchema?: AnswerSchema | null;
   /** Documents to answer from; none for an empty list. Absent, what the app says. */
   documentIds?: DocumentId[] | null;
   /** What the user says. Required unless `regenerate` is given or `parts` has an entry. */

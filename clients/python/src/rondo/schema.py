@@ -91,6 +91,15 @@ class AdminRunView(_AdminRunView, total=False):
     model: Optional[str]
 
 
+class AnswerSchema(TypedDict):
+    """The schema of an answer."""
+
+    #: Letters, digits, `_` and `-`; at most 64.
+    name: str
+    #: A JSON Schema of an object.
+    schema: Any
+
+
 class _AppView(TypedDict):
     description: str
     id: str
@@ -908,6 +917,7 @@ class NewPin(TypedDict):
 class NewRun(TypedDict, total=False):
     """A request for a run: a new message, or another answer to an old one."""
 
+    answerSchema: Optional[AnswerSchema]
     #: Documents to answer from; none for an empty list. Absent, what the app says.
     documentIds: Optional[List[DocumentId]]
     #: What the user says. Required unless `regenerate` is given or `parts` has an entry.

@@ -145,6 +145,9 @@ async fn the_examples_work() {
     assert!(blocks.len() >= 8, "the README has {} examples", blocks.len());
     let file = made("examples.py");
     std::fs::write(&file, blocks.join("\n").replace("http://127.0.0.1:8787", &server.url)).unwrap();
+    let cache = Path::new(env!("CARGO_TARGET_TMPDIR")).join("mypy-examples");
+    let args = ["-m", "mypy", "--strict", "--cache-dir", cache.to_str().unwrap(), file.to_str().unwrap()];
+    succeeded(Process::start(&mut python(&args))).await;
     let mut examples = Process::start(&mut python(&["-W", "error", file.to_str().unwrap()]));
     examples.write("yes\n");
     let ended = succeeded(examples).await;

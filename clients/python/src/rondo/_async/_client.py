@@ -116,7 +116,7 @@ class AsyncRondo:
 
     def resume(self, run_id: str, after: int = 0, *, tools: Tools | None = None) -> AsyncRun:
         """Reads a run that there is: from its first event, or after one that was read."""
-        return AsyncRun(self._http, self, run_id=run_id, thread_id=None, after=after, tools=named(tools))
+        return AsyncRun(self._http, self, run_id=run_id, after=after, tools=named(tools))
 
     async def cancel(self, run_id: str) -> schema.RunView:
         """Ends a run as ``cancelled``."""
@@ -257,6 +257,7 @@ class AsyncApp:
         settings: Mapping[str, Any] | None = None,
         system_prompt: str | None = None,
         on_busy: schema.OnBusy | None = None,
+        answer_schema: schema.AnswerSchema | None = None,
         tools: Tools | None = None,
         idempotency_key: str | None = None,
     ) -> AsyncRun:
@@ -278,6 +279,7 @@ class AsyncApp:
             settings=settings,
             systemPrompt=system_prompt,
             onBusy=on_busy,
+            answerSchema=answer_schema,
             tools=declared(known) or None,
         )
         request = Request(
@@ -288,7 +290,7 @@ class AsyncApp:
             self._http,
             self._rondo,
             run_id=first.headers.get("x-run-id", ""),
-            thread_id=first.headers.get("x-thread-id"),
+            thread_id=first.headers.get("x-thread-id", ""),
             first=first,
             tools=known,
         )

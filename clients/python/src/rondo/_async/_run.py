@@ -35,14 +35,14 @@ class AsyncRun:
         desk: CallDesk,
         *,
         run_id: str,
-        thread_id: str | None,
+        thread_id: str = "",
         after: int = 0,
         first: httpx.Response | None = None,
         tools: Mapping[str, ClientTool] | None = None,
     ) -> None:
         #: The id of the run.
         self.id = run_id
-        #: The id of its thread. In a run that is resumed, it is known with the first event.
+        #: The id of its thread. In a run that is resumed, it is empty until the first event.
         self.thread_id = thread_id
         #: What the events up to now show.
         self.state: Conversation = EMPTY
@@ -61,7 +61,7 @@ class AsyncRun:
                 async for event in events:
                     # A loop may read again what another one has folded.
                     self.state = fold(self.state, event)
-                    self.thread_id = self.thread_id or self.state.thread_id
+                    self.thread_id = self.thread_id or self.state.thread_id or ""
                     if calls and event.type == "call:open":
                         calls.begin(event.data)
                     yield event
@@ -100,7 +100,7 @@ class AsyncRun:
         if message is None or not is_over(message.status):
             return None
         shown = {field.name: getattr(message, field.name) for field in fields(ShownMessage)}
-        return RunOutcome(**{**shown, "run_id": self.id}, thread_id=self.thread_id or "")
+        return RunOutcome(**{**shown, "run_id": self.id}, thread_id=self.thread_id)
 
     async def cancel(self) -> schema.RunView:
         """Ends the run as ``cancelled``. Its text so far is kept."""
