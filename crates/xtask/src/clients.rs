@@ -49,5 +49,6 @@ fn install_typescript(root: &Path) -> Result<(), String> {
 pub(crate) fn build(root: &Path) -> bool {
     let mut typescript = Command::new("node");
     typescript.arg("scripts/build.mjs").current_dir(folder(root));
-    succeeds(&mut typescript) && python::install_package(&root.join(ENVIRONMENT), &root.join("clients/python"))
+    succeeds(&mut typescript)
+        && python::install_package(&root.join(ENVIRONMENT), &root.join("clients/python"))
 }

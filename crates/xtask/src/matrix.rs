@@ -86,8 +86,11 @@ fn sections(root: &Path) -> Result<Vec<(String, String)>, String> {
     let results = results(root);
     let mut sections = Vec::new();
     for (protocol, features) in features {
-        let of_protocol: Vec<&Value> =
-            results.iter().map(|(_, result)| result).filter(|result| result["protocol"] == *protocol).collect();
+        let of_protocol: Vec<&Value> = results
+            .iter()
+            .map(|(_, result)| result)
+            .filter(|result| result["protocol"] == *protocol)
+            .collect();
         if !of_protocol.is_empty() {
             let table = table(&features, &of_protocol).map_err(|why| format!("{protocol}: {why}"))?;
             sections.push((protocol, table));
@@ -173,8 +176,12 @@ mod tests {
 
     #[test]
     fn a_table_says_what_works_and_why_something_does_not_apply() {
-        let results =
-            [result("x", "a", None), result("x", "b", Some("x has no b")), result("y", "a", None), result("y", "b", None)];
+        let results = [
+            result("x", "a", None),
+            result("x", "b", Some("x has no b")),
+            result("y", "a", None),
+            result("y", "b", None),
+        ];
         let table = table(&features(), &results.iter().collect::<Vec<_>>());
         let expected = "| | x 1 | y 1 |\n|---|---|---|\n| does a | yes | yes |\n\
             | does b | does not apply (1) | yes |\n\n(1) x has no b.\n";

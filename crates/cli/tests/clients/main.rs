@@ -103,7 +103,9 @@ impl ScenarioClient {
                 package("dist/index.js");
                 Process::start(&mut node(&["tests/scenarios.mjs", name, &server.url]))
             }
-            Self::Python => Process::start(&mut python::python(&["tests/scenarios.py", "sync", name, &server.url])),
+            Self::Python => {
+                Process::start(&mut python::python(&["tests/scenarios.py", "sync", name, &server.url]))
+            }
             Self::AsyncPython => {
                 Process::start(&mut python::python(&["tests/scenarios.py", "async", name, &server.url]))
             }

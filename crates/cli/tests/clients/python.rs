@@ -117,7 +117,8 @@ async fn the_package_is_typed_throughout() {
     let cache = Path::new(env!("CARGO_TARGET_TMPDIR")).join("mypy");
     let args = ["-m", "mypy", "--cache-dir", cache.to_str().unwrap(), "src", "tests", "scripts"];
     succeeded(Process::start(&mut python(&args))).await;
-    let args = ["-c", "import pathlib, rondo; assert pathlib.Path(rondo.__file__).with_name('py.typed').exists()"];
+    let args =
+        ["-c", "import pathlib, rondo; assert pathlib.Path(rondo.__file__).with_name('py.typed').exists()"];
     succeeded(Process::start(&mut python(&args))).await;
 }
 
@@ -151,8 +152,13 @@ async fn the_examples_work() {
     let mut examples = Process::start(&mut python(&["-W", "error", file.to_str().unwrap()]));
     examples.write("yes\n");
     let ended = succeeded(examples).await;
-    for part in ["Certainly. Forty-two.", "completed", "not_found 404", "May I call current_time?", "There are 12 lamps."]
-    {
+    for part in [
+        "Certainly. Forty-two.",
+        "completed",
+        "not_found 404",
+        "May I call current_time?",
+        "There are 12 lamps.",
+    ] {
         assert!(ended.output.contains(part), "{part}: {ended:?}");
     }
 }

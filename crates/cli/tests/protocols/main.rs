@@ -72,7 +72,6 @@ impl Stage {
     fn url(&self) -> String {
         format!("http://127.0.0.1:{}", self.port)
     }
-
 }
 
 /// Tries all features of a driver with one server.

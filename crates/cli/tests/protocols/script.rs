@@ -11,7 +11,8 @@ pub(crate) fn reply(body: &Value, gate: &Gate) -> Reply {
     if last["role"] == "tool" {
         return after_tool(&words);
     }
-    let call = |name: &str, arguments: &str| Reply::stream().call(ScriptedCall::new(name, arguments).fragments(4));
+    let call =
+        |name: &str, arguments: &str| Reply::stream().call(ScriptedCall::new(name, arguments).fragments(4));
     let says = |part: &str| words.contains(part);
     match () {
         () if says("What is the weather") => call("get_weather", r#"{"city":"Oslo"}"#),
@@ -34,9 +35,8 @@ pub(crate) fn reply(body: &Value, gate: &Gate) -> Reply {
 
 /// The messages of the conversation, without instructions.
 fn spoken(body: &Value) -> Vec<&Value> {
-    let is_spoken = |message: &&Value| {
-        ["user", "assistant", "tool"].iter().any(|role| message["role"] == *role)
-    };
+    let is_spoken =
+        |message: &&Value| ["user", "assistant", "tool"].iter().any(|role| message["role"] == *role);
     body["messages"].as_array().into_iter().flatten().filter(is_spoken).collect()
 }
 

@@ -213,7 +213,9 @@ async fn a_step_that_begins_again_is_an_error_or_is_taken_back() {
             feature(major, "reset").note();
         } else {
             assert!(seen["error"].as_str().unwrap().contains("the answer starts again"), "{major}: {seen}");
-            feature(major, "reset").absent("this version can take nothing back; the client shows an error").note();
+            feature(major, "reset")
+                .absent("this version can take nothing back; the client shows an error")
+                .note();
         }
     }
 }
@@ -225,7 +227,11 @@ async fn an_image_reaches_the_model_as_a_file_part() {
     let sees_image = |body: &Value| {
         let messages = body["messages"].as_array().unwrap().iter();
         let parts = messages.filter_map(|message| message["content"].as_array()).flatten();
-        parts.filter(|part| part["image_url"]["url"].as_str().is_some_and(|url| url.starts_with("data:image/"))).count()
+        parts
+            .filter(|part| {
+                part["image_url"]["url"].as_str().is_some_and(|url| url.starts_with("data:image/"))
+            })
+            .count()
     };
     world.upstream.program(move |body| Reply::says(&format!("I see {} picture.", sees_image(body))));
     for major in MAJORS {
