@@ -1,22 +1,32 @@
 //! The packages that speak to the server (`clients`): what they need to be built, and their build.
 //!
-//! A package names exact versions in its lock file. They are fetched into its own `node_modules`, which is in no commit.
+//! A package names exact versions in its lock file. Those of the TypeScript client are fetched into its own `node_modules`,
+//! those of the Python client into a virtual environment in `target`. Neither is in a commit.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use crate::cargo::succeeds;
+use crate::python;
 use crate::servers::missing_program;
 
 /// Holds the lock file that was fetched, so that a changed one is fetched again.
 const STAMP: &str = "node_modules/.fetched";
 
+/// The virtual environment of the Python client.
+const ENVIRONMENT: &str = "target/python-client";
+
 fn folder(root: &Path) -> PathBuf {
     root.join("clients/typescript")
 }
 
-/// Makes sure that the compiler is there. The error says what is missing and what to do.
+/// Makes sure that the compiler and the Python packages are there. The error says what is missing and what to do.
 pub(crate) fn install(root: &Path) -> Result<(), String> {
+    install_typescript(root)?;
+    python::install(&root.join(ENVIRONMENT), &root.join("clients/python/requirements-test.txt"))
+}
+
+fn install_typescript(root: &Path) -> Result<(), String> {
     let folder = folder(root);
     let (lock, stamp) = (folder.join("package-lock.json"), folder.join(STAMP));
     let wanted = std::fs::read_to_string(&lock).map_err(|error| format!("{}: {error}", lock.display()))?;
@@ -35,7 +45,10 @@ pub(crate) fn install(root: &Path) -> Result<(), String> {
     std::fs::write(&stamp, wanted).map_err(|error| format!("{}: {error}", stamp.display()))
 }
 
-/// Builds the package, which its tests then use.
+/// Builds the packages, which their tests then use.
 pub(crate) fn build(root: &Path) -> bool {
-    succeeds(Command::new("node").arg("scripts/build.mjs").current_dir(folder(root)))
+    let mut typescript = Command::new("node");
+    typescript.arg("scripts/build.mjs").current_dir(folder(root));
+    succeeds(&mut typescript)
+        && python::install_package(&root.join(ENVIRONMENT), &root.join("clients/python"))
 }

@@ -6,10 +6,11 @@ use std::process::{Command, Stdio};
 use std::thread;
 
 use crate::cargo::{TEST_FEATURES, build, build_for_tests, cargo, succeeds};
+use crate::matrix::{self, MatrixAct};
 use crate::report::Report;
 use crate::{
-    border, clients, console, dist, instructions, lines, lints, postgres, proxy, real, seeds, servers,
-    statements, tidy, torture,
+    border, clients, console, dist, instructions, lines, lints, postgres, protocols, proxy, react_chat, real,
+    seeds, servers, statements, tidy, torture,
 };
 
 /// What people are told before the server is built, because a first build takes minutes.
@@ -19,7 +20,15 @@ const RELEASE_NOTE: &str =
     "Building the optimised server. The first build takes about 25 minutes on two cores.";
 
 /// The tests that need something which is fetched first. `cargo test` leaves them out unless it is given their names.
-const FETCHING_TESTS: [&str; 6] = ["real", "real_embeddings", "servers", "clients", "proxy", "postgres"];
+const FETCHING_TESTS: [&str; 7] =
+    ["real", "real_embeddings", "servers", "clients", "protocols", "proxy", "postgres"];
+
+/// The protocols of the table of clients that each of these parts has results for.
+const MATRIX_PARTS: [(&str, &[&str]); 3] = [
+    ("servers", &["Vercel AI SDK"]),
+    ("clients", &["Rondo's own API"]),
+    ("protocols", &["OpenAI Chat Completions", "OpenAI Responses", "AG-UI", "MCP"]),
+];
 
 /// Builds the server and becomes it, so that signals reach it directly. Most crates are not optimised, because a first
 /// build must be ready soon; `--release` asks for the optimised server.
@@ -155,10 +164,13 @@ pub(crate) fn test(root: &Path, only: &[String]) -> bool {
             succeeds(&mut cargo(root, &args))
         });
         let run = |tests: &[&str]| succeeds(&mut fetching_tests(root, nextest, tests));
-        report.installed("servers", || servers::install(root), || run(&["servers"]));
-        let run_clients = || clients::build(root) && run(&["clients"]);
+        let run_with_matrix = |part: &str| run_with_matrix(root, part, || run(&[part]));
+        report.installed("servers", || servers::install(root), || run_with_matrix("servers"));
+        let run_clients = || clients::build(root) && run_with_matrix("clients");
         report.installed("clients", || clients::install(root), run_clients);
+        report.installed("protocols", || protocols::install(root), || run_with_matrix("protocols"));
         report.installed("console", || console::install(root), || console::test(root));
+        report.installed("react-chat", || react_chat::install(root), || react_chat::test(root));
         report.installed("proxy", || proxy::install(root), || run(&["proxy"]));
         report.installed("dist", || dist::obstacle().map_or(Ok(()), Err), || dist::test(root));
         report.installed("postgres", || postgres::install(root), || run_postgres(root, nextest));
@@ -202,6 +214,14 @@ fn fetching_tests(root: &Path, nextest: bool, tests: &[&str]) -> Command {
     let mut cargo = cargo(root, runner);
     cargo.args(["--workspace", "--features", TEST_FEATURES]).args(by_name(tests));
     cargo
+}
+
+/// Runs the tests of a part, and compares what they have found about clients with the table in the documents.
+fn run_with_matrix(root: &Path, part: &str, run: impl FnOnce() -> bool) -> bool {
+    for (_, protocols) in MATRIX_PARTS.iter().filter(|(name, _)| *name == part) {
+        matrix::forget(root, protocols);
+    }
+    run() && matrix::perform(root, MatrixAct::Compare)
 }
 
 /// Models that tests ask real questions.

@@ -22,8 +22,8 @@ pub(crate) fn install(root: &Path) -> Result<(), String> {
     if let Some(missing) = ["node", "npm"].into_iter().find(|program| !has(program)) {
         return Err(format!("there is no {missing}; install Node.js 20.19 or newer"));
     }
-    if !BROWSERS.iter().any(|path| Path::new(path).exists()) {
-        return Err("there is no Chromium; install Debian's package chromium".into());
+    if let Some(missing) = missing_browser() {
+        return Err(missing);
     }
     let folder = root.join("console");
     let read =
@@ -41,6 +41,12 @@ pub(crate) fn install(root: &Path) -> Result<(), String> {
         return Err("npm could not install the packages; look at what it says above".into());
     }
     fs::write(folder.join(STAMP), wanted).map_err(|error| format!("{STAMP}: {error}"))
+}
+
+/// Says that there is no browser, and what to do.
+pub(crate) fn missing_browser() -> Option<String> {
+    let is_missing = !BROWSERS.iter().any(|path| Path::new(path).exists());
+    is_missing.then(|| "there is no Chromium; install Debian's package chromium".to_owned())
 }
 
 /// Builds the console again and compares, checks its types, and tries it in a browser with the binary of the tests.

