@@ -7,6 +7,8 @@ use axum::http::uri::{Authority, Uri};
 use axum::http::{HeaderMap, HeaderName};
 use ipnet::IpNet;
 
+use crate::BasePath;
+
 const FORWARDED_FOR: HeaderName = HeaderName::from_static("x-forwarded-for");
 
 /// Proxies that one request is followed back through; a longer list is not a list of proxies.
@@ -26,12 +28,19 @@ pub struct Proxying {
     pub allow_origins: Vec<PublicUrl>,
     /// Whether a proxy encrypts all requests of other machines.
     pub behind_proxy: bool,
+    /// The path below which browsers reach the server.
+    pub base_path: Option<BasePath>,
 }
 
 impl Proxying {
     /// Whether anybody on another machine is meant to reach the server.
     pub fn is_for_others(&self) -> bool {
         self.behind_proxy || self.public_urls.iter().any(|url| !url.is_local())
+    }
+
+    /// The path of this server's cookies.
+    pub(crate) fn cookie_path(&self) -> &str {
+        self.base_path.as_ref().map_or("/", BasePath::as_str)
     }
 
     pub(crate) fn is_host(&self, host: &str) -> bool {

@@ -65,8 +65,8 @@ pub use notice::{MAX_NOTICES_PER_READ, NewestNotice, NoticesRead, NumberedNotice
 pub use prompt::{HiddenWords, PromptRows};
 pub use rows::{
     Admitted, AnswerRun, BegunRun, ForcedEnd, JobRow, MessageRow, NewJob, NewThreadRow, Once, PageOf,
-    PageRows, RawEvent, Retry, RunInput, RunJob, RunRequest, RunRow, ShownMessage, Spent, Submission,
-    SubmittedRun, Target, ThreadEdit, ThreadFilter, ThreadRow, ThreadTitle, TreeRow,
+    PageRows, QueuedRun, RawEvent, Retry, RunInput, RunJob, RunRequest, RunRow, ShownMessage, Spent,
+    Submission, SubmittedRun, Target, ThreadEdit, ThreadFilter, ThreadRow, ThreadTitle, TreeRow,
 };
 pub use run_list::{RunFilter, ScannedRuns};
 pub use run_log::RunLog;

@@ -2,10 +2,12 @@
 //! client shows.
 
 use axum::Json;
+use axum::extract::State;
 use axum::http::{StatusCode, Uri};
-use axum::response::{IntoResponse, Response};
+use axum::response::{IntoResponse, Redirect, Response};
 use serde_json::json;
 
+use crate::Api;
 use crate::error::{ApiProblem, ProblemCode};
 
 const SENTENCE: &str = "Rondo does not serve this path yet; send the message to POST /v1/apps/{app}/runs, see \
@@ -26,7 +28,11 @@ enum ForeignApi {
 }
 
 /// The answer at every path that is not ours.
-pub(super) async fn answer_unknown_path(uri: Uri) -> Response {
+pub(super) async fn answer_unknown_path(State(api): State<Api>, uri: Uri) -> Response {
+    if let Some(base_path) = api.proxying.base_path.as_ref().filter(|base| base.as_str() == uri.path()) {
+        // Files of the console are below the slash.
+        return Redirect::permanent(&format!("{base_path}/")).into_response();
+    }
     let body = match foreign_api(uri.path()) {
         None => return ApiProblem::new(ProblemCode::NotFound, NOTHING).into_response(),
         Some(ForeignApi::Mcp) => return ApiProblem::new(ProblemCode::NotFound, NO_MCP).into_response(),
