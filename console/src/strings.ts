@@ -319,6 +319,7 @@ export const strings = {
     remove: 'Remove this pin',
     removed: 'The pin was removed.',
     ofThread: 'Pins',
+    everywhere: 'all threads',
   },
   credentials: {
     title: 'Credentials',
