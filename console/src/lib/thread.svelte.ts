@@ -55,6 +55,8 @@ export class ThreadPage {
   #stop = new AbortController();
   #unfollow: () => void = () => {};
   #unhear: () => void = () => {};
+  /** Runs that wait no longer. A list that was asked for before may still have them. */
+  readonly #left = new Set<string>();
 
   constructor(
     readonly id: string,
@@ -155,7 +157,7 @@ export class ThreadPage {
   async loadQueue(): Promise<void> {
     try {
       const { data } = await get<Page<QueuedMessage>>(`v1/threads/${this.id}/queue`, {}, this.#stop.signal);
-      this.queue = data;
+      this.queue = data.filter(({ runId }) => !this.#left.has(runId));
     } catch {
       // The messages are answered all the same.
     }
@@ -329,6 +331,7 @@ export class ThreadPage {
   }
 
   #leaveQueue(run: string): void {
+    this.#left.add(run);
     if (this.queue.some(({ runId }) => runId === run)) this.queue = this.queue.filter(({ runId }) => runId !== run);
   }
 }

@@ -1,6 +1,7 @@
 // The state of the page that belongs to no data: theme, panels, messages to the reader.
 
 import { ApiError } from './api.ts';
+import { sentence } from './format.ts';
 
 export type Theme = 'auto' | 'light' | 'dark';
 export interface Toast {
@@ -105,7 +106,7 @@ class Ui {
   fail(error: unknown): void {
     if (error instanceof DOMException && error.name === 'AbortError') return;
     const text = error instanceof ApiError ? error.message : error instanceof Error ? error.message : String(error);
-    this.toast(text.charAt(0).toUpperCase() + text.slice(1), undefined, 'error');
+    this.toast(sentence(text), undefined, 'error');
   }
 }
 

@@ -177,7 +177,7 @@ fn add_siblings(conn: &Connection, thread: ThreadId, shown: &mut [ShownMessage])
         })?;
     let mut siblings: Vec<Vec<(Seq, MessageId)>> = vec![Vec::new(); shown.len()];
     for (place, child, role) in children {
-        if shown.get(place).is_some_and(|shown| shown.row.role == *role)
+        if shown.get(place).is_some_and(|shown| shown.row.role == role)
             && let Some(siblings) = siblings.get_mut(place)
         {
             siblings.push(child);
