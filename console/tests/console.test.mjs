@@ -36,6 +36,10 @@ describe('first visit', () => {
       const page = await openPage(browser, bare);
       await page.getByRole('heading', { name: 'One step is missing: a model' }).waitFor();
       assert.equal(await page.locator('.way pre').count(), 3);
+      for (const command of await page.locator('.way pre').allInnerTexts()) assert.ok(command.includes(`--listen 127.0.0.1:${bare.port}`), command);
+      assert.ok(!(await page.locator('main').innerText()).includes('`'), 'no backticks are shown');
+      const cut = await page.locator('.way pre').evaluateAll((all) => all.filter((each) => each.scrollWidth > each.clientWidth).length);
+      assert.equal(cut, 0, 'no command is cut');
       assert.deepEqual(page.troubles, []);
       await page.context().close();
     } finally {
@@ -62,12 +66,60 @@ describe('first visit', () => {
       assert.ok(!kept.includes('rondo_'), kept);
       const cookies = await page.context().cookies();
       assert.ok(cookies.some((cookie) => cookie.name.includes('rondo_session') && cookie.httpOnly && cookie.sameSite === 'Strict'));
+      await page.goto(`${keyed.url}#/admin/keys`);
+      await page.getByRole('button', { name: 'Make a key' }).click();
+      const dialog = page.getByRole('dialog');
+      await dialog.getByLabel('User').fill('eve');
+      await dialog.getByLabel(/^Run/).uncheck();
+      await dialog.getByRole('button', { name: 'Make a key' }).click();
+      await dialog.getByText('Choose at least one right.').waitFor();
+      await dialog.getByLabel(/^Read/).check();
+      await dialog.getByLabel('Expires').selectOption('In 30 days');
+      await dialog.getByRole('button', { name: 'Make a key' }).click();
+      const reader = (await dialog.locator('pre').innerText()).trim();
+      await page.keyboard.press('Escape');
+      const row = page.locator('tr', { hasText: 'eve' });
+      assert.equal(await row.locator('td').nth(2).innerText(), 'read');
+      assert.match(await row.locator('td').nth(5).innerText(), /20\d\d/);
       await page.goto(`${keyed.url}#/settings`);
       await page.getByRole('button', { name: 'Sign out' }).click();
       await page.getByRole('heading', { name: 'Sign in' }).waitFor();
+      await page.getByLabel('API key or token').fill(reader);
+      await page.getByRole('button', { name: 'Sign in' }).click();
+      await page.getByText('eve').first().waitFor();
+      await page.goto(`${keyed.url}#/new/desk`);
+      await page.getByText('Your key may read').waitFor();
+      assert.equal(await box(page).count(), 0, 'a key that reads has no message box');
       await page.context().close();
     } finally {
       await keyed.stop();
+    }
+  });
+});
+
+describe('below a path', () => {
+  test('the console signs in, talks and follows below server.base_path, and asks for nothing beside it', async () => {
+    const below = await World.start({ basePath: '/tools/agents' });
+    try {
+      const { token } = await below.request('POST', 'v1/admin/keys', { user: 'ann', admin: true });
+      const moved = await fetch(below.url.slice(0, -1), { redirect: 'manual' });
+      assert.deepEqual([moved.status, moved.headers.get('location')], [308, '/tools/agents/'], 'the slash is added');
+      const page = await openPage(browser, below);
+      await page.getByLabel('API key or token').fill(token);
+      await page.getByRole('button', { name: 'Sign in' }).click();
+      await page.getByRole('link', { name: 'What is 6 times 7?' }).waitFor();
+      const [cookie] = await page.context().cookies(below.url);
+      assert.equal(cookie.path, '/tools/agents');
+      below.upstream.script(reply().text('Forty-two.'));
+      await page.goto(`${below.url}#/new/desk`);
+      await say(page, 'What is 6 times 7?');
+      await page.getByText('Forty-two.').waitFor();
+      await page.reload();
+      await page.getByText('Forty-two.').waitFor();
+      assert.deepEqual(page.troubles, []);
+      await page.context().close();
+    } finally {
+      await below.stop();
     }
   });
 });
@@ -134,6 +186,53 @@ describe('chat', () => {
     await page.getByText('This run failed').waitFor();
     await page.getByRole('button', { name: 'Try again' }).click();
     await page.getByText('Fine again.').waitFor();
+    await page.context().close();
+  });
+
+  test('a failed run stays in its place, also after the next message and a reload', async () => {
+    const page = await openPage(browser, world, { path: '#/new/desk' });
+    world.upstream.script(reply().status(401), reply().text('This works.'), reply().text('Said again.'));
+    await say(page, 'This will fail');
+    await page.getByText('This run failed').waitFor();
+    await say(page, 'And this?');
+    await page.getByText('This works.').waitFor();
+    await settled(page);
+    for (const round of ['live', 'loaded']) {
+      const note = page.locator('.message', { hasText: 'This will fail' });
+      await note.getByText('This message has no answer').waitFor();
+      await note.getByText('provider_auth').waitFor();
+      await note.getByText('An operator checks the key').waitFor();
+      assert.equal(await page.getByText('This works.').count(), 1, round);
+      if (round === 'live') await page.reload();
+    }
+    await page.getByRole('button', { name: 'Send again', exact: true }).click();
+    await page.getByText('Said again.').waitFor();
+    assert.equal(await page.locator('article.user', { hasText: 'This will fail' }).count(), 2);
+    await page.getByText('This works.').waitFor();
+    assert.deepEqual(page.troubles, []);
+    await page.context().close();
+  });
+
+  test('a message that waits is seen in other browsers, and can be taken back there', async () => {
+    const page = await openPage(browser, world, { path: '#/new/desk' });
+    const held = gate();
+    world.upstream.script(reply().text('Slowly').wait(held).text(' done.'), reply().text('Never.'));
+    await say(page, 'Begin');
+    await page.getByText('Slowly').waitFor();
+    const other = await openPage(browser, world, { path: new URL(page.url()).hash });
+    await other.getByText('Slowly').waitFor();
+    await say(page, 'From the first browser');
+    const waiting = (tab) => tab.locator('.queued', { hasText: 'From the first browser' });
+    for (const tab of [page, other]) await waiting(tab).waitFor();
+    await other.reload();
+    await waiting(other).waitFor();
+    await other.getByRole('button', { name: 'Do not send this' }).click();
+    for (const tab of [page, other]) await waiting(tab).waitFor({ state: 'detached' });
+    held.open();
+    await page.getByText('Slowly done.').waitFor();
+    await settled(page);
+    assert.equal(await page.locator('article.user').count(), 1);
+    await other.context().close();
     await page.context().close();
   });
 });
@@ -233,6 +332,30 @@ describe('approvals', () => {
     await page.context().close();
   });
 
+  test('a message over an open approval warns first, and a call that was not made is not called a read', async () => {
+    const task = await world.request('POST', 'v1/apps/desk/records/task', { title: 'Feed the cat', status: 'open' });
+    const page = await openPage(browser, world, { path: '#/new/desk' });
+    world.upstream.script(reply().call('changeTask', { id: task.id, status: 'done' }), reply().text('I left it.'), reply().text('Right.'));
+    await say(page, 'Close the task');
+    await page.getByRole('region', { name: 'Approval needed' }).waitFor();
+    assert.equal(await page.getByText('it is rejected').count(), 0, 'nothing is said before somebody writes');
+    await box(page).fill('Never mind');
+    await page.getByText('If you send this, it is rejected').waitFor();
+    await page.getByRole('button', { name: 'Send and reject' }).click();
+    await page.getByText('Right.').waitFor();
+    await settled(page);
+    assert.equal((await world.request('GET', `v1/apps/desk/records/task/${task.id}`)).data.status, 'open');
+    for (const round of ['live', 'loaded']) {
+      const call = page.locator('.call', { hasText: 'Change task' });
+      await call.getByRole('img', { name: 'was not made' }).waitFor();
+      assert.equal(await call.getByRole('img', { name: 'reads only' }).count(), 0, round);
+      if (round === 'live') await page.reload();
+    }
+    await page.goto(`${world.url}#/actions/desk`);
+    await page.locator('.action', { hasText: 'Feed the cat' }).or(page.locator('.action', { hasText: task.id.slice(0, 12) })).first().getByRole('img', { name: 'was not made' }).waitFor();
+    await page.context().close();
+  });
+
   test('a hostile call keeps its buttons in view and its deceptions marked', async () => {
     const page = await openPage(browser, world, { path: '#/new/desk', width: 390, height: 760 });
     const task = await world.request('POST', 'v1/apps/desk/records/task', { title: 'Plain' });
@@ -298,13 +421,26 @@ describe('resume', () => {
     const context = await browser.newContext();
     const { threadId } = await world.talk('desk', 'Hello');
     const tabs = [];
+    const open = new Set();
+    const isFeed = (request) => /\/v1\/(events|threads\/[^/]+\/events)/.test(new URL(request.url()).pathname);
+    context.on('request', (request) => isFeed(request) && open.add(request));
+    for (const end of ['requestfinished', 'requestfailed']) context.on(end, (request) => open.delete(request));
     for (let count = 0; count < 10; count += 1) tabs.push(await openPage(browser, world, { path: `#/thread/${threadId}`, context }));
     for (const tab of tabs) await settled(tab);
     world.upstream.script(reply().text('To all of you.'));
     await say(tabs[9], 'Tell everybody');
     for (const tab of tabs) await tab.getByText('To all of you.').waitFor();
-    const streams = await Promise.all(tabs.map((tab) => tab.evaluate(() => performance.getEntriesByType('resource').filter((entry) => /\/events/.test(entry.name)).length)));
-    console.log(`streams opened by ten tabs, replays included: ${streams.reduce((sum, count) => sum + count, 0)}`);
+    // A connection that follows other threads takes the place of the one before it, whose end the browser may still tell.
+    for (let count = 0; count < 50 && open.size > 1; count += 1) await tabs[0].waitForTimeout(100);
+    console.log(`open connections of ten tabs: ${open.size}`);
+    assert.equal(open.size, 1, [...open].map((request) => request.url()).join(' '));
+    // The tab that holds the connection goes, and another one takes over.
+    const holder = [...open][0].frame().page();
+    await holder.close();
+    world.upstream.script(reply().text('And to the rest.'));
+    const rest = tabs.filter((tab) => tab !== holder);
+    await say(rest[0], 'Once more');
+    for (const tab of rest) await tab.getByText('And to the rest.').waitFor();
     await context.close();
   });
 });
@@ -370,6 +506,91 @@ describe('pages', () => {
     await page.keyboard.press('Enter');
     await page.getByRole('heading', { name: 'Inbox' }).waitFor();
     assert.deepEqual(page.troubles, []);
+    await page.context().close();
+  });
+
+  test('personas, pins and credentials are made, changed and removed, and no value is shown', async () => {
+    const page = await openPage(browser, world, { path: '#/personas/desk' });
+    await page.getByText('You have no persona').waitFor();
+    await page.getByRole('button', { name: 'New persona' }).click();
+    const dialog = page.getByRole('dialog');
+    await dialog.getByLabel('Name').fill('Pirate');
+    await dialog.getByRole('button', { name: 'Save' }).click();
+    await dialog.getByText('Write a prompt, or choose a setting.').waitFor();
+    await dialog.getByLabel('Prompt').fill('Speak like a pirate.');
+    await dialog.getByLabel('Temperature').fill('0.5');
+    await dialog.getByRole('button', { name: 'Save' }).click();
+    await page.locator('.persona', { hasText: 'Speak like a pirate.' }).getByText('Temperature: 0.5').waitFor();
+    await page.getByRole('button', { name: 'Edit: Pirate' }).click();
+    await dialog.getByLabel('Prompt').fill('Speak like a captain.');
+    await dialog.getByRole('button', { name: 'Save' }).click();
+    await page.getByText('Speak like a captain.').waitFor();
+    // The palette offers it, and models.
+    await page.keyboard.press('Control+k');
+    await page.getByRole('combobox', { name: 'Commands' }).fill('pirate');
+    await page.getByRole('option', { name: /Pirate/ }).waitFor();
+    await page.keyboard.press('Enter');
+    await page.getByRole('button', { name: 'Persona: Pirate' }).waitFor();
+    await page.keyboard.press('Control+k');
+    await page.getByRole('combobox', { name: 'Commands' }).fill('answer with gpt-6-luna');
+    await page.getByRole('option', { name: 'Answer with gpt-6-luna' }).waitFor();
+    await page.keyboard.press('Enter');
+    await page.locator('.composer .bar', { hasText: 'gpt-6-luna' }).waitFor();
+    await page.goto(`${world.url}#/personas/desk`);
+    await page.getByRole('button', { name: 'Delete: Pirate' }).click();
+    await dialog.getByRole('button', { name: 'Delete' }).click();
+    await page.getByText('You have no persona').waitFor();
+
+    await page.getByRole('link', { name: 'Pins' }).click();
+    await page.getByLabel('Text that every answer should know').fill('The budget is 2,000 euros.');
+    await page.getByRole('button', { name: 'Pin', exact: true }).click();
+    const pin = page.locator('.pins li', { hasText: 'The budget' });
+    await pin.getByRole('button', { name: 'Remove this pin' }).click();
+    await page.getByText('Nothing is pinned.').waitFor();
+    await page.getByRole('button', { name: 'Undo' }).click();
+    await pin.waitFor();
+
+    await page.getByRole('link', { name: 'Credentials' }).click();
+    await page.getByRole('button', { name: 'Store a credential' }).click();
+    await dialog.getByLabel('Name').fill('calendar');
+    await dialog.getByLabel('Value').fill('a very secret token');
+    await dialog.getByRole('button', { name: 'Save' }).click();
+    await page.locator('li', { hasText: 'calendar' }).waitFor();
+    assert.ok(!(await page.content()).includes('secret token'), 'the value is nowhere on the page');
+    await page.getByRole('button', { name: 'Delete: calendar' }).click();
+    await dialog.getByRole('button', { name: 'Delete' }).click();
+    await page.getByText('No credential is stored').waitFor();
+    assert.deepEqual(page.troubles, []);
+
+    const { threadId } = await world.talk('desk', 'For a pin');
+    await page.goto(`${world.url}#/thread/${threadId}`);
+    await settled(page);
+    await page.locator('header.top').getByRole('button', { name: 'Thread menu' }).click();
+    await page.getByRole('menuitem', { name: 'Pins' }).click();
+    await dialog.getByLabel('Text that every answer should know').fill('Only here.');
+    await dialog.getByRole('button', { name: 'Pin', exact: true }).click();
+    await dialog.locator('.pins li', { hasText: 'Only here.' }).waitFor();
+    assert.equal((await world.request('GET', `v1/threads/${threadId}/pins`)).data.filter((each) => each.threadId).length, 1);
+    await dialog.locator('.pins li', { hasText: 'The budget' }).getByText('all threads').waitFor();
+    await page.context().close();
+  });
+
+  test('an address that leads nowhere says so, and titles cannot turn the text around them', async () => {
+    const page = await openPage(browser, world, { path: '#/nowhere/at/all' });
+    for (const path of ['#/nowhere', '#/admin/nothing', '#/memory/no-such-app', '#/new/no-such-app']) {
+      await page.goto(world.url + path);
+      await page.getByText('There is no such page').waitFor();
+    }
+    await page.getByRole('link', { name: 'Go to the start page' }).click();
+    await page.getByRole('heading', { name: 'What would you like to do?' }).waitFor();
+    const { threadId } = await world.talk('desk', 'A title');
+    await world.request('PATCH', `v1/threads/${threadId}`, { title: 'invoice\u202Egpj.exe' });
+    await page.goto(`${world.url}#/thread/${threadId}`);
+    await page.locator('header.top .odd-char', { hasText: 'U+202E' }).waitFor();
+    await page.locator('nav .thread .odd-char').first().waitFor();
+    await page.waitForFunction(() => document.title === 'invoicegpj.exe · Rondo');
+    const exported = await (await fetch(`${world.url}v1/threads/${threadId}/export?format=markdown`)).text();
+    assert.ok(exported.startsWith('# invoicegpj.exe\n'), exported.slice(0, 40));
     await page.context().close();
   });
 
@@ -440,11 +661,14 @@ describe('quality', () => {
     const waiting = await world.talk('desk', 'What time is it?');
     for (const theme of ['light', 'dark']) {
       const page = await openPage(browser, world, { theme });
-      for (const path of ['#/', '#/new/desk', `#/thread/${waiting.threadId}`, '#/inbox', '#/memory/desk', '#/actions/desk', '#/data/desk/task', '#/documents/desk', '#/settings', '#/admin/overview', '#/admin/keys', '#/admin/models']) {
+      for (const path of ['#/', '#/new/desk', `#/thread/${waiting.threadId}`, '#/inbox', '#/memory/desk', '#/actions/desk', '#/data/desk/task', '#/documents/desk', '#/personas/desk', '#/pins/desk', '#/credentials/desk', '#/settings', '#/nowhere', '#/admin/overview', '#/admin/keys', '#/admin/models']) {
         await page.goto(world.url + path);
-        await page.waitForTimeout(400);
+        await page.locator('main :is(h1, .composer)').first().waitFor();
+        await page.waitForTimeout(200);
         await page.evaluate(axe);
-        const { violations } = await page.evaluate(() => axe.run(document, { resultTypes: ['violations'] }));
+        // Only colours differ between the themes.
+        const rules = theme === 'dark' ? { runOnly: ['color-contrast'] } : {};
+        const { violations } = await page.evaluate((rules) => axe.run(document, { resultTypes: ['violations'], ...rules }), rules);
         const serious = violations.filter((violation) => ['serious', 'critical'].includes(violation.impact)).map((violation) => `${violation.id}: ${violation.nodes.slice(0, 3).map((node) => `${node.target} ${node.failureSummary}`).join(' | ')}`);
         assert.deepEqual(serious, [], `${theme} ${path}`);
       }
@@ -490,12 +714,35 @@ describe('quality', () => {
   test('nothing overflows at 360 px', async () => {
     const { threadId } = await world.talk('desk', `A very long word: ${'w'.repeat(400)}`);
     const page = await openPage(browser, world, { width: 360, height: 700 });
-    for (const path of ['#/', `#/thread/${threadId}`, '#/inbox', '#/memory/desk', '#/actions/desk', '#/data/desk/task', '#/settings', '#/admin/overview']) {
+    const parts = ['overview', 'runs', 'jobs', 'apps', 'models', 'mcp', 'keys', 'sessions', 'ledger', 'audit'];
+    for (const path of ['#/', '#/new/desk', `#/thread/${threadId}`, '#/inbox', '#/memory/desk', '#/actions/desk', '#/data/desk/task', '#/documents/desk', '#/personas/desk', '#/pins/desk', '#/credentials/desk', '#/settings', ...parts.map((part) => `#/admin/${part}`)]) {
       await page.goto(world.url + path);
       await page.waitForTimeout(300);
-      const wide = await page.evaluate(() => document.documentElement.scrollWidth);
+      const wide = await page.evaluate(() => {
+        const page = document.querySelector('main .scroll');
+        return Math.max(document.documentElement.scrollWidth, document.querySelector('main').scrollWidth, page?.scrollWidth ?? 0);
+      });
       assert.ok(wide <= 360, `${path} is ${wide} px wide`);
     }
+    await page.getByRole('button', { name: 'Show the rail' }).click();
+    await page.waitForFunction(() => document.activeElement?.closest('nav.rail'));
+    await page.keyboard.press('Escape');
+    await page.waitForFunction(() => document.activeElement?.matches('.opener') && getComputedStyle(document.querySelector('nav.rail')).visibility === 'hidden');
+    // A lost connection is told above the header, and a toast leaves the message box alone.
+    await page.goto(`${world.url}#/thread/${threadId}`);
+    await box(page).waitFor();
+    await page.locator('header.top').getByRole('button', { name: 'Thread menu' }).click();
+    await page.getByRole('menuitem', { name: 'Archive' }).click();
+    const [toast, message] = [await page.locator('.toast').boundingBox(), await page.locator('.composer').boundingBox()];
+    assert.ok(toast.y + toast.height < message.y, JSON.stringify([toast, message]));
+    await page.locator('.toast').getByRole('button', { name: 'Undo' }).click();
+    await world.kill();
+    const line = page.locator('.link-line');
+    await line.waitFor();
+    const [told, head] = [await line.boundingBox(), await page.locator('header.top').boundingBox()];
+    assert.ok(told.y + told.height <= head.y + 1, JSON.stringify([told, head]));
+    await world.serve();
+    await line.waitFor({ state: 'detached' });
     await page.getByRole('button', { name: 'Show the rail' }).click();
     await page.getByRole('link', { name: 'New thread' }).click();
     await box(page).waitFor();

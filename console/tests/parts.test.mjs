@@ -76,7 +76,7 @@ test('a block never grows without a bound', async () => {
 });
 
 test('characters that deceive are marked', async () => {
-  const { visibleParts } = await asModule('src/lib/visible.ts');
+  const { visibleParts, withoutHidden } = await asModule('src/lib/visible.ts');
   const odd = (text) => visibleParts(text).filter((part) => part.odd).length;
   const plain = (text) => visibleParts(text).map((part) => part.text).join('');
   assert.equal(odd('Pay 10 € to Ana 👩‍👧, naïve café, Привет, 你好'), 0);
@@ -87,6 +87,7 @@ test('characters that deceive are marked', async () => {
   assert.equal(odd('\u{E0041}\u{E0042}'), 2, 'hidden tags');
   assert.equal(odd('a\u0007b'), 1);
   assert.ok(plain('x\u202Ey').includes('U+202E'));
+  assert.equal(withoutHidden('a\u202Egpj.exe \u2066p\u0430y\u200B'), 'agpj.exe p\u0430y', 'the title of a window has none of them');
 });
 
 const HOSTILE = [
@@ -97,6 +98,7 @@ const HOSTILE = [
   '[https://bank.example](https://evil.example/login)',
   '| a | b |\n|---|:-:|\n| <b onmouseover=window.hit=1>x</b> | `<i>` |',
   '```html\n<script>window.hit = 1</script>\n```',
+  'A note[^1] and [^"><img src=x onerror=window.hit=1>].\n\n[^1]: <img src=x onerror="window.hit = 1"> [x](javascript:window.hit=1)',
   '<style>body{display:none}</style><iframe src="https://evil.example"></iframe><base href="https://evil.example">',
   '&lt;script&gt;window.hit=1&lt;/script&gt; <a href="javascript:window.hit=1">x</a>',
   '[ref]: javascript:window.hit=1\n[ref]\n\n' + '> '.repeat(200) + 'deep\n' + '- '.repeat(100) + 'deep',
@@ -115,7 +117,7 @@ test('hostile Markdown runs nothing and fetches nothing, cut at every byte', asy
   const found = await page.evaluate(async (text) => {
     const box = document.getElementById('box');
     const bad = new Set();
-    const allowed = new Set('DIV P H3 H4 H5 H6 UL OL LI BLOCKQUOTE TABLE THEAD TBODY TR TH TD STRONG EM S A SPAN CODE PRE FIGURE FIGCAPTION BUTTON BR HR'.split(' '));
+    const allowed = new Set('DIV P H3 H4 H5 H6 UL OL LI BLOCKQUOTE TABLE THEAD TBODY TR TH TD STRONG EM S SUP A SPAN CODE PRE FIGURE FIGCAPTION BUTTON BR HR'.split(' '));
     const look = () => {
       for (const element of box.querySelectorAll('*')) {
         if (!allowed.has(element.tagName)) bad.add(element.tagName);
@@ -138,6 +140,26 @@ test('hostile Markdown runs nothing and fetches nothing, cut at every byte', asy
   assert.ok(found.host.includes('(evil.example)'), found.host);
   assert.ok(found.text.includes('<script>'), 'markup is shown as text');
   assert.deepEqual(asked.filter((url) => !url.startsWith('about:')), []);
+  await page.close();
+});
+
+test('footnotes are shown where they are written', async () => {
+  const page = await browser.newPage();
+  await page.setContent('<!doctype html><div id="box" class="md"></div>');
+  await page.addScriptTag({ content: await asScript('src/lib/markdown/view.ts') });
+  const found = await page.evaluate(() => {
+    const box = document.getElementById('box');
+    const view = new part.MarkdownView(box);
+    for (const letter of 'Water boils[^1] at 100 °C[^sea].\n\n[^1]: It **becomes**\nsteam.\n[^sea]: At sea level.\n\nThe [^ end] and x[^2^] and [link](https://example.com).') {
+      view.append(letter);
+      view.render();
+    }
+    return { text: box.innerText, marks: [...box.querySelectorAll('.md-note-mark')].map((mark) => mark.textContent), notes: [...box.querySelectorAll('[data-note]')].map((note) => note.textContent), strong: box.querySelector('[data-note] strong')?.textContent };
+  });
+  assert.deepEqual(found.marks, ['1', 'sea']);
+  assert.deepEqual(found.notes, ['1 It becomes\nsteam.', 'sea At sea level.']);
+  assert.equal(found.strong, 'becomes');
+  assert.ok(found.text.includes('The [^ end] and x[^2^] and link'), found.text);
   await page.close();
 });
 
@@ -166,29 +188,33 @@ test('text that streams in small pieces ends as text that comes at once, and fin
   await page.close();
 });
 
-test('4 MB of streamed Markdown leave a page that answers', async () => {
+test('20 MB of streamed Markdown leave a page that answers', async () => {
   const page = await browser.newPage();
   await page.setContent('<!doctype html><div id="box" hidden></div>');
   await page.addScriptTag({ content: await asScript('src/lib/markdown/view.ts') });
   const client = await page.context().newCDPSession(page);
   const took = await page.evaluate(async (sample) => {
-    const view = new part.MarkdownView(document.getElementById('box'));
+    const box = document.getElementById('box');
+    const view = new part.MarkdownView(box);
     const begin = performance.now();
     let longest = 0;
-    const prose = 'A sentence with **weight** and a [link](https://example.com). '.repeat(50);
+    const prose = 'A sentence with **weight** and a [link](https://example.com), and more words that say nothing at all. '.repeat(60);
     const piece = `${sample}\n\n${prose}\n\n`.repeat(4);
-    for (let sent = 0; sent < 4 * 1024 * 1024; sent += piece.length) {
+    for (let sent = 0; sent < 20 * 1024 * 1024; sent += piece.length) {
       const at = performance.now();
       view.append(piece);
       view.render();
       longest = Math.max(longest, performance.now() - at);
       await new Promise((resolve) => setTimeout(resolve));
     }
-    return { whole: performance.now() - begin, longest };
+    view.append('The very end.');
+    view.render();
+    return { whole: performance.now() - begin, longest, blocks: box.children.length, end: box.lastElementChild.textContent.trim() };
   }, LONG);
   await client.send('HeapProfiler.collectGarbage');
   const { usedSize } = await client.send('Runtime.getHeapUsage');
-  console.log(`4 MB of Markdown: ${(took.whole / 1000).toFixed(1)} s, longest piece ${took.longest.toFixed(0)} ms, heap ${(usedSize / 1048576).toFixed(1)} MB`);
+  console.log(`20 MB of Markdown: ${(took.whole / 1000).toFixed(1)} s, longest piece ${took.longest.toFixed(0)} ms, ${took.blocks} blocks, heap ${(usedSize / 1048576).toFixed(1)} MB`);
+  assert.ok(took.end.endsWith('The very end.'), took.end.slice(-80));
   assert.ok(usedSize < 150 * 1024 * 1024, `${usedSize} bytes`);
   await page.close();
 });

@@ -50,7 +50,7 @@ confirm = true
 };
 
 export class World {
-  static async start({ apps = { desk: DESK }, model = 'gpt-6-luna', copied = [], withUpstream = true } = {}) {
+  static async start({ apps = { desk: DESK }, model = 'gpt-6-luna', copied = [], withUpstream = true, basePath = '' } = {}) {
     const world = new World();
     world.folder = mkdtempSync(join(tmpdir(), 'rondo-console-'));
     for (const [app, files] of Object.entries(apps)) {
@@ -64,7 +64,8 @@ export class World {
     world.upstream = withUpstream ? await startUpstream() : null;
     world.model = model;
     world.port = await freePort();
-    world.url = `http://127.0.0.1:${world.port}/`;
+    world.basePath = basePath;
+    world.url = `http://127.0.0.1:${world.port}${basePath}/`;
     await world.serve();
     return world;
   }
@@ -77,6 +78,7 @@ export class World {
       RONDO_DATA: join(this.folder, 'data'),
       RONDO_APPS: join(this.folder, 'apps'),
       RONDO_DISCOVER: 'false',
+      ...(this.basePath ? { RONDO_BASE_PATH: this.basePath } : {}),
       ...(this.upstream ? { OPENAI_BASE_URL: this.upstream.url, OPENAI_API_KEY: 'sk-test', RONDO_MODEL: this.model } : {}),
     };
     this.process = spawn(binary, ['serve'], { env, cwd: this.folder, stdio: ['ignore', 'ignore', 'pipe'] });
@@ -130,8 +132,8 @@ export async function openBrowser() {
 }
 
 /** A page whose errors and requests to other hosts fail the test that asks for them. */
-export async function openPage(browser, world, { path = '', width = 1280, height = 860, theme = 'light', context } = {}) {
-  const made = context ?? (await browser.newContext({ viewport: { width, height }, colorScheme: theme }));
+export async function openPage(browser, world, { path = '', width = 1280, height = 860, theme = 'light', isMobile = false, context } = {}) {
+  const made = context ?? (await browser.newContext({ viewport: { width, height }, colorScheme: theme, isMobile, hasTouch: isMobile }));
   if (process.env.CONSOLE_DIST) await serveFresh(made, world);
   const page = await made.newPage();
   page.setDefaultTimeout(15_000);
@@ -152,6 +154,6 @@ export async function openPage(browser, world, { path = '', width = 1280, height
 /** Files of a build that the binary does not have yet: `CONSOLE_DIST=dist npm test`. */
 async function serveFresh(context, world) {
   const send = (name) => (route) => route.fulfill({ path: join(process.env.CONSOLE_DIST, name(new URL(route.request().url()).pathname)) });
-  await context.route(`${world.url}_console/*`, send((path) => path.slice(1)));
+  await context.route(`${world.url}_console/*`, send((path) => path.slice(world.basePath.length + 1)));
   await context.route(world.url, send(() => 'index.html'));
 }

@@ -661,6 +661,7 @@ export interface Message {
   createdAt: string;
   /** From the start of the answer's run to its end. */
   durationMs?: number | null;
+  error?: Failure | null;
   id: MessageId;
   memoriesReferenced: string[];
   model?: string | null;
@@ -1019,6 +1020,17 @@ export interface ProposalView {
   status: string;
   threadId?: ThreadId | null;
   tool: string;
+}
+
+/** A message that waits until its thread is free. */
+export interface QueuedMessage {
+  createdAt: string;
+  /** Images and documents that go with the text. */
+  parts?: MessagePart[];
+  /** The run that will answer it. Cancel this run to take the message back. */
+  runId: RunId;
+  /** Empty if an earlier message is to be answered again. */
+  text: string;
 }
 
 export interface ReasoningDelta { delta: string; step: number }
@@ -1741,6 +1753,7 @@ export interface Routes {
   "GET /v1/threads/{thread}/export": { path: { thread: ThreadId }; query: { format?: string }; answer: unknown };
   "GET /v1/threads/{thread}/messages": { path: { thread: ThreadId }; query: { limit?: number; cursor?: string }; answer: Page<Message> };
   "GET /v1/threads/{thread}/pins": { path: { thread: ThreadId }; query: { limit?: number; cursor?: string }; answer: Page<PinView> };
+  "GET /v1/threads/{thread}/queue": { path: { thread: ThreadId }; answer: Page<QueuedMessage> };
   "GET /v1/threads/{thread}/summaries": {
     path: { thread: ThreadId };
     query: { all?: boolean; limit?: number; cursor?: string };

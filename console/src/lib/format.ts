@@ -89,3 +89,8 @@ export function brief(value: unknown, limit = 80): string {
   text = text.slice(0, limit * 4).replace(/\s+/g, ' ');
   return text.length > limit ? `${text.slice(0, limit - 1)}…` : text;
 }
+
+/** The server's messages begin with a small letter, as parts of a sentence do. */
+export function sentence(text: string): string {
+  return text.charAt(0).toUpperCase() + text.slice(1);
+}

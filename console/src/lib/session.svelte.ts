@@ -18,8 +18,18 @@ class Session {
     return this.access?.rights.includes('admin') ?? false;
   }
 
+  /** Whether messages, decisions and changes are allowed. */
+  get canRun(): boolean {
+    return this.access?.rights.includes('run') ?? false;
+  }
+
   app(id: string): AppView | undefined {
     return this.apps.find((app) => app.id === id);
+  }
+
+  /** The app that was used last, if it is still there, or the first one. */
+  usualApp(last: string | null): string {
+    return this.app(last ?? '')?.id ?? this.apps[0]?.id ?? '';
   }
 
   async start(): Promise<void> {

@@ -7,8 +7,8 @@ import { rondo } from './source.ts';
 import { strings } from '../strings.ts';
 import { threads } from './threads.svelte.ts';
 import { inbox } from './inbox.svelte.ts';
-import type { ActionView, Message, MessagePart, ThreadView } from './types.ts';
-import { store, ui } from './ui.svelte.ts';
+import type { ActionView, Message, MessagePart, QueuedMessage, ThreadView } from './types.ts';
+import { ui } from './ui.svelte.ts';
 
 const MESSAGE_PAGE = 1000;
 /** Pages of messages at most. */
@@ -25,10 +25,6 @@ export interface Wish {
   personaId?: string;
   documentIds?: string[];
   parentId?: string;
-}
-export interface QueuedMessage {
-  runId: string;
-  text: string;
 }
 /** What events tell about a run and the fold leaves out. */
 export interface RunFacts {
@@ -58,6 +54,9 @@ export class ThreadPage {
   #planned = false;
   #stop = new AbortController();
   #unfollow: () => void = () => {};
+  #unhear: () => void = () => {};
+  /** Runs that wait no longer. A list that was asked for before may still have them. */
+  readonly #left = new Set<string>();
 
   constructor(
     readonly id: string,
@@ -71,6 +70,7 @@ export class ThreadPage {
   async load(): Promise<void> {
     this.#stop.abort();
     this.#unfollow();
+    this.#unhear();
     this.#stop = new AbortController();
     const { signal } = this.#stop;
     try {
@@ -81,10 +81,11 @@ export class ThreadPage {
       this.stored = new Map(messages.map((message) => [message.id, message]));
       const position = await this.#replay(thread, messages, signal);
       if (signal.aborted) return;
-      this.queue = storedQueue(this.id).filter(({ runId }) => !messages.some((message) => message.runId === runId));
       this.state = 'ready';
       this.#show();
       this.#unfollow = hub.follow(this.id, { position, take: ({ event }) => this.#take(event) });
+      this.#unhear = hub.onNotice(({ type, data }) => (type === 'resync' || (type === 'notice:run' && data.threadId === this.id && data.status === 'queued')) && void this.loadQueue());
+      void this.loadQueue();
       void this.loadActions();
     } catch (error) {
       if (signal.aborted) return;
@@ -96,6 +97,7 @@ export class ThreadPage {
   close(): void {
     this.#stop.abort();
     this.#unfollow();
+    this.#unhear();
   }
 
   async #messages(signal: AbortSignal): Promise<Message[]> {
@@ -149,6 +151,23 @@ export class ThreadPage {
     }
     this.#next = { ...state, seq: Math.max(last, thread.activeRunId ? last : thread.lastSeq) };
     return this.#next.seq;
+  }
+
+  /** Messages that wait, from whatever tab or device they were sent. */
+  async loadQueue(): Promise<void> {
+    try {
+      const { data } = await get<Page<QueuedMessage>>(`v1/threads/${this.id}/queue`, {}, this.#stop.signal);
+      this.queue = data.filter(({ runId }) => !this.#left.has(runId));
+    } catch {
+      // The messages are answered all the same.
+    }
+  }
+
+  /** How the run of a message ended, if it ended without an answer. */
+  ending(message: ShownMessage): { runId: string | null; status: string; error?: { code: string; message: string } } | undefined {
+    const stored = message.id ? this.stored.get(message.id) : undefined;
+    if (stored?.role !== 'user' || !stored.status) return undefined;
+    return { runId: stored.runId, status: stored.status, error: stored.error };
   }
 
   async loadActions(): Promise<void> {
@@ -218,14 +237,14 @@ export class ThreadPage {
   #arrived(event: RondoEvent): void {
     this.sending = null;
     if (event.type === 'run:start') {
-      this.#setQueue(this.queue.filter(({ runId }) => runId !== event.data.runId));
+      this.#leaveQueue(event.data.runId);
       const known = threads.find(this.id) ?? this.thread;
       if (known) threads.put({ ...known, activeRunId: event.data.runId, updatedAt: new Date().toISOString() });
     }
   }
 
   #ended(end: { runId: string; status: string }, before: Conversation): void {
-    this.#setQueue(this.queue.filter(({ runId }) => runId !== end.runId));
+    this.#leaveQueue(end.runId);
     if (end.runId !== before.runId) return;
     this.stopping = false;
     ui.say(end.status === 'completed' ? strings.chat.answered : strings.chat.endedAs(end.status));
@@ -263,7 +282,7 @@ export class ThreadPage {
     try {
       const body = { ...rest, threadId: this.id, ...(text ? { message: text } : {}), ...(parts?.length ? { parts } : {}) };
       const { runId } = await start(app, body);
-      if (busy) this.#setQueue([...this.queue, { runId, text }]);
+      if (busy && !this.queue.some((queued) => queued.runId === runId) && this.#next.runId !== runId) this.queue = [...this.queue, { runId, text }];
     } catch (error) {
       this.sending = null;
       throw error;
@@ -295,7 +314,7 @@ export class ThreadPage {
   async unqueue(queued: QueuedMessage): Promise<void> {
     try {
       await post(`v1/runs/${queued.runId}/cancel`);
-      this.#setQueue(this.queue.filter(({ runId }) => runId !== queued.runId));
+      this.#leaveQueue(queued.runId);
     } catch (error) {
       ui.fail(error);
     }
@@ -311,18 +330,9 @@ export class ThreadPage {
     }
   }
 
-  #setQueue(queue: QueuedMessage[]): void {
-    if (queue.length === 0 && this.queue.length === 0) return;
-    this.queue = queue;
-    store(`queue.${this.id}`, queue.length ? JSON.stringify(queue) : null);
-  }
-}
-
-function storedQueue(thread: string): QueuedMessage[] {
-  try {
-    return JSON.parse(localStorage.getItem(`rondo.queue.${thread}`) ?? '[]') as QueuedMessage[];
-  } catch {
-    return [];
+  #leaveQueue(run: string): void {
+    this.#left.add(run);
+    if (this.queue.some(({ runId }) => runId === run)) this.queue = this.queue.filter(({ runId }) => runId !== run);
   }
 }
 

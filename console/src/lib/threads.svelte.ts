@@ -6,6 +6,7 @@ import { session } from './session.svelte.ts';
 import { strings } from '../strings.ts';
 import type { ThreadView } from './types.ts';
 import { ui } from './ui.svelte.ts';
+import { withoutHidden } from './visible.ts';
 
 const PAGE_SIZE = 200;
 /** Milliseconds in which a deletion can be taken back. */
@@ -146,7 +147,7 @@ class Threads {
       thread.id,
       setTimeout(() => this.#reallyDelete(thread.id), DELETE_DELAY_MS),
     );
-    ui.toast(strings.threads.deleted(thread.title ?? strings.threads.untitled), {
+    ui.toast(strings.threads.deleted(withoutHidden(thread.title ?? strings.threads.untitled)), {
       label: strings.undo,
       act: () => {
         clearTimeout(this.#hidden.get(thread.id));

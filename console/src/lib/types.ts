@@ -92,8 +92,25 @@ export interface Message {
   sources?: Source[];
   usage?: Usage;
   durationMs?: number;
+  /** On a message of the user, how its run ended if it ended without an answer. */
   status?: string;
+  error?: { code: string; message: string };
   parts?: MessagePart[];
+}
+export interface QueuedMessage {
+  runId: string;
+  text: string;
+  parts?: MessagePart[];
+}
+export interface PinView {
+  id: string;
+  text: string;
+  threadId?: string | null;
+  createdAt: string;
+}
+export interface CredentialView {
+  name: string;
+  updatedAt: string;
 }
 export interface RunView {
   id: string;

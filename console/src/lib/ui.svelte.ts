@@ -1,6 +1,7 @@
 // The state of the page that belongs to no data: theme, panels, messages to the reader.
 
 import { ApiError } from './api.ts';
+import { sentence } from './format.ts';
 
 export type Theme = 'auto' | 'light' | 'dark';
 export interface Toast {
@@ -37,6 +38,8 @@ export function store(name: string, value: string | null): void {
 
 /** Milliseconds. */
 const TOAST_LIFE_MS = 6_000;
+/** Where the rail is a drawer. */
+const NARROW = '(max-width: 860px)';
 
 class Ui {
   theme = $state<Theme>((stored('theme') as Theme | null) ?? 'auto');
@@ -49,12 +52,15 @@ class Ui {
   /** Told to screen readers, once per sentence. */
   announcement = $state('');
   now = $state(Date.now());
+  /** Who is to answer in the message box, as the palette chose it. */
+  choice = $state.raw<{ app: string; model?: string | null; persona?: string | null } | null>(null);
   /** The app that was used last. */
   lastApp = $state(stored('app'));
   #toastId = 0;
 
   constructor() {
     this.applyTheme();
+    matchMedia(NARROW).addEventListener('change', ({ matches }) => matches || (this.drawerOpen = false));
     setInterval(() => (this.now = Date.now()), 1_000);
   }
 
@@ -70,7 +76,7 @@ class Ui {
   }
 
   toggleRail(): void {
-    if (matchMedia('(max-width: 860px)').matches) this.drawerOpen = !this.drawerOpen;
+    if (matchMedia(NARROW).matches) this.drawerOpen = !this.drawerOpen;
     else {
       this.railOpen = !this.railOpen;
       store('rail', this.railOpen ? null : 'closed');
@@ -100,7 +106,7 @@ class Ui {
   fail(error: unknown): void {
     if (error instanceof DOMException && error.name === 'AbortError') return;
     const text = error instanceof ApiError ? error.message : error instanceof Error ? error.message : String(error);
-    this.toast(text.charAt(0).toUpperCase() + text.slice(1), undefined, 'error');
+    this.toast(sentence(text), undefined, 'error');
   }
 }
 

@@ -107,3 +107,11 @@ export function visibleParts(whole: string): VisiblePart[] {
 export function hasOddCharacters(text: string): boolean {
   return visibleParts(text).some((part) => part.odd);
 }
+
+/** A text without characters that nobody sees, for places that show plain text only, such as the title of the window. */
+export function withoutHidden(text: string): string {
+  return visibleParts(text)
+    .filter((part) => !part.odd || !part.text.startsWith('U+'))
+    .map((part) => (part.odd ? part.text.replace(/ U\+[0-9A-F]+$/, '') : part.text))
+    .join('');
+}

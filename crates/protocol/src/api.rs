@@ -253,9 +253,27 @@ pub struct Message {
     /// From the start of the answer's run to its end.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub duration_ms: Option<u64>,
-    /// How the answer's run stands or ended, unless it is `completed`.
+    /// How the answer's run stands or ended, unless it is `completed`. On a message of the user, how its run ended if it
+    /// ended without an answer.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub status: Option<RunStatus>,
+    /// Why that run failed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub error: Option<Failure>,
+    pub created_at: Timestamp,
+}
+
+/// A message that waits until its thread is free.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct QueuedMessage {
+    /// The run that will answer it. Cancel this run to take the message back.
+    pub run_id: RunId,
+    /// Empty if an earlier message is to be answered again.
+    pub text: String,
+    /// Images and documents that go with the text.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub parts: Vec<MessagePart>,
     pub created_at: Timestamp,
 }
 

@@ -37,8 +37,8 @@ pub use action::{
 };
 pub use api::{
     AnswerSchema, AppView, JobView, Message, ModelView, NewRun, NewThread, OnBusy, Page, PriceView,
-    Regenerate, Role, RunResult, RunView, Siblings, ThreadChange, ThreadView, ToolCallView, ToolResultView,
-    UsageReport, UsageView,
+    QueuedMessage, Regenerate, Role, RunResult, RunView, Siblings, ThreadChange, ThreadView, ToolCallView,
+    ToolResultView, UsageReport, UsageView,
 };
 pub use branches::{HeadChoice, MessageMatch, ThreadHit, ThreadTree, TreeMessage};
 pub use canonical::canonical;

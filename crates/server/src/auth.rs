@@ -24,7 +24,7 @@ use crate::error::{ApiProblem, ProblemCode};
 use crate::serve::PeerAddress;
 
 pub(crate) use attempts::FailedAttempts;
-pub(crate) use cookies::{cookie_with, is_secure, session_secret};
+pub(crate) use cookies::SessionCookie;
 pub(crate) use origin::{allow_origin, allowed_origin, check_origin, preflight};
 
 /// Names the user for whom the holder of an acting key speaks.
@@ -379,7 +379,7 @@ fn credentials<'a>(api: &Api, parts: &'a Parts) -> Result<Credentials<'a>, ApiPr
     let mut headers = parts.headers.get_all(header::AUTHORIZATION).iter();
     match (headers.next(), headers.next()) {
         (None, _) => {
-            let secret = session_secret(parts, is_secure(api, parts));
+            let secret = SessionCookie::of(api, parts).secret(parts);
             Ok(secret.map_or(Credentials::None, Credentials::Cookie))
         }
         (Some(one), None) => {

@@ -5,6 +5,7 @@
 
 mod allowance;
 mod auth;
+mod base_path;
 mod body;
 mod contracts;
 mod error;
@@ -34,6 +35,7 @@ use service::Service;
 use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 
+pub use base_path::BasePath;
 pub use proxying::{Proxying, PublicUrl};
 pub use serve::{IsTls, serve, serve_router};
 pub use tls::{

@@ -12,7 +12,7 @@ use utoipa_axum::router::OpenApiRouter;
 
 use crate::error::openai::{OpenAiErrorBody, is_openai_path};
 use crate::error::{MEDIA_TYPE, ProblemDocument};
-use crate::{Api, PublicUrl};
+use crate::{Api, Proxying};
 
 #[derive(OpenApi)]
 #[openapi(
@@ -66,15 +66,24 @@ pub(crate) fn base() -> utoipa::openapi::OpenApi {
 /// The bytes of the description, which few clients ask for.
 pub(crate) type ApiDocument = LazyLock<Bytes, Box<dyn FnOnce() -> Bytes + Send>>;
 
-pub(crate) fn document(api: &'static utoipa::openapi::OpenApi, public_urls: Vec<PublicUrl>) -> ApiDocument {
-    LazyLock::new(Box::new(move || encode(api.clone(), &public_urls)))
+pub(crate) fn document(api: &'static utoipa::openapi::OpenApi, proxying: &Proxying) -> ApiDocument {
+    let servers = servers(proxying);
+    LazyLock::new(Box::new(move || encode(api.clone(), servers)))
+}
+
+/// Where others reach the server: its public URLs, or else the path below which it is.
+fn servers(proxying: &Proxying) -> Vec<Server> {
+    match (proxying.public_urls.as_slice(), &proxying.base_path) {
+        ([], base_path) => base_path.iter().map(|path| Server::new(path.to_string())).collect(),
+        (urls, _) => urls.iter().map(|url| Server::new(url.to_string())).collect(),
+    }
 }
 
 /// The finished description. Any request may carry a key and be answered with a problem; what changes something may be
 /// sent again under an idempotency key. Behind a proxy, it says where that is.
-fn encode(mut api: utoipa::openapi::OpenApi, public_urls: &[PublicUrl]) -> Bytes {
-    if !public_urls.is_empty() {
-        api.servers = Some(public_urls.iter().map(|url| Server::new(url.to_string())).collect());
+fn encode(mut api: utoipa::openapi::OpenApi, servers: Vec<Server>) -> Bytes {
+    if !servers.is_empty() {
+        api.servers = Some(servers);
     }
     let paths = std::mem::take(&mut api.paths.paths);
     // The router's word for the rest of a path is not OpenAPI's.

@@ -7,6 +7,8 @@ use axum::http::uri::{Authority, Uri};
 use axum::http::{HeaderMap, HeaderName};
 use ipnet::IpNet;
 
+use crate::BasePath;
+
 const FORWARDED_FOR: HeaderName = HeaderName::from_static("x-forwarded-for");
 
 /// Proxies that one request is followed back through; a longer list is not a list of proxies.
@@ -26,6 +28,8 @@ pub struct Proxying {
     pub allow_origins: Vec<PublicUrl>,
     /// Whether a proxy encrypts all requests of other machines.
     pub behind_proxy: bool,
+    /// The path below which browsers reach the server.
+    pub base_path: Option<BasePath>,
 }
 
 impl Proxying {
@@ -37,6 +41,11 @@ impl Proxying {
     /// The public URL of this name, or else the first one.
     pub(crate) fn public_url_of(&self, host: &str) -> Option<&PublicUrl> {
         self.public_urls.iter().find(|url| url.is_host(host)).or(self.public_urls.first())
+    }
+
+    /// The path of this server's cookies.
+    pub(crate) fn cookie_path(&self) -> &str {
+        self.base_path.as_ref().map_or("/", BasePath::as_str)
     }
 
     pub(crate) fn is_host(&self, host: &str) -> bool {

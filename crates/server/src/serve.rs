@@ -23,7 +23,7 @@ use tokio_util::task::TaskTracker;
 use self::address_counts::AddressCounts;
 use self::connection::{ConnectionSetting, serve_encrypted, serve_plain};
 use crate::tls::ServerTls;
-use crate::{ServerLimits, ServerSettings, Shutdown, routes};
+use crate::{BasePath, ServerLimits, ServerSettings, Shutdown, routes};
 
 /// Bytes that the kernel holds for a client beyond what the network takes. Without it, that would be megabytes for a reader
 /// that has stopped.
@@ -48,9 +48,10 @@ pub async fn serve(
     let (bound, limits, tls) = (listener.local_addr()?.ip(), settings.limits, settings.tls.clone());
     let trusted_proxies = settings.proxying.trusted_proxies.clone();
     let addresses = AddressCounts::new(limits.max_connections_per_address, trusted_proxies);
+    let base_path = settings.proxying.base_path.clone().map(Arc::new);
     let tasks = TaskTracker::new();
     let router = routes::router(service, settings, bound, (shutdown.clone(), tasks.clone()));
-    let acceptor = ConnectionAcceptor { listener, limits, tls, addresses };
+    let acceptor = ConnectionAcceptor { listener, limits, tls, addresses, base_path };
     acceptor.serve(router, shutdown.all).await;
     tasks.close();
     if timeout(GRACE, tasks.wait()).await.is_err() {
@@ -67,7 +68,7 @@ pub async fn serve_router(
     shutdown: CancellationToken,
 ) -> io::Result<()> {
     let addresses = AddressCounts::new(limits.max_connections_per_address, Vec::new());
-    let acceptor = ConnectionAcceptor { listener, limits: *limits, tls: None, addresses };
+    let acceptor = ConnectionAcceptor { listener, limits: *limits, tls: None, addresses, base_path: None };
     acceptor.serve(router, shutdown).await;
     Ok(())
 }
@@ -79,17 +80,19 @@ struct ConnectionAcceptor {
     /// None for plain HTTP.
     tls: Option<ServerTls>,
     addresses: Arc<AddressCounts>,
+    base_path: Option<Arc<BasePath>>,
 }
 
 impl ConnectionAcceptor {
     async fn serve(self, router: Router, shutdown: CancellationToken) {
-        let Self { listener, limits, tls, addresses } = self;
+        let Self { listener, limits, tls, addresses, base_path } = self;
         let tasks = TaskTracker::new();
         let stop = Stop { begin: shutdown, now: CancellationToken::new() };
         let room = Arc::new(Semaphore::new(limits.max_connections));
         while let Some((accepted, permit)) = next(&listener, &room, &stop.begin).await {
             let Some(place) = addresses.permit(accepted.1.ip()) else { continue };
-            let setting = ConnectionSetting { router: router.clone(), limits, stop: stop.clone() };
+            let (router, base_path) = (router.clone(), base_path.clone());
+            let setting = ConnectionSetting { router, limits, stop: stop.clone(), base_path };
             // Two kinds of tasks, so that a plain connection needs no memory for what TLS needs.
             match &tls {
                 None => tasks.spawn(async move {

@@ -192,7 +192,20 @@ fn markdown(message: &Message) -> String {
         _ = writeln!(text, "{}", message.text.trim_end());
     }
     if let Some(status) = message.status.filter(|status| *status != RunStatus::Completed) {
-        _ = writeln!(text, "\n*The answer is not complete: its run is {}.*", status.name());
+        _ = match (message.role, &message.error) {
+            (Role::User, None) => writeln!(text, "\n*There is no answer: the run is {}.*", status.name()),
+            (Role::User, Some(failure)) => {
+                writeln!(
+                    text,
+                    "\n*There is no answer: the run is {} ({}).*",
+                    status.name(),
+                    in_a_line(&failure.code)
+                )
+            }
+            (Role::Assistant, _) => {
+                writeln!(text, "\n*The answer is not complete: its run is {}.*", status.name())
+            }
+        };
     }
     if !message.sources.is_empty() {
         text.push_str("\nSources:\n\n");
@@ -221,10 +234,16 @@ fn short_json(value: &Value) -> String {
     }
 }
 
-/// A text without line breaks and other control characters.
+/// A text without line breaks, control characters and characters that turn the direction of the text around them.
 fn in_a_line(text: &str) -> String {
-    let words = text.split(|c: char| c.is_whitespace() || c.is_control()).filter(|word| !word.is_empty());
+    let shown: String = text.chars().filter(|c| !turns_direction(*c)).collect();
+    let words = shown.split(|c: char| c.is_whitespace() || c.is_control()).filter(|word| !word.is_empty());
     words.collect::<Vec<_>>().join(" ")
+}
+
+/// Whether a character changes the direction of others without being seen itself.
+fn turns_direction(c: char) -> bool {
+    matches!(c, '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
 }
 
 fn day_and_time(at: Timestamp) -> String {
@@ -247,6 +266,12 @@ mod tests {
             assert_eq!(plain_name(title), name, "{title:?}");
         }
         assert!(plain_name(&"long ".repeat(100)).len() <= MAX_NAME_CHARS);
+    }
+
+    #[test]
+    fn no_title_can_turn_the_line_that_it_stands_in() {
+        assert_eq!(in_a_line("invoice\u{202e}gpj.exe\u{2066}\u{200f} \u{7} paid\n"), "invoicegpj.exe paid");
+        assert_eq!(in_a_line("שלום, Привет 👩‍👧"), "שלום, Привет 👩‍👧", "letters keep their own direction");
     }
 
     #[test]

@@ -2,10 +2,12 @@
 
 use agent::{MessageTurn, tool_result_view};
 use protocol::{
-    Event, HeadChoice, Message, MessageId, Page, Principal, Role, RunStatus, Siblings, Source, ThreadId,
-    ThreadTree, ThreadView, ToolCallView, TreeMessage, Usage,
+    Event, HeadChoice, Message, MessageId, Page, Principal, QueuedMessage, Role, RunStatus, Siblings, Source,
+    ThreadId, ThreadTree, ThreadView, ToolCallView, TreeMessage, Usage,
 };
-use store::{AnswerRun, MAX_TREE_TEXT_CHARS, MessageRow, Once, RawEvent, ShownMessage, TreeRow};
+use store::{
+    AnswerRun, MAX_TREE_TEXT_CHARS, MessageRow, Once, QueuedRun, RawEvent, RunInput, ShownMessage, TreeRow,
+};
 
 use crate::checks::PageQuery;
 use crate::{Error, Service, views};
@@ -59,6 +61,17 @@ impl Service {
         Ok(Page { data, next: last })
     }
 
+    /// The messages that wait for the thread, the next one first.
+    pub async fn queued_messages(
+        &self,
+        principal: &Principal,
+        thread: ThreadId,
+    ) -> Result<Page<QueuedMessage>, Error> {
+        agent::thread_row(self.store(), principal, thread).await?;
+        let rows = self.store().queued_runs(thread).await?;
+        Ok(Page { data: rows.into_iter().map(queued_view).collect(), next: None })
+    }
+
     /// All messages of a thread, whatever branch they are on, oldest first.
     pub async fn thread_tree(
         &self,
@@ -108,6 +121,8 @@ pub(crate) fn view(shown: ShownMessage) -> Option<Message> {
     let role = role?;
     let calls = steps.into_iter().flat_map(|step| step.calls);
     let place = siblings.iter().position(|sibling| *sibling == row.id);
+    // A message of the user only tells how its run ended.
+    let answered = run.as_ref().filter(|_| role == Role::Assistant);
     Some(Message {
         id: row.id,
         role,
@@ -124,11 +139,20 @@ pub(crate) fn view(shown: ShownMessage) -> Option<Message> {
         siblings: place.map(|index| Siblings { ids: siblings, index }),
         reasoning: (!reasoning.is_empty()).then(|| reasoning.join("\n\n")),
         sources: distinct_sources(&sources),
-        usage: run.map(|run| run.usage).filter(|usage| *usage != Usage::default()),
-        duration_ms: run.as_ref().and_then(duration_ms),
-        status: run.map(|run| run.status).filter(|status| *status != RunStatus::Completed),
+        usage: answered.map(|run| run.usage).filter(|usage| *usage != Usage::default()),
+        duration_ms: answered.and_then(duration_ms),
+        status: run.as_ref().map(|run| run.status).filter(|status| *status != RunStatus::Completed),
+        error: run.and_then(|run| run.error),
         created_at: row.created_at,
     })
+}
+
+fn queued_view(row: QueuedRun) -> QueuedMessage {
+    let (text, parts) = match row.ask {
+        RunInput::Say { text, parts, .. } => (text.trim().to_owned(), parts),
+        RunInput::Again { .. } => (String::new(), Vec::new()),
+    };
+    QueuedMessage { run_id: row.run, text, parts, created_at: row.created_at }
 }
 
 /// How long a run took, once it has ended.

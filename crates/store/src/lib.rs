@@ -65,7 +65,7 @@ pub use notice::{MAX_NOTICES_PER_READ, NewestNotice, NoticesRead, NumberedNotice
 pub use prompt::{HiddenWords, PromptRows};
 pub use rows::{
     Admitted, AnswerRun, BegunRun, EarlierAnswer, EarlierRun, ForcedEnd, JobRow, MessageRow, NewJob,
-    NewThreadRow, Once, PageOf, PageRows, RawEvent, Retry, RunInput, RunJob, RunRequest, RunRow,
+    NewThreadRow, Once, PageOf, PageRows, QueuedRun, RawEvent, Retry, RunInput, RunJob, RunRequest, RunRow,
     ShownMessage, Spent, Submission, SubmittedRun, Target, ThreadEdit, ThreadFilter, ThreadImport, ThreadRow,
     ThreadTitle, TreeRow,
 };

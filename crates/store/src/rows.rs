@@ -171,14 +171,16 @@ pub struct ShownMessage {
     pub reasoning: Vec<String>,
     /// The `source`s of its run, for an answer.
     pub sources: Vec<RawEvent>,
-    /// The run of an answer.
+    /// The run of an answer; of a user's message, the run that ended without an answer.
     pub run: Option<AnswerRun>,
 }
 
 /// A run as the message that it made tells of it.
-#[derive(Debug, Clone, Copy, PartialEq)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct AnswerRun {
     pub status: RunStatus,
+    /// Why it failed.
+    pub error: Option<Failure>,
     pub usage: Usage,
     /// The time of its first event.
     pub started_at: Option<Timestamp>,
@@ -339,6 +341,14 @@ pub enum RunInput {
     },
     /// Answer a message again: this one, or the thread's head.
     Again { of: Option<MessageId> },
+}
+
+/// A run that waits for its thread, and its question.
+#[derive(Debug, Clone, PartialEq)]
+pub struct QueuedRun {
+    pub run: RunId,
+    pub ask: RunInput,
+    pub created_at: Timestamp,
 }
 
 /// A key under which something happens once, and what exactly was asked under it.

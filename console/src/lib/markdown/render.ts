@@ -2,13 +2,17 @@
 // is only text. So no text of a model, a tool or a document can run or load anything.
 
 import MarkdownIt from 'markdown-it';
+import { strings } from '../../strings.ts';
 import { highlight } from './highlight.ts';
 
+type Parser = InstanceType<typeof MarkdownIt>;
 type Token = ReturnType<InstanceType<typeof MarkdownIt>['parse']>[number];
 
 const parser = new MarkdownIt({ html: false, linkify: true, breaks: false, typographer: false, maxNesting: 24 });
 // A bare domain is not a link: models often mean a file or a module.
 parser.linkify.set({ fuzzyLink: false, fuzzyEmail: false, fuzzyIP: false });
+
+addFootnotes(parser);
 
 const ELEMENTS = new Set(['p', 'h1', 'h2', 'h3', 'h4', 'h5', 'h6', 'ul', 'ol', 'li', 'blockquote', 'table', 'thead', 'tbody', 'tr', 'th', 'td', 'strong', 'em', 's']);
 
@@ -76,6 +80,7 @@ function opened(token: Token): { outer: Node; inner: Node } {
     const link = anchor(attribute(token, 'href'));
     return { outer: link, inner: link };
   }
+  if (token.type === 'footnote_open') return footnote(token.info);
   const tag = HEADINGS[token.tag] ?? token.tag;
   const element = document.createElement(ELEMENTS.has(token.tag) ? tag : 'span');
   if (token.tag === 'p' || token.tag === 'li' || token.tag in HEADINGS) element.dir = 'auto';
@@ -90,7 +95,7 @@ function opened(token: Token): { outer: Node; inner: Node } {
   box.className = 'md-table';
   box.tabIndex = 0;
   box.setAttribute('role', 'region');
-  box.setAttribute('aria-label', 'Table');
+  box.setAttribute('aria-label', strings.markdown.table);
   box.append(element);
   return { outer: box, inner: element };
 }
@@ -100,7 +105,7 @@ function anchor(href: string | null): HTMLElement {
   if (!safe) {
     const span = document.createElement('span');
     span.className = 'md-dead-link';
-    span.title = 'This address cannot be opened from here.';
+    span.title = strings.markdown.deadLink;
     return span;
   }
   const link = document.createElement('a');
@@ -144,10 +149,13 @@ function leaf(token: Token, parent: Node): void {
       // An image is never fetched: its address could carry data away. The reader may open it.
       const link = anchor(attribute(token, 'src'));
       link.classList.add('md-image');
-      link.textContent = `Image: ${token.content || 'without a description'}`;
+      link.textContent = strings.markdown.image(token.content);
       parent.appendChild(link);
       return;
     }
+    case 'footnote_ref':
+      parent.appendChild(noteMark(token.content));
+      return;
     default:
       parent.appendChild(document.createTextNode(token.content));
   }
@@ -177,7 +185,7 @@ export function codeBlock(content: string, language: string, colours = true): HT
   const copy = document.createElement('button');
   copy.type = 'button';
   copy.className = 'md-copy';
-  copy.textContent = 'Copy';
+  copy.textContent = strings.copy;
   const pre = document.createElement('pre');
   pre.tabIndex = 0;
   const code = document.createElement('code');
@@ -185,12 +193,82 @@ export function codeBlock(content: string, language: string, colours = true): HT
   else code.textContent = content;
   copy.addEventListener('click', () => {
     void navigator.clipboard?.writeText(code.textContent ?? '').then(() => {
-      copy.textContent = 'Copied';
-      setTimeout(() => (copy.textContent = 'Copy'), 1500);
+      copy.textContent = strings.copied;
+      setTimeout(() => (copy.textContent = strings.copy), 1500);
     });
   });
   head.append(name, copy);
   pre.append(code);
   figure.append(head, pre);
   return figure;
+}
+
+/** `[^1]` or `[^a-note]`. */
+const NOTE = /^\[\^([^\]\s^]{1,40})\]/;
+
+/**
+ * `[^1]` in a text, and `[^1]: …` as a block of its own. A note is shown where it is written: a block is rendered without
+ * those before and after it.
+ */
+function addFootnotes(markdown: Parser): void {
+  markdown.inline.ruler.before('link', 'footnote_ref', (state, silent) => {
+    if (state.src.charCodeAt(state.pos) !== 0x5b || state.src.charCodeAt(state.pos + 1) !== 0x5e) return false;
+    const found = NOTE.exec(state.src.slice(state.pos, state.pos + 44));
+    if (!found) return false;
+    if (!silent) state.push('footnote_ref', '', 0).content = found[1] ?? '';
+    state.pos += found[0].length;
+    return true;
+  });
+  markdown.block.ruler.before(
+    'reference',
+    'footnote',
+    (state, line, last, silent) => {
+      const begin = (state.bMarks[line] ?? 0) + (state.tShift[line] ?? 0);
+      const text = state.src.slice(begin, state.eMarks[line]);
+      const found = NOTE.exec(text);
+      if (!found || text[found[0].length] !== ':') return false;
+      if (silent) return true;
+      // Until a blank line, or the next note.
+      let next = line + 1;
+      while (next < last && !state.isEmpty(next) && !/^\s*\[\^[^\]\s]+\]:/.test(state.src.slice(state.bMarks[next], state.eMarks[next]))) next += 1;
+      const open = state.push('footnote_open', 'p', 1);
+      open.info = found[1] ?? '';
+      const inline = state.push('inline', '', 0);
+      inline.content = [text.slice(found[0].length + 1), ...Array.from({ length: next - line - 1 }, (_, more) => state.src.slice(state.bMarks[line + 1 + more], state.eMarks[line + 1 + more]))].map((each) => each.trim()).join('\n');
+      inline.map = [line, next];
+      inline.children = [];
+      state.push('footnote_close', 'p', -1);
+      state.line = next;
+      return true;
+    },
+    { alt: ['paragraph'] },
+  );
+}
+
+/** The mark in the text. A click shows the note, if it is there. */
+function noteMark(label: string): HTMLElement {
+  const mark = document.createElement('sup');
+  mark.className = 'md-note-mark';
+  const button = document.createElement('button');
+  button.type = 'button';
+  button.textContent = label;
+  button.setAttribute('aria-label', strings.markdown.footnote(label));
+  button.addEventListener('click', () => {
+    const note = button.closest('.md')?.querySelector(`[data-note="${CSS.escape(label)}"]`);
+    note?.scrollIntoView({ block: 'nearest' });
+  });
+  mark.append(button);
+  return mark;
+}
+
+function footnote(label: string): { outer: Node; inner: Node } {
+  const note = document.createElement('p');
+  note.className = 'md-note';
+  note.dir = 'auto';
+  note.dataset.note = label;
+  const mark = document.createElement('sup');
+  mark.textContent = label;
+  const inner = document.createElement('span');
+  note.append(mark, ' ', inner);
+  return { outer: note, inner };
 }

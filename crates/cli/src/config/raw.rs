@@ -17,7 +17,7 @@ use app::Problem;
 use app::source::bounds::{KEY, refusal, whole_number};
 use app::source::{FileText, Spanned};
 use serde::{Deserialize, Deserializer};
-use server::ServerLimits;
+use server::{Proxying, ServerLimits};
 use service::CallShares;
 use tracing_subscriber::filter::LevelFilter;
 
@@ -98,6 +98,7 @@ struct RawServer {
     delta_pause_ms: Option<u64>,
     chat_app: Option<Spanned<String>>,
     public_url: Option<Spanned<OneOrSeveral>>,
+    base_path: Option<Spanned<String>>,
     trusted_proxies: Option<Spanned<OneOrSeveral>>,
     allow_origins: Option<Spanned<OneOrSeveral>>,
     #[serde(deserialize_with = "whole_number::<1, MAX_FAILED_ATTEMPTS, _, _>")]
@@ -279,12 +280,10 @@ impl<'a> Reader<'a> {
             undo_retention: raw.undo_retention_seconds.unwrap_or(default.undo_retention),
             delta_pause: raw.delta_pause_ms.map_or(default.delta_pause, Duration::from_millis),
             chat_app: chat_app.map(|chosen| chosen.value.trim().to_owned()),
-            proxying: self.proxying(
-                raw.public_url,
-                raw.trusted_proxies,
-                raw.allow_origins,
-                raw.behind_proxy,
-            )?,
+            proxying: Proxying {
+                base_path: self.base_path(raw.base_path)?,
+                ..self.proxying(raw.public_url, raw.trusted_proxies, raw.allow_origins, raw.behind_proxy)?
+            },
         })
     }
 

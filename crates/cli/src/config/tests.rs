@@ -201,6 +201,13 @@ fn where_others_reach_the_server_is_one_url_or_several() {
     assert_eq!(urls(several, &[]), ["https://a.example", "http://b.example:8080/rondo"]);
     let variable = [("RONDO_PUBLIC_URL", "https://c.example, https://d.example,")];
     assert_eq!(urls(several, &variable), ["https://c.example", "https://d.example"]);
+    let base = |text, pairs: &[(&str, &str)]| {
+        read(text, pairs).unwrap().server.proxying.base_path.map(|path| path.to_string())
+    };
+    let file = "[server]\nbase_path = '/agents/'";
+    assert_eq!(base("", &[]), None);
+    assert_eq!(base(file, &[]).as_deref(), Some("/agents"));
+    assert_eq!(base(file, &[("RONDO_BASE_PATH", "/a/b")]).as_deref(), Some("/a/b"));
     let trusted = |text, pairs: &[(&str, &str)]| -> Vec<String> {
         let read = read(text, pairs).unwrap().server.proxying.trusted_proxies;
         read.iter().map(ToString::to_string).collect()
@@ -228,6 +235,11 @@ fn a_proxy_described_badly_is_refused_with_place_and_remedy() {
             format!(
                 r#"2:14: "ftp://b.example" is not a web address: it does not begin with https:// or http://; {url}"#
             ),
+        ),
+        (
+            "base_path = 'agents'",
+            r#"2:13: "agents" is not a path: it does not begin with a slash and a name; write the path at which the proxy serves Rondo, such as /agents"#
+                .into(),
         ),
         ("public_url = 5", "2:14: expected a string or a list of strings".into()),
         (

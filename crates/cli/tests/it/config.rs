@@ -18,7 +18,7 @@ async fn mistakes_in_the_file() {
     let place = "write an IP address and a port, such as 127.0.0.1:8787";
     for (text, expected) in [
         ("\nmodle = 'x'", "2:1: unknown key \"modle\"; did you mean \"model\"?".into()),
-        ("[server]\nport = 80", "2:1: unknown key \"port\"; the keys here are max_body_bytes, header_timeout_seconds, body_timeout_seconds, write_timeout_seconds, max_streams_per_user, max_model_calls, max_model_calls_per_user, max_document_bytes_per_user, heartbeat_seconds, drain_seconds, retention_seconds, undo_retention_seconds, delta_pause_ms, chat_app, public_url, trusted_proxies, allow_origins, max_failed_attempts_per_minute, behind_proxy, max_connections_per_address".into()),
+        ("[server]\nport = 80", "2:1: unknown key \"port\"; the keys here are max_body_bytes, header_timeout_seconds, body_timeout_seconds, write_timeout_seconds, max_streams_per_user, max_model_calls, max_model_calls_per_user, max_document_bytes_per_user, heartbeat_seconds, drain_seconds, retention_seconds, undo_retention_seconds, delta_pause_ms, chat_app, public_url, base_path, trusted_proxies, allow_origins, max_failed_attempts_per_minute, behind_proxy, max_connections_per_address".into()),
         ("listen = 'everywhere'", format!("1:10: \"everywhere\" is not an address; {place}")),
     ] {
         world.write("rondo.toml", text);

@@ -8,13 +8,15 @@ use crate::{Api, Proxying};
 
 /// The cookie's name over https. Browsers take such a name only from this very host, and only over https.
 const SECURE_NAME: &str = "__Host-rondo_session";
+/// The cookie's name over https below a path: browsers take [`SECURE_NAME`] for a whole host only.
+const SECURE_NAME_BELOW_A_PATH: &str = "__Secure-rondo_session";
 /// The cookie's name over http, which a server on the user's own machine speaks.
 const PLAIN_NAME: &str = "rondo_session";
 
 const FORWARDED_PROTO: HeaderName = HeaderName::from_static("x-forwarded-proto");
 
 /// Whether the client speaks https: to this server, or to a proxy in front of it.
-pub(crate) fn is_secure(api: &Api, parts: &Parts) -> bool {
+fn is_secure(api: &Api, parts: &Parts) -> bool {
     parts.extensions.get::<IsTls>().is_some_and(|IsTls(is_tls)| *is_tls)
         || is_secure_proxy(&api.proxying, &parts.headers)
 }
@@ -26,23 +28,48 @@ fn is_secure_proxy(proxying: &Proxying, headers: &HeaderMap) -> bool {
         || proxying.is_secure_host(host.unwrap_or_default())
 }
 
-/// The `Set-Cookie` header of a session for so many seconds; none of them removes it.
-pub(crate) fn cookie_with(secret: &str, seconds: i64, is_secure: bool) -> String {
-    let (name, secure) = if is_secure { (SECURE_NAME, "; Secure") } else { (PLAIN_NAME, "") };
-    format!("{name}={secret}; Path=/; HttpOnly; SameSite=Strict; Max-Age={seconds}{secure}")
+/// The cookie of a session as this client gets and sends it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct SessionCookie<'a> {
+    path: &'a str,
+    pub(crate) is_secure: bool,
 }
 
-/// The secret in a session's cookie. Of two cookies of the name, none counts: one of them was planted. Over https, the plain
-/// name does not count either, because another host of the site could have planted it.
-pub(crate) fn session_secret(parts: &Parts, is_secure: bool) -> Option<&str> {
-    let cookies = parts.headers.get_all(header::COOKIE).iter().filter_map(|value| value.to_str().ok());
-    let mut pairs =
-        cookies.flat_map(|cookies| cookies.split(';')).filter_map(|pair| pair.trim().split_once('='));
-    let wanted = if is_secure { SECURE_NAME } else { PLAIN_NAME };
-    let mut found = pairs.by_ref().filter(|(name, _)| *name == wanted);
-    let (_, secret) = found.next()?;
-    let is_twice = found.next().is_some();
-    (!is_twice && !secret.is_empty()).then_some(secret)
+impl<'a> SessionCookie<'a> {
+    pub(crate) fn of(api: &'a Api, parts: &Parts) -> Self {
+        Self::new(api, is_secure(api, parts))
+    }
+
+    pub(crate) fn new(api: &'a Api, is_secure: bool) -> Self {
+        Self { path: api.proxying.cookie_path(), is_secure }
+    }
+
+    fn name(self) -> &'static str {
+        match (self.is_secure, self.path) {
+            (true, "/") => SECURE_NAME,
+            (true, _) => SECURE_NAME_BELOW_A_PATH,
+            (false, _) => PLAIN_NAME,
+        }
+    }
+
+    /// The `Set-Cookie` header of a session for so many seconds; none of them removes it.
+    pub(crate) fn header(self, secret: &str, seconds: i64) -> String {
+        let (name, path, secure) = (self.name(), self.path, if self.is_secure { "; Secure" } else { "" });
+        format!("{name}={secret}; Path={path}; HttpOnly; SameSite=Strict; Max-Age={seconds}{secure}")
+    }
+
+    /// The secret in a session's cookie. Of two cookies of the name, none counts: one of them was planted. Over https, the
+    /// plain name does not count either, because another host of the site could have planted it.
+    pub(crate) fn secret(self, parts: &Parts) -> Option<&str> {
+        let cookies = parts.headers.get_all(header::COOKIE).iter().filter_map(|value| value.to_str().ok());
+        let mut pairs =
+            cookies.flat_map(|cookies| cookies.split(';')).filter_map(|pair| pair.trim().split_once('='));
+        let wanted = self.name();
+        let mut found = pairs.by_ref().filter(|(name, _)| *name == wanted);
+        let (_, secret) = found.next()?;
+        let is_twice = found.next().is_some();
+        (!is_twice && !secret.is_empty()).then_some(secret)
+    }
 }
 
 #[cfg(test)]
@@ -57,7 +84,7 @@ mod tests {
             request = request.header(header::COOKIE, *cookie);
         }
         let (parts, ()) = request.body(()).unwrap().into_parts();
-        session_secret(&parts, is_secure).map(str::to_owned)
+        SessionCookie { path: "/", is_secure }.secret(&parts).map(str::to_owned)
     }
 
     #[test]
@@ -72,13 +99,14 @@ mod tests {
 
     #[test]
     fn over_https_the_cookie_belongs_to_this_host_alone() {
+        let header = |path, is_secure| SessionCookie { path, is_secure }.header("abc", 60);
+        let rest = "HttpOnly; SameSite=Strict; Max-Age=60";
+        assert_eq!(header("/", true), format!("__Host-rondo_session=abc; Path=/; {rest}; Secure"));
+        assert_eq!(header("/", false), format!("rondo_session=abc; Path=/; {rest}"));
         assert_eq!(
-            cookie_with("abc", 60, true),
-            "__Host-rondo_session=abc; Path=/; HttpOnly; SameSite=Strict; Max-Age=60; Secure"
+            header("/agents", true),
+            format!("__Secure-rondo_session=abc; Path=/agents; {rest}; Secure")
         );
-        assert_eq!(
-            cookie_with("abc", 60, false),
-            "rondo_session=abc; Path=/; HttpOnly; SameSite=Strict; Max-Age=60"
-        );
+        assert_eq!(header("/agents", false), format!("rondo_session=abc; Path=/agents; {rest}"));
     }
 }

@@ -7,7 +7,7 @@ use axum::extract::State;
 use axum::http::header;
 use axum::response::{IntoResponse, Response};
 use futures_util::stream;
-use protocol::{HeadChoice, Message, Page, ThreadTree, ThreadView};
+use protocol::{HeadChoice, Message, Page, QueuedMessage, ThreadTree, ThreadView};
 use service::{Service, ThreadExport, ThreadFormat};
 
 use crate::Api;
@@ -32,6 +32,20 @@ pub(super) async fn list_messages(
     Params(page): Params<PageParams>,
 ) -> Reply<Page<Message>> {
     Ok(Answer(caller.service.messages(&caller.principal, thread, page.into()).await?))
+}
+
+/// Lists the messages that wait until the thread is free, the next one first.
+#[utoipa::path(
+    get,
+    path = "/v1/threads/{thread}/queue",
+    params(ThreadPath),
+    responses((status = 200, description = "All of them; `next` is always null", body = Page<QueuedMessage>))
+)]
+pub(super) async fn list_queued_messages(
+    caller: Caller,
+    ThreadPath { thread }: ThreadPath,
+) -> Reply<Page<QueuedMessage>> {
+    Ok(Answer(caller.service.queued_messages(&caller.principal, thread).await?))
 }
 
 /// Lists the messages of all branches of a thread, oldest first, with the beginnings of their texts.

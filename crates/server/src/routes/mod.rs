@@ -87,7 +87,7 @@ pub(crate) fn router(
     let ServerSettings { limits, chat_app, proxying, control_user, issuers, tls: _ } = settings;
     let issuers = issuers.unwrap_or_else(|| Arc::new(JwtIssuers::none(Arc::new(SystemClock))));
     let attempts = Arc::new(FailedAttempts::new(limits.failed_attempts_per_minute));
-    let document = Arc::new(openapi::document(description, proxying.public_urls.clone()));
+    let document = Arc::new(openapi::document(description, &proxying));
     let (chat_app, control_user) = (chat_app.map(Arc::from), control_user.map(Arc::from));
     let proxying = Arc::new(proxying);
     let mcp_sessions = Arc::new(McpSessions::new(shutdown.all.clone(), tasks));
@@ -155,7 +155,7 @@ fn described() -> OpenApiRouter<Api> {
         .merge(tagged!("threads": [threads::create_thread, threads::list_threads] [threads::import_thread]
             [threads::list_all_threads]
             [threads::get_thread, threads::change_thread, threads::delete_thread] [branches::list_messages]
-            [branches::thread_tree] [branches::choose_head] [branches::export_thread]
+            [branches::list_queued_messages] [branches::thread_tree] [branches::choose_head] [branches::export_thread]
             [threads::thread_events] [events::user_events] [search::search_messages] [search::search_threads]
             [summaries::list_summaries]))
         .merge(tagged!("memories": [memories::create_memory, memories::list_memories] [memories::search_memories]

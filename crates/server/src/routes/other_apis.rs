@@ -2,10 +2,12 @@
 //! client shows.
 
 use axum::Json;
+use axum::extract::State;
 use axum::http::{StatusCode, Uri};
-use axum::response::{IntoResponse, Response};
+use axum::response::{IntoResponse, Redirect, Response};
 use serde_json::json;
 
+use crate::Api;
 use crate::error::openai::is_openai_path;
 use crate::error::{ApiProblem, ProblemCode};
 
@@ -29,7 +31,11 @@ enum ForeignApi {
 }
 
 /// The answer at every path that is not ours.
-pub(super) async fn answer_unknown_path(uri: Uri) -> Response {
+pub(super) async fn answer_unknown_path(State(api): State<Api>, uri: Uri) -> Response {
+    if let Some(base_path) = api.proxying.base_path.as_ref().filter(|base| base.as_str() == uri.path()) {
+        // Files of the console are below the slash.
+        return Redirect::permanent(&format!("{base_path}/")).into_response();
+    }
     if is_openai_path(uri.path()) {
         return ApiProblem::new(ProblemCode::NotFound, NOTHING_OF_OPENAI).into_response();
     }

@@ -12,7 +12,7 @@ use service::{GrantSource, SESSION_HOURS, SessionProof};
 use utoipa::ToSchema;
 
 use crate::Api;
-use crate::auth::{Access, AccessProof, cookie_with, is_secure, session_secret};
+use crate::auth::{Access, AccessProof, SessionCookie};
 use crate::error::{ApiProblem, ProblemCode};
 use crate::idempotency::IdempotencyKey;
 use crate::routes::Reply;
@@ -50,8 +50,9 @@ impl FromRequestParts<Api> for SessionVisit {
 
     async fn from_request_parts(parts: &mut Parts, api: &Api) -> Result<Self, ApiProblem> {
         let access = Access::from_request_parts(parts, api).await?;
-        let is_secure = is_secure(api, parts);
-        Ok(Self { access, secret: session_secret(parts, is_secure).map(str::to_owned), is_secure })
+        let cookie = SessionCookie::of(api, parts);
+        let secret = cookie.secret(parts).map(str::to_owned);
+        Ok(Self { access, secret, is_secure: cookie.is_secure })
     }
 }
 
@@ -110,7 +111,7 @@ pub(super) async fn create_session(
         }
     };
     let made = api.service.add_session(principal, proof, access.expires_at).await?;
-    let cookie = cookie_with(&made.secret, SESSION_SECONDS, is_secure);
+    let cookie = SessionCookie::new(&api, is_secure).header(&made.secret, SESSION_SECONDS);
     let shown = AccessView { proof: "session", ..view(&access, Some(made.view.expires_at)) };
     let headers = [(header::SET_COOKIE, cookie), (header::CACHE_CONTROL, "no-store".to_owned())];
     Ok((StatusCode::CREATED, headers, Answer(shown)).into_response())
@@ -135,6 +136,6 @@ pub(super) async fn delete_session(
         return Err(ApiProblem::new(ProblemCode::Conflict("no_session"), detail));
     };
     api.service.end_own_session(*session, secret).await?;
-    let cookie = cookie_with("", 0, visit.is_secure);
+    let cookie = SessionCookie::new(&api, visit.is_secure).header("", 0);
     Ok((StatusCode::NO_CONTENT, [(header::SET_COOKIE, cookie)]).into_response())
 }

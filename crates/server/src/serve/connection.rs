@@ -3,6 +3,7 @@
 use std::convert::Infallible;
 use std::io;
 use std::net::SocketAddr;
+use std::sync::Arc;
 
 use axum::Router;
 use axum::body::Body;
@@ -21,9 +22,9 @@ use tokio_util::task::TaskTracker;
 
 use super::http2::serve_http2;
 use super::{Accepted, IsTls, PeerAddress, Stop, reset, tune};
-use crate::ServerLimits;
 use crate::io::Socket;
 use crate::tls::HTTP2;
+use crate::{BasePath, ServerLimits};
 
 /// Bytes that we hold for one connection in each direction before we take no more; what was taken last may come on top. The
 /// log is the buffer, so more would be pointless.
@@ -42,11 +43,14 @@ pub(super) struct ConnectionSetting {
     pub(super) router: Router,
     pub(super) limits: ServerLimits,
     pub(super) stop: Stop,
+    /// Removed from the path of each request.
+    pub(super) base_path: Option<Arc<BasePath>>,
 }
 
 /// A service for the requests of one connection: the router, told where the request comes from.
 pub(super) fn request_service(
     router: Router,
+    base_path: Option<Arc<BasePath>>,
     peer: SocketAddr,
     is_tls: IsTls,
 ) -> impl Service<Request<Incoming>, Response = Response<Body>, Error = Infallible, Future: Send + 'static> + use<>
@@ -55,13 +59,16 @@ pub(super) fn request_service(
     service_fn(move |mut request: Request<Incoming>| {
         request.extensions_mut().insert(PeerAddress(peer));
         request.extensions_mut().insert(is_tls);
+        if let Some(base_path) = &base_path {
+            base_path.remove_from(request.uri_mut());
+        }
         router.call(request)
     })
 }
 
 pub(super) async fn serve_plain((stream, peer): Accepted, setting: ConnectionSetting) {
     let socket = socket(stream, &setting);
-    let service = request_service(setting.router, peer, IsTls(false));
+    let service = request_service(setting.router, setting.base_path, peer, IsTls(false));
     serve_http1(socket, service, setting.limits, setting.stop).await;
 }
 
@@ -83,7 +90,7 @@ pub(super) async fn serve_encrypted(
         Err(_) => return tracing::debug!(%peer, "the TLS handshake took too long"),
     };
     let is_http2 = stream.get_ref().1.alpn_protocol() == Some(HTTP2);
-    let service = request_service(setting.router, peer, IsTls(true));
+    let service = request_service(setting.router, setting.base_path, peer, IsTls(true));
     if is_http2 {
         serve_http2(stream, service, (setting.limits, setting.stop), streams).await;
     } else {

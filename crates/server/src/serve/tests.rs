@@ -50,7 +50,7 @@ impl Server {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let (address, shutdown) = (listener.local_addr().unwrap(), CancellationToken::new());
         let addresses = AddressCounts::new(limits.max_connections_per_address, Vec::new());
-        let acceptor = ConnectionAcceptor { listener, limits, tls: Some(tls), addresses };
+        let acceptor = ConnectionAcceptor { listener, limits, tls: Some(tls), addresses, base_path: None };
         let (mut tasks, stop) = (JoinSet::new(), shutdown.clone());
         tasks.spawn(async move {
             acceptor.serve(router, stop).await;

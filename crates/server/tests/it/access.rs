@@ -455,6 +455,37 @@ async fn behind_a_proxy_that_encrypts_the_cookie_is_secure() {
 }
 
 #[tokio::test]
+async fn below_a_path_everything_is_found_and_the_cookie_stays_there() {
+    let base_path = Some(server::BasePath::parse("/agents").unwrap());
+    let proxying = Proxying { base_path, behind_proxy: true, ..Proxying::default() };
+    let app = TestApp::with(Setup { proxying, ..Setup::default() }).await;
+    let (_, ann) = made(&app, key_of("ann")).await;
+    let made = app.request(Method::POST, "/agents/v1/session").bearer_auth(&ann).send().await.unwrap();
+    let cookie = made.headers()["set-cookie"].to_str().unwrap().to_owned();
+    assert!(cookie.starts_with("__Secure-rondo_session="), "{cookie}");
+    assert!(cookie.contains("; Path=/agents; ") && cookie.ends_with("; Secure"), "{cookie}");
+    let cookie = cookie.split(';').next().unwrap();
+    // With the path, and without it: a proxy may have removed it, and commands on this machine do not know it.
+    for path in ["/agents/v1/apps", "/v1/apps"] {
+        good(app.send(app.request(Method::GET, path).header("cookie", cookie)).await);
+    }
+    let host = cookie.replace("__Secure-", "__Host-");
+    refused(app.send(app.request(Method::GET, "/v1/apps").header("cookie", host)).await, 401, "unauthorized");
+    let page = app.request(Method::GET, "/agents/").header("accept", "text/html").send().await.unwrap();
+    assert_eq!(page.status(), 200);
+    assert!(page.text().await.unwrap().contains("\"./_console/"), "addresses of files are relative");
+    // A client follows the redirect.
+    let moved = app.request(Method::GET, "/agents").header("accept", "text/html").send().await.unwrap();
+    assert_eq!((moved.status().as_u16(), moved.url().path()), (200, "/agents/"));
+    let described = good(app.get("/agents/openapi.json").await);
+    assert_eq!(described["servers"], json!([{ "url": "/agents" }]));
+    for path in ["/agents/nothing", "/agents2/v1/apps", "/agents/agents/v1/apps"] {
+        let asked = app.request(Method::GET, path).header("cookie", cookie);
+        refused(app.send(asked).await, 404, "not_found");
+    }
+}
+
+#[tokio::test]
 async fn a_body_that_ends_after_its_key_changes_nothing() {
     let app = TestApp::start().await;
     let (id, thief) = made(&app, NewKey { admin: true, ..key_of("thief") }).await;

@@ -104,6 +104,27 @@ async fn an_answer_that_was_cut_short_says_so() {
 }
 
 #[tokio::test]
+async fn a_message_without_an_answer_says_how_its_run_ended() {
+    let app = start().await;
+    app.upstream.script([Reply::status(401)]);
+    let failed = good(app.post(RUNS, &json!({ "message": "Hi", "stream": false })).await);
+    let thread = failed["threadId"].as_str().unwrap();
+    app.upstream.script([Reply::stream().text("Yes.")]);
+    good(app.post(RUNS, &json!({ "message": "And now?", "threadId": thread, "stream": false })).await);
+    let path = format!("/v1/threads/{thread}/messages");
+    let list = good(app.get(&path).await);
+    let [first, second, answer] = list["data"].as_array().unwrap().as_slice() else { panic!("{list}") };
+    assert_eq!((&first["status"], &first["error"]["code"]), (&json!("failed"), &json!("provider_auth")));
+    assert!(first["error"]["message"].is_string() && first["runId"] == failed["runId"]);
+    for complete in [second, answer] {
+        assert_eq!((complete.get("status"), complete.get("error")), (None, None), "{complete}");
+    }
+    let export = app.request(Method::GET, &format!("/v1/threads/{thread}/export?format=markdown"));
+    let text = export.send().await.unwrap().text().await.unwrap();
+    assert!(text.contains("\n*There is no answer: the run is failed (provider_auth).*\n"), "{text}");
+}
+
+#[tokio::test]
 async fn the_tree_has_all_branches() {
     let app = start().await;
     let (names, first, second) = branched(&app).await;

@@ -41,6 +41,30 @@ async fn status(app: &TestApp, run: &Names) -> String {
     good(app.get(&run.run_path()).await)["status"].as_str().unwrap().to_owned()
 }
 
+#[tokio::test]
+async fn messages_that_wait_are_listed_in_their_order_until_they_begin_or_are_taken_back() {
+    let app = start().await;
+    let gate = Gate::new();
+    let (stream, names) = under_way(&app, &gate).await;
+    app.upstream.program(repeating);
+    let path = format!("{}/queue", names.thread_path());
+    assert_eq!(good(app.get(&path).await), json!({ "data": [], "next": null }));
+    let dropped = app.stream(RUNS, &next(&names, " Second ")).await;
+    let last = app.stream(RUNS, &next(&names, "Third")).await;
+    let (first, second) = (Names::of(&dropped), Names::of(&last));
+    let listed = good(app.get(&path).await);
+    let data = listed["data"].as_array().unwrap();
+    let texts: Vec<_> = data.iter().map(|queued| (&queued["runId"], &queued["text"])).collect();
+    assert_eq!(texts, [(&json!(first.run), &json!("Second")), (&json!(second.run), &json!("Third"))]);
+    assert!(data[0]["createdAt"].is_string() && data[0].get("parts").is_none());
+    good(app.post(&format!("{}/cancel", first.run_path()), &Value::Null).await);
+    let listed = good(app.get(&path).await);
+    assert_eq!(listed["data"].as_array().unwrap().len(), 1);
+    gate.open();
+    to_the_end(vec![stream, dropped, last]).await;
+    assert_eq!(good(app.get(&path).await)["data"], json!([]));
+}
+
 /// Q1, Q2: what is sent at once is answered one after the other.
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn q2_twenty_messages_at_once_are_twenty_answers_in_order() {

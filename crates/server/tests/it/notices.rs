@@ -13,7 +13,9 @@ use testkit::client::{RequestBuilder, Response};
 use testkit::upstream::{Gate, Reply, ScriptedCall};
 use testkit::{EventDecoder, Setup, StreamedEvent, TestApp, WordVectors};
 
-use crate::support::{THREADS, delete, good, patch, refused, repeating, say, say_in, send_as, thread, told};
+use crate::support::{
+    RUNS, THREADS, delete, good, patch, refused, repeating, say, say_in, send_as, thread, told,
+};
 
 const EVENTS: &str = "/v1/events";
 
@@ -114,6 +116,26 @@ fn with_other_app() -> Setup {
         [("../other/app.toml", "name = \"Other\"\n"), ("../other/instructions.md", "You are another.\n")];
     let files = files.map(|(name, text)| (name.to_owned(), text.to_owned())).to_vec();
     Setup { files, ..Setup::default() }
+}
+
+#[tokio::test]
+async fn every_tab_hears_of_messages_that_wait() {
+    let app = TestApp::start().await;
+    let gate = Gate::new();
+    app.upstream.script([Reply::stream().text("Hel").wait(&gate).text("lo."), Reply::stream().text("Yes.")]);
+    let mut stream = app.stream(RUNS, &json!({ "message": "Hi" })).await;
+    stream.until("text:delta").await;
+    let mut channel = Channel::of(&app, "").await;
+    let body = json!({ "message": "Next", "threadId": stream.header("x-thread-id") });
+    let waiting = app.stream(RUNS, &body).await;
+    let told = channel.next().await;
+    assert_eq!((told.event.as_str(), &told.data["status"]), ("notice:run", &json!("queued")));
+    assert_eq!(told.data["runId"], waiting.header("x-run-id"));
+    gate.open();
+    stream.all().await;
+    waiting.all().await;
+    let rest = channel.until_run_ends().await;
+    assert_eq!(rest.last().map(|told| &told.event), Some(&"notice:run".to_owned()));
 }
 
 #[tokio::test]

@@ -1,13 +1,15 @@
 //! Messages that wait for their thread.
 
+use jiff::Timestamp;
 use protocol::{Event, OnBusy, RunEnd, RunId, RunStatus, ThreadId};
-use rusqlite::params;
+use rusqlite::{Connection, params};
 
 use super::append::Batch;
-use super::read::{count, find_all, find_first, find_only, has_any, id, text};
-use super::{images, run_start};
+use super::read::{count, find_all, find_first, find_only, has_any, id, text, time};
+use super::{Sqlite, images, run_start};
+use crate::rules::notices::NoticedChange;
 use crate::rules::submit::{check_queue_room, is_urgent};
-use crate::{Error, RunRequest};
+use crate::{Error, QueuedRun, RunRequest};
 
 pub(super) fn push(
     batch: &Batch<'_>,
@@ -20,7 +22,28 @@ pub(super) fn push(
     check_queue_room(find_only(batch.conn(), statement, [thread.bytes()], |row| count(row, 0))?)?;
     let request = serde_json::to_string(request).map_err(|_| Error::Aborted)?;
     let statement = "INSERT INTO queue (thread, run, urgent, submission) VALUES (?1, ?2, ?3, ?4)";
-    batch.execute(statement, params![thread.bytes(), run.bytes(), is_urgent(on_busy), request])
+    batch.execute(statement, params![thread.bytes(), run.bytes(), is_urgent(on_busy), request])?;
+    batch.notice(NoticedChange::Run { run, thread });
+    Ok(())
+}
+
+impl Sqlite {
+    pub(crate) async fn queued_runs(&self, thread: ThreadId) -> Result<Vec<QueuedRun>, Error> {
+        self.readers.read(move |conn| queued(conn, thread)).await
+    }
+}
+
+/// The runs that wait for a thread, the next one first. One whose request cannot be read is left out: it will fail.
+fn queued(conn: &Connection, thread: ThreadId) -> Result<Vec<QueuedRun>, Error> {
+    let statement = "SELECT q.run, q.submission, r.created_at FROM queue q CROSS JOIN runs r ON r.id = q.run
+                WHERE q.thread = ?1 ORDER BY q.urgent DESC, q.position";
+    let rows =
+        find_all(conn, statement, [thread.bytes()], |row| Ok((id(row, 0)?, text(row, 1)?, time(row, 2)?)))?;
+    let read = |(run, request, created_at): (RunId, String, Timestamp)| {
+        let request: RunRequest = serde_json::from_str(&request).ok()?;
+        Some(QueuedRun { run, ask: request.ask, created_at })
+    };
+    Ok(rows.into_iter().filter_map(read).collect())
 }
 
 /// Whether a message waits for the thread.

@@ -59,9 +59,15 @@ fn with_runs(conn: &Connection, page: PageRows<MessageRow>) -> Result<PageRows<S
     let PageRows { rows, more } = page;
     let mut bytes: usize = rows.iter().map(history::bytes_of).sum();
     let mut shown = PageRows { rows: rows.into_iter().map(bare).collect::<Vec<_>>(), more };
-    let runs: Vec<Option<String>> = shown.rows.iter().map(|shown| run_of_answer(&shown.row)).collect();
+    let runs: Vec<Option<String>> =
+        shown.rows.iter().map(|shown| run_of(&shown.row, &MessageRole::Assistant)).collect();
     let runs = serde_json::to_string(&runs).map_err(|_| Error::Aborted)?;
-    for (place, run) in answer_runs(conn, &runs)? {
+    let asked: Vec<Option<String>> =
+        shown.rows.iter().map(|shown| run_of(&shown.row, &MessageRole::User)).collect();
+    let asked = serde_json::to_string(&asked).map_err(|_| Error::Aborted)?;
+    for (place, run) in
+        told_runs(conn, ANSWER_RUNS, &runs)?.into_iter().chain(told_runs(conn, UNANSWERED_RUNS, &asked)?)
+    {
         if let Some(shown) = shown.rows.get_mut(place) {
             shown.run = run;
         }
@@ -103,9 +109,9 @@ fn add_event(shown: &mut ShownMessage, event: RawEvent) {
     }
 }
 
-/// The run of an answer as hexadecimal digits.
-fn run_of_answer(row: &MessageRow) -> Option<String> {
-    row.run.filter(|_| row.role == MessageRole::Assistant).map(|run: RunId| run.uuid().simple().to_string())
+/// The run of a message with this role as hexadecimal digits.
+fn run_of(row: &MessageRow, role: &MessageRole) -> Option<String> {
+    row.run.filter(|_| row.role == *role).map(|run: RunId| run.uuid().simple().to_string())
 }
 
 /// The first column as a place in a list.
@@ -113,18 +119,43 @@ fn list_place(row: &Row<'_>) -> rusqlite::Result<usize> {
     Ok(usize::try_from(count(row, 0)?).unwrap_or(usize::MAX))
 }
 
+/// The columns of a run that a message tells of, in the order of [`told_runs`].
+macro_rules! told_columns {
+    () => {
+        "SELECT listed.key, r.status, r.input_tokens, r.output_tokens, r.cached_tokens, r.reasoning_tokens, r.cost,
+            r.estimated, first.at, r.ended_at, r.error
+            FROM json_each(?1) listed CROSS JOIN runs r ON r.id = unhex(listed.value)
+                LEFT JOIN events first ON first.thread = r.thread AND first.seq = r.start_seq"
+    };
+}
+
+const ANSWER_RUNS: &str = told_columns!();
+
+/// Runs that have ended, and of which no message tells.
+const UNANSWERED_RUNS: &str = concat!(
+    told_columns!(),
+    " WHERE r.status IN ('failed', 'cancelled', 'interrupted')
+        AND NOT EXISTS (SELECT 1 FROM messages a WHERE a.run = r.id AND a.role = 'assistant')"
+);
+
 /// The runs of a list, each with its place there.
-fn answer_runs(conn: &Connection, runs: &str) -> Result<Vec<(usize, Option<AnswerRun>)>, Error> {
-    let statement = "SELECT answer.key, r.status, r.input_tokens, r.output_tokens, r.cached_tokens, r.reasoning_tokens, r.cost,
-                r.estimated, first.at, r.ended_at
-            FROM json_each(?1) answer CROSS JOIN runs r ON r.id = unhex(answer.value)
-                LEFT JOIN events first ON first.thread = r.thread AND first.seq = r.start_seq";
+fn told_runs(
+    conn: &Connection,
+    statement: &str,
+    runs: &str,
+) -> Result<Vec<(usize, Option<AnswerRun>)>, Error> {
     find_all(conn, statement, [runs], |row| {
         let usage = usage::read(row, 2)?;
         let (started_at, ended_at) = (maybe_time(row, 8)?, maybe_time(row, 9)?);
+        let error = row.get::<_, Option<String>>(10)?.and_then(|error| serde_json::from_str(&error).ok());
         // The schema knows no other status.
-        let run =
-            RunStatus::parse(&text(row, 1)?).map(|status| AnswerRun { status, usage, started_at, ended_at });
+        let run = RunStatus::parse(&text(row, 1)?).map(|status| AnswerRun {
+            status,
+            error,
+            usage,
+            started_at,
+            ended_at,
+        });
         Ok((list_place(row)?, run))
     })
 }

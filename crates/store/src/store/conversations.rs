@@ -12,8 +12,8 @@ use protocol::{
 use super::{Backend, Store};
 use crate::{
     BegunRun, Error, ForcedEnd, JobRow, MessageRow, NewJob, NewThreadRow, NoticesRead, Once, PageOf,
-    PageRows, RawEvent, Retry, RunLog, RunRow, ShownMessage, Spent, Submission, SubmittedRun, ThreadEdit,
-    ThreadFilter, ThreadImport, ThreadRow, ThreadTitle, TimeCursor, TreeRow,
+    PageRows, QueuedRun, RawEvent, Retry, RunLog, RunRow, ShownMessage, Spent, Submission, SubmittedRun,
+    ThreadEdit, ThreadFilter, ThreadImport, ThreadRow, ThreadTitle, TimeCursor, TreeRow,
 };
 
 // Conversations and what was said in them. Under a key ([`Once`]) a change happens once; a second time gives what
@@ -63,6 +63,8 @@ store_methods! {
     fn is_made(scope: &Scope, once: Once) -> bool;
     /// The run if it is this principal's and its thread is not deleted.
     fn run(principal: &Principal, id: RunId) -> RunRow;
+    /// The runs that wait for a thread, the next one first. A thread has few of them.
+    fn queued_runs(thread: ThreadId) -> Vec<QueuedRun>;
     /// Marks the run as to be cancelled, or ends it if it is only queued; a run that has ended stays as it is. Either
     /// way, gives it back.
     fn cancel(principal: &Principal, id: RunId, once: Option<Once>) -> RunRow;

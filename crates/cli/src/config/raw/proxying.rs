@@ -1,4 +1,5 @@
-//! `server.public_url`, `server.trusted_proxies` and `server.allow_origins` as they are written, and the way from there to checked values.
+//! `server.public_url`, `server.base_path`, `server.trusted_proxies` and `server.allow_origins` as they are written, and the
+//! way from there to checked values.
 
 use std::net::IpAddr;
 
@@ -6,7 +7,7 @@ use app::Problem;
 use app::source::Spanned;
 use ipnet::IpNet;
 use serde::Deserialize;
-use server::{Proxying, PublicUrl};
+use server::{BasePath, Proxying, PublicUrl};
 
 use super::{Chosen, Origin, Reader};
 
@@ -47,6 +48,16 @@ impl<'a> Reader<'a> {
             allow_origins: allowed.iter().map(origin_of).collect::<Result<_, _>>()?,
             public_urls: public.iter().map(public_url_of).collect::<Result<_, _>>()?,
             trusted_proxies: trusted.iter().map(network).collect::<Result<_, _>>()?,
+            base_path: None,
+        })
+    }
+
+    /// The path below which browsers reach the server.
+    pub(super) fn base_path(&self, in_file: Option<Spanned<String>>) -> Result<Option<BasePath>, Problem> {
+        let Some(chosen) = self.choose("RONDO_BASE_PATH", in_file)? else { return Ok(None) };
+        BasePath::parse(chosen.value.trim()).map(Some).map_err(|reason| {
+            let message = format!("{:?} is not a path: {reason}", chosen.value);
+            chosen.problem(message, "write the path at which the proxy serves Rondo, such as /agents")
         })
     }
 

@@ -1,0 +1,1 @@
+function e(e){let t=()=>{let t=e.querySelector(`[aria-current]`);t&&(e.scrollLeft=t.offsetLeft-(e.clientWidth-t.offsetWidth)/2)},n=new MutationObserver(t);return n.observe(e,{subtree:!0,childList:!0,attributes:!0,attributeFilter:[`aria-current`]}),t(),()=>n.disconnect()}export{e as t};
