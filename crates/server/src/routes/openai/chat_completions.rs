@@ -16,7 +16,6 @@ use protocol::{
 };
 use serde_json::Value;
 use service::{Follower, Once};
-use tokio::sync::OwnedSemaphorePermit;
 
 use self::conversation::{Conversation, ConversationAsk, stray_result};
 use self::wire::{ChatCompletionRequest, RequestTool};
@@ -33,7 +32,7 @@ use crate::error::openai::{OpenAiError, failure_status};
 use crate::error::{ApiProblem, ProblemCode};
 use crate::routes::FollowedEvents;
 use crate::stream_permits::StreamPermit;
-use crate::upload::JsonWithFiles;
+use crate::upload::{JsonWithFiles, UploadRoom};
 
 /// The message of a run for a client that has sent results of calls which nobody knows here: a run needs a message.
 const CONTINUE: &str = "Continue with the results of the tools.";
@@ -76,7 +75,7 @@ struct SentCompletion {
     request: ChatCompletionRequest,
     once: Option<Once>,
     /// Room for files that came along, given back once the message is stored.
-    room: Option<OwnedSemaphorePermit>,
+    room: Option<UploadRoom>,
     /// The thread that the header names.
     thread: Option<String>,
 }

@@ -14,7 +14,6 @@ use axum::response::{IntoResponse, Response};
 use protocol::{Event, MessageId, NewRun, Principal, RunId, RunView, ThreadId};
 use serde_json::Value;
 use service::{Follower, Once};
-use tokio::sync::OwnedSemaphorePermit;
 
 use self::input::{ReadInput, ResponseAsk};
 use self::request::CreateResponse;
@@ -30,7 +29,7 @@ use crate::error::{ApiProblem, ProblemCode};
 use crate::event_stream::StreamState;
 use crate::routes::FollowedEvents;
 use crate::routes::waiting_run::{GivenWords, WaitingRun};
-use crate::upload::JsonWithFiles;
+use crate::upload::{JsonWithFiles, UploadRoom};
 
 pub(in crate::routes) use stored::{
     __path_cancel_response, __path_delete_response, __path_get_response, __path_list_input_items,
@@ -88,7 +87,7 @@ struct SentRequest {
     request: CreateResponse,
     once: Option<Once>,
     /// Room for files that came along, given back once the message is stored.
-    room: Option<OwnedSemaphorePermit>,
+    room: Option<UploadRoom>,
 }
 
 async fn answer(
