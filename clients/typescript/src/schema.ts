@@ -1789,6 +1789,7 @@ export interface Routes {
   "POST /v1/apps/{app}/records/{type}": { path: { app: string; type: string }; body: Record<string, unknown>; answer: RecordView };
   "POST /v1/apps/{app}/runs": { path: { app: string }; query: { format?: string }; body: NewRun; answer: RunResult };
   "POST /v1/apps/{app}/threads": { path: { app: string }; body?: NewThread | null; answer: ThreadView };
+  "POST /v1/apps/{app}/threads/import": { path: { app: string }; body: ThreadToImport; answer: ImportedThread };
   "POST /v1/calls/{call}/result": { path: { call: CallId }; body: NewCallResult; answer: ClientCallView };
   "POST /v1/memories/{memory}/restore": { path: { memory: MemoryId }; answer: MemoryView };
   "POST /v1/proposals/{proposal}/confirm": { path: { proposal: ProposalId }; answer: ProposalView };
