@@ -138,9 +138,11 @@ enum Command {
     Audit(Locations),
     /// Import records and files of a user in an app from JSON; nothing is imported if any part is not valid
     Import(LocatedOptions<import::ImportOptions>),
-    /// Import conversations and memories of another product: ChatGPT, Letta or LangGraph
-    ///
-    /// A conversation that was imported before is left alone. docs/migration.md says what is taken over and what is not.
+    #[command(
+        about = "Import conversations and memories of another product: ChatGPT, Letta or LangGraph",
+        long_about = "Import conversations and memories of another product: ChatGPT, Letta or LangGraph\n\n\
+            A conversation that was imported before is left alone. docs/migration.md says what is taken over."
+    )]
     MigrateFrom(LocatedOptions<migrate::MigrateOptions>),
     /// Export all records and files of a user in an app, as JSON for `import`
     Export(LocatedOptions<export::ExportOptions>),

@@ -49,7 +49,9 @@ const LARGE_BYTES: u64 = 16 * 1024 * 1024;
 pub(crate) struct MigrateOptions {
     /// The product that the file comes from
     from: MigrationSource,
-    /// The file: conversations.json or the ZIP archive of ChatGPT, an agent file (.af) of Letta, or threads of LangGraph
+    #[arg(
+        help = "The file: conversations.json or the ZIP archive of ChatGPT, an agent file (.af) of Letta, or threads of LangGraph"
+    )]
     file: PathBuf,
     #[command(flatten)]
     user: UserOptions,

@@ -1,4 +1,4 @@
-//! ChatGPT's export: a list of conversations, each a tree of messages with a node that is shown.
+//! `ChatGPT`'s export: a list of conversations, each a tree of messages with a node that is shown.
 
 use std::collections::HashSet;
 
@@ -11,7 +11,7 @@ use super::{FoundItem, FoundMemory};
 /// Messages of one conversation that are followed back.
 const MAX_NODES: usize = 100_000;
 
-/// The tool by which ChatGPT keeps memories.
+/// The tool by which `ChatGPT` keeps memories.
 const MEMORY_TOOL: &str = "bio";
 
 /// The source that is noted for its memories.

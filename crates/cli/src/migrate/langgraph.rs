@@ -1,4 +1,4 @@
-//! Threads of LangGraph, as its server gives them: a thread or a state with `values.messages`, a list of those, or an
+//! Threads of `LangGraph`, as its server gives them: a thread or a state with `values.messages`, a list of those, or an
 //! object with `threads` and with `items` of the store.
 
 use protocol::{ImportedCall, ThreadToImport};

@@ -22,7 +22,7 @@ const MAX_FILE_BYTES: u64 = 8 * 1024 * 1024 * 1024;
 /// Bytes of a file that is not a list.
 const MAX_OBJECT_BYTES: u64 = 256 * 1024 * 1024;
 
-/// How the files of a ChatGPT archive are called that have conversations: one, or several of a large export.
+/// How the files of a `ChatGPT` archive are called that have conversations: one, or several of a large export.
 const CONVERSATIONS: &str = "conversations";
 
 /// A file that is open.
@@ -75,13 +75,10 @@ impl Reading {
     /// Sends what the file has. The error says where in the file it cannot be read.
     pub(super) fn read_items(self, from: MigrationSource, found: &Sender<FoundItem>) -> Result<(), String> {
         let Self { file, place, .. } = self;
-        let mut archive = match ZipArchive::new(&file) {
-            Ok(archive) => archive,
-            Err(_) => {
-                let mut plain = &file;
-                std::io::Seek::rewind(&mut plain).map_err(|error| error.to_string())?;
-                return read_json(Counted { from: plain, place }, from, found);
-            }
+        let Ok(mut archive) = ZipArchive::new(&file) else {
+            let mut plain = &file;
+            std::io::Seek::rewind(&mut plain).map_err(|error| error.to_string())?;
+            return read_json(Counted { from: plain, place }, from, found);
         };
         if from != MigrationSource::Chatgpt {
             return Err("is a ZIP archive; unpack it first".into());
@@ -119,7 +116,7 @@ fn read_json(reader: impl Read, from: MigrationSource, found: &Sender<FoundItem>
     }
     let value: Value =
         serde_json::from_reader(reader.take(MAX_OBJECT_BYTES)).map_err(|error| place_of(&error))?;
-    entries.take(0, value);
+    entries.take(0, &value);
     Ok(())
 }
 
@@ -147,11 +144,11 @@ struct Entries<'a> {
 
 impl Entries<'_> {
     /// Sends what an entry has. Where nobody listens any more, the reader goes on to the end of the list in vain.
-    fn take(&self, index: usize, entry: Value) {
+    fn take(&self, index: usize, entry: &Value) {
         let items = match self.from {
-            MigrationSource::Chatgpt => chatgpt::items(index, &entry),
-            MigrationSource::Letta => letta::items(&entry),
-            MigrationSource::Langgraph => langgraph::items(index, &entry),
+            MigrationSource::Chatgpt => chatgpt::items(index, entry),
+            MigrationSource::Letta => letta::items(entry),
+            MigrationSource::Langgraph => langgraph::items(index, entry),
         };
         for item in items {
             let _nobody_listens = self.found.blocking_send(item);
@@ -177,7 +174,7 @@ impl<'de> Visitor<'de> for Entries<'_> {
     fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<(), A::Error> {
         let mut index = 0;
         while let Some(entry) = list.next_element::<Entry>()? {
-            self.take(index, entry.0);
+            self.take(index, &entry.0);
             index += 1;
         }
         Ok(())

@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use super::*;
 
-/// A node of ChatGPT's tree.
+/// A node of `ChatGPT`'s tree.
 fn node(parent: Option<&str>, role: &str, text: &str) -> Value {
     json!({ "parent": parent, "children": [], "message": {
         "author": { "role": role }, "create_time": 1_700_000_000.5, "recipient": "all",
