@@ -10,7 +10,9 @@ use protocol::{
 };
 use service::PageQuery;
 
-use super::stored_turns::{SpokenTurn, StoredTurn, likely_leaves, matched_turns, stored_turns};
+use super::stored_turns::{
+    SpokenTurn, StoredTurn, likely_leaves, mark_under_way, matched_turns, stored_turns,
+};
 use crate::Api;
 use crate::contracts::ChatKey;
 use crate::error::ApiProblem;
@@ -139,7 +141,10 @@ async fn known_part(
     let newest = MESSAGES_PER_TURN * turns.len() + 1;
     let path = api.service.spoken_path(principal, thread.id, None, newest).await?;
     let is_whole = path.len() < newest;
-    let (messages, shown) = (path.len(), stored_turns(path));
+    let (messages, mut shown) = (path.len(), stored_turns(path));
+    if thread.active_run_id.is_some() {
+        mark_under_way(&mut shown);
+    }
     // The usual case: the client has what the thread shows, or the end of it.
     let end = shown.len().checked_sub(spoken.len()).and_then(|start| shown.get(start..));
     if end.is_some_and(|end| matched_turns(end, &spoken) == spoken.len()) {
