@@ -67,3 +67,4 @@ mod users;
 mod vectors;
 mod versions;
 mod web_search;
+mod webhooks;
