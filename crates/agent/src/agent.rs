@@ -86,6 +86,7 @@ impl Agent {
     pub async fn start(&self) -> Result<(), Error> {
         let world = &self.world;
         world.read_secret().await?;
+        world.watch_webhooks();
         mcp::read_pinned_tools(world).await?;
         self.read_missing_apps().await?;
         let unfinished = world.store.adopt().await?;
@@ -288,6 +289,7 @@ impl Agent {
             tracing::error!(app = %id, %error, "the approved tools of an app's MCP servers could not be read");
         }
         world.apps.insert(Arc::clone(&serving));
+        world.watch_webhooks();
         if let Some(hub) = world.catalog.hub() {
             hub.keep_servers(&id, &serving.app.mcp);
         }

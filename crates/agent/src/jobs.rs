@@ -15,6 +15,7 @@ mod extract;
 mod naming;
 mod summarise;
 mod sweep;
+mod webhook;
 
 use embed::EmbedTexts;
 pub(crate) use embed::embed_all;
@@ -24,6 +25,7 @@ pub use extract::of_message;
 pub(crate) use naming::NameThread;
 pub(crate) use summarise::SummariseThread;
 pub(crate) use sweep::SweepStore;
+use webhook::DeliverWebhook;
 
 /// A kind of job.
 #[async_trait]
@@ -38,15 +40,37 @@ pub(crate) struct JobKind {
     name: &'static str,
     /// Whether the job can do nothing without its app.
     pub(crate) needs_app: bool,
+    /// The pauses between attempts.
+    pub(crate) patience: Patience,
     pub(crate) job: &'static dyn BackgroundJob,
 }
 
-static JOBS: [JobKind; 5] = [
-    JobKind { name: NameThread::NAME, needs_app: true, job: &NameThread },
-    JobKind { name: ExtractMemories::NAME, needs_app: true, job: &ExtractMemories },
-    JobKind { name: SummariseThread::NAME, needs_app: true, job: &SummariseThread },
-    JobKind { name: EmbedTexts::NAME, needs_app: false, job: &EmbedTexts },
-    JobKind { name: SweepStore::NAME, needs_app: false, job: &SweepStore },
+/// How long a kind of job is tried.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Patience {
+    /// Minutes: it waits for a model or for the store.
+    Short,
+    /// Days: it waits for a system of somebody else.
+    Long,
+}
+
+static JOBS: [JobKind; 6] = [
+    JobKind { name: NameThread::NAME, needs_app: true, patience: Patience::Short, job: &NameThread },
+    JobKind {
+        name: ExtractMemories::NAME,
+        needs_app: true,
+        patience: Patience::Short,
+        job: &ExtractMemories,
+    },
+    JobKind {
+        name: SummariseThread::NAME,
+        needs_app: true,
+        patience: Patience::Short,
+        job: &SummariseThread,
+    },
+    JobKind { name: EmbedTexts::NAME, needs_app: false, patience: Patience::Short, job: &EmbedTexts },
+    JobKind { name: SweepStore::NAME, needs_app: false, patience: Patience::Short, job: &SweepStore },
+    JobKind { name: DeliverWebhook::NAME, needs_app: true, patience: Patience::Long, job: &DeliverWebhook },
 ];
 
 /// The kind of a job.
@@ -110,11 +134,13 @@ pub(crate) struct UnfinishedJob {
     pub(crate) spent: Option<Spent>,
     /// The model was not asked, because other calls hold what the user may spend. The attempt does not count.
     pub(crate) is_early: bool,
+    /// Another attempt is no use.
+    pub(crate) is_final: bool,
 }
 
 impl From<String> for UnfinishedJob {
     fn from(reason: String) -> Self {
-        Self { reason, spent: None, is_early: false }
+        Self { reason, spent: None, is_early: false, is_final: false }
     }
 }
 

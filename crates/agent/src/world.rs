@@ -8,7 +8,7 @@ use jiff::Timestamp;
 use memory::recall::Recall;
 use model::{Model, ModelRegistry as Models};
 use protocol::{AppId, Clock, Ids, Scope};
-use store::Store;
+use store::{Store, WatchedApps, WatchedWebhook};
 use tokio::sync::Notify;
 use tools::{Catalog, Vault};
 
@@ -90,6 +90,20 @@ impl World {
             job_notice: Notify::new(),
             secret: OnceLock::new(),
         })
+    }
+
+    /// Says to the store which webhooks the apps of now have. Called whenever an app is served anew, or no longer.
+    pub fn watch_webhooks(&self) {
+        let watched = |webhook: &app::Webhook| WatchedWebhook {
+            name: webhook.name.name.clone(),
+            events: webhook.events.clone(),
+        };
+        let all = self.apps.all();
+        let with_webhooks = all.iter().filter(|(_, served)| !served.app.webhooks.is_empty());
+        let webhooks = with_webhooks
+            .map(|(id, served)| (id.clone(), served.app.webhooks.iter().map(watched).collect()))
+            .collect();
+        self.store.watch_webhooks(WatchedApps { webhooks, ids: Arc::clone(&self.ids) });
     }
 
     pub fn now(&self) -> Timestamp {

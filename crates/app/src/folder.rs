@@ -22,6 +22,7 @@ mod tables;
 mod targets;
 #[cfg(test)]
 mod tests;
+mod webhooks;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Bound;
@@ -51,6 +52,7 @@ use problems::Problems;
 use settings::RawSettings;
 use tables::{Tables, Toolset, toolset};
 use targets::RawTarget;
+use webhooks::RawWebhook;
 
 /// Every app by its id.
 pub type Apps = BTreeMap<AppId, Arc<App>>;
@@ -189,6 +191,7 @@ fn read(dir: &Path, problems: &mut Problems) -> App {
         declared: dependents.toolset.declared,
         adjusted: dependents.toolset.adjusted,
         mcp: dependents.toolset.mcp,
+        webhooks: problems.keep(webhooks::webhooks(&source, raw.webhook)),
         id,
         instructions,
         title,
@@ -289,6 +292,7 @@ struct Raw {
     context: ContextRules,
     knowledge: KnowledgeRules,
     targets: Vec<RawTarget>,
+    webhook: Vec<Spanned<RawWebhook>>,
 }
 
 #[derive(Default, Deserialize)]

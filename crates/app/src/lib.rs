@@ -50,4 +50,5 @@ pub use tool_ref::ToolRef;
 pub use types::{
     ANY_MODEL, Adjusted, AnswerForm, App, AppBudget, AtLimit, Declared, DeclaredClientTool,
     DeclaredRecordTool, Does, ExtractionRules, Inject, LoopLimits, MemoryRules, Permission, ToolKind,
+    Webhook,
 };

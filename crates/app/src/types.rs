@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use jiff::tz::TimeZone;
-use protocol::{AppId, Cost, Effect, Settings, UserLimits};
+use protocol::{AppId, Cost, Effect, Settings, UserLimits, WebhookEvent};
 use serde::Deserialize;
 use serde_json::{Map, Value};
 
@@ -74,6 +74,20 @@ pub struct App {
     pub adjusted: Vec<Adjusted>,
     /// In the order of the files.
     pub mcp: Vec<AppMcpServer>,
+    /// Addresses that are told of events.
+    pub webhooks: Vec<Webhook>,
+}
+
+/// An address that is told of events of an app.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Webhook {
+    /// Tells it from the app's others, and says where it stands.
+    pub name: ToolRef,
+    pub url: String,
+    /// Each once, and at least one.
+    pub events: Vec<WebhookEvent>,
+    /// The name of the operator's secret that messages are signed with.
+    pub secret: String,
 }
 
 /// In `models` it allows every model.
@@ -102,7 +116,7 @@ impl App {
         external_tools::server_of(&self.mcp, tool)
     }
 
-    /// The operator's secrets that its tools and servers name, each with the first place that does.
+    /// The operator's secrets that its tools, servers and webhooks name, each with the first place that does.
     pub fn secrets(&self) -> BTreeMap<&str, &ToolRef> {
         let of_tools = self.declared.iter().flat_map(|declared| {
             let names = match &declared.kind {
@@ -114,7 +128,8 @@ impl App {
         let of_servers =
             self.mcp.iter().flat_map(|server| server.secrets().into_iter().map(|name| (name, &server.name)));
         let mut first = BTreeMap::new();
-        for (name, place) in of_tools.chain(of_servers) {
+        let of_webhooks = self.webhooks.iter().map(|webhook| (webhook.secret.as_str(), &webhook.name));
+        for (name, place) in of_tools.chain(of_servers).chain(of_webhooks) {
             first.entry(name).or_insert(place);
         }
         first

@@ -2,16 +2,17 @@
 
 mod learn;
 
+use std::collections::BTreeMap;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use app::{App, Apps, Problem};
+use app::{App, Apps, Problem, Webhook};
 use clap::Subcommand;
 use model::ModelRegistry;
 use serde_json::{Value, json};
 
-use crate::config::Config;
+use crate::config::{self, Config};
 use crate::terminal_text::{columns, printable};
 use crate::{CommandResult, catalogue, discover, embedded_apps, print, service_setup};
 
@@ -139,14 +140,30 @@ fn with_surroundings(config: &Config, mut all: Vec<Found>) -> CommandResult<Vec<
     let good: Apps =
         all.iter().filter_map(|found| found.app.clone()).map(|app| (app.id.clone(), app)).collect();
     let (catalog, models) = (service_setup::catalog(config, &good)?, service_setup::registry(config)?);
+    let (secrets, _) = config.outside.secrets_for(&good, &config::process_environment)?;
     for found in &mut all {
         let Some(app) = &found.app else { continue };
+        found.problems.extend(app.webhooks.iter().filter_map(|webhook| webhook_problem(webhook, &secrets)));
         found.problems.extend(catalog.registry(app, &[]).err());
         found.problems.extend(unknown_models(app, &models));
         found.problems.extend(service::model_problems(app, &models));
         found.problems.extend(app::check_examples(app));
     }
     Ok(all)
+}
+
+/// Why messages of a webhook could not be signed.
+fn webhook_problem(webhook: &Webhook, secrets: &BTreeMap<String, String>) -> Option<Problem> {
+    let Webhook { name, secret, .. } = webhook;
+    let remedy = format!(
+        "set RONDO_SECRET_{} to whsec_ and a key in base64, or add [secrets.{secret}] to rondo.toml",
+        secret.to_uppercase()
+    );
+    match secrets.get(secret) {
+        Some(value) if value.starts_with("whsec_") => None,
+        Some(_) => Some(name.problem(format!("the secret {secret:?} does not begin with whsec_"), remedy)),
+        None => Some(name.problem(format!("the secret {secret:?} is not set"), remedy)),
+    }
 }
 
 fn unknown_models(app: &App, models: &ModelRegistry) -> Vec<Problem> {

@@ -26,6 +26,7 @@ mod settings;
 mod spending;
 mod statistics;
 mod usage;
+mod webhook;
 
 pub use access::{
     ActsFor, AuditEntryView, AuditKind, KeyMade, KeyRotation, KeyView, KeysRemoved, NewKey, Right, Rights,
@@ -88,3 +89,4 @@ pub use settings::{Effort, OutputFormat, Settings};
 pub use spending::{LEAST_OUTPUT_TOKENS, Outlay, PlannedCall, SpendBound, SpendBounds, SpendGrant, Spending};
 pub use statistics::{AdminRunView, Latencies, StatsPoint, StatsReport, UsageTotal, UsageTotals};
 pub use usage::{Cost, Usage};
+pub use webhook::WebhookEvent;

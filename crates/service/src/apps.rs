@@ -48,6 +48,7 @@ impl Service {
     /// is to begin waits for it.
     pub fn remove_app(&self, app: &AppId) {
         self.world().apps.remove(app);
+        self.world().watch_webhooks();
         if let Some(hub) = self.world().catalog.hub() {
             hub.keep_servers(app, &[]);
         }

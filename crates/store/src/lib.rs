@@ -25,6 +25,7 @@ pub mod source;
 pub mod sqlite;
 mod status;
 mod store;
+mod webhooks;
 
 pub use access::{MAX_SESSIONS_PER_USER, NewKeyRotation, ReplacedKey, RevokedKey, RotatedKey, SessionRow};
 pub use actions::{
@@ -47,7 +48,8 @@ pub use limits::{
     MAX_ITEM_BYTES_PER_READ, MAX_ITEMS_PER_READ, MAX_JOB_ATTEMPTS, MAX_MEMORIES_PER_SCOPE, MAX_MEMORY_BYTES,
     MAX_OPEN_PROPOSALS, MAX_PATH_BYTES, MAX_QUEUED_PER_THREAD, MAX_RECORD_BYTES, MAX_RECORDS_PER_TYPE,
     MAX_SNAPSHOT_LINE_BYTES, MAX_SNAPSHOT_LINES, MAX_SOURCES_PER_MEMORY, MAX_TITLES_PER_READ,
-    MAX_TOMBSTONES_PER_READ, MAX_TREE_TEXT_CHARS, MAX_USAGE_ROWS, MAX_VECTOR_BYTES, MAX_WRITES_PER_CALL,
+    MAX_TOMBSTONES_PER_READ, MAX_TREE_TEXT_CHARS, MAX_USAGE_ROWS, MAX_VECTOR_BYTES, MAX_WEBHOOK_ATTEMPTS,
+    MAX_WRITES_PER_CALL,
 };
 pub use log::{EventLog, Publish};
 pub use mcp::{
@@ -74,3 +76,4 @@ pub use run_log::RunLog;
 pub use sqlite::day;
 pub use status::{ActionStatus, JobStatus, LedgerKind, MemoryStatus, MessageRole, RecallKind, Stop};
 pub use store::Store;
+pub use webhooks::{WEBHOOK_JOB, WatchedApps, WatchedWebhook, WebhookMessageRow};

@@ -76,3 +76,6 @@ pub const MAX_USAGE_ROWS: usize = 10_000;
 
 /// Attempts after which a job is dead.
 pub const MAX_JOB_ATTEMPTS: u32 = 5;
+
+/// Times that the delivery of a webhook is begun: with their pauses, three days.
+pub const MAX_WEBHOOK_ATTEMPTS: u32 = 10;

@@ -27,3 +27,4 @@ pub mod statistics;
 pub mod submit;
 pub mod undo;
 pub mod versions;
+pub mod webhooks;

@@ -67,6 +67,11 @@ impl Catalog {
         Self { outside: Some(outside), ..self }
     }
 
+    /// The handles of what reaches outside, if anything can.
+    pub fn outside(&self) -> Option<&ExternalAccess> {
+        self.outside.as_ref()
+    }
+
     /// The hub of all MCP servers, if any can be reached.
     pub fn hub(&self) -> Option<&Arc<McpHub>> {
         self.outside.as_ref().map(|outside| &outside.mcp)

@@ -39,7 +39,7 @@ pub use client::{
 };
 pub use external::{
     Allowed, Egress, ExternalAccess, McpHealth, McpHub, McpServerHandle, NotAllowable, Secrets, TavilyConfig,
-    Vault, WebSearchConfig, mcp_tool_name,
+    UndeliveredWebhook, Vault, WebSearchConfig, WebhookMessage, deliver_webhook, mcp_tool_name,
 };
 pub use facts::ToolFacts;
 pub use model::ToolSpec;

@@ -9,11 +9,11 @@ use std::time::Duration;
 
 use futures_util::FutureExt;
 use jiff::{SignedDuration, Timestamp};
-use store::{JobRow, MAX_JOB_ATTEMPTS, NewJob, Retry, Spent};
+use store::{JobRow, MAX_JOB_ATTEMPTS, MAX_WEBHOOK_ATTEMPTS, NewJob, Retry, Spent};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use super::Agent;
-use crate::jobs::{self, JobEffect, SweepStore, UnfinishedJob};
+use crate::jobs::{self, JobEffect, Patience, SweepStore, UnfinishedJob};
 use crate::tasks::{MAX_STORE_FAILURES, STORE_PAUSE};
 
 /// Jobs under way at once. Most of them wait for a model; of one user there are never more than eight.
@@ -24,6 +24,21 @@ const SCHEDULES: &[(&str, SignedDuration)] = &[(SweepStore::NAME, SignedDuration
 
 /// The wait before the second attempt; each further one is four times as long.
 const FIRST_BACKOFF: Duration = Duration::from_secs(2);
+
+/// The pauses of a long patience, the first after the first attempt: from seconds to most of a day.
+const LONG_PAUSES: [Duration; 8] = [
+    Duration::from_secs(5),
+    Duration::from_secs(60),
+    Duration::from_secs(5 * 60),
+    Duration::from_secs(30 * 60),
+    Duration::from_secs(2 * 60 * 60),
+    Duration::from_secs(6 * 60 * 60),
+    Duration::from_secs(12 * 60 * 60),
+    Duration::from_secs(20 * 60 * 60),
+];
+
+/// Each further pause of a long patience.
+const LAST_LONG_PAUSE: Duration = Duration::from_secs(24 * 60 * 60);
 
 /// The wait before the next attempt of a job that could not begin, because other calls hold its user's budget.
 const EARLY_RETRY: SignedDuration = SignedDuration::from_secs(30);
@@ -155,7 +170,7 @@ async fn postpone(agent: &Agent, job: &JobRow, later: Timestamp) {
 /// line would ever run.
 async fn give_back(agent: &Agent, job: &JobRow, mut error: store::Error, paid: Option<Spent>) {
     let reason = format!("the outcome of the job could not be stored: {error}");
-    let retry = retry(job.attempts, agent.world.now());
+    let retry = retry(patience_of(job), job.attempts, agent.world.now());
     let mut failures = 0;
     while !matches!(error, store::Error::Fenced | store::Error::Closed) && failures < MAX_STORE_FAILURES {
         failures += u32::from(!matches!(error, store::Error::Full));
@@ -168,23 +183,41 @@ async fn give_back(agent: &Agent, job: &JobRow, mut error: store::Error, paid: O
 }
 
 async fn failed(agent: &Agent, job: &JobRow, unfinished: UnfinishedJob) -> Result<(), store::Error> {
-    let UnfinishedJob { reason: error, spent, is_early } = unfinished;
+    let UnfinishedJob { reason: error, spent, is_early, is_final } = unfinished;
     let later = agent.world.now().checked_add(EARLY_RETRY).unwrap_or(agent.world.now());
-    let retry = if is_early { Retry::Uncounted(later) } else { retry(job.attempts, agent.world.now()) };
+    let retry = match (is_final, is_early) {
+        (true, _) => Retry::Never,
+        (false, true) => Retry::Uncounted(later),
+        (false, false) => retry(patience_of(job), job.attempts, agent.world.now()),
+    };
     let dead = retry == Retry::Never;
     tracing::warn!(job = %job.id, kind = job.kind, attempt = job.attempts, dead, error, "a job failed");
     agent.world.store.fail(job, error, retry, spent).await
 }
 
-/// Two seconds, eight, thirty-two, and so on, up to a quarter more, so that many do not come back at once.
-fn retry(attempts: u32, now: Timestamp) -> Retry {
-    if attempts >= MAX_JOB_ATTEMPTS {
-        return Retry::Never;
-    }
-    let wait = FIRST_BACKOFF * 4u32.saturating_pow(attempts.saturating_sub(1));
+fn patience_of(job: &JobRow) -> Patience {
+    jobs::kind_of(job).map_or(Patience::Short, |kind| kind.patience)
+}
+
+/// The next attempt after so many. Pauses get up to a quarter longer, so that many do not come back at once.
+fn retry(patience: Patience, attempts: u32, now: Timestamp) -> Retry {
+    let Some(wait) = pause(patience, attempts) else { return Retry::Never };
     let jitter = wait.mul_f64(fastrand::f64() / 4.0);
     let wait = SignedDuration::try_from(wait + jitter).unwrap_or(SignedDuration::from_secs(60));
     now.checked_add(wait).map_or(Retry::Never, Retry::At)
+}
+
+/// The pause after so many attempts; none after the last. A short patience waits two seconds, eight, thirty-two, and so on.
+fn pause(patience: Patience, attempts: u32) -> Option<Duration> {
+    match patience {
+        Patience::Short if attempts >= MAX_JOB_ATTEMPTS => None,
+        Patience::Short => Some(FIRST_BACKOFF * 4u32.saturating_pow(attempts.saturating_sub(1))),
+        Patience::Long if attempts >= MAX_WEBHOOK_ATTEMPTS => None,
+        Patience::Long => {
+            let place = usize::try_from(attempts.saturating_sub(1)).unwrap_or(usize::MAX);
+            Some(LONG_PAUSES.get(place).copied().unwrap_or(LAST_LONG_PAUSE))
+        }
+    }
 }
 
 #[cfg(test)]
@@ -209,10 +242,17 @@ mod tests {
     fn attempts_are_further_and_further_apart_and_then_over() {
         let now = Timestamp::UNIX_EPOCH;
         for (attempt, seconds) in [(1, 2), (2, 8), (3, 32), (4, 128)] {
-            let Retry::At(at) = retry(attempt, now) else { panic!("attempt {attempt} was the last") };
+            let Retry::At(at) = retry(Patience::Short, attempt, now) else {
+                panic!("attempt {attempt} was the last")
+            };
             let wait = at.duration_since(now).as_millis();
             assert!((seconds * 1000..=seconds * 1250).contains(&wait), "attempt {attempt}: {wait} ms");
         }
-        assert_eq!(retry(5, now), Retry::Never, "J4: dead after five");
+        assert_eq!(retry(Patience::Short, 5, now), Retry::Never, "J4: dead after five");
+        let pauses: Vec<Duration> = (1..10).filter_map(|attempt| pause(Patience::Long, attempt)).collect();
+        assert_eq!(pauses.len(), 9);
+        assert!(pauses.is_sorted(), "{pauses:?}");
+        let days = pauses.iter().sum::<Duration>().as_secs() / (24 * 60 * 60);
+        assert_eq!((days, pause(Patience::Long, 10)), (2, None));
     }
 }

@@ -31,12 +31,12 @@ impl From<Unanswered> for UnfinishedJob {
         let why = |reason: &str| reason.to_owned().into();
         match unanswered {
             Unanswered::Failed { error, spent } => {
-                UnfinishedJob { reason: error.to_string(), spent, is_early: false }
+                UnfinishedJob { reason: error.to_string(), spent, is_early: false, is_final: false }
             }
             Unanswered::Unaffordable => why("the user's daily budget in this app is used up"),
             Unanswered::Later => {
                 let reason = "other calls have reserved the rest of the user's budget".to_owned();
-                UnfinishedJob { reason, spent: None, is_early: true }
+                UnfinishedJob { reason, spent: None, is_early: true, is_final: false }
             }
             Unanswered::Store(error) => error.into(),
         }

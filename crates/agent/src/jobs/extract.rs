@@ -133,7 +133,7 @@ async fn look(
         Err(Unanswered::Unaffordable) => return Ok(JobEffect::Nothing),
         Ok((None, spent)) => {
             let reason = "the memory model's answer is not a JSON object".to_owned();
-            return Err(UnfinishedJob { reason, spent: Some(spent), is_early: false });
+            return Err(UnfinishedJob { reason, spent: Some(spent), is_early: false, is_final: false });
         }
         Err(unanswered) => return Err(unanswered.into()),
     };

@@ -83,7 +83,7 @@ impl BackgroundJob for SummariseThread {
         let answer = answer.trim().to_owned();
         if answer.is_empty() {
             let reason = "the model wrote no summary".to_owned();
-            return Err(UnfinishedJob { reason, spent: Some(spent), is_early: false });
+            return Err(UnfinishedJob { reason, spent: Some(spent), is_early: false, is_final: false });
         }
         let summary = event(world, &work, &answer);
         tracing::debug!(%thread, level = summary.level, messages = summary.messages, "a part of a thread was summarised");

@@ -110,6 +110,7 @@ fn an_empty_file_gets_every_default() {
         declared: Vec::new(),
         adjusted: Vec::new(),
         mcp: Vec::new(),
+        webhooks: Vec::new(),
     };
     assert_eq!(app, expected);
 }
@@ -242,6 +243,7 @@ fn every_field_is_read() {
         declared: Vec::new(),
         adjusted: Vec::new(),
         mcp: Vec::new(),
+        webhooks: Vec::new(),
     };
     assert_eq!(app, expected);
 }
@@ -494,4 +496,40 @@ fn a_list_of_models_has_names_and_a_star_stands_alone() {
     let many: Vec<String> = (0..=MAX_MODELS).map(|number| format!("'m{number}'")).collect();
     let many = problem(&apps(&format!("models = [{}]", many.join(",")), PROMPT));
     assert!(many.contains("there are more than 64 models; list fewer"), "{many}");
+}
+
+#[test]
+fn a_webhook_has_an_address_events_and_a_secret() {
+    let toml = "[[webhook]]\nurl = \"https://example.com/hook?a=1\"\nevents = [\"run.ended\", \"memory.changed\"]\n\
+                secret = \"orders\"\n[[webhook]]\nname = \"second\"\nurl = \"http://example.com/\"\n\
+                events = [\"approval.open\"]\nsecret = \"orders\"\n";
+    let app = demo(toml, PROMPT);
+    let names: Vec<(&str, &str)> =
+        app.webhooks.iter().map(|webhook| (webhook.name.name.as_str(), webhook.url.as_str())).collect();
+    assert_eq!(names, [("example.com", "https://example.com/hook?a=1"), ("second", "http://example.com/")]);
+    assert_eq!(app.webhooks[0].events.iter().map(|event| event.name()).collect::<Vec<_>>(), ["run.ended", "memory.changed"]);
+    assert_eq!(app.secrets().keys().copied().collect::<Vec<_>>(), ["orders"]);
+}
+
+#[test]
+fn a_wrong_webhook_is_refused_with_a_remedy() {
+    let entry = |fields: &str| format!("[[webhook]]\n{fields}\n");
+    let good = "url = \"https://example.com\"\nevents = [\"run.ended\"]\nsecret = \"orders\"";
+    for (toml, message) in [
+        (entry(""), "a webhook has no url"),
+        (entry("url = \"https://example.com\""), "a webhook has no secret"),
+        (entry("url = \"https://example.com\"\nsecret = \"orders\""), "a webhook has no events"),
+        (entry(&good.replace("https", "ftp")), "is not an http or https address"),
+        (entry(&good.replace("https://", "https://me:word@")), "has a user, a password or a part after #"),
+        (entry(&good.replace("run.ended", "run.begun")), "\"run.begun\" is not an event of a webhook"),
+        (entry(&good.replace("orders", "whsec_MfKQ")), "is not the name of a secret"),
+        (entry(&good.replace("[\"run.ended\"]", "[]")), "a webhook has no events"),
+        (entry(&format!("{good}\nname = \"a b\"")), "cannot be a webhook's name"),
+        (format!("{0}{0}", entry(good)), "two webhooks are called \"example.com\""),
+        (entry(good).repeat(9), "there are more than 8 webhooks"),
+    ] {
+        let problem = problem(&apps(&toml, PROMPT));
+        assert!(problem.contains(message), "{toml}: {problem}");
+        assert!(!problem.contains("MfKQ"), "{problem}");
+    }
 }

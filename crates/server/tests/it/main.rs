@@ -71,3 +71,4 @@ mod users;
 mod vectors;
 mod versions;
 mod web_search;
+mod webhooks;

@@ -16,7 +16,7 @@ use super::read::{find_first, find_only, has_any, sql};
 use crate::outbox::Outbox;
 use crate::rules::notices::NoticedChange;
 use crate::rules::packed_deltas::DeltaPacker;
-use crate::{Error, NewestNotice, Stop};
+use crate::{Error, NewestNotice, Stop, WatchedApps};
 
 /// Threads whose next number the writer remembers between batches.
 const MAX_REMEMBERED: usize = 16 * 1024;
@@ -106,7 +106,7 @@ impl<'c> Batch<'c> {
     }
 
     /// Writes back the numbers and the deltas, and tells the users.
-    pub(super) fn finish(mut self) -> Result<FinishedBatch, Error> {
+    pub(super) fn finish(mut self, watched: Option<&WatchedApps>) -> Result<FinishedBatch, Error> {
         self.deltas.write(self.conn, self.log)?;
         // Of each thread the highest number.
         self.stored.sort_unstable_by(|one, other| other.cmp(one));
@@ -115,7 +115,7 @@ impl<'c> Batch<'c> {
         for (thread, next) in &self.stored {
             update.execute(params![thread.bytes(), sql(*next)])?;
         }
-        let (notices, adds_work) = (notices::write(&self)?, self.adds_work.get());
+        let (notices, adds_work) = (notices::write(&self, watched)?, self.adds_work.get());
         Ok(FinishedBatch { recorded: self.recorded, notices, deltas: self.deltas, at: self.at, adds_work })
     }
 

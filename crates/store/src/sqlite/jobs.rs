@@ -19,7 +19,10 @@ use crate::rules::jobs::{
     JobMove, MAX_WORKING_PER_USER, PROCESS_ENDED, after_failure, dead_before, due_at, is_late, is_to_retry,
     scope_key,
 };
-use crate::{Error, JobRow, JobStatus, MAX_JOB_ATTEMPTS, NewJob, PageOf, PageRows, Retry, Spent, TimeCursor};
+use crate::{
+    Error, JobRow, JobStatus, MAX_JOB_ATTEMPTS, MAX_WEBHOOK_ATTEMPTS, NewJob, PageOf, PageRows, Retry, Spent,
+    TimeCursor, WEBHOOK_JOB,
+};
 
 const COLUMNS: &str =
     "id, kind, key, app, user, thread, status, attempts, epoch, run_at, error, created_at, updated_at";
@@ -179,9 +182,9 @@ fn schedule_for(batch: &Batch<'_>, scope: &Scope, job: &NewJob) -> Result<(), Er
 /// killed the process.
 pub(super) fn adopt(batch: &Batch<'_>) -> Result<(), Error> {
     batch.conn().execute(
-        "UPDATE jobs SET status = iif(attempts >= ?1, 'dead', 'ready'), updated_at = ?2, error = ?3
-                WHERE status = 'running'",
-        params![MAX_JOB_ATTEMPTS, batch.at(), PROCESS_ENDED],
+        "UPDATE jobs SET status = iif(attempts >= iif(kind = ?4, ?5, ?1), 'dead', 'ready'), updated_at = ?2,
+                error = ?3 WHERE status = 'running'",
+        params![MAX_JOB_ATTEMPTS, batch.at(), PROCESS_ENDED, WEBHOOK_JOB, MAX_WEBHOOK_ATTEMPTS],
     )?;
     // A clock that was put back must not keep those waiting who were served by the later one.
     batch.conn().execute("UPDATE job_users SET served_at = ?1 WHERE served_at > ?1", [batch.at()])?;

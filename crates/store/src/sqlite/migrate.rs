@@ -25,6 +25,7 @@ const MIGRATIONS: &[&str] = &[
     include_str!("migrations/0017_listed_threads.sql"),
     include_str!("migrations/0018_versions.sql"),
     include_str!("migrations/0019_images.sql"),
+    include_str!("migrations/0020_webhooks.sql"),
     include_str!("migrations/0021_imported_runs.sql"),
 ];
 

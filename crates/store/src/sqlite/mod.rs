@@ -66,6 +66,7 @@ mod usage;
 mod verify;
 mod versions;
 mod waiting_calls;
+mod webhooks;
 mod whole_log;
 mod writer;
 mod writes;
@@ -80,7 +81,8 @@ use rusqlite::config::DbConfig;
 use rusqlite::{Connection, OpenFlags};
 
 use crate::outbox::Outbox;
-use crate::{Error, Publish, RunRow};
+use crate::webhooks::WebhookWatch;
+use crate::{Error, Publish, RunRow, WatchedApps};
 
 pub use crate::outbox::Coalesce;
 pub use audit::{Audited, audit};
@@ -126,9 +128,14 @@ pub(crate) struct Sqlite {
     /// Deltas that are in the delta log only. Whoever reads events looks here first.
     open_deltas: Arc<OpenDeltas>,
     coalesce: Coalesce,
+    webhooks: Arc<WebhookWatch>,
 }
 
 impl Sqlite {
+    pub(crate) fn watch_webhooks(&self, watched: WatchedApps) {
+        self.webhooks.set(watched);
+    }
+
     /// Opens or creates the database, bringing its schema up to date.
     pub(crate) fn open_with(
         folder: &Path,
@@ -158,10 +165,11 @@ impl Sqlite {
         let readers = Readers::open(READERS, Box::new(move || reader(&path, Performer::Reader)))?;
         let wal = folder.join(format!("{FILE}-wal"));
         let open_deltas = Arc::<OpenDeltas>::default();
+        let (delta_pause, webhooks) = (delta_pause.unwrap_or(DELTA_PAUSE), Arc::<WebhookWatch>::default());
         let owned =
-            Owned { conn, wal, checkpoints, lock, delta_pause: delta_pause.unwrap_or(DELTA_PAUSE), boundary };
+            Owned { conn, wal, checkpoints, lock, delta_pause, boundary, webhooks: Arc::clone(&webhooks) };
         let writer = Writer::start(owned, clock, publish, Arc::clone(&open_deltas))?;
-        Ok(Self { writer, readers: Arc::new(readers), open_deltas, coalesce })
+        Ok(Self { writer, readers: Arc::new(readers), open_deltas, coalesce, webhooks })
     }
 
     pub(crate) fn run_log(&self, run: &RunRow) -> SqliteRunLog {
@@ -208,6 +216,7 @@ struct Owned {
     lock: File,
     delta_pause: Duration,
     boundary: Option<Arc<dyn Boundary>>,
+    webhooks: Arc<WebhookWatch>,
 }
 
 /// Locks the folder, giving an owner that is just ending a moment to do so.

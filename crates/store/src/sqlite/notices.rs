@@ -6,7 +6,8 @@
 use jiff::Timestamp;
 use protocol::{
     AppId, CallId, CallNotice, ClientCallStatus, DocumentId, DocumentNotice, MemoryId, MemoryNotice, Notice,
-    NoticeChange, ProposalId, ProposalNotice, RunId, RunNotice, RunStatus, ThreadId, ThreadNotice, UserId,
+    NoticeChange, ProposalId, ProposalNotice, RunId, RunNotice, RunStatus, Scope, ThreadId, ThreadNotice,
+    UserId,
 };
 use rusqlite::{Connection, Params, Row, params};
 use uuid::Uuid;
@@ -14,8 +15,9 @@ use uuid::Uuid;
 use super::Sqlite;
 use super::append::Batch;
 use super::read::{count, find_all, find_first, find_only, id, maybe_id, sql, text};
+use super::webhooks::{self, NoticedNews};
 use crate::rules::notices::{NewNotice, is_place_lost, notices_of};
-use crate::{Error, MAX_NOTICES_PER_READ, NewestNotice, NoticesRead, NumberedNotice};
+use crate::{Error, MAX_NOTICES_PER_READ, NewestNotice, NoticesRead, NumberedNotice, WatchedApps};
 
 /// Notices swept in one transaction.
 const MAX_SWEPT: i64 = 500;
@@ -42,10 +44,16 @@ impl Sqlite {
 }
 
 /// Writes the notices of a transaction. Gives the newest of each user.
-pub(super) fn write(batch: &Batch<'_>) -> Result<Vec<NewestNotice>, Error> {
+/// Webhooks are told of them in the same transaction.
+pub(super) fn write(batch: &Batch<'_>, watched: Option<&WatchedApps>) -> Result<Vec<NewestNotice>, Error> {
     let mut newest: Vec<NewestNotice> = Vec::new();
     for notice in notices_of(batch.take_noticed()) {
-        let Some(written) = insert(batch, &notice)? else { continue };
+        let Some((written, app, status)) = insert(batch, &notice)? else { continue };
+        if let Some(watched) = watched {
+            let scope = Scope { app, user: written.user.clone() };
+            let noticed = NoticedNews { notice: &notice, scope, number: written.number, status };
+            webhooks::tell(batch, watched, &noticed)?;
+        }
         match newest.iter_mut().find(|known| known.user == written.user) {
             Some(known) => *known = written,
             None => newest.push(written),
@@ -54,8 +62,11 @@ pub(super) fn write(batch: &Batch<'_>) -> Result<Vec<NewestNotice>, Error> {
     Ok(newest)
 }
 
+/// The number of a notice with its user, its app, and what it says of the status of its subject.
+type WrittenNotice = (NewestNotice, AppId, Option<String>);
+
 /// Gives the notice the next numbers of its user. None if there is no row any more that says whose it is.
-fn insert(batch: &Batch<'_>, notice: &NewNotice) -> Result<Option<NewestNotice>, Error> {
+fn insert(batch: &Batch<'_>, notice: &NewNotice) -> Result<Option<WrittenNotice>, Error> {
     let (numbers, at) = (sql(notice.numbers()), batch.at());
     match notice {
         NewNotice::Thread { thread, change } => insert_from(
@@ -99,13 +110,14 @@ fn insert(batch: &Batch<'_>, notice: &NewNotice) -> Result<Option<NewestNotice>,
 }
 
 /// Inserts a notice whose user and app are those of a source `s`. The source begins with how many numbers it takes.
-fn insert_from(batch: &Batch<'_>, source: &str, key: impl Params) -> Result<Option<NewestNotice>, Error> {
+fn insert_from(batch: &Batch<'_>, source: &str, key: impl Params) -> Result<Option<WrittenNotice>, Error> {
     let statement = format!(
         "INSERT INTO notices (user, app, at, number, kind, subject, status, of_thread)
-            SELECT s.user, s.app, ?1, {NEWEST} + {source} RETURNING user, number"
+            SELECT s.user, s.app, ?1, {NEWEST} + {source} RETURNING user, number, app, status"
     );
     find_first(batch.conn(), &statement, key, |row| {
-        Ok(NewestNotice { user: UserId::new(text(row, 0)?), number: count(row, 1)? })
+        let newest = NewestNotice { user: UserId::new(text(row, 0)?), number: count(row, 1)? };
+        Ok((newest, AppId::new(text(row, 2)?), row.get(3)?))
     })
 }
 

@@ -1139,6 +1139,18 @@ BEGIN SELECT RAISE(ABORT, 'J2: a job is done once'); END;
 CREATE TRIGGER thing_versions_fixed BEFORE UPDATE ON thing_versions
 BEGIN SELECT RAISE(ABORT, 'E4: versions do not change'); END;
 
+-- The message that each job of the kind webhook delivers.
+CREATE TABLE webhook_messages (
+    job     BLOB NOT NULL PRIMARY KEY,
+    -- The name of the webhook in its app.
+    webhook TEXT NOT NULL,
+    body    TEXT NOT NULL
+) STRICT, WITHOUT ROWID;
+
+CREATE TRIGGER webhook_messages_end AFTER DELETE ON jobs WHEN OLD.kind = 'webhook' BEGIN
+    DELETE FROM webhook_messages WHERE job = OLD.id;
+END;
+
 -- Changes are numbered from 1.
 INSERT INTO sqlite_sequence (name, seq) VALUES ('items', 0);
 

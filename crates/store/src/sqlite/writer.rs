@@ -30,6 +30,7 @@ use super::tidy::Afresh;
 use super::{BUSY_TIMEOUT, Boundary, Moment, Owned, jobs, queue, reserve, waiting_calls};
 use crate::outbox::{Outbox, Pushed};
 use crate::rules::run_log::{is_promise, writes_belong};
+use crate::webhooks::WebhookWatch;
 use crate::{Error, NewJob, NewestNotice, Publish, Write};
 
 /// Commands that may wait for the writer. Runs announce themselves at most once each, so this bounds requests.
@@ -359,6 +360,7 @@ struct Committer {
     unsynced: u64,
     delta_pause: Duration,
     boundary: Option<Arc<dyn Boundary>>,
+    webhooks: Arc<WebhookWatch>,
     afresh: Arc<Afresh>,
     /// Set when a job or a proposal was committed.
     new_work: Arc<AtomicBool>,
@@ -373,7 +375,7 @@ impl Committer {
         publish: Arc<dyn Publish>,
         log: DeltaLog,
     ) -> Result<Self, Error> {
-        let Owned { mut conn, wal, checkpoints, lock, delta_pause, boundary } = owned;
+        let Owned { mut conn, wal, checkpoints, lock, delta_pause, boundary, webhooks } = owned;
         let checkpointer = Checkpointer::start(&conn, checkpoints)?;
         checkpointer.watch(&mut conn)?;
         let (seqs, sync, unsynced) = (Seqs::default(), None, 0);
@@ -390,6 +392,7 @@ impl Committer {
             unsynced,
             delta_pause,
             boundary,
+            webhooks,
             afresh,
             new_work: Arc::default(),
             _lock: lock,
@@ -490,10 +493,11 @@ impl Committer {
             .prepare_cached("BEGIN IMMEDIATE")?
             .execute([])
             .map_err(|error| full_or_failed(&self.conn, Error::of_begin(error)))?;
+        let watched = self.webhooks.now();
         let recorded =
             Batch::begin(&self.conn, self.clock.now(), &mut self.seqs, &self.log).and_then(|mut batch| {
                 commands.iter_mut().try_for_each(|command| perform(&mut batch, command))?;
-                batch.finish()
+                batch.finish(watched.as_deref())
             });
         let recorded = recorded.map_err(|error| full_or_failed(&self.conn, error));
         let recorded = recorded.and_then(|finished| match &self.boundary {

@@ -13,7 +13,8 @@ use super::{Backend, Store};
 use crate::{
     BegunRun, Error, ForcedEnd, JobRow, MessageRow, NewJob, NewThreadRow, NoticesRead, Once, PageOf,
     PageRows, QueuedRun, RawEvent, Retry, RunLog, RunRow, ShownMessage, Spent, Submission, SubmittedRun,
-    ThreadEdit, ThreadFilter, ThreadImport, ThreadRow, ThreadTitle, TimeCursor, TreeRow,
+    ThreadEdit, ThreadFilter, ThreadImport, ThreadRow, ThreadTitle, TimeCursor, TreeRow, WatchedApps,
+    WebhookMessageRow,
 };
 
 // Conversations and what was said in them. Under a key ([`Once`]) a change happens once; a second time gives what
@@ -120,6 +121,8 @@ store_methods! {
     fn jobs(page: PageOf<TimeCursor<JobId>>) -> PageRows<JobRow>;
     /// Jobs of one app, newest first.
     fn jobs_of_app(app: &AppId, page: PageOf<TimeCursor<JobId>>) -> PageRows<JobRow>;
+    /// The message that a job of the kind webhook delivers.
+    fn webhook_message(job: JobId) -> Option<WebhookMessageRow>;
 }
 
 impl Store {
@@ -128,6 +131,13 @@ impl Store {
     pub fn takes_new_work(&self) -> bool {
         match &self.backend {
             Backend::Sqlite(sqlite) => sqlite.takes_new_work(),
+        }
+    }
+
+    /// Says which apps have webhooks from now on. Their messages are stored with the events that they tell of.
+    pub fn watch_webhooks(&self, watched: WatchedApps) {
+        match &self.backend {
+            Backend::Sqlite(sqlite) => sqlite.watch_webhooks(watched),
         }
     }
 

@@ -7,6 +7,7 @@ mod mcp;
 mod search;
 mod secrets;
 mod wasm;
+mod webhook;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -15,6 +16,7 @@ pub use egress::{Allowed, Egress, NotAllowable};
 pub use mcp::{McpHealth, McpHub, McpServerHandle, mcp_tool_name};
 pub use search::{TavilyConfig, WebSearchConfig};
 pub use secrets::{Secrets, Vault};
+pub use webhook::{UndeliveredWebhook, WebhookMessage, deliver_webhook};
 
 pub(crate) use border::{Hidden, clean};
 pub(crate) use http::http_tool;

@@ -9,6 +9,7 @@ use protocol::Scope;
 use serde_json::{Map, Value, json};
 
 use super::border::Hidden;
+use super::webhook::{UndeliveredWebhook, read_key};
 use crate::{Calling, Failed};
 
 /// The operator's secrets, which templates name.
@@ -30,6 +31,15 @@ impl Secrets {
 
     pub fn has(&self, name: &str) -> bool {
         self.get(name).is_some()
+    }
+
+    /// The key that webhooks are signed with.
+    pub(super) fn webhook_key(&self, name: &str) -> Result<Vec<u8>, UndeliveredWebhook> {
+        let refused = |reason: String| UndeliveredWebhook { reason, is_final: false };
+        let secret = self.get(name).ok_or_else(|| refused(format!("the secret {name:?} is not set")))?;
+        read_key(&secret).ok_or_else(|| {
+            refused(format!("the secret {name:?} is not whsec_ and a key of 16 to 128 bytes in base64"))
+        })
     }
 
     fn get(&self, name: &str) -> Option<String> {

@@ -130,7 +130,7 @@ pub(super) async fn connect(
 }
 
 fn request(tool: &str, arguments: Value) -> CallToolRequestParams {
-    let arguments = arguments.as_object().expect("arguments are an object").clone();
+    let arguments = serde_json::from_value(arguments).expect("arguments are an object");
     CallToolRequestParams::new(tool.to_owned()).with_arguments(arguments)
 }
 

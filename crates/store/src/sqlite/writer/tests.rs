@@ -24,7 +24,15 @@ fn committer(folder: &std::path::Path) -> Committer {
     let checkpoints = connect(&path, OpenFlags::default()).unwrap();
     let wal = folder.join(format!("{FILE}-wal"));
     let lock = lock(folder).unwrap();
-    let owned = Owned { conn, wal, checkpoints, lock, delta_pause: Duration::ZERO, boundary: None };
+    let owned = Owned {
+        conn,
+        wal,
+        checkpoints,
+        lock,
+        delta_pause: Duration::ZERO,
+        boundary: None,
+        webhooks: Arc::default(),
+    };
     Committer::new(owned, Arc::new(SystemClock), Arc::new(Nobody), DeltaLog::new(Arc::default())).unwrap()
 }
 
