@@ -3,10 +3,10 @@
 //! Tests write a file for each feature of each client into `target/client-results`. A protocol is a section of the page. A
 //! section is compared when there are results for it, so a part of the tests compares its own sections.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::fmt::Write;
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use serde_json::Value;
 
@@ -23,11 +23,30 @@ pub(crate) enum MatrixAct {
     Write,
 }
 
+/// One feature of one client, as a test has found it.
+#[derive(Debug, Clone)]
+struct Found {
+    path: PathBuf,
+    protocol: String,
+    client: String,
+    version: String,
+    feature: String,
+    /// Why the client does not have the feature; none if it works.
+    absent: Option<String>,
+}
+
+/// A section of the page: a protocol, and its features by name and in words.
+#[derive(Debug, PartialEq, Eq)]
+struct ProtocolFeatures {
+    protocol: String,
+    features: Vec<(String, String)>,
+}
+
 /// Forgets results of these protocols, before tests find new ones.
 pub(crate) fn forget(root: &Path, protocols: &[&str]) {
-    for (path, result) in results(root) {
-        if protocols.iter().any(|protocol| result["protocol"] == **protocol) {
-            let _ = fs::remove_file(path); // what cannot be removed is found again or complained about
+    for found in results(root) {
+        if protocols.contains(&found.protocol.as_str()) {
+            let _ = fs::remove_file(found.path); // what cannot be removed is found again or complained about
         }
     }
 }
@@ -57,40 +76,42 @@ fn take(page: &Path, sections: &[(String, String)], act: MatrixAct) -> Result<()
     }
 }
 
-/// The page with another table in a section. The section ends at the next heading.
+/// The page with another table in a section. The section ends at the next heading, and words before its table stay.
 fn replaced(page: &str, protocol: &str, section: &str) -> Option<String> {
     let heading = format!("## {protocol}\n");
     let begin = page.find(&heading)? + heading.len();
     let rest = page.get(begin..)?;
     let end = rest.find("\n## ").map_or(rest.len(), |end| end + 1);
-    // Words before the table stay.
     let table = rest.get(..end)?.find("\n|").map_or(end, |table| table + 1);
     let gap = if end < rest.len() { "\n" } else { "" };
     Some(format!("{}{}{section}{gap}{}", page.get(..begin)?, rest.get(..table)?, rest.get(end..)?))
 }
 
-/// Each result with its file.
-fn results(root: &Path) -> Vec<(std::path::PathBuf, Value)> {
+fn results(root: &Path) -> Vec<Found> {
     let entries = fs::read_dir(root.join(RESULTS)).into_iter().flatten().flatten();
-    let read = |path: std::path::PathBuf| {
-        let result = serde_json::from_str(&fs::read_to_string(&path).ok()?).ok()?;
-        Some((path, result))
+    let read = |path: PathBuf| {
+        let result: Value = serde_json::from_str(&fs::read_to_string(&path).ok()?).ok()?;
+        let text = |name: &str| result.get(name).and_then(Value::as_str).map(str::to_owned);
+        Some(Found {
+            path,
+            protocol: text("protocol")?,
+            client: text("client")?,
+            version: text("version")?,
+            feature: text("feature")?,
+            absent: text("absent"),
+        })
     };
     entries.filter_map(|entry| read(entry.path())).collect()
 }
 
-/// The tables of all protocols that have results. The error names a feature that nobody has looked at.
+/// The tables of all protocols that have results. The error names a feature that no test has tried.
 fn sections(root: &Path) -> Result<Vec<(String, String)>, String> {
-    let features = fs::read_to_string(root.join(FEATURES)).map_err(|error| format!("{FEATURES}: {error}"))?;
-    let features: Vec<(String, Vec<(String, String)>)> = ordered_features(&features)?;
+    let text = fs::read_to_string(root.join(FEATURES)).map_err(|error| format!("{FEATURES}: {error}"))?;
     let results = results(root);
     let mut sections = Vec::new();
-    for (protocol, features) in features {
-        let of_protocol: Vec<&Value> = results
-            .iter()
-            .map(|(_, result)| result)
-            .filter(|result| result["protocol"] == *protocol)
-            .collect();
+    for ProtocolFeatures { protocol, features } in listed_features(&text)? {
+        let of_protocol: Vec<Found> =
+            results.iter().filter(|found| found.protocol == protocol).cloned().collect();
         if !of_protocol.is_empty() {
             let table = table(&features, &of_protocol).map_err(|why| format!("{protocol}: {why}"))?;
             sections.push((protocol, table));
@@ -100,31 +121,28 @@ fn sections(root: &Path) -> Result<Vec<(String, String)>, String> {
 }
 
 /// The names in the order of the file, which a map would not keep.
-fn ordered_features(text: &str) -> Result<Vec<(String, Vec<(String, String)>)>, String> {
-    let mut protocols: Vec<(String, Vec<(String, String)>)> = Vec::new();
+fn listed_features(text: &str) -> Result<Vec<ProtocolFeatures>, String> {
+    let mut listed: Vec<ProtocolFeatures> = Vec::new();
     for line in text.lines().map(str::trim) {
         let Some((name, rest)) = line.split_once(": ") else { continue };
         let unquoted = |text: &str| text.trim_end_matches(',').trim_matches('"').to_owned();
-        match (rest, protocols.last_mut()) {
-            ("{", _) => protocols.push((unquoted(name), Vec::new())),
-            (words, Some((_, features))) => features.push((unquoted(name), unquoted(words))),
+        match (rest, listed.last_mut()) {
+            ("{", _) => listed.push(ProtocolFeatures { protocol: unquoted(name), features: Vec::new() }),
+            (words, Some(last)) => last.features.push((unquoted(name), unquoted(words))),
             (_, None) => return Err(format!("{FEATURES}: {line} belongs to no protocol")),
         }
     }
-    Ok(protocols)
+    Ok(listed)
 }
 
 /// A table: a row for each feature, a column for each client.
-fn table(features: &[(String, String)], results: &[&Value]) -> Result<String, String> {
-    let text = |result: &Value, name: &str| result[name].as_str().unwrap_or_default().to_owned();
-    let clients: BTreeSet<(String, String)> =
-        results.iter().map(|result| (text(result, "client"), text(result, "version"))).collect();
-    let cells: BTreeMap<(String, String), &Value> =
-        results.iter().map(|result| ((text(result, "client"), text(result, "feature")), *result)).collect();
-    let known = |feature: &str| features.iter().any(|(name, _)| name == feature);
-    if let Some(result) = results.iter().find(|result| !known(&text(result, "feature"))) {
-        return Err(format!("{FEATURES} has no feature {}", result["feature"]));
+fn table(features: &[(String, String)], results: &[Found]) -> Result<String, String> {
+    let is_unknown = |found: &&Found| !features.iter().any(|(name, _)| *name == found.feature);
+    if let Some(found) = results.iter().find(is_unknown) {
+        return Err(format!("{FEATURES} has no feature {}", found.feature));
     }
+    let clients: BTreeSet<(&str, &str)> =
+        results.iter().map(|found| (found.client.as_str(), found.version.as_str())).collect();
     let mut page = String::from("|");
     let mut notes: Vec<String> = Vec::new();
     for (client, version) in &clients {
@@ -133,15 +151,20 @@ fn table(features: &[(String, String)], results: &[&Value]) -> Result<String, St
     let _ = writeln!(page, " |\n|---|{}", "---|".repeat(clients.len()));
     for (feature, words) in features {
         let _ = write!(page, "| {words}");
-        for (client, _) in &clients {
-            let result = cells.get(&(client.clone(), feature.clone()));
-            let result = result.ok_or_else(|| format!("no test has tried {feature} with {client}"))?;
-            let _ = write!(page, " | {}", cell(result["absent"].as_str(), &mut notes));
+        for (client, version) in &clients {
+            let is_it = |found: &&Found| {
+                (found.client.as_str(), found.version.as_str(), &found.feature)
+                    == (*client, *version, feature)
+            };
+            let found = results.iter().find(is_it);
+            let found =
+                found.ok_or_else(|| format!("no test has tried {feature} with {client} {version}"))?;
+            let _ = write!(page, " | {}", cell(found.absent.as_deref(), &mut notes));
         }
         page.push_str(" |\n");
     }
     for (index, note) in notes.iter().enumerate() {
-        let _ = write!(page, "{}{} {note}", if index == 0 { "\n" } else { "; " }, superscript(index));
+        let _ = write!(page, "{}({}) {note}", if index == 0 { "\n" } else { "; " }, index + 1);
     }
     page.push_str(if notes.is_empty() { "" } else { ".\n" });
     Ok(page)
@@ -154,20 +177,22 @@ fn cell(absent: Option<&str>, notes: &mut Vec<String>) -> String {
         notes.push(why.to_owned());
         notes.len() - 1
     });
-    format!("does not apply {}", superscript(index))
-}
-
-fn superscript(index: usize) -> String {
-    format!("({})", index + 1)
+    format!("does not apply ({})", index + 1)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use serde_json::json;
 
-    fn result(client: &str, feature: &str, absent: Option<&str>) -> Value {
-        json!({ "protocol": "P", "client": client, "version": "1", "feature": feature, "absent": absent })
+    fn found(client: &str, feature: &str, absent: Option<&str>) -> Found {
+        Found {
+            path: PathBuf::new(),
+            protocol: "P".into(),
+            client: client.into(),
+            version: "1".into(),
+            feature: feature.into(),
+            absent: absent.map(str::to_owned),
+        }
     }
 
     fn features() -> Vec<(String, String)> {
@@ -177,26 +202,21 @@ mod tests {
     #[test]
     fn a_table_says_what_works_and_why_something_does_not_apply() {
         let results = [
-            result("x", "a", None),
-            result("x", "b", Some("x has no b")),
-            result("y", "a", None),
-            result("y", "b", None),
+            found("x", "a", None),
+            found("x", "b", Some("x has no b")),
+            found("y", "a", None),
+            found("y", "b", None),
         ];
-        let table = table(&features(), &results.iter().collect::<Vec<_>>());
         let expected = "| | x 1 | y 1 |\n|---|---|---|\n| does a | yes | yes |\n\
             | does b | does not apply (1) | yes |\n\n(1) x has no b.\n";
-        assert_eq!(table.as_deref(), Ok(expected));
+        assert_eq!(table(&features(), &results).as_deref(), Ok(expected));
     }
 
     #[test]
     fn a_feature_that_nobody_has_tried_is_an_error() {
-        let results = [result("x", "a", None)];
-        assert_eq!(
-            table(&features(), &results.iter().collect::<Vec<_>>()),
-            Err("no test has tried b with x".into())
-        );
-        let results = [result("x", "c", None)];
-        assert!(table(&features(), &results.iter().collect::<Vec<_>>()).is_err());
+        let untried = table(&features(), &[found("x", "a", None)]);
+        assert_eq!(untried, Err("no test has tried b with x 1".into()));
+        assert!(table(&features(), &[found("x", "c", None)]).is_err());
     }
 
     #[test]
@@ -213,7 +233,7 @@ mod tests {
     #[test]
     fn features_keep_their_order() {
         let text = "{\n  \"P\": {\n    \"z\": \"does `z`\",\n    \"a\": \"does a: well\"\n  }\n}\n";
-        let expected = vec![("z".to_owned(), "does `z`".to_owned()), ("a".into(), "does a: well".into())];
-        assert_eq!(ordered_features(text), Ok(vec![("P".to_owned(), expected)]));
+        let features = vec![("z".to_owned(), "does `z`".to_owned()), ("a".into(), "does a: well".into())];
+        assert_eq!(listed_features(text), Ok(vec![ProtocolFeatures { protocol: "P".into(), features }]));
     }
 }

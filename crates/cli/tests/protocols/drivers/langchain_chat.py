@@ -64,6 +64,10 @@ async def all_features():
     async def server_tools():
         same(model.invoke("Calculate it").content, "It is 42.")
 
+    async def approval():
+        made = model.invoke("What time is it?")
+        assert "current_time" in made.content and "confirm" in made.content, made
+
     async def image():
         content = [
             {"type": "text", "text": "What is in the picture?"},
@@ -105,7 +109,7 @@ async def all_features():
         await feature(act.__name__, act)
     absent("stream_helper", "a helper of OpenAI's own clients")
     absent("run_tools", "a helper of openai-node")
-    for act in (server_tools, parse, image, system, history, thread, embeddings, errors):
+    for act in (server_tools, approval, parse, image, system, history, thread, embeddings, errors):
         await feature(act.__name__, act)
     absent("cut", "tested with OpenAI's own client, which LangChain uses")
 

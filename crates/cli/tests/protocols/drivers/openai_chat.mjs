@@ -96,6 +96,11 @@ async function all() {
     assert.deepEqual([choices[0].message.content, choices[0].finish_reason], ['It is 42.', 'stop']);
     assert.ok(!choices[0].message.tool_calls?.length, 'the client is not asked to run what the server runs');
   });
+  await feature('approval', async () => {
+    const { choices } = await openai.chat.completions.create({ model, messages: user('What time is it?') });
+    assert.equal(choices[0].finish_reason, 'stop');
+    assert.match(choices[0].message.content, /current_time.*confirm/s);
+  });
   await feature('parse', async () => {
     const response_format = zodResponseFormat(z.object({ city: z.string(), days: z.number() }), 'trip');
     const completion = await openai.chat.completions.parse({ model, messages: user('Plan a trip as data'), response_format });

@@ -95,6 +95,11 @@ async def try_all(client, reporter):
         choice = (await create(messages=user("Calculate it"))).choices[0]
         same((choice.message.content, choice.finish_reason, choice.message.tool_calls), ("It is 42.", "stop", None))
 
+    async def approval():
+        choice = (await create(messages=user("What time is it?"))).choices[0]
+        same(choice.finish_reason, "stop")
+        assert "current_time" in choice.message.content and "confirm" in choice.message.content, choice
+
     async def parse():
         ask = {"model": MODEL, "messages": user("Plan a trip as data"), "response_format": Trip}
         made = await done(client.chat.completions.parse(**ask))
@@ -166,7 +171,7 @@ async def try_all(client, reporter):
     for act in (models, whole, stream, stream_helper, tools):
         await feature(act.__name__, act)
     absent("run_tools", "the Python client has no such helper")
-    for act in (server_tools, parse, image, system, history, thread, embeddings, errors, cut):
+    for act in (server_tools, approval, parse, image, system, history, thread, embeddings, errors, cut):
         await feature(act.__name__, act)
 
 
