@@ -54,6 +54,7 @@ I can record the new dose of Dr. Johnson. Please check the change below.`;
   const shot = async (name, path, { after, width, height, theme }) => {
     const page = await openPage(browser, world, { width, height, theme, isMobile: width < 500 });
     await page.goto(world.url + path);
+    await page.locator('nav .thread').first().waitFor({ state: 'attached' });
     await page.waitForTimeout(900);
     if (path === chat) await page.getByText('Change dosage of Lisinopril').waitFor();
     if (after) await after(page);

@@ -153,6 +153,7 @@ const ROUTES: [&str; 120] = [
     "GET /v1/threads/{thread}/messages",
     "GET /v1/threads/{thread}/pins",
     "POST /v1/threads/{thread}/pins",
+    "GET /v1/threads/{thread}/queue",
     "GET /v1/threads/{thread}/summaries",
     "GET /v1/threads/{thread}/tree",
     "GET /v1/usage",
