@@ -24,7 +24,7 @@ use crate::error::{ApiProblem, ProblemCode};
 use crate::serve::PeerAddress;
 
 pub(crate) use attempts::FailedAttempts;
-pub(crate) use cookies::SessionCookie;
+pub(crate) use cookies::{SessionCookie, is_secure};
 pub(crate) use origin::{allow_origin, allowed_origin, check_origin, preflight};
 
 /// Names the user for whom the holder of an acting key speaks.

@@ -220,8 +220,11 @@ async fn whatever_the_model_would_say_the_schema_holds() {
     for seed in 0..20 {
         let mut request = request("how are you?", 100);
         request.settings.temperature = Some(2.0);
-        request.format =
-            AnswerFormat::Schema(Arc::new(Schema { name: "mood".into(), schema: schema.clone() }));
+        request.format = AnswerFormat::Schema(Arc::new(Schema {
+            name: "mood".into(),
+            schema: schema.clone(),
+            strict: true,
+        }));
         request.extra = Arc::new(Map::from_iter([("seed".into(), json!(seed))]));
         let (text, _, finish) = answer(&chat, &request).await;
         let value: Value = serde_json::from_str(&text).unwrap();

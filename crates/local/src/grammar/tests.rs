@@ -69,7 +69,7 @@ fn a_call_that_is_required_leaves_no_words() {
 fn a_schema_and_tools_leave_the_choice_between_the_two() {
     let schema = json!({"type": "object", "properties": {"a": {"const": 1}}, "required": ["a"],
         "additionalProperties": false});
-    let format = AnswerFormat::Schema(Arc::new(Schema { name: "a".into(), schema }));
+    let format = AnswerFormat::Schema(Arc::new(Schema { name: "a".into(), schema, strict: true }));
     let takes = |text: &str| takes(&format, ToolChoice::Free, text);
     assert!(takes(r#"{"a":1}"#) && takes(&call("feel", r#"{"mood": "good"}"#)));
     assert!(!takes("Hello") && !takes(r#"{"a":2}"#));

@@ -16,7 +16,7 @@ const PLAIN_NAME: &str = "rondo_session";
 const FORWARDED_PROTO: HeaderName = HeaderName::from_static("x-forwarded-proto");
 
 /// Whether the client speaks https: to this server, or to a proxy in front of it.
-fn is_secure(api: &Api, parts: &Parts) -> bool {
+pub(crate) fn is_secure(api: &Api, parts: &Parts) -> bool {
     parts.extensions.get::<IsTls>().is_some_and(|IsTls(is_tls)| *is_tls)
         || is_secure_proxy(&api.proxying, &parts.headers)
 }

@@ -98,6 +98,9 @@ fn base_url(api: &Api, parts: &Parts) -> String {
     let host = host.or(parts.uri.authority().map(|authority| authority.as_str())).unwrap_or_default();
     match api.proxying.public_url_of(host) {
         Some(url) => url.to_string(),
-        None => format!("{}://{host}", if is_secure(api, parts) { "https" } else { "http" }),
+        None => {
+            let scheme = if is_secure(api, parts) { "https" } else { "http" };
+            format!("{scheme}://{host}{}", api.proxying.cookie_path().trim_end_matches('/'))
+        }
     }
 }
