@@ -4,6 +4,7 @@
 
 mod access;
 mod action;
+mod answer_schema;
 mod api;
 mod branches;
 mod canonical;
@@ -36,10 +37,11 @@ pub use action::{
     ActionView, Decision, Effect, FileView, ProposalView, RecordToolView, RecordTypeView, RecordView,
     UndoRefused, UndoReport,
 };
+pub use answer_schema::AnswerSchema;
 pub use api::{
-    AnswerSchema, AppView, JobView, Message, ModelView, NewRun, NewThread, OnBusy, Page, PriceView,
-    QueuedMessage, Regenerate, Role, RunResult, RunView, Siblings, ThreadChange, ThreadView, ToolCallView,
-    ToolResultView, UsageReport, UsageView,
+    AppView, JobView, Message, ModelView, NewRun, NewThread, OnBusy, Page, PriceView, QueuedMessage,
+    Regenerate, Role, RunResult, RunView, Siblings, ThreadChange, ThreadView, ToolCallView, ToolResultView,
+    UsageReport, UsageView,
 };
 pub use branches::{HeadChoice, MessageMatch, ThreadHit, ThreadTree, TreeMessage};
 pub use canonical::canonical;
