@@ -261,6 +261,20 @@ async fn a_response_in_the_background_is_polled_resumed_and_cancelled() {
     assert_eq!((&cancelled["status"], output_text(&cancelled).as_str()), (&json!("cancelled"), "Hel"));
 }
 
+#[tokio::test]
+async fn an_answer_has_the_form_of_a_schema() {
+    let app = TestApp::start().await;
+    app.upstream.script([Reply::says(r#"{"city":"Oslo"}"#)]);
+    let schema = json!({
+        "type": "object", "properties": { "city": { "type": "string" } }, "required": ["city"],
+        "additionalProperties": false,
+    });
+    let format = json!({ "type": "json_schema", "name": "place", "schema": schema, "strict": true });
+    let response = good(app.post(RESPONSES, &with(ask("Where?"), "text", json!({ "format": format }))).await);
+    assert_eq!(serde_json::from_str::<Value>(&output_text(&response)).unwrap(), json!({ "city": "Oslo" }));
+    assert_eq!(response["text"]["format"], format);
+}
+
 /// Reads a stream until it contains a text.
 macro_rules! read_until {
     ($response:expr, $wanted:expr) => {{
