@@ -37,14 +37,24 @@ fn references(value: &Value, found: &mut BTreeSet<String>) {
 }
 
 const ROUTES: [&str; 120] = [
+    "POST /ag-ui/{app}",
     "POST /api/chat",
     "POST /api/chat/{chat}/stop",
     "GET /api/chat/{chat}/stream",
     "GET /healthz",
     "POST /openai/v1/chat/completions",
+    "POST /openai/v1/conversations",
+    "DELETE /openai/v1/conversations/{conversation}",
+    "GET /openai/v1/conversations/{conversation}",
+    "GET /openai/v1/conversations/{conversation}/items",
     "POST /openai/v1/embeddings",
     "GET /openai/v1/models",
     "GET /openai/v1/models/{model}",
+    "POST /openai/v1/responses",
+    "DELETE /openai/v1/responses/{response}",
+    "GET /openai/v1/responses/{response}",
+    "POST /openai/v1/responses/{response}/cancel",
+    "GET /openai/v1/responses/{response}/input_items",
     "GET /openapi.json",
     "GET /readyz",
     "GET /v1/actions/{action}",
@@ -185,10 +195,16 @@ fn every_operation_has_a_name_of_its_own_and_the_problem() {
 
 /// Routes that take an idempotency key.
 const KEYED: [&str; 52] = [
+    "POST /ag-ui/{app}",
     "POST /api/chat",
     "POST /api/chat/{chat}/stop",
     "POST /openai/v1/chat/completions",
+    "POST /openai/v1/conversations",
+    "DELETE /openai/v1/conversations/{conversation}",
     "POST /openai/v1/embeddings",
+    "POST /openai/v1/responses",
+    "DELETE /openai/v1/responses/{response}",
+    "POST /openai/v1/responses/{response}/cancel",
     "POST /v1/actions/{action}/undo",
     "POST /v1/admin/jobs/{job}/retry",
     "POST /v1/admin/keys",

@@ -344,6 +344,50 @@ async fn a_run_is_told_again_after_a_restart() {
 }
 
 #[tokio::test]
+async fn a_pruned_run_is_told_in_fewer_pieces() {
+    let app = TestApp::start().await;
+    app.upstream.script([
+        Reply::stream()
+            .text("Let")
+            .text(" me.")
+            .call(ScriptedCall::new("echo", r#"{"text":"hi"}"#).fragments(3)),
+        Reply::stream().text("It").text(" says hi."),
+    ]);
+    let asked = input("t", "r1", &[user("Hi")]);
+    let whole = run(&app, &asked).await;
+    crate::retention::prune(&app).await;
+    let pruned = run(&app, &asked).await;
+    assert!(pruned.len() <= whole.len());
+    assert_eq!(kinds(&pruned).iter().filter(|kind| **kind == "TEXT_MESSAGE_CONTENT").count(), 2);
+    assert_eq!((text_of(&pruned), pruned.last()), (text_of(&whole), whole.last()));
+    let arguments = |events: &[Value]| -> String {
+        let pieces = events.iter().filter(|event| event["type"] == "TOOL_CALL_ARGS");
+        pieces.map(|event| event["delta"].as_str().unwrap()).collect()
+    };
+    assert_eq!(arguments(&pruned), arguments(&whole));
+}
+
+/// A client that comes with a conversation brings it into its new thread.
+#[tokio::test]
+async fn earlier_turns_begin_a_new_thread() {
+    let app = TestApp::start().await;
+    app.upstream.script([Reply::says("Blue.")]);
+    let call = json!([{ "id": "c1", "type": "function", "function": { "name": "look", "arguments": "{}" } }]);
+    let messages = [
+        user("My colour is blue."),
+        json!({ "id": "a1", "role": "assistant", "content": "Let me look.", "toolCalls": call }),
+        json!({ "id": "t1", "role": "tool", "toolCallId": "c1", "content": "seen" }),
+        json!({ "id": "a2", "role": "assistant", "content": "Noted." }),
+        user("Which colour?"),
+    ];
+    run(&app, &input("t", "r1", &messages)).await;
+    let told = app.upstream.requests()[0].body["messages"].to_string();
+    for text in ["My colour is blue.", "Let me look.", "seen", "Noted.", "Which colour?"] {
+        assert!(told.contains(text), "{text}: {told}");
+    }
+}
+
+#[tokio::test]
 async fn a_step_that_begins_again_ends_the_stream_with_an_error() {
     let app = TestApp::start().await;
     let gate = Gate::new();

@@ -62,7 +62,7 @@ impl EventNumbers {
             Some(seen) if self.is_stale => self.next.max(seen.saturating_add(1)),
             Some(_) | None => self.next,
         };
-        self.next = number + 1;
+        self.next = number.saturating_add(1);
         if self.seen.is_none_or(|seen| number > seen) {
             self.write(kind, body, number);
         }

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::str::FromStr;
 
-use protocol::{OutputFormat, RunId, RunStart, ThreadId, Usage};
+use protocol::{AnswerSchema, OutputFormat, RunId, RunStart, ThreadId, Usage};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 use uuid::Uuid;
@@ -82,9 +82,6 @@ pub(crate) struct ResponseEcho {
     pub(crate) in_conversation: bool,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) previous: Option<String>,
-    /// The form of the answer as the request says it.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub(crate) format: Option<Value>,
 }
 
 impl ResponseEcho {
@@ -130,10 +127,6 @@ pub(super) fn response_object(
     let echo = start.map(ResponseEcho::of_start).unwrap_or_default();
     let settings = start.map(|start| start.settings.clone()).unwrap_or_default();
     let model = if echo.model.is_empty() { model_name(told) } else { echo.model };
-    let format = echo.format.unwrap_or_else(|| match settings.output_format {
-        Some(OutputFormat::Json) => json!({ "type": "json_object" }),
-        Some(OutputFormat::Text) | None => json!({ "type": "text" }),
-    });
     let mut object = json!({
         "id": id(part),
         "object": "response",
@@ -151,7 +144,7 @@ pub(super) fn response_object(
         "reasoning": { "effort": settings.reasoning_effort.map(protocol::Effort::name), "summary": null },
         "store": !echo.unstored,
         "temperature": settings.temperature,
-        "text": { "format": format },
+        "text": { "format": start.map_or_else(|| json!({ "type": "text" }), answer_format) },
         "tool_choice": "auto",
         "tools": start.map(function_tools).unwrap_or_default(),
         "top_p": settings.top_p,
@@ -165,6 +158,16 @@ pub(super) fn response_object(
         fields.insert("conversation".into(), json!({ "id": ConversationId(told.thread).to_string() }));
     }
     object
+}
+
+fn answer_format(start: &RunStart) -> Value {
+    if let Some(AnswerSchema { name, schema }) = &start.answer_schema {
+        return json!({ "type": "json_schema", "name": name, "schema": schema, "strict": true });
+    }
+    match start.settings.output_format {
+        Some(OutputFormat::Json) => json!({ "type": "json_object" }),
+        Some(OutputFormat::Text) | None => json!({ "type": "text" }),
+    }
 }
 
 fn model_name(told: &ToldRun) -> String {

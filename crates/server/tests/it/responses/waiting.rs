@@ -9,7 +9,7 @@ use super::{RESPONSES, ask, id_of, last, output_text, read_stream, refused, stre
 use crate::support::good;
 
 fn function() -> Value {
-    json!([{ "type": "function", "name": "locate", "description": "Where?", "parameters": { "type": "object" }, "strict": true }])
+    json!([{ "type": "function", "name": "locate", "description": "Where?", "parameters": { "type": "object", "properties": { "n": { "type": "integer" } } }, "strict": true }])
 }
 
 fn output(call: &Value, output: &str) -> Value {

@@ -168,7 +168,6 @@ impl CreateResponse {
             unstored: self.store == Some(false),
             in_conversation: self.conversation.is_some(),
             previous: self.previous_response_id.clone(),
-            format: self.text.as_ref().and_then(|text| text.format.clone()),
         })
     }
 }
