@@ -507,7 +507,10 @@ fn a_webhook_has_an_address_events_and_a_secret() {
     let names: Vec<(&str, &str)> =
         app.webhooks.iter().map(|webhook| (webhook.name.name.as_str(), webhook.url.as_str())).collect();
     assert_eq!(names, [("example.com", "https://example.com/hook?a=1"), ("second", "http://example.com/")]);
-    assert_eq!(app.webhooks[0].events.iter().map(|event| event.name()).collect::<Vec<_>>(), ["run.ended", "memory.changed"]);
+    assert_eq!(
+        app.webhooks[0].events.iter().map(|event| event.name()).collect::<Vec<_>>(),
+        ["run.ended", "memory.changed"]
+    );
     assert_eq!(app.secrets().keys().copied().collect::<Vec<_>>(), ["orders"]);
 }
 

@@ -39,7 +39,8 @@ fn hmac(key: &[u8], message: &[u8]) -> Vec<u8> {
 /// The body of a message, whose signature has been checked.
 fn verified(arrival: &WebArrival) -> Value {
     let header = |name: &str| arrival.header(name).expect(name).to_owned();
-    let (id, at, signature) = (header("webhook-id"), header("webhook-timestamp"), header("webhook-signature"));
+    let (id, at, signature) =
+        (header("webhook-id"), header("webhook-timestamp"), header("webhook-signature"));
     let signed = format!("{id}.{at}.{}", arrival.text());
     let digest = hmac(&[b'k'; 32], signed.as_bytes());
     assert_eq!(signature, format!("v1,{}", base64(&digest)));
@@ -99,7 +100,10 @@ async fn an_approval_and_a_memory_are_told() {
     );
     let memory = good(app.post("/v1/apps/test/memories", &json!({ "text": "The user sails." })).await);
     let body = verified(&web.wait_for(2).await[1]);
-    assert_eq!((&body["type"], &body["data"]["memoryIds"]), (&json!("memory.changed"), &json!([memory["id"]])));
+    assert_eq!(
+        (&body["type"], &body["data"]["memoryIds"]),
+        (&json!("memory.changed"), &json!([memory["id"]]))
+    );
     assert_eq!(body["data"]["change"], "created");
     let text = web.arrivals().iter().map(WebArrival::text).collect::<String>();
     assert!(!text.contains("sails"), "{text}");
@@ -166,7 +170,10 @@ async fn the_egress_rules_hold_for_webhooks() {
     web.wait_for(1).await;
     app.service.idle().await;
     assert_eq!(jobs(&app).await[0]["error"], "the receiver answered with the status 307");
-    let closed = Setup { reach: Reach { secrets: vec![("orders".into(), SECRET.into())], ..Reach::default() }, ..setup(&web, "[\"run.ended\"]") };
+    let closed = Setup {
+        reach: Reach { secrets: vec![("orders".into(), SECRET.into())], ..Reach::default() },
+        ..setup(&web, "[\"run.ended\"]")
+    };
     let app = TestApp::with(closed).await;
     app.upstream.script([Reply::says("Well.")]);
     say(&app, "Go").await;
