@@ -55,7 +55,7 @@ impl Counted {
         let log = DeltaLog::new(Arc::default());
         let mut batch = Batch::begin(&self.conn, Timestamp::UNIX_EPOCH, &mut seqs, &log).unwrap();
         let result = work(&mut batch).unwrap();
-        batch.finish().unwrap();
+        batch.finish(None).unwrap();
         self.conn.execute_batch("COMMIT").unwrap();
         let ticks = self.ticks.load(Ordering::Relaxed) - ticks;
         (result, self.conn.total_changes() - changes, ticks * u64::from(TICK.unsigned_abs()))
