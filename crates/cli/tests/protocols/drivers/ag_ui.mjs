@@ -138,16 +138,17 @@ async function kill() {
     say(one, 'Hold on');
     const runId = fresh('run');
     let heard = '';
+    const types = [];
     const subscriber = {
+      onEvent: ({ event }) => void types.push(event.type),
       onTextMessageContentEvent: ({ event }) => {
         heard += event.delta;
         tell(`said: ${heard}`);
       },
     };
-    await one.runAgent({ runId }, subscriber).then(
-      () => assert.fail('the stream has ended'),
-      (error) => assert.ok(!(error instanceof assert.AssertionError), error),
-    );
+    // The client may call a stream that was cut an error or an end.
+    await one.runAgent({ runId }, subscriber).catch(() => {});
+    assert.ok(!types.includes('RUN_FINISHED') && !types.includes('RUN_ERROR'), String(types));
     await told(); // a new server is there
     const again = new HttpAgent({ url: one.url, threadId: one.threadId, initialMessages: one.messages.filter(({ role }) => role === 'user') });
     const { outcome } = await run(again, { runId });
