@@ -146,7 +146,8 @@ async function kill() {
         tell(`said: ${heard}`);
       },
     };
-    // The client may call a stream that was cut an error or an end.
+    // The client ends as if all were well, and throws the lost connection where nobody can catch it.
+    process.once('uncaughtException', (error) => tell(`lost: ${error.message}`));
     await one.runAgent({ runId }, subscriber).catch(() => {});
     assert.ok(!types.includes('RUN_FINISHED') && !types.includes('RUN_ERROR'), String(types));
     await told(); // a new server is there
