@@ -9,7 +9,7 @@ from mcp.types import ElicitResult
 from report import Reporter, same, tell, told
 
 WHICH, WHAT, URL = sys.argv[1:]
-MODE = {"legacy": "legacy", "modern": "2026-07-28"}[WHICH]
+MODE = {"legacy": "legacy", "modern": "auto"}[WHICH]
 REPORTER = Reporter("mcp (Python)" if WHICH == "legacy" else "mcp (Python, 2026-07-28)", "mcp")
 
 
