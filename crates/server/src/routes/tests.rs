@@ -36,7 +36,7 @@ fn references(value: &Value, found: &mut BTreeSet<String>) {
     }
 }
 
-const ROUTES: [&str; 116] = [
+const ROUTES: [&str; 117] = [
     "POST /api/chat",
     "POST /api/chat/{chat}/stop",
     "GET /api/chat/{chat}/stream",
