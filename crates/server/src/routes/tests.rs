@@ -36,7 +36,7 @@ fn references(value: &Value, found: &mut BTreeSet<String>) {
     }
 }
 
-const ROUTES: [&str; 120] = [
+const ROUTES: [&str; 131] = [
     "POST /ag-ui/{app}",
     "POST /api/chat",
     "POST /api/chat/{chat}/stop",
