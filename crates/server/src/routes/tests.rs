@@ -36,7 +36,7 @@ fn references(value: &Value, found: &mut BTreeSet<String>) {
     }
 }
 
-const ROUTES: [&str; 131] = [
+const ROUTES: [&str; 132] = [
     "POST /ag-ui/{app}",
     "POST /api/chat",
     "POST /api/chat/{chat}/stop",
@@ -123,6 +123,7 @@ const ROUTES: [&str; 131] = [
     "GET /v1/apps/{app}/search",
     "GET /v1/apps/{app}/threads",
     "POST /v1/apps/{app}/threads",
+    "POST /v1/apps/{app}/threads/import",
     "GET /v1/apps/{app}/threads/search",
     "GET /v1/calls/{call}",
     "POST /v1/calls/{call}/result",
@@ -194,7 +195,7 @@ fn every_operation_has_a_name_of_its_own_and_the_problem() {
 }
 
 /// Routes that take an idempotency key.
-const KEYED: [&str; 52] = [
+const KEYED: [&str; 59] = [
     "POST /ag-ui/{app}",
     "POST /api/chat",
     "POST /api/chat/{chat}/stop",
@@ -234,6 +235,7 @@ const KEYED: [&str; 52] = [
     "PUT /v1/apps/{app}/records/{type}/{record}",
     "POST /v1/apps/{app}/runs",
     "POST /v1/apps/{app}/threads",
+    "POST /v1/apps/{app}/threads/import",
     "POST /v1/calls/{call}/result",
     "DELETE /v1/documents/{document}",
     "DELETE /v1/images/{image}",

@@ -114,8 +114,8 @@ pub(crate) fn output_text(response: &Value) -> String {
 
 /// An error in OpenAI's form; gives its message.
 pub(crate) fn refused(answer: Answer, status: u16, param: Option<&str>) -> String {
-    let Answer { status: given, content_type, body } = answer;
-    assert_eq!((given, content_type.as_str()), (status, "application/json"), "{body}");
+    let body = answer.body;
+    assert_eq!((answer.status, answer.content_type.as_str()), (status, "application/json"), "{body}");
     assert_eq!(body["error"]["param"].as_str(), param, "{body}");
     body["error"]["message"].as_str().unwrap().to_owned()
 }
