@@ -134,12 +134,17 @@ async fn known_part(
     thread: &ThreadView,
     turns: &[EarlierTurn],
 ) -> Result<(Option<MessageId>, usize), ApiProblem> {
-    if turns.is_empty() || thread.head_id.is_none() {
+    // A message that is being answered is not on the path to the head yet.
+    let leaf = match thread.active_run_id {
+        Some(run) => Some(api.service.run(principal, run).await?.message_id),
+        None => thread.head_id,
+    };
+    if turns.is_empty() || leaf.is_none() {
         return Ok((None, 0));
     }
     let spoken: Vec<SpokenTurn> = turns.iter().map(SpokenTurn::new).collect();
     let newest = MESSAGES_PER_TURN * turns.len() + 1;
-    let path = api.service.spoken_path(principal, thread.id, None, newest).await?;
+    let path = api.service.spoken_path(principal, thread.id, leaf, newest).await?;
     let is_whole = path.len() < newest;
     let (messages, mut shown) = (path.len(), stored_turns(path));
     if thread.active_run_id.is_some() {
