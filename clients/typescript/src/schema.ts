@@ -411,6 +411,43 @@ export interface ImportReport {
   refused: ImportRefused[];
 }
 
+/** A tool call of an imported answer. It was made elsewhere, so it is no action here. */
+export interface ImportedCall {
+  /** Whether the call failed. */
+  failed?: boolean;
+  /** The id that it had there. */
+  id?: string;
+  /** The arguments. */
+  input?: unknown;
+  name: string;
+  /** What the tool gave back; absent if that was lost. */
+  result?: string | null;
+}
+
+/** One call of a model in an imported answer. */
+export interface ImportedStep {
+  /** At most 32. */
+  calls?: ImportedCall[];
+  text?: string;
+}
+
+/** The thread that an imported conversation is. */
+export interface ImportedThread {
+  /** Whether the conversation was imported before; then nothing has changed. */
+  alreadyThere: boolean;
+  threadId: ThreadId;
+}
+
+/** What the user said in an imported conversation, and how it was answered. */
+export interface ImportedTurn {
+  /** When it was said; the time of the import when absent. */
+  at?: string | null;
+  /** The answer, one entry for each call of a model; none if nobody answered. */
+  steps?: ImportedStep[];
+  /** Empty for an answer to nothing, such as a greeting. */
+  text?: string;
+}
+
 export type JobId = string;
 
 /** Work in the background. */
@@ -1425,6 +1462,18 @@ export interface ThreadNotice {
   title?: string | null;
 }
 
+/** A conversation that was held elsewhere, to be stored as a thread. */
+export interface ThreadToImport {
+  /** The time of the first turn when absent. */
+  createdAt?: string | null;
+  /** Names the conversation where it comes from, in at most 256 bytes. A second import of the same id changes nothing. */
+  sourceId: string;
+  /** The first words of the conversation when absent. */
+  title?: string | null;
+  /** Oldest first, at most 2,000. */
+  turns: ImportedTurn[];
+}
+
 /** A page of all messages of a thread, whatever branch they are on, oldest first. */
 export interface ThreadTree { data: TreeMessage[]; headId?: MessageId | null; next?: string | null }
 
@@ -1789,6 +1838,7 @@ export interface Routes {
   "POST /v1/apps/{app}/records/{type}": { path: { app: string; type: string }; body: Record<string, unknown>; answer: RecordView };
   "POST /v1/apps/{app}/runs": { path: { app: string }; query: { format?: string }; body: NewRun; answer: RunResult };
   "POST /v1/apps/{app}/threads": { path: { app: string }; body?: NewThread | null; answer: ThreadView };
+  "POST /v1/apps/{app}/threads/import": { path: { app: string }; body: ThreadToImport; answer: ImportedThread };
   "POST /v1/calls/{call}/result": { path: { call: CallId }; body: NewCallResult; answer: ClientCallView };
   "POST /v1/memories/{memory}/restore": { path: { memory: MemoryId }; answer: MemoryView };
   "POST /v1/proposals/{proposal}/confirm": { path: { proposal: ProposalId }; answer: ProposalView };

@@ -24,6 +24,7 @@ mod init;
 mod local;
 mod mcp;
 mod memories;
+mod migrate;
 mod model_answer;
 mod model_knowledge;
 mod model_limits;
@@ -137,6 +138,12 @@ enum Command {
     Audit(Locations),
     /// Import records and files of a user in an app from JSON; nothing is imported if any part is not valid
     Import(LocatedOptions<import::ImportOptions>),
+    #[command(
+        about = "Import conversations and memories of another product: ChatGPT, Letta or LangGraph",
+        long_about = "Import conversations and memories of another product: ChatGPT, Letta or LangGraph\n\n\
+            A conversation that was imported before is left alone. docs/migration.md says what is taken over."
+    )]
+    MigrateFrom(LocatedOptions<migrate::MigrateOptions>),
     /// Export all records and files of a user in an app, as JSON for `import`
     Export(LocatedOptions<export::ExportOptions>),
     /// List, search, add and forget the memories of a user in an app, print their history, or switch memory off
@@ -261,6 +268,9 @@ fn run(cli: Cli) -> CommandResult {
         Command::Audit(places) => audit::audit(&places.load(file)?),
         Command::Import(LocatedOptions { options, places }) => {
             block_on(import::import(places.load(file)?, options))
+        }
+        Command::MigrateFrom(LocatedOptions { options, places }) => {
+            block_on(migrate::migrate(places.load(file)?, options))
         }
         Command::Export(LocatedOptions { options, places }) => {
             block_on(export::export(places.load(file)?, options))

@@ -7,9 +7,9 @@ use utoipa::ToSchema;
 
 use crate::json_fields::{deserialize_present, from_object};
 use crate::{
-    CallId, ClientCallView, ClientTool, DocumentId, EarlierTurn, Failure, JobId, MessageId, MessagePart,
-    NewPart, PersonaSettings, ProposalView, RunId, RunStatus, Seq, Source, ThreadId, ToolStatus, Usage,
-    Warning,
+    AnswerSchema, CallId, ClientCallView, ClientTool, DocumentId, EarlierTurn, Failure, JobId, MessageId,
+    MessagePart, NewPart, PersonaSettings, ProposalView, RunId, RunStatus, Seq, Source, ThreadId, ToolStatus,
+    Usage, Warning,
 };
 
 /// A page of a list. `next` is the cursor of the following page.
@@ -68,16 +68,6 @@ pub struct NewRun {
     pub on_busy: OnBusy,
     /// Server-sent events when true (the default), one JSON answer at the end when false.
     pub stream: Option<bool>,
-}
-
-/// The schema of an answer.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
-#[serde(deny_unknown_fields)]
-pub struct AnswerSchema {
-    /// Letters, digits, `_` and `-`; at most 64.
-    pub name: String,
-    /// A JSON Schema of an object.
-    pub schema: Value,
 }
 
 impl NewRun {

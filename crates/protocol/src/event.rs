@@ -5,6 +5,7 @@
 
 mod context;
 mod remembered;
+mod start;
 mod waiting;
 
 use std::borrow::Cow;
@@ -18,12 +19,11 @@ pub use context::{
     ContextLoaded, FragmentCost, LeftOut, Part, Pinned, PromptLedger, Source, Stretch, Summary, Warning,
 };
 pub use remembered::{Forgetting, ForgettingOutcome, MemoryUpdate, Remembered, RememberedOutcome};
+pub use start::RunStart;
 pub use waiting::{CallOpen, ProposalClosed, ProposalOpen};
 
 use crate::json_fields::{from_name, is_default};
-use crate::{
-    AnswerSchema, CallId, ClientTool, DocumentId, Effect, MessageId, MessagePart, RunId, Seq, ThreadId, Usage,
-};
+use crate::{CallId, Effect, MessageId, MessagePart, RunId, Seq, ThreadId, Usage};
 
 macro_rules! events {
     ($($(#[$doc:meta])* $variant:ident = $name:literal),* $(,)?) => {
@@ -223,48 +223,6 @@ pub struct MessageUser {
     /// Images and documents that go with the text.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub parts: Vec<MessagePart>,
-}
-
-/// The request as it was accepted; with the log it is all a run needs to go on after a crash.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
-#[serde(rename_all = "camelCase")]
-pub struct RunStart {
-    pub run_id: RunId,
-    pub thread_id: ThreadId,
-    /// The user message this run answers.
-    pub message_id: MessageId,
-    /// The model asked for; none when nothing is configured.
-    pub model: Option<String>,
-    #[serde(default, skip_serializing_if = "crate::Settings::is_empty")]
-    pub settings: crate::Settings,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub system_prompt: Option<String>,
-    /// The persona asked for, whether or not there is one of that id.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub persona_id: Option<String>,
-    /// The documents asked about; an empty list if the run is to read none.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub document_ids: Option<Vec<DocumentId>>,
-    /// Names the content of the app folder that answered.
-    pub app_revision: String,
-    /// Fields of the request that answers in another contract repeat, by the name of the contract.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub echo: Option<Value>,
-    /// The holder of the acting key that spoke for the user.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub actor: Option<String>,
-    /// The tools of the request, whose calls the client makes.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub tools: Vec<ClientTool>,
-    /// The names of the app's own tools whose calls the client makes.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub client_tools: Vec<String>,
-    /// The form of the answer that the request asks for, in place of the app's own.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub answer_schema: Option<AnswerSchema>,
-    /// Whether this run was made elsewhere and is only told here: no model was called, and no tool.
-    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-    pub imported: bool,
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]

@@ -4,6 +4,7 @@
 
 mod access;
 mod action;
+mod answer_schema;
 mod api;
 mod branches;
 mod canonical;
@@ -35,10 +36,11 @@ pub use action::{
     ActionView, Decision, Effect, FileView, ProposalView, RecordToolView, RecordTypeView, RecordView,
     UndoRefused, UndoReport,
 };
+pub use answer_schema::AnswerSchema;
 pub use api::{
-    AnswerSchema, AppView, JobView, Message, ModelView, NewRun, NewThread, OnBusy, Page, PriceView,
-    Regenerate, Role, RunResult, RunView, Siblings, ThreadChange, ThreadView, ToolCallView, ToolResultView,
-    UsageReport, UsageView,
+    AppView, JobView, Message, ModelView, NewRun, NewThread, OnBusy, Page, PriceView, Regenerate, Role,
+    RunResult, RunView, Siblings, ThreadChange, ThreadView, ToolCallView, ToolResultView, UsageReport,
+    UsageView,
 };
 pub use branches::{HeadChoice, MessageMatch, ThreadHit, ThreadTree, TreeMessage};
 pub use canonical::canonical;
@@ -50,7 +52,10 @@ pub use context::{
     SummaryView,
 };
 pub use depth::{JsonScanner, MAX_JSON_DEPTH, MAX_STORED_DEPTH, json_depth, value_depth};
-pub use earlier::{EarlierCall, EarlierStep, EarlierTurn, MAX_EARLIER_TURNS};
+pub use earlier::{
+    EarlierCall, EarlierStep, EarlierTurn, ImportedCall, ImportedStep, ImportedThread, ImportedTurn,
+    MAX_EARLIER_TURNS, ThreadToImport,
+};
 pub use event::{
     Call, CallOpen, ContextLoaded, Delta, Event, Failure, Finish, Forgetting, ForgettingOutcome,
     FragmentCost, Kind, LeftOut, MemoryUpdate, MessageUser, Part, Pinned, PromptLedger, ProposalClosed,

@@ -1,15 +1,16 @@
 //! Turns of a conversation that was held elsewhere: checked, and made into runs that the store writes as complete ones.
 
-use agent::earlier_result;
+use agent::{earlier_result, embed_soon};
 use app::App;
 use protocol::{
-    Call, EarlierCall, EarlierStep, EarlierTurn, Finish, Ids, MAX_EARLIER_TURNS, MAX_JSON_DEPTH, NewRun,
-    Principal, Scope, StepEnd, ToolComplete, Usage, value_depth,
+    Call, EarlierCall, EarlierStep, EarlierTurn, Finish, Ids, ImportedThread, MAX_EARLIER_TURNS,
+    MAX_JSON_DEPTH, NewRun, Principal, Scope, StepEnd, ThreadId, ThreadToImport, ToolComplete, Usage,
+    value_depth,
 };
 use serde_json::{Map, Value};
-use store::{EarlierAnswer, EarlierRun, MessageRow, Once};
+use store::{EarlierAnswer, EarlierRun, MessageRow, Once, ThreadImport};
 
-use crate::checks::MAX_MESSAGE_BYTES;
+use crate::checks::{self, MAX_MESSAGE_BYTES};
 use crate::parts::{KeptParts, check_parts};
 use crate::{Error, Service};
 
@@ -25,6 +26,12 @@ const MAX_EARLIER_PARTS: usize = 100;
 
 /// Bytes of the name and of the id of a call.
 const MAX_CALL_NAME_BYTES: usize = 256;
+
+/// Bytes of the name that an imported conversation has where it comes from.
+const MAX_SOURCE_ID_BYTES: usize = 256;
+
+/// Characters of the title that an imported conversation gets from its first words.
+const MAX_TITLE_CHARS: usize = 80;
 
 /// The field of other contracts that earlier turns come from.
 const FIELD: &str = "messages";
@@ -148,6 +155,63 @@ impl Service {
     }
 }
 
+impl Service {
+    /// Stores a conversation that was held elsewhere as the thread of this id, which follows from the conversation. A
+    /// second time changes nothing.
+    pub async fn import_thread(
+        &self,
+        principal: &Principal,
+        app: &str,
+        thread: ThreadId,
+        import: ThreadToImport,
+    ) -> Result<ImportedThread, Error> {
+        let (scope, app) = self.share_of(principal, app)?;
+        let ThreadToImport { source_id, title, created_at, turns } = import;
+        if source_id.trim().is_empty() || source_id.len() > MAX_SOURCE_ID_BYTES {
+            let message = format!("must have 1 to {MAX_SOURCE_ID_BYTES} bytes");
+            return Err(Error::invalid("sourceId", message));
+        }
+        let turns: Vec<EarlierTurn> = turns.into_iter().map(EarlierTurn::from).collect();
+        if turns.is_empty() {
+            return Err(Error::invalid("turns", "must have at least one turn"));
+        }
+        check_turns(&app, &turns).map_err(of_import)?;
+        let title = title.as_deref().map(checks::title).transpose()?;
+        let import = ThreadImport {
+            id: thread,
+            title: title.or_else(|| first_words(&turns)),
+            created_at: created_at.or_else(|| turns.first()?.at),
+            runs: turns.into_iter().map(|turn| earlier_run(turn, &*self.world().ids)).collect(),
+            app_revision: app.revision.clone(),
+            actor: principal.actor().map(str::to_owned),
+        };
+        let is_new = self.store().import_thread(&scope, import).await?;
+        if is_new {
+            embed_soon(self.world(), &scope).await;
+        }
+        Ok(ImportedThread { thread_id: thread, already_there: !is_new })
+    }
+}
+
+/// A refusal that names the field of an import.
+fn of_import(error: Error) -> Error {
+    if let Error::Invalid { message, .. } = error {
+        return Error::invalid("turns", message);
+    }
+    if let Error::TooLarge { limit, .. } = error {
+        return Error::TooLarge { field: "turns", limit };
+    }
+    error
+}
+
+/// The first line that the user said, for a title.
+fn first_words(turns: &[EarlierTurn]) -> Option<String> {
+    let lines = turns.iter().flat_map(|turn| turn.text.lines());
+    let line = lines.map(str::trim).find(|line| !line.is_empty())?;
+    let line: String = line.chars().filter(|c| !c.is_control()).take(MAX_TITLE_CHARS).collect();
+    Some(line).filter(|line| !line.trim().is_empty())
+}
+
 /// The run that a turn was, without its parts.
 fn earlier_run(turn: EarlierTurn, ids: &dyn Ids) -> EarlierRun {
     let steps = joined_steps(turn.steps);
@@ -158,7 +222,6 @@ fn earlier_run(turn: EarlierTurn, ids: &dyn Ids) -> EarlierRun {
         message: ids.message(),
         text: turn.text,
         parts: Vec::new(),
-        after: None,
         answer: (!steps.is_empty()).then(|| EarlierAnswer { message: ids.message(), steps }),
         at: turn.at,
     }

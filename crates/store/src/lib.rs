@@ -66,8 +66,8 @@ pub use prompt::{HiddenWords, PromptRows};
 pub use rows::{
     Admitted, AnswerRun, BegunRun, EarlierAnswer, EarlierRun, ForcedEnd, JobRow, MessageRow, NewJob,
     NewThreadRow, Once, PageOf, PageRows, RawEvent, Retry, RunInput, RunJob, RunRequest, RunRow,
-    ShownMessage, Spent, Submission, SubmittedRun, Target, ThreadEdit, ThreadFilter, ThreadRow, ThreadTitle,
-    TreeRow,
+    ShownMessage, Spent, Submission, SubmittedRun, Target, ThreadEdit, ThreadFilter, ThreadImport, ThreadRow,
+    ThreadTitle, TreeRow,
 };
 pub use run_list::{RunFilter, ScannedRuns};
 pub use run_log::RunLog;

@@ -271,14 +271,24 @@ pub struct EarlierRun {
     pub text: String,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub parts: Vec<MessagePart>,
-    /// The message that it follows; the last one that was written when absent.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub after: Option<MessageId>,
     /// None if nobody answered.
     pub answer: Option<EarlierAnswer>,
     /// When it was said, if that is known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub at: Option<Timestamp>,
+}
+
+/// A conversation that was held elsewhere, as a thread.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ThreadImport {
+    /// Follows from the conversation, so that a second import finds the thread.
+    pub id: ThreadId,
+    pub title: Option<String>,
+    pub created_at: Option<Timestamp>,
+    pub runs: Vec<EarlierRun>,
+    pub app_revision: String,
+    /// Who speaks for the user, if it is not the user.
+    pub actor: Option<String>,
 }
 
 /// The answer of a run that was made elsewhere.

@@ -149,7 +149,6 @@ fn weather() -> ToolSpec {
             "required": ["city"],
             "additionalProperties": false,
         }),
-        strict: true,
     }
 }
 
@@ -177,6 +176,7 @@ fn schema() -> Schema {
             "required": ["product"],
             "additionalProperties": false,
         }),
+        strict: true,
     }
 }
 

@@ -29,6 +29,7 @@ mod kalito;
 mod keys;
 mod mcp;
 mod memories;
+mod migrate;
 mod model_limits;
 mod models;
 mod openapi;

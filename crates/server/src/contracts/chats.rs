@@ -18,6 +18,11 @@ impl ChatKey {
         Self(hash.finalize().into())
     }
 
+    /// A conversation that was imported, which no client can name as a chat of its own.
+    pub(crate) fn of_import(principal: &Principal, app: &str, source: &str) -> Self {
+        Self::new(principal, app, &format!("\u{0}import\u{0}{source}"))
+    }
+
     /// The thread that it is: the same whenever it is asked for.
     pub(crate) fn thread(self) -> ThreadId {
         let mut id = [0; 16];

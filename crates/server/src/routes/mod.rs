@@ -138,7 +138,7 @@ fn described() -> OpenApiRouter<Api> {
             [runs::cancel_run] [stream::stream]))
         .merge(tagged!("chat": [api_chat::chat] [api_chat::resume_chat] [api_chat::stop_chat]))
         .merge(tagged!("ag-ui": [ag_ui::run_agent]))
-        .merge(tagged!("threads": [threads::create_thread, threads::list_threads]
+        .merge(tagged!("threads": [threads::create_thread, threads::list_threads] [threads::import_thread]
             [threads::list_all_threads]
             [threads::get_thread, threads::change_thread, threads::delete_thread] [branches::list_messages]
             [branches::thread_tree] [branches::choose_head] [branches::export_thread]

@@ -4,16 +4,18 @@ use axum::Json as Answer;
 use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::Response;
-use protocol::{NewThread, Page, ThreadChange, ThreadView};
+use protocol::{ImportedThread, NewThread, Page, ThreadChange, ThreadToImport, ThreadView};
 
 use crate::Api;
 use crate::auth::{Caller, StreamCaller};
 use crate::body::{Json, OptionalJson};
+use crate::contracts::ChatKey;
 use crate::error::ApiProblem;
 use crate::idempotency::IdempotencyKey;
 use crate::path::{AppPath, ThreadPath};
 use crate::query::{AfterParams, LastEvent, LastEventId, PageParams, Params, ThreadParams};
 use crate::routes::{Created, FollowedEvents, Reply, created};
+use crate::upload::JsonWithFiles;
 
 /// Creates a thread. The body may be empty.
 #[utoipa::path(
@@ -29,6 +31,29 @@ pub(super) async fn create_thread(
     OptionalJson(new, once): OptionalJson<NewThread>,
 ) -> Created<ThreadView> {
     Ok(created(caller.service.create_thread(&caller.principal, &app, new, once).await?))
+}
+
+/// Imports a conversation that was held elsewhere. A second import of the same `sourceId` changes nothing.
+#[utoipa::path(
+    post,
+    path = "/v1/apps/{app}/threads/import",
+    params(AppPath),
+    request_body = ThreadToImport,
+    responses(
+        (status = 200, description = "The conversation was imported before", body = ImportedThread),
+        (status = 201, description = "The new thread", body = ImportedThread)
+    )
+)]
+pub(super) async fn import_thread(
+    caller: Caller,
+    AppPath { app }: AppPath,
+    JsonWithFiles { value: import, room, .. }: JsonWithFiles<ThreadToImport>,
+) -> Created<ImportedThread> {
+    let thread = ChatKey::of_import(&caller.principal, &app, &import.source_id).thread();
+    let imported = caller.service.import_thread(&caller.principal, &app, thread, import).await?;
+    drop(room);
+    let status = if imported.already_there { StatusCode::OK } else { StatusCode::CREATED };
+    Ok((status, Answer(imported)))
 }
 
 /// The user's threads in an app, the most recently used first.

@@ -59,6 +59,7 @@ mod statistics;
 mod summaries;
 mod support;
 mod taint;
+mod thread_import;
 mod thread_lists;
 mod thread_search;
 mod threads;

@@ -239,7 +239,7 @@ async fn a_repeated_request_and_a_crash_write_them_once() {
 
 #[tokio::test]
 async fn memories_are_not_looked_for_in_earlier_turns() {
-    let app = TestApp::with(Setup::app("[memory]\nextract = true\n")).await;
+    let app = TestApp::with(Setup::app("[memory]\nextract = true\nextract_delay_seconds = 0\n")).await;
     app.upstream.script([Reply::says("I see."), Reply::says(r#"{"changes":[]}"#)]);
     ask(&app, new("I live in Oslo.", vec![said("I am vegan.", "Noted."), said("I have a dog.", "")])).await;
     app.upstream.wait_for_requests(2).await;

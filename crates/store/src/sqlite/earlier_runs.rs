@@ -1,14 +1,33 @@
 //! Runs that were made elsewhere, written as complete runs: with the events and the rows of any other, but without
 //! actions, usage, jobs, limits and notices, because nothing was called here.
 
-use protocol::{Event, MessageId, RunId, Seq, StepEnd, ThreadId, ToolComplete};
+use protocol::{Event, MessageId, RunId, Scope, Seq, StepEnd, ThreadId, ToolComplete};
 use rusqlite::params;
 
 use super::append::Batch;
 use super::project::NewMessage;
 use super::read::sql;
+use super::{Sqlite, threads};
 use crate::rules::earlier_runs::{EarlierLog, ImportFacts, checked_body, earlier_log};
-use crate::{EarlierRun, Error, MessageRole, RunInput, RunRequest};
+use crate::{EarlierRun, Error, MessageRole, NewThreadRow, RunInput, RunRequest, ThreadImport};
+
+impl Sqlite {
+    pub(crate) async fn import_thread(&self, scope: &Scope, import: ThreadImport) -> Result<bool, Error> {
+        let scope = scope.clone();
+        self.writer.write(move |batch| import_thread(batch, &scope, import)).await
+    }
+}
+
+fn import_thread(batch: &mut Batch<'_>, scope: &Scope, import: ThreadImport) -> Result<bool, Error> {
+    let ThreadImport { id, title, created_at, runs, app_revision, actor } = import;
+    if threads::is_there(batch.conn(), id)? {
+        return Ok(false);
+    }
+    let new = NewThreadRow { id, title, persona: None };
+    batch.as_of(created_at, |batch| threads::insert(batch, scope, &new))?;
+    write(batch, &ImportFacts { thread: id, app_revision, actor }, None, runs)?;
+    Ok(true)
+}
 
 /// Writes the earlier runs of a request that is about to begin; its message follows the last of them.
 pub(super) fn write_before(
@@ -30,7 +49,7 @@ pub(super) fn write_before(
     Ok(())
 }
 
-/// Writes runs, each after the message that it names or else after the one before it. Gives the last message.
+/// Writes runs, each after the one before it. Gives the last message.
 pub(super) fn write(
     batch: &mut Batch<'_>,
     facts: &ImportFacts,
@@ -40,7 +59,7 @@ pub(super) fn write(
     let mut last = after;
     for run in runs {
         let (id, at) = (run.id, run.at);
-        let log = earlier_log(facts, run.after.or(last), run);
+        let log = earlier_log(facts, last, run);
         last = Some(log.last_message());
         batch.as_of(at, |batch| batch.write_earlier(id, facts, log))?;
     }
@@ -62,7 +81,7 @@ impl Batch<'_> {
         self.message(thread, run, &NewMessage { id: message, parent, role: MessageRole::User, seq })?;
         self.append_fact(thread, run, &Event::RunStart(start))?;
         for (step, results) in steps {
-            self.write_earlier_step((thread, run), step, results)?;
+            self.write_earlier_step((thread, run), &step, results)?;
         }
         if let Some(answer) = answer {
             let (id, parent) = (answer.message_id, Some(message));
@@ -78,11 +97,11 @@ impl Batch<'_> {
     fn write_earlier_step(
         &mut self,
         (thread, run): (ThreadId, RunId),
-        step: StepEnd,
+        step: &StepEnd,
         results: Vec<ToolComplete>,
     ) -> Result<(), Error> {
         let seq = self.append_fact(thread, run, &Event::StepEnd(step.clone()))?;
-        self.add_calls(run, &step, seq)?;
+        self.add_calls(run, step, seq)?;
         for result in results {
             let seq = self.append_fact(thread, run, &Event::ToolComplete(result.clone()))?;
             self.add_result(run, &result, seq)?;

@@ -149,9 +149,17 @@ pub(super) fn insert(batch: &mut Batch<'_>, scope: &Scope, thread: &NewThreadRow
 
 /// The thread of this id, made if there is none.
 pub(super) fn ensure(batch: &mut Batch<'_>, scope: &Scope, id: ThreadId) -> Result<ThreadId, Error> {
-    match is_deleted(batch.conn(), id)? {
-        None => insert(batch, scope, &NewThreadRow { id, title: None, persona: None }),
-        Some(false) => Ok(id),
+    if is_there(batch.conn(), id)? {
+        return Ok(id);
+    }
+    insert(batch, scope, &NewThreadRow { id, title: None, persona: None })
+}
+
+/// Whether there is a thread of this id. [`Error::Changed`] while it is being deleted.
+pub(super) fn is_there(conn: &Connection, id: ThreadId) -> Result<bool, Error> {
+    match is_deleted(conn, id)? {
+        None => Ok(false),
+        Some(false) => Ok(true),
         Some(true) => {
             Err(Error::Changed("the thread was deleted a moment ago; send the request again".into()))
         }

@@ -13,7 +13,7 @@ use super::{Backend, Store};
 use crate::{
     BegunRun, Error, ForcedEnd, JobRow, MessageRow, NewJob, NewThreadRow, NoticesRead, Once, PageOf,
     PageRows, RawEvent, Retry, RunLog, RunRow, ShownMessage, Spent, Submission, SubmittedRun, ThreadEdit,
-    ThreadFilter, ThreadRow, ThreadTitle, TimeCursor, TreeRow,
+    ThreadFilter, ThreadImport, ThreadRow, ThreadTitle, TimeCursor, TreeRow,
 };
 
 // Conversations and what was said in them. Under a key ([`Once`]) a change happens once; a second time gives what
@@ -21,6 +21,9 @@ use crate::{
 store_methods! {
     /// One that is there already is given back. [`Error::Changed`] while one of that id is being deleted.
     fn create_thread(scope: &Scope, thread: NewThreadRow, once: Option<Once>) -> ThreadRow;
+    /// Writes a conversation that was held elsewhere, all of it or nothing. False if its thread was there already: then
+    /// nothing changes. [`Error::Changed`] while one of that id is being deleted.
+    fn import_thread(scope: &Scope, import: ThreadImport) -> bool;
     /// The thread if it is this principal's and not deleted.
     fn thread(principal: &Principal, id: ThreadId) -> ThreadRow;
     /// Newest first.

@@ -29,6 +29,22 @@ async fn the_same_message_is_sent_twice_at_once() {
 }
 
 #[tokio::test]
+async fn an_imported_conversation_goes_on() {
+    sweep(Scenario::new("import", Setup::default, 16), async |client| {
+        let call = json!({ "id": "c", "name": "look", "input": {}, "result": "found" });
+        let steps = json!([{ "text": "I look.", "calls": [call] }, { "text": "There." }]);
+        let turns = json!([{ "text": "", "steps": [{ "text": "Welcome!" }] }, { "text": "Where?", "steps": steps },
+            { "text": "Nobody answers" }]);
+        let import = json!({ "sourceId": "elsewhere", "turns": turns });
+        let made = client.post("import", "/v1/apps/test/threads/import", &import).await?;
+        let told = client.say("send", json!({ "message": "Hi", "threadId": made["threadId"] })).await?;
+        client.check(client.end(&told).await? == "completed", "it is answered");
+        Ok(())
+    })
+    .await;
+}
+
+#[tokio::test]
 async fn a_key_is_used_for_something_else() {
     sweep(Scenario::new("key reused", Setup::default, 16), async |client| {
         client.turn("send", "Hi").await?;
