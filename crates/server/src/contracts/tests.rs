@@ -1,5 +1,7 @@
 //! Encoders over whole logs, byte for byte.
 
+mod chat_completions;
+
 use protocol::Event;
 use serde_json::{Value, json};
 

@@ -96,8 +96,9 @@ fn joined(chunks: &[Value], field: &str) -> String {
 
 /// The error that an answer must hold.
 fn error(answer: Answer, status: u16, code: &str) -> Value {
-    assert_eq!((answer.status, answer.content_type.as_str()), (status, "application/json"), "{answer:?}");
-    let error = answer.body["error"].clone();
+    let Answer { status: said, content_type, mut body } = answer;
+    assert_eq!((said, content_type.as_str()), (status, "application/json"), "{body}");
+    let error = body["error"].take();
     assert_eq!(error["code"], code, "{error}");
     assert!(error["message"].as_str().is_some_and(|text| !text.is_empty()), "{error}");
     assert!(error["type"].is_string() && error.get("param").is_some(), "{error}");
@@ -112,7 +113,7 @@ async fn an_answer_is_streamed_with_reasoning_and_without_the_server_s_tools() {
             .reasoning("They want an echo.")
             .text("Let me see.")
             .call(ScriptedCall::new("echo", r#"{"text":"hi","n":3}"#)),
-        Reply::stream().text("It says ").text("hi.").usage(20, 7),
+        Reply::says("It says hi.").usage(20, 7),
     ]);
     let options = json!({ "stream_options": { "include_usage": true } });
     let text = streamed(&app, &with(body(&[user("Say hi")]), &options)).await;

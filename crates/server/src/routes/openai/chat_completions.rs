@@ -18,7 +18,7 @@ use serde_json::Value;
 use service::{Follower, Once};
 use tokio::sync::OwnedSemaphorePermit;
 
-use self::conversation::{Conversation, ConversationAsk, stray_result};
+use self::conversation::{ConversationAsk, SentConversation, stray_result};
 use self::wire::{ChatCompletionRequest, RequestTool};
 use super::models::{ChosenApp, chosen_app};
 use super::options::{WantedFormat, client_tool, reasoning_effort};
@@ -92,7 +92,7 @@ async fn answer(
     let named = thread.or_else(|| request.metadata.as_ref().and_then(|data| data.thread_id.clone()));
     let place = ConversationPlace::find(api, &principal, &chosen.app, named.as_deref()).await?;
     let new = new_run(&request, chosen.model)?;
-    let Conversation { system, turns, ask } = Conversation::read(request.messages)?;
+    let SentConversation { system, turns, ask } = SentConversation::read(request.messages)?;
     let permit = api.may_be_answered(&principal)?;
     // A client that can ask again for the same run, by its thread or its key, does not take it along when it leaves.
     let is_alone = !place.is_bound() && once.is_none();

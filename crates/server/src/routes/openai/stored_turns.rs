@@ -44,6 +44,8 @@ pub(super) struct StoredTurn {
     parts: usize,
     answer: String,
     is_answered: bool,
+    /// Whether its run is under way, so that nobody can know the answer yet.
+    is_under_way: bool,
     /// Its last message.
     pub(super) last: MessageId,
 }
@@ -72,6 +74,7 @@ pub(super) fn stored_turns(path: Vec<SpokenMessage>) -> Vec<StoredTurn> {
                 parts: message.parts,
                 answer: String::new(),
                 is_answered: false,
+                is_under_way: false,
                 last: message.id,
             }),
             (Role::Assistant, Some(turn)) => {
@@ -83,11 +86,20 @@ pub(super) fn stored_turns(path: Vec<SpokenMessage>) -> Vec<StoredTurn> {
                 parts: 0,
                 answer: text,
                 is_answered: true,
+                is_under_way: false,
                 last: message.id,
             }),
         }
     }
     turns
+}
+
+/// Notes that the last turn is being answered, or waits for the client or the user. The client may have a part of the answer,
+/// and the thread has none yet.
+pub(super) fn mark_under_way(turns: &mut [StoredTurn]) {
+    if let Some(turn) = turns.last_mut() {
+        turn.is_under_way = !turn.is_answered;
+    }
 }
 
 /// How many turns are the same, from the first on.

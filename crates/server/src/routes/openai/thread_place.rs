@@ -10,7 +10,9 @@ use protocol::{
 };
 use service::PageQuery;
 
-use super::stored_turns::{SpokenTurn, StoredTurn, likely_leaves, matched_turns, stored_turns};
+use super::stored_turns::{
+    SpokenTurn, StoredTurn, likely_leaves, mark_under_way, matched_turns, stored_turns,
+};
 use crate::Api;
 use crate::contracts::ChatKey;
 use crate::error::ApiProblem;
@@ -132,14 +134,22 @@ async fn known_part(
     thread: &ThreadView,
     turns: &[EarlierTurn],
 ) -> Result<(Option<MessageId>, usize), ApiProblem> {
-    if turns.is_empty() || thread.head_id.is_none() {
+    // A message that is being answered is not on the path to the head yet.
+    let leaf = match thread.active_run_id {
+        Some(run) => Some(api.service.run(principal, run).await?.message_id),
+        None => thread.head_id,
+    };
+    if turns.is_empty() || leaf.is_none() {
         return Ok((None, 0));
     }
     let spoken: Vec<SpokenTurn> = turns.iter().map(SpokenTurn::new).collect();
     let newest = MESSAGES_PER_TURN * turns.len() + 1;
-    let path = api.service.spoken_path(principal, thread.id, None, newest).await?;
+    let path = api.service.spoken_path(principal, thread.id, leaf, newest).await?;
     let is_whole = path.len() < newest;
-    let (messages, shown) = (path.len(), stored_turns(path));
+    let (messages, mut shown) = (path.len(), stored_turns(path));
+    if thread.active_run_id.is_some() {
+        mark_under_way(&mut shown);
+    }
     // The usual case: the client has what the thread shows, or the end of it.
     let end = shown.len().checked_sub(spoken.len()).and_then(|start| shown.get(start..));
     if end.is_some_and(|end| matched_turns(end, &spoken) == spoken.len()) {

@@ -8,12 +8,11 @@ use testkit::{Setup, TestApp};
 use super::{CHAT, body, chunks, completed, error, joined, streamed, user, with};
 use crate::support::{rows, token};
 
-#[tokio::test]
-async fn whatever_is_wrong_with_a_request_is_named() {
-    let app = TestApp::start().await;
+/// Wrong messages, each with the field that is named.
+fn wrong_messages() -> Vec<(Value, &'static str)> {
     let part = |part: Value| json!({ "messages": [{ "role": "user", "content": [part] }] });
     let said = |message: Value| json!({ "messages": [message] });
-    for (fields, param) in [
+    vec![
         (json!({ "model": 5 }), "model"),
         (json!({ "messages": null }), "messages"),
         (json!({ "messages": "Hi" }), "messages"),
@@ -44,6 +43,12 @@ async fn whatever_is_wrong_with_a_request_is_named() {
             "messages[0].content[0].image_url",
         ),
         (part(json!({ "type": "file", "file": { "file_id": "file-1" } })), "messages[0].content[0].file"),
+    ]
+}
+
+/// The same for all other fields.
+fn wrong_options() -> Vec<(Value, &'static str)> {
+    vec![
         (json!({ "n": 2 }), "n"),
         (json!({ "n": "x" }), "n"),
         (json!({ "stream": "yes" }), "stream"),
@@ -66,14 +71,17 @@ async fn whatever_is_wrong_with_a_request_is_named() {
         (json!({ "tools": [{ "type": "function", "function": { "name": "a b" } }] }), "tools"),
         (json!({ "metadata": { "thread_id": 5 } }), "metadata.thread_id"),
         (json!({ "metadata": "x" }), "metadata"),
-    ] {
+    ]
+}
+
+#[tokio::test]
+async fn whatever_is_wrong_with_a_request_is_named() {
+    let app = TestApp::start().await;
+    for (fields, param) in wrong_messages().into_iter().chain(wrong_options()) {
         let answer = app.post(CHAT, &with(body(&[user("Hi")]), &fields)).await;
         let refused = error(answer, 400, "invalid_request");
-        assert_eq!(
-            (&refused["param"], &refused["type"]),
-            (&json!(param), &json!("invalid_request_error")),
-            "{fields} {refused}"
-        );
+        let named = (&refused["param"], &refused["type"]);
+        assert_eq!(named, (&json!(param), &json!("invalid_request_error")), "{fields} {refused}");
     }
     assert!(rows(&app).iter().all(|(_, count)| *count == 0), "a refused request changed something");
 }
@@ -154,13 +162,13 @@ async fn a_provider_that_fails_is_an_error_of_the_server() {
 
 #[tokio::test]
 async fn limits_say_when_to_come_back() {
-    let app = TestApp::with(Setup::app("[limits.user]\nruns_per_minute = 1\n")).await;
+    let app = TestApp::with(Setup::app("[limits]\nruns_per_minute = 1\n")).await;
     app.upstream.script([Reply::says("Hi.")]);
     completed(&app, &body(&[user("Hi")])).await;
     let (status, retry, after, error) = failed(&app).await;
     assert_eq!((status, retry, &error["type"]), (429, None, &json!("rate_limit_error")), "{error}");
     assert!(after.unwrap().parse::<u32>().unwrap() <= 60);
-    let app = TestApp::with(Setup::app("[limits.user]\nruns_per_day = 1\n")).await;
+    let app = TestApp::with(Setup::app("[limits]\nruns_per_day = 1\n")).await;
     app.upstream.script([Reply::says("Hi.")]);
     completed(&app, &body(&[user("Hi")])).await;
     let (status, retry, _, error) = failed(&app).await;

@@ -98,10 +98,10 @@ async fn a_long_history_is_taken_in_once() {
     history.extend([assistant("Re: last"), user("more")]);
     completed_in(&app, Some("long"), &body(&history)).await;
     assert_eq!(app.count("SELECT count(*) FROM messages"), 1_004);
-    // Edited at the beginning: a branch with nearly all of it again.
+    // Edited at the beginning: a branch with 500 turns again, and the new one.
     history[2] = user("q1, edited");
     completed_in(&app, Some("long"), &body(&history)).await;
-    assert_eq!(app.count("SELECT count(*) FROM messages"), 1_004 + 1_002 + 2);
+    assert_eq!(app.count("SELECT count(*) FROM messages"), 1_004 + 1_002);
     // More turns than a request may bring.
     let many: Vec<Value> =
         (0..2_001).flat_map(|n| [user(&format!("x{n}")), assistant("y")]).chain([user("z")]).collect();
@@ -159,6 +159,21 @@ async fn a_conversation_without_a_thread_is_archived_and_asks_no_model_for_a_tit
     let archived = good(app.get(&format!("{THREADS}?archived=true")).await);
     assert_eq!(archived["data"][0]["id"], answer.thread);
     assert_eq!(archived["data"][0]["title"], "How are you?");
+}
+
+#[tokio::test]
+async fn a_message_before_the_end_of_an_answer_follows_that_answer() {
+    let app = TestApp::start().await;
+    let gate = Gate::new();
+    app.upstream.script([Reply::stream().text("On").wait(&gate).text("e."), Reply::says("Two.")]);
+    let (first, second) = (body(&[user("1")]), body(&[user("1"), assistant("On"), user("2")]));
+    let (first, second) = tokio::join!(completed_in(&app, Some("t"), &first), async {
+        gate.reached().await;
+        let second = completed_in(&app, Some("t"), &second);
+        tokio::join!(second, async { gate.open() }).0
+    });
+    assert_eq!(second.text(), "Two.");
+    assert_eq!(said(&app, &first.thread).await, ["user: 1", "assistant: One.", "user: 2", "assistant: Two."]);
 }
 
 #[tokio::test]

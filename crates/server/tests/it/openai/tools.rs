@@ -99,6 +99,21 @@ async fn results_alone_continue_the_run_and_a_second_call_waits_again() {
 }
 
 #[tokio::test]
+async fn a_message_instead_of_results_supersedes_the_call() {
+    let app = TestApp::start().await;
+    app.upstream.script([calls(&["{}"]), Reply::says("I do not know."), Reply::says("Fine.")]);
+    let first = completed_in(&app, Some("t"), &asks(&[user("Where?")])).await;
+    let messages = [user("Where?"), first.message(), user("Never mind")];
+    assert_eq!(completed_in(&app, Some("t"), &asks(&messages)).await.text(), "Fine.");
+    let expected = ["user: Where?", "assistant: I do not know.", "user: Never mind", "assistant: Fine."];
+    assert_eq!(said(&app, &first.thread).await, expected);
+    // Too late: what followed from the call is told, and nothing changes.
+    let late = completed_in(&app, Some("t"), &asks(&[result(&ids(&first)[0], "Oslo")])).await;
+    assert_eq!(late.text(), "I do not know.");
+    assert_eq!(app.upstream.requests().len(), 3);
+}
+
+#[tokio::test]
 async fn results_of_unknown_calls_are_history() {
     let app = TestApp::start().await;
     app.upstream.script([Reply::says("It rains.")]);
@@ -146,22 +161,20 @@ async fn no_tools_are_offered_where_the_client_wants_none() {
 async fn an_approval_is_asked_for_in_words_and_the_next_message_goes_on() {
     let app = TestApp::with(Setup::app("tools = [\"risky\"]")).await;
     let risky = || Reply::stream().text("I will.").call(ScriptedCall::new("risky", r#"{"n":1}"#));
-    app.upstream.script([risky(), Reply::says("As you like.")]);
+    app.upstream.script([risky(), Reply::says("Not done."), Reply::says("As you like.")]);
     let first = completed_in(&app, Some("a"), &body(&[user("Do it")])).await;
     assert_eq!(first.finish(), "stop");
     assert!(first.text().starts_with("I will.\n\nApproval needed: risky {\"n\":1}. "), "{}", first.text());
     let id = first.text().split("/v1/proposals/").nth(1).unwrap().split('/').next().unwrap();
     let proposal = good(app.get(&format!("/v1/proposals/{id}")).await);
     assert_eq!(proposal["status"], "open");
-    // The same as a stream, read from the log.
+    // The call is superseded, as with any other message.
     let messages = [user("Do it"), first.message(), user("Stop")];
     let second = completed_in(&app, Some("a"), &body(&messages)).await;
     assert_eq!(second.text(), "As you like.");
     assert_eq!(second.thread, first.thread);
-    let said = said(&app, &first.thread).await;
-    assert_eq!(said.last().unwrap(), "assistant: As you like.");
-    assert_eq!(said.iter().filter(|line| *line == "user: Do it").count(), 1, "{said:?}");
-    assert_eq!(app.count("SELECT count(*) FROM runs"), 2);
+    let expected = ["user: Do it", "assistant: Not done.", "user: Stop", "assistant: As you like."];
+    assert_eq!(said(&app, &first.thread).await, expected);
 }
 
 #[tokio::test]

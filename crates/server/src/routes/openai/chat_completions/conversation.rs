@@ -16,7 +16,7 @@ const PARAGRAPH: &str = "\n\n";
 
 /// A conversation as a client sends it.
 #[derive(Debug, Default)]
-pub(super) struct Conversation {
+pub(super) struct SentConversation {
     /// All system and developer messages together.
     pub(super) system: Option<String>,
     pub(super) turns: Vec<EarlierTurn>,
@@ -38,7 +38,7 @@ impl Default for ConversationAsk {
     }
 }
 
-impl Conversation {
+impl SentConversation {
     pub(super) fn read(messages: Vec<RequestMessage>) -> Result<Self, ApiProblem> {
         if messages.len() > MAX_MESSAGES {
             return Err(ApiProblem::invalid("messages", format!("must be at most {MAX_MESSAGES}")));
@@ -139,7 +139,7 @@ impl ConversationReader {
         self.results.push(SentResult { call, output });
     }
 
-    fn finish(self) -> Result<Conversation, ApiProblem> {
+    fn finish(self) -> Result<SentConversation, ApiProblem> {
         let system = Some(self.system.join(PARAGRAPH)).filter(|text| !text.is_empty());
         let ask = match self.newest {
             Some((text, parts)) if self.results.is_empty() => ConversationAsk::Say { text, parts },
@@ -154,7 +154,7 @@ impl ConversationReader {
         if let (ConversationAsk::Say { .. }, Some(index)) = (&ask, self.stray) {
             return Err(stray_result(index));
         }
-        Ok(Conversation { system, turns: self.turns, ask })
+        Ok(SentConversation { system, turns: self.turns, ask })
     }
 }
 

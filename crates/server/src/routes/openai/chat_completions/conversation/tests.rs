@@ -4,9 +4,9 @@ use serde_json::json;
 
 use super::*;
 
-fn read(messages: Value) -> Result<Conversation, String> {
+fn read(messages: Value) -> Result<SentConversation, String> {
     let messages = serde_json::from_value(messages).map_err(|error| error.to_string())?;
-    Conversation::read(messages)
+    SentConversation::read(messages)
         .map_err(|problem| format!("{}: {}", problem.field().unwrap_or_default(), problem.detail()))
 }
 
