@@ -30,7 +30,6 @@ pub struct RunStart {
     pub app_revision: String,
     /// Fields of the request that answers in another contract repeat, by the name of the contract.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = Option<Value>)]
     pub echo: Option<Value>,
     /// The holder of the acting key that spoke for the user.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -34,7 +34,7 @@ impl StepWaits {
         } else if let Event::CallOpen(open) = event {
             self.wait(open.call_id, AwaitedWord::Result(open.call_id));
         }
-        let word = self.given(event)?;
+        let word = self.take_word(event)?;
         self.words += 1;
         if self.waiting.is_empty() {
             self.pending.append(&mut self.decided);
@@ -48,7 +48,7 @@ impl StepWaits {
         self.waiting.push((call, word));
     }
 
-    fn given(&mut self, event: &Event) -> Option<AwaitedWord> {
+    fn take_word(&mut self, event: &Event) -> Option<AwaitedWord> {
         let call = if let Event::ProposalClosed(closed) = event {
             closed.call_id
         } else if let Event::ToolComplete(complete) = event {

@@ -114,7 +114,7 @@ impl AgUiPlace {
     }
 
     /// The key under which a run of the client is meant once.
-    fn once(&self, new: &NewRun, input: &RunAgentInput) -> Once {
+    fn key_of_run(&self, new: &NewRun, input: &RunAgentInput) -> Once {
         let digest = |parts: &[&str]| {
             let mut hash = Sha256::new();
             for part in parts {
@@ -155,7 +155,7 @@ impl AgUiPlace {
         let principal = &principal;
         let permit = api.may_be_answered(principal)?;
         let state = self.state(api, principal, input).await?;
-        let once = self.once(&new, input);
+        let once = self.key_of_run(&new, input);
         let (accepted, follower) =
             api.service.submit_and_follow(principal, &self.app, new, Some(once)).await?;
         let void = match &accepted.start {

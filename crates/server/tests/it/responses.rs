@@ -135,7 +135,8 @@ async fn an_answer_with_a_tool_is_told_item_by_item_and_read_again() {
         "temperature": 0.5, "top_p": 0.9, "max_output_tokens": 100, "reasoning": { "effort": "low" },
     });
     let sent = stream(&app, &body).await;
-    let kinds: Vec<&str> = sent.iter().map(Sent::kind).collect();
+    let mut kinds: Vec<&str> = sent.iter().map(Sent::kind).collect();
+    kinds.dedup(); // neighbouring pieces can be one event
     insta::assert_debug_snapshot!(kinds);
     let response = &last(&sent)["response"];
     insta::assert_json_snapshot!(response);

@@ -85,7 +85,7 @@ impl ResponseInput {
     pub(super) fn read(self) -> Result<ReadInput, ApiProblem> {
         let items = match self {
             Self::Text(text) => {
-                return Ok(ReadInput { ask: said(text, Vec::new())?, ..ReadInput::default() });
+                return Ok(ReadInput { ask: message_ask(text, Vec::new())?, ..ReadInput::default() });
             }
             Self::Items(items) if items.len() > MAX_ITEMS => {
                 let detail = format!("must have at most {MAX_ITEMS} items");
@@ -101,7 +101,7 @@ impl ResponseInput {
     }
 }
 
-fn said(text: String, parts: Vec<NewPart>) -> Result<ResponseAsk, ApiProblem> {
+fn message_ask(text: String, parts: Vec<NewPart>) -> Result<ResponseAsk, ApiProblem> {
     if text.trim().is_empty() && parts.is_empty() {
         return Err(ApiProblem::invalid(FIELD, "has no text; say something"));
     }
@@ -244,7 +244,7 @@ impl InputReader {
         }
         match self.turns.pop() {
             Some(EarlierTurn { text, parts, steps, .. }) if steps.is_empty() => {
-                let ask = said(text, parts)?;
+                let ask = message_ask(text, parts)?;
                 Ok(ReadInput { instructions: self.instructions, earlier: self.turns, ask })
             }
             Some(_) | None => {
