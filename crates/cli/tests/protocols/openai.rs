@@ -1,4 +1,4 @@
-//! OpenAI's own clients and LangChain, with Chat Completions and Responses.
+//! OpenAI's own clients and `LangChain`, with Chat Completions and Responses.
 
 use crate::process::Process;
 use crate::{Stage, check_all, check_kill, judge, node, python};

@@ -1,6 +1,7 @@
 """Chat Completions with LangChain's ``ChatOpenAI``: ``python langchain_chat.py all URL``."""
 
 import asyncio
+import os
 import sys
 
 from langchain_core.messages import AIMessage, HumanMessage, SystemMessage, ToolMessage
@@ -84,7 +85,7 @@ async def all_features():
         same(model.invoke(messages).content, "Your history has 3 messages.")
 
     async def thread():
-        bound = chat(default_headers={"x-thread-id": "langchain thread"})
+        bound = chat(default_headers={"x-thread-id": f"langchain {os.getpid()}"})
         messages = [HumanMessage("My name is Ann.")]
         messages += [bound.invoke(messages), HumanMessage("How often do I say Ann?")]
         same(bound.invoke(messages).content, "Your history has 3 messages.")

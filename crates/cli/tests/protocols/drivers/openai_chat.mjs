@@ -125,7 +125,7 @@ async function all() {
     assert.equal(choices[0].message.content, 'Your history has 3 messages.');
   });
   await feature('thread', async () => {
-    const headers = { 'x-thread-id': 'node thread' };
+    const headers = { 'x-thread-id': `thread of ${process.pid}` };
     const messages = user('My name is Ann.');
     const say = async () => {
       const { data, response } = await openai.chat.completions.create({ model, messages }, { headers }).withResponse();

@@ -3,6 +3,7 @@
 import asyncio
 import inspect
 import json
+import os
 import sys
 
 import openai
@@ -125,7 +126,7 @@ async def try_all(client, reporter):
         messages, threads = user("My name is Ann."), []
         raw = client.chat.completions.with_raw_response
         for more in (user("How often do I say Ann?"), []):
-            headers = {"x-thread-id": f"{reporter.client} thread"}
+            headers = {"x-thread-id": f"{reporter.client} {os.getpid()}"}
             response = await done(raw.create(model=MODEL, messages=messages, extra_headers=headers))
             made = await done(response.parse())
             threads.append(response.headers["x-thread-id"])
