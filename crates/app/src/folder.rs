@@ -133,12 +133,14 @@ pub fn check(dir: &Path) -> Result<App, Vec<Problem>> {
     problems.or(app).map_err(Problems::sorted)
 }
 
+/// What to do about a folder without an `app.toml`.
+const NO_APP_FILE: &str = "create it (it may be empty), or move the folder out of the apps folder";
+
 /// The app as far as it can be read.
 fn read(dir: &Path, problems: &mut Problems) -> App {
     let id = problems.keep(id(dir).map(Some)).unwrap_or_else(|| AppId::new(""));
     let file = dir.join("app.toml");
-    let missing = "create it (it may be empty), or move the folder out of the apps folder";
-    let text = problems.keep(read_file(&file, missing));
+    let text = problems.keep(read_file(&file, NO_APP_FILE));
     let instructions = problems.keep(crate::instructions::read(&dir.join("instructions.md")));
     let title = problems.keep(optional_text(&dir.join("title.md"), "say how to name a thread"));
     let source = FileText { file: &file, text: &text };
@@ -149,8 +151,8 @@ fn read(dir: &Path, problems: &mut Problems) -> App {
     let files = problems.keep(tables::files(dir));
     let knowledge = raw.knowledge.where_folder_is(dir);
     let first = Tables { source, tool: raw.tool, mcp: raw.mcp };
-    let (raw_memory, raw_tools, raw_targets) = (raw.memory, raw.tools, raw.targets);
-    let over = NeedsRecords { raw_memory, raw_tools, raw_targets, first, files: &files };
+    let (raw_memory, raw_tools) = (raw.memory, raw.tools);
+    let over = NeedsRecords { raw_memory, raw_tools, raw_targets: raw.targets, first, files: &files };
     let dependents = record_dependents(dir, over, problems);
     let optional = [title.as_deref(), schema.as_deref(), dependents.extract.as_deref(), summarise.as_deref()];
     let lists = [&dependents.record_texts, &persona_texts, &dependents.section_texts];

@@ -68,7 +68,7 @@ impl Catalog {
     }
 
     /// The handles of what reaches outside, if anything can.
-    pub fn outside(&self) -> Option<&ExternalAccess> {
+    pub fn external_access(&self) -> Option<&ExternalAccess> {
         self.outside.as_ref()
     }
 

@@ -25,7 +25,7 @@ impl BackgroundJob for DeliverWebhook {
         });
         // The app has it no longer, so nobody waits for the message.
         let Some(webhook) = webhook else { return Ok(JobEffect::Nothing) };
-        let access = world.catalog.outside();
+        let access = world.catalog.external_access();
         let access =
             access.ok_or_else(|| UnfinishedJob::from("nothing outside can be reached".to_owned()))?;
         let message = WebhookMessage {

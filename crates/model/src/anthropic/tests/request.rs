@@ -312,7 +312,7 @@ fn a_schema_is_sent_without_what_is_refused() {
     });
     assert_eq!(accepted_schema(&schema), expected);
     assert_eq!(accepted_schema(&json!(true)), json!(true));
-    let format = AnswerFormat::Schema(Arc::new(Schema { name: "answer".into(), schema }));
+    let format = AnswerFormat::Schema(Arc::new(Schema { name: "answer".into(), schema, strict: true }));
     for (version, _) in VERSIONS {
         let body = sent(&ModelRequest { format: format.clone(), ..asking(Settings::default()) }, version);
         assert_eq!(body["output_config"], json!({"format": {"type": "json_schema", "schema": expected}}));

@@ -153,7 +153,11 @@ fn the_provider_s_own_fields_have_the_last_word() {
 #[test]
 fn the_form_of_the_answer() {
     let schema = json!({"type": "object", "properties": {}, "required": [], "additionalProperties": false});
-    let named = AnswerFormat::Schema(Arc::new(Schema { name: "answer".into(), schema: schema.clone() }));
+    let named = AnswerFormat::Schema(Arc::new(Schema {
+        name: "answer".into(),
+        schema: schema.clone(),
+        strict: true,
+    }));
     for (format, expected) in [
         (AnswerFormat::Text, Value::Null),
         (AnswerFormat::Json, json!({"format": {"type": "json_object"}})),
