@@ -12,7 +12,8 @@ const DOCS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/migration.md
 /// The text of each block of code of a kind, in order.
 fn blocks(kind: &str) -> Vec<String> {
     let docs = std::fs::read_to_string(DOCS).unwrap();
-    let parts = docs.split(&format!("```{kind}\n")).skip(1);
+    let opening = format!("```{kind}\n");
+    let parts = docs.split(&opening).skip(1);
     parts.map(|part| part.split("\n```").next().unwrap().to_owned()).collect()
 }
 
