@@ -70,7 +70,7 @@ impl FeatureResult {
             "feature": self.feature,
             "absent": absent,
         });
-        let name = format!("{} {} {}", self.protocol, self.client, self.feature);
+        let name = format!("{} {} {} {}", self.protocol, self.client, self.version, self.feature);
         let name: String = name.chars().map(|c| if c.is_ascii_alphanumeric() { c } else { '-' }).collect();
         std::fs::create_dir_all(RESULTS).unwrap();
         std::fs::write(Path::new(RESULTS).join(format!("{name}.json")), line.to_string()).unwrap();
