@@ -65,15 +65,15 @@ mod tests {
 
     use super::*;
 
-    fn closed(properties: Value) -> Value {
+    fn closed(properties: &Value) -> Value {
         let required: Vec<&String> = properties.as_object().unwrap().keys().collect();
         json!({ "type": "object", "required": required, "properties": properties, "additionalProperties": false })
     }
 
     #[test]
     fn a_schema_is_strict_if_every_object_is_closed_and_whole() {
-        let part = closed(json!({ "name": { "type": ["string", "null"] } }));
-        let mut whole = closed(json!({
+        let part = closed(&json!({ "name": { "type": ["string", "null"] } }));
+        let mut whole = closed(&json!({
             "a": { "$ref": "#/$defs/part" },
             "b": { "type": "array", "items": { "anyOf": [part, { "type": "null" }] } },
             "c": { "enum": ["x", 1] },
@@ -83,15 +83,15 @@ mod tests {
         for loose in [
             json!({ "type": "object", "properties": {} }),
             json!({ "type": "object", "properties": { "a": { "type": "string" } }, "additionalProperties": false }),
-            closed(json!({ "a": {} })),
-            closed(json!({ "a": true })),
-            closed(json!({ "a": { "type": "object" } })),
-            closed(json!({ "a": { "type": ["object", "null"] } })),
-            closed(json!({ "a": { "anyOf": [{ "type": "object", "properties": {} }] } })),
-            closed(json!({ "a": { "oneOf": [{ "type": "string" }] } })),
-            closed(json!({ "a": { "type": "array", "items": { "type": "object" } } })),
+            closed(&json!({ "a": {} })),
+            closed(&json!({ "a": true })),
+            closed(&json!({ "a": { "type": "object" } })),
+            closed(&json!({ "a": { "type": ["object", "null"] } })),
+            closed(&json!({ "a": { "anyOf": [{ "type": "object", "properties": {} }] } })),
+            closed(&json!({ "a": { "oneOf": [{ "type": "string" }] } })),
+            closed(&json!({ "a": { "type": "array", "items": { "type": "object" } } })),
             json!({ "type": "string" }),
-            json!({ "anyOf": [closed(json!({}))] }),
+            json!({ "anyOf": [closed(&json!({}))] }),
         ] {
             assert!(!is_strict_schema(&loose), "{loose}");
         }

@@ -183,15 +183,17 @@ fn every_limit() -> LoopLimits {
     }
 }
 
+fn every_budget() -> AppBudget {
+    let day_cost = Some(Cost::from_dollars(0.5));
+    AppBudget { run_tokens: Some(1000), day_cost, dollars_line: Some(32), ..AppBudget::default() }
+}
+
 #[test]
 fn every_field_is_read() {
     let apps = apps(EVERY_FIELD, PROMPT);
     let file = apps.path().join("demo/app.toml");
     let app = load(&apps.path().join("demo")).unwrap();
     let tool = |name: &str, line| ToolRef { name: name.into(), file: file.clone(), line, column: 5 };
-    let day_cost = Some(Cost::from_dollars(0.5));
-    let budget =
-        AppBudget { run_tokens: Some(1000), day_cost, dollars_line: Some(32), ..AppBudget::default() };
     let expected = App {
         id: AppId::new("demo"),
         name: "Demo".into(),
@@ -221,7 +223,7 @@ fn every_field_is_read() {
             forget: true,
             ..crate::MemoryRules::default()
         },
-        budget,
+        budget: every_budget(),
         instructions: PROMPT.into(),
         title: None,
         limits: every_limit(),
