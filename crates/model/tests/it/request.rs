@@ -182,7 +182,11 @@ async fn every_form_of_an_answer_is_one_the_provider_takes() {
         for format in [
             AnswerFormat::Text,
             AnswerFormat::Json,
-            AnswerFormat::Schema(Arc::new(Schema { name: "answer".into(), schema: schema.clone() })),
+            AnswerFormat::Schema(Arc::new(Schema {
+                name: "answer".into(),
+                schema: schema.clone(),
+                strict: true,
+            })),
         ] {
             for stream in [true, false] {
                 let messages = vec![PromptMessage::User("Answer in JSON.".into())];
