@@ -176,7 +176,11 @@ fn choosing() -> (ModelRequest, Value) {
     });
     let mut request =
         asked("Which of the memories mem_7f3a (likes tea), mem_19c2 (has a dog) matter? Answer in JSON.");
-    request.format = AnswerFormat::Schema(Arc::new(Schema { name: "choice".into(), schema: schema.clone() }));
+    request.format = AnswerFormat::Schema(Arc::new(Schema {
+        name: "choice".into(),
+        schema: schema.clone(),
+        strict: true,
+    }));
     request.settings =
         Settings { temperature: Some(1.5), top_p: Some(1.0), max_tokens: Some(200), ..request.settings };
     (request, schema)
@@ -210,7 +214,8 @@ async fn a_schema_that_makes_no_sense_is_refused() {
     let chat = chat(&LocalChatOptions::default());
     let mut request = asked("hello");
     let absurd = json!({"type": "object", "properties": {"a": {"type": "no such type"}}, "required": ["a"]});
-    request.format = AnswerFormat::Schema(Arc::new(Schema { name: "absurd".into(), schema: absurd }));
+    request.format =
+        AnswerFormat::Schema(Arc::new(Schema { name: "absurd".into(), schema: absurd, strict: true }));
     let refused = chat.stream(&request).await.err();
     assert!(matches!(refused, Some(Error::Rejected { status: 400, .. })), "{refused:?}");
 }
