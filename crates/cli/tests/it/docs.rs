@@ -14,12 +14,13 @@ use crate::world::{APPS, Server, World};
 const ROOT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
 const DEFAULT_ADDRESS: &str = "127.0.0.1:8787";
 /// Every page that shows a `curl`.
-const PAGES: [&str; 11] = [
+const PAGES: [&str; 12] = [
     "README.md",
     "docs/api.md",
     "docs/authentication.md",
     "docs/context.md",
     "docs/memory.md",
+    "docs/openai.md",
     "docs/tools.md",
     "apps/companion/README.md",
     "apps/kalito/README.md",
