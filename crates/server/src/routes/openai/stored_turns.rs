@@ -52,8 +52,9 @@ pub(super) struct StoredTurn {
 
 impl StoredTurn {
     pub(super) fn is_same(&self, turn: &SpokenTurn) -> bool {
-        let is_answer =
-            if turn.is_open { self.answer.starts_with(&turn.answer) } else { self.answer == turn.answer };
+        let is_answer = self.is_under_way
+            || self.answer == turn.answer
+            || turn.is_open && self.answer.starts_with(&turn.answer);
         is_answer && self.said == turn.said && self.parts == turn.parts
     }
 }

@@ -68,6 +68,16 @@ fn an_answer_that_waited_for_an_approval_may_have_gone_on() {
 }
 
 #[test]
+fn nobody_knows_the_answer_that_is_under_way() {
+    let mut stored = stored_turns(vec![spoken(1, Role::User, "Hi")]);
+    let client = [turn("Hi", &["Hel"])];
+    assert_eq!(matched_turns(&stored, &client), 0);
+    mark_under_way(&mut stored);
+    assert_eq!(matched_turns(&stored, &client), 1);
+    assert_eq!(matched_turns(&stored, &[turn("Other", &["Hel"])]), 0);
+}
+
+#[test]
 fn the_longest_branch_that_fits_comes_first() {
     let messages = [
         tree(1, None, Role::User, "Hi"),
