@@ -149,11 +149,6 @@ impl Captured {
         String::from_utf8_lossy(&self.state().bytes).into_owned()
     }
 
-    /// Everything, once the pipe is closed.
-    pub(crate) async fn all(&self) -> String {
-        self.until("the end of the process", |_, closed| closed).await
-    }
-
     /// The first whole line with `part` in it.
     pub(crate) async fn line(&self, part: &str) -> String {
         let find = |text: &str| {
