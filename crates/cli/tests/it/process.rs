@@ -83,10 +83,16 @@ impl Process {
     }
 
     /// Waits for the process to end by itself. Its input is closed first.
-    pub(crate) async fn ended(mut self) -> Ended {
+    pub(crate) async fn ended(self) -> Ended {
+        self.ended_within(PATIENCE).await
+    }
+
+    /// Waits longer or shorter for the end of a process.
+    pub(crate) async fn ended_within(mut self, patience: Duration) -> Ended {
         self.close_input();
-        let output = self.output.all().await;
-        let errors = self.errors.all().await;
+        let end = |_: &str, closed| closed;
+        let output = self.output.until_within(patience, "the end of the process", end).await;
+        let errors = self.errors.until_within(patience, "the end of the process", end).await;
         let code = self.child.wait().expect("the process is ours").code();
         Ended { code, output, errors }
     }
@@ -143,11 +149,6 @@ impl Captured {
         String::from_utf8_lossy(&self.state().bytes).into_owned()
     }
 
-    /// Everything, once the pipe is closed.
-    pub(crate) async fn all(&self) -> String {
-        self.until("the end of the process", |_, closed| closed).await
-    }
-
     /// The first whole line with `part` in it.
     pub(crate) async fn line(&self, part: &str) -> String {
         let find = |text: &str| {
@@ -174,6 +175,15 @@ impl Captured {
     }
 
     async fn until(&self, what: &str, ready: impl Fn(&str, bool) -> bool) -> String {
+        self.until_within(PATIENCE, what, ready).await
+    }
+
+    async fn until_within(
+        &self,
+        patience: Duration,
+        what: &str,
+        ready: impl Fn(&str, bool) -> bool,
+    ) -> String {
         let mut changed = self.changed.clone();
         let wait = async {
             loop {
@@ -184,7 +194,7 @@ impl Captured {
                 let _ = changed.changed().await; // an error means closed, which the next look shows
             }
         };
-        let waited = tokio::time::timeout(PATIENCE, wait).await;
+        let waited = tokio::time::timeout(patience, wait).await;
         waited.unwrap_or_else(|_| panic!("waited too long for {what:?}; there is {:?}", self.text()))
     }
 

@@ -26,6 +26,7 @@ mod world;
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::time::Duration;
 
 use process::Process;
 use results::FeatureResult;
@@ -34,6 +35,9 @@ use world::{Server, World};
 
 const CLIENTS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../target/protocol-clients");
 const DRIVERS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/protocols/drivers");
+
+/// Longest wait for all features of a driver.
+const DRIVER_PATIENCE: Duration = Duration::from_secs(240);
 
 /// Tools of the app: one that just runs, one that needs approval, one that the model remembers with.
 const APP: &str = "name = \"Demo\"\ntools = [\"calculate\", \"current_time\", \"save_memory\"]\n\
@@ -118,7 +122,7 @@ fn installed(path: &str) -> PathBuf {
 
 /// Notes what a driver has found, and fails if a feature does not work.
 async fn judge(protocol: &str, driver: Process) {
-    let ended = driver.ended().await;
+    let ended = driver.ended_within(DRIVER_PATIENCE).await;
     assert_eq!(ended.code, Some(0), "{}\n{}", ended.output, ended.errors);
     let lines = ended.output.lines().filter(|line| line.starts_with('{'));
     let found: Vec<FeatureResult> = lines.map(|line| FeatureResult::of_driver(protocol, line)).collect();

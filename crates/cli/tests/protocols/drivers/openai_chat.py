@@ -177,7 +177,7 @@ async def try_all(client, reporter):
 
 
 def both(**options):
-    base = {"base_url": f"{URL}/openai/v1", "api_key": "none", "timeout": 25, **options}
+    base = {"base_url": f"{URL}/openai/v1", "api_key": "none", "timeout": 80, **options}
     yield openai.OpenAI(**base), Reporter("openai-python", "openai")
     yield openai.AsyncOpenAI(**base), Reporter("openai-python (asyncio)", "openai")
 

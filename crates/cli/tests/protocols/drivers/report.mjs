@@ -27,7 +27,7 @@ export function reporter(client, version) {
 }
 
 /** Milliseconds that one feature may take. */
-const PATIENCE = 30_000;
+const PATIENCE = 90_000;
 
 async function within(promise, what) {
   let timer;

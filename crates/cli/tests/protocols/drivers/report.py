@@ -16,7 +16,7 @@ PNG = (
 )
 
 #: Seconds that one feature may take.
-PATIENCE = 30
+PATIENCE = 90
 
 
 class Reporter:

@@ -202,7 +202,7 @@ async def try_all(client, reporter):
 
 
 def both():
-    base = {"base_url": f"{URL}/openai/v1", "api_key": "none", "max_retries": 0, "timeout": 25}
+    base = {"base_url": f"{URL}/openai/v1", "api_key": "none", "max_retries": 0, "timeout": 80}
     return {
         "sync": (openai.OpenAI(**base), Reporter("openai-python", "openai")),
         "async": (openai.AsyncOpenAI(**base), Reporter("openai-python (asyncio)", "openai")),
