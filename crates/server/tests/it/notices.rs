@@ -128,9 +128,9 @@ async fn every_tab_hears_of_messages_that_wait() {
     let mut channel = Channel::of(&app, "").await;
     let body = json!({ "message": "Next", "threadId": stream.header("x-thread-id") });
     let waiting = app.stream(RUNS, &body).await;
-    let told = channel.next().await;
-    assert_eq!((told.event.as_str(), &told.data["status"]), ("notice:run", &json!("queued")));
-    assert_eq!(told.data["runId"], waiting.header("x-run-id"));
+    let told = channel.until(|told| told.event == "notice:run").await;
+    let queued = &told.last().unwrap().data;
+    assert_eq!((&queued["status"], &queued["runId"]), (&json!("queued"), &json!(waiting.header("x-run-id"))));
     gate.open();
     stream.all().await;
     waiting.all().await;
