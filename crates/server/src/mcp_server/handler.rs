@@ -3,10 +3,11 @@
 use axum::http::request::Parts;
 use protocol::Right;
 use rmcp::model::{
-    CallToolRequestParams, CallToolResponse, CustomRequest, CustomResult, ErrorCode, ErrorData,
-    Implementation, ListResourceTemplatesResult, ListResourcesResult, ListToolsResult,
-    PaginatedRequestParams, ReadResourceRequestParams, ReadResourceResponse, ServerCapabilities,
-    ServerConfig,
+    CallToolRequestParams, CallToolResponse, CompleteRequestMethod, CompleteRequestParams, CompleteResult,
+    CustomRequest, CustomResult, ErrorCode, ErrorData, Implementation, ListPromptsRequestMethod,
+    ListPromptsResult, ListResourceTemplatesResult, ListResourcesResult, ListToolsResult,
+    PaginatedRequestParams, ProtocolVersion, ReadResourceRequestParams, ReadResourceResponse,
+    ServerCapabilities, ServerConfig,
 };
 use rmcp::service::{NotificationContext, RequestContext};
 use rmcp::{RoleServer, ServerHandler};
@@ -24,10 +25,8 @@ const INSTRUCTIONS: &str = "An agent with its own memory, files and tools. ask s
     call is cancelled or a connection breaks. Give thread to continue a conversation.";
 
 /// Methods that this server knows. A request of one that rmcp cannot read has wrong parameters.
-const KNOWN_METHODS: [&str; 9] = [
-    "initialize",
+const KNOWN_METHODS: [&str; 7] = [
     "server/discover",
-    "ping",
     "tools/list",
     "tools/call",
     "resources/list",
@@ -35,6 +34,9 @@ const KNOWN_METHODS: [&str; 9] = [
     "resources/templates/list",
     "notifications/initialized",
 ];
+
+/// Methods of the older protocol alone.
+const OLDER_METHODS: [&str; 2] = ["initialize", "ping"];
 
 /// Answers the requests of all callers. Who asks is in each request.
 #[derive(Clone)]
@@ -114,12 +116,33 @@ impl ServerHandler for McpHandler {
         Ok(resources::read(&self.api, &caller(&context)?, &request).await?.into())
     }
 
+    /// There are no prompts, and the server does not say that there are.
+    async fn list_prompts(
+        &self,
+        _: Option<PaginatedRequestParams>,
+        _: RequestContext<RoleServer>,
+    ) -> Result<ListPromptsResult, ErrorData> {
+        Err(ErrorData::method_not_found::<ListPromptsRequestMethod>())
+    }
+
+    /// Nothing is completed, and the server does not say that it is.
+    async fn complete(
+        &self,
+        _: CompleteRequestParams,
+        _: RequestContext<RoleServer>,
+    ) -> Result<CompleteResult, ErrorData> {
+        Err(ErrorData::method_not_found::<CompleteRequestMethod>())
+    }
+
     async fn on_custom_request(
         &self,
         request: CustomRequest,
-        _: RequestContext<RoleServer>,
+        context: RequestContext<RoleServer>,
     ) -> Result<CustomResult, ErrorData> {
-        if KNOWN_METHODS.contains(&request.method.as_str()) {
+        let newer = ProtocolVersion::V_2026_07_28;
+        let is_older = context.protocol_version().is_none_or(|version| version.as_str() < newer.as_str());
+        let method = request.method.as_str();
+        if KNOWN_METHODS.contains(&method) || is_older && OLDER_METHODS.contains(&method) {
             return Err(ErrorData::invalid_params("the parameters do not fit the method", None));
         }
         Err(ErrorData::new(ErrorCode::METHOD_NOT_FOUND, "this server has no such method", None))

@@ -123,12 +123,10 @@ async fn a_message_outlives_failures_and_the_server() {
     let job = jobs(&app).await[0].clone();
     assert_eq!((&job["status"], &job["attempts"]), (&json!("ready"), &json!(1)));
     assert_eq!(job["error"], "the receiver answered with the status 500");
-    app.setup().clock.advance(Duration::from_secs(10));
-    let app = app.restart().await;
+    let app = app.restart_with(|setup| setup.clock.advance(Duration::from_secs(10))).await;
     web.wait_for(2).await;
     app.service.idle().await;
-    app.setup().clock.advance(Duration::from_secs(120));
-    let app = app.restart().await;
+    let app = app.restart_with(|setup| setup.clock.advance(Duration::from_secs(120))).await;
     let arrivals = web.wait_for(3).await;
     app.service.idle().await;
     let job = jobs(&app).await[0].clone();

@@ -102,8 +102,10 @@ async fn a_request_of_the_newer_protocol_stands_alone() {
     let wrong = [headers("tools/call").as_slice(), &[("mcp-name", "start")]].concat();
     let reply = send(&app, Method::POST, &wrong, &new_request("tools/call", ask)).await;
     assert_eq!((reply.status, &reply.body["error"]["code"]), (400, &json!(-32020)));
-    let reply = send(&app, Method::POST, &headers("no/such"), &new_request("no/such", json!({}))).await;
-    assert_eq!((reply.status, &reply.body["error"]["code"]), (404, &json!(-32601)));
+    for method in ["no/such", "initialize", "ping", "prompts/list"] {
+        let reply = send(&app, Method::POST, &headers(method), &new_request(method, json!({}))).await;
+        assert_eq!((reply.status, &reply.body["error"]["code"]), (404, &json!(-32601)), "{method}");
+    }
     assert_eq!(app.count("SELECT count(*) FROM runs"), 1);
 }
 
@@ -135,6 +137,8 @@ async fn what_is_no_message_is_refused_in_the_words_of_json_rpc() {
         ("resources/read", json!({ "uri": 5 }), -32602),
         ("resources/read", json!({ "uri": "rondo://test/files/none.md" }), -32002),
         ("tools/list", json!({ "cursor": "x" }), -32602),
+        ("initialize", json!({ "capabilities": {} }), -32602),
+        ("prompts/list", json!({}), -32601),
         ("no/such", json!({}), -32601),
     ] {
         let body = json!({ "jsonrpc": "2.0", "id": 3, "method": method, "params": params }).to_string();
