@@ -119,24 +119,21 @@ fn list_place(row: &Row<'_>) -> rusqlite::Result<usize> {
     Ok(usize::try_from(count(row, 0)?).unwrap_or(usize::MAX))
 }
 
-/// The columns of a run that a message tells of, in the order of [`told_runs`].
-macro_rules! told_columns {
-    () => {
-        "SELECT listed.key, r.status, r.input_tokens, r.output_tokens, r.cached_tokens, r.reasoning_tokens, r.cost,
+/// Runs, with the columns that [`told_runs`] reads.
+const ANSWER_RUNS: &str =
+    "SELECT listed.key, r.status, r.input_tokens, r.output_tokens, r.cached_tokens, r.reasoning_tokens, r.cost,
             r.estimated, first.at, r.ended_at, r.error
             FROM json_each(?1) listed CROSS JOIN runs r ON r.id = unhex(listed.value)
-                LEFT JOIN events first ON first.thread = r.thread AND first.seq = r.start_seq"
-    };
-}
+                LEFT JOIN events first ON first.thread = r.thread AND first.seq = r.start_seq";
 
-const ANSWER_RUNS: &str = told_columns!();
-
-/// Runs that have ended, and of which no message tells.
-const UNANSWERED_RUNS: &str = concat!(
-    told_columns!(),
-    " WHERE r.status IN ('failed', 'cancelled', 'interrupted')
-        AND NOT EXISTS (SELECT 1 FROM messages a WHERE a.run = r.id AND a.role = 'assistant')"
-);
+/// The same of runs that have ended, and of which no message tells.
+const UNANSWERED_RUNS: &str =
+    "SELECT listed.key, r.status, r.input_tokens, r.output_tokens, r.cached_tokens, r.reasoning_tokens, r.cost,
+            r.estimated, first.at, r.ended_at, r.error
+            FROM json_each(?1) listed CROSS JOIN runs r ON r.id = unhex(listed.value)
+                LEFT JOIN events first ON first.thread = r.thread AND first.seq = r.start_seq
+            WHERE r.status IN ('failed', 'cancelled', 'interrupted')
+                AND NOT EXISTS (SELECT 1 FROM messages a WHERE a.run = r.id AND a.role = 'assistant')";
 
 /// The runs of a list, each with its place there.
 fn told_runs(

@@ -33,6 +33,7 @@ const UNDER_WAY: &[&str] = &[
     "proposals_open",
     "runs_one_active",
     "runs_unfinished",
+    "runs_unfinished_by_thread",
 ];
 
 /// How a statement begins that may, who performs it, and why it may.
