@@ -130,7 +130,9 @@ async fn a_message_outlives_failures_and_the_server() {
     let arrivals = web.wait_for(3).await;
     app.service.idle().await;
     let job = jobs(&app).await[0].clone();
-    assert_eq!((&job["status"], &job["attempts"]), (&json!("done"), &json!(3)));
+    assert_eq!(job["status"], "done");
+    // An attempt that a stop has cut off counts, too.
+    assert!(job["attempts"].as_u64().unwrap() >= 3, "{job}");
     for arrival in &arrivals {
         verified(arrival);
         assert_eq!(arrival.text(), arrivals[0].text());
