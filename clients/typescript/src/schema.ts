@@ -70,6 +70,40 @@ export interface AdminRunView {
   userId: string;
 }
 
+export type AgUiContent = string | AgUiPart[] | Record<string, unknown>;
+
+export interface AgUiContext {
+  description?: string;
+  /** Most clients send a text. */
+  value: unknown;
+}
+
+export interface AgUiFunction { arguments: string; name: string }
+
+export interface AgUiMessage {
+  content?: AgUiContent | null;
+  error?: string | null;
+  role: AgUiRole;
+  toolCallId?: string | null;
+  toolCalls?: AgUiToolCall[] | null;
+}
+
+export interface AgUiPart {
+  /** Some front ends give a document its name here. */
+  metadata?: unknown;
+  source?: AgUiSource | null;
+  text?: string | null;
+  type: string;
+}
+
+export type AgUiRole = "developer" | "system" | "assistant" | "user" | "tool" | "activity" | "reasoning";
+
+export interface AgUiSource { mimeType?: string | null; type: string; value: string }
+
+export interface AgUiTool { description?: string | null; name: string; parameters?: unknown }
+
+export interface AgUiToolCall { function: AgUiFunction; id: string }
+
 /** The schema of an answer. */
 export interface AnswerSchema {
   /** Letters, digits, `_` and `-`; at most 64. */
@@ -141,6 +175,83 @@ export interface CallNotice {
 /** The intent of a call that the client makes. Its result is the `tool:complete` of the same call. */
 export interface CallOpen { callId: CallId; effect?: Effect; expiresAt: string; input: unknown; name: string }
 
+/** A whole answer. */
+export interface ChatCompletion {
+  /** Always one. */
+  choices: ChatCompletionChoice[];
+  /** When the run was made, in seconds. */
+  created: number;
+  /** `chatcmpl-` and the hexadecimal digits of the run's id. */
+  id: string;
+  /** As the request named it. */
+  model: string;
+  object: string;
+  usage: ChatCompletionUsage;
+}
+
+export interface ChatCompletionChoice {
+  /** `stop`, `length`, `tool_calls` or `content_filter`. */
+  finish_reason: string;
+  index: number;
+  /** Always null. */
+  logprobs?: unknown;
+  message: ChatCompletionMessage;
+}
+
+export interface ChatCompletionFunction {
+  /** JSON. */
+  arguments: string;
+  name: string;
+}
+
+export interface ChatCompletionMessage {
+  content?: string | null;
+  /** What the model thought. */
+  reasoning_content?: string | null;
+  /** Always null. */
+  refusal?: string | null;
+  role: string;
+  /** Calls that the client is to make. */
+  tool_calls?: ChatCompletionToolCall[] | null;
+}
+
+/** A conversation that an app is to answer. Unknown fields are ignored. */
+export interface ChatCompletionRequest {
+  frequency_penalty?: number | null;
+  max_completion_tokens?: number | null;
+  /** The older name. */
+  max_tokens?: number | null;
+  messages: RequestMessage[];
+  metadata?: RequestMetadata | null;
+  /** An app, or an app and a model with a slash between them. */
+  model: string;
+  /** Only 1. */
+  n?: number | null;
+  presence_penalty?: number | null;
+  /** `none`, `minimal`, `low`, `medium` or `high`. */
+  reasoning_effort?: string | null;
+  response_format?: ResponseFormat | null;
+  /** Whether the answer is streamed; not when absent. */
+  stream?: boolean | null;
+  stream_options?: StreamOptions | null;
+  temperature?: number | null;
+  /** `none` keeps the tools from the model. Everything else is as `auto`. */
+  tool_choice?: unknown;
+  /** Tools that the client runs. */
+  tools?: RequestTool[] | null;
+  top_p?: number | null;
+}
+
+export interface ChatCompletionToolCall { function: ChatCompletionFunction; id: CallId; type: string }
+
+export interface ChatCompletionUsage {
+  completion_tokens: number;
+  completion_tokens_details: CompletionDetails;
+  prompt_tokens: number;
+  prompt_tokens_details: PromptDetails;
+  total_tokens: number;
+}
+
 /** A message in a chat. */
 export interface ChatMessage {
   message: string;
@@ -180,6 +291,18 @@ export interface ClientTool {
   name: string;
   /** A JSON Schema of the arguments, of type object; no arguments when absent. */
   parameters?: unknown;
+}
+
+export interface CompletionDetails { reasoning_tokens: number }
+
+export interface ContentPart {
+  file_data?: string | null;
+  file_id?: string | null;
+  filename?: string | null;
+  image_url?: string | null;
+  refusal?: string | null;
+  text?: string | null;
+  type: string;
 }
 
 /** What was loaded from outside the log, so that the prompt stays a function of the log. */
@@ -229,6 +352,42 @@ export interface ContextLoaded {
   suspicious?: string[];
   /** What was asked for and could not be had. */
   warnings?: Warning[];
+}
+
+/** A conversation to make. */
+export interface CreateConversation {
+  /** None: messages are sent with a response. */
+  items?: unknown;
+  /** `app` names the app; `server.chat_app` when absent, or else the only app. */
+  metadata?: unknown;
+}
+
+/** A request for a response. */
+export interface CreateResponse {
+  /** Whether the response goes on without its client. */
+  background?: boolean | null;
+  conversation?: NamedConversation | null;
+  input?: ResponseInput | null;
+  /** Added to the app's instructions. They are not inherited from an earlier response. */
+  instructions?: string | null;
+  max_output_tokens?: number | null;
+  /** Up to 16 texts, which the response repeats. */
+  metadata?: unknown;
+  /** An app, or an app and a model with a slash between them. */
+  model: string;
+  /** The response that this one continues. An older one makes a branch. */
+  previous_response_id?: string | null;
+  reasoning?: ReasoningOptions | null;
+  /** Accepted. Every run is kept with its thread. */
+  store?: boolean | null;
+  /** Server-sent events when true. */
+  stream?: boolean | null;
+  temperature?: number | null;
+  text?: TextOptions | null;
+  /** `auto` or `none`. */
+  tool_choice?: unknown;
+  tools?: RequestedTool[];
+  top_p?: number | null;
 }
 
 export interface CredentialRequest { value: string }
@@ -312,6 +471,28 @@ export type Effect = "read" | "idempotent" | "reversible" | "irreversible";
 /** How long a model that can think does so. */
 export type Effort = "none" | "minimal" | "low" | "medium" | "high";
 
+export interface EmbeddingItem { embedding: EncodedVector; index: number; object: string }
+
+/** The vectors of a request, in the order of its texts. */
+export interface EmbeddingList { data: EmbeddingItem[]; model: string; object: string; usage: EmbeddingUsage }
+
+/** A request for vectors. Unknown fields are ignored. */
+export interface EmbeddingRequest {
+  /** The length of the vectors. Only the model's own length is accepted. */
+  dimensions?: number | null;
+  /** `float` (when absent) or `base64`, which is little-endian 32-bit floats. */
+  encoding_format?: string | null;
+  /** A text, or a list of texts. Lists of tokens are refused. */
+  input: unknown;
+  /** The embedding model, or an app. */
+  model: string;
+}
+
+/** Counted here. */
+export interface EmbeddingUsage { prompt_tokens: number; total_tokens: number }
+
+export type EncodedVector = number[] | string;
+
 /** Why a run did not complete: a stable code and a sentence for people. */
 export interface Failure { code: string; message: string }
 
@@ -374,6 +555,13 @@ export interface FragmentCost { fragment: string; tokens: number }
 
 /** One fragment of a prompt. */
 export interface FragmentView { name: string; text: string; tokens: number }
+
+export interface FunctionTool {
+  description?: string | null;
+  name: string;
+  /** A JSON Schema of the arguments. */
+  parameters?: unknown;
+}
 
 /** Which branch of a thread is to be shown. */
 export interface HeadChoice {
@@ -448,6 +636,24 @@ export interface ImportedTurn {
   text?: string;
 }
 
+/** An item of the input. Its `type` says which of the fields it has. */
+export interface InputItem {
+  approval_request_id?: string | null;
+  approve?: boolean | null;
+  arguments?: string | null;
+  call_id?: string | null;
+  content?: ItemContent | null;
+  error?: string | null;
+  id?: string | null;
+  name?: string | null;
+  output?: ItemContent | null;
+  role?: string | null;
+  /** `message` when absent. */
+  type?: string | null;
+}
+
+export type ItemContent = string | ContentPart[];
+
 export type JobId = string;
 
 /** Work in the background. */
@@ -468,6 +674,8 @@ export interface JobView {
   updatedAt: string;
   userId: string;
 }
+
+export interface JsonSchema { name: string; schema?: unknown }
 
 export type KeyId = string;
 
@@ -543,6 +751,16 @@ export interface LeftOut {
   tokens: number;
   /** How much, for people. */
   what: string;
+}
+
+/** A model as clients of OpenAI's API list it. */
+export interface ListedModel {
+  /** Always 0: apps have no date. */
+  created: number;
+  /** An app, an app and a model with a slash between them, or the embedding model. */
+  id: string;
+  object: string;
+  owned_by: string;
 }
 
 /** A yes to tools as they were shown. */
@@ -762,6 +980,8 @@ export interface MessageUser {
 /** Front ends may keep anything here; what is not ours is ignored. */
 export interface Metadata { answerId?: string | null; threadId?: string | null }
 
+export interface ModelList { data: ListedModel[]; object: string }
+
 /** A model that apps and requests may name. */
 export interface ModelView {
   /** False while its provider is being left alone after failures. */
@@ -783,6 +1003,9 @@ export interface ModelView {
   tools: boolean;
   vision: boolean;
 }
+
+/** A conversation by its id. */
+export type NamedConversation = string | { id: string };
 
 export interface NamedTool { description?: string | null; parameters?: unknown }
 
@@ -890,6 +1113,20 @@ export type NoticeChange = "created" | "changed" | "deleted";
 /** What becomes of a message to a thread that is still answering. */
 export type OnBusy = "queue" | "reject" | "interrupt";
 
+export interface OpenAiError {
+  /** The kind of problem, for programs; it never changes. */
+  code?: string | null;
+  /** What happened, and how to mend it. */
+  message: string;
+  /** The field of the request at fault. */
+  param?: string | null;
+  /** The kind of error, such as `invalid_request_error`. */
+  type: string;
+}
+
+/** An error as clients of OpenAI's API read it. */
+export interface OpenAiErrorBody { error: OpenAiError }
+
 /** The form of an answer. */
 export type OutputFormat = "text" | "json";
 
@@ -977,6 +1214,8 @@ export interface ProfileView {
   updatedAt?: string | null;
   userId: string;
 }
+
+export interface PromptDetails { cached_tokens: number }
 
 /** What a prompt was made of, in tokens as they were counted before it was sent. */
 export interface PromptLedger {
@@ -1072,6 +1311,8 @@ export interface QueuedMessage {
 
 export interface ReasoningDelta { delta: string; step: number }
 
+export interface ReasoningOptions { effort?: string | null }
+
 export type RecordId = string;
 
 /** A tool of an app that works on one type of records. */
@@ -1130,10 +1371,89 @@ export interface Remembered {
 /** What came of a request to remember. */
 export type RememberedOutcome = "saved" | "known" | "refused" | "not_said";
 
+export interface RequestCall { function: RequestFunction; id: string }
+
+export interface RequestFunction {
+  /** JSON. */
+  arguments?: string | null;
+  name: string;
+}
+
+export interface RequestMessage {
+  /** A text, or a list of parts. */
+  content?: unknown;
+  function_call?: RequestFunction | null;
+  /** The function that a message of the role `function` is the result of. */
+  name?: string | null;
+  refusal?: unknown;
+  /** `system`, `developer`, `user`, `assistant`, `tool` or `function`. */
+  role: string;
+  /** The call that a message of the role `tool` is the result of. */
+  tool_call_id?: string | null;
+  /** Calls of an answer that the client made. */
+  tool_calls?: RequestCall[] | null;
+}
+
+export interface RequestMetadata {
+  /** A thread by its id, or by a name that the client has chosen. The header `X-Thread-Id` does the same. */
+  thread_id?: string | null;
+}
+
+export interface RequestTool {
+  function?: FunctionTool | null;
+  /** Only `function`. */
+  type?: string | null;
+}
+
+export interface RequestedTool {
+  description?: string | null;
+  name?: string | null;
+  parameters?: unknown;
+  server_label?: string | null;
+  type: string;
+}
+
+export interface ResponseFormat {
+  json_schema?: JsonSchema | null;
+  /** `text`, `json_object` or `json_schema`. */
+  type: string;
+}
+
+export type ResponseInput = string | InputItem[];
+
+export interface ResumeEntry {
+  interruptId: string;
+  /** `{"approved": true}` for a yes. */
+  payload?: unknown;
+  status: ResumeStatus;
+}
+
+export type ResumeStatus = "resolved" | "cancelled";
+
 /** One thing that a key, a token or a session allows. */
 export type Right = "read" | "run" | "admin";
 
 export type Role = "user" | "assistant";
+
+/** A request for a run (`RunAgentInput`). */
+export interface RunAgentInput {
+  /** Facts of the application, which the model is shown as data. */
+  context?: AgUiContext[];
+  /** `model` and `personaId` are read, if they are texts. */
+  forwardedProps?: unknown;
+  /** Everything that was said. What the thread knows already is ignored. */
+  messages?: AgUiMessage[];
+  /** Answers to interrupts. */
+  resume?: ResumeEntry[] | null;
+  /** The run as the client names it. Under the same id, the same run is told again. */
+  runId: string;
+  /** The state that the client has. The server writes its field `memory`. */
+  state?: unknown;
+  /** The thread as the client names it, or the id of a thread. */
+  threadId: string;
+  /** Tools that the front end runs. */
+  tools?: AgUiTool[];
+}
 
 export interface RunEnd { error?: Failure | null; messageId?: MessageId | null; runId: RunId; status: RunStatus }
 
@@ -1184,6 +1504,8 @@ export interface RunStart {
   clientTools?: string[];
   /** The documents asked about; an empty list if the run is to read none. */
   documentIds?: DocumentId[] | null;
+  /** Fields of the request that answers in another contract repeat, by the name of the contract. */
+  echo?: unknown;
   /** Whether this run was made elsewhere and is only told here: no model was called, and no tool. */
   imported?: boolean;
   /** The user message this run answers. */
@@ -1377,6 +1699,11 @@ export interface StreamComplete {
   usage: Usage;
 }
 
+export interface StreamOptions {
+  /** Whether the last chunk says how many tokens were used. */
+  include_usage?: boolean | null;
+}
+
 /** Messages of a path from one place in the log to another, both included. */
 export interface Stretch { from: number; to: number }
 
@@ -1430,6 +1757,8 @@ export interface SummaryView {
 }
 
 export interface TextDelta { delta: string; step: number }
+
+export interface TextOptions { format?: unknown }
 
 /** What is absent stays as it is. */
 export interface ThreadChange {
@@ -1695,6 +2024,8 @@ export interface Warning { code: string; message: string }
 
 /** Every request of the API: the names in its path, its query, its body and its answer. */
 export interface Routes {
+  "DELETE /openai/v1/conversations/{conversation}": { path: { conversation: string }; answer: unknown };
+  "DELETE /openai/v1/responses/{response}": { path: { response: string }; answer: unknown };
   "DELETE /v1/admin/keys/{key}": { path: { key: KeyId }; answer: void };
   "DELETE /v1/admin/sessions/{session}": { path: { session: SessionId }; answer: void };
   "DELETE /v1/apps/{app}/credentials/{name}": { path: { app: string; name: string }; answer: void };
@@ -1709,6 +2040,20 @@ export interface Routes {
   "DELETE /v1/threads/{thread}": { path: { thread: ThreadId }; answer: void };
   "GET /api/chat/{chat}/stream": { path: { chat: string }; query: { app?: string }; answer: Response | void };
   "GET /healthz": { answer: void };
+  "GET /openai/v1/conversations/{conversation}": { path: { conversation: string }; answer: unknown };
+  "GET /openai/v1/conversations/{conversation}/items": {
+    path: { conversation: string };
+    query: { limit?: number; order?: string; after?: string };
+    answer: unknown;
+  };
+  "GET /openai/v1/models": { answer: ModelList };
+  "GET /openai/v1/models/{model}": { path: { model: string }; answer: ListedModel };
+  "GET /openai/v1/responses/{response}": {
+    path: { response: string };
+    query: { stream?: boolean; starting_after?: number };
+    answer: unknown;
+  };
+  "GET /openai/v1/responses/{response}/input_items": { path: { response: string }; answer: unknown };
   "GET /openapi.json": { answer: unknown };
   "GET /readyz": { answer: void };
   "GET /v1/actions/{action}": { path: { action: ActionId }; answer: ActionView };
@@ -1820,8 +2165,14 @@ export interface Routes {
   "PATCH /v1/me": { query: { app?: string }; body: ProfilePatch; answer: ProfileView };
   "PATCH /v1/memories/{memory}": { path: { memory: MemoryId }; body: MemoryPatch; answer: MemoryView };
   "PATCH /v1/threads/{thread}": { path: { thread: ThreadId }; body: ThreadChange; answer: ThreadView };
+  "POST /ag-ui/{app}": { path: { app: string }; body: RunAgentInput; answer: Response };
   "POST /api/chat": { query: { app?: string }; body: NewChat; answer: Response };
   "POST /api/chat/{chat}/stop": { path: { chat: string }; query: { app?: string }; answer: void };
+  "POST /openai/v1/chat/completions": { body: ChatCompletionRequest; answer: ChatCompletion };
+  "POST /openai/v1/conversations": { body: CreateConversation; answer: unknown };
+  "POST /openai/v1/embeddings": { body: EmbeddingRequest; answer: EmbeddingList };
+  "POST /openai/v1/responses": { body: CreateResponse; answer: unknown };
+  "POST /openai/v1/responses/{response}/cancel": { path: { response: string }; answer: unknown };
   "POST /v1/actions/{action}/undo": { path: { action: ActionId }; answer: ActionView };
   "POST /v1/admin/jobs/{job}/retry": { path: { job: JobId }; answer: JobView };
   "POST /v1/admin/keys": { body: KeyRequest; answer: KeyMade };

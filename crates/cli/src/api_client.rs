@@ -111,7 +111,7 @@ impl ApiClient {
             (None, LOCAL_USER) => Ok(running),
             (None, user) => Err(format!(
                 "a server is running on this data folder, and it needs a key of the user {user}: give one \
-                 with --key \
+                 with --key in place of --user \
                  (`rondo keys add {user} --app {app}` makes one), or stop the server first"
             )
             .into()),

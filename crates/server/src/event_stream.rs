@@ -18,6 +18,9 @@ use tokio_util::sync::{CancellationToken, WaitForCancellationFutureOwned};
 
 use crate::stream_permits::StreamPermit;
 
+/// The longest time between two looks at the end of an access, which a rotated key moves nearer.
+const ACCESS_LOOK: Duration = Duration::from_secs(15);
+
 const HEARTBEAT: Bytes = Bytes::from_static(b": keep-alive\n\n");
 
 /// The surroundings of an open stream.
@@ -177,6 +180,21 @@ impl<S: Stream<Item = Result<Vec<W::Event>, Error>>, W: EventWriter> EventStream
     fn cut(&mut self, cut: StreamCut) -> Option<Bytes> {
         self.state = StreamState::Ended;
         Some(self.writer.cut(cut)).filter(|bytes| !bytes.is_empty())
+    }
+}
+
+/// Waits for the end of an access: it is revoked, it expires, or the server stops.
+pub(crate) async fn access_end(access: &StreamAccess) {
+    loop {
+        let left = access.time_left();
+        if left.is_some_and(|left| left.is_zero()) {
+            return;
+        }
+        let look = left.map_or(ACCESS_LOOK, |left| left.min(ACCESS_LOOK));
+        tokio::select! {
+            () = access.is_over().cancelled() => return,
+            () = tokio::time::sleep(look) => {}
+        }
     }
 }
 

@@ -16,7 +16,6 @@ mod sessions;
 mod tool_list;
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use axum::body::Body;
 use axum::extract::Request;
@@ -35,13 +34,11 @@ use crate::Api;
 use crate::auth::{ReadingCaller, check_origin};
 use crate::body::read_slowly;
 use crate::error::{ApiProblem, ProblemCode};
+use crate::event_stream::access_end;
 
 pub(crate) use sessions::McpSessions;
 
 const SESSION: HeaderName = HeaderName::from_static("mcp-session-id");
-
-/// How often the end of an access is looked at: a rotated key can move it nearer.
-const ACCESS_LOOK: Duration = Duration::from_secs(15);
 
 /// Who speaks in one request.
 #[derive(Clone)]
@@ -128,19 +125,4 @@ fn only_for(api: &Api, principal: Principal, app: &str) -> Result<Principal, Api
         return Err(ApiProblem::new(ProblemCode::NotFound, "there is no such app"));
     }
     Ok(principal.only_for_apps([id]))
-}
-
-/// Waits for the end of an access: it is revoked, it expires, or the server stops.
-async fn access_end(access: &StreamAccess) {
-    loop {
-        let left = access.time_left();
-        if left.is_some_and(|left| left.is_zero()) {
-            return;
-        }
-        let look = left.map_or(ACCESS_LOOK, |left| left.min(ACCESS_LOOK));
-        tokio::select! {
-            () = access.is_over().cancelled() => return,
-            () = tokio::time::sleep(look) => {}
-        }
-    }
 }

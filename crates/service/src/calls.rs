@@ -3,7 +3,7 @@
 use protocol::{CallId, ClientCallView, NewCallResult, Page, Principal};
 use serde_json::Value;
 use store::{ClientCallRow, Once};
-use tools::{ClientAnswer, ClientResultRefusal, client_outcome};
+use tools::{CallOutcome, ClientAnswer, ClientResultRefusal, client_outcome};
 
 use crate::checks::{self, PageQuery};
 use crate::{Error, Service, views};
@@ -35,30 +35,41 @@ impl Service {
         once: Option<Once>,
     ) -> Result<ClientCallView, Error> {
         let row = self.client_call_row(principal, id).await?;
-        let answer = match answer {
-            NewCallResult { result: Some(result), error: None } => {
-                ClientAnswer::Result(result.unwrap_or(Value::Null))
-            }
-            NewCallResult { result: None, error: Some(error) } => ClientAnswer::Error(error),
-            NewCallResult { result: Some(_), error: Some(_) } => {
-                return Err(Error::invalid(
-                    "error",
-                    "says why there is no result; send `result` or `error`, not both",
-                ));
-            }
-            NewCallResult { result: None, error: None } => {
-                return Err(Error::invalid("result", "is required, unless `error` says why there is none"));
-            }
-        };
-        let outcome = client_outcome(&row.tool, &row.input, answer).map_err(|refusal| match refusal {
-            ClientResultRefusal::TooLarge { field, limit } => Error::TooLarge { field, limit },
-            ClientResultRefusal::Invalid { field, message } => Error::invalid(field, message),
-        })?;
+        let outcome = outcome_of(&row.tool, &row.input, answer)?;
         Ok(views::client_call(self.agent.answer_call(principal, id, outcome, once).await?))
+    }
+
+    /// Whether a result would be taken, as far as its form is concerned. For contracts that send several at once: all are
+    /// checked before any is taken.
+    pub fn check_call_result(call: &ClientCallView, answer: &NewCallResult) -> Result<(), Error> {
+        outcome_of(&call.name, &call.input, answer.clone()).map(drop)
     }
 
     async fn client_call_row(&self, principal: &Principal, id: CallId) -> Result<ClientCallRow, Error> {
         let row = self.store().client_call(principal, id).await?;
         if principal.may_use(&row.scope.app) { Ok(row) } else { Err(Error::NotFound { what: "call" }) }
     }
+}
+
+/// What a result of the client is for the run.
+fn outcome_of(tool: &str, input: &Value, answer: NewCallResult) -> Result<CallOutcome, Error> {
+    let answer = match answer {
+        NewCallResult { result: Some(result), error: None } => {
+            ClientAnswer::Result(result.unwrap_or(Value::Null))
+        }
+        NewCallResult { result: None, error: Some(error) } => ClientAnswer::Error(error),
+        NewCallResult { result: Some(_), error: Some(_) } => {
+            return Err(Error::invalid(
+                "error",
+                "says why there is no result; send `result` or `error`, not both",
+            ));
+        }
+        NewCallResult { result: None, error: None } => {
+            return Err(Error::invalid("result", "is required, unless `error` says why there is none"));
+        }
+    };
+    client_outcome(tool, input, answer).map_err(|refusal| match refusal {
+        ClientResultRefusal::TooLarge { field, limit } => Error::TooLarge { field, limit },
+        ClientResultRefusal::Invalid { field, message } => Error::invalid(field, message),
+    })
 }

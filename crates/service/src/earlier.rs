@@ -17,6 +17,12 @@ use crate::{Error, Service};
 /// Bytes of all earlier turns of one request: their texts, and the arguments and results of their calls.
 pub(crate) const MAX_EARLIER_BYTES: usize = 16 * 1024 * 1024;
 
+/// Steps of all earlier answers of a request together. Everybody waits while they are written.
+const MAX_EARLIER_STEPS: usize = 4_000;
+
+/// Tool calls of all earlier answers of a request together, for the same reason.
+const MAX_EARLIER_CALLS: usize = 2_000;
+
 /// Steps of one earlier turn, and calls of each, as many as the log holds for any run.
 const MAX_STEPS: usize = 200;
 const MAX_CALLS_PER_STEP: usize = 32;
@@ -57,6 +63,15 @@ pub(crate) fn check_turns(app: &App, turns: &[EarlierTurn]) -> Result<(), Error>
     if parts > MAX_EARLIER_PARTS {
         let message = format!(
             "earlier messages have at most {MAX_EARLIER_PARTS} images and documents, and these have {parts}"
+        );
+        return Err(Error::invalid(FIELD, message));
+    }
+    let steps = || turns.iter().flat_map(|turn| &turn.steps);
+    let calls: usize = steps().map(|step| step.calls.len()).sum();
+    if steps().count() > MAX_EARLIER_STEPS || calls > MAX_EARLIER_CALLS {
+        let message = format!(
+            "earlier answers have at most {MAX_EARLIER_STEPS} steps and {MAX_EARLIER_CALLS} tool calls in all; \
+             leave the oldest turns out"
         );
         return Err(Error::invalid(FIELD, message));
     }

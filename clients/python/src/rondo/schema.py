@@ -91,6 +91,65 @@ class AdminRunView(_AdminRunView, total=False):
     model: Optional[str]
 
 
+class _AgUiContext(TypedDict):
+    #: Most clients send a text.
+    value: Any
+
+
+class AgUiContext(_AgUiContext, total=False):
+    description: str
+
+
+class AgUiFunction(TypedDict):
+    arguments: str
+    name: str
+
+
+class _AgUiMessage(TypedDict):
+    role: AgUiRole
+
+
+class AgUiMessage(_AgUiMessage, total=False):
+    content: Optional[AgUiContent]
+    error: Optional[str]
+    toolCallId: Optional[str]
+    toolCalls: Optional[List[AgUiToolCall]]
+
+
+class _AgUiPart(TypedDict):
+    type: str
+
+
+class AgUiPart(_AgUiPart, total=False):
+    #: Some front ends give a document its name here.
+    metadata: Any
+    source: Optional[AgUiSource]
+    text: Optional[str]
+
+
+class _AgUiSource(TypedDict):
+    type: str
+    value: str
+
+
+class AgUiSource(_AgUiSource, total=False):
+    mimeType: Optional[str]
+
+
+class _AgUiTool(TypedDict):
+    name: str
+
+
+class AgUiTool(_AgUiTool, total=False):
+    description: Optional[str]
+    parameters: Any
+
+
+class AgUiToolCall(TypedDict):
+    function: AgUiFunction
+    id: str
+
+
 class AnswerSchema(TypedDict):
     """The schema of an answer."""
 
@@ -180,6 +239,98 @@ class CallOpen(_CallOpen, total=False):
     effect: Effect
 
 
+class ChatCompletion(TypedDict):
+    """A whole answer."""
+
+    #: Always one.
+    choices: List[ChatCompletionChoice]
+    #: When the run was made, in seconds.
+    created: int
+    #: `chatcmpl-` and the hexadecimal digits of the run's id.
+    id: str
+    #: As the request named it.
+    model: str
+    object: str
+    usage: ChatCompletionUsage
+
+
+class _ChatCompletionChoice(TypedDict):
+    #: `stop`, `length`, `tool_calls` or `content_filter`.
+    finish_reason: str
+    index: int
+    message: ChatCompletionMessage
+
+
+class ChatCompletionChoice(_ChatCompletionChoice, total=False):
+    #: Always null.
+    logprobs: Any
+
+
+class ChatCompletionFunction(TypedDict):
+    #: JSON.
+    arguments: str
+    name: str
+
+
+class _ChatCompletionMessage(TypedDict):
+    role: str
+
+
+class ChatCompletionMessage(_ChatCompletionMessage, total=False):
+    content: Optional[str]
+    #: What the model thought.
+    reasoning_content: Optional[str]
+    #: Always null.
+    refusal: Optional[str]
+    #: Calls that the client is to make.
+    tool_calls: Optional[List[ChatCompletionToolCall]]
+
+
+class _ChatCompletionRequest(TypedDict):
+    messages: List[RequestMessage]
+    #: An app, or an app and a model with a slash between them.
+    model: str
+
+
+class ChatCompletionRequest(_ChatCompletionRequest, total=False):
+    """A conversation that an app is to answer. Unknown fields are ignored."""
+
+    frequency_penalty: Optional[float]
+    max_completion_tokens: Optional[int]
+    #: The older name.
+    max_tokens: Optional[int]
+    metadata: Optional[RequestMetadata]
+    #: Only 1.
+    n: Optional[int]
+    presence_penalty: Optional[float]
+    #: `none`, `minimal`, `low`, `medium` or `high`.
+    reasoning_effort: Optional[str]
+    response_format: Optional[ResponseFormat]
+    #: Whether the answer is streamed; not when absent.
+    stream: Optional[bool]
+    stream_options: Optional[StreamOptions]
+    temperature: Optional[float]
+    #: `none` keeps the tools from the model. Everything else is as `auto`.
+    tool_choice: Any
+    #: Tools that the client runs.
+    tools: Optional[List[RequestTool]]
+    top_p: Optional[float]
+
+
+class ChatCompletionToolCall(TypedDict):
+    function: ChatCompletionFunction
+    id: CallId
+    type: str
+
+
+class ChatCompletionUsage(TypedDict):
+    completion_tokens: int
+    completion_tokens_details: CompletionDetails
+    prompt_tokens: int
+    prompt_tokens_details: PromptDetails
+    total_tokens: int
+
+
 class _ChatMessage(TypedDict):
     message: str
 
@@ -225,6 +376,23 @@ class ClientTool(_ClientTool, total=False):
 
     #: A JSON Schema of the arguments, of type object; no arguments when absent.
     parameters: Any
+
+
+class CompletionDetails(TypedDict):
+    reasoning_tokens: int
+
+
+class _ContentPart(TypedDict):
+    type: str
+
+
+class ContentPart(_ContentPart, total=False):
+    file_data: Optional[str]
+    file_id: Optional[str]
+    filename: Optional[str]
+    image_url: Optional[str]
+    refusal: Optional[str]
+    text: Optional[str]
 
 
 class _ContextLoaded(TypedDict):
@@ -274,6 +442,47 @@ class ContextLoaded(_ContextLoaded, total=False):
     suspicious: List[str]
     #: What was asked for and could not be had.
     warnings: List[Warning]
+
+
+class CreateConversation(TypedDict, total=False):
+    """A conversation to make."""
+
+    #: None: messages are sent with a response.
+    items: Any
+    #: `app` names the app; `server.chat_app` when absent, or else the only app.
+    metadata: Any
+
+
+class _CreateResponse(TypedDict):
+    #: An app, or an app and a model with a slash between them.
+    model: str
+
+
+class CreateResponse(_CreateResponse, total=False):
+    """A request for a response."""
+
+    #: Whether the response goes on without its client.
+    background: Optional[bool]
+    conversation: Optional[NamedConversation]
+    input: Optional[ResponseInput]
+    #: Added to the app's instructions. They are not inherited from an earlier response.
+    instructions: Optional[str]
+    max_output_tokens: Optional[int]
+    #: Up to 16 texts, which the response repeats.
+    metadata: Any
+    #: The response that this one continues. An older one makes a branch.
+    previous_response_id: Optional[str]
+    reasoning: Optional[ReasoningOptions]
+    #: Accepted. Every run is kept with its thread.
+    store: Optional[bool]
+    #: Server-sent events when true.
+    stream: Optional[bool]
+    temperature: Optional[float]
+    text: Optional[TextOptions]
+    #: `auto` or `none`.
+    tool_choice: Any
+    tools: List[RequestedTool]
+    top_p: Optional[float]
 
 
 class CredentialRequest(TypedDict):
@@ -358,6 +567,44 @@ class DocumentView(_DocumentView, total=False):
     title: Optional[str]
 
 
+class EmbeddingItem(TypedDict):
+    embedding: EncodedVector
+    index: int
+    object: str
+
+
+class EmbeddingList(TypedDict):
+    """The vectors of a request, in the order of its texts."""
+
+    data: List[EmbeddingItem]
+    model: str
+    object: str
+    usage: EmbeddingUsage
+
+
+class _EmbeddingRequest(TypedDict):
+    #: A text, or a list of texts. Lists of tokens are refused.
+    input: Any
+    #: The embedding model, or an app.
+    model: str
+
+
+class EmbeddingRequest(_EmbeddingRequest, total=False):
+    """A request for vectors. Unknown fields are ignored."""
+
+    #: The length of the vectors. Only the model's own length is accepted.
+    dimensions: Optional[int]
+    #: `float` (when absent) or `base64`, which is little-endian 32-bit floats.
+    encoding_format: Optional[str]
+
+
+class EmbeddingUsage(TypedDict):
+    """Counted here."""
+
+    prompt_tokens: int
+    total_tokens: int
+
+
 class Failure(TypedDict):
     """Why a run did not complete: a stable code and a sentence for people."""
 
@@ -440,6 +687,16 @@ class FragmentView(TypedDict):
     tokens: int
 
 
+class _FunctionTool(TypedDict):
+    name: str
+
+
+class FunctionTool(_FunctionTool, total=False):
+    description: Optional[str]
+    #: A JSON Schema of the arguments.
+    parameters: Any
+
+
 class HeadChoice(TypedDict):
     """Which branch of a thread is to be shown."""
 
@@ -480,6 +737,67 @@ class ImportReport(TypedDict):
     refused: List[ImportRefused]
 
 
+class _ImportedCall(TypedDict):
+    name: str
+
+
+class ImportedCall(_ImportedCall, total=False):
+    """A tool call of an imported answer. It was made elsewhere, so it is no action here."""
+
+    #: Whether the call failed.
+    failed: bool
+    #: The id that it had there.
+    id: str
+    #: The arguments.
+    input: Any
+    #: What the tool gave back; absent if that was lost.
+    result: Optional[str]
+
+
+class ImportedStep(TypedDict, total=False):
+    """One call of a model in an imported answer."""
+
+    #: At most 32.
+    calls: List[ImportedCall]
+    text: str
+
+
+class ImportedThread(TypedDict):
+    """The thread that an imported conversation is."""
+
+    #: Whether the conversation was imported before; then nothing has changed.
+    alreadyThere: bool
+    threadId: ThreadId
+
+
+class ImportedTurn(TypedDict, total=False):
+    """What the user said in an imported conversation, and how it was answered."""
+
+    #: When it was said; the time of the import when absent.
+    at: Optional[str]
+    #: The answer, one entry for each call of a model; none if nobody answered.
+    steps: List[ImportedStep]
+    #: Empty for an answer to nothing, such as a greeting.
+    text: str
+
+
+class InputItem(TypedDict, total=False):
+    """An item of the input. Its `type` says which of the fields it has."""
+
+    approval_request_id: Optional[str]
+    approve: Optional[bool]
+    arguments: Optional[str]
+    call_id: Optional[str]
+    content: Optional[ItemContent]
+    error: Optional[str]
+    id: Optional[str]
+    name: Optional[str]
+    output: Optional[ItemContent]
+    role: Optional[str]
+    #: `message` when absent.
+    type: Optional[str]
+
+
 class _JobView(TypedDict):
     appId: str
     #: Times it was begun.
@@ -501,6 +819,14 @@ class JobView(_JobView, total=False):
     #: Why the last attempt failed.
     error: Optional[str]
     threadId: Optional[ThreadId]
+
+
+class _JsonSchema(TypedDict):
+    name: str
+
+
+class JsonSchema(_JsonSchema, total=False):
+    schema: Any
 
 
 class _KeyMade(TypedDict):
@@ -592,6 +918,17 @@ class LeftOut(TypedDict):
     tokens: int
     #: How much, for people.
     what: str
+
+
+class ListedModel(TypedDict):
+    """A model as clients of OpenAI's API list it."""
+
+    #: Always 0: apps have no date.
+    created: int
+    #: An app, an app and a model with a slash between them, or the embedding model.
+    id: str
+    object: str
+    owned_by: str
 
 
 class McpApproval(TypedDict, total=False):
@@ -771,6 +1108,7 @@ class _Message(TypedDict):
 class Message(_Message, total=False):
     #: From the start of the answer's run to its end.
     durationMs: Optional[int]
+    error: Optional[Failure]
     model: Optional[str]
     parentId: Optional[MessageId]
     #: Images and documents that go with the text.
@@ -823,6 +1161,11 @@ class Metadata(TypedDict, total=False):
 
     answerId: Optional[str]
     threadId: Optional[str]
+
+
+class ModelList(TypedDict):
+    data: List[ListedModel]
+    object: str
 
 
 class _ModelView(TypedDict):
@@ -949,6 +1292,26 @@ class NewThread(TypedDict, total=False):
     title: Optional[str]
 
 
+class _OpenAiError(TypedDict):
+    #: What happened, and how to mend it.
+    message: str
+    #: The kind of error, such as `invalid_request_error`.
+    type: str
+
+
+class OpenAiError(_OpenAiError, total=False):
+    #: The kind of problem, for programs; it never changes.
+    code: Optional[str]
+    #: The field of the request at fault.
+    param: Optional[str]
+
+
+class OpenAiErrorBody(TypedDict):
+    """An error as clients of OpenAI's API read it."""
+
+    error: OpenAiError
+
+
 class _Part(TypedDict):
     #: The fragment of the prompt it belongs to.
     fragment: str
@@ -1069,6 +1432,10 @@ class ProfileView(_ProfileView, total=False):
     updatedAt: Optional[str]
 
 
+class PromptDetails(TypedDict):
+    cached_tokens: int
+
+
 class _PromptLedger(TypedDict):
     #: Whether they were counted as the model counts them, rather than estimated.
     exact: bool
@@ -1173,9 +1540,28 @@ class ProposalView(_ProposalView, total=False):
     threadId: Optional[ThreadId]
 
 
+class _QueuedMessage(TypedDict):
+    createdAt: str
+    #: The run that will answer it. Cancel this run to take the message back.
+    runId: RunId
+    #: Empty if an earlier message is to be answered again.
+    text: str
+
+
+class QueuedMessage(_QueuedMessage, total=False):
+    """A message that waits until its thread is free."""
+
+    #: Images and documents that go with the text.
+    parts: List[MessagePart]
+
+
 class ReasoningDelta(TypedDict):
     delta: str
     step: int
+
+
+class ReasoningOptions(TypedDict, total=False):
+    effort: Optional[str]
 
 
 class RecordToolView(TypedDict):
@@ -1234,6 +1620,103 @@ class Remembered(_Remembered, total=False):
     reply: Optional[str]
     #: What was to be remembered; empty where it must not be repeated.
     text: str
+
+
+class RequestCall(TypedDict):
+    function: RequestFunction
+    id: str
+
+
+class _RequestFunction(TypedDict):
+    name: str
+
+
+class RequestFunction(_RequestFunction, total=False):
+    #: JSON.
+    arguments: Optional[str]
+
+
+class _RequestMessage(TypedDict):
+    #: `system`, `developer`, `user`, `assistant`, `tool` or `function`.
+    role: str
+
+
+class RequestMessage(_RequestMessage, total=False):
+    #: A text, or a list of parts.
+    content: Any
+    function_call: Optional[RequestFunction]
+    #: The function that a message of the role `function` is the result of.
+    name: Optional[str]
+    refusal: Any
+    #: The call that a message of the role `tool` is the result of.
+    tool_call_id: Optional[str]
+    #: Calls of an answer that the client made.
+    tool_calls: Optional[List[RequestCall]]
+
+
+class RequestMetadata(TypedDict, total=False):
+    #: A thread by its id, or by a name that the client has chosen. The header `X-Thread-Id` does the same.
+    thread_id: Optional[str]
+
+
+class RequestTool(TypedDict, total=False):
+    function: Optional[FunctionTool]
+    #: Only `function`.
+    type: Optional[str]
+
+
+class _RequestedTool(TypedDict):
+    type: str
+
+
+class RequestedTool(_RequestedTool, total=False):
+    description: Optional[str]
+    name: Optional[str]
+    parameters: Any
+    server_label: Optional[str]
+
+
+class _ResponseFormat(TypedDict):
+    #: `text`, `json_object` or `json_schema`.
+    type: str
+
+
+class ResponseFormat(_ResponseFormat, total=False):
+    json_schema: Optional[JsonSchema]
+
+
+class _ResumeEntry(TypedDict):
+    interruptId: str
+    status: ResumeStatus
+
+
+class ResumeEntry(_ResumeEntry, total=False):
+    #: `{"approved": true}` for a yes.
+    payload: Any
+
+
+class _RunAgentInput(TypedDict):
+    #: The run as the client names it. Under the same id, the same run is told again.
+    runId: str
+    #: The thread as the client names it, or the id of a thread.
+    threadId: str
+
+
+class RunAgentInput(_RunAgentInput, total=False):
+    """A request for a run (`RunAgentInput`)."""
+
+    #: Facts of the application, which the model is shown as data.
+    context: List[AgUiContext]
+    #: `model` and `personaId` are read, if they are texts.
+    forwardedProps: Any
+    #: Everything that was said. What the thread knows already is ignored.
+    messages: List[AgUiMessage]
+    #: Answers to interrupts.
+    resume: Optional[List[ResumeEntry]]
+    #: The state that the client has. The server writes its field `memory`.
+    state: Any
+    #: Tools that the front end runs.
+    tools: List[AgUiTool]
 
 
 class _RunEnd(TypedDict):
@@ -1299,10 +1782,15 @@ class RunStart(_RunStart, total=False):
 
     #: The holder of the acting key that spoke for the user.
     actor: Optional[str]
+    answerSchema: Optional[AnswerSchema]
     #: The names of the app's own tools whose calls the client makes.
     clientTools: List[str]
     #: The documents asked about; an empty list if the run is to read none.
     documentIds: Optional[List[DocumentId]]
+    #: Fields of the request that answers in another contract repeat, by the name of the contract.
+    echo: Any
+    #: Whether this run was made elsewhere and is only told here: no model was called, and no tool.
+    imported: bool
     #: The model asked for; none when nothing is configured.
     model: Optional[str]
     #: The persona asked for, whether or not there is one of that id.
@@ -1505,6 +1993,11 @@ class StreamComplete(_StreamComplete, total=False):
     data: Any
 
 
+class StreamOptions(TypedDict, total=False):
+    #: Whether the last chunk says how many tokens were used.
+    include_usage: Optional[bool]
+
+
 #: Messages of a path from one place in the log to another, both included.
 Stretch = TypedDict("Stretch", {"from": "int", "to": "int"})
 
@@ -1531,6 +2024,10 @@ SummaryView = TypedDict("SummaryView", {"createdAt": "str", "from": "int", "from
 class TextDelta(TypedDict):
     delta: str
     step: int
+
+
+class TextOptions(TypedDict, total=False):
+    format: Any
 
 
 class ThreadChange(TypedDict, total=False):
@@ -1582,6 +2079,22 @@ class ThreadNotice(_ThreadNotice, total=False):
 
     activeRunId: Optional[RunId]
     #: Null without a title, and for a deleted thread.
+    title: Optional[str]
+
+
+class _ThreadToImport(TypedDict):
+    #: Names the conversation where it comes from, in at most 256 bytes. A second import of the same id changes nothing.
+    sourceId: str
+    #: Oldest first, at most 2,000.
+    turns: List[ImportedTurn]
+
+
+class ThreadToImport(_ThreadToImport, total=False):
+    """A conversation that was held elsewhere, to be stored as a thread."""
+
+    #: The time of the first turn when absent.
+    createdAt: Optional[str]
+    #: The first words of the conversation when absent.
     title: Optional[str]
 
 
@@ -1843,6 +2356,10 @@ ActionId = str
 #: The users for whom an acting key may speak.
 ActsFor = Literal["any"]
 
+AgUiContent = Union[str, List[AgUiPart], Dict[str, Any]]
+
+AgUiRole = Literal["developer", "system", "assistant", "user", "tool", "activity", "reasoning"]
+
 #: The kind of an entry in the audit of admins.
 AuditKind = Literal["key_made", "key_revoked", "key_rotated", "keys_removed", "session_ended", "mcp_tools_approved", "mcp_tools_revoked", "run_cancelled", "job_retried"]
 
@@ -1865,6 +2382,8 @@ Effect = Literal["read", "idempotent", "reversible", "irreversible"]
 #: How long a model that can think does so.
 Effort = Literal["none", "minimal", "low", "medium", "high"]
 
+EncodedVector = Union[List[float], str]
+
 #: Why a step ended.
 Finish = Literal["stop", "length", "tool_calls", "content_filter", "cancelled", "failed"]
 
@@ -1872,6 +2391,8 @@ Finish = Literal["stop", "length", "tool_calls", "content_filter", "cancelled", 
 ForgettingOutcome = Literal["asked", "forgotten", "kept", "nothing_found"]
 
 ImageId = str
+
+ItemContent = Union[str, List[ContentPart]]
 
 JobId = str
 
@@ -1896,6 +2417,9 @@ MessageId = str
 #: A part of a message as it is stored and shown.
 MessagePart = Dict[str, Any]
 
+#: A conversation by its id.
+NamedConversation = Union[str, Dict[str, Any]]
+
 #: A part of a new message. Something that was uploaded is named by its id; anything else comes along as a data URL.
 NewPart = Dict[str, Any]
 
@@ -1919,6 +2443,10 @@ RecordId = str
 
 #: What came of a request to remember.
 RememberedOutcome = Literal["saved", "known", "refused", "not_said"]
+
+ResponseInput = Union[str, List[InputItem]]
+
+ResumeStatus = Literal["resolved", "cancelled"]
 
 #: One thing that a key, a token or a session allows.
 Right = Literal["read", "run", "admin"]

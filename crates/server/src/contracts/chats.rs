@@ -10,17 +10,21 @@ pub(crate) struct ChatKey([u8; 32]);
 
 impl ChatKey {
     pub(crate) fn new(principal: &Principal, app: &str, id: &str) -> Self {
-        let mut hash = Sha256::new();
-        for part in [principal.user().as_str(), app, id] {
-            hash.update(part.len().to_le_bytes());
-            hash.update(part);
-        }
-        Self(hash.finalize().into())
+        Self::of_parts(&[principal.user().as_str(), app, id])
     }
 
     /// A conversation that was imported, which no client can name as a chat of its own.
     pub(crate) fn of_import(principal: &Principal, app: &str, source: &str) -> Self {
-        Self::new(principal, app, &format!("\u{0}import\u{0}{source}"))
+        Self::of_parts(&[principal.user().as_str(), app, "import", source])
+    }
+
+    fn of_parts(parts: &[&str]) -> Self {
+        let mut hash = Sha256::new();
+        for part in parts {
+            hash.update(part.len().to_le_bytes());
+            hash.update(part);
+        }
+        Self(hash.finalize().into())
     }
 
     /// The thread that it is: the same whenever it is asked for.

@@ -8,13 +8,14 @@ use rmcp::model::{
 };
 use rmcp::service::RequestContext;
 
+use super::McpCaller;
 use super::approvals::{ApprovalWord, AskingWay, ask_client, question, take_word};
 use super::calls::{McpMessage, submit};
 use super::progress::{RunProgress, until_decided};
 use super::report::run_report;
-use super::{McpCaller, access_end};
 use crate::Api;
 use crate::error::{ApiProblem, ProblemCode};
+use crate::event_stream::access_end;
 
 /// Times that one call asks for approvals. More are left to the tool `answer`.
 const MAX_ROUNDS: usize = 32;
@@ -164,7 +165,7 @@ impl AskedRun<'_> {
     }
 }
 
-fn access_over() -> ApiProblem {
+pub(super) fn access_over() -> ApiProblem {
     ApiProblem::new(ProblemCode::Unauthorized, "the key, the JWT or the session is no longer good")
 }
 

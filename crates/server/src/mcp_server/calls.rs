@@ -15,12 +15,13 @@ use serde_json::{Value, json};
 use service::{AcceptedRun, Added};
 use tokio::time::timeout;
 
+use super::McpCaller;
 use super::approvals::{ApprovalWord, take_word};
-use super::ask::{AskCall, AskedRun};
+use super::ask::{AskCall, AskedRun, access_over};
 use super::report::{run_report, structured_result};
-use super::{McpCaller, access_end};
 use crate::Api;
 use crate::error::ApiProblem;
+use crate::event_stream::access_end;
 use crate::idempotency::keyed_request;
 
 /// The longest time that `get` waits, in seconds.
@@ -141,13 +142,18 @@ impl McpToolCall<'_> {
             let waited = async {
                 tokio::select! {
                     () = self.context.ct.cancelled() => Ok(()),
-                    () = access_end(&self.caller.access) => Ok(()),
-                    result = service.result(principal, run) => result.map(drop),
+                    () = access_end(&self.caller.access) => self.end_without_access(),
+                    result = service.result(principal, run) => result.map(drop).map_err(ApiProblem::from),
                 }
             };
             timeout(Duration::from_secs(seconds), waited).await.unwrap_or(Ok(()))?;
         }
         Ok(run_report(service.result_so_far(principal, run).await?, None))
+    }
+
+    /// A server that stops tells what it has; an access that has ended tells nothing.
+    fn end_without_access(&self) -> Result<(), ApiProblem> {
+        if self.api.shutdown.streams.is_cancelled() { Ok(()) } else { Err(access_over()) }
     }
 
     async fn answer(&self, arguments: AnswerArguments) -> Result<CallToolResult, ApiProblem> {

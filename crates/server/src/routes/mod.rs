@@ -221,6 +221,29 @@ impl Api {
         permit(&self.answering, principal, ANSWERS_PER_STREAM * self.limits.max_streams_per_user)
     }
 
+    /// The answer, unless the access ends before it is there.
+    async fn while_allowed<T>(
+        &self,
+        access: &StreamAccess,
+        answer: impl Future<Output = Result<T, ApiProblem>>,
+    ) -> Result<T, ApiProblem> {
+        let over = async {
+            event_stream::access_end(access).await;
+            // Who waits is told of a server that stops elsewhere.
+            if self.shutdown.streams.is_cancelled() {
+                std::future::pending::<()>().await;
+            }
+        };
+        tokio::select! {
+            biased;
+            answer = answer => answer,
+            () = over => {
+                let detail = "the key, the JWT or the session has ended while the answer was made; the run continues";
+                Err(ApiProblem::new(ProblemCode::Unauthorized, detail))
+            }
+        }
+    }
+
     /// The events of a run or a thread as they are stored.
     fn stream(&self, followed: FollowedEvents) -> Response {
         self.respond(followed, LogFrames)

@@ -18,7 +18,12 @@ mod thread_place;
 
 use axum::http::HeaderValue;
 use axum::response::Response;
-use protocol::{RunId, ThreadId};
+use protocol::{Principal, RunId, ThreadChange, ThreadId};
+
+use crate::Api;
+
+/// Characters of a message that name the archived thread of a request.
+const MAX_TITLE_CHARS: usize = 80;
 
 /// The response, with the run and the thread in its headers.
 fn with_names(mut response: Response, run: RunId, thread: ThreadId) -> Response {
@@ -28,4 +33,20 @@ fn with_names(mut response: Response, run: RunId, thread: ThreadId) -> Response 
         }
     }
     response
+}
+
+/// Keeps the thread of a conversation that nobody comes back to out of the lists of the user. With a title, no model is
+/// asked for one.
+async fn archive(api: &Api, principal: &Principal, thread: ThreadId, title: Option<String>) {
+    let change = ThreadChange { title, archived: Some(true), ..ThreadChange::default() };
+    if let Err(error) = api.service.change_thread(principal, thread, change, None).await {
+        tracing::warn!(%thread, %error, "the thread of a request that names none is not archived");
+    }
+}
+
+/// The first line of a message, cut.
+fn first_line(message: &str) -> Option<String> {
+    let line = message.lines().map(str::trim).find(|line| !line.is_empty())?;
+    let printable = line.chars().filter(|letter| !letter.is_control());
+    Some(printable.take(MAX_TITLE_CHARS).collect()).filter(|title: &String| !title.trim().is_empty())
 }

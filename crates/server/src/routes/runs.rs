@@ -76,7 +76,7 @@ pub(super) async fn create_run(
     let answer = match (streams, format) {
         (true, AnswerFormat::Events) => stream_events(&api, caller, request).await,
         (true, AnswerFormat::Delta) => stream_encoded(&api, caller, request, DeltaEncoder::default()).await,
-        (false, AnswerFormat::Events | AnswerFormat::Delta) => await_result(&api, &caller, request).await,
+        (false, AnswerFormat::Events | AnswerFormat::Delta) => await_result(&api, caller, request).await,
     };
     api.with_allowance(&principal, &app, answer).await
 }
@@ -129,14 +129,17 @@ async fn follow(
 
 async fn await_result(
     api: &Api,
-    principal: &Principal,
+    StreamCaller { principal, access }: StreamCaller,
     RunPost { app, new, once, room }: RunPost<'_>,
 ) -> Result<Response, ApiProblem> {
+    let principal = &principal;
     let _permit = api.may_be_answered(principal)?;
     let submitted = api.service.submit(principal, app, new, once).await?;
     drop(room);
     let response = tokio::select! {
-        result = api.service.result(principal, submitted.run) => Answer(result?).into_response(),
+        result = api.while_allowed(&access, async { Ok(api.service.result(principal, submitted.run).await?) }) => {
+            Answer(result?).into_response()
+        }
         () = api.shutdown.all.cancelled() => {
             let detail = format!("the server is stopping; the run continues after the restart, see \
                 /v1/runs/{}", submitted.run);

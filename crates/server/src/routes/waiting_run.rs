@@ -1,13 +1,17 @@
 //! The words that a run waits for, as clients of other contracts send them: decisions of the user, and results of calls.
 
+use std::collections::HashSet;
+
 use protocol::{
     CallId, ClientCallStatus, ClientCallView, NewCallResult, Principal, ProposalId, ProposalView, RunId,
     ThreadId,
 };
 
+use service::Service;
+
 use crate::Api;
 use crate::contracts::AwaitedWord;
-use crate::error::ApiProblem;
+use crate::error::{ApiProblem, ProblemCode};
 
 /// Decisions in one request; no step makes more calls.
 pub(super) const MAX_APPROVALS: usize = 32;
@@ -84,7 +88,18 @@ impl WaitingRun {
         decisions.chain(self.results.iter().map(|(call, _)| AwaitedWord::Result(call.id))).collect()
     }
 
-    pub(super) async fn take(self, api: &Api, principal: &Principal) -> Result<(), ApiProblem> {
+    /// Takes all words, or none: words that would be refused are looked for before any is taken.
+    pub(super) async fn take(mut self, api: &Api, principal: &Principal) -> Result<(), ApiProblem> {
+        for (call, result) in self.results.iter().filter(|(call, _)| call.status == ClientCallStatus::Open) {
+            Service::check_call_result(call, result)?;
+        }
+        let ids = self.approvals.iter().map(|(approval, _)| approval.id);
+        if ids.collect::<HashSet<_>>().len() < self.approvals.len() {
+            let problem = "one call is decided twice; send one decision for each";
+            return Err(ApiProblem::new(ProblemCode::InvalidRequest, problem));
+        }
+        // A decision about a call that is decided already can be refused; one about an open call is taken.
+        self.approvals.sort_by_key(|(_, proposal)| proposal.status == "open");
         for (approval, proposal) in &self.approvals {
             decide(api, principal, approval, proposal).await?;
         }

@@ -476,7 +476,6 @@ async fn bad_requests_are_refused_in_the_form_of_the_api_and_change_nothing() {
         ),
         (tool(json!({ "type": "web_search" })), 400, Some("tools[0].type")),
         (tool(json!({ "type": "function" })), 400, Some("tools[0].name")),
-        (with(ask("x"), "tool_choice", json!("required")), 400, Some("tool_choice")),
         (with(ask("x"), "metadata", json!({ "key": 1 })), 400, Some("metadata")),
         (with(ask("x"), "temperature", json!(9)), 400, Some("temperature")),
         (with(ask("x"), "reasoning", json!({ "effort": "huge" })), 400, Some("reasoning.effort")),

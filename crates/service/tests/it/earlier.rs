@@ -260,6 +260,9 @@ async fn too_much_is_refused_and_nothing_is_stored() {
     let refused = async |new: NewRun| app.service.submit(&user(), "test", new, None).await.unwrap_err();
     let many = vec![said("a", "b"); MAX_EARLIER_TURNS + 1];
     assert!(matches!(refused(new("Hi", many)).await, Error::Invalid { field: "messages", .. }));
+    let step = said("a", "b").steps.remove(0);
+    let long = vec![EarlierTurn { steps: vec![step; 100], ..said("a", "") }; 41];
+    assert!(matches!(refused(new("Hi", long)).await, Error::Invalid { field: "messages", .. }));
     let large = vec![said(&"x".repeat(200 * 1024), ""); 100];
     assert!(matches!(refused(new("Hi", large)).await, Error::TooLarge { field: "messages", .. }));
     let none = NewRun { message: None, ..new("", vec![said("a", "b")]) };

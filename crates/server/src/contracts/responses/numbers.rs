@@ -30,14 +30,16 @@ pub(super) struct EventNumbers {
     next: u64,
     /// The last number that the client has seen.
     seen: Option<u64>,
-    /// Whether the client has seen what is void, or its number means nothing any more.
+    /// Whether what the client has seen last is void.
+    saw_void: bool,
+    /// Whether the client's number means nothing any more.
     is_stale: bool,
     out: Vec<u8>,
 }
 
 impl EventNumbers {
     pub(super) fn after(seen: Option<u64>) -> Self {
-        Self { next: 0, seen, is_stale: false, out: Vec::new() }
+        Self { next: 0, seen, saw_void: false, is_stale: false, out: Vec::new() }
     }
 
     /// Sends nothing but the end from now on.
@@ -50,8 +52,10 @@ impl EventNumbers {
         self.next += 1;
         let is_seen = self.seen.is_some_and(|seen| number <= seen);
         match voidness {
-            EventVoidness::Void => self.is_stale |= is_seen,
-            EventVoidness::Good if is_seen || self.is_stale => {}
+            EventVoidness::Void => self.saw_void |= is_seen,
+            // A client that has a good number after void ones began to read after them.
+            EventVoidness::Good if is_seen => self.saw_void = false,
+            EventVoidness::Good if self.saw_void || self.is_stale => {}
             EventVoidness::Good => self.write(kind, body, number),
         }
     }
@@ -59,7 +63,7 @@ impl EventNumbers {
     /// The last event, which is sent in any case unless it was seen.
     pub(super) fn emit_end(&mut self, kind: &str, body: impl Serialize) {
         let number = match self.seen {
-            Some(seen) if self.is_stale => self.next.max(seen.saturating_add(1)),
+            Some(seen) if self.saw_void || self.is_stale => self.next.max(seen.saturating_add(1)),
             Some(_) | None => self.next,
         };
         self.next = number.saturating_add(1);
@@ -87,5 +91,37 @@ impl EventNumbers {
         let written = serde_json::to_writer(&mut *out, &NumberedEvent { kind, body, sequence_number });
         debug_assert!(written.is_ok(), "a vector takes every byte");
         out.extend_from_slice(b"\n\n");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Numbers that a client gets which has seen `seen`, of two good events, two void ones, two good ones and the end.
+    fn sent_after(seen: Option<u64>) -> Vec<u64> {
+        let mut numbers = EventNumbers::after(seen);
+        for voidness in [EventVoidness::Good, EventVoidness::Void, EventVoidness::Good] {
+            for _ in 0..2 {
+                numbers.emit("piece", serde_json::json!({}), voidness);
+            }
+        }
+        numbers.emit_end("end", serde_json::json!({}));
+        let text = String::from_utf8(numbers.take()).unwrap();
+        let number = |line: &str| {
+            let event: serde_json::Value = serde_json::from_str(line).unwrap();
+            event["sequence_number"].as_u64().unwrap()
+        };
+        text.lines().filter_map(|line| line.strip_prefix("data: ")).map(number).collect()
+    }
+
+    #[test]
+    fn who_has_seen_what_is_void_gets_the_end_and_others_get_the_rest() {
+        assert_eq!(sent_after(None), [0, 1, 4, 5, 6]);
+        assert_eq!(sent_after(Some(1)), [4, 5, 6]);
+        assert_eq!(sent_after(Some(2)), [6]);
+        assert_eq!(sent_after(Some(3)), [6]);
+        assert_eq!(sent_after(Some(4)), [5, 6], "a client that began to read after them");
+        assert!(sent_after(Some(6)).is_empty());
     }
 }

@@ -1,8 +1,6 @@
 //! The request of AG-UI, and the question in it. Clients add fields of their own, so unknown ones are ignored.
 
-use protocol::{
-    CallId, ClientTool, EarlierCall, EarlierStep, EarlierTurn, MAX_EARLIER_TURNS, NewCallResult, NewPart,
-};
+use protocol::{CallId, ClientTool, EarlierCall, EarlierStep, EarlierTurn, NewCallResult, NewPart};
 use serde::Deserialize;
 use serde_json::{Value, json};
 use utoipa::ToSchema;
@@ -257,8 +255,6 @@ impl RunAgentInput {
             }
         }
         turns.pop(); // the message that is answered now
-        let superfluous = turns.len().saturating_sub(MAX_EARLIER_TURNS);
-        turns.drain(..superfluous);
         turns
     }
 }

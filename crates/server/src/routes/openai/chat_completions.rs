@@ -11,8 +11,7 @@ use axum::Json as Answer;
 use axum::extract::State;
 use axum::response::{IntoResponse, Response};
 use protocol::{
-    AnswerSchema, ClientTool, Event, NewRun, PersonaSettings, Principal, RunId, Settings, ThreadChange,
-    ThreadId,
+    AnswerSchema, ClientTool, Event, NewRun, PersonaSettings, Principal, RunId, Settings, ThreadId,
 };
 use serde_json::Value;
 use service::{Follower, Once};
@@ -24,7 +23,7 @@ use super::options::{WantedFormat, client_tool, reasoning_effort};
 use super::presence::{ClientPresence, WhileClientReads};
 use super::results::AnsweredRun;
 use super::thread_place::{ConversationPlace, ThreadHeader};
-use super::with_names;
+use super::{archive, first_line, with_names};
 use crate::Api;
 use crate::auth::StreamCaller;
 use crate::contracts::{AwaitedWord, ChatCompletionEncoder, CollectedCompletion, CompletionCollector};
@@ -36,9 +35,6 @@ use crate::upload::{JsonWithFiles, UploadRoom};
 
 /// The message of a run for a client that has sent results of calls which nobody knows here: a run needs a message.
 const CONTINUE: &str = "Continue with the results of the tools.";
-
-/// Characters of a message that name the archived thread of a request.
-const MAX_TITLE_CHARS: usize = 80;
 
 /// Seconds after which a server that is stopping is likely to be back.
 const RESTART_RETRY_AFTER: u32 = 2;
@@ -101,7 +97,8 @@ async fn answer(
             let of = (chosen.app.as_str(), place.thread());
             if let Some(waiting) = AnsweredRun::find(api, &principal, of, &results).await? {
                 let started = continued(api, &principal, waiting).await?;
-                return respond(api, (caller, permit), (started, is_alone), form).await;
+                // Others may wait for this run, and the results can be sent again.
+                return respond(api, (caller, permit), (started, false), form).await;
             }
             if let Some(index) = stray {
                 return Err(stray_result(index));
@@ -109,13 +106,13 @@ async fn answer(
             (CONTINUE.to_owned(), Vec::new())
         }
     };
-    let (is_bound, title) = (place.is_bound(), title(&message));
+    let (is_bound, title) = (place.is_bound(), first_line(&message));
     let new = NewRun { message: Some(message), parts, system_prompt: system, ..new };
     let new = place.put_run(api, &principal, turns, new).await?;
     let (accepted, follower) = api.service.submit_and_follow(&principal, &chosen.app, new, once).await?;
     drop(room);
     let started = StartedRun { run: accepted.run, thread: accepted.thread, follower, given: Vec::new() };
-    if !is_bound {
+    if !is_bound && accepted.start.is_some() {
         archive(api, &principal, started.thread, title).await;
     }
     respond(api, (caller, permit), (started, is_alone), form).await
@@ -136,22 +133,6 @@ async fn continued(api: &Api, principal: &Principal, waiting: AnsweredRun) -> Re
     waiting.take(api, principal, "messages").await?;
     let follower = api.service.follow_run(principal, run, None).await?;
     Ok(StartedRun { run, thread, follower, given })
-}
-
-/// Keeps the thread of a conversation that nobody comes back to out of the lists of the user. With a title, no model is
-/// asked for one.
-async fn archive(api: &Api, principal: &Principal, thread: ThreadId, title: Option<String>) {
-    let change = ThreadChange { title, archived: Some(true), ..ThreadChange::default() };
-    if let Err(error) = api.service.change_thread(principal, thread, change, None).await {
-        tracing::warn!(%thread, %error, "the thread of a request that names none is not archived");
-    }
-}
-
-/// The first line of a message, cut.
-fn title(message: &str) -> Option<String> {
-    let line = message.lines().map(str::trim).find(|line| !line.is_empty())?;
-    let printable = line.chars().filter(|letter| !letter.is_control());
-    Some(printable.take(MAX_TITLE_CHARS).collect()).filter(|title: &String| !title.trim().is_empty())
 }
 
 /// How an answer is given.
@@ -190,7 +171,8 @@ async fn respond(
         api.encoded(&principal, encoder, FollowedEvents { follower, permit, access })
     } else {
         let collector = CompletionCollector::new(model).after(given);
-        collected(api, follower, collector, presence).await?
+        let answer = collected(api, follower, collector, presence);
+        api.while_allowed(&access, answer).await?
     };
     Ok(with_names(response, run, thread))
 }

@@ -19,7 +19,7 @@ use self::input::{ReadInput, ResponseAsk};
 use self::request::CreateResponse;
 use super::models::{ChosenApp, chosen_app};
 use super::presence::ClientPresence;
-use super::with_names;
+use super::{archive, first_line, with_names};
 use crate::Api;
 use crate::auth::StreamCaller;
 use crate::contracts::{
@@ -111,6 +111,9 @@ async fn answer(
     instructions.splice(0..0, request.instructions.take());
     instructions.retain(|text| !text.trim().is_empty());
     let permit = api.may_be_answered(&principal)?;
+    let is_continued = matches!(ask, ResponseAsk::GoOn(_));
+    // Others may wait for a run that is continued, and its words can be sent again.
+    let form = AnswerForm { is_alone: form.is_alone && !is_continued, ..form };
     let started = match ask {
         ResponseAsk::GoOn(given) => place.go_on(api, &principal, &chosen.app, given).await?,
         ResponseAsk::Say { text, parts } => {
@@ -129,7 +132,8 @@ async fn answer(
         let writer = ResponseWriter::new(teller, started.void, (api.service.clone(), principal), presence);
         api.respond(FollowedEvents { follower, permit, access }, writer)
     } else {
-        Answer(started.object(api, &principal, form).await?).into_response()
+        let object = started.object(api, &principal, form);
+        Answer(api.while_allowed(&access, object).await?).into_response()
     };
     Ok(with_names(response, run, thread))
 }
@@ -257,7 +261,11 @@ impl ResponsePlace {
         once: Option<Once>,
     ) -> Result<StartedResponse, ApiProblem> {
         let new = NewRun { thread_id: self.thread, parent_id: self.parent, ..new };
+        let title = new.message.as_deref().and_then(first_line);
         let (accepted, follower) = api.service.submit_and_follow(principal, app, new, once).await?;
+        if self.thread.is_none() && accepted.start.is_some() {
+            archive(api, principal, accepted.thread, title).await; // the next response brings it back
+        }
         let follower = follower.ok_or(service::Error::Internal)?;
         let void = match accepted.start {
             Some(_) => VoidPieces::default(),

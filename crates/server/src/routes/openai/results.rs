@@ -2,7 +2,7 @@
 
 use protocol::{ClientCallStatus, ClientCallView, NewCallResult, Principal, RunId, ThreadId};
 use serde_json::Value;
-use service::PageQuery;
+use service::{PageQuery, Service};
 
 use crate::Api;
 use crate::contracts::AwaitedWord;
@@ -82,6 +82,10 @@ impl AnsweredRun {
             return Ok(());
         }
         self.check_complete(api, principal, field).await?;
+        for (call, result) in self.calls.iter().filter(|(call, _)| is_open(call)) {
+            let checked = Service::check_call_result(call, result);
+            checked.map_err(|error| ApiProblem::from(error).rename_field(|_| Some(field)))?;
+        }
         for (call, result) in self.calls.into_iter().filter(|(call, _)| is_open(call)) {
             match api.service.answer_client_call(principal, call.id, result, None).await {
                 Ok(_) => {}

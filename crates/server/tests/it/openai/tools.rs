@@ -73,6 +73,10 @@ async fn calls_are_streamed_with_their_index() {
     let part = [user("Where?"), result(&id(0), "here")];
     let refused = error(app.post(CHAT, &asks(&part)).await, 400, "invalid_request");
     assert!(refused["message"].as_str().unwrap().contains(&id(1)), "{refused}");
+    // One that cannot be stored refuses both.
+    let deep = "[".repeat(100) + &"]".repeat(100);
+    let bad = [user("Where?"), result(&id(0), "nowhere"), result(&id(1), &deep)];
+    error(app.post(CHAT, &asks(&bad)).await, 400, "invalid_request");
     let both = [user("Where?"), result(&id(1), "there"), result(&id(0), "here")];
     let text = streamed(&app, &asks(&both)).await;
     assert_eq!(joined(&super::chunks(&text), "content"), "There.");

@@ -28,7 +28,7 @@ pub(in crate::routes) struct CreateResponse {
     pub(super) conversation: Option<NamedConversation>,
     #[serde(default)]
     tools: Vec<RequestedTool>,
-    /// `auto` or `none`.
+    /// `none` leaves the tools of the request out. Other values count as `auto`.
     #[schema(value_type = Option<Value>)]
     tool_choice: Option<Value>,
     text: Option<TextOptions>,
@@ -114,16 +114,9 @@ impl CreateResponse {
     }
 
     fn client_tools(&self, app: &str) -> Result<Vec<ClientTool>, ApiProblem> {
-        let choice = self.tool_choice.as_ref().filter(|choice| !choice.is_null());
-        match choice.map(|choice| choice.as_str()) {
-            None | Some(Some("auto")) => {}
-            Some(Some("none")) => return Ok(Vec::new()),
-            Some(_) => {
-                return Err(ApiProblem::invalid(
-                    "tool_choice",
-                    "must be auto or none; the app decides the rest",
-                ));
-            }
+        // The app decides about the rest, such as `required`.
+        if self.tool_choice.as_ref().and_then(Value::as_str) == Some("none") {
+            return Ok(Vec::new());
         }
         let mut tools = Vec::new();
         for (index, tool) in self.tools.iter().enumerate() {
