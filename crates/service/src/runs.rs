@@ -6,6 +6,7 @@ use protocol::{
     Event, NewRun, PersonaSettings, Principal, RunId, RunResult, RunStatus, RunView, Scope, Seq, ThreadId,
 };
 use store::{Once, RunInput, Submission, Target};
+use tokio::sync::oneshot;
 use tools::{check_client_tools, checked_answer_schema};
 
 use crate::earlier::check_earlier;
@@ -49,6 +50,25 @@ impl Service {
         let PreparedRun { submission, spent, kept } = self.prepare(principal, app, new, once).await?;
         let submitted = agent::submit_and_follow(&self.agent, principal, submission, spent).await;
         self.keep_if(principal, submitted, kept).await
+    }
+
+    /// The same for a run that ends with its client: if the caller goes away before this returns, the run is cancelled.
+    pub async fn submit_while_waited_for(
+        &self,
+        principal: &Principal,
+        app: &str,
+        new: NewRun,
+        once: Option<Once>,
+    ) -> Result<(AcceptedRun, Option<Follower>), Error> {
+        let (submitted, wait) = oneshot::channel();
+        let (service, principal, app) = (self.clone(), principal.clone(), app.to_owned());
+        self.world().tasks.spawn(async move {
+            let outcome = service.submit_and_follow(&principal, &app, new, once).await;
+            if let Err(Ok((accepted, _))) = submitted.send(outcome) {
+                service.cancel_in_background(&principal, accepted.run);
+            }
+        });
+        wait.await.unwrap_or(Err(Error::Internal))
     }
 
     /// Lets the parts of a message go that was refused.

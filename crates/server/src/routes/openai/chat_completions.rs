@@ -20,7 +20,7 @@ use self::conversation::{ConversationAsk, SentConversation, stray_result};
 use self::wire::{ChatCompletionRequest, RequestTool};
 use super::models::{ChosenApp, chosen_app};
 use super::options::{WantedFormat, client_tool, reasoning_effort};
-use super::presence::{ClientPresence, WhileClientReads};
+use super::presence::{self, ClientPresence, WhileClientReads};
 use super::results::AnsweredRun;
 use super::thread_place::{ConversationPlace, ThreadHeader};
 use super::{archive, first_line, with_names};
@@ -98,7 +98,7 @@ async fn answer(
             if let Some(waiting) = AnsweredRun::find(api, &principal, of, &results).await? {
                 let started = continued(api, &principal, waiting).await?;
                 // Others may wait for this run, and the results can be sent again.
-                return respond(api, (caller, permit), (started, false), form).await;
+                return respond(api, (caller, permit), (started, None), form).await;
             }
             if let Some(index) = stray {
                 return Err(stray_result(index));
@@ -109,13 +109,14 @@ async fn answer(
     let (is_bound, title) = (place.is_bound(), first_line(&message));
     let new = NewRun { message: Some(message), parts, system_prompt: system, ..new };
     let new = place.put_run(api, &principal, turns, new).await?;
-    let (accepted, follower) = api.service.submit_and_follow(&principal, &chosen.app, new, once).await?;
+    let (accepted, follower, presence) =
+        presence::submit(api, &principal, (&chosen.app, new, once), is_alone).await?;
     drop(room);
     let started = StartedRun { run: accepted.run, thread: accepted.thread, follower, given: Vec::new() };
     if !is_bound && accepted.start.is_some() {
         archive(api, &principal, started.thread, title).await;
     }
-    respond(api, (caller, permit), (started, is_alone), form).await
+    respond(api, (caller, permit), (started, presence), form).await
 }
 
 /// A run whose answer is awaited.
@@ -160,10 +161,9 @@ impl AnswerForm {
 async fn respond(
     api: &Api,
     (StreamCaller { principal, access }, permit): (StreamCaller, StreamPermit),
-    (StartedRun { run, thread, follower, given }, is_alone): (StartedRun, bool),
+    (StartedRun { run, thread, follower, given }, presence): (StartedRun, Option<ClientPresence>),
     AnswerForm { model, is_stream, with_usage }: AnswerForm,
 ) -> Result<Response, ApiProblem> {
-    let presence = is_alone.then(|| ClientPresence::new(api, &principal, run));
     let follower = follower.ok_or(service::Error::Internal)?;
     let response = if is_stream {
         let encoder = ChatCompletionEncoder::new(model, with_usage).after(given);

@@ -3,12 +3,13 @@
 //! A conversation that is bound to no thread has no other way to its answer than the response. If the client goes away
 //! before the end, the run is cancelled. The end of the server is not the client's end: such a run continues.
 
-use protocol::{Event, Principal, RunId};
-use service::Service;
+use protocol::{Event, NewRun, Principal, RunId};
+use service::{AcceptedRun, Follower, Once, Service};
 use tokio_util::sync::CancellationToken;
 
 use crate::Api;
 use crate::contracts::{AwaitedWord, Encoder};
+use crate::error::ApiProblem;
 use crate::event_stream::StreamState;
 
 /// Cancels a run when it is dropped, unless the answer has been told to its end.
@@ -21,7 +22,7 @@ pub(super) struct ClientPresence {
 }
 
 impl ClientPresence {
-    pub(super) fn new(api: &Api, principal: &Principal, run: RunId) -> Self {
+    fn new(api: &Api, principal: &Principal, run: RunId) -> Self {
         let (service, shutdown) = (api.service.clone(), api.shutdown.streams.clone());
         Self { service, principal: principal.clone(), run, shutdown, is_over: false }
     }
@@ -38,6 +39,22 @@ impl Drop for ClientPresence {
             self.service.cancel_in_background(&self.principal, self.run);
         }
     }
+}
+
+/// Submits a run, and watches its client from then on if nobody else comes back to it.
+pub(super) async fn submit(
+    api: &Api,
+    principal: &Principal,
+    (app, new, once): (&str, NewRun, Option<Once>),
+    is_alone: bool,
+) -> Result<(AcceptedRun, Option<Follower>, Option<ClientPresence>), ApiProblem> {
+    if !is_alone {
+        let (accepted, follower) = api.service.submit_and_follow(principal, app, new, once).await?;
+        return Ok((accepted, follower, None));
+    }
+    let (accepted, follower) = api.service.submit_while_waited_for(principal, app, new, once).await?;
+    let presence = ClientPresence::new(api, principal, accepted.run);
+    Ok((accepted, follower, Some(presence)))
 }
 
 /// An encoder whose run is cancelled if its stream is dropped before its end.

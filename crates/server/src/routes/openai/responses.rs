@@ -18,7 +18,7 @@ use service::{Follower, Once};
 use self::input::{ReadInput, ResponseAsk};
 use self::request::CreateResponse;
 use super::models::{ChosenApp, chosen_app};
-use super::presence::ClientPresence;
+use super::presence::{self, ClientPresence};
 use super::{archive, first_line, with_names};
 use crate::Api;
 use crate::auth::StreamCaller;
@@ -111,22 +111,19 @@ async fn answer(
     instructions.splice(0..0, request.instructions.take());
     instructions.retain(|text| !text.trim().is_empty());
     let permit = api.may_be_answered(&principal)?;
-    let is_continued = matches!(ask, ResponseAsk::GoOn(_));
-    // Others may wait for a run that is continued, and its words can be sent again.
-    let form = AnswerForm { is_alone: form.is_alone && !is_continued, ..form };
     let started = match ask {
         ResponseAsk::GoOn(given) => place.go_on(api, &principal, &chosen.app, given).await?,
         ResponseAsk::Say { text, parts } => {
             let system_prompt = (!instructions.is_empty()).then(|| instructions.join("\n\n"));
             let new = NewRun { message: Some(text), parts, system_prompt, earlier, ..new };
-            place.submit(api, &principal, (&chosen.app, new), once).await?
+            place.submit(api, &principal, (&chosen.app, new, once), form.is_alone).await?
         }
     };
     drop(room);
     let (run, thread) = (started.told.run, started.told.thread);
     let StreamCaller { access, .. } = caller;
     let response = if form.is_stream {
-        let presence = form.is_alone.then(|| ClientPresence::new(api, &principal, run));
+        let presence = started.presence;
         let follower = started.follower.by_facts();
         let teller = ResponseTeller::new(started.told, started.part, None);
         let writer = ResponseWriter::new(teller, started.void, (api.service.clone(), principal), presence);
@@ -161,6 +158,8 @@ struct StartedResponse {
     part: RunPart,
     follower: Follower,
     void: VoidPieces,
+    /// None for a run that goes on without its client. Others may wait for one that is continued.
+    presence: Option<ClientPresence>,
 }
 
 impl StartedResponse {
@@ -172,7 +171,7 @@ impl StartedResponse {
             stored::read_facts(api, principal, run, &mut teller).await?;
             return Ok(teller.object());
         }
-        let mut presence = form.is_alone.then(|| ClientPresence::new(api, principal, run));
+        let mut presence = self.presence;
         let outcome = tokio::select! {
             outcome = whole_response(self.follower, teller) => outcome,
             () = api.shutdown.all.cancelled() => {
@@ -257,12 +256,13 @@ impl ResponsePlace {
         &self,
         api: &Api,
         principal: &Principal,
-        (app, new): (&str, NewRun),
-        once: Option<Once>,
+        (app, new, once): (&str, NewRun, Option<Once>),
+        is_alone: bool,
     ) -> Result<StartedResponse, ApiProblem> {
         let new = NewRun { thread_id: self.thread, parent_id: self.parent, ..new };
         let title = new.message.as_deref().and_then(first_line);
-        let (accepted, follower) = api.service.submit_and_follow(principal, app, new, once).await?;
+        let (accepted, follower, presence) =
+            presence::submit(api, principal, (app, new, once), is_alone).await?;
         if self.thread.is_none() && accepted.start.is_some() {
             archive(api, principal, accepted.thread, title).await; // the next response brings it back
         }
@@ -272,7 +272,7 @@ impl ResponsePlace {
             None => VoidPieces::of_facts(&api.service.run_facts(principal, accepted.run).await?),
         };
         let told = told_run(api.service.run(principal, accepted.run).await?);
-        Ok(StartedResponse { told, part: RunPart::first(), follower, void })
+        Ok(StartedResponse { told, part: RunPart::first(), follower, void, presence })
     }
 
     /// Gives a run the words that it waits for, and follows it from there.
@@ -300,7 +300,7 @@ impl ResponsePlace {
         waits.take(api, principal).await?;
         let void = VoidPieces::of_facts(&api.service.run_facts(principal, run).await?);
         let follower = api.service.follow_run(principal, run, None).await?.ok_or(service::Error::Internal)?;
-        Ok(StartedResponse { told, part, follower, void })
+        Ok(StartedResponse { told, part, follower, void, presence: None })
     }
 }
 
