@@ -384,7 +384,7 @@ export interface CreateResponse {
   stream?: boolean | null;
   temperature?: number | null;
   text?: TextOptions | null;
-  /** `auto` or `none`. */
+  /** `none` leaves the tools of the request out. Other values count as `auto`. */
   tool_choice?: unknown;
   tools?: RequestedTool[];
   top_p?: number | null;

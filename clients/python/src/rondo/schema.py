@@ -479,7 +479,7 @@ class CreateResponse(_CreateResponse, total=False):
     stream: Optional[bool]
     temperature: Optional[float]
     text: Optional[TextOptions]
-    #: `auto` or `none`.
+    #: `none` leaves the tools of the request out. Other values count as `auto`.
     tool_choice: Any
     tools: List[RequestedTool]
     top_p: Optional[float]

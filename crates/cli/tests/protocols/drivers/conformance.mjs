@@ -23,7 +23,6 @@ const SCENARIOS = [
   ['2026-07-28', 'resources-list'],
   ['2026-07-28', 'dns-rebinding-protection'],
   ['2026-07-28', 'sep-2164-resource-not-found'],
-  ['2026-07-28', 'caching'],
   ['2026-07-28', 'http-header-validation'],
 ];
 
