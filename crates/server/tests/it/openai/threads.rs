@@ -170,7 +170,13 @@ async fn a_message_before_the_end_of_an_answer_follows_that_answer() {
     let (first, second) = tokio::join!(completed_in(&app, Some("t"), &first), async {
         gate.reached().await;
         let second = completed_in(&app, Some("t"), &second);
-        tokio::join!(second, async { gate.open() }).0
+        let queued = async {
+            while app.count("SELECT count(*) FROM runs WHERE status = 'queued'") == 0 {
+                tokio::task::yield_now().await;
+            }
+            gate.open();
+        };
+        tokio::join!(second, queued).0
     });
     assert_eq!(second.text(), "Two.");
     assert_eq!(said(&app, &first.thread).await, ["user: 1", "assistant: One.", "user: 2", "assistant: Two."]);
