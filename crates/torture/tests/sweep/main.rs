@@ -2,7 +2,7 @@
 //! dying there, coming back on the same data and healing; then everything that must hold is looked at.
 //!
 //! A moment is the time before or after a commit, or around a request to the model or to a tool that acts outside. A
-//! sweep ends when three plays have not reached their moment. `cargo nextest run -p torture --test sweep --no-capture` shows
+//! sweep ends when five plays have not reached their moment. `cargo nextest run -p torture --test sweep --no-capture` shows
 //! how many there were.
 
 #![expect(
