@@ -140,6 +140,8 @@ struct Api {
     following: stream_permits::StreamPermits,
     /// Requests that wait for the answer to their message.
     answering: stream_permits::StreamPermits,
+    /// Calls of MCP clients that wait for the answer to their message.
+    asking: stream_permits::StreamPermits,
     /// Held by each upload until it is stored.
     uploads: Arc<Semaphore>,
     /// The share of each user in them.

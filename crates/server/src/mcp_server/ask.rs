@@ -54,7 +54,7 @@ pub(super) struct AskedRun<'a> {
 impl AskedRun<'_> {
     pub(super) async fn answer(&self, call: AskCall) -> Result<CallToolResponse, ApiProblem> {
         // Held to the end, and taken before anything is stored.
-        let _permit = self.api.may_be_answered(self.principal())?;
+        let _permit = self.api.may_ask(self.principal())?;
         let mut progress = RunProgress::of(self.context);
         let run = match call {
             AskCall::New(message) => {

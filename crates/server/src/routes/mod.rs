@@ -101,6 +101,7 @@ pub(crate) fn router(
         attempts,
         following,
         answering,
+        asking: StreamPermits::default(),
         uploads,
         uploading: StreamPermits::default(),
         mcp_sessions,
@@ -219,6 +220,12 @@ impl Api {
     /// has no effect.
     pub(crate) fn may_be_answered(&self, principal: &Principal) -> Result<StreamPermit, ApiProblem> {
         permit(&self.answering, principal, ANSWERS_PER_STREAM * self.limits.max_streams_per_user)
+    }
+
+    /// The right to wait for one more answer through an MCP client. Such a wait can outlive its connection while the user
+    /// thinks about an approval, so these waits take nothing from other requests.
+    pub(crate) fn may_ask(&self, principal: &Principal) -> Result<StreamPermit, ApiProblem> {
+        permit(&self.asking, principal, self.limits.max_streams_per_user)
     }
 
     /// The answer, unless the access ends before it is there.
