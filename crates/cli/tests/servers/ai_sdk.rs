@@ -1,6 +1,5 @@
 //! The AI SDK's own client, in three major versions, against `/api/chat` of the real binary.
 
-use std::path::Path;
 use std::process::Command;
 
 use serde_json::{Value, json};
@@ -9,7 +8,7 @@ use testkit::upstream::{Gate, Reply, ScriptedCall};
 use crate::process::Process;
 use crate::results::FeatureResult;
 use crate::world::{Server, World};
-use crate::{PACKAGES, package, rondo, write_app};
+use crate::{package, rondo, script, write_app};
 
 const MAJORS: [u32; 3] = [5, 6, 7];
 
@@ -39,9 +38,7 @@ fn feature(major: u32, name: &str) -> FeatureResult {
 
 fn client(server: &Server, major: u32, (chat, what): (&str, &str)) -> Process {
     package(&format!("ai{major}/package.json"));
-    // It finds its packages from where it lies.
-    let script = Path::new(PACKAGES).with_file_name("ai_sdk.mjs");
-    std::fs::write(&script, include_str!("ai_sdk.mjs")).unwrap();
+    let script = script("ai_sdk.mjs", include_str!("ai_sdk.mjs"));
     let mut node = Command::new("node");
     node.arg(&script).args([&major.to_string(), &server.url, chat, what, "Hi there"]);
     Process::start(&mut node)

@@ -22,7 +22,7 @@ mod results;
 #[path = "../it/world.rs"]
 mod world;
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use process::{Process, within};
@@ -37,6 +37,16 @@ fn package(path: &str) -> String {
     let file = Path::new(PACKAGES).join(path);
     assert!(file.exists(), "{} is not there; `cargo xtask test` fetches it", file.display());
     file.to_str().unwrap().to_owned()
+}
+
+/// Puts a script beside the packages, which it finds from where it lies. Several tests put the same one at the same time,
+/// and nobody may read a half of it.
+fn script(name: &str, text: &str) -> PathBuf {
+    let script = Path::new(PACKAGES).with_file_name(name);
+    let part = script.with_extension(format!("{}.part", std::process::id()));
+    std::fs::write(&part, text).unwrap();
+    std::fs::rename(&part, &script).unwrap();
+    script
 }
 
 fn everything() -> String {
@@ -164,9 +174,7 @@ async fn the_reference_server_over_http() {
 #[tokio::test]
 async fn a_server_that_knows_only_the_newer_protocol() {
     let world = World::new().await;
-    // It finds its packages from where it lies.
-    let script = Path::new(PACKAGES).with_file_name("newer.mjs");
-    std::fs::write(&script, include_str!("newer.mjs")).unwrap();
+    let script = script("newer.mjs", include_str!("newer.mjs"));
     let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
     let other = Process::start(Command::new("node").arg(&script).arg(port.to_string()));
     other.errors.line("ready").await;

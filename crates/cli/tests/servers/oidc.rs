@@ -1,6 +1,5 @@
 //! JWTs of a real identity provider, `oidc-provider` of npm, whose keys are found by discovery.
 
-use std::path::Path;
 use std::process::Command;
 
 use reqwest::{Client, Method};
@@ -9,7 +8,7 @@ use testkit::upstream::Reply;
 
 use crate::process::Process;
 use crate::world::{Server, World, send};
-use crate::{PACKAGES, package, rondo, write_app};
+use crate::{package, rondo, script, write_app};
 
 /// Resources for which the provider issues tokens for Rondo, and one for another service.
 const RS256: &str = "urn:rondo:rs256";
@@ -22,9 +21,7 @@ const LOAD_PAUSE: &str = "60";
 /// Starts the provider with new keys.
 async fn provider(port: u16) -> Process {
     package("oidc-provider/package.json");
-    // It finds its packages from where it lies.
-    let script = Path::new(PACKAGES).with_file_name("oidc.mjs");
-    std::fs::write(&script, include_str!("oidc.mjs")).unwrap();
+    let script = script("oidc.mjs", include_str!("oidc.mjs"));
     let provider = Process::start(Command::new("node").arg(&script).arg(port.to_string()));
     provider.errors.line("ready").await;
     provider

@@ -176,8 +176,8 @@ async fn a_tool_call_that_was_cut_never_runs() {
 #[tokio::test]
 async fn stalls_are_noticed_before_the_first_byte_and_between_bytes() {
     let timeouts = Timeouts {
-        first_byte: Duration::from_millis(80),
-        idle: Duration::from_millis(80),
+        first_byte: Duration::from_millis(500),
+        idle: Duration::from_millis(500),
         ..Timeouts::default()
     };
     let app = TestApp::with(Setup { timeouts, ..Setup::default() }).await;
