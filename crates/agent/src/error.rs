@@ -109,6 +109,7 @@ impl From<store::Error> for Error {
                 message: "the server is busy or stopping; try again".into(),
                 retry_after: 1,
             },
+            store::Error::Disconnected(_) => unreachable_database(&error),
             store::Error::Aborted
             | store::Error::Fenced
             | store::Error::Pruned
@@ -118,11 +119,23 @@ impl From<store::Error> for Error {
             | store::Error::TooNew { .. }
             | store::Error::TooOld { .. }
             | store::Error::Folder(_)
+            | store::Error::Unusable(_)
+            | store::Error::Column(_)
+            | store::Error::Postgres(_)
             | store::Error::Sql(_) => {
                 tracing::error!(%error, "the store failed");
                 Error::Internal
             }
         }
+    }
+}
+
+/// The database may be back a moment later.
+fn unreachable_database(error: &store::Error) -> Error {
+    tracing::warn!(%error, "a request was refused");
+    Error::Unavailable {
+        message: "the database cannot be reached at the moment; try again".into(),
+        retry_after: 1,
     }
 }
 

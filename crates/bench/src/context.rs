@@ -13,7 +13,7 @@ use futures_util::{FutureExt, stream};
 use model::{AnswerPiece, ChatModel, ModelRequest, PieceStream, PromptMessage};
 use protocol::{Finish, NewRun, Principal, PromptLedger, ThreadId, UserId};
 use service::{AcceptedRun, Service};
-use store::sqlite::Coalesce;
+use store::Coalesce;
 
 use crate::{cpu, world};
 

@@ -13,7 +13,7 @@ use futures_util::{FutureExt, StreamExt, stream};
 use model::{AnswerPiece, ChatModel, ModelRequest, PieceStream};
 use protocol::{Event, Finish, NewRun, Principal, UserId};
 use service::Service;
-use store::sqlite::Coalesce;
+use store::Coalesce;
 
 use crate::{cpu, world};
 

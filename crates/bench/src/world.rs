@@ -10,7 +10,7 @@ use model::{Capabilities, ChatModel, ModelProvider, ModelRegistry, Prices, Provi
 use protocol::{SystemClock, TimeOrderedIds};
 use service::{AgentParts, Bus, CallShares, DEFAULT_DOCUMENT_BYTES, InProcess, Service, ServiceParts};
 use store::Store;
-use store::sqlite::{Coalesce, SqliteOptions};
+use store::{Coalesce, StoreOptions};
 use tools::Catalog;
 
 /// The app is `talk`.
@@ -25,7 +25,7 @@ pub(crate) fn service(
     std::fs::write(app.join("instructions.md"), "Talk.\n")?;
     let bus = Arc::new(Bus::default());
     let clock = Arc::new(SystemClock);
-    let options = SqliteOptions { coalesce, ..SqliteOptions::default() };
+    let options = StoreOptions { coalesce, ..StoreOptions::default() };
     let store = Store::open_sqlite_with(&folder.join("data"), clock.clone(), bus.clone(), options)?;
     let provider = ModelProvider {
         name: "bench".into(),

@@ -3,15 +3,20 @@
 use std::fmt::Write as _;
 use std::path::Path;
 
+use store::postgres;
 use store::sqlite::{self, Audited};
 
 use crate::config::Config;
 use crate::{CommandResult, print};
 
 pub(crate) fn audit(config: &Config) -> CommandResult {
-    require_database(&config.data)?;
-    let audited =
-        sqlite::audit(&config.data).map_err(|error| format!("{}: {error}", config.data.display()))?;
+    let audited = match &config.store {
+        Some(address) => postgres::audit(address).map_err(|error| format!("{address}: {error}"))?,
+        None => {
+            require_database(&config.data)?;
+            sqlite::audit(&config.data).map_err(|error| format!("{}: {error}", config.data.display()))?
+        }
+    };
     let mut report = String::new();
     for finding in &audited.findings {
         writeln!(report, "BAD   {finding}")?;
@@ -33,6 +38,14 @@ pub(crate) fn require_database(data: &Path) -> CommandResult {
         return Ok(());
     }
     Err(format!("there is no database in {}; choose the data folder with RONDO_DATA", data.display()).into())
+}
+
+/// PostgreSQL has its own tools for what these commands do with a file.
+pub(crate) fn require_sqlite(config: &Config, instead: &str) -> CommandResult {
+    match &config.store {
+        None => Ok(()),
+        Some(address) => Err(format!("the data is in {address}; {instead} (docs/postgres.md)").into()),
+    }
 }
 
 pub(crate) fn count_report(audited: &Audited) -> String {

@@ -25,6 +25,7 @@ pub(crate) struct BackupOptions {
 }
 
 pub(crate) fn backup(config: &Config, options: &BackupOptions) -> CommandResult {
+    audit::require_sqlite(config, "use pg_dump for a backup, and keep vault.key of the data folder with it")?;
     audit::require_database(&config.data)?;
     let place = Place::of(&config.data, &options.folder)?;
     let lock = place.clear()?;

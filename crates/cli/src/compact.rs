@@ -2,11 +2,12 @@
 
 use store::sqlite;
 
-use crate::audit::require_database;
+use crate::audit::{require_database, require_sqlite};
 use crate::config::Config;
 use crate::{CommandResult, print};
 
 pub(crate) fn compact(config: &Config) -> CommandResult {
+    require_sqlite(config, "use VACUUM FULL to give space back")?;
     require_database(&config.data)?;
     let (before, after) =
         sqlite::compact(&config.data).map_err(|error| format!("{}: {error}", config.data.display()))?;

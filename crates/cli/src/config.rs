@@ -24,6 +24,7 @@ use model::{Capabilities, Listing, Prices, ProviderKind, ProviderWire, Timeouts,
 use serde::Deserialize;
 use server::{Proxying, ServerLimits, TlsFiles};
 use service::{CallShares, DEFAULT_DOCUMENT_BYTES};
+use store::postgres::PostgresAddress;
 use tools::Allowed;
 
 use crate::model_knowledge::ModelKnowledge;
@@ -49,6 +50,8 @@ pub(crate) struct Config {
     /// `serve` refuses an address that others can reach, as long as there is no key.
     pub(crate) listen: SocketAddr,
     pub(crate) data: PathBuf,
+    /// The PostgreSQL that has the data of users; without one, SQLite in the data folder.
+    pub(crate) store: Option<PostgresAddress>,
     pub(crate) apps: PathBuf,
     /// The model of apps that name none.
     pub(crate) model: Option<String>,
@@ -278,6 +281,7 @@ impl Default for Config {
             file: None,
             listen: SocketAddr::from(([127, 0, 0, 1], 8787)),
             data: "./data".into(),
+            store: None,
             apps: DEFAULT_APPS.into(),
             model: None,
             providers: Vec::new(),
@@ -318,7 +322,7 @@ impl Default for ServerConfig {
             drain: Duration::from_secs(25),
             retention: Duration::from_hours(7 * 24),
             undo_retention: Duration::from_hours(30 * 24),
-            delta_pause: store::sqlite::DELTA_PAUSE,
+            delta_pause: store::DELTA_PAUSE,
             chat_app: None,
             proxying: Proxying::default(),
         }

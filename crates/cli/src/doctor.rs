@@ -1,5 +1,6 @@
 //! `rondo doctor`: what is configured, what can be reached, what is missing, and what to do about it.
 
+mod database;
 mod egress;
 mod encryption;
 mod issuers;
@@ -36,6 +37,7 @@ pub(crate) async fn doctor(config: Config) -> CommandResult {
         |file| file.display().to_string(),
     );
     let mut findings = vec![Finding::Good(format!("configuration: {from}")), folder(&config.data)];
+    findings.extend(database::check(&config));
     let (apps, of_apps) = find_apps(&config);
     findings.extend(of_apps);
     findings.extend(egress::check(&config, &apps).await);

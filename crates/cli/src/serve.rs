@@ -289,7 +289,8 @@ fn announce(config: &Config, service: &Service, listener: &TcpListener) {
         tracing::info!("public URL: {}", urls(config));
     }
     announce_access(config, service);
-    tracing::info!(apps = apps.join(", "), data = %config.data.display(), "serving on {}://{address}", own_server::scheme(config));
+    let data = config.store.as_ref().map_or_else(|| config.data.display().to_string(), ToString::to_string);
+    tracing::info!(apps = apps.join(", "), data, "serving on {}://{address}", own_server::scheme(config));
 }
 
 /// Says who may use the server.

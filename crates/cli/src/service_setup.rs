@@ -8,7 +8,7 @@ use model::{Embedder, Endpoint, HttpEmbeddings, InvalidEndpoint, ModelRegistry, 
 use protocol::{SystemClock, TimeOrderedIds};
 use service::{AgentParts, Bus, Extractor, InProcess, Service, ServiceParts};
 use store::Store;
-use store::sqlite::SqliteOptions;
+use store::StoreOptions;
 use tools::{Catalog, Egress, ExternalAccess, McpHub, Secrets, TavilyConfig, WebSearchConfig};
 
 use crate::config::{self, Config, Embeddings, ProviderConfig};
@@ -28,9 +28,8 @@ pub(crate) fn service_with_secrets(config: &Config) -> CommandResult<(Service, A
     let models = registry(config)?;
     let outside = egress(config, &apps)?;
     let secrets = Arc::clone(&outside.secrets);
-    let options = SqliteOptions { delta_pause: Some(config.server.delta_pause), ..SqliteOptions::default() };
-    let store = Store::open_sqlite_with(&config.data, Arc::new(SystemClock), bus.clone(), options)
-        .map_err(|error| unusable(config, error))?;
+    let options = StoreOptions { delta_pause: Some(config.server.delta_pause), ..StoreOptions::default() };
+    let store = open_store(config, bus.clone(), options)?;
     let embedder = embedder(config)?.map(|(embedder, _)| embedder);
     let agent = AgentParts {
         recall: Arc::new(Recall::new(store.clone(), embedder)),
@@ -90,6 +89,20 @@ pub(crate) fn extractor() -> Arc<dyn Extractor> {
     match ExtractorProcess::new() {
         Some(apart) => Arc::new(apart),
         None => Arc::new(InProcess),
+    }
+}
+
+/// Opens the database that the configuration names.
+fn open_store(config: &Config, bus: Arc<Bus>, options: StoreOptions) -> CommandResult<Store> {
+    let clock = Arc::new(SystemClock);
+    match &config.store {
+        None => Store::open_sqlite_with(&config.data, clock, bus, options)
+            .map_err(|error| unusable(config, error)),
+        Some(address) => {
+            store::sqlite::make_private_folder(&config.data)?;
+            Store::open_postgres(address, clock, bus, options)
+                .map_err(|error| format!("{address}: {error}; `rondo doctor` says more").into())
+        }
     }
 }
 

@@ -1,5 +1,6 @@
 //! Errors of the store, by what the caller can do about them.
 
+use std::error::Error as _;
 use std::io::ErrorKind;
 
 use protocol::{Allowance, ClientCallStatus, MAX_STORED_DEPTH, MemoryId};
@@ -84,6 +85,24 @@ pub enum Error {
     Folder(#[source] std::io::Error),
     #[error("the database failed: {0}")]
     Sql(#[source] rusqlite::Error),
+    #[error("the database failed: {}", in_words(.0))]
+    Postgres(#[source] tokio_postgres::Error),
+    /// PostgreSQL cannot be reached, or does not answer. It may come back.
+    #[error("PostgreSQL cannot be reached: {0}")]
+    Disconnected(String),
+    /// What is configured cannot be used; in words for people.
+    #[error("{0}")]
+    Unusable(String),
+    #[error("the database failed: a column does not hold {0}")]
+    Column(&'static str),
+}
+
+/// What PostgreSQL says, with the name of its code.
+fn in_words(error: &tokio_postgres::Error) -> String {
+    match error.as_db_error() {
+        Some(said) => format!("{} ({})", said.message(), said.code().code()),
+        None => error.to_string(),
+    }
 }
 
 /// Codes of SQLite when it could not make a file larger: the database or its log, or the shared memory beside them.
@@ -96,11 +115,43 @@ const WRITES: &[i32] = &[
     rusqlite::ffi::SQLITE_CANTOPEN,
 ];
 
+/// Codes of PostgreSQL: a constraint refuses (class 23), or a value that the database cannot hold (class 22).
+const REFUSALS: &[&str] = &["23", "22"];
+const DISK_FULL: &str = "53100";
+/// No connection (08), no resources (53), the server stops or starts (57P), an error of its system (58).
+const PASSING: &[&str] = &["08", "53", "57P", "58"];
+/// A transaction that PostgreSQL has given up: a conflict, a deadlock, an earlier failure, a timeout.
+const ABORTED: &[&str] = &["40001", "40P01", "25P02", "57014", "55P03"];
+
+/// An error and its causes.
+fn chain(error: &tokio_postgres::Error) -> String {
+    let mut words = error.to_string();
+    let mut cause = error.source();
+    while let Some(next) = cause {
+        words.push_str(": ");
+        words.push_str(&next.to_string());
+        cause = next.source();
+    }
+    words
+}
+
 impl Error {
     /// Whether the same write may succeed a little later, in this process. What a constraint refuses it refuses again.
     pub fn may_pass(&self) -> bool {
-        matches!(self, Error::Full | Error::Overloaded | Error::Aborted)
-            || matches!(self, Error::Sql(error) if !is_refusal(error))
+        matches!(self, Error::Full | Error::Overloaded | Error::Aborted | Error::Disconnected(_))
+            || matches!(self, Error::Sql(_) | Error::Postgres(_)) && !self.is_refusal()
+    }
+
+    /// Whether a constraint said no, as opposed to the disk or the connection.
+    pub(crate) fn is_refusal(&self) -> bool {
+        let of_file = |error: &rusqlite::Error| {
+            error.sqlite_error_code() == Some(rusqlite::ErrorCode::ConstraintViolation)
+        };
+        let of_server = |error: &tokio_postgres::Error| {
+            error.code().is_some_and(|code| REFUSALS.iter().any(|class| code.code().starts_with(class)))
+        };
+        matches!(self, Error::Sql(error) if of_file(error))
+            || matches!(self, Error::Postgres(error) if of_server(error))
     }
 
     /// Whether this owner has lost the work at hand: another owner has it, or the next start will.
@@ -116,6 +167,8 @@ impl Error {
             Error::Full
         } else if matches!(self, Error::Overloaded) {
             Error::Overloaded
+        } else if let Error::Disconnected(why) = self {
+            Error::Disconnected(why.clone())
         } else {
             Error::Aborted
         }
@@ -140,6 +193,25 @@ impl Error {
         if is_write && is_full { Error::Full } else { self }
     }
 
+    /// A failure of PostgreSQL, by what can be done about it.
+    pub(crate) fn of_postgres(error: tokio_postgres::Error) -> Self {
+        let Some(said) = error.as_db_error() else {
+            let is_lost =
+                error.is_closed() || error.source().is_some_and(|source| source.is::<std::io::Error>());
+            return if is_lost { Error::Disconnected(chain(&error)) } else { Error::Postgres(error) };
+        };
+        let code = said.code().code();
+        if code == DISK_FULL {
+            Error::Full
+        } else if PASSING.iter().any(|class| code.starts_with(class)) {
+            Error::Disconnected(in_words(&error))
+        } else if ABORTED.contains(&code) {
+            Error::Aborted
+        } else {
+            Error::Postgres(error)
+        }
+    }
+
     /// Why a transaction could not begin: somebody outside who writes for too long is a busy disk to us.
     pub(crate) fn of_begin(error: rusqlite::Error) -> Self {
         match error.sqlite_error_code() {
@@ -158,11 +230,6 @@ impl From<rusqlite::Error> for Error {
             _ => Error::Sql(error),
         }
     }
-}
-
-/// Whether a constraint said no, as opposed to the disk or the file.
-pub(crate) fn is_refusal(error: &rusqlite::Error) -> bool {
-    error.sqlite_error_code() == Some(rusqlite::ErrorCode::ConstraintViolation)
 }
 
 fn extended(error: &rusqlite::Error) -> Option<i32> {

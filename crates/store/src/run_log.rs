@@ -2,45 +2,34 @@
 
 use protocol::{Delta, Event, PlannedCall, SpendBounds, SpendGrant};
 
-use crate::sqlite::SqliteRunLog;
+use crate::sql::SqlRunLog;
 use crate::{Error, NewJob, Write};
 
 /// A handle with which the owner of a run writes to its log. Clones share one queue of deltas.
 #[derive(Clone)]
 pub struct RunLog {
-    end: RunLogEnd,
-}
-
-#[derive(Clone)]
-enum RunLogEnd {
-    Sqlite(SqliteRunLog),
+    end: SqlRunLog,
 }
 
 impl RunLog {
-    pub(crate) fn sqlite(log: SqliteRunLog) -> Self {
-        Self { end: RunLogEnd::Sqlite(log) }
+    pub(crate) fn new(log: SqlRunLog) -> Self {
+        Self { end: log }
     }
 
     /// Holds what the run's next model call may spend, if that fits what its user has spent and what other calls hold.
     /// It is given back by the event that ends or repeats the step, by the run's end, and by [`crate::Store::adopt`].
     pub async fn reserve(&self, call: PlannedCall, bounds: SpendBounds) -> Result<SpendGrant, Error> {
-        match &self.end {
-            RunLogEnd::Sqlite(log) => log.reserve(call, bounds).await,
-        }
+        self.end.reserve(call, bounds).await
     }
 
     /// Queues a delta without waiting. Gives it back when the queue is full; then [`RunLog::room`] waits for space.
     pub fn push(&self, delta: Delta) -> Result<(), Delta> {
-        match &self.end {
-            RunLogEnd::Sqlite(log) => log.push(delta),
-        }
+        self.end.push(delta)
     }
 
     /// Waits until the queue has room, or the log no longer takes deltas.
     pub async fn room(&self) {
-        match &self.end {
-            RunLogEnd::Sqlite(log) => log.room().await,
-        }
+        self.end.room().await
     }
 
     /// Commits facts, after every delta pushed before them, with the jobs they cause and the writes of the one call
@@ -55,8 +44,6 @@ impl RunLog {
         jobs: Vec<NewJob>,
         writes: Vec<Write>,
     ) -> Result<Vec<bool>, Error> {
-        match &self.end {
-            RunLogEnd::Sqlite(log) => log.record(events, jobs, writes).await,
-        }
+        self.end.record(events, jobs, writes).await
     }
 }

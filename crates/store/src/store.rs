@@ -1,7 +1,6 @@
 //! The store: every method is one transaction of the back end that was chosen at the start.
 //!
-//! A method is one line of [`store_methods`] here and a method of the same name in the back end's folder. A second back end
-//! adds an arm to the macro, and the compiler then names every method that it lacks.
+//! A method is one line of [`store_methods`] here and a method of the same name in `sql`.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -9,7 +8,9 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use protocol::{Clock, RunId, Seq, Stored, ThreadId};
 
-use crate::sqlite::{Sqlite, SqliteOptions};
+use crate::postgres::{self, PostgresAddress};
+use crate::sql::{SqlStore, StoreOptions};
+use crate::sqlite;
 use crate::{Error, EventLog, Publish, RawEvent};
 
 /// Declares methods of [`Store`] that the back end answers.
@@ -18,9 +19,7 @@ macro_rules! store_methods {
         impl Store {
             $($(#[$doc])*
             pub async fn $name(&self, $($arg: $type),*) -> Result<$returned, Error> {
-                match &self.backend {
-                    Backend::Sqlite(sqlite) => sqlite.$name($($arg),*).await,
-                }
+                self.database.$name($($arg),*).await
             })*
         }
     };
@@ -35,13 +34,7 @@ mod server;
 /// A handle on the stored data. Clones share one back end, which closes with the last of them.
 #[derive(Clone)]
 pub struct Store {
-    backend: Backend,
-}
-
-/// The database behind a store.
-#[derive(Clone)]
-enum Backend {
-    Sqlite(Arc<Sqlite>),
+    database: Arc<SqlStore>,
 }
 
 impl Store {
@@ -52,7 +45,7 @@ impl Store {
         clock: Arc<dyn Clock>,
         publish: Arc<dyn Publish>,
     ) -> Result<Self, Error> {
-        Self::open_sqlite_with(folder, clock, publish, SqliteOptions::default())
+        Self::open_sqlite_with(folder, clock, publish, StoreOptions::default())
     }
 
     /// Opens a SQLite store that differs from the usual one.
@@ -60,10 +53,20 @@ impl Store {
         folder: &Path,
         clock: Arc<dyn Clock>,
         publish: Arc<dyn Publish>,
-        options: SqliteOptions,
+        options: StoreOptions,
     ) -> Result<Self, Error> {
-        let sqlite = Arc::new(Sqlite::open_with(folder, clock, publish, options)?);
-        Ok(Self { backend: Backend::Sqlite(sqlite) })
+        Ok(Self { database: Arc::new(sqlite::open_with(folder, clock, publish, options)?) })
+    }
+
+    /// Opens the PostgreSQL database at an address, bringing its schema up to date. A second process on the same
+    /// database is refused. It blocks.
+    pub fn open_postgres(
+        address: &PostgresAddress,
+        clock: Arc<dyn Clock>,
+        publish: Arc<dyn Publish>,
+        options: StoreOptions,
+    ) -> Result<Self, Error> {
+        Ok(Self { database: Arc::new(postgres::open_with(address, clock, publish, options)?) })
     }
 }
 

@@ -17,8 +17,8 @@ use rusqlite::Connection;
 use serde_json::Value;
 use server::{Proxying, ServerLimits, ServerSettings};
 use service::{AgentParts, Bus, CallShares, DEFAULT_DOCUMENT_BYTES, InProcess, Service, ServiceParts};
-use store::Store;
-use store::sqlite::{Boundary, SqliteOptions};
+
+use store::{Boundary, StoreOptions};
 use tempfile::TempDir;
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
@@ -26,6 +26,7 @@ use tokio_util::task::TaskTracker;
 use tools::{Allowed, Catalog, Egress, ExternalAccess, McpHub, Secrets, TavilyConfig, WebSearchConfig};
 
 use crate::boundary::Fuse;
+use crate::database::{open_store, postgres_of};
 use crate::frames::{Frame, Frames};
 use crate::samples::{self, Arrivals};
 use crate::still::{CountingIds, SettableClock};
@@ -288,7 +289,11 @@ impl TestApp {
 
     /// All events that are in the database, by thread and number.
     pub fn stored_log(&self) -> Vec<Stored> {
-        let log = store::sqlite::whole_log(&self.data()).expect("the log is readable");
+        let log = match postgres_of(&self.data()) {
+            Some(address) => store::postgres::whole_log(&address),
+            None => store::sqlite::whole_log(&self.data()),
+        };
+        let log = log.expect("the log is readable");
         log.into_iter().map(|row| row.event).collect()
     }
 
@@ -301,7 +306,10 @@ impl TestApp {
 
     /// Runs a query that counts something.
     pub fn count(&self, sql: &str) -> i64 {
-        self.database().query_row(sql, [], |row| row.get(0)).expect("the query counts")
+        match postgres_of(&self.data()) {
+            Some(address) => store::postgres::number_of(&address, sql).expect("the query counts"),
+            None => self.database().query_row(sql, [], |row| row.get(0)).expect("the query counts"),
+        }
     }
 }
 
@@ -425,9 +433,9 @@ fn service(
     let boundary = setup.fuse.clone().map(|fuse| Arc::new(fuse) as Arc<dyn Boundary>);
     // Tests count commits, so each has its own.
     let delta_pause = Some(Duration::ZERO);
-    let options = SqliteOptions { boundary, delta_pause, ..SqliteOptions::default() };
-    let store = Store::open_sqlite_with(&folder.join("data"), clock.clone(), bus.clone(), options)
-        .expect("the database opens");
+    let options = StoreOptions { boundary, delta_pause, ..StoreOptions::default() };
+    let store =
+        open_store(&folder.join("data"), clock.clone(), bus.clone(), options).expect("the database opens");
     stand_still(folder);
 
     let agent = AgentParts {
@@ -455,6 +463,11 @@ fn service(
 
 /// The marks around data in prompts are made of a secret; here it is the same every time.
 fn stand_still(folder: &Path) {
+    if let Some(address) = postgres_of(&folder.join("data")) {
+        let statement = "UPDATE secrets SET value = decode(repeat('00', 32), 'hex')";
+        store::postgres::execute(&address, statement).expect("the secret is set");
+        return;
+    }
     let database = Connection::open(folder.join("data").join(DATABASE)).expect("the database opens");
     database.execute("UPDATE secrets SET value = zeroblob(32)", []).expect("the secret is set");
 }

@@ -4,11 +4,16 @@ use std::path::Path;
 
 use rusqlite::Connection;
 
+use crate::database::postgres_of;
+
 /// Holds only when nothing is under way; the rest holds always, and is the product's own audit.
 const UNFINISHED: &str = "SELECT lower(hex(id)) || ' ' || status FROM runs WHERE ended_at IS NULL";
 
 /// What is wrong with the database in this data folder; empty when nothing is.
 pub fn audit(data: &Path) -> Vec<String> {
+    if let Some(address) = postgres_of(data) {
+        return store::postgres::audit(&address).expect("the database can be read").findings;
+    }
     let mut findings = store::sqlite::audit(data).expect("the database can be read").findings;
     let conn = Connection::open(data.join("rondo.db")).expect("the database opens");
     let mut unfinished = conn.prepare(UNFINISHED).expect("the query is SQL");

@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use protocol::{Kind, Stored};
-use store::sqlite::{Boundary, Moment};
+use store::{Boundary, Moment};
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 

@@ -9,6 +9,7 @@
 mod app;
 mod audit;
 mod boundary;
+pub mod database;
 pub mod earlier;
 pub mod fold;
 mod frames;

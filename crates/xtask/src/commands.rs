@@ -243,8 +243,16 @@ fn yielding(command: &Command) -> Command {
 fn run_postgres(root: &Path, nextest: bool) -> bool {
     match postgres::PostgresServer::start(root) {
         Ok(server) => {
-            let mut tests = fetching_tests(root, nextest, &["postgres"]);
-            succeeds(tests.env(postgres::ADDRESS, server.address()))
+            let mut faults = fetching_tests(root, nextest, &["postgres"]);
+            let mut passed = succeeds(faults.env(postgres::ADDRESS, server.address()));
+            if nextest {
+                let mut suites = cargo(root, &["nextest", "run", "--workspace", "--features", TEST_FEATURES]);
+                suites.args(["--no-fail-fast", "-E", &postgres::suites()]).env("RUST_BACKTRACE", "0");
+                passed &= succeeds(suites.env(postgres::ADDRESS, server.address()));
+            } else {
+                eprintln!("note: without cargo-nextest, the suites of SQLite are not run on PostgreSQL");
+            }
+            passed
         }
         Err(why) => {
             eprintln!("error: {why}");

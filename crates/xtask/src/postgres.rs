@@ -23,6 +23,36 @@ const PAUSE: Duration = Duration::from_millis(50);
 /// The variable in which a test finds the address of the database.
 pub(crate) const ADDRESS: &str = "RONDO_TEST_POSTGRES";
 
+/// The tests of the store and of the HTTP API that run on PostgreSQL, too: binaries, and modules of them.
+const SUITES: &[(&str, &str)] = &[
+    ("store::it", ""),
+    ("service::it", "proposals|recovery|runs|jobs|spending"),
+    (
+        "server::it",
+        "actions|branches|busy|calls|cancel|channel|delete|documents|files|images|keyed|knowledge|memories",
+    ),
+    (
+        "server::it",
+        "messages|notices|pins|records|resume|runs|search|statistics|thread_lists|thread_search|threads",
+    ),
+    ("server::it", "undo_previews|usage|versions|webhooks"),
+];
+
+/// Tests that look into the file of SQLite, or break it. One test of a binary in a line.
+const OF_SQLITE: &str = include_str!("postgres/of_sqlite.txt");
+
+/// Which tests run on PostgreSQL, as an expression of nextest.
+pub(crate) fn suites() -> String {
+    let suites = SUITES.iter().map(|(binary, modules)| match *modules {
+        "" => format!("binary_id({binary})"),
+        modules => format!("(binary_id({binary}) & test(/^({modules})::/))"),
+    });
+    let tests = OF_SQLITE.lines().filter_map(|line| line.split_once(' '));
+    let of_sqlite = tests.map(|(binary, test)| format!("(binary_id({binary}) & test(={test}))"));
+    let or = |parts: Vec<String>| parts.join(" | ");
+    format!("({}) - ({})", or(suites.collect()), or(of_sqlite.collect()))
+}
+
 pub(crate) fn install(root: &Path) -> Result<(), String> {
     real::install(root, &real::POSTGRES)
 }
@@ -64,6 +94,7 @@ impl PostgresServer {
         server.arg("-D").arg(&data).arg("-k").arg(folder.path());
         // A test that ends has no use for its data, so nothing waits for the disk.
         server.args(["-c", "listen_addresses=", "-c", "fsync=off", "-c", "full_page_writes=off"]);
+        server.args(["-c", "max_connections=300"]);
         let log =
             std::fs::File::create(folder.path().join("log")).map_err(|error| told("make a log", error))?;
         server.current_dir(folder.path()).stdout(Stdio::null()).stderr(log);

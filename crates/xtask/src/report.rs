@@ -21,7 +21,7 @@ const BUDGETS: &[(&str, u64)] = &[
     ("console", 240),
     ("react-chat", 60),
     ("proxy", 30),
-    ("postgres", 30),
+    ("postgres", 150),
     ("dist", 60),
     ("instructions", 90),
     ("local models", 240),

@@ -19,6 +19,7 @@ use app::source::{FileText, Spanned};
 use serde::{Deserialize, Deserializer};
 use server::{Proxying, ServerLimits};
 use service::CallShares;
+use store::postgres::PostgresAddress;
 use tracing_subscriber::filter::LevelFilter;
 
 use self::auth::RawAuth;
@@ -126,6 +127,7 @@ pub(super) fn read(source: FileText<'_>, environment: &Environment<'_>) -> Resul
             None => default.listen,
         },
         data: reader.choose("RONDO_DATA", raw.data)?.map_or(default.data, |chosen| chosen.value.into()),
+        store: reader.store()?,
         apps: reader.choose("RONDO_APPS", raw.apps)?.map_or(default.apps, |chosen| chosen.value.into()),
         discover: reader.truth("RONDO_DISCOVER", raw.discover)?.unwrap_or(default.discover),
         providers: reader.providers(raw.providers)?,
@@ -213,6 +215,21 @@ impl<'a> Reader<'a> {
         let in_variable =
             self.variable(variable).map(|value| Chosen { value, origin: Origin::Variable(variable) });
         Ok(in_variable.or(in_file))
+    }
+
+    /// The address has a password, so it is in no file.
+    fn store(&self) -> Result<Option<PostgresAddress>, Problem> {
+        let Some(address) = self.variable("RONDO_STORE") else { return Ok(None) };
+        let is_known = address.starts_with("postgres://") || address.starts_with("postgresql://");
+        let read = if is_known {
+            address.parse().map_err(|error: store::Error| error.to_string())
+        } else {
+            Err("the address does not begin with postgres://".to_owned())
+        };
+        read.map(Some).map_err(|problem| {
+            let remedy = "write postgres://USER:PASSWORD@HOST/DATABASE, or leave RONDO_STORE out for SQLite";
+            Problem::of(Path::new("RONDO_STORE"), problem, remedy)
+        })
     }
 
     fn truth(&self, variable: &str, in_file: Option<bool>) -> Result<Option<bool>, Problem> {

@@ -193,7 +193,8 @@ pub(crate) fn repeating(request: &Value) -> Reply {
 
 /// How many rows each table has, of events those of runs: a job names a thread when it comes to it.
 pub(crate) fn rows(app: &TestApp) -> Vec<(&'static str, i64)> {
-    let tables = ["threads", "runs", "messages", "events WHERE run NOT NULL", "tool_calls", "tool_results"];
+    let tables =
+        ["threads", "runs", "messages", "events WHERE run IS NOT NULL", "tool_calls", "tool_results"];
     tables.map(|table| (table, app.count(&format!("SELECT count(*) FROM {table}")))).to_vec()
 }
 

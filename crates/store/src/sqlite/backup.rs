@@ -6,8 +6,9 @@ use rusqlite::backup::{Backup, StepResult};
 use rusqlite::{Connection, OpenFlags};
 
 use super::statements::Performer;
-use super::{Audited, FILE, audit, boot, migrate, private_files, reader, statements};
+use super::{Audited, FILE, audit, migrate, private_files, reader, statements};
 use crate::Error;
+use crate::sql::RESTORED;
 
 /// Pages (of 4 KiB) that are copied between two reports.
 const PAGES_PER_STEP: i32 = 1_024;
@@ -27,7 +28,7 @@ pub fn backup(from: &Path, into: &Path, mut report: impl FnMut(u64, u64)) -> Res
     let mut copy = Connection::open_with_flags(into.join(FILE), OpenFlags::default())?;
     statements::note(&mut copy, Performer::Audit)?;
     pages(&moment, &mut copy, &mut report)?;
-    boot::mark_as_copy(&copy)?;
+    copy.execute("INSERT OR REPLACE INTO state (name, value) VALUES (?1, '')", [RESTORED])?;
     copy.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(()))?;
     // Whoever only reads leaves files beside the database; closed last, this connection takes them away.
     let audited = audit(into)?;

@@ -1,103 +1,34 @@
-//! SQLite: one file in the data folder, one writer thread, a few readers beside it.
+//! SQLite: one file in the data folder. The folder's lock is the right to write.
 
-mod action_rows;
-mod actions;
-mod admin_audit;
-mod append;
-mod audit;
 mod backup;
-mod boot;
-mod branches;
 mod checkpoint;
-mod client_calls;
-mod credentials;
-mod deltas;
-mod documents;
-mod earlier_runs;
-mod erasures;
-mod events;
-mod files;
-mod history;
-mod idempotency;
-mod images;
-mod items;
-mod jobs;
-mod keys;
-mod knowledge;
-mod ledger;
-mod maintain;
-mod mcp;
-mod memories;
-mod message_paths;
+mod compact;
 mod migrate;
-mod missing_apps;
-mod notices;
-mod open_databases;
-mod personas;
-mod pins;
 mod private_files;
-mod profiles;
-mod project;
-mod prompt_rows;
-mod proposals;
-mod purge;
-mod queue;
-mod rate_limits;
-mod read;
-mod recall;
-mod records;
-mod reserve;
-mod run_end;
-mod run_start;
-mod runs;
-mod sessions;
-mod shown_messages;
 mod statements;
-mod statistics;
-mod submit;
-mod summaries;
-mod sweep;
-mod texts;
-mod thread_lists;
-mod threads;
-mod tidy;
-mod undo;
-mod usage;
-mod verify;
-mod versions;
-mod waiting_calls;
-mod webhooks;
-mod whole_log;
-mod writer;
-mod writes;
+mod upkeep;
 
 use std::fs::{File, TryLockError};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use protocol::{Clock, Stored};
+use protocol::Clock;
 use rusqlite::config::DbConfig;
 use rusqlite::{Connection, OpenFlags};
 
-use crate::outbox::Outbox;
+pub use crate::sql::{Audited, LoggedRow, wait_until_closed};
+use crate::sql::{
+    DELTA_PAUSE, OpenDeltas, ReadThread, Readers, SqlConnection, SqlStore, StoreOptions, Writer, WriterParts,
+    audit_of, begin_boot, note_removed, place_messages, restore_deltas, verify_on, whole_log_on,
+};
 use crate::webhooks::WebhookWatch;
-use crate::{Error, Publish, RunRow, WatchedApps};
-
-pub use crate::outbox::Coalesce;
-pub use audit::{Audited, audit};
+use crate::{Error, Publish, Verified};
 pub use backup::backup;
-use deltas::OpenDeltas;
-pub use open_databases::wait_until_closed;
+pub use compact::compact;
 pub use private_files::{make_private_folder, mode_for_others};
-use read::Readers;
 use statements::Performer;
-pub use tidy::compact;
-pub use usage::day;
-pub use verify::verify;
-pub use whole_log::{LoggedRow, whole_log};
-pub(crate) use writer::SqliteRunLog;
-use writer::Writer;
+pub(crate) use upkeep::SqliteUpkeep;
 
 /// The database's name in the data folder.
 pub const FILE: &str = "rondo.db";
@@ -112,111 +43,123 @@ const LOCK_WAIT: Duration = Duration::from_millis(20);
 /// How long a connection waits for another. Only checkpoints and outside tools ever make one wait.
 const BUSY_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// How long after a commit of deltas the next one is made, unless somebody says otherwise: what a reader does not notice.
-pub const DELTA_PAUSE: Duration = Duration::from_millis(4);
-
 /// Connections that read beside the writer.
 const READERS: usize = 4;
 
 /// Statements that a connection keeps compiled; more than it has.
 const STATEMENTS: usize = 512;
 
-/// A store in one folder. A second process on the same folder is refused.
-pub(crate) struct Sqlite {
-    writer: Writer,
-    readers: Arc<Readers>,
-    /// Deltas that are in the delta log only. Whoever reads events looks here first.
-    open_deltas: Arc<OpenDeltas>,
-    coalesce: Coalesce,
-    webhooks: Arc<WebhookWatch>,
+/// Opens or creates the database of a folder, bringing its schema up to date. A second process on the same folder is
+/// refused.
+pub(crate) fn open_with(
+    folder: &Path,
+    clock: Arc<dyn Clock>,
+    publish: Arc<dyn Publish>,
+    options: StoreOptions,
+) -> Result<SqlStore, Error> {
+    make_private_folder(folder).map_err(Error::Folder)?;
+    let lock = lock(folder)?;
+    private_files::close_to_others(folder);
+    let path = folder.join(FILE);
+    // SQLite gives its other files the rights of this one.
+    drop(private_files::open_private_file(&path).map_err(Error::Folder)?);
+    let mut conn = connect(&path, OpenFlags::default())?;
+    migrate::migrate(&mut conn)?;
+    statements::note(&mut conn, Performer::Start)?;
+    let conn = SqlConnection::Sqlite(conn);
+    restore_deltas(&conn, clock.now().as_millisecond())?;
+    // A process that was killed may have left what it had removed in the log.
+    if !checkpoint::start_afresh(file_of(&conn)?)? {
+        note_removed(&conn)?; // somebody reads an old moment; the sweep tries again
+    }
+    place_messages(&conn)?;
+    let StoreOptions { coalesce, boot, delta_pause, boundary } = options;
+    begin_boot(&conn, boot.or_else(of_this_machine), clock.now())?;
+    let SqlConnection::Sqlite(mut conn) = conn else { return Err(Error::Closed) };
+    statements::note(&mut conn, Performer::Writer)?;
+    let checkpoints = connect(&path, OpenFlags::default())?;
+    let upkeep = SqliteUpkeep::start(&mut conn, checkpoints, folder.join(format!("{FILE}-wal")), lock)?;
+    let connect = move || reader(&path, Performer::Reader).map(SqlConnection::Sqlite);
+    let readers = Readers::open(READERS, ReadThread::Own, Box::new(connect))?;
+    let open_deltas = Arc::<OpenDeltas>::default();
+    let (delta_pause, webhooks) = (delta_pause.unwrap_or(DELTA_PAUSE), Arc::<WebhookWatch>::default());
+    let owned = WriterParts {
+        conn: SqlConnection::Sqlite(conn),
+        upkeep: Box::new(upkeep),
+        delta_pause,
+        boundary,
+        webhooks: Arc::clone(&webhooks),
+    };
+    let writer = Writer::start(owned, clock, publish, Arc::clone(&open_deltas))?;
+    Ok(SqlStore::new(writer, readers, open_deltas, coalesce, webhooks))
 }
 
-impl Sqlite {
-    pub(crate) fn watch_webhooks(&self, watched: WatchedApps) {
-        self.webhooks.set(watched);
-    }
-
-    /// Opens or creates the database, bringing its schema up to date.
-    pub(crate) fn open_with(
-        folder: &Path,
-        clock: Arc<dyn Clock>,
-        publish: Arc<dyn Publish>,
-        options: SqliteOptions,
-    ) -> Result<Self, Error> {
-        make_private_folder(folder).map_err(Error::Folder)?;
-        let lock = lock(folder)?;
-        private_files::close_to_others(folder);
-        let path = folder.join(FILE);
-        // SQLite gives its other files the rights of this one.
-        drop(private_files::open_private_file(&path).map_err(Error::Folder)?);
-        let mut conn = connect(&path, OpenFlags::default())?;
-        migrate::migrate(&mut conn)?;
-        statements::note(&mut conn, Performer::Start)?;
-        deltas::restore(&mut conn, clock.now().as_millisecond())?;
-        // A process that was killed may have left what it had removed in the log.
-        if !checkpoint::start_afresh(&conn)? {
-            tidy::note_removed(&conn)?; // somebody reads an old moment; the sweep tries again
-        }
-        message_paths::fill_in(&mut conn)?;
-        let SqliteOptions { coalesce, boot, delta_pause, boundary } = options;
-        boot::begin(&mut conn, boot.or_else(boot::of_this_machine), clock.now())?;
-        statements::note(&mut conn, Performer::Writer)?;
-        let checkpoints = connect(&path, OpenFlags::default())?;
-        let readers = Readers::open(READERS, Box::new(move || reader(&path, Performer::Reader)))?;
-        let wal = folder.join(format!("{FILE}-wal"));
-        let open_deltas = Arc::<OpenDeltas>::default();
-        let (delta_pause, webhooks) = (delta_pause.unwrap_or(DELTA_PAUSE), Arc::<WebhookWatch>::default());
-        let owned =
-            Owned { conn, wal, checkpoints, lock, delta_pause, boundary, webhooks: Arc::clone(&webhooks) };
-        let writer = Writer::start(owned, clock, publish, Arc::clone(&open_deltas))?;
-        Ok(Self { writer, readers: Arc::new(readers), open_deltas, coalesce, webhooks })
-    }
-
-    pub(crate) fn run_log(&self, run: &RunRow) -> SqliteRunLog {
-        SqliteRunLog::new(self.writer.clone(), Outbox::new(run, self.coalesce))
+/// The connection to a file, which every connection here is.
+fn file_of(conn: &SqlConnection) -> Result<&Connection, Error> {
+    match conn {
+        SqlConnection::Sqlite(conn) => Ok(conn),
+        SqlConnection::Postgres(_) => Err(Error::Closed),
     }
 }
 
-/// How a store differs from the usual one.
-#[derive(Default)]
-pub struct SqliteOptions {
-    pub coalesce: Coalesce,
-    /// Which start of the machine this is. Asked of the system when absent.
-    pub boot: Option<String>,
-    /// How long after a commit of deltas the next one is made at the earliest; a few milliseconds when absent. Whatever
-    /// comes meanwhile shares it. Anything that somebody waits for is committed at once.
-    pub delta_pause: Option<Duration>,
-    /// Who decides at each commit whether the store goes on; for tests that let it die there.
-    pub boundary: Option<Arc<dyn Boundary>>,
+/// Looks through the database in a data folder as it is at one moment, through its ledger, and through the audit of admins.
+pub fn audit(folder: &Path) -> Result<Audited, Error> {
+    let conn = reader(&folder.join(FILE), Performer::Audit)?;
+    migrate::require_newest(&conn)?;
+    audit_of(&SqlConnection::Sqlite(conn))
 }
 
-/// Sees every commit come and go.
-pub trait Boundary: Send + Sync {
-    /// False if all ends here: nothing more is written, published or answered, as if the process had been killed.
-    fn pass(&self, moment: Moment) -> bool;
-    /// Whether there is no space for one that appends these events.
-    fn is_full(&self, _appended: &[Arc<Stored>]) -> bool {
-        false
+/// Looks through the ledger in a data folder, whether or not a server is using it.
+pub fn verify(folder: &Path) -> Result<Verified, Error> {
+    verify_on(&SqlConnection::Sqlite(reader(&folder.join(FILE), Performer::Audit)?))
+}
+
+/// All events of a data folder in the order of their threads and numbers, wherever the database has them.
+pub fn whole_log(folder: &Path) -> Result<Vec<LoggedRow>, Error> {
+    whole_log_on(&SqlConnection::Sqlite(reader(&folder.join(FILE), Performer::Audit)?))
+}
+
+/// The file behind a connection, for tests that count what SQLite does, or let it fail.
+#[cfg(test)]
+pub(crate) fn raw(conn: &SqlConnection) -> &Connection {
+    file_of(conn).unwrap()
+}
+
+#[cfg(test)]
+pub(crate) fn raw_mut(conn: &mut SqlConnection) -> &mut Connection {
+    match conn {
+        SqlConnection::Sqlite(conn) => conn,
+        SqlConnection::Postgres(_) => panic!("not a file"),
     }
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Moment {
-    /// Nothing of it is in the database.
-    BeforeCommit,
-    /// All of it is, and nobody knows.
-    AfterCommit,
+/// A new database in memory.
+#[cfg(test)]
+pub(crate) fn in_memory() -> SqlConnection {
+    let mut conn = Connection::open_in_memory().unwrap();
+    migrate::migrate(&mut conn).unwrap();
+    SqlConnection::Sqlite(conn)
 }
 
-/// Resources of the writer thread: when it ends, and not before, another process may have the folder.
-struct Owned {
-    conn: Connection,
-    wal: PathBuf,
-    checkpoints: Connection,
-    lock: File,
-    delta_pause: Duration,
-    boundary: Option<Arc<dyn Boundary>>,
-    webhooks: Arc<WebhookWatch>,
+/// A new database in a folder, and what its writer sees to.
+#[cfg(test)]
+pub(crate) fn writing_to(folder: &Path) -> (SqlConnection, SqliteUpkeep) {
+    let path = folder.join(FILE);
+    let mut conn = connect(&path, OpenFlags::default()).unwrap();
+    migrate::migrate(&mut conn).unwrap();
+    let checkpoints = connect(&path, OpenFlags::default()).unwrap();
+    let wal = folder.join(format!("{FILE}-wal"));
+    let upkeep = SqliteUpkeep::start(&mut conn, checkpoints, wal, lock(folder).unwrap()).unwrap();
+    (SqlConnection::Sqlite(conn), upkeep)
+}
+
+/// Where Linux says which start of the machine this is.
+const BOOT_ID: &str = "/proc/sys/kernel/random/boot_id";
+
+/// None where the system does not say; then any start may be the first since the power failed.
+fn of_this_machine() -> Option<String> {
+    let id = std::fs::read_to_string(BOOT_ID).ok()?;
+    Some(id.trim().to_owned()).filter(|id| !id.is_empty())
 }
 
 /// Locks the folder, giving an owner that is just ending a moment to do so.

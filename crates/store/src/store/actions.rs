@@ -4,7 +4,7 @@ use protocol::{
     ActionId, CallId, Decision, FileView, Principal, ProposalId, RecordId, RecordView, RunId, Scope,
 };
 
-use super::{Backend, Store};
+use super::Store;
 use crate::rules::undo::UndoneThings;
 use crate::{
     ActionEnd, ActionFilter, ActionRow, CallAnswer, ClientCallRow, Error, FileRow, NewAction, Once, PageOf,

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use protocol::{AppId, DocumentId, ImageId, MessageId, PinId, PinView, Principal, Scope, Summary, ThreadId};
 
-use super::{Backend, Store};
+use super::Store;
 use crate::{
     ChunkRow, DocumentRow, Error, ImageRow, JobRow, KnowledgeRow, NewDocument, NewImage, NewPersonaRow,
     NewPinRow, Once, PageOf, PageRows, PersonaRow, ProfileRow, PromptRows, Spent, SummaryRow, TimeCursor,

@@ -9,7 +9,7 @@ use protocol::{
     Stored, ThreadId, UserId,
 };
 
-use super::{Backend, Store};
+use super::Store;
 use crate::{
     BegunRun, Error, ForcedEnd, JobRow, MessageRow, NewJob, NewThreadRow, NoticesRead, Once, PageOf,
     PageRows, QueuedRun, RawEvent, Retry, RunLog, RunRow, ShownMessage, Spent, Submission, SubmittedRun,
@@ -129,22 +129,16 @@ impl Store {
     /// Whether a job or a proposal was added since this was asked last: who looks for work in the background need not look
     /// otherwise.
     pub fn takes_new_work(&self) -> bool {
-        match &self.backend {
-            Backend::Sqlite(sqlite) => sqlite.takes_new_work(),
-        }
+        self.database.takes_new_work()
     }
 
     /// Says which apps have webhooks from now on. Their messages are stored with the events that they tell of.
     pub fn watch_webhooks(&self, watched: WatchedApps) {
-        match &self.backend {
-            Backend::Sqlite(sqlite) => sqlite.watch_webhooks(watched),
-        }
+        self.database.watch_webhooks(watched)
     }
 
     /// The writing end of a run's log, for the owner of this epoch.
     pub fn log(&self, run: &RunRow) -> RunLog {
-        match &self.backend {
-            Backend::Sqlite(sqlite) => RunLog::sqlite(sqlite.run_log(run)),
-        }
+        RunLog::new(self.database.run_log(run))
     }
 }

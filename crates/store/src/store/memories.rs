@@ -5,7 +5,7 @@
 use jiff::Timestamp;
 use protocol::{ActionId, MemoryId, Principal, Scope, ThreadId};
 
-use super::{Backend, Store};
+use super::Store;
 use crate::{
     Error, ExtractedMemories, HiddenWords, ItemRow, JobRow, MemoryEdit, MemoryExtraction, MemoryHistory,
     MemoryPurge, MemoryRow, MessageRow, NewMemoryRow, NewVector, Once, PageOf, PageRows, SnapshotLine,
@@ -89,8 +89,6 @@ store_methods! {
 impl Store {
     /// Whether the write-ahead log could not be started afresh the last time, because somebody read an old moment.
     pub fn is_untidy(&self) -> bool {
-        match &self.backend {
-            Backend::Sqlite(sqlite) => sqlite.is_untidy(),
-        }
+        self.database.is_untidy()
     }
 }

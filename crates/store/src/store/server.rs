@@ -6,7 +6,7 @@ use protocol::{
     SessionView, StatsPoint, ThreadId, Usage, UsageTotal, UsageView, Used, UserLimits,
 };
 
-use super::{Backend, Store};
+use super::Store;
 use crate::rules::statistics::{StatsQuery, TooLarge, UsageQuery};
 use crate::{
     ActionRow, Error, JobRow, McpOffer, McpToolRow, NewKeyRotation, Once, PageOf, PageRows, RevokedKey,
@@ -161,15 +161,11 @@ impl Store {
     /// False once nothing more can be written, because the disk or the writer itself has failed: only a restart knows what
     /// is on the disk.
     pub fn is_open(&self) -> bool {
-        match &self.backend {
-            Backend::Sqlite(sqlite) => sqlite.is_open(),
-        }
+        self.database.is_open()
     }
 
     /// Returns when nothing more can be written.
     pub async fn writing_ended(&self) {
-        match &self.backend {
-            Backend::Sqlite(sqlite) => sqlite.writing_ended().await,
-        }
+        self.database.writing_ended().await
     }
 }

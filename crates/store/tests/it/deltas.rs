@@ -4,8 +4,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use protocol::{Delta, RunStatus, Stored, ThreadId};
-use store::sqlite::{Coalesce, SqliteOptions, audit, whole_log};
+use store::sqlite::{audit, whole_log};
+use store::{Coalesce, StoreOptions};
 use store::{RunLog, Store, ThreadEdit};
+use testkit::database::open_store;
 use testkit::still::CountingIds;
 
 use crate::support::{Fixture, Forward, Published, end, principal, step_end, text};
@@ -33,8 +35,8 @@ fn open_with_pause(
     pause: Duration,
 ) -> Store {
     let options =
-        SqliteOptions { coalesce: Coalesce::Never, delta_pause: Some(pause), ..SqliteOptions::default() };
-    Store::open_sqlite_with(folder, clock.clone(), published.clone(), options).unwrap()
+        StoreOptions { coalesce: Coalesce::Never, delta_pause: Some(pause), ..StoreOptions::default() };
+    open_store(folder, clock.clone(), published.clone(), options).unwrap()
 }
 
 /// Pushes deltas and waits until they are published.

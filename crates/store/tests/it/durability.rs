@@ -6,9 +6,11 @@ use std::sync::Arc;
 
 use protocol::{Ids, MemoryId, RunStatus, Seq, Stored, ThreadId};
 use rusqlite::Connection;
-use store::sqlite::{Coalesce, SqliteOptions, audit, whole_log};
+use store::sqlite::{audit, whole_log};
+use store::{Coalesce, StoreOptions};
 use store::{NewMemoryRow, RunLog, Store, SubmittedRun};
 use tempfile::TempDir;
+use testkit::database::open_store;
 use testkit::still::{CountingIds, StandingClock};
 
 use crate::support::{Fixture, Published, end, in_memory, principal, reset, scope, step_end, text};
@@ -18,8 +20,8 @@ const SECTOR: usize = 512;
 
 fn start(folder: &Path, published: &Arc<Published>, boot: &str) -> Store {
     let options =
-        SqliteOptions { coalesce: Coalesce::Never, boot: Some(boot.into()), ..SqliteOptions::default() };
-    Store::open_sqlite_with(folder, Arc::new(StandingClock), published.clone(), options).unwrap()
+        StoreOptions { coalesce: Coalesce::Never, boot: Some(boot.into()), ..StoreOptions::default() };
+    open_store(folder, Arc::new(StandingClock), published.clone(), options).unwrap()
 }
 
 fn skipped(folder: &Path) -> Vec<(Seq, Seq, String)> {

@@ -12,8 +12,11 @@ use protocol::{
 };
 use rusqlite::Connection;
 use serde_json::json;
-use store::{Error, Once, Publish, RunInput, RunLog, RunRequest, Store, Submission, SubmittedRun, Target};
+use store::{
+    Error, Once, Publish, RunInput, RunLog, RunRequest, Store, StoreOptions, Submission, SubmittedRun, Target,
+};
 use tempfile::TempDir;
+use testkit::database::open_store;
 use testkit::still::{CountingIds, StandingClock};
 
 /// Everything that was published, in order.
@@ -51,7 +54,7 @@ impl Fixture {
     pub(crate) fn by(clock: Arc<dyn Clock>) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let published = Arc::new(Published::default());
-        let store = Store::open_sqlite(folder.path(), clock, published.clone()).unwrap();
+        let store = open_store(folder.path(), clock, published.clone(), StoreOptions::default()).unwrap();
         Self { store, published, ids: CountingIds::default(), folder }
     }
 
@@ -112,7 +115,7 @@ pub(crate) fn in_memory() -> TempDir {
 }
 
 pub(crate) fn open(folder: &Path, published: Arc<Published>) -> Result<Store, Error> {
-    Store::open_sqlite(folder, Arc::new(StandingClock), published)
+    open_store(folder, Arc::new(StandingClock), published, StoreOptions::default())
 }
 
 pub(crate) fn scope(user: &str) -> Scope {

@@ -32,6 +32,7 @@ const ENVIRONMENT_ROOMS: &[&str] = &[
     "crates/bench/",
     "crates/torture/",
     "crates/store/tests/postgres/",
+    "crates/testkit/src/database.rs",
 ];
 const ENVIRONMENT_REMEDY: &str =
     "the environment is read in cli's config alone; take the value as an argument";

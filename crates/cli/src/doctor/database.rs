@@ -1,0 +1,56 @@
+//! What `rondo doctor` says of the PostgreSQL that `RONDO_STORE` names.
+
+use protocol::SystemClock;
+use store::postgres::{self, ExaminedPostgres, PostgresAddress};
+
+use super::Finding;
+use crate::config::Config;
+
+/// A difference of the clocks that nobody notices, in milliseconds.
+const MAX_CLOCK_AHEAD: i64 = 5_000;
+
+/// Connections that should be left for the server: those that read, the one that writes, and one for its successor.
+const NEEDED_CONNECTIONS: i64 = postgres::READERS as i64 + 2;
+
+pub(super) fn check(config: &Config) -> Vec<Finding> {
+    let Some(address) = &config.store else { return vec![] };
+    match postgres::examine(address, &SystemClock) {
+        Ok(found) => findings(address, &found),
+        Err(error) => vec![Finding::Bad(format!("database: {address}: {error}; check RONDO_STORE"))],
+    }
+}
+
+fn findings(address: &PostgresAddress, found: &ExaminedPostgres) -> Vec<Finding> {
+    let known = postgres::SCHEMA_VERSION;
+    let tables = match found.schema_version {
+        None => "which gets its tables at the first start".to_owned(),
+        Some(version) => format!("schema {version}"),
+    };
+    let mut findings =
+        vec![Finding::Good(format!("database: {address}, version {}, {tables}", found.version))];
+    if found.schema_version.is_some_and(|version| version != known) {
+        findings.push(Finding::Bad(format!(
+            "database: this version of Rondo needs schema {known}; use the version that made it"
+        )));
+    }
+    if !found.may_create {
+        let schema = address.schema();
+        findings.push(Finding::Bad(format!(
+            "database: the role may not make the schema {schema}; run `CREATE SCHEMA {schema} AUTHORIZATION ROLE` as its owner"
+        )));
+    }
+    if found.clock_ahead.abs() > MAX_CLOCK_AHEAD {
+        let ahead = found.clock_ahead;
+        findings.push(Finding::Note(format!(
+            "database: its clock is {ahead} ms ahead of this machine's; set both by NTP"
+        )));
+    }
+    let left = found.max_connections - found.connections;
+    if left < NEEDED_CONNECTIONS {
+        findings.push(Finding::Bad(format!(
+            "database: {left} of {} connections are left, and a server uses up to {NEEDED_CONNECTIONS}; raise max_connections",
+            found.max_connections
+        )));
+    }
+    findings
+}

@@ -1,0 +1,338 @@
+//! A connection to PostgreSQL whose calls block, as SQLite's do. Statements that give nothing back are sent without
+//! waiting, so that a transaction takes as many round trips as it has questions.
+
+use std::cell::RefCell;
+use std::collections::HashMap;
+use std::error::Error as StdError;
+use std::pin::{Pin, pin};
+use std::sync::Arc;
+use std::task::{Context, Poll, Waker};
+use std::time::Duration;
+
+use bytes::BytesMut;
+use futures_util::TryStreamExt;
+use tokio::runtime::Runtime;
+use tokio_postgres::types::{FromSql, IsNull, ToSql, Type};
+use tokio_postgres::{Client, Row, Statement};
+
+use super::dialect::translated;
+use super::{SqlParams, SqlValue};
+use crate::Error;
+
+/// Prepared statements that a connection keeps; more than it has. Beyond that all are forgotten and prepared anew.
+const MAX_STATEMENTS: usize = 2_048;
+
+/// Statements that are sent before their answers are awaited.
+const MAX_SENT: usize = 256;
+
+/// The longest wait for an answer. The server gives up on a statement before (`STATEMENT_TIMEOUT`).
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// How often the connection is driven before it counts as alive.
+const LOOKS: u32 = 3;
+
+/// A connection and what it has prepared.
+pub(crate) struct PostgresSession {
+    client: Arc<Client>,
+    state: RefCell<SessionState>,
+    /// Drives the connection while a call waits. None once dropped.
+    runtime: Option<Runtime>,
+}
+
+#[derive(Default)]
+struct SessionState {
+    texts: HashMap<Box<str>, PreparedText>,
+    prepared: HashMap<(u32, u64), Statement>,
+    sent: Vec<Sent>,
+    is_lost: bool,
+}
+
+/// A statement as PostgreSQL reads it, and its number on the connection.
+#[derive(Clone)]
+pub(crate) struct PreparedText {
+    number: u32,
+    text: Arc<str>,
+}
+
+/// A statement that was sent, and its answer.
+type Sent = Pin<Box<dyn Future<Output = Result<u64, tokio_postgres::Error>> + Send>>;
+
+impl PostgresSession {
+    pub(crate) fn new(runtime: Runtime, client: Client) -> Self {
+        Self { client: Arc::new(client), state: RefCell::default(), runtime: Some(runtime) }
+    }
+
+    /// Whether the connection is still there, as far as is known.
+    pub(crate) fn is_alive(&self) -> bool {
+        !self.state.borrow().is_lost && !self.client.is_closed()
+    }
+
+    /// Whether the connection is still there, after a look at what has arrived meanwhile: a server that has ended has
+    /// said so.
+    pub(crate) fn is_still_alive(&self) -> bool {
+        if let Some(runtime) = &self.runtime {
+            runtime.block_on(async {
+                for _ in 0..LOOKS {
+                    tokio::task::yield_now().await;
+                }
+            });
+        }
+        self.is_alive()
+    }
+
+    /// The statement as PostgreSQL reads it.
+    pub(crate) fn text(&self, statement: &str) -> PreparedText {
+        let mut state = self.state.borrow_mut();
+        if let Some(known) = state.texts.get(statement) {
+            return known.clone();
+        }
+        if state.texts.len() >= MAX_STATEMENTS {
+            state.texts.clear();
+            state.prepared.clear();
+        }
+        let number = u32::try_from(state.texts.len()).unwrap_or(u32::MAX);
+        let text = PreparedText { number, text: translated(statement).into() };
+        state.texts.insert(statement.into(), text.clone());
+        text
+    }
+
+    /// Executes texts that need no preparation, such as the schema.
+    pub(crate) fn run_script(&self, script: &str) -> Result<(), Error> {
+        self.settle()?;
+        self.wait(self.client.batch_execute(script))
+    }
+
+    /// Sends a statement. Its failure shows later.
+    pub(crate) fn send(&self, text: &PreparedText, values: &impl SqlParams) -> Result<(), Error> {
+        let statement = self.prepare(text, values)?;
+        let owned: Vec<OwnedValue> = (0..values.len()).map(|at| OwnedValue::of(values.value(at))).collect();
+        let client = Arc::clone(&self.client);
+        let mut sent: Sent = Box::pin(async move { client.execute_raw(&statement, owned).await });
+        // The first poll puts the message into the queue of the connection.
+        if let Poll::Ready(Err(error)) = sent.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
+            return Err(self.explain(error));
+        }
+        let count = {
+            let mut state = self.state.borrow_mut();
+            state.sent.push(sent);
+            state.sent.len()
+        };
+        if count >= MAX_SENT { self.settle() } else { Ok(()) }
+    }
+
+    /// Waits for the answers to all that was sent. Gives the first failure.
+    pub(crate) fn settle(&self) -> Result<(), Error> {
+        let sent = self.take_sent();
+        if sent.is_empty() {
+            return Ok(());
+        }
+        self.wait(all_answered(sent))
+    }
+
+    /// Executes a statement, and counts the rows that it changes.
+    pub(crate) fn count_changed(&self, text: &PreparedText, values: &impl SqlParams) -> Result<usize, Error> {
+        let statement = self.prepare(text, values)?;
+        let borrowed = (0..values.len()).map(|at| values.value(at)).collect::<Vec<_>>();
+        let work = async {
+            let mut answer = pin!(self.client.execute_raw(&statement, borrowed));
+            let first = polled_once(answer.as_mut()).await;
+            all_answered(self.take_sent()).await?;
+            match first {
+                Poll::Ready(answer) => answer,
+                Poll::Pending => answer.await,
+            }
+        };
+        self.wait(work).map(|count| usize::try_from(count).unwrap_or(usize::MAX))
+    }
+
+    /// The rows that a statement finds.
+    pub(crate) fn query(&self, text: &PreparedText, values: &impl SqlParams) -> Result<Vec<Row>, Error> {
+        let statement = self.prepare(text, values)?;
+        let borrowed = (0..values.len()).map(|at| values.value(at)).collect::<Vec<_>>();
+        let work = async {
+            let mut answer = pin!(self.client.query_raw(&statement, borrowed));
+            let first = polled_once(answer.as_mut()).await;
+            all_answered(self.take_sent()).await?;
+            let rows = match first {
+                Poll::Ready(answer) => answer?,
+                Poll::Pending => answer.await?,
+            };
+            rows.try_collect().await
+        };
+        self.wait(work)
+    }
+
+    fn take_sent(&self) -> Vec<Sent> {
+        std::mem::take(&mut self.state.borrow_mut().sent)
+    }
+
+    /// The prepared form of a statement for values of these types.
+    fn prepare(&self, text: &PreparedText, values: &impl SqlParams) -> Result<Statement, Error> {
+        let types: Vec<Type> = (0..values.len()).map(|at| type_of(values.value(at))).collect();
+        let signature = types.iter().fold(1u64, |signature, kind| signature * 5 + class_of(kind));
+        let key = (text.number, signature);
+        if let Some(known) = self.state.borrow().prepared.get(&key) {
+            return Ok(known.clone());
+        }
+        let prepared = self.wait(self.client.prepare_typed(&text.text, &types));
+        // A statement that was sent before may be what has failed.
+        let statement = prepared.map_err(|error| self.settle().err().unwrap_or(error))?;
+        self.state.borrow_mut().prepared.insert(key, statement.clone());
+        Ok(statement)
+    }
+
+    /// Drives the connection until an answer is there.
+    fn wait<T>(&self, work: impl Future<Output = Result<T, tokio_postgres::Error>>) -> Result<T, Error> {
+        let Some(runtime) = &self.runtime else { return Err(Error::Closed) };
+        match runtime.block_on(async { tokio::time::timeout(PATIENCE, work).await }) {
+            Ok(answer) => answer.map_err(|error| self.explain(error)),
+            Err(_) => {
+                self.state.borrow_mut().is_lost = true;
+                Err(Error::Disconnected(format!("no answer within {} s", PATIENCE.as_secs())))
+            }
+        }
+    }
+
+    fn explain(&self, error: tokio_postgres::Error) -> Error {
+        let error = Error::of_postgres(error);
+        if matches!(error, Error::Disconnected(_)) {
+            self.state.borrow_mut().is_lost = true;
+        }
+        error
+    }
+}
+
+impl Drop for PostgresSession {
+    fn drop(&mut self) {
+        // A thread that runs tasks must not wait for a runtime to end.
+        if let Some(runtime) = self.runtime.take() {
+            runtime.shutdown_background();
+        }
+    }
+}
+
+/// Sends a statement by polling its answer, which is rarely there at once.
+async fn polled_once<T>(mut answer: Pin<&mut impl Future<Output = T>>) -> Poll<T> {
+    std::future::poll_fn(|context| Poll::Ready(answer.as_mut().poll(context))).await
+}
+
+async fn all_answered(sent: Vec<Sent>) -> Result<(), tokio_postgres::Error> {
+    for answer in sent {
+        answer.await?;
+    }
+    Ok(())
+}
+
+fn type_of(value: SqlValue<'_>) -> Type {
+    match value {
+        SqlValue::Null => Type::UNKNOWN,
+        SqlValue::Integer(_) => Type::INT8,
+        SqlValue::Real(_) => Type::FLOAT8,
+        SqlValue::Text(_) => Type::TEXT,
+        SqlValue::Blob(_) => Type::BYTEA,
+    }
+}
+
+fn class_of(kind: &Type) -> u64 {
+    match *kind {
+        Type::INT8 => 1,
+        Type::FLOAT8 => 2,
+        Type::TEXT => 3,
+        Type::BYTEA => 4,
+        _ => 0,
+    }
+}
+
+/// A value that is kept until its statement is answered.
+#[derive(Debug)]
+enum OwnedValue {
+    Null,
+    Integer(i64),
+    Real(f64),
+    Text(Box<[u8]>),
+    Blob(Box<[u8]>),
+}
+
+impl OwnedValue {
+    fn of(value: SqlValue<'_>) -> Self {
+        match value {
+            SqlValue::Null => OwnedValue::Null,
+            SqlValue::Integer(number) => OwnedValue::Integer(number),
+            SqlValue::Real(number) => OwnedValue::Real(number),
+            SqlValue::Text(bytes) => OwnedValue::Text(bytes.into()),
+            SqlValue::Blob(bytes) => OwnedValue::Blob(bytes.into()),
+        }
+    }
+
+    fn borrowed(&self) -> SqlValue<'_> {
+        match self {
+            OwnedValue::Null => SqlValue::Null,
+            OwnedValue::Integer(number) => SqlValue::Integer(*number),
+            OwnedValue::Real(number) => SqlValue::Real(*number),
+            OwnedValue::Text(bytes) => SqlValue::Text(bytes),
+            OwnedValue::Blob(bytes) => SqlValue::Blob(bytes),
+        }
+    }
+}
+
+impl ToSql for OwnedValue {
+    fn to_sql(&self, kind: &Type, out: &mut BytesMut) -> Result<IsNull, Box<dyn StdError + Sync + Send>> {
+        self.borrowed().to_sql(kind, out)
+    }
+
+    fn accepts(_: &Type) -> bool {
+        true
+    }
+
+    tokio_postgres::types::to_sql_checked!();
+}
+
+impl ToSql for SqlValue<'_> {
+    fn to_sql(&self, kind: &Type, out: &mut BytesMut) -> Result<IsNull, Box<dyn StdError + Sync + Send>> {
+        match self {
+            SqlValue::Null => return Ok(IsNull::Yes),
+            SqlValue::Integer(number) => return number.to_sql(kind, out),
+            SqlValue::Real(number) => return number.to_sql(kind, out),
+            // PostgreSQL has no text with a zero character.
+            SqlValue::Text(bytes) if bytes.contains(&0) => {
+                for part in bytes.split_inclusive(|byte| *byte == 0) {
+                    let (text, zero) = part.split_at(part.len() - usize::from(part.ends_with(&[0])));
+                    out.extend_from_slice(text);
+                    out.extend_from_slice(if zero.is_empty() { b"" } else { "\u{fffd}".as_bytes() });
+                }
+            }
+            SqlValue::Text(bytes) | SqlValue::Blob(bytes) => out.extend_from_slice(bytes),
+        }
+        Ok(IsNull::No)
+    }
+
+    fn accepts(_: &Type) -> bool {
+        true
+    }
+
+    tokio_postgres::types::to_sql_checked!();
+}
+
+impl<'a> FromSql<'a> for SqlValue<'a> {
+    fn from_sql(kind: &Type, raw: &'a [u8]) -> Result<Self, Box<dyn StdError + Sync + Send>> {
+        Ok(match *kind {
+            Type::INT8 => SqlValue::Integer(i64::from_sql(kind, raw)?),
+            Type::INT4 => SqlValue::Integer(i64::from(i32::from_sql(kind, raw)?)),
+            Type::INT2 => SqlValue::Integer(i64::from(i16::from_sql(kind, raw)?)),
+            Type::BOOL => SqlValue::Integer(i64::from(bool::from_sql(kind, raw)?)),
+            Type::FLOAT8 => SqlValue::Real(f64::from_sql(kind, raw)?),
+            Type::FLOAT4 => SqlValue::Real(f64::from(f32::from_sql(kind, raw)?)),
+            Type::TEXT | Type::VARCHAR | Type::NAME | Type::JSON | Type::UNKNOWN => SqlValue::Text(raw),
+            Type::BYTEA => SqlValue::Blob(raw),
+            _ => return Err(format!("a column of the type {kind} cannot be read").into()),
+        })
+    }
+
+    fn from_sql_null(_: &Type) -> Result<Self, Box<dyn StdError + Sync + Send>> {
+        Ok(SqlValue::Null)
+    }
+
+    fn accepts(_: &Type) -> bool {
+        true
+    }
+}

@@ -1,0 +1,58 @@
+//! What `rondo doctor` wants to know of a PostgreSQL before a server starts on it.
+
+use protocol::Clock;
+
+use super::address::PostgresAddress;
+use super::connect::{connect, require_version};
+use super::on_own_thread;
+use crate::Error;
+use crate::sql::{find_first, find_only, params};
+
+/// A PostgreSQL as it is found.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ExaminedPostgres {
+    /// Such as `16.14`.
+    pub version: String,
+    /// The version of the tables; none if there are no tables yet.
+    pub schema_version: Option<i64>,
+    /// Whether the role may make the schema, or has made it.
+    pub may_create: bool,
+    /// How far the clock of the database is ahead of ours, in milliseconds.
+    pub clock_ahead: i64,
+    /// Connections that all clients of the server have, and may have.
+    pub connections: i64,
+    pub max_connections: i64,
+}
+
+/// Looks at the server without changing anything.
+pub fn examine(address: &PostgresAddress, clock: &dyn Clock) -> Result<ExaminedPostgres, Error> {
+    on_own_thread(|| {
+        let conn = connect(address)?;
+        require_version(&conn)?;
+        let version = find_only(&conn, "SELECT current_setting('server_version')", [], |row| row.get(0))?;
+        let statement = "SELECT 1 FROM pg_tables WHERE schemaname = ?1 AND tablename = 'schema_version'";
+        let schema_version = match find_first(&conn, statement, params![address.schema], |_| Ok(()))? {
+            Some(()) => find_first(&conn, "SELECT version FROM schema_version", [], |row| row.get(0))?,
+            None => None,
+        };
+        let statement = "SELECT has_database_privilege(current_database(), 'CREATE') OR EXISTS
+            (SELECT 1 FROM pg_namespace WHERE nspname = ?1 AND pg_has_role(nspowner, 'USAGE'))";
+        let may_create = find_only(&conn, statement, params![address.schema], |row| row.get(0))?;
+        let statement = "SELECT CAST(extract(epoch FROM clock_timestamp()) * 1000 AS BIGINT)";
+        let there: i64 = find_only(&conn, statement, [], |row| row.get(0))?;
+        let clock_ahead = there - clock.now().as_millisecond();
+        let statement =
+            "SELECT (SELECT count(*) FROM pg_stat_activity WHERE backend_type = 'client backend'),
+            CAST(current_setting('max_connections') AS BIGINT)";
+        let (connections, max_connections) =
+            find_only(&conn, statement, [], |row| Ok((row.get(0)?, row.get(1)?)))?;
+        Ok(ExaminedPostgres {
+            version,
+            schema_version,
+            may_create,
+            clock_ahead,
+            connections,
+            max_connections,
+        })
+    })
+}

@@ -1,0 +1,99 @@
+//! PostgreSQL: the tables are in a schema of their own. A lock of the writer's connection is the right to write.
+
+mod address;
+mod connect;
+mod examine;
+mod upkeep;
+
+use std::sync::Arc;
+
+use protocol::Clock;
+
+pub use address::PostgresAddress;
+pub use connect::VERSION as SCHEMA_VERSION;
+use connect::{connect, connect_writer};
+pub use examine::{ExaminedPostgres, examine};
+
+use crate::database::PostgresSession;
+use crate::sql::{
+    Audited, LoggedRow, OpenDeltas, ReadThread, Readers, SqlConnection, SqlStore, StoreOptions, Writer,
+    WriterParts, audit_of, begin_boot, find_only, place_messages, restore_deltas, whole_log_on,
+};
+use crate::webhooks::WebhookWatch;
+use crate::{Error, Publish};
+
+/// Connections that read beside the writer.
+pub const READERS: usize = 8;
+
+/// Opens the database, bringing its schema up to date.
+pub(crate) fn open_with(
+    address: &PostgresAddress,
+    clock: Arc<dyn Clock>,
+    publish: Arc<dyn Publish>,
+    options: StoreOptions,
+) -> Result<SqlStore, Error> {
+    on_own_thread(|| open(address, clock, publish, options))
+}
+
+/// Does work that blocks, and gives what it gives. A thread that runs tasks cannot wait for a connection itself.
+fn on_own_thread<R: Send>(work: impl FnOnce() -> Result<R, Error> + Send) -> Result<R, Error> {
+    std::thread::scope(|scope| scope.spawn(work).join().unwrap_or(Err(Error::Closed)))
+}
+
+fn open(
+    address: &PostgresAddress,
+    clock: Arc<dyn Clock>,
+    publish: Arc<dyn Publish>,
+    options: StoreOptions,
+) -> Result<SqlStore, Error> {
+    let (conn, upkeep) = connect_writer(address)?;
+    restore_deltas(&conn, clock.now().as_millisecond())?;
+    place_messages(&conn)?;
+    let StoreOptions { coalesce, boot, delta_pause, boundary } = options;
+    begin_boot(&conn, boot.or_else(|| connect::started_at(&conn).ok()), clock.now())?;
+    let from = address.clone();
+    let readers = Readers::open(READERS, ReadThread::Other, Box::new(move || connect(&from)))?;
+    let open_deltas = Arc::<OpenDeltas>::default();
+    let webhooks = Arc::<WebhookWatch>::default();
+    let parts = WriterParts {
+        conn,
+        upkeep: Box::new(upkeep),
+        delta_pause: delta_pause.unwrap_or(address.delta_pause()),
+        boundary,
+        webhooks: Arc::clone(&webhooks),
+    };
+    let writer = Writer::start(parts, clock, publish, Arc::clone(&open_deltas))?;
+    Ok(SqlStore::new(writer, readers, open_deltas, coalesce, webhooks))
+}
+
+/// Looks through the database at an address as it is at one moment, whether or not a server is using it.
+pub fn audit(address: &PostgresAddress) -> Result<Audited, Error> {
+    on_own_thread(|| {
+        let conn = connect(address)?;
+        connect::require_newest(&conn)?;
+        audit_of(&conn)
+    })
+}
+
+/// All events in the order of their threads and numbers, for those who check the log from outside.
+pub fn whole_log(address: &PostgresAddress) -> Result<Vec<LoggedRow>, Error> {
+    on_own_thread(|| whole_log_on(&connect(address)?))
+}
+
+/// The number that a statement gives, for those who look at a database from outside.
+pub fn number_of(address: &PostgresAddress, statement: &str) -> Result<i64, Error> {
+    on_own_thread(|| find_only(&connect(address)?, statement, [], |row| row.get(0)))
+}
+
+/// Executes a statement, for those who change a database from outside.
+pub fn execute(address: &PostgresAddress, statement: &str) -> Result<usize, Error> {
+    on_own_thread(|| connect(address)?.count_changed(statement, []))
+}
+
+/// The connection to a server, which every connection here is.
+fn session_of(conn: &SqlConnection) -> Result<&PostgresSession, Error> {
+    match conn {
+        SqlConnection::Postgres(session) => Ok(session),
+        SqlConnection::Sqlite(_) => Err(Error::Closed),
+    }
+}

@@ -1,0 +1,106 @@
+//! The duties of the one writer on PostgreSQL: the numbers of commits, and a new connection after a lost one.
+//!
+//! Each transaction stores its number. If the connection is lost during a commit, the next connection takes the lock, so
+//! that the old one has ended, and reads the number: the commit has happened, or it has not.
+
+use std::time::Duration;
+
+use super::address::PostgresAddress;
+use super::connect::{connect, lock, require_newest};
+use crate::Error;
+use crate::sql::{CommitKind, SqlConnection, Upkeep, find_first, find_only, params};
+
+/// The row of `commits`. There is one writer.
+const WRITER: i64 = 1;
+
+/// Pauses between attempts to find out whether a commit has happened.
+const PAUSE: Duration = Duration::from_millis(200);
+
+pub(crate) struct PostgresUpkeep {
+    address: PostgresAddress,
+    /// The number of the last commit.
+    number: i64,
+    /// The process of the server that has our connection.
+    backend: i64,
+    /// Whether deltas alone are committed without waiting for the disk, if known.
+    is_async: Option<bool>,
+}
+
+impl PostgresUpkeep {
+    pub(super) fn begin_on(conn: &SqlConnection, address: PostgresAddress) -> Result<Self, Error> {
+        conn.execute("INSERT INTO commits (writer, number) VALUES (?1, 0) ON CONFLICT DO NOTHING", [WRITER])?;
+        let number = last_commit(conn)?;
+        Ok(Self { address, number, backend: backend_of(conn)?, is_async: None })
+    }
+
+    /// Connects until the outcome of a commit is known.
+    fn find_out(&mut self, conn: &mut SqlConnection, number: i64) -> Result<(), Error> {
+        while let Err(error) = self.reconnect(conn) {
+            if !matches!(error, Error::Disconnected(_)) {
+                tracing::warn!(%error, "PostgreSQL refuses the connection that would say whether a commit has happened");
+            }
+            std::thread::sleep(PAUSE);
+        }
+        if self.number == number { Ok(()) } else { Err(Error::Aborted) }
+    }
+
+    fn reconnect(&mut self, conn: &mut SqlConnection) -> Result<(), Error> {
+        let fresh = connect(&self.address)?;
+        // The old process of the server may not have noticed yet.
+        let statement = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity
+            WHERE pid = ?1 AND application_name = current_setting('application_name') AND pid <> pg_backend_pid()";
+        find_first(&fresh, statement, params![self.backend], |_| Ok(()))?;
+        lock(&fresh, &self.address)?;
+        require_newest(&fresh)?;
+        self.backend = backend_of(&fresh)?;
+        self.number = last_commit(&fresh)?;
+        self.is_async = None;
+        *conn = fresh;
+        tracing::info!("the connection to PostgreSQL is back");
+        Ok(())
+    }
+}
+
+impl Upkeep for PostgresUpkeep {
+    fn begin(&mut self, conn: &mut SqlConnection, kind: CommitKind) -> Result<(), Error> {
+        if !conn.is_usable() {
+            self.reconnect(conn)?;
+        }
+        let is_async = kind == CommitKind::Deltas;
+        if self.is_async != Some(is_async) {
+            let level = if is_async { "SET synchronous_commit = off" } else { "SET synchronous_commit = on" };
+            conn.execute(level, [])?;
+            self.is_async = Some(is_async);
+        }
+        conn.execute("BEGIN", [])
+    }
+
+    /// If the answer to a commit is lost, finds out whether it has happened.
+    fn end(&mut self, conn: &mut SqlConnection, is_commit: bool) -> Result<(), Error> {
+        if !is_commit {
+            return conn.execute("ROLLBACK", []).and_then(|()| conn.settle());
+        }
+        let number = self.number + 1;
+        conn.execute("UPDATE commits SET number = ?2 WHERE writer = ?1", [WRITER, number])?;
+        conn.settle()?;
+        match conn.execute("COMMIT", []).and_then(|()| conn.settle()) {
+            Ok(()) => {
+                self.number = number;
+                Ok(())
+            }
+            Err(error @ Error::Disconnected(_)) => {
+                tracing::warn!(%error, "the answer to a commit is lost; the next connection says whether it has happened");
+                self.find_out(conn, number)
+            }
+            Err(error) => Err(error),
+        }
+    }
+}
+
+fn last_commit(conn: &SqlConnection) -> Result<i64, Error> {
+    find_only(conn, "SELECT number FROM commits WHERE writer = ?1", [WRITER], |row| row.get(0))
+}
+
+fn backend_of(conn: &SqlConnection) -> Result<i64, Error> {
+    find_only(conn, "SELECT CAST(pg_backend_pid() AS BIGINT)", [], |row| row.get(0))
+}

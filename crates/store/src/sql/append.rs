@@ -1,0 +1,373 @@
+//! Appending to the log inside the writer's transaction.
+
+use std::borrow::Cow;
+use std::cell::{Cell, RefCell};
+use std::collections::HashMap;
+use std::collections::hash_map::Entry;
+use std::sync::Arc;
+
+use crate::sql::{SqlConnection, SqlParams, SqlStatement, params};
+use jiff::Timestamp;
+use protocol::{Delta, Kind, RunId, Seq, Stored, ThreadId};
+
+use super::deltas::{DeltaChanges, DeltaLog, DeltaRange, delta_event};
+use super::read::{find_first, find_only, has_any, sql};
+use super::{notices, tidy};
+use crate::outbox::Outbox;
+use crate::rules::notices::NoticedChange;
+use crate::rules::packed_deltas::DeltaPacker;
+use crate::{Error, NewestNotice, Stop, WatchedApps};
+
+/// Threads whose next number the writer remembers between batches.
+const MAX_REMEMBERED: usize = 16 * 1024;
+
+/// The next number of each thread written to lately. Only the writer has one, and it is the only writer.
+#[derive(Default)]
+pub(super) struct Seqs {
+    next: HashMap<ThreadId, Seq>,
+}
+
+impl Seqs {
+    /// After a rollback the database knows better.
+    pub(super) fn forget(&mut self) {
+        self.next.clear();
+    }
+}
+
+/// A transaction under way. All writes of the product go through one of these.
+pub(crate) struct Batch<'c> {
+    conn: &'c SqlConnection,
+    insert: SqlStatement<'c>,
+    at: i64,
+    seqs: &'c mut Seqs,
+    log: &'c DeltaLog,
+    deltas: DeltaChanges,
+    /// Threads whose number moved in this batch, with the number before.
+    moved: Vec<(ThreadId, Seq)>,
+    /// The same for those of them whose row is to say so, with the number after.
+    stored: Vec<(ThreadId, Seq)>,
+    /// Where the piece of work under way begins in `moved`.
+    barrier: usize,
+    recorded: Vec<Arc<Stored>>,
+    /// What users are told of once all is committed.
+    noticed: RefCell<Vec<NoticedChange>>,
+    taken: Vec<Delta>,
+    body: Vec<u8>,
+    /// Whether somebody who looks for work in the background finds something new.
+    adds_work: Cell<bool>,
+}
+
+/// What a transaction leaves once it is committed.
+pub(super) struct FinishedBatch {
+    /// Events to be published.
+    pub(super) recorded: Vec<Arc<Stored>>,
+    /// The newest notices, of each user one.
+    pub(super) notices: Vec<NewestNotice>,
+    pub(super) deltas: DeltaChanges,
+    pub(super) at: i64,
+    pub(super) adds_work: bool,
+}
+
+impl<'c> Batch<'c> {
+    pub(super) fn begin(
+        conn: &'c SqlConnection,
+        now: Timestamp,
+        seqs: &'c mut Seqs,
+        log: &'c DeltaLog,
+    ) -> Result<Self, Error> {
+        let insert = conn.prepare(
+            "INSERT INTO events (thread, seq, run, kind, at, body) VALUES (?1, ?2, ?3, ?4, ?5, ?6)",
+        )?;
+        if seqs.next.len() > MAX_REMEMBERED {
+            seqs.forget();
+        }
+        let at = now.as_millisecond();
+        let mut batch = Self {
+            conn,
+            insert,
+            at,
+            seqs,
+            log,
+            deltas: DeltaChanges::default(),
+            moved: vec![],
+            stored: vec![],
+            barrier: 0,
+            recorded: vec![],
+            noticed: RefCell::default(),
+            taken: vec![],
+            body: vec![],
+            adds_work: Cell::new(false),
+        };
+        if let Some(threads) = batch.deltas.due(log, at) {
+            batch.pack_all(threads)?;
+            batch.deltas.empty_older(conn, log)?;
+        }
+        Ok(batch)
+    }
+
+    /// Writes back the numbers and the deltas, and tells the users.
+    pub(super) fn finish(mut self, watched: Option<&WatchedApps>) -> Result<FinishedBatch, Error> {
+        self.deltas.write(self.conn, self.log)?;
+        // Of each thread the highest number.
+        self.stored.sort_unstable_by(|one, other| other.cmp(one));
+        self.stored.dedup_by_key(|(thread, _)| *thread);
+        let mut update = self.conn.prepare("UPDATE threads SET next_seq = ?2 WHERE id = ?1")?;
+        for (thread, next) in &self.stored {
+            update.execute(params![thread.bytes(), sql(*next)])?;
+        }
+        let (notices, adds_work) = (notices::write(&self, watched)?, self.adds_work.get());
+        Ok(FinishedBatch { recorded: self.recorded, notices, deltas: self.deltas, at: self.at, adds_work })
+    }
+
+    /// Runs `work`; if it says false, nothing of it stays.
+    pub(super) fn atomically(&mut self, work: impl FnOnce(&mut Self) -> bool) -> Result<(), Error> {
+        let (moved, recorded, stored) = (self.moved.len(), self.recorded.len(), self.stored.len());
+        let noticed = self.noticed.borrow().len();
+        let deltas = self.deltas.mark();
+        let outer = std::mem::replace(&mut self.barrier, moved);
+        self.conn.execute("SAVEPOINT work", [])?;
+        if !work(self) {
+            self.conn.execute("ROLLBACK TO work", [])?;
+            self.recorded.truncate(recorded);
+            self.stored.truncate(stored);
+            self.noticed.borrow_mut().truncate(noticed);
+            self.deltas.go_back(&deltas);
+            for (thread, before) in self.moved.drain(moved..).rev() {
+                self.seqs.next.insert(thread, before);
+            }
+        }
+        self.conn.execute("RELEASE work", [])?;
+        self.barrier = outer;
+        Ok(())
+    }
+
+    /// Runs a part of a piece of work that may be refused; then nothing of it stays, and the rest goes on. Gives the
+    /// refusal. A failure that has nothing to do with what the rows say ends the whole.
+    pub(super) fn part(
+        &mut self,
+        work: impl FnOnce(&mut Self) -> Result<(), Error>,
+    ) -> Result<Option<Error>, Error> {
+        let mut refused = None;
+        self.atomically(|batch| {
+            refused = work(batch).and_then(|()| batch.conn.settle()).err();
+            refused.is_none()
+        })?;
+        match refused {
+            Some(error) if error.may_pass() || error.is_lost() => Err(error),
+            refused => Ok(refused),
+        }
+    }
+
+    pub(crate) fn conn(&self) -> &'c SqlConnection {
+        self.conn
+    }
+
+    /// Executes a statement.
+    pub(crate) fn execute(&self, statement: &str, values: impl SqlParams) -> Result<(), Error> {
+        self.conn.execute(statement, values)
+    }
+
+    /// Executes a statement, and counts the rows that it changes.
+    pub(super) fn count_changed(&self, statement: &str, values: impl SqlParams) -> Result<usize, Error> {
+        self.conn.count_changed(statement, values)
+    }
+
+    /// Something was removed that no file may hold. PostgreSQL sees to that itself.
+    pub(super) fn note_removed(&self) -> Result<(), Error> {
+        match self.conn {
+            SqlConnection::Sqlite(_) => tidy::note_removed(self.conn),
+            SqlConnection::Postgres(_) => Ok(()),
+        }
+    }
+
+    /// Lets a user know of a change, once it is committed.
+    pub(super) fn notice(&self, change: NoticedChange) {
+        self.noticed.borrow_mut().push(change);
+    }
+
+    /// The changes that users are to know of.
+    pub(super) fn take_noticed(&self) -> Vec<NoticedChange> {
+        self.noticed.take()
+    }
+
+    pub(super) fn at(&self) -> i64 {
+        self.at
+    }
+
+    /// Does `work` as if at another moment, which its events and rows then name. No moment is later than the
+    /// transaction.
+    pub(super) fn as_of<R>(
+        &mut self,
+        moment: Option<Timestamp>,
+        work: impl FnOnce(&mut Self) -> Result<R, Error>,
+    ) -> Result<R, Error> {
+        let now = self.at;
+        self.at = moment.map_or(now, |moment| moment.as_millisecond().clamp(0, now));
+        let done = work(self);
+        self.at = now;
+        done
+    }
+
+    /// Notes that there is a new job, or a proposal that expires. If the work is undone, somebody looks in vain.
+    pub(super) fn adds_work(&self) {
+        self.adds_work.set(true);
+    }
+
+    /// The moment of the transaction, as a time.
+    pub(super) fn now(&self) -> Result<Timestamp, Error> {
+        Timestamp::from_millisecond(self.at).map_err(|_| Error::Aborted)
+    }
+
+    /// Takes what waits in the outbox. If the log takes no more of it (the run has ended), the outbox closes.
+    pub(super) fn deltas(&mut self, outbox: &Outbox) -> Result<(), Error> {
+        let mut taken = std::mem::take(&mut self.taken);
+        outbox.take(&mut taken);
+        if !taken.is_empty() && !self.takes_deltas(outbox)? {
+            tracing::warn!(run = %outbox.run, epoch = outbox.epoch, "deltas were dropped, because the run has ended or another process owns it");
+            outbox.close();
+            taken.clear();
+        }
+        if !taken.is_empty() {
+            self.add_deltas(outbox, &taken)?;
+        }
+        taken.clear();
+        self.taken = taken;
+        Ok(())
+    }
+
+    fn add_deltas(&mut self, outbox: &Outbox, taken: &[Delta]) -> Result<(), Error> {
+        let (thread, run) = (outbox.thread, outbox.run);
+        let first = self.next(thread)?;
+        let mut packer = DeltaPacker::default();
+        for (seq, delta) in (first..).zip(taken) {
+            packer.push(delta);
+            self.recorded.push(Arc::new(delta_event((thread, run, seq), delta, &mut self.body)));
+        }
+        let last = first + taken.len() as u64 - 1;
+        self.move_on(thread, first, last + 1);
+        self.deltas.add(DeltaRange { thread, run, first, last, bytes: packer.bytes() });
+        Ok(())
+    }
+
+    /// Packs the deltas of a thread that are in the delta log.
+    fn pack_deltas(&mut self, thread: ThreadId) -> Result<(), Error> {
+        let packed = self.deltas.pack((self.conn, self.at), self.log, thread)?;
+        self.stored.extend(packed.map(|last| (thread, last + 1)));
+        Ok(())
+    }
+
+    /// Packs the deltas of these threads. One that is damaged does not hold up the others.
+    fn pack_all(&mut self, threads: Vec<ThreadId>) -> Result<(), Error> {
+        for thread in threads {
+            if let Some(error) = self.part(|batch| batch.pack_deltas(thread))? {
+                tracing::error!(%thread, %error, "the log refuses the deltas of a thread");
+            }
+        }
+        Ok(())
+    }
+
+    /// Removes what the delta log has of a thread, which goes with all that is in the log.
+    pub(super) fn forget_deltas(&mut self, thread: ThreadId) -> Result<(), Error> {
+        if self.log.has(thread) {
+            self.pack_all(DeltaChanges::all_open(self.log))?;
+            self.deltas.empty_both(self.conn)?;
+        }
+        Ok(())
+    }
+
+    /// Notes that the next event of a thread has another number.
+    fn move_on(&mut self, thread: ThreadId, from: Seq, next: Seq) {
+        self.seqs.next.insert(thread, next);
+        // Neighbouring events of one thread note the number they began from once.
+        let noted =
+            self.moved.get(self.barrier..).and_then(<[_]>::last).is_some_and(|(last, _)| *last == thread);
+        if !noted {
+            self.moved.push((thread, from));
+        }
+    }
+
+    /// Whether the outbox still speaks for its run.
+    pub(super) fn is_owner(&self, outbox: &Outbox) -> Result<bool, Error> {
+        let statement = "SELECT 1 FROM runs WHERE id = ?1 AND epoch = ?2";
+        has_any(self.conn, statement, params![outbox.run.bytes(), sql(outbox.epoch)])
+    }
+
+    /// Whether the log takes deltas of the run.
+    fn takes_deltas(&self, outbox: &Outbox) -> Result<bool, Error> {
+        let statement =
+            "SELECT 1 FROM runs WHERE id = ?1 AND epoch = ?2 AND thread = ?3 AND ended_at IS NULL";
+        has_any(self.conn, statement, params![outbox.run.bytes(), sql(outbox.epoch), outbox.thread.bytes()])
+    }
+
+    /// Why the run is to end before its time, if it was told to. None if the outbox does not speak for its run any more.
+    pub(super) fn stop_of_owned(&self, outbox: &Outbox) -> Result<Option<Option<Stop>>, Error> {
+        let statement = "SELECT stop FROM runs WHERE id = ?1 AND epoch = ?2";
+        let key = params![outbox.run.bytes(), sql(outbox.epoch)];
+        let stop: Option<Option<String>> = find_first(self.conn, statement, key, |row| row.get(0))?;
+        Ok(stop.map(|stop| stop.and_then(|stop| Stop::parse(&stop))))
+    }
+
+    /// Why the run is to end before its time, if it was told to.
+    pub(super) fn stop_of(&self, run: RunId) -> Result<Option<Stop>, Error> {
+        let statement = "SELECT stop FROM runs WHERE id = ?1";
+        let stop: Option<Option<String>> = find_first(self.conn, statement, [run.bytes()], |row| row.get(0))?;
+        Ok(stop.flatten().and_then(|stop| Stop::parse(&stop)))
+    }
+
+    pub(super) fn append(
+        &mut self,
+        thread: ThreadId,
+        run: Option<RunId>,
+        kind: Kind,
+        body: Arc<str>,
+    ) -> Result<Seq, Error> {
+        self.pack_deltas(thread)?;
+        let seq = self.next(thread)?;
+        let run_bytes = run.as_ref().map(RunId::bytes);
+        self.insert.execute(params![thread.bytes(), sql(seq), run_bytes, kind.name(), self.at, &*body])?;
+        self.move_on(thread, seq, seq + 1);
+        self.stored.push((thread, seq + 1));
+        self.recorded.push(Arc::new(Stored { thread, seq, run, kind: Cow::Borrowed(kind.name()), body }));
+        Ok(seq)
+    }
+
+    /// The events of a run that this transaction has recorded.
+    pub(super) fn recorded_of(&self, run: RunId) -> Vec<Arc<Stored>> {
+        self.recorded.iter().filter(|event| event.run == Some(run)).cloned().collect()
+    }
+
+    /// Counts on after the newest event of the thread, wherever its row says that the sequence stands.
+    pub(super) fn count_on(&mut self, thread: ThreadId) -> Result<(), Error> {
+        self.pack_deltas(thread)?;
+        let statement = "SELECT max(coalesce((SELECT max(seq) FROM events WHERE thread = ?1), 0),
+            coalesce((SELECT last FROM packed_deltas WHERE thread = ?1 ORDER BY first DESC LIMIT 1), 0))";
+        let newest: i64 = find_only(self.conn, statement, [thread.bytes()], |row| row.get(0))?;
+        let after = u64::try_from(newest).unwrap_or(0) + 1;
+        if self.next(thread)? < after {
+            self.conn
+                .prepare("UPDATE threads SET next_seq = ?2 WHERE id = ?1")?
+                .execute(params![thread.bytes(), sql(after)])?;
+            self.seqs.next.insert(thread, after);
+        }
+        Ok(())
+    }
+
+    /// A thread that is new counts from 1, whatever was numbered under its id before it was deleted.
+    pub(super) fn begins(&mut self, thread: ThreadId) {
+        self.seqs.next.insert(thread, 1);
+    }
+
+    /// The number the thread's next event will have.
+    pub(super) fn next(&mut self, thread: ThreadId) -> Result<Seq, Error> {
+        match self.seqs.next.entry(thread) {
+            Entry::Occupied(entry) => Ok(*entry.get()),
+            Entry::Vacant(entry) => {
+                let statement = "SELECT next_seq FROM threads WHERE id = ?1";
+                let next: i64 = find_first(self.conn, statement, [thread.bytes()], |row| row.get(0))?
+                    .ok_or(Error::NotFound("thread"))?;
+                let open = self.log.open.last_of(thread).map_or(1, |last| last + 1);
+                Ok(*entry.insert(u64::try_from(next).unwrap_or(1).max(open)))
+            }
+        }
+    }
+}

@@ -1,0 +1,106 @@
+//! Credentials: sealed bytes by name, each in its scope.
+
+use crate::sql::{SqlConnection, SqlRow, params};
+use protocol::{CredentialView, Scope};
+use uuid::Uuid;
+
+use super::append::Batch;
+use super::read::{count, find_all, find_first, find_only, text, time};
+use super::{SqlStore, idempotency};
+use crate::{Error, MAX_CREDENTIAL_BYTES, MAX_CREDENTIAL_NAME_BYTES, MAX_CREDENTIALS_PER_SCOPE, Once};
+
+impl SqlStore {
+    pub(crate) async fn credentials(&self, scope: &Scope) -> Result<Vec<CredentialView>, Error> {
+        let scope = scope.clone();
+        self.readers.read(move |conn| list(conn, &scope)).await
+    }
+
+    pub(crate) async fn credential(&self, scope: &Scope, name: &str) -> Result<Option<Vec<u8>>, Error> {
+        let (scope, name) = (scope.clone(), name.to_owned());
+        self.readers.read(move |conn| sealed(conn, &scope, &name)).await
+    }
+
+    pub(crate) async fn put_credential(
+        &self,
+        scope: &Scope,
+        name: &str,
+        sealed: Vec<u8>,
+        once: Option<Once>,
+    ) -> Result<CredentialView, Error> {
+        let (scope, name) = (scope.clone(), name.to_owned());
+        let work = move |batch: &mut Batch<'_>| {
+            if idempotency::claim(batch, &scope, once.as_ref(), Uuid::nil())?.is_none() {
+                put(batch, &scope, &name, &sealed)?;
+            }
+            find(batch.conn(), &scope, &name)?.ok_or(Error::NotFound("credential"))
+        };
+        self.writer.write(work).await
+    }
+
+    pub(crate) async fn delete_credential(
+        &self,
+        scope: &Scope,
+        name: &str,
+        once: Option<Once>,
+    ) -> Result<(), Error> {
+        let (scope, name) = (scope.clone(), name.to_owned());
+        let work = move |batch: &mut Batch<'_>| {
+            if idempotency::claim(batch, &scope, once.as_ref(), Uuid::nil())?.is_some() {
+                return Ok(());
+            }
+            delete(batch, &scope, &name)
+        };
+        self.writer.write(work).await
+    }
+}
+
+fn put(batch: &Batch<'_>, scope: &Scope, name: &str, sealed: &[u8]) -> Result<(), Error> {
+    if let Some(reason) = refusal(batch.conn(), scope, name, sealed)? {
+        return Err(Error::Changed(reason));
+    }
+    let statement = "INSERT INTO credentials (app, user, name, sealed, updated_at) VALUES (?1, ?2, ?3, ?4, ?5)
+                ON CONFLICT (app, user, name) DO UPDATE SET sealed = excluded.sealed, updated_at = excluded.updated_at";
+    batch.execute(statement, params![scope.app.as_str(), scope.user.as_str(), name, sealed, batch.at()])
+}
+
+/// Why a credential cannot be kept.
+fn refusal(conn: &SqlConnection, scope: &Scope, name: &str, sealed: &[u8]) -> Result<Option<String>, Error> {
+    if name.is_empty() || name.len() > MAX_CREDENTIAL_NAME_BYTES {
+        return Ok(Some(format!("the name of a credential has 1 to {MAX_CREDENTIAL_NAME_BYTES} bytes")));
+    }
+    if sealed.len() > MAX_CREDENTIAL_BYTES {
+        return Ok(Some(format!("a sealed credential has at most {MAX_CREDENTIAL_BYTES} bytes")));
+    }
+    let statement = "SELECT count(*) FROM credentials WHERE app = ?1 AND user = ?2 AND name <> ?3";
+    let there =
+        find_only(conn, statement, [scope.app.as_str(), scope.user.as_str(), name], |row| count(row, 0))?;
+    let full = there >= MAX_CREDENTIALS_PER_SCOPE as u64;
+    Ok(full.then(|| format!("there are already {MAX_CREDENTIALS_PER_SCOPE} credentials; delete some first")))
+}
+
+fn delete(batch: &Batch<'_>, scope: &Scope, name: &str) -> Result<(), Error> {
+    let statement = "DELETE FROM credentials WHERE app = ?1 AND user = ?2 AND name = ?3";
+    let deleted = batch.count_changed(statement, [scope.app.as_str(), scope.user.as_str(), name])?;
+    if deleted == 0 { Err(Error::NotFound("credential")) } else { Ok(()) }
+}
+
+fn find(conn: &SqlConnection, scope: &Scope, name: &str) -> Result<Option<CredentialView>, Error> {
+    let statement = "SELECT name, updated_at FROM credentials WHERE app = ?1 AND user = ?2 AND name = ?3";
+    find_first(conn, statement, [scope.app.as_str(), scope.user.as_str(), name], credential_row)
+}
+
+fn sealed(conn: &SqlConnection, scope: &Scope, name: &str) -> Result<Option<Vec<u8>>, Error> {
+    let statement = "SELECT sealed FROM credentials WHERE app = ?1 AND user = ?2 AND name = ?3";
+    find_first(conn, statement, [scope.app.as_str(), scope.user.as_str(), name], |row| row.get(0))
+}
+
+fn list(conn: &SqlConnection, scope: &Scope) -> Result<Vec<CredentialView>, Error> {
+    let statement =
+        "SELECT name, updated_at FROM credentials WHERE app = ?1 AND user = ?2 ORDER BY name LIMIT ?3";
+    let bound = MAX_CREDENTIALS_PER_SCOPE as i64;
+    find_all(conn, statement, params![scope.app.as_str(), scope.user.as_str(), bound], credential_row)
+}
+
+fn credential_row(row: &SqlRow<'_>) -> Result<CredentialView, Error> {
+    Ok(CredentialView { name: text(row, 0)?, updated_at: time(row, 1)? })
+}

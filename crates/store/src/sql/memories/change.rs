@@ -1,0 +1,262 @@
+//! One change of a memory: its row, its version and its item, together.
+
+use crate::sql::params;
+use jiff::Timestamp;
+use protocol::{MemoryId, MessageId, Scope, ThreadId};
+
+use super::of_scope;
+use super::purge::FAMILY;
+use crate::rules::memories::{self, UPDATED, is_current, words_hash};
+use crate::rules::notices::{NoticedChange, memory_change};
+use crate::sql::append::Batch;
+use crate::sql::read::{count, find_first, has_any, id, sql};
+use crate::sql::{items, texts};
+use crate::{
+    AppliedChange, Error, MAX_SOURCES_PER_MEMORY, MemoryEdit, MemoryOrigin, MemoryRow, MemoryStatus,
+    NewMemoryRow, RecallKind,
+};
+
+/// Adds a memory, and gives its id; if an active one says the same, that one's, and adds nothing. This is decided where
+/// it is written, so that of two at the same moment the second finds the first. [`Error::MemoriesFull`] if the scope has
+/// as many as it may have.
+pub(super) fn insert(batch: &Batch<'_>, scope: &Scope, memory: &NewMemoryRow) -> Result<MemoryId, Error> {
+    if let Some(known) = same(batch, scope, &memory.text)? {
+        return Ok(known);
+    }
+    has_room(batch, scope)?;
+    let NewMemoryRow { id, text, kind, source, sources, valid_from, created_at } = memory;
+    // What comes from the future counts as new.
+    let created_at = created_at.map_or(batch.at(), Timestamp::as_millisecond).min(batch.at());
+    let statement = "INSERT INTO memories
+                    (id, app, user, text, kind, status, version, valid_from, source, created_at, updated_at, same)
+                VALUES (?1, ?2, ?3, ?4, ?5, 'active', 1, ?6, ?7, ?8, ?9, ?10)";
+    batch.execute(
+        statement,
+        params![
+            id.bytes(),
+            scope.app.as_str(),
+            scope.user.as_str(),
+            text,
+            kind,
+            valid_from.map(Timestamp::as_millisecond),
+            source,
+            created_at,
+            batch.at(),
+            words_hash(text)
+        ],
+    )?;
+    for source in sources.iter().take(MAX_SOURCES_PER_MEMORY) {
+        add_source(batch, *id, source)?;
+    }
+    note(batch, scope, *id, "created")?;
+    Ok(*id)
+}
+
+/// The active memory that has the same words.
+fn same(batch: &Batch<'_>, scope: &Scope, text: &str) -> Result<Option<MemoryId>, Error> {
+    let statement = "SELECT id FROM memories INDEXED BY memories_same
+            WHERE app = ?1 AND user = ?2 AND same = ?3 AND status = 'active' LIMIT 1";
+    find_first(
+        batch.conn(),
+        statement,
+        params![scope.app.as_str(), scope.user.as_str(), words_hash(text)],
+        |row| id(row, 0),
+    )
+}
+
+/// A memory that is written in a run. [`Error::Known`] if one says the same.
+pub(in crate::sql) fn remember(
+    batch: &Batch<'_>,
+    scope: &Scope,
+    memory: &NewMemoryRow,
+) -> Result<AppliedChange, Error> {
+    match insert(batch, scope, memory) {
+        // It is the call's to answer for.
+        Err(full @ Error::MemoriesFull) => Err(Error::Changed(full.to_string())),
+        Ok(known) if known != memory.id => Err(Error::Known(known)),
+        added => added.map(|id| AppliedChange::Memory { id, version: 1 }),
+    }
+}
+
+/// Takes back a memory that a call has added, if it still is as the call has left it.
+pub(in crate::sql) fn undo(
+    batch: &Batch<'_>,
+    scope: &Scope,
+    memory: MemoryId,
+    left: u64,
+) -> Result<Option<AppliedChange>, Error> {
+    let Some(row) = current(batch, scope, memory, left)? else { return Ok(None) };
+    let version = advance(batch, &MemoryRow { status: MemoryStatus::Removed, ..row }, "undone")?;
+    Ok(Some(AppliedChange::Memory { id: memory, version }))
+}
+
+pub(super) fn edit(batch: &Batch<'_>, row: MemoryRow, edit: MemoryEdit) -> Result<(), Error> {
+    match memories::edited(row, edit)? {
+        Some(edited) => advance(batch, &edited, "edited").map(drop),
+        None => Ok(()),
+    }
+}
+
+/// Forgets the scope's memory of that id, if there is one.
+pub(in crate::sql) fn forget_named(batch: &Batch<'_>, scope: &Scope, memory: MemoryId) -> Result<(), Error> {
+    of_scope(batch.conn(), memory, scope)?.map_or(Ok(()), |row| forget(batch, row))
+}
+
+/// What it rests on is forgotten with it, and nothing that was made of its text stays.
+pub(super) fn forget(batch: &Batch<'_>, row: MemoryRow) -> Result<(), Error> {
+    if row.status == MemoryStatus::Forgotten {
+        return Ok(());
+    }
+    let (memory, scope) = (row.id, row.scope.clone());
+    let statement = format!(
+        "INSERT INTO tombstones (app, user, memory, words, at)
+                WITH RECURSIVE {FAMILY} SELECT ?2, ?3, ?1, words, ?4 FROM
+                    (SELECT s.words FROM family f CROSS JOIN memory_sources s ON s.memory = f.id
+                        WHERE s.words IS NOT NULL
+                     UNION SELECT v.text FROM family f CROSS JOIN memory_versions v ON v.memory = f.id) said ORDER BY words"
+    );
+    batch
+        .execute(&statement, params![memory.bytes(), scope.app.as_str(), scope.user.as_str(), batch.at()])?;
+    advance(batch, &MemoryRow { status: MemoryStatus::Forgotten, ..row }, "forgotten")?;
+    items::drop_vectors(batch, memory)?;
+    texts::drop_kept(batch, &scope, &memory.to_string())?;
+    items::changed(batch, &scope, RecallKind::Tombstone, memory.bytes())
+}
+
+pub(super) fn restore(batch: &Batch<'_>, row: MemoryRow) -> Result<(), Error> {
+    if row.status == MemoryStatus::Active {
+        return Ok(());
+    }
+    has_room(batch, &row.scope)?;
+    let (memory, scope) = (row.id, row.scope.clone());
+    let restored = MemoryRow { status: MemoryStatus::Active, valid_until: None, superseded_by: None, ..row };
+    advance(batch, &restored, "restored")?;
+    let statement = "DELETE FROM tombstones WHERE memory = ?1";
+    let freed = batch.count_changed(statement, [memory.bytes()])?;
+    if freed == 0 { Ok(()) } else { items::changed(batch, &scope, RecallKind::Tombstone, memory.bytes()) }
+}
+
+/// What was so until now is otherwise from now on.
+pub(super) fn update(
+    batch: &Batch<'_>,
+    row: MemoryRow,
+    (text, kind): (String, String),
+    source: &MemoryOrigin,
+) -> Result<(), Error> {
+    add_source(batch, row.id, source)?;
+    let valid_from = Some(batch.now()?);
+    advance(batch, &MemoryRow { text, kind, valid_from, ..row }, UPDATED).map(drop)
+}
+
+pub(super) fn remove(batch: &Batch<'_>, row: MemoryRow, source: &MemoryOrigin) -> Result<(), Error> {
+    add_source(batch, row.id, source)?;
+    let valid_until = Some(batch.now()?);
+    advance(batch, &MemoryRow { status: MemoryStatus::Removed, valid_until, ..row }, "removed").map(drop)
+}
+
+pub(super) fn merge(
+    batch: &Batch<'_>,
+    into: MemoryRow,
+    (text, kind): (String, String),
+    from: Vec<MemoryRow>,
+) -> Result<(), Error> {
+    for row in from {
+        inherit(batch, into.id, row.id)?;
+        let superseded = MemoryRow { status: MemoryStatus::Superseded, superseded_by: Some(into.id), ..row };
+        advance(batch, &superseded, "superseded")?;
+    }
+    advance(batch, &MemoryRow { text, kind, ..into }, "merged").map(drop)
+}
+
+pub(super) fn expire(batch: &Batch<'_>, row: MemoryRow) -> Result<(), Error> {
+    advance(batch, &MemoryRow { status: MemoryStatus::Expired, ..row }, "expired").map(drop)
+}
+
+/// The scope's memory, if it is active and still has this version.
+pub(super) fn current(
+    batch: &Batch<'_>,
+    scope: &Scope,
+    memory: MemoryId,
+    version: u64,
+) -> Result<Option<MemoryRow>, Error> {
+    let found = of_scope(batch.conn(), memory, scope)?;
+    Ok(found.filter(|row| is_current(row, version)))
+}
+
+/// How many active memories the scope has.
+pub(super) fn active(batch: &Batch<'_>, scope: &Scope) -> Result<u64, Error> {
+    let statement = "SELECT active FROM memory_counts WHERE app = ?1 AND user = ?2";
+    Ok(find_first(batch.conn(), statement, [scope.app.as_str(), scope.user.as_str()], |row| count(row, 0))?
+        .unwrap_or(0))
+}
+
+pub(super) fn add_source(batch: &Batch<'_>, memory: MemoryId, source: &MemoryOrigin) -> Result<(), Error> {
+    let MemoryOrigin { thread, message, words, at } = source;
+    let statement =
+        "INSERT INTO memory_sources (memory, thread, message, words, at) SELECT ?1, ?2, ?3, ?4, ?5
+                WHERE (SELECT count(*) FROM memory_sources WHERE memory = ?1) < ?6";
+    batch.execute(
+        statement,
+        params![
+            memory.bytes(),
+            thread.as_ref().map(ThreadId::bytes),
+            message.as_ref().map(MessageId::bytes),
+            words,
+            at.map_or(batch.at(), Timestamp::as_millisecond),
+            MAX_SOURCES_PER_MEMORY as i64
+        ],
+    )
+}
+
+/// Gives a memory the sources of another that it has not.
+fn inherit(batch: &Batch<'_>, into: MemoryId, from: MemoryId) -> Result<(), Error> {
+    let statement = "INSERT INTO memory_sources (memory, thread, message, words, at)
+                SELECT ?1, thread, message, words, at FROM memory_sources theirs WHERE memory = ?2
+                    AND NOT EXISTS (SELECT 1 FROM memory_sources own WHERE own.memory = ?1
+                        AND own.message = theirs.message AND own.words IS NOT DISTINCT FROM theirs.words)
+                ORDER BY number
+                LIMIT max(0, ?3 - (SELECT count(*) FROM memory_sources WHERE memory = ?1))";
+    batch.execute(statement, params![into.bytes(), from.bytes(), MAX_SOURCES_PER_MEMORY as i64])
+}
+
+fn has_room(batch: &Batch<'_>, scope: &Scope) -> Result<(), Error> {
+    memories::check_room(active(batch, scope)?)
+}
+
+/// Writes what a memory is after a change, as its next version. Gives that.
+fn advance(batch: &Batch<'_>, row: &MemoryRow, reason: &str) -> Result<u64, Error> {
+    // A vector is of a text: it goes with it.
+    let statement = "SELECT 1 FROM memories WHERE id = ?1 AND text <> ?2";
+    if has_any(batch.conn(), statement, params![row.id.bytes(), row.text])? {
+        items::drop_vectors(batch, row.id)?;
+    }
+    let version = row.version.saturating_add(1);
+    let statement = "UPDATE memories SET text = ?2, kind = ?3, status = ?4, version = ?5, valid_from = ?6, valid_until = ?7,
+                    superseded_by = ?8, updated_at = ?9, same = ?10 WHERE id = ?1";
+    batch.execute(
+        statement,
+        params![
+            row.id.bytes(),
+            row.text,
+            row.kind,
+            row.status.name(),
+            sql(version),
+            row.valid_from.map(Timestamp::as_millisecond),
+            row.valid_until.map(Timestamp::as_millisecond),
+            row.superseded_by.as_ref().map(MemoryId::bytes),
+            batch.at(),
+            words_hash(&row.text)
+        ],
+    )?;
+    note(batch, &row.scope, row.id, reason)?;
+    Ok(version)
+}
+
+/// Notes what the memory's row says now as a version, and that it changed.
+fn note(batch: &Batch<'_>, scope: &Scope, memory: MemoryId, reason: &str) -> Result<(), Error> {
+    let statement = "INSERT INTO memory_versions (memory, version, text, kind, status, reason, valid_from, valid_until, at)
+                SELECT id, version, text, kind, status, ?2, valid_from, valid_until, ?3 FROM memories WHERE id = ?1";
+    batch.execute(statement, params![memory.bytes(), reason, batch.at()])?;
+    batch.notice(NoticedChange::Memory { scope: scope.clone(), memory, change: memory_change(reason) });
+    items::changed(batch, scope, RecallKind::Memory, memory.bytes())
+}

@@ -1,0 +1,162 @@
+//! The transactions of the store, in the part of SQL that SQLite and PostgreSQL share. One writer thread commits, a few
+//! connections read beside it.
+
+mod action_rows;
+mod actions;
+mod admin_audit;
+mod append;
+mod audit;
+mod boot;
+mod branches;
+mod client_calls;
+mod credentials;
+mod deltas;
+mod documents;
+mod earlier_runs;
+mod erasures;
+mod events;
+mod files;
+mod history;
+mod idempotency;
+mod images;
+mod items;
+mod jobs;
+mod keys;
+mod knowledge;
+mod ledger;
+mod maintain;
+mod mcp;
+mod memories;
+mod message_paths;
+mod missing_apps;
+mod notices;
+mod open_databases;
+mod personas;
+mod pins;
+mod profiles;
+mod project;
+mod prompt_rows;
+mod proposals;
+mod purge;
+mod queue;
+mod rate_limits;
+mod read;
+mod recall;
+mod records;
+mod reserve;
+mod run_end;
+mod run_start;
+mod runs;
+mod search_words;
+mod sessions;
+mod shown_messages;
+mod statistics;
+mod submit;
+mod summaries;
+mod sweep;
+mod texts;
+mod thread_lists;
+mod threads;
+mod tidy;
+mod undo;
+mod upkeep;
+mod usage;
+mod verify;
+mod versions;
+mod waiting_calls;
+mod webhooks;
+mod whole_log;
+mod writer;
+mod writes;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use protocol::Stored;
+
+pub(crate) use crate::database::{
+    SqlConnection, SqlParams, SqlRow, SqlStatement, SqlValue, ToSqlValue, params,
+};
+pub use crate::outbox::Coalesce;
+pub use audit::Audited;
+pub(crate) use audit::audit_of;
+pub(crate) use boot::{POWER_LOSS_MARGIN, RESTORED, begin as begin_boot};
+pub(crate) use deltas::{OpenDeltas, restore as restore_deltas};
+pub(crate) use message_paths::fill_in as place_messages;
+pub use open_databases::wait_until_closed;
+pub(crate) use read::{ReadThread, Readers, find_first, find_only, has_any};
+pub(crate) use tidy::{Afresh, note_removed};
+pub(crate) use upkeep::{CommitKind, Upkeep};
+pub use usage::day;
+pub(crate) use verify::verify_on;
+pub use whole_log::LoggedRow;
+pub(crate) use whole_log::whole_log_on;
+pub(crate) use writer::{SqlRunLog, Writer, WriterParts};
+
+use crate::outbox::Outbox;
+use crate::webhooks::WebhookWatch;
+use crate::{RunRow, WatchedApps};
+
+/// How long after a commit of deltas the next one is made, unless somebody says otherwise: what a reader does not notice.
+pub const DELTA_PAUSE: Duration = Duration::from_millis(4);
+
+/// A store on one database, of which this process is the only writer.
+pub(crate) struct SqlStore {
+    writer: Writer,
+    readers: Arc<Readers>,
+    /// Deltas that are in the delta log only. Whoever reads events looks here first.
+    open_deltas: Arc<OpenDeltas>,
+    coalesce: Coalesce,
+    webhooks: Arc<WebhookWatch>,
+}
+
+impl SqlStore {
+    pub(crate) fn new(
+        writer: Writer,
+        readers: Readers,
+        open_deltas: Arc<OpenDeltas>,
+        coalesce: Coalesce,
+        webhooks: Arc<WebhookWatch>,
+    ) -> Self {
+        Self { writer, readers: Arc::new(readers), open_deltas, coalesce, webhooks }
+    }
+
+    pub(crate) fn watch_webhooks(&self, watched: WatchedApps) {
+        self.webhooks.set(watched);
+    }
+
+    pub(crate) fn run_log(&self, run: &RunRow) -> SqlRunLog {
+        SqlRunLog::new(self.writer.clone(), Outbox::new(run, self.coalesce))
+    }
+}
+
+/// How a store differs from the usual one.
+#[derive(Default)]
+pub struct StoreOptions {
+    pub coalesce: Coalesce,
+    /// Which start of the machine this is. Asked of the system when absent.
+    pub boot: Option<String>,
+    /// How long after a commit of deltas the next one is made at the earliest; a few milliseconds when absent. Whatever
+    /// comes meanwhile shares it. Anything that somebody waits for is committed at once.
+    pub delta_pause: Option<Duration>,
+    /// Who decides at each commit whether the store goes on; for tests that let it die there.
+    pub boundary: Option<Arc<dyn Boundary>>,
+}
+
+/// Sees every commit come and go.
+pub trait Boundary: Send + Sync {
+    /// False if all ends here: nothing more is written, published or answered, as if the process had been killed.
+    fn pass(&self, moment: Moment) -> bool;
+    /// Whether there is no space for one that appends these events.
+    fn is_full(&self, _appended: &[Arc<Stored>]) -> bool {
+        false
+    }
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Moment {
+    /// Nothing of it is in the database.
+    BeforeCommit,
+    /// All of it is, and nobody knows.
+    AfterCommit,
+}

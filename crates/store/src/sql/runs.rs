@@ -1,0 +1,169 @@
+//! Runs: looking up, cancelling, adopting.
+
+use crate::sql::{SqlConnection, SqlRow, params};
+use protocol::{AppId, AuditKind, Failure, Principal, RunId, RunStatus, Scope, Seq, ThreadId};
+use serde_json::json;
+
+use super::SqlStore;
+use super::append::Batch;
+use super::read::{count, find_all, find_first, has_any, id, maybe_time, scope_at, sql, text, time};
+use super::{admin_audit, idempotency, queue, run_end, submit, usage};
+use crate::rules::admin_audit::AdminAct;
+use crate::{Admitted, BegunRun, Error, ForcedEnd, Once, RunRow, Stop, Submission, SubmittedRun};
+
+/// As [`run_row`] expects them, of runs `r`.
+pub(super) const COLUMNS: &str =
+    "r.id, r.thread, r.app, r.user, r.message, r.status, r.model, r.error, r.stop, r.epoch,
+    r.start_seq, r.end_seq, r.created_at, r.ended_at, r.input_tokens, r.output_tokens, r.cached_tokens,
+    r.reasoning_tokens, r.cost, r.estimated, r.actor";
+
+impl SqlStore {
+    pub(crate) async fn submit(
+        &self,
+        submission: Submission,
+    ) -> Result<(SubmittedRun, Option<BegunRun>), Error> {
+        let work = move |batch: &mut Batch<'_>| {
+            let (submitted, used) = submit::submit(batch, submission)?;
+            let is_begun = submitted.admitted == Admitted::Running;
+            let row = if is_begun { active(batch.conn(), submitted.thread)? } else { None };
+            let begun = row.map(|row| BegunRun { facts: batch.recorded_of(row.id), row, used });
+            Ok((submitted, begun))
+        };
+        self.writer.write(work).await
+    }
+
+    pub(crate) async fn is_made(&self, scope: &Scope, once: Once) -> Result<bool, Error> {
+        let scope = scope.clone();
+        let made = move |conn: &SqlConnection| Ok(idempotency::made(conn, &scope, Some(&once))?.is_some());
+        self.readers.read(made).await
+    }
+
+    pub(crate) async fn run(&self, principal: &Principal, run: RunId) -> Result<RunRow, Error> {
+        let user = principal.user().clone();
+        self.readers.read_now(move |conn| find(conn, run, user.as_str())).await
+    }
+
+    pub(crate) async fn cancel(
+        &self,
+        principal: &Principal,
+        run: RunId,
+        once: Option<Once>,
+    ) -> Result<RunRow, Error> {
+        let principal = principal.clone();
+        self.writer.write(move |batch| cancel(batch, &principal, run, once.as_ref())).await
+    }
+
+    pub(crate) async fn cancel_as_admin(
+        &self,
+        run: RunId,
+        only_apps: Option<Vec<AppId>>,
+        by: String,
+    ) -> Result<Option<RunRow>, Error> {
+        self.writer.write(move |batch| cancel_as_admin(batch, run, only_apps.as_deref(), by)).await
+    }
+
+    pub(crate) async fn force_end(&self, run: &RunRow, end: ForcedEnd) -> Result<(), Error> {
+        let (run, thread, epoch) = (run.id, run.thread, run.epoch);
+        self.writer.write(move |batch| run_end::end(batch, (run, thread, epoch), &end)).await
+    }
+
+    pub(crate) async fn is_skipped(&self, thread: ThreadId, seq: Seq) -> Result<bool, Error> {
+        let statement = "SELECT 1 FROM skipped WHERE thread = ?1 AND first <= ?2 AND ?2 < last";
+        let skipped = move |conn: &SqlConnection| has_any(conn, statement, params![thread.bytes(), sql(seq)]);
+        self.readers.read(skipped).await
+    }
+}
+
+fn cancel(
+    batch: &mut Batch<'_>,
+    principal: &Principal,
+    run: RunId,
+    once: Option<&Once>,
+) -> Result<RunRow, Error> {
+    let user = principal.user().as_str();
+    let row = find(batch.conn(), run, user)?;
+    if idempotency::claim(batch, &row.scope, once, run.uuid())?.is_some() {
+        return Ok(row);
+    }
+    stop(batch, row.thread, run)?;
+    find(batch.conn(), run, user)
+}
+
+/// Cancels a run of any user, for an admin of its app. An entry in the audit says so, unless nothing changed.
+fn cancel_as_admin(
+    batch: &mut Batch<'_>,
+    run: RunId,
+    only_apps: Option<&[AppId]>,
+    by: String,
+) -> Result<Option<RunRow>, Error> {
+    let statement = format!("SELECT {COLUMNS} FROM runs r WHERE r.id = ?1");
+    let found = find_first(batch.conn(), &statement, [run.bytes()], run_row)?;
+    let is_theirs = |row: &RunRow| only_apps.is_none_or(|apps| apps.contains(&row.scope.app));
+    let Some(row) = found.filter(is_theirs) else { return Ok(None) };
+    if stop(batch, row.thread, run)? {
+        let detail = json!({ "user": row.scope.user.as_str(), "thread": row.thread.to_string() });
+        let (app, target) = (Some(row.scope.app.to_string()), run.to_string());
+        admin_audit::append(batch, AdminAct { by, kind: AuditKind::RunCancelled, app, target, detail })?;
+    }
+    find_first(batch.conn(), &statement, [run.bytes()], run_row)
+}
+
+/// Ends a run that waits for its turn, or tells one under way to end. False when it was told before, or has ended.
+fn stop(batch: &mut Batch<'_>, thread: ThreadId, run: RunId) -> Result<bool, Error> {
+    if queue::cancel(batch, thread, run)? {
+        return Ok(true);
+    }
+    let statement =
+        "UPDATE runs SET stop = ?2 WHERE id = ?1 AND stop IS DISTINCT FROM ?2 AND ended_at IS NULL";
+    let told = batch.count_changed(statement, params![run.bytes(), Stop::Cancelled.name()])?;
+    Ok(told > 0)
+}
+
+fn find(conn: &SqlConnection, run: RunId, user: &str) -> Result<RunRow, Error> {
+    let statement = format!(
+        "SELECT {COLUMNS} FROM runs r JOIN threads t ON t.id = r.thread
+            WHERE r.id = ?1 AND r.user = ?2 AND t.deleted_at IS NULL"
+    );
+    find_first(conn, &statement, params![run.bytes(), user], run_row)?.ok_or(Error::NotFound("run"))
+}
+
+/// Takes over every run under way: writes of whoever had them are refused from here on.
+pub(super) fn adopt(batch: &mut Batch<'_>) -> Result<Vec<RunRow>, Error> {
+    batch.conn().execute("UPDATE runs SET epoch = epoch + 1 WHERE status IN ('running', 'waiting')", [])?;
+    let statement = format!(
+        "SELECT {COLUMNS} FROM runs r WHERE r.status IN ('running', 'waiting') ORDER BY +r.created_at, r.id"
+    );
+    find_all(batch.conn(), &statement, [], run_row)
+}
+
+pub(super) fn active(conn: &SqlConnection, thread: ThreadId) -> Result<Option<RunRow>, Error> {
+    let statement =
+        format!("SELECT {COLUMNS} FROM runs r WHERE r.thread = ?1 AND r.status IN ('running', 'waiting')");
+    find_first(conn, &statement, [thread.bytes()], run_row)
+}
+
+pub(super) fn run_row(row: &SqlRow<'_>) -> Result<RunRow, Error> {
+    let status = RunStatus::parse(&text(row, 5)?).unwrap_or(RunStatus::Failed);
+    let error = row.get::<Option<String>>(7)?.and_then(|error| serde_json::from_str::<Failure>(&error).ok());
+    Ok(RunRow {
+        id: id(row, 0)?,
+        thread: id(row, 1)?,
+        scope: scope_at(row, 2)?,
+        actor: row.get(20)?,
+        message: id(row, 4)?,
+        status,
+        model: row.get(6)?,
+        error,
+        usage: usage::read(row, 14)?,
+        stop: row.get::<Option<String>>(8)?.and_then(|stop| Stop::parse(&stop)),
+        epoch: count(row, 9)?,
+        start_seq: seq(row, 10)?,
+        end_seq: seq(row, 11)?,
+        created_at: time(row, 12)?,
+        ended_at: maybe_time(row, 13)?,
+    })
+}
+
+fn seq(row: &SqlRow<'_>, column: usize) -> Result<Option<u64>, Error> {
+    Ok(row.get::<Option<i64>>(column)?.and_then(|seq| u64::try_from(seq).ok()))
+}

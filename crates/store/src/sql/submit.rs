@@ -1,0 +1,114 @@
+//! A request for a run: begun at once, queued, refused, or recognised as one that came before.
+
+use crate::sql::params;
+use protocol::{RunId, Scope, ThreadId, Used};
+
+use super::append::Batch;
+use super::read::{find_first, id, maybe_id};
+use super::{idempotency, images, queue, rate_limits, run_start, threads, waiting_calls};
+use crate::rules::submit::{RunAdmission, admission};
+use crate::{Admitted, Error, NewThreadRow, RunInput, RunRequest, Stop, Submission, SubmittedRun, Target};
+
+/// Gives the run, and what its user has used with it.
+pub(super) fn submit(batch: &mut Batch<'_>, submission: Submission) -> Result<(SubmittedRun, Used), Error> {
+    let Submission { scope, thread, run, on_busy, once, replay_only, limits, request } = submission;
+    if let Some(earlier) = idempotency::earlier(batch, &scope, once.as_ref())? {
+        let thread = thread_of(batch, earlier.into())?;
+        let replayed = SubmittedRun { thread, run: earlier.into(), admitted: Admitted::Replayed };
+        return Ok((replayed, Used::default()));
+    }
+    if replay_only {
+        return Err(Error::NotFound("run"));
+    }
+    let thread = match thread {
+        Target::New(id) => {
+            // Who answers this run answers it alone: a thread has a persona only if it was given one.
+            threads::insert(batch, &scope, &NewThreadRow { id, title: None, persona: None })?
+        }
+        Target::Ensured(id) => threads::ensure(batch, &scope, id)?,
+        Target::Existing(thread) => thread,
+    };
+    let active = active(batch, &scope, thread)?;
+    let used = rate_limits::admit(batch, &scope, &limits, active.is_none())?;
+    let admitted = match admission(active, on_busy)? {
+        RunAdmission::Begin => {
+            insert(batch, &scope, thread, (run, &request))?;
+            run_start::begin(batch, thread, run, request)?;
+            Admitted::Running
+        }
+        RunAdmission::Wait { active, interrupts } => {
+            let interrupted = interrupts.then_some(active);
+            interrupted.map_or(Ok(()), |active| interrupt(batch, active))?;
+            insert(batch, &scope, thread, (run, &request))?;
+            queue::push(batch, thread, run, &request, on_busy)?;
+            let resumed = waiting_calls::supersede(batch, active)?;
+            Admitted::Queued { interrupted, resumed }
+        }
+    };
+    rate_limits::accepted(batch, &scope)?;
+    idempotency::remember(batch, &scope, once.as_ref(), run.uuid())?;
+    Ok((SubmittedRun { thread, run, admitted }, used))
+}
+
+/// Tells a run to make room for a newer message.
+fn interrupt(batch: &Batch<'_>, run: RunId) -> Result<(), Error> {
+    let statement = "UPDATE runs SET stop = ?2 WHERE id = ?1 AND stop IS NULL";
+    batch.execute(statement, params![run.bytes(), Stop::Interrupted.name()])
+}
+
+/// The run under way in the thread, if the thread is there and is the scope's.
+fn active(batch: &Batch<'_>, scope: &Scope, thread: ThreadId) -> Result<Option<RunId>, Error> {
+    let statement =
+        "SELECT (SELECT r.id FROM runs r WHERE r.thread = t.id AND r.status IN ('running', 'waiting'))
+                FROM threads t WHERE t.id = ?1 AND t.app = ?2 AND t.user = ?3 AND t.deleted_at IS NULL";
+    find_first(
+        batch.conn(),
+        statement,
+        params![thread.bytes(), scope.app.as_str(), scope.user.as_str()],
+        |row| maybe_id(row, 0),
+    )?
+    .ok_or(Error::NotFound("thread"))
+}
+
+fn thread_of(batch: &Batch<'_>, run: RunId) -> Result<ThreadId, Error> {
+    let statement = "SELECT thread FROM runs WHERE id = ?1";
+    find_first(batch.conn(), statement, [run.bytes()], |row| id(row, 0))?.ok_or(Error::NotFound("run"))
+}
+
+/// Puts the run's row down as queued; what names a message must name one of this thread.
+fn insert(
+    batch: &mut Batch<'_>,
+    scope: &Scope,
+    thread: ThreadId,
+    (run, request): (RunId, &RunRequest),
+) -> Result<(), Error> {
+    let message = match &request.ask {
+        RunInput::Say { id, parent, parts, .. } => {
+            if let Some(parent) = parent {
+                run_start::message(batch, thread, *parent)?;
+            }
+            images::used_by(batch, scope, (thread, *id), parts)?;
+            // Images of earlier turns stay as long as the thread does, which this message stands for.
+            for earlier in &request.earlier {
+                images::used_by(batch, scope, (thread, *id), &earlier.parts)?;
+            }
+            *id
+        }
+        RunInput::Again { of } => run_start::answerable(batch, thread, *of)?,
+    };
+    let statement = "INSERT INTO runs (id, thread, app, user, message, status, model, created_at, actor)
+                VALUES (?1, ?2, ?3, ?4, ?5, 'queued', ?6, ?7, ?8)";
+    batch.execute(
+        statement,
+        params![
+            run.bytes(),
+            thread.bytes(),
+            scope.app.as_str(),
+            scope.user.as_str(),
+            message.bytes(),
+            request.model,
+            batch.at(),
+            request.actor
+        ],
+    )
+}

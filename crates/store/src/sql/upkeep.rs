@@ -1,0 +1,49 @@
+//! What the writer does for one database and not for the other.
+
+use std::sync::Arc;
+
+use super::{Afresh, SqlConnection};
+use crate::Error;
+
+/// What a transaction of the writer holds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum CommitKind {
+    /// Deltas alone.
+    Deltas,
+    /// A part of something that a later commit promises.
+    Ahead,
+    /// Something that a caller is promised: it survives a power failure.
+    Promise,
+}
+
+/// The duties of the writer of one database.
+pub(crate) trait Upkeep: Send {
+    /// Begins a transaction, on a new connection if the last one is lost.
+    fn begin(&mut self, conn: &mut SqlConnection, kind: CommitKind) -> Result<(), Error>;
+
+    /// The error as what it means on this database.
+    fn explain(&self, _conn: &SqlConnection, error: Error) -> Error {
+        error
+    }
+
+    /// Commits, or rolls back.
+    fn end(&mut self, conn: &mut SqlConnection, is_commit: bool) -> Result<(), Error>;
+
+    /// Sees to it that no more is lost with the machine than the numbers that are left out afterwards.
+    fn bound_loss(&mut self, _kind: CommitKind, _events: usize) -> Result<(), Error> {
+        Ok(())
+    }
+
+    /// Done after each commit. False if nothing more can be written.
+    fn after_commit(&self, _conn: &SqlConnection) -> bool {
+        true
+    }
+
+    /// Nobody writes any more.
+    fn close(&self, _conn: &SqlConnection) {}
+
+    /// Says when removed rows leave the files of the database, if somebody has to see to that.
+    fn afresh(&self) -> Arc<Afresh> {
+        Arc::default()
+    }
+}

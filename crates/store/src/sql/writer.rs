@@ -1,0 +1,519 @@
+//! The one writer: commits whatever has arrived while the last commit was under way, then tells the world.
+//!
+//! A batch that holds anything a caller is promised is synced to the disk; one of deltas alone is left to the
+//! operating system, and becomes durable with the next promise because the write-ahead log is one sequential file.
+//! Nothing is published and nobody is answered before the commit.
+//!
+//! When the disk fails, as opposed to being full, the writer ends: nobody knows what is on it, and a second sync that
+//! succeeds proves nothing about what the first one lost. The next start reads what is really there.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{
+    Receiver, RecvError, RecvTimeoutError, SyncSender, TryRecvError, TrySendError, sync_channel,
+};
+use std::thread::{self, Thread};
+use std::time::{Duration, Instant};
+
+use protocol::{Clock, Delta, Event, Kind, PlannedCall, SpendBounds, SpendGrant, Stored};
+use tokio::sync::{oneshot, watch};
+
+use super::append::{Batch, FinishedBatch, Seqs};
+use super::deltas::{DeltaLog, OpenDeltas, TABLE_LIFE};
+use super::open_databases::OpenDatabase;
+use super::{
+    Afresh, Boundary, CommitKind, Moment, SqlConnection, Upkeep, jobs, queue, reserve, waiting_calls,
+};
+use crate::outbox::{Outbox, Pushed};
+use crate::rules::run_log::{is_promise, writes_belong};
+use crate::webhooks::WebhookWatch;
+use crate::{Error, NewJob, NewestNotice, Publish, Write};
+
+/// Commands that may wait for the writer. Runs announce themselves at most once each, so this bounds requests.
+const MAX_QUEUED: usize = 8192;
+
+/// Commands that share one commit.
+const MAX_BATCH: usize = 1024;
+
+/// A handle on the writer thread, which ends when the last handle is gone.
+#[derive(Clone)]
+pub(crate) struct Writer {
+    queue: SyncSender<Command>,
+    /// After the queue, so that the thread looks once more when the queue has no sender any more.
+    pause: Arc<WriterPause>,
+    /// Nothing is ever sent. The other end is the thread's, and gone when the thread is, however it has ended.
+    alive: watch::Receiver<()>,
+    afresh: Arc<Afresh>,
+    new_work: Arc<AtomicBool>,
+}
+
+/// Ends the pause of the writer thread between two commits of deltas. Deltas let it pause: each of them would cost a
+/// switch to the thread and back.
+struct WriterPause(Thread);
+
+impl WriterPause {
+    fn end(&self) {
+        self.0.unpark();
+    }
+}
+
+impl Drop for WriterPause {
+    fn drop(&mut self) {
+        self.end();
+    }
+}
+
+enum Command {
+    /// This run has deltas waiting.
+    Deltas(Announcement),
+    /// Something that somebody waits for, with the run whose deltas go with it.
+    Work { work: Box<dyn Work>, kind: CommitKind, outbox: Option<Arc<Outbox>> },
+}
+
+impl Command {
+    fn kind(&self) -> CommitKind {
+        match self {
+            Command::Deltas(_) => CommitKind::Deltas,
+            Command::Work { kind, .. } => *kind,
+        }
+    }
+
+    fn outbox(&self) -> Option<&Outbox> {
+        match self {
+            Command::Deltas(announcement) => Some(&announcement.outbox),
+            Command::Work { outbox, .. } => outbox.as_deref(),
+        }
+    }
+}
+
+/// A run's word that it has deltas. If the writer never comes to them, the run must give it again.
+struct Announcement {
+    outbox: Arc<Outbox>,
+    seen: bool,
+}
+
+impl Drop for Announcement {
+    fn drop(&mut self) {
+        if !self.seen {
+            self.outbox.not_announced();
+        }
+    }
+}
+
+/// A piece of work inside a batch: all of it happens, or nothing of it does.
+trait Work: Send {
+    /// Does it. False means that its changes must be undone.
+    fn run(&mut self, batch: &mut Batch<'_>) -> bool;
+    /// Why it could not be done, when that ends the whole batch.
+    fn failure(&mut self) -> Error;
+    /// Answers whoever waits, once the batch is committed or lost.
+    fn done(self: Box<Self>, committed: Result<(), Error>);
+}
+
+struct Job<F, R> {
+    work: Option<F>,
+    result: Option<Result<R, Error>>,
+    reply: oneshot::Sender<Result<R, Error>>,
+}
+
+impl<F, R> Work for Job<F, R>
+where
+    F: FnOnce(&mut Batch<'_>) -> Result<R, Error> + Send,
+    R: Send,
+{
+    fn run(&mut self, batch: &mut Batch<'_>) -> bool {
+        let work = self.work.take();
+        self.result = work.map(|work| work(batch).and_then(|done| batch.conn().settle().map(|()| done)));
+        matches!(self.result, Some(Ok(_)))
+    }
+
+    fn failure(&mut self) -> Error {
+        match self.result.take() {
+            Some(Err(error)) => error,
+            Some(Ok(_)) | None => Error::Aborted,
+        }
+    }
+
+    fn done(self: Box<Self>, committed: Result<(), Error>) {
+        let result = match (committed, self.result) {
+            (Ok(()), Some(result)) => result,
+            (Ok(()), None) => Err(Error::Aborted),
+            (Err(error), _) => Err(error),
+        };
+        // Whoever asked may have gone away; the work is done all the same.
+        drop(self.reply.send(result));
+    }
+}
+
+impl Writer {
+    pub(crate) fn start(
+        parts: WriterParts,
+        clock: Arc<dyn Clock>,
+        publish: Arc<dyn Publish>,
+        open: Arc<OpenDeltas>,
+    ) -> Result<Self, Error> {
+        let (queue, commands) = sync_channel(MAX_QUEUED);
+        let mut committer = Committer::new(parts, clock, publish, DeltaLog::new(open));
+        let (living, alive) = watch::channel(());
+        let (afresh, new_work) = (committer.upkeep.afresh(), Arc::clone(&committer.new_work));
+        let database = OpenDatabase::new();
+        let spawned = thread::Builder::new()
+            .name("rondo-writer".into())
+            .spawn(move || {
+                committer.serve(&commands);
+                drop(living);
+                drop(committer);
+                drop(database);
+            })
+            .map_err(Error::Folder)?;
+        let pause = Arc::new(WriterPause(spawned.thread().clone()));
+        Ok(Self { queue, pause, alive, afresh, new_work })
+    }
+
+    /// Says when the write-ahead log is started afresh.
+    pub(super) fn afresh(&self) -> Arc<Afresh> {
+        Arc::clone(&self.afresh)
+    }
+
+    /// Whether a job or a proposal was added since this was asked last.
+    pub(super) fn takes_new_work(&self) -> bool {
+        self.new_work.swap(false, Ordering::AcqRel)
+    }
+
+    /// Whether anything can still be written.
+    pub(super) fn is_open(&self) -> bool {
+        self.alive.has_changed().is_ok()
+    }
+
+    /// Returns once nothing more can be written.
+    pub(super) async fn ended(&self) {
+        let mut alive = self.alive.clone();
+        while alive.changed().await.is_ok() {}
+    }
+
+    /// Runs `work` inside the next batch and waits until it is on the disk.
+    pub(super) async fn write<R: Send + 'static>(
+        &self,
+        work: impl FnOnce(&mut Batch<'_>) -> Result<R, Error> + Send + 'static,
+    ) -> Result<R, Error> {
+        self.write_with(CommitKind::Promise, None, work).await
+    }
+
+    /// Runs `work` as a part of something that a later write promises: with that one, it is on the disk.
+    pub(super) async fn write_ahead<R: Send + 'static>(
+        &self,
+        work: impl FnOnce(&mut Batch<'_>) -> Result<R, Error> + Send + 'static,
+    ) -> Result<R, Error> {
+        self.write_with(CommitKind::Ahead, None, work).await
+    }
+
+    async fn write_with<R: Send + 'static>(
+        &self,
+        kind: CommitKind,
+        outbox: Option<Arc<Outbox>>,
+        work: impl FnOnce(&mut Batch<'_>) -> Result<R, Error> + Send + 'static,
+    ) -> Result<R, Error> {
+        let (reply, answer) = oneshot::channel();
+        let work = Box::new(Job { work: Some(work), result: None, reply });
+        self.send(Command::Work { work, kind, outbox })?;
+        self.pause.end();
+        answer.await.map_err(|_| Error::Closed)?
+    }
+
+    fn send(&self, command: Command) -> Result<(), Error> {
+        self.queue.try_send(command).map_err(|error| match error {
+            TrySendError::Full(_) => Error::Overloaded,
+            TrySendError::Disconnected(_) => Error::Closed,
+        })
+    }
+}
+
+/// One run's end of the queue.
+#[derive(Clone)]
+pub(crate) struct SqlRunLog {
+    writer: Writer,
+    outbox: Arc<Outbox>,
+}
+
+impl SqlRunLog {
+    pub(super) fn new(writer: Writer, outbox: Outbox) -> Self {
+        Self { writer, outbox: Arc::new(outbox) }
+    }
+
+    /// Tells the writer that there are deltas. False if it has to be told again.
+    fn announce(&self) -> bool {
+        let announcement = Announcement { outbox: Arc::clone(&self.outbox), seen: false };
+        match self.writer.send(Command::Deltas(announcement)) {
+            Err(Error::Closed) => {
+                self.outbox.close();
+                true
+            }
+            sent => sent.is_ok(),
+        }
+    }
+}
+
+impl SqlRunLog {
+    pub(crate) fn push(&self, delta: Delta) -> Result<(), Delta> {
+        match self.outbox.push(delta) {
+            Pushed::Joined => Ok(()),
+            Pushed::Full(delta) => Err(delta),
+            Pushed::Announce => {
+                // A full queue loses nothing: the deltas wait, and the next one announces them again.
+                let _told = self.announce();
+                Ok(())
+            }
+        }
+    }
+
+    pub(crate) async fn room(&self) {
+        if self.outbox.must_announce() && !self.announce() {
+            return tokio::task::yield_now().await;
+        }
+        self.outbox.room().await;
+    }
+
+    pub(crate) async fn reserve(&self, call: PlannedCall, bounds: SpendBounds) -> Result<SpendGrant, Error> {
+        let outbox = Arc::clone(&self.outbox);
+        let work = move |batch: &mut Batch<'_>| {
+            if !batch.is_owner(&outbox)? {
+                return Err(Error::Fenced);
+            }
+            reserve::for_run(batch, outbox.run, &call, &bounds)
+        };
+        // Nothing of it is worth anything to another process.
+        self.writer.write_ahead(work).await
+    }
+
+    pub(crate) async fn record(
+        &self,
+        events: Vec<Event>,
+        caused: Vec<NewJob>,
+        writes: Vec<Write>,
+    ) -> Result<Vec<bool>, Error> {
+        if !writes.is_empty() && !writes_belong(&events, &writes) {
+            tracing::error!(run = %self.outbox.run, "writes were stored without the one result, or the start of the run, that they belong to");
+            return Err(Error::Aborted);
+        }
+        let outbox = Arc::clone(&self.outbox);
+        let kind = if is_promise(&events, &writes) { CommitKind::Promise } else { CommitKind::Ahead };
+        let work = move |batch: &mut Batch<'_>| {
+            let Some(stop) = batch.stop_of_owned(&outbox)? else { return Err(Error::Fenced) };
+            if outbox.is_closed() {
+                tracing::warn!(run = %outbox.run, "deltas were lost before they reached the log; the run continues from its log");
+                return Err(Error::Aborted);
+            }
+            if let Some(stop) = stop
+                && events.iter().any(|event| stop.forbids(event))
+            {
+                return Err(Error::Stopped(stop));
+            }
+            append(batch, &outbox, &events, &caused, &writes).inspect_err(|_| outbox.lost())
+        };
+        self.writer.write_with(kind, Some(Arc::clone(&self.outbox)), work).await
+    }
+}
+
+fn append(
+    batch: &mut Batch<'_>,
+    outbox: &Outbox,
+    events: &[Event],
+    caused: &[NewJob],
+    writes: &[Write],
+) -> Result<Vec<bool>, Error> {
+    batch.deltas(outbox)?;
+    for job in caused {
+        jobs::enqueue(batch, outbox.run, &jobs::Task::of(job, &job.key))?;
+    }
+    let record = |event| batch.record_with(outbox.thread, Some(outbox.run), event, writes);
+    let recorded = events.iter().map(record).map(|seq| Ok(seq?.is_some())).collect::<Result<_, Error>>()?;
+    let asks = events.iter().any(|event| matches!(event.kind(), Kind::ProposalOpen | Kind::CallOpen));
+    if asks && queue::is_any_waiting(batch, outbox.thread)? {
+        waiting_calls::supersede(batch, outbox.run)?; // the user has gone on already
+    }
+    Ok(recorded)
+}
+
+/// The part of a committed transaction that others are told of.
+struct CommittedBatch {
+    recorded: Vec<Arc<Stored>>,
+    notices: Vec<NewestNotice>,
+}
+
+/// What the writer thread owns: when it ends, and not before, another process may have the database.
+pub(crate) struct WriterParts {
+    pub(crate) conn: SqlConnection,
+    pub(crate) upkeep: Box<dyn Upkeep>,
+    pub(crate) delta_pause: Duration,
+    pub(crate) boundary: Option<Arc<dyn Boundary>>,
+    pub(crate) webhooks: Arc<WebhookWatch>,
+}
+
+struct Committer {
+    conn: SqlConnection,
+    clock: Arc<dyn Clock>,
+    publish: Arc<dyn Publish>,
+    seqs: Seqs,
+    log: DeltaLog,
+    delta_pause: Duration,
+    boundary: Option<Arc<dyn Boundary>>,
+    webhooks: Arc<WebhookWatch>,
+    /// Set when a job or a proposal was committed.
+    new_work: Arc<AtomicBool>,
+    /// Last, so that the database is free only when it is closed.
+    upkeep: Box<dyn Upkeep>,
+}
+
+impl Committer {
+    fn new(parts: WriterParts, clock: Arc<dyn Clock>, publish: Arc<dyn Publish>, log: DeltaLog) -> Self {
+        let WriterParts { conn, upkeep, delta_pause, boundary, webhooks } = parts;
+        let (seqs, new_work) = (Seqs::default(), Arc::default());
+        Self { conn, clock, publish, seqs, log, delta_pause, boundary, webhooks, new_work, upkeep }
+    }
+
+    fn serve(&mut self, commands: &Receiver<Command>) {
+        let mut waiting = Vec::with_capacity(MAX_BATCH);
+        let mut due = Instant::now();
+        while let Ok(first) = self.next_command(commands) {
+            if let Some(first) = first {
+                waiting.push(first);
+                gather(commands, &mut waiting, due);
+            }
+            let has_deltas = waiting.iter().any(|command| matches!(command, Command::Deltas(_)));
+            if !self.commit(&mut waiting) {
+                return;
+            }
+            if has_deltas {
+                due = Instant::now() + self.delta_pause;
+            }
+            if !self.upkeep.after_commit(&self.conn) {
+                tracing::error!(
+                    "the store no longer writes, because the disk failed; repair the disk and restart the \
+                     server"
+                );
+                return;
+            }
+        }
+        self.upkeep.close(&self.conn);
+    }
+
+    /// The next command. None after a while without any, when the delta log may have a table to be emptied.
+    fn next_command(&self, commands: &Receiver<Command>) -> Result<Option<Command>, RecvError> {
+        if self.log.is_empty() {
+            return commands.recv().map(Some);
+        }
+        match commands.recv_timeout(Duration::from_millis(TABLE_LIFE.unsigned_abs())) {
+            Ok(command) => Ok(Some(command)),
+            Err(RecvTimeoutError::Timeout) => Ok(None),
+            Err(RecvTimeoutError::Disconnected) => Err(RecvError),
+        }
+    }
+
+    /// Commits the commands together, publishes what they recorded, and answers them. False if all ends here.
+    fn commit(&mut self, commands: &mut Vec<Command>) -> bool {
+        if !self.passes(Moment::BeforeCommit) {
+            return false;
+        }
+        let recorded = self.transact(commands);
+        if !self.passes(Moment::AfterCommit) {
+            return false;
+        }
+        let committed = recorded.map(|finished| {
+            self.publish.publish(&finished.recorded);
+            if !finished.notices.is_empty() {
+                self.publish.publish_notices(&finished.notices);
+            }
+        });
+        if let Err(error) = &committed {
+            tracing::error!(%error, "a batch of writes was not committed");
+            self.seqs.forget();
+        }
+        let is_broken = committed.as_ref().is_err_and(Error::is_broken);
+        if is_broken {
+            tracing::error!(
+                "the store no longer writes, because the disk failed; repair the disk and restart the server"
+            );
+        }
+        for command in commands.drain(..) {
+            let result = committed.as_ref().copied().map_err(Error::for_others);
+            match (command.outbox(), &result) {
+                (Some(outbox), Ok(())) => outbox.landed(),
+                (Some(outbox), Err(_)) => outbox.lost(),
+                (None, _) => {}
+            }
+            if let Command::Work { work, .. } = command {
+                work.done(result);
+            }
+        }
+        !is_broken
+    }
+
+    fn passes(&self, moment: Moment) -> bool {
+        self.boundary.as_ref().is_none_or(|boundary| boundary.pass(moment))
+    }
+
+    fn transact(&mut self, commands: &mut [Command]) -> Result<CommittedBatch, Error> {
+        let kind = commands.iter().map(Command::kind).max().unwrap_or(CommitKind::Deltas);
+        self.upkeep.begin(&mut self.conn, kind)?;
+        let watched = self.webhooks.now();
+        let recorded =
+            Batch::begin(&self.conn, self.clock.now(), &mut self.seqs, &self.log).and_then(|mut batch| {
+                commands.iter_mut().try_for_each(|command| perform(&mut batch, command))?;
+                let finished = batch.finish(watched.as_deref())?;
+                self.conn.settle().map(|()| finished)
+            });
+        let recorded = recorded.map_err(|error| self.upkeep.explain(&self.conn, error));
+        let recorded = recorded.and_then(|finished| match &self.boundary {
+            Some(boundary) if boundary.is_full(&finished.recorded) => Err(Error::Full),
+            Some(_) | None => Ok(finished),
+        });
+        let ended = self.upkeep.end(&mut self.conn, recorded.is_ok());
+        let FinishedBatch { recorded, notices, deltas, at, adds_work } =
+            recorded.and_then(|finished| ended.map(|()| finished))?;
+        deltas.apply(&mut self.log, at);
+        if adds_work {
+            self.new_work.store(true, Ordering::Release);
+        }
+        self.upkeep.bound_loss(kind, recorded.len())?;
+        Ok(CommittedBatch { recorded, notices })
+    }
+}
+
+/// Takes the commands that are there. If they are deltas only, waits for more until the commit is due.
+fn gather(commands: &Receiver<Command>, waiting: &mut Vec<Command>, due: Instant) {
+    loop {
+        let mut is_open = true;
+        while waiting.len() < MAX_BATCH {
+            match commands.try_recv() {
+                Ok(command) => waiting.push(command),
+                Err(error) => {
+                    is_open = error == TryRecvError::Empty;
+                    break;
+                }
+            }
+        }
+        let is_urgent = waiting.iter().any(|command| matches!(command, Command::Work { .. }));
+        let left = due.saturating_duration_since(Instant::now());
+        if is_urgent || !is_open || waiting.len() >= MAX_BATCH || left.is_zero() {
+            return;
+        }
+        thread::park_timeout(left);
+    }
+}
+
+/// Does what a command asks for. A full or failing disk can end the whole transaction in the midst of it.
+fn perform(batch: &mut Batch<'_>, command: &mut Command) -> Result<(), Error> {
+    match command {
+        Command::Deltas(announcement) => {
+            announcement.seen = true;
+            batch.deltas(&announcement.outbox)
+        }
+        Command::Work { work, .. } => {
+            let ended = batch.atomically(|batch| work.run(batch));
+            if batch.conn().is_in_transaction() { ended } else { Err(work.failure()) }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

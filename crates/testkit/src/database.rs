@@ -1,0 +1,35 @@
+//! The database of a test: a file in its folder, or a schema of the PostgreSQL that `cargo xtask test` has started.
+
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::path::Path;
+use std::sync::Arc;
+
+use protocol::Clock;
+use store::postgres::PostgresAddress;
+use store::{Error, Publish, Store, StoreOptions};
+
+/// Where the PostgreSQL of the tests is. Without it, tests use SQLite.
+const ADDRESS: &str = "RONDO_TEST_POSTGRES";
+
+/// Opens the store of a test. The same folder has the same database.
+pub fn open_store(
+    folder: &Path,
+    clock: Arc<dyn Clock>,
+    publish: Arc<dyn Publish>,
+    options: StoreOptions,
+) -> Result<Store, Error> {
+    match postgres_of(folder) {
+        Some(address) => Store::open_postgres(&address, clock, publish, options),
+        None => Store::open_sqlite_with(folder, clock, publish, options),
+    }
+}
+
+/// The schema that stands for a folder, if the tests run on PostgreSQL.
+#[expect(clippy::disallowed_methods, reason = "the variable is for tests alone")]
+pub fn postgres_of(folder: &Path) -> Option<PostgresAddress> {
+    let address = std::env::var(ADDRESS).ok().filter(|address| !address.is_empty())?;
+    let mut hasher = DefaultHasher::new();
+    folder.hash(&mut hasher);
+    let schema = format!("test_{:016x}", hasher.finish());
+    Some(format!("{address}?schema={schema}").parse().expect("the address of the tests can be read"))
+}
