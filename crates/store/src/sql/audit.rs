@@ -2,7 +2,7 @@
 
 use super::SqlConnection;
 use super::admin_audit::AuditCheck;
-use super::read::{count, find_all, find_only};
+use super::read::{count, find_only};
 use super::verify::verify_on;
 use crate::Error;
 
@@ -215,7 +215,13 @@ fn damage(conn: &SqlConnection) -> Result<Vec<String>, Error> {
 }
 
 fn rows(conn: &SqlConnection, query: &str) -> Result<Vec<String>, Error> {
-    let mut found = find_all(conn, &format!("{query} LIMIT {MAX_ROWS_PER_RULE}"), [], |row| row.get(0))?;
-    found.truncate(MAX_ROWS_PER_RULE);
+    let mut find = conn.prepare(query)?;
+    let mut rows = find.query([])?;
+    let mut found = Vec::new();
+    while found.len() < MAX_ROWS_PER_RULE
+        && let Some(row) = rows.next()?
+    {
+        found.push(row.get(0)?);
+    }
     Ok(found)
 }

@@ -22,6 +22,9 @@ const COLUMNS: &str =
 /// The target of an entry in the audit about all keys.
 const ALL_KEYS: &str = "keys";
 
+/// Before every id.
+const FIRST_ID: &[u8] = &[];
+
 impl SqlStore {
     pub(crate) async fn add_key(
         &self,
@@ -49,8 +52,8 @@ impl SqlStore {
     }
 
     pub(crate) async fn has_keys(&self) -> Result<bool, Error> {
-        let statement = "SELECT 1 FROM keys WHERE length(id) > 0 LIMIT 1";
-        self.readers.read(move |conn| has_any(conn, statement, [])).await
+        let statement = "SELECT 1 FROM keys WHERE id >= ?1 LIMIT 1";
+        self.readers.read(move |conn| has_any(conn, statement, [FIRST_ID])).await
     }
 
     pub(crate) async fn has_good_keys(&self, at: Timestamp) -> Result<bool, Error> {

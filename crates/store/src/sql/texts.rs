@@ -129,7 +129,11 @@ pub(super) fn drop_stale_records(batch: &Batch<'_>, scope: &Scope, limit: i64) -
 
 /// Removes profiles of a user as prompts had them, in all apps.
 pub(super) fn drop_profiles(batch: &Batch<'_>, user: &str) -> Result<(), Error> {
-    let statement = "DELETE FROM texts WHERE user = ?1 AND source >= 'profile_' AND source < 'profile`'";
+    // Each is the condition of the index.
+    let statement = match batch.conn() {
+        SqlConnection::Sqlite(_) => "DELETE FROM texts WHERE user = ?1 AND source GLOB 'profile_*'",
+        SqlConnection::Postgres(_) => "DELETE FROM texts WHERE user = ?1 AND source LIKE 'profile\\_%'",
+    };
     batch.execute(statement, [user])
 }
 
