@@ -3,7 +3,7 @@
 use std::num::NonZeroU32;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use identity::{JwtIssuerConfig, JwtIssuers};
 use memory::recall::Recall;
@@ -34,6 +34,9 @@ use crate::upstream::{Gate, Upstream};
 
 /// Longest wait for anything in a test; a hang fails it instead of the whole suite.
 const PATIENCE: Duration = Duration::from_secs(30);
+
+/// The longest wait for a data folder that somebody still has.
+const FOLDER_PATIENCE: Duration = Duration::from_secs(5);
 
 /// The same where a real model answers, which on a busy machine thinks for long.
 const PATIENCE_WITH_REAL: Duration = Duration::from_secs(300);
@@ -227,6 +230,8 @@ impl TestApp {
         stop.cancel();
         serving.wait().await;
         service.abandon().await;
+        drop(service);
+        until_free(&self.folder.path().join("data")).await;
         Stopped { upstream, backup, arrivals, setup, folder: self.folder, ids: self.ids }
     }
 
@@ -407,6 +412,16 @@ impl Stopped {
 /// A client for servers on this machine. It reads no certificates, which would take longer than most tests.
 pub fn plain_client() -> ClientBuilder {
     Client::builder().no_proxy().tls_certs_only([])
+}
+
+/// Waits until nobody has the data folder any more, but not for ever: a task that still answers a client holds it for a
+/// moment, and ends only while others may run.
+async fn until_free(data: &Path) {
+    let begin = Instant::now();
+    let Ok(lock) = std::fs::File::open(data.join("lock")) else { return };
+    while lock.try_lock().is_err() && begin.elapsed() < FOLDER_PATIENCE {
+        tokio::task::yield_now().await;
+    }
 }
 
 fn copy_folder(from: &Path, to: &Path) {

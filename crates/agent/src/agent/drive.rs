@@ -120,10 +120,15 @@ impl Agent {
             self.world.notice_jobs();
         }
         self.close_if_deleted(thread);
-        if self.is_ready()
-            && let Err(error) = self.take_up(thread).await
-        {
-            tracing::error!(%thread, %error, "the next queued run of a thread was not started; the next start of the server starts it");
+        while self.is_ready() {
+            match self.take_up(thread).await {
+                Ok(()) => return,
+                Err(store::Error::Disconnected(_)) => tokio::time::sleep(STORE_PAUSE).await,
+                Err(error) => {
+                    tracing::error!(%thread, %error, "the next queued run of a thread was not started; the next start of the server starts it");
+                    return;
+                }
+            }
         }
         self.world.sweeper.sweep_if_deleted(thread).await;
     }
@@ -139,7 +144,9 @@ impl Agent {
                 Ok(()) => return Ok(()),
                 Err(Obstacle::Store(error)) if error.is_lost() => return Err(error),
                 Err(Obstacle::Store(error)) if error.may_pass() && failures < MAX_STORE_FAILURES => {
-                    failures += u32::from(!matches!(error, store::Error::Full));
+                    // A full disk and a database that is away may last for long.
+                    let lasts = matches!(error, store::Error::Full | store::Error::Disconnected(_));
+                    failures += u32::from(!lasts);
                     tracing::warn!(thread = %row.thread, run = %row.id, %error, "a run waits until the store can write again");
                     tokio::time::sleep(STORE_PAUSE).await;
                 }
@@ -184,7 +191,9 @@ impl Agent {
         let end = run::forced(failure, &*self.world.ids);
         loop {
             match self.world.store.force_end(row, end.clone()).await {
-                Err(store::Error::Full | store::Error::Overloaded) => tokio::time::sleep(STORE_PAUSE).await,
+                Err(store::Error::Full | store::Error::Overloaded | store::Error::Disconnected(_)) => {
+                    tokio::time::sleep(STORE_PAUSE).await;
+                }
                 ended => return ended,
             }
         }

@@ -105,7 +105,10 @@ pub(super) fn lock(conn: &SqlConnection, address: &PostgresAddress) -> Result<()
 
 fn migrate(conn: &SqlConnection, address: &PostgresAddress) -> Result<(), Error> {
     let session = session_of(conn)?;
-    session.run_script(&format!("CREATE SCHEMA IF NOT EXISTS {}", address.schema))?;
+    // A role that was given the schema need not have the right to make one.
+    if !has_any(conn, "SELECT 1 FROM pg_namespace WHERE nspname = ?1", params![address.schema])? {
+        session.run_script(&format!("CREATE SCHEMA {}", address.schema))?;
+    }
     let statement = "SELECT 1 FROM pg_tables WHERE schemaname = ?1 AND tablename = 'schema_version'";
     if !has_any(conn, statement, params![address.schema])? {
         return session.run_script(&format!("BEGIN; {SCHEMA}; COMMIT"));
@@ -123,7 +126,11 @@ pub(super) fn require_newest(conn: &SqlConnection) -> Result<(), Error> {
     }
 }
 
-/// Which start of the server this is: a commit that was not synced can be lost when it ends.
+/// Which start of the server this is: a commit that was not synced can be lost when it ends. After a crash of one of its
+/// processes the server recovers without a new start, and its statistics begin anew.
 pub(super) fn started_at(conn: &SqlConnection) -> Result<String, Error> {
-    find_only(conn, "SELECT CAST(pg_postmaster_start_time() AS TEXT)", [], |row| row.get(0))
+    let statement =
+        "SELECT CAST(pg_postmaster_start_time() AS TEXT) || ' ' || coalesce(CAST(stats_reset AS TEXT), '')
+        FROM pg_stat_bgwriter";
+    find_only(conn, statement, [], |row| row.get(0))
 }

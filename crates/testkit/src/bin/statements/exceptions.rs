@@ -51,6 +51,21 @@ const LISTED: &[(&str, &str, &str)] = &[
     ),
 ];
 
+/// How statements begin that only PostgreSQL gets, or that are a part of another one. The suites on PostgreSQL perform them.
+const NOT_ALONE_ON_SQLITE: &[&str] = &[
+    "WITH RECURSIVE branch (id, seq) AS ( SELECT id, seq FROM messages WHERE thread = ?1 AND id = ?2 UNION ALL SELECT m.id, \
+     m.seq FROM branch JOIN messages",
+    "DELETE FROM records_text WHERE number = ?1",
+    "INSERT INTO records_text (number, owner, words)",
+    "SELECT rowid AS number, bm25(records_text",
+    "SELECT number, -ts_rank(words, asked)",
+    "DELETE FROM texts WHERE user = ?1 AND source LIKE",
+];
+
+pub(crate) fn is_elsewhere(statement: &str) -> bool {
+    NOT_ALONE_ON_SQLITE.iter().any(|begin| statement.starts_with(begin))
+}
+
 pub(crate) fn is_small(table: &str) -> bool {
     SMALL.contains(&table)
 }

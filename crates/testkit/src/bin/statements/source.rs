@@ -65,7 +65,7 @@ impl Pattern {
     }
 }
 
-/// Every statement in the files under a folder.
+/// Every statement in the files under a folder, but for those of PostgreSQL alone.
 pub(crate) fn patterns(folder: &Path) -> Result<Vec<Pattern>, Box<dyn std::error::Error>> {
     let mut patterns = Vec::new();
     let mut folders = vec![folder.to_owned()];
@@ -73,7 +73,7 @@ pub(crate) fn patterns(folder: &Path) -> Result<Vec<Pattern>, Box<dyn std::error
         for entry in next.read_dir()? {
             let path = entry?.path();
             let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
-            if path.is_dir() && name != "tests" {
+            if path.is_dir() && !["tests", "postgres"].contains(&name.as_str()) {
                 folders.push(path);
             } else if name.ends_with(".rs") && name != "tests.rs" {
                 let file = path.strip_prefix(folder).unwrap_or(&path).display().to_string();
