@@ -122,11 +122,11 @@ impl Agent {
         self.close_if_deleted(thread);
         while self.is_ready() {
             match self.take_up(thread).await {
-                Ok(()) => return,
+                Ok(()) => break,
                 Err(store::Error::Disconnected(_)) => tokio::time::sleep(STORE_PAUSE).await,
                 Err(error) => {
                     tracing::error!(%thread, %error, "the next queued run of a thread was not started; the next start of the server starts it");
-                    return;
+                    break;
                 }
             }
         }
