@@ -38,7 +38,8 @@ const SUITES: &[(&str, &str)] = &[
     ("server::it", "undo_previews|usage|versions|webhooks"),
 ];
 
-/// Tests that look into the file of SQLite, or break it. One test of a binary in a line.
+/// Tests that look into the file of SQLite, or break it, and one that counts which of two reads comes first. One test of a
+/// binary in a line.
 const OF_SQLITE: &str = include_str!("postgres/of_sqlite.txt");
 
 /// Which tests run on PostgreSQL, as an expression of nextest.

@@ -8,7 +8,7 @@ use std::time::Duration;
 use rustls::ClientConfig;
 use rustls_platform_verifier::BuilderVerifierExt as _;
 use tokio_postgres::Config;
-use tokio_postgres::config::SslMode;
+use tokio_postgres::config::{Host, SslMode};
 use tokio_postgres_rustls::MakeRustlsConnect;
 
 use crate::Error;
@@ -59,14 +59,24 @@ impl FromStr for PostgresAddress {
         let schema = schema.unwrap_or_else(|| SCHEMA.to_owned());
         let is_name = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_';
         let begins_well = schema.starts_with(|c: char| c.is_ascii_lowercase());
-        if schema.len() > MAX_SCHEMA_BYTES || !begins_well || !schema.chars().all(is_name) {
-            return Err(Error::Unusable(format!(
-                "the schema {schema:?} is not a name of lower-case letters, digits and underscores"
-            )));
+        // What stands there may be a part of a password, so no error repeats it.
+        if schema.len() > MAX_SCHEMA_BYTES
+            || !begins_well
+            || schema.starts_with("pg_")
+            || !schema.chars().all(is_name)
+        {
+            let rule = "the schema in the address of PostgreSQL must be a name of lower-case letters, digits and \
+                underscores that does not begin with pg_";
+            return Err(Error::Unusable(rule.to_owned()));
         }
         let mut config: Config = text
             .parse()
             .map_err(|error| Error::Unusable(format!("the address of PostgreSQL cannot be read: {error}")))?;
+        let has_sign = |host: &Host| matches!(host, Host::Tcp(name) if name.contains('@'));
+        if config.get_hosts().iter().any(has_sign) {
+            let rule = "the password in the address of PostgreSQL has an @, which must be written as %40";
+            return Err(Error::Unusable(rule.to_owned()));
+        }
         if config.get_connect_timeout().is_none() {
             config.connect_timeout(CONNECT_TIMEOUT);
         }
@@ -121,8 +131,8 @@ impl Display for PostgresAddress {
             .get_hosts()
             .iter()
             .map(|host| match host {
-                tokio_postgres::config::Host::Tcp(name) => name.clone(),
-                tokio_postgres::config::Host::Unix(path) => path.display().to_string(),
+                Host::Tcp(name) => name.clone(),
+                Host::Unix(path) => path.display().to_string(),
             })
             .collect();
         let database = self.config.get_dbname().or(self.config.get_user()).unwrap_or_default();

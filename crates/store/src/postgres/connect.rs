@@ -84,10 +84,15 @@ pub(super) fn require_version(conn: &SqlConnection) -> Result<(), Error> {
     Ok(())
 }
 
+/// What the lock of a schema is made of.
+pub(super) fn lock_name(address: &PostgresAddress) -> String {
+    format!("rondo {}", address.schema)
+}
+
 /// Takes the right to write, which ends with the connection.
 pub(super) fn lock(conn: &SqlConnection, address: &PostgresAddress) -> Result<(), Error> {
     let statement = "SELECT pg_try_advisory_lock(hashtextextended(?1, 0))";
-    let name = format!("rondo {}", address.schema);
+    let name = lock_name(address);
     let begin = Instant::now();
     loop {
         if find_only(conn, statement, params![name], |row| row.get::<bool>(0))? {

@@ -6,7 +6,7 @@
 use std::time::Duration;
 
 use super::address::PostgresAddress;
-use super::connect::{connect, lock, require_newest};
+use super::connect::{connect, lock, lock_name, require_newest};
 use crate::Error;
 use crate::sql::{CommitKind, SqlConnection, Upkeep, find_first, find_only, params};
 
@@ -46,10 +46,11 @@ impl PostgresUpkeep {
 
     fn reconnect(&mut self, conn: &mut SqlConnection) -> Result<(), Error> {
         let fresh = connect(&self.address)?;
-        // The old process of the server may not have noticed yet.
-        let statement = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity
-            WHERE pid = ?1 AND application_name = current_setting('application_name') AND pid <> pg_backend_pid()";
-        find_first(&fresh, statement, params![self.backend], |_| Ok(()))?;
+        // The old process of the server may not have noticed yet. It is ours if it has the lock.
+        let statement = "SELECT pg_terminate_backend(pid) FROM pg_locks
+            WHERE pid = ?1 AND locktype = 'advisory' AND granted
+                AND CAST(classid AS BIGINT) << 32 | CAST(objid AS BIGINT) = hashtextextended(?2, 0)";
+        find_first(&fresh, statement, params![self.backend, lock_name(&self.address)], |_| Ok(()))?;
         lock(&fresh, &self.address)?;
         require_newest(&fresh)?;
         self.backend = backend_of(&fresh)?;

@@ -115,7 +115,9 @@ pub(crate) fn find_only<T>(
     key: impl SqlParams,
     of_row: impl FnOnce(&SqlRow<'_>) -> Result<T, Error>,
 ) -> Result<T, Error> {
-    conn.prepare(statement)?.find_first(key, of_row)?.ok_or(Error::NotFound("row"))
+    conn.prepare(statement)?
+        .find_first(key, of_row)?
+        .ok_or_else(|| rusqlite::Error::QueryReturnedNoRows.into())
 }
 
 /// All rows that a statement finds. The statement has a limit.

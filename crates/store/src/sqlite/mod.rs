@@ -37,7 +37,7 @@ pub const FILE: &str = "rondo.db";
 const LOCK: &str = "lock";
 
 /// How often, and how far apart, a locked folder is tried before it counts as somebody else's.
-const LOCK_TRIES: u32 = 100;
+const LOCK_TRIES: u32 = 25;
 const LOCK_WAIT: Duration = Duration::from_millis(20);
 
 /// How long a connection waits for another. Only checkpoints and outside tools ever make one wait.

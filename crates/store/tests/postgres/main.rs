@@ -117,7 +117,10 @@ async fn a_second_server_on_the_same_tables_is_refused() {
 #[test]
 fn addresses_that_cannot_be_used_say_why() {
     for (text, why) in [
-        ("postgres://u:secret@h/d?schema=Bad-Name", "schema"),
+        ("postgres://u:secret@h/d?schema=Bad-Name", "lower-case letters"),
+        ("postgres://u:secret@h/d?schema=pg_mine", "pg_"),
+        ("postgres://u:x@secret@h/d", "%40"),
+        ("postgres://u:x?schema=secret@h/d", "lower-case letters"),
         ("postgres://u:secret@h/d?nonsense=1", "cannot be read"),
     ] {
         let refused = text.parse::<PostgresAddress>().unwrap_err().to_string();
