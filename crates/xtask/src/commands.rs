@@ -241,9 +241,10 @@ fn yielding(command: &Command) -> Command {
 
 /// The tests that need a PostgreSQL, with one that was started for them.
 fn run_postgres(root: &Path, nextest: bool) -> bool {
-    match postgres::PostgresServer::start(root) {
+    match postgres::start(root) {
         Ok(server) => {
             let mut faults = fetching_tests(root, nextest, &["postgres"]);
+            faults.env(testpg::PACKAGE_VARIABLE, postgres::package(root));
             let mut passed = succeeds(faults.env(postgres::ADDRESS, server.address()));
             if nextest {
                 let mut suites = cargo(root, &["nextest", "run", "--workspace", "--features", TEST_FEATURES]);

@@ -34,13 +34,14 @@ const ROOMS: &[(&str, Uses)] = &[
         ]),
     ),
     ("testkit", Uses::Any),
+    ("testpg", Uses::Only(&[])),
     ("torture", Uses::Any),
     ("bench", Uses::Any),
     ("xtask", Uses::Any),
 ];
 
-/// Any crate's tests may use it.
-const FOR_TESTS: &str = "testkit";
+/// Any crate's tests may use them.
+const FOR_TESTS: &[&str] = &["testkit", "testpg"];
 
 /// True for `crates/{name}/Cargo.toml`.
 pub(super) fn is_manifest(path: &str) -> bool {
@@ -76,7 +77,7 @@ pub(super) fn check(path: &str, text: &str, members: &BTreeSet<String>) -> Vec<F
     };
     let Uses::Only(allowed) = uses else { return findings };
     for (table, dependency) in dependencies(&manifest) {
-        let for_tests = table == "dev-dependencies" && dependency == FOR_TESTS;
+        let for_tests = table == "dev-dependencies" && FOR_TESTS.contains(&dependency);
         if members.contains(dependency) && !allowed.contains(&dependency) && !for_tests {
             let what = format!("`{folder}` may not use `{dependency}` in [{table}]");
             let remedy = match allowed {
