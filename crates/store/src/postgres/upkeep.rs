@@ -6,7 +6,8 @@
 use std::time::Duration;
 
 use super::address::PostgresAddress;
-use super::connect::{connect, lock, lock_name, require_newest};
+use super::connect::{connect, lock, lock_name};
+use super::migrate::require_newest;
 use crate::Error;
 use crate::sql::{CommitKind, SqlConnection, Upkeep, find_first, find_only, params};
 
