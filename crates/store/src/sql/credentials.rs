@@ -6,18 +6,20 @@ use uuid::Uuid;
 
 use super::append::Batch;
 use super::read::{count, find_all, find_first, find_only, text, time};
-use super::{SqlStore, idempotency};
+use super::{RowsOf, SqlStore, idempotency};
 use crate::{Error, MAX_CREDENTIAL_BYTES, MAX_CREDENTIAL_NAME_BYTES, MAX_CREDENTIALS_PER_SCOPE, Once};
 
 impl SqlStore {
     pub(crate) async fn credentials(&self, scope: &Scope) -> Result<Vec<CredentialView>, Error> {
+        let rows = RowsOf::user(&scope.user);
         let scope = scope.clone();
-        self.readers.read(move |conn| list(conn, &scope)).await
+        self.readers.read_for(rows, move |conn| list(conn, &scope)).await
     }
 
     pub(crate) async fn credential(&self, scope: &Scope, name: &str) -> Result<Option<Vec<u8>>, Error> {
+        let rows = RowsOf::user(&scope.user);
         let (scope, name) = (scope.clone(), name.to_owned());
-        self.readers.read(move |conn| sealed(conn, &scope, &name)).await
+        self.readers.read_for(rows, move |conn| sealed(conn, &scope, &name)).await
     }
 
     pub(crate) async fn put_credential(
@@ -27,6 +29,7 @@ impl SqlStore {
         sealed: Vec<u8>,
         once: Option<Once>,
     ) -> Result<CredentialView, Error> {
+        let rows = RowsOf::user(&scope.user);
         let (scope, name) = (scope.clone(), name.to_owned());
         let work = move |batch: &mut Batch<'_>| {
             if idempotency::claim(batch, &scope, once.as_ref(), Uuid::nil())?.is_none() {
@@ -34,7 +37,7 @@ impl SqlStore {
             }
             find(batch.conn(), &scope, &name)?.ok_or(Error::NotFound("credential"))
         };
-        self.writer.write(work).await
+        self.writer.write_for(rows, work).await
     }
 
     pub(crate) async fn delete_credential(
@@ -43,6 +46,7 @@ impl SqlStore {
         name: &str,
         once: Option<Once>,
     ) -> Result<(), Error> {
+        let rows = RowsOf::user(&scope.user);
         let (scope, name) = (scope.clone(), name.to_owned());
         let work = move |batch: &mut Batch<'_>| {
             if idempotency::claim(batch, &scope, once.as_ref(), Uuid::nil())?.is_some() {
@@ -50,7 +54,7 @@ impl SqlStore {
             }
             delete(batch, &scope, &name)
         };
-        self.writer.write(work).await
+        self.writer.write_for(rows, work).await
     }
 }
 

@@ -7,7 +7,7 @@ use super::append::Batch;
 use super::read::{
     count, find_first, find_only, find_page, has_any, id, maybe_id, one_more, scope_at, sql, text, time,
 };
-use super::{SqlStore, idempotency, texts};
+use super::{RowsOf, SqlStore, idempotency, texts};
 use crate::{Error, MAX_PIN_BYTES, MAX_PINS_PER_SCOPE, NewPinRow, Once, PageOf, PageRows};
 
 const COLUMNS: &str = "p.id, p.thread, p.text, p.created_at";
@@ -19,6 +19,7 @@ impl SqlStore {
         pin: NewPinRow,
         once: Option<Once>,
     ) -> Result<PinView, Error> {
+        let rows = RowsOf::user(&scope.user);
         let scope = scope.clone();
         let work = move |batch: &mut Batch<'_>| {
             if let Some(earlier) = idempotency::claim(batch, &scope, once.as_ref(), pin.id.uuid())? {
@@ -27,12 +28,13 @@ impl SqlStore {
             insert(batch, &scope, &pin)?;
             find(batch.conn(), &scope, pin.id)
         };
-        self.writer.write(work).await
+        self.writer.write_for(rows, work).await
     }
 
     pub(crate) async fn pins(&self, scope: &Scope, thread: Option<ThreadId>) -> Result<Vec<PinView>, Error> {
+        let rows = RowsOf::user(&scope.user);
         let scope = scope.clone();
-        self.readers.read(move |conn| all(conn, &scope, thread)).await
+        self.readers.read_for(rows, move |conn| all(conn, &scope, thread)).await
     }
 
     pub(crate) async fn pin_page(
@@ -41,8 +43,9 @@ impl SqlStore {
         thread: Option<ThreadId>,
         page: PageOf<u64>,
     ) -> Result<PageRows<PinView>, Error> {
+        let rows = RowsOf::user(&scope.user);
         let scope = scope.clone();
-        self.readers.read(move |conn| list(conn, &scope, thread, page)).await
+        self.readers.read_for(rows, move |conn| list(conn, &scope, thread, page)).await
     }
 
     pub(crate) async fn delete_pin(
@@ -51,8 +54,9 @@ impl SqlStore {
         pin: PinId,
         once: Option<Once>,
     ) -> Result<(), Error> {
+        let rows = RowsOf::user(principal.user());
         let principal = principal.clone();
-        self.writer.write(move |batch| delete(batch, &principal, pin, once.as_ref())).await
+        self.writer.write_for(rows, move |batch| delete(batch, &principal, pin, once.as_ref())).await
     }
 }
 
