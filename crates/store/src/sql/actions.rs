@@ -82,7 +82,6 @@ impl SqlStore {
         action: NewAction,
         once: Option<Once>,
     ) -> Result<ActionRow, Error> {
-        let rows = RowsOf::user(&scope.user);
         let scope = scope.clone();
         let work = move |batch: &mut Batch<'_>| {
             if let Some(earlier) = idempotency::claim(batch, &scope, once.as_ref(), action.id.uuid())? {
@@ -91,7 +90,7 @@ impl SqlStore {
             let thread = proposals::confirm(batch, &scope, proposal, &action)?;
             begin(batch, &scope, thread, None, action)
         };
-        self.writer.write_for(rows, work).await
+        self.writer.write(work).await
     }
 
     pub(crate) async fn end_action(
@@ -100,7 +99,6 @@ impl SqlStore {
         action: ActionId,
         end: ActionEnd,
     ) -> Result<ActionRow, Error> {
-        let rows = RowsOf::user(&scope.user);
         let scope = scope.clone();
         let work = move |batch: &mut Batch<'_>| {
             let row = find(batch.conn(), action)?.filter(|row| row.scope == scope && row.run.is_none());
@@ -111,7 +109,7 @@ impl SqlStore {
             note_late(batch, &row, end.status, &end.output)?;
             Ok(row)
         };
-        self.writer.write_for(rows, work).await
+        self.writer.write(work).await
     }
 }
 

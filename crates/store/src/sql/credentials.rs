@@ -29,7 +29,6 @@ impl SqlStore {
         sealed: Vec<u8>,
         once: Option<Once>,
     ) -> Result<CredentialView, Error> {
-        let rows = RowsOf::user(&scope.user);
         let (scope, name) = (scope.clone(), name.to_owned());
         let work = move |batch: &mut Batch<'_>| {
             if idempotency::claim(batch, &scope, once.as_ref(), Uuid::nil())?.is_none() {
@@ -37,7 +36,7 @@ impl SqlStore {
             }
             find(batch.conn(), &scope, &name)?.ok_or(Error::NotFound("credential"))
         };
-        self.writer.write_for(rows, work).await
+        self.writer.write(work).await
     }
 
     pub(crate) async fn delete_credential(
@@ -46,7 +45,6 @@ impl SqlStore {
         name: &str,
         once: Option<Once>,
     ) -> Result<(), Error> {
-        let rows = RowsOf::user(&scope.user);
         let (scope, name) = (scope.clone(), name.to_owned());
         let work = move |batch: &mut Batch<'_>| {
             if idempotency::claim(batch, &scope, once.as_ref(), Uuid::nil())?.is_some() {
@@ -54,7 +52,7 @@ impl SqlStore {
             }
             delete(batch, &scope, &name)
         };
-        self.writer.write_for(rows, work).await
+        self.writer.write(work).await
     }
 }
 

@@ -40,18 +40,15 @@ impl SqlStore {
         document: NewDocument,
         once: Option<Once>,
     ) -> Result<DocumentRow, Error> {
-        let rows = RowsOf::user(&scope.user);
         check(&document)?;
         let row = DocumentRow::of_new(scope, &document);
         let (new, key, quota) = (row.clone(), once.clone(), document.quota);
-        if let Some(earlier) =
-            self.writer.write_for(rows.clone(), move |batch| begin(batch, &new, quota, key.as_ref())).await?
+        if let Some(earlier) = self.writer.write(move |batch| begin(batch, &new, quota, key.as_ref())).await?
         {
             return Ok(earlier);
         }
         self.add_chunks(row.id, document.chunks).await?;
-        let added =
-            self.writer.write_for(rows.clone(), move |batch| finish(batch, &row, once.as_ref())).await?;
+        let added = self.writer.write(move |batch| finish(batch, &row, once.as_ref())).await?;
         self.list_chunks(&added).await?;
         Ok(added)
     }

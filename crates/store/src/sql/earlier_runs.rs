@@ -7,15 +7,14 @@ use protocol::{Event, MessageId, RunId, Scope, Seq, StepEnd, ThreadId, ToolCompl
 use super::append::Batch;
 use super::project::NewMessage;
 use super::read::sql;
-use super::{RowsOf, SqlStore, threads};
+use super::{SqlStore, threads};
 use crate::rules::earlier_runs::{EarlierLog, ImportFacts, checked_body, earlier_log};
 use crate::{EarlierRun, Error, MessageRole, NewThreadRow, RunInput, RunRequest, ThreadImport};
 
 impl SqlStore {
     pub(crate) async fn import_thread(&self, scope: &Scope, import: ThreadImport) -> Result<bool, Error> {
-        let rows = RowsOf::user(&scope.user);
         let scope = scope.clone();
-        self.writer.write_for(rows, move |batch| import_thread(batch, &scope, import)).await
+        self.writer.write(move |batch| import_thread(batch, &scope, import)).await
     }
 }
 

@@ -57,7 +57,6 @@ impl SqlStore {
         write: Write,
         once: Option<Once>,
     ) -> Result<Option<FileRow>, Error> {
-        let rows = RowsOf::user(&scope.user);
         let Write::File { path, content, expected } = write else { return Err(Error::NotFound("file")) };
         let scope = scope.clone();
         let work = move |batch: &mut Batch<'_>| {
@@ -68,7 +67,7 @@ impl SqlStore {
             }
             find(batch.conn(), &scope, &path)
         };
-        self.writer.write_for(rows, work).await
+        self.writer.write(work).await
     }
 }
 

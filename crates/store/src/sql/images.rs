@@ -28,9 +28,8 @@ impl SqlStore {
         image: NewImage,
         once: Option<Once>,
     ) -> Result<ImageRow, Error> {
-        let rows = RowsOf::user(&scope.user);
         let scope = scope.clone();
-        self.writer.write_for(rows, move |batch| add(batch, &scope, &image, once.as_ref())).await
+        self.writer.write(move |batch| add(batch, &scope, &image, once.as_ref())).await
     }
 
     pub(crate) async fn known_image(
@@ -39,9 +38,8 @@ impl SqlStore {
         hash: [u8; 32],
         once: Option<Once>,
     ) -> Result<Option<ImageRow>, Error> {
-        let rows = RowsOf::user(&scope.user);
         let scope = scope.clone();
-        self.writer.write_for(rows, move |batch| find_content(batch, &scope, &hash, once.as_ref())).await
+        self.writer.write(move |batch| find_content(batch, &scope, &hash, once.as_ref())).await
     }
 
     pub(crate) async fn image(&self, principal: &Principal, image: ImageId) -> Result<ImageRow, Error> {

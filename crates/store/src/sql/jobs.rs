@@ -36,9 +36,8 @@ impl SqlStore {
     }
 
     pub(crate) async fn schedule_for(&self, scope: &Scope, job: NewJob) -> Result<(), Error> {
-        let rows = RowsOf::user(&scope.user);
         let scope = scope.clone();
-        self.writer.write_for(rows, move |batch| schedule_for(batch, &scope, &job)).await
+        self.writer.write(move |batch| schedule_for(batch, &scope, &job)).await
     }
 
     pub(crate) async fn claim(&self) -> Result<Option<JobRow>, Error> {

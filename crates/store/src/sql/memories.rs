@@ -43,7 +43,6 @@ impl SqlStore {
         memory: NewMemoryRow,
         once: Option<Once>,
     ) -> Result<MemoryRow, Error> {
-        let rows = RowsOf::user(&scope.user);
         let scope = scope.clone();
         let work = move |batch: &mut Batch<'_>| {
             if let Some(earlier) = idempotency::earlier(batch, &scope, once.as_ref())? {
@@ -53,14 +52,13 @@ impl SqlStore {
             idempotency::remember(batch, &scope, once.as_ref(), id.uuid())?;
             find(batch.conn(), id, scope.user.as_str())
         };
-        self.writer.write_for(rows, work).await
+        self.writer.write(work).await
     }
 
     pub(crate) async fn begin_import(&self, scope: &Scope, once: Once) -> Result<(), Error> {
-        let rows = RowsOf::user(&scope.user);
         let scope = scope.clone();
         let work = move |batch: &mut Batch<'_>| idempotency::claim(batch, &scope, Some(&once), Uuid::nil());
-        self.writer.write_for(rows, work).await.map(drop)
+        self.writer.write(work).await.map(drop)
     }
 
     pub(crate) async fn memory(&self, principal: &Principal, memory: MemoryId) -> Result<MemoryRow, Error> {
@@ -153,9 +151,8 @@ impl SqlStore {
         off: bool,
         once: Option<Once>,
     ) -> Result<(), Error> {
-        let rows = RowsOf::user(&scope.user);
         let scope = scope.clone();
-        self.writer.write_for(rows, move |batch| set_off(batch, &scope, off, once.as_ref())).await
+        self.writer.write(move |batch| set_off(batch, &scope, off, once.as_ref())).await
     }
 
     pub(crate) async fn unextracted(&self, thread: ThreadId, limit: usize) -> Result<Vec<MessageRow>, Error> {
@@ -177,9 +174,8 @@ impl SqlStore {
         thread: ThreadId,
         lines: Vec<SnapshotLine>,
     ) -> Result<Vec<SnapshotLine>, Error> {
-        let rows = RowsOf::user(&scope.user);
         let scope = scope.clone();
-        self.writer.write_for(rows, move |batch| snapshot::keep(batch, &scope, thread, &lines)).await
+        self.writer.write(move |batch| snapshot::keep(batch, &scope, thread, &lines)).await
     }
 
     pub(crate) async fn snapshot(

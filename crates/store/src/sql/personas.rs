@@ -55,7 +55,6 @@ impl SqlStore {
         id: &str,
         once: Option<Once>,
     ) -> Result<(), Error> {
-        let rows = RowsOf::user(&scope.user);
         let (scope, id) = (scope.clone(), id.to_owned());
         let work = move |batch: &mut Batch<'_>| {
             if idempotency::claim(batch, &scope, once.as_ref(), Uuid::nil())?.is_some() {
@@ -63,7 +62,7 @@ impl SqlStore {
             }
             delete(batch, &scope, &id)
         };
-        self.writer.write_for(rows, work).await
+        self.writer.write(work).await
     }
 }
 

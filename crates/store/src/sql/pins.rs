@@ -19,7 +19,6 @@ impl SqlStore {
         pin: NewPinRow,
         once: Option<Once>,
     ) -> Result<PinView, Error> {
-        let rows = RowsOf::user(&scope.user);
         let scope = scope.clone();
         let work = move |batch: &mut Batch<'_>| {
             if let Some(earlier) = idempotency::claim(batch, &scope, once.as_ref(), pin.id.uuid())? {
@@ -28,7 +27,7 @@ impl SqlStore {
             insert(batch, &scope, &pin)?;
             find(batch.conn(), &scope, pin.id)
         };
-        self.writer.write_for(rows, work).await
+        self.writer.write(work).await
     }
 
     pub(crate) async fn pins(&self, scope: &Scope, thread: Option<ThreadId>) -> Result<Vec<PinView>, Error> {

@@ -25,7 +25,6 @@ impl SqlStore {
         profile: ProfileRow,
         once: Option<Once>,
     ) -> Result<ProfileRow, Error> {
-        let rows = RowsOf::user(&scope.user);
         let scope = scope.clone();
         let work = move |batch: &mut Batch<'_>| {
             if idempotency::claim(batch, &scope, once.as_ref(), Uuid::nil())?.is_none() {
@@ -35,7 +34,7 @@ impl SqlStore {
             }
             find(batch.conn(), &scope)
         };
-        self.writer.write_for(rows, work).await
+        self.writer.write(work).await
     }
 }
 

@@ -58,14 +58,13 @@ impl SqlStore {
         model: &str,
         vectors: Vec<NewVector>,
     ) -> Result<(), Error> {
-        let rows = RowsOf::user(&scope.user);
         for part in vectors.chunks(MAX_VECTORS_PER_WRITE) {
             let (scope, model, part) = (scope.clone(), model.to_owned(), part.to_vec());
             let work = move |batch: &mut Batch<'_>| {
                 part.iter().try_for_each(|vector| put_vector(batch, &scope, &model, vector))?;
                 documents::notice_ready(batch, &scope, &model, &part)
             };
-            self.writer.write_for(rows.clone(), work).await?;
+            self.writer.write(work).await?;
         }
         Ok(())
     }

@@ -103,7 +103,6 @@ impl SqlStore {
         write: Write,
         once: Option<Once>,
     ) -> Result<Option<RecordView>, Error> {
-        let rows = RowsOf::user(&scope.user);
         let Write::Record { id: record, kind, data, expected } = write else {
             return Err(Error::NotFound("record"));
         };
@@ -116,7 +115,7 @@ impl SqlStore {
             self::write(batch, &scope, put, expected, DeletedBy::User)?;
             find(batch.conn(), &scope, &kind, record)
         };
-        self.writer.write_for(rows, work).await
+        self.writer.write(work).await
     }
 }
 

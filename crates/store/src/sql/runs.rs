@@ -22,7 +22,6 @@ impl SqlStore {
         &self,
         submission: Submission,
     ) -> Result<(SubmittedRun, Option<BegunRun>), Error> {
-        let rows = RowsOf::user(&submission.scope.user);
         let work = move |batch: &mut Batch<'_>| {
             let (submitted, used) = submit::submit(batch, submission)?;
             let is_begun = submitted.admitted == Admitted::Running;
@@ -30,7 +29,7 @@ impl SqlStore {
             let begun = row.map(|row| BegunRun { facts: batch.recorded_of(row.id), row, used });
             Ok((submitted, begun))
         };
-        self.writer.write_for(rows, work).await
+        self.writer.write(work).await
     }
 
     pub(crate) async fn is_made(&self, scope: &Scope, once: Once) -> Result<bool, Error> {

@@ -47,7 +47,6 @@ impl SqlStore {
     }
 
     pub(crate) async fn erase_actions(&self, scope: &Scope, actions: Vec<ActionId>) -> Result<(), Error> {
-        let rows = RowsOf::user(&scope.user);
         let scope = scope.clone();
         let work = move |batch: &mut Batch<'_>| {
             let some = actions.iter().take(MAX_ACTIONS_PER_PURGE);
@@ -56,7 +55,7 @@ impl SqlStore {
             })?;
             batch.note_removed()
         };
-        self.writer.write_for(rows, work).await
+        self.writer.write(work).await
     }
 
     pub(crate) async fn erasures(&self, scope: &Scope) -> Result<u64, Error> {

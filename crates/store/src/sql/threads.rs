@@ -24,7 +24,6 @@ impl SqlStore {
         thread: NewThreadRow,
         once: Option<Once>,
     ) -> Result<ThreadRow, Error> {
-        let rows = RowsOf::user(&scope.user);
         let scope = scope.clone();
         let work = move |batch: &mut Batch<'_>| {
             if let Some(earlier) = idempotency::claim(batch, &scope, once.as_ref(), thread.id.uuid())? {
@@ -33,7 +32,7 @@ impl SqlStore {
             let id = insert(batch, &scope, &thread)?;
             find(batch.conn(), id, scope.user.as_str())
         };
-        self.writer.write_for(rows, work).await
+        self.writer.write(work).await
     }
 
     pub(crate) async fn thread(&self, principal: &Principal, thread: ThreadId) -> Result<ThreadRow, Error> {
