@@ -160,15 +160,7 @@ impl PostgresSession {
     pub(crate) fn count_changed(&self, text: &PreparedText, values: &impl SqlParams) -> Result<usize, Error> {
         let statement = self.prepare(text, values)?;
         let borrowed = (0..values.len()).map(|at| values.value(at)).collect::<Vec<_>>();
-        let work = async {
-            let mut answer = pin!(self.client.execute_raw(&statement, borrowed));
-            let first = polled_once(answer.as_mut()).await;
-            all_answered(self.take_sent()).await?;
-            match first {
-                Poll::Ready(answer) => answer,
-                Poll::Pending => answer.await,
-            }
-        };
+        let work = self.after_sent(self.client.execute_raw(&statement, borrowed));
         self.wait(work).map(|count| usize::try_from(count).unwrap_or(usize::MAX))
     }
 
@@ -177,16 +169,25 @@ impl PostgresSession {
         let statement = self.prepare(text, values)?;
         let borrowed = (0..values.len()).map(|at| values.value(at)).collect::<Vec<_>>();
         let work = async {
-            let mut answer = pin!(self.client.query_raw(&statement, borrowed));
-            let first = polled_once(answer.as_mut()).await;
-            all_answered(self.take_sent()).await?;
-            let rows = match first {
-                Poll::Ready(answer) => answer?,
-                Poll::Pending => answer.await?,
-            };
+            let rows = self.after_sent(self.client.query_raw(&statement, borrowed)).await?;
             rows.try_collect().await
         };
         self.wait(work)
+    }
+
+    /// Sends a request, and takes the answers to all that was sent before it first: the connection hands answers on in
+    /// their order, and stops at one that nobody takes. An earlier failure is the answer.
+    async fn after_sent<T>(
+        &self,
+        request: impl Future<Output = Result<T, tokio_postgres::Error>>,
+    ) -> Result<T, tokio_postgres::Error> {
+        let mut answer = pin!(request);
+        let first = polled_once(answer.as_mut()).await;
+        all_answered(self.take_sent()).await?;
+        match first {
+            Poll::Ready(answer) => answer,
+            Poll::Pending => answer.await,
+        }
     }
 
     fn take_sent(&self) -> Vec<Sent> {
@@ -201,9 +202,7 @@ impl PostgresSession {
         if let Some(known) = self.state.borrow().prepared.get(&key) {
             return Ok(known.clone());
         }
-        let prepared = self.wait(self.client.prepare_typed(&text.text, &types));
-        // A statement that was sent before may be what has failed.
-        let statement = prepared.map_err(|error| self.settle().err().unwrap_or(error))?;
+        let statement = self.wait(self.after_sent(self.client.prepare_typed(&text.text, &types)))?;
         self.state.borrow_mut().prepared.insert(key, statement.clone());
         Ok(statement)
     }

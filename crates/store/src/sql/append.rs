@@ -42,8 +42,8 @@ pub(crate) struct Batch<'c> {
     seqs: &'c mut Seqs,
     log: &'c DeltaLog,
     deltas: DeltaChanges,
-    /// Threads whose number moved in this batch, with the number before.
-    moved: Vec<(ThreadId, Seq)>,
+    /// Threads whose number moved in this batch, with the number before, if it was known.
+    moved: Vec<(ThreadId, Option<Seq>)>,
     /// The same for those of them whose row is to say so, with the number after.
     stored: Vec<(ThreadId, Seq)>,
     /// Where the piece of work under way begins in `moved`.
@@ -133,7 +133,10 @@ impl<'c> Batch<'c> {
             self.noticed.borrow_mut().truncate(noticed);
             self.deltas.go_back(&deltas);
             for (thread, before) in self.moved.drain(moved..).rev() {
-                self.seqs.next.insert(thread, before);
+                match before {
+                    Some(before) => self.seqs.next.insert(thread, before),
+                    None => self.seqs.next.remove(&thread),
+                };
             }
         }
         self.conn.execute("RELEASE work", [])?;
@@ -282,7 +285,7 @@ impl<'c> Batch<'c> {
         let noted =
             self.moved.get(self.barrier..).and_then(<[_]>::last).is_some_and(|(last, _)| *last == thread);
         if !noted {
-            self.moved.push((thread, from));
+            self.moved.push((thread, Some(from)));
         }
     }
 
@@ -352,9 +355,11 @@ impl<'c> Batch<'c> {
         Ok(())
     }
 
-    /// A thread that is new counts from 1, whatever was numbered under its id before it was deleted.
+    /// A thread that is new counts from 1, whatever was numbered under its id before it was deleted. PostgreSQL may still
+    /// say that there is a thread of this id.
     pub(super) fn begins(&mut self, thread: ThreadId) {
-        self.seqs.next.insert(thread, 1);
+        let before = self.seqs.next.insert(thread, 1);
+        self.moved.push((thread, before));
     }
 
     /// The number the thread's next event will have.

@@ -9,7 +9,7 @@ use super::read::{find_all, find_only, text, time};
 use crate::Error;
 
 pub(super) fn list(conn: &SqlConnection) -> Result<Vec<(AppId, Timestamp)>, Error> {
-    let statement = "SELECT app, since FROM missing_apps";
+    let statement = "SELECT app, since FROM missing_apps ORDER BY app";
     find_all(conn, statement, [], |row| Ok((AppId::new(text(row, 0)?), time(row, 1)?)))
 }
 

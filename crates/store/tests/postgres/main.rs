@@ -89,6 +89,22 @@ async fn found_again(store: &Store, run: protocol::RunId) -> Result<(), Error> {
     }
 }
 
+/// The answers to statements that were sent ahead may arrive in any pieces.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn answers_that_come_in_small_pieces_hold_nothing_up() {
+    let ids = Fixture::new();
+    let proxy = CutProxy::start_with(&address(), 3);
+    let through: PostgresAddress =
+        format!("{}?schema=pieces_{}", proxy.address(), std::process::id()).parse().unwrap();
+    let work = async {
+        let store = open(&through);
+        for _ in 0..5 {
+            store.submit(ids.submission(Target::New(ids.ids.thread()))).await.unwrap();
+        }
+    };
+    tokio::time::timeout(std::time::Duration::from_secs(30), work).await.expect("nothing waits for ever");
+}
+
 #[tokio::test]
 async fn connections_that_the_server_ends_are_made_again() {
     let ids = Fixture::new();

@@ -11,6 +11,9 @@ use tokio::net::{UnixListener, UnixStream};
 /// The name of PostgreSQL's socket in its folder.
 const SOCKET: &str = ".s.PGSQL.5432";
 
+/// More than a piece of an answer has.
+const ANSWER_BYTES: usize = 65_536;
+
 /// No cut is due.
 const NEVER: isize = isize::MAX;
 
@@ -26,11 +29,18 @@ struct Plan {
     /// Whether the last piece is still handed on: then the server does what it says, and nobody hears of it.
     hands_on: AtomicUsize,
     cuts: AtomicUsize,
+    /// Bytes of an answer that are handed on at once.
+    piece_bytes: usize,
 }
 
 impl CutProxy {
     /// Listens in a folder of its own, for the server at this address.
     pub(crate) fn start(address: &str) -> Self {
+        Self::start_with(address, ANSWER_BYTES)
+    }
+
+    /// The same, but an answer of the server is handed on in pieces of so many bytes.
+    pub(crate) fn start_with(address: &str, piece_bytes: usize) -> Self {
         let host = address.split(' ').find_map(|part| part.strip_prefix("host=")).unwrap();
         let rest = address.split(' ').filter(|part| !part.starts_with("host=")).collect::<Vec<_>>().join(" ");
         let server = PathBuf::from(host).join(SOCKET);
@@ -40,6 +50,7 @@ impl CutProxy {
             left: AtomicIsize::new(NEVER),
             hands_on: AtomicUsize::new(0),
             cuts: AtomicUsize::new(0),
+            piece_bytes,
         });
         let shared = Arc::clone(&plan);
         #[expect(clippy::disallowed_methods, reason = "it ends with the test")]
@@ -79,7 +90,7 @@ impl CutProxy {
 }
 
 async fn pass(mut client: UnixStream, mut server: UnixStream, plan: &Plan) {
-    let (mut said, mut answered) = (vec![0; 65_536], vec![0; 65_536]);
+    let (mut said, mut answered) = (vec![0; ANSWER_BYTES], vec![0; ANSWER_BYTES]);
     loop {
         tokio::select! {
             read = client.read(&mut said) => {
@@ -97,8 +108,11 @@ async fn pass(mut client: UnixStream, mut server: UnixStream, plan: &Plan) {
             }
             read = server.read(&mut answered) => {
                 let Ok(bytes @ 1..) = read else { return };
-                if client.write_all(answered.get(..bytes).unwrap()).await.is_err() {
-                    return;
+                for piece in answered.get(..bytes).unwrap().chunks(plan.piece_bytes) {
+                    if client.write_all(piece).await.is_err() {
+                        return;
+                    }
+                    tokio::task::yield_now().await;
                 }
             }
         }

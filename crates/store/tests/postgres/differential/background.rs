@@ -176,7 +176,7 @@ pub(super) async fn sweep(plan: &mut ComparedPlan) {
 /// The process ends and starts again, sometimes with the machine; then it takes over what was under way.
 pub(super) async fn restart(plan: &mut ComparedPlan) {
     let boot = if plan.once_in(3) { "other boot" } else { "first boot" };
-    plan.note("restart", boot.to_owned());
+    plan.note("restart", boot);
     plan.open_again(boot);
     plan.known.jobs.clear();
     ask!(plan, adopt());

@@ -13,7 +13,7 @@ use protocol::{
 };
 use store::{Error, JobRow, Once, PageOf, Store, TimeCursor};
 
-use super::two_stores::{IdsFrom, TwoStores};
+use super::two_stores::{IdsFrom, ToldParts, TwoStores};
 
 /// Letters of a question or an answer that a failed plan shows.
 const SHOWN_CHARS: usize = 600;
@@ -134,7 +134,8 @@ impl ComparedPlan {
     fn compare_told(&mut self) {
         let [file, server] = [0, 1].map(|side| self.stores.told[side].take());
         if file != server {
-            self.fail("published events", &file.join("\n  "), &server.join("\n  "));
+            let shown = |told: &ToldParts| format!("{}\n  {:?}", told.events.join("\n  "), told.newest);
+            self.fail("published events", &shown(&file), &shown(&server));
         }
     }
 
@@ -313,7 +314,8 @@ impl Drop for ComparedPlan {
     }
 }
 
-fn shown<T: Debug>(answer: &Result<T, Error>) -> String {
+/// An answer as it is compared.
+pub(super) fn shown<T: Debug>(answer: &Result<T, Error>) -> String {
     let words = match answer {
         Ok(answer) => format!("{answer:?}"),
         Err(error) => refusal(error),

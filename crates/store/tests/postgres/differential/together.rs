@@ -3,9 +3,9 @@
 use futures_util::future::join_all;
 use protocol::Ids as _;
 use serde_json::json;
-use store::{Error, Store, Write};
+use store::{Store, Write};
 
-use super::generator::ComparedPlan;
+use super::generator::{ComparedPlan, shown};
 
 /// One of the requests that are made at the same moment.
 #[derive(Debug, Clone)]
@@ -35,12 +35,6 @@ impl SharedRequest {
     }
 
     async fn send(self, store: &Store) -> String {
-        fn shown<T: std::fmt::Debug>(answer: &Result<T, Error>) -> String {
-            match answer {
-                Ok(answer) => format!("{answer:?}"),
-                Err(error) => format!("refused: {error}"),
-            }
-        }
         match self {
             SharedRequest::Submit(submission) => shown(&store.submit(*submission).await),
             SharedRequest::Record(scope, write) => shown(&store.put_record(&scope, write, None).await),

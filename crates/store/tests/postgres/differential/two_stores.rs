@@ -1,33 +1,42 @@
 //! A SQLite store and a PostgreSQL store that begin empty, with one clock, and what each of them has published.
 
+use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::{Arc, Mutex};
 
-use protocol::{Clock, Ids, Stored};
+use protocol::{Clock, Ids, Stored, UserId};
 use store::postgres::PostgresAddress;
 use store::{Coalesce, NewestNotice, Publish, Store, StoreOptions};
 use tempfile::TempDir;
 use testkit::still::SettableClock;
 use uuid::Uuid;
 
-/// What a store tells of its commits, as text.
+/// What a store tells of its commits: events as text, and the newest notice of each user. How often a notice is told
+/// depends on what shared a commit.
+#[derive(Debug, Default, PartialEq)]
+pub(super) struct ToldParts {
+    pub(super) events: Vec<String>,
+    pub(super) newest: BTreeMap<UserId, u64>,
+}
+
 #[derive(Default)]
-pub(super) struct ToldCommits(Mutex<Vec<String>>);
+pub(super) struct ToldCommits(Mutex<ToldParts>);
 
 impl ToldCommits {
     /// What was told since this was asked last.
-    pub(super) fn take(&self) -> Vec<String> {
+    pub(super) fn take(&self) -> ToldParts {
         std::mem::take(&mut *self.0.lock().unwrap())
     }
 }
 
 impl Publish for ToldCommits {
     fn publish(&self, events: &[Arc<Stored>]) {
-        self.0.lock().unwrap().extend(events.iter().map(|event| format!("{event:?}")));
+        self.0.lock().unwrap().events.extend(events.iter().map(|event| format!("{event:?}")));
     }
 
     fn publish_notices(&self, newest: &[NewestNotice]) {
-        self.0.lock().unwrap().extend(newest.iter().map(|notice| format!("{notice:?}")));
+        let newest = newest.iter().map(|notice| (notice.user.clone(), notice.number));
+        self.0.lock().unwrap().newest.extend(newest);
     }
 }
 
