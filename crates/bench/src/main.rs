@@ -21,7 +21,7 @@ usage: cargo xtask bench log [--runs N] [--deltas N]
        cargo xtask bench context
        cargo xtask bench local
        cargo xtask bench memory
-       cargo xtask bench streams [--quick] [--long] [--json FILE] [--repeats N] [SCENARIO…]
+       cargo xtask bench streams [--quick] [--long] [--json FILE] [--repeats N] [--store postgres] [SCENARIO…]
        cargo xtask bench growth [--runs N]
        cargo xtask bench instructions [--keep]
        cargo xtask eval locomo --data FILE [--json] [--model FOLDER]
@@ -43,6 +43,7 @@ usage: cargo xtask bench log [--runs N] [--deltas N]
         --long    also the scenario with 10,000 earlier turns
         --json    writes the same figures, and those of each repeat, to a file
         --repeats how often each server is measured, in turn with the others (default 3)
+        --store postgres  instead of the other servers, Rondo on PostgreSQL beside Rondo on SQLite
         RONDO_BIN names another server than the one that was built
   growth what a run costs with a million others in the database, compared with an empty one, while old ones are pruned;
         and how much each table grows for a run

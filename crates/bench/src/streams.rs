@@ -4,6 +4,8 @@
 //! bytes on. Each server runs alone on one core; the upstream and the load generator share another. The upstream, the
 //! floor and the proxy are roles of this program, in processes of their own.
 //!
+//! With `--store postgres`, the servers are Rondo on SQLite and Rondo on PostgreSQL instead.
+//!
 //! Every measurement begins with a new process and an empty data folder. The servers take turns within each repeat, so
 //! that whatever else the machine does meets all of them.
 
@@ -19,7 +21,9 @@ mod http1;
 pub(crate) mod instructions;
 mod load;
 mod measure;
+mod pass_through;
 mod pool;
+mod postgres;
 mod process;
 mod proxy;
 mod scenarios;
@@ -41,6 +45,7 @@ use tokio::task::LocalSet;
 
 use comparisons::{LabelledFigures, measure_history, measure_recall, measure_start};
 use load::ServerKind;
+use postgres::BenchPostgres;
 use process::{CorePair, CoreSide, raise_open_files};
 use scenarios::{SCENARIOS, ScenarioChoice, ScenarioWork, StreamScenario};
 use servers::StreamWorld;
@@ -56,6 +61,16 @@ struct StreamOptions {
     scenarios: Vec<StreamScenario>,
     repeats: usize,
     json: Option<PathBuf>,
+    store: ComparedStore,
+}
+
+/// What Rondo on SQLite is compared with.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum ComparedStore {
+    /// Other servers.
+    None,
+    /// Rondo on PostgreSQL.
+    Postgres,
 }
 
 /// Runs the scenarios and gives their table.
@@ -103,12 +118,16 @@ pub(crate) fn play_role(options: &[String]) -> Result<String, Box<dyn Error>> {
 impl StreamOptions {
     fn read(words: &[String]) -> Result<Self, String> {
         let (mut names, mut repeats, mut json) = (Vec::new(), None, None);
-        let (mut is_quick, mut is_long) = (false, false);
+        let (mut is_quick, mut is_long, mut store) = (false, false, ComparedStore::None);
         let mut words = words.iter().map(String::as_str);
         while let Some(word) = words.next() {
             match word {
                 "--quick" => is_quick = true,
                 "--long" => is_long = true,
+                "--store" => match words.next() {
+                    Some("postgres") => store = ComparedStore::Postgres,
+                    Some(_) | None => return Err("--store needs the word postgres".into()),
+                },
                 "--json" => json = Some(PathBuf::from(words.next().ok_or("--json needs a file")?)),
                 "--repeats" => {
                     let number = words.next().and_then(|text| text.parse().ok());
@@ -131,8 +150,16 @@ impl StreamOptions {
         };
         let scenarios = SCENARIOS.iter().filter(runs);
         let scenarios = scenarios.map(|scenario| if is_quick { scenario.quick() } else { *scenario });
+        let scenarios = scenarios.filter_map(|scenario| match store {
+            ComparedStore::None => Some(scenario),
+            ComparedStore::Postgres => scenario.on_both_stores(),
+        });
+        let scenarios: Vec<StreamScenario> = scenarios.collect();
+        if scenarios.is_empty() {
+            return Err("none of these scenarios has streams, which --store compares".into());
+        }
         let repeats = repeats.unwrap_or(if is_quick { 1 } else { REPEATS });
-        Ok(Self { scenarios: scenarios.collect(), repeats, json })
+        Ok(Self { scenarios, repeats, json, store })
     }
 }
 
@@ -147,6 +174,11 @@ fn find_server() -> Result<PathBuf, Box<dyn Error>> {
         return Err(format!("there is no {name}; build it, or name another in {PROGRAM_VARIABLE}").into());
     }
     Ok(program)
+}
+
+#[expect(clippy::disallowed_methods, reason = "it is a setting of the benchmark, not one of the server")]
+fn start_postgres() -> Result<BenchPostgres, String> {
+    BenchPostgres::start(std::env::var_os(testpg::PACKAGE_VARIABLE))
 }
 
 /// Puts this process on the core of the load. Without two cores, everything shares what is there.
@@ -186,7 +218,11 @@ async fn run_scenarios(
     cores: Option<CorePair>,
     open_files: usize,
 ) -> Result<Vec<ScenarioReport>, Box<dyn Error>> {
-    let world = StreamWorld::start(rondo, cores).await?;
+    let postgres = match options.store {
+        ComparedStore::None => None,
+        ComparedStore::Postgres => Some(start_postgres()?),
+    };
+    let world = StreamWorld::start(rondo, cores).await?.with_postgres(postgres);
     let mut reports = Vec::new();
     for scenario in &options.scenarios {
         let mut report = ScenarioReport { scenario: *scenario, rows: Vec::new(), trouble: None };
@@ -217,6 +253,17 @@ async fn run_repeats(
                 report.add(label, figures);
             }
         }
+    }
+    match scenario.work {
+        ScenarioWork::Load { shape, servers } if servers.contains(&ServerKind::RondoPostgres) => {
+            let name = ServerKind::RondoPostgres.name();
+            eprintln!("{}: {name}, once more, with its statements counted", scenario.name);
+            report.add(name, trial::measure_traffic(world, &shape).await?);
+        }
+        ScenarioWork::Load { .. }
+        | ScenarioWork::History { .. }
+        | ScenarioWork::Start
+        | ScenarioWork::Recall => {}
     }
     Ok(())
 }
@@ -255,9 +302,23 @@ mod tests {
     }
 
     #[test]
+    fn both_databases_are_compared_in_scenarios_with_streams() {
+        let words = ["--store", "postgres"].map(str::to_owned);
+        let options = StreamOptions::read(&words).unwrap();
+        let names: Vec<&str> = options.scenarios.iter().map(|scenario| scenario.name).collect();
+        assert_eq!(names, ["plain", "tools", "pace-100", "pace-500", "pace-1000", "slow-5000", "fast-5000"]);
+        for scenario in &options.scenarios {
+            let servers: Vec<&str> = scenario.work.servers().iter().map(|server| server.name()).collect();
+            assert_eq!(servers, ["rondo", "rondo-postgres"]);
+        }
+    }
+
+    #[test]
     fn wrong_options_are_refused() {
         assert!(names(&["plane"]).unwrap_err().starts_with("there is no scenario plane; choose among plain"));
         assert!(names(&["--repeats", "0"]).is_err());
         assert!(names(&["--json"]).is_err());
+        assert!(names(&["--store", "mysql"]).is_err());
+        assert!(names(&["--store", "postgres", "start"]).is_err(), "a start has no streams");
     }
 }

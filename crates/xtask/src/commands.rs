@@ -43,10 +43,12 @@ pub(crate) fn run(root: &Path, args: &[String]) -> bool {
     false
 }
 
-/// Without a name, what streamed answers cost.
+/// Without a name, what streamed answers cost. Options may follow at once.
 pub(crate) fn bench(root: &Path, args: &[String]) -> bool {
-    let streams = ["streams".to_owned()];
-    let args = if args.is_empty() { &streams } else { args };
+    let is_named = args.first().is_some_and(|name| !name.starts_with('-'));
+    let default = (!is_named).then(|| "streams".to_owned());
+    let args: Vec<String> = default.into_iter().chain(args.iter().cloned()).collect();
+    let args = args.as_slice();
     if args.first().is_some_and(|name| name == "instructions") {
         return count_instructions(root, args);
     }
@@ -65,8 +67,15 @@ pub(crate) fn bench(root: &Path, args: &[String]) -> bool {
     if measures_server && build_release(root, "rondo").is_none() {
         return false;
     }
-    let program = build_release(root, "bench");
-    program.is_some_and(|program| succeeds(Command::new(program).current_dir(root).args(args)))
+    let needs_postgres = args.windows(2).any(|pair| pair == ["--store", "postgres"]);
+    if needs_postgres && let Err(why) = postgres::install(root) {
+        eprintln!("error: {why}");
+        return false;
+    }
+    let Some(program) = build_release(root, "bench") else { return false };
+    let mut program = Command::new(program);
+    program.env(testpg::PACKAGE_VARIABLE, postgres::package(root));
+    succeeds(program.current_dir(root).args(args))
 }
 
 /// The guard of `test`, with options of its own. It counts the programs that tests use, which are not optimised.

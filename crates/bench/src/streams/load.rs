@@ -24,6 +24,8 @@ const ID_DIGITS: usize = 16;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum ServerKind {
     Rondo,
+    /// The same program, on PostgreSQL.
+    RondoPostgres,
     Floor,
     Proxy,
 }
@@ -32,8 +34,17 @@ impl ServerKind {
     pub(super) const fn name(self) -> &'static str {
         match self {
             Self::Rondo => "rondo",
+            Self::RondoPostgres => "rondo-postgres",
             Self::Floor => "floor",
             Self::Proxy => "proxy",
+        }
+    }
+
+    /// Whether it is the server of this repository, on whichever database.
+    pub(super) const fn is_rondo(self) -> bool {
+        match self {
+            Self::Rondo | Self::RondoPostgres => true,
+            Self::Floor | Self::Proxy => false,
         }
     }
 }
@@ -170,7 +181,7 @@ async fn stream_turn(
 fn write_turn(kind: ServerKind, thread: &LoadThread, turn: usize) -> (&'static str, String) {
     let message = format!("Message {turn}: please describe how a sailing boat moves against the wind.");
     match kind {
-        ServerKind::Rondo => {
+        ServerKind::Rondo | ServerKind::RondoPostgres => {
             let mut body = json!({ "message": message });
             if let (Some(id), Some(fields)) = (&thread.id, body.as_object_mut()) {
                 fields.insert("sessionId".into(), json!(id));

@@ -7,6 +7,10 @@ const TICK_MS: f64 = 10.0;
 /// Two times in ticks are each rounded, so their difference is only so exact.
 const DOUBT_MS: f64 = 2.0 * TICK_MS;
 const BYTES_PER_KIB: f64 = 1024.0;
+/// Where `stat` has the parent of a process, its own times, and those of its children that have ended.
+const PARENT: usize = 1;
+const OWN_TIMES: usize = 11;
+const CHILDREN_TIMES: usize = 13;
 
 /// The counters of a process at one moment.
 #[derive(Debug, Clone, Copy)]
@@ -53,6 +57,19 @@ impl ProcessReading {
     }
 }
 
+/// CPU time of a process and of its children, in milliseconds. The time of children that have ended is in the parent's
+/// own counters, in ticks.
+pub(super) fn family_ms(parent: u32) -> Result<f64, String> {
+    let ended = ended_children_ms(&read(parent, "stat")?)?;
+    let processes = std::fs::read_dir("/proc").into_iter().flatten().flatten();
+    let children = processes.filter_map(|entry| {
+        let process: u32 = entry.file_name().to_str()?.parse().ok()?;
+        let is_child = parent_of(&read(process, "stat").ok()?)? == parent;
+        is_child.then(|| threads_ms(process))
+    });
+    Ok(threads_ms(parent) + ended + children.sum::<f64>())
+}
+
 /// Memory of a process that is no file, in KiB.
 pub(super) fn anon_kib(process: u32) -> Result<f64, String> {
     let status = read(process, "status")?;
@@ -79,11 +96,28 @@ fn threads_ms(process: u32) -> f64 {
     nanos.sum::<f64>() / 1e6
 }
 
-/// User and system time. The name of the program, in parentheses, may hold blanks; both times are behind it.
+/// User and system time of the process.
 fn total_ms(stat: &str) -> Result<f64, String> {
-    let fields = stat.rsplit_once(')').map(|(_, fields)| fields).unwrap_or_default();
-    let times: Vec<f64> =
-        fields.split_whitespace().skip(11).take(2).filter_map(|text| text.parse().ok()).collect();
+    times_ms(stat, OWN_TIMES)
+}
+
+/// User and system time of its children that have ended.
+fn ended_children_ms(stat: &str) -> Result<f64, String> {
+    times_ms(stat, CHILDREN_TIMES)
+}
+
+fn parent_of(stat: &str) -> Option<u32> {
+    fields(stat).nth(PARENT)?.parse().ok()
+}
+
+/// The name of the program, in parentheses, may hold blanks; the fields that are numbered here are behind it.
+fn fields(stat: &str) -> impl Iterator<Item = &str> {
+    stat.rsplit_once(')').map(|(_, fields)| fields).unwrap_or_default().split_whitespace()
+}
+
+/// Two times that follow each other.
+fn times_ms(stat: &str, first: usize) -> Result<f64, String> {
+    let times: Vec<f64> = fields(stat).skip(first).take(2).filter_map(|text| text.parse().ok()).collect();
     match times.as_slice() {
         [user, system] => Ok((user + system) * TICK_MS),
         _ => Err("the kernel does not say how long the process has worked".into()),
@@ -106,9 +140,25 @@ mod tests {
 
     #[test]
     fn times_are_read_behind_the_name() {
-        let stat = "7 (a ) b) S 1 2 3 4 5 6 7 8 9 10 30 12 0 0";
+        let stat = "7 (a ) b) S 1 2 3 4 5 6 7 8 9 10 30 12 5 2";
         assert_eq!(total_ms(stat), Ok(42.0 * TICK_MS));
+        assert_eq!(ended_children_ms(stat), Ok(7.0 * TICK_MS));
+        assert_eq!(parent_of(stat), Some(1));
         assert!(total_ms("7 (a) S").is_err());
+    }
+
+    #[test]
+    fn the_time_of_children_counts_before_and_after_their_end() {
+        let family = || family_ms(std::process::id()).unwrap();
+        let before = family();
+        let mut busy = std::process::Command::new("sh");
+        let mut busy = busy.args(["-c", "while :; do :; done"]).spawn().unwrap();
+        while family() < before + 100.0 {
+            std::thread::yield_now();
+        }
+        busy.kill().unwrap();
+        busy.wait().unwrap();
+        assert!(family() >= before + 80.0, "what the child has done is lost");
     }
 
     #[test]

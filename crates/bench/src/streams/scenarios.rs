@@ -22,6 +22,7 @@ const FIRST_MS: u64 = 200;
 const GAP_MS: u64 = 50;
 
 const RONDO: &str = ServerKind::Rondo.name();
+const RONDO_POSTGRES: &str = ServerKind::RondoPostgres.name();
 const FLOOR: &str = ServerKind::Floor.name();
 /// The names of rows that are compared inside of one server.
 pub(super) const RONDO_FRESH: &str = "rondo fresh";
@@ -82,6 +83,7 @@ const ALL: &[ServerKind] = &[ServerKind::Rondo, ServerKind::Floor, ServerKind::P
 /// A proxy runs no tools and knows no history.
 const WITHOUT_PROXY: &[ServerKind] = &[ServerKind::Rondo, ServerKind::Floor];
 const RONDO_ONLY: &[ServerKind] = &[ServerKind::Rondo];
+const BOTH_STORES: &[ServerKind] = &[ServerKind::Rondo, ServerKind::RondoPostgres];
 
 /// All scenarios, in the order in which they run.
 pub(super) const SCENARIOS: &[StreamScenario] = &[
@@ -188,6 +190,26 @@ pub(super) const SCENARIOS: &[StreamScenario] = &[
     },
 ];
 
+/// What is aimed at on PostgreSQL, by scenario.
+const POSTGRES_AIMS: &[(&str, &[StreamAim])] = &[
+    (
+        "pace-100",
+        &[
+            StreamAim::CpuRatio { row: RONDO_POSTGRES, to: RONDO, most: 2.5 },
+            StreamAim::NoFailure { row: RONDO_POSTGRES },
+        ],
+    ),
+    (
+        "pace-1000",
+        &[
+            StreamAim::Most { row: RONDO_POSTGRES, figure: StreamFigure::Commits, most: 200.0 },
+            StreamAim::NoFailure { row: RONDO_POSTGRES },
+        ],
+    ),
+];
+/// The aims of the other scenarios.
+const OTHER_POSTGRES_AIMS: &[StreamAim] = &[StreamAim::NoFailure { row: RONDO_POSTGRES }];
+
 const HISTORY_AIMS: &[StreamAim] = &[
     StreamAim::CpuRatio { row: RONDO_LONG, to: RONDO_FRESH, most: 1.3 },
     StreamAim::NoFailure { row: RONDO_LONG },
@@ -252,6 +274,15 @@ impl StreamScenario {
             }
         }
         self
+    }
+
+    /// The scenario as a comparison of both databases. None if it has no streams.
+    pub(super) fn on_both_stores(mut self) -> Option<Self> {
+        let ScenarioWork::Load { shape, .. } = self.work else { return None };
+        self.work = ScenarioWork::Load { shape, servers: BOTH_STORES };
+        let aims = POSTGRES_AIMS.iter().find(|(name, _)| *name == self.name);
+        self.aims = aims.map_or(OTHER_POSTGRES_AIMS, |(_, aims)| aims);
+        Some(self)
     }
 
     /// Files that the server opens at most: a connection to a client and one to the upstream for each stream, and others.

@@ -15,6 +15,7 @@ use tokio::time::sleep;
 use super::callgrind;
 use super::client::{PlainClient, PlainRequest};
 use super::load::{LoadThread, ServerKind};
+use super::postgres::{BenchPostgres, BenchSchema};
 use super::process::{ChildProcess, CorePair, CoreSide, free_address};
 use super::script::AnswerScript;
 use super::upstream::{SCRIPT_PATH, UpstreamCounts};
@@ -45,6 +46,8 @@ pub(super) struct ServerStart<'s> {
     pub(super) is_counted: bool,
     /// The data folder of Rondo, if it is not an empty one.
     pub(super) data: Option<&'s Path>,
+    /// The database of Rondo, if it is not in the data folder.
+    pub(super) schema: Option<&'s BenchSchema>,
 }
 
 /// What is the same for all scenarios.
@@ -55,6 +58,7 @@ pub(super) struct StreamWorld {
     cores: Option<CorePair>,
     upstream: ChildProcess,
     upstream_address: SocketAddr,
+    postgres: Option<BenchPostgres>,
     _folder: TempDir,
 }
 
@@ -82,7 +86,16 @@ impl StreamWorld {
         let place = cores.map(|cores| (cores, CoreSide::Load));
         let mut upstream = ChildProcess::start(&mut command, place, &folder.path().join(LOG_FILE))?;
         wait_ready(&mut upstream, upstream_address, Some(SCRIPT_PATH), READY_WITHIN).await?;
-        Ok(Self { bench, rondo, cores, upstream, upstream_address, _folder: folder })
+        Ok(Self { bench, rondo, cores, upstream, upstream_address, postgres: None, _folder: folder })
+    }
+
+    /// Adds a PostgreSQL.
+    pub(super) fn with_postgres(self, postgres: Option<BenchPostgres>) -> Self {
+        Self { postgres, ..self }
+    }
+
+    pub(super) fn postgres(&self) -> Result<&BenchPostgres, String> {
+        self.postgres.as_ref().ok_or_else(|| "there is no PostgreSQL in this measurement".into())
     }
 
     pub(super) fn upstream_id(&self) -> u32 {
@@ -124,7 +137,9 @@ impl StreamWorld {
         let folder = temporary_folder()?;
         let address = free_address()?;
         let mut command = match kind {
-            ServerKind::Rondo => self.rondo_command(folder.path(), address, start)?,
+            ServerKind::Rondo | ServerKind::RondoPostgres => {
+                self.rondo_command(folder.path(), address, start)?
+            }
             ServerKind::Floor | ServerKind::Proxy => {
                 self.role_command(kind, folder.path(), address, start)?
             }
@@ -132,7 +147,7 @@ impl StreamWorld {
         let place = self.cores.map(|cores| (cores, CoreSide::Server));
         let begun = Instant::now();
         let mut process = ChildProcess::start(&mut command, place, &folder.path().join(LOG_FILE))?;
-        let health = (kind == ServerKind::Rondo).then_some(HEALTH_PATH);
+        let health = kind.is_rondo().then_some(HEALTH_PATH);
         let within = if start.is_counted { COUNTED_READY_WITHIN } else { READY_WITHIN };
         wait_ready(&mut process, address, health, within).await?;
         let ready = begun.elapsed();
@@ -145,7 +160,7 @@ impl StreamWorld {
             threads: Cell::new(0),
             folder,
         };
-        if kind == ServerKind::Rondo && start.users > 0 {
+        if kind.is_rondo() && start.users > 0 {
             server.make_users(start.users).await?;
         }
         Ok(server)
@@ -172,6 +187,7 @@ impl StreamWorld {
         command
             .env("RONDO_LISTEN", address.to_string())
             .env("RONDO_DATA", start.data.map_or_else(|| folder.join(DATA_FOLDER), Path::to_owned));
+        command.envs(start.schema.map(|schema| ("RONDO_STORE", &schema.url)));
         command.env("RONDO_MODEL", "gpt-4o-mini").env("OPENAI_API_KEY", "sk-test");
         command.env("OPENAI_BASE_URL", format!("http://{}/v1", self.upstream_address));
         Ok(command)
@@ -226,7 +242,7 @@ impl ServerUnderTest {
         let (key, number) = (self.key(user), self.threads.get());
         self.threads.set(number + 1);
         let id = match self.kind {
-            ServerKind::Rondo => {
+            ServerKind::Rondo | ServerKind::RondoPostgres => {
                 let request = PlainRequest::json("POST", THREADS_PATH, key.as_deref(), "{}");
                 let thread = client.ask_json(&request).await?;
                 let id = thread.get("id").and_then(Value::as_str).map(str::to_owned);

@@ -55,6 +55,10 @@ impl ScenarioReport {
         Some(cpu(label)? / cpu(to)?)
     }
 
+    fn postgres_ratio(&self) -> Option<f64> {
+        self.cpu_ratio(ServerKind::RondoPostgres.name(), ServerKind::Rondo.name())
+    }
+
     fn aim(&self, aim: StreamAim) -> AimLine {
         match aim {
             StreamAim::CpuRatio { row, to, most } => {
@@ -102,6 +106,9 @@ impl ScenarioReport {
                 let _ = writeln!(text, "  rondo has {ratio:.2} times the CPU time of {other}");
             }
         }
+        if let Some(ratio) = self.postgres_ratio() {
+            let _ = writeln!(text, "  rondo-postgres has {ratio:.2} times the CPU time of rondo on SQLite");
+        }
         for aim in self.scenario.aims {
             let AimLine { text: line, met } = self.aim(*aim);
             let verdict = met.map_or("NOT MEASURED", |met| if met { "met" } else { "NOT MET" });
@@ -132,6 +139,7 @@ impl ScenarioReport {
             "servers": rows.collect::<Vec<_>>(),
             "cpuRatioToFloor": ratio(ServerKind::Floor),
             "cpuRatioToProxy": ratio(ServerKind::Proxy),
+            "postgresCpuRatioToSqlite": self.postgres_ratio(),
             "aims": aims.collect::<Vec<_>>(),
             "trouble": self.trouble,
         })

@@ -9,8 +9,9 @@ use super::client::PlainClient;
 use super::figures::{ServerFigures, StreamFigure, percentile};
 use super::load::{LoadPlan, LoadResult, LoadTarget, LoadThread, ServerKind, run_load, run_turn};
 use super::measure::{ProcessReading, ProcessWork, anon_kib, folder_kib};
+use super::postgres::BenchSchema;
 use super::script::AnswerScript;
-use super::servers::{ServerUnderTest, StreamWorld};
+use super::servers::{ServerStart, ServerUnderTest, StreamWorld};
 use super::wal::CommitCounter;
 
 /// Turns before the measurement, so that nothing is made or opened for the first time in it.
@@ -29,6 +30,12 @@ pub(super) struct LoadShape {
     pub(super) rounds: usize,
     /// Users of the threads; with none, the server asks for no key.
     pub(super) users: usize,
+}
+
+/// A server that is ready for a load, and the threads for it.
+struct PreparedLoad {
+    server: ServerUnderTest,
+    threads: Vec<LoadThread>,
 }
 
 /// What was seen while the load ran.
@@ -52,12 +59,12 @@ pub(super) async fn measure_load(
     kind: ServerKind,
     shape: &LoadShape,
 ) -> Result<ServerFigures, String> {
-    let server = world.start_server(kind, shape.users).await?;
+    let schema = match kind {
+        ServerKind::RondoPostgres => Some(world.postgres()?.next_schema(None)?),
+        ServerKind::Rondo | ServerKind::Floor | ServerKind::Proxy => None,
+    };
+    let PreparedLoad { server, threads } = prepare_load(world, kind, shape, schema.as_ref()).await?;
     let target = target(&server, shape.script);
-    world.set_script(shape.script.at_once()).await?;
-    warm_up(&server, target).await?;
-    let threads = server.new_threads(shape.plan.clients * shape.rounds).await?;
-    world.set_script(shape.script).await?;
     let anon_before_kib = anon_kib(server.process.id())?;
     let samples = RefCell::new(Samples {
         anon_peak_kib: anon_before_kib,
@@ -65,22 +72,64 @@ pub(super) async fn measure_load(
     });
     samples.borrow_mut().counter.look();
     let commits_before = samples.borrow().counter.commits;
+    let postgres_before = schema.as_ref().map(BenchSchema::read_before).transpose()?;
     let before = Readings::take(world, &server)?;
     let result = load_and_sample(&server, target, &threads, shape.plan, &samples).await?;
     let after = Readings::take(world, &server)?;
+    let postgres_after = schema.as_ref().map(BenchSchema::read_after).transpose()?;
     let samples = samples.into_inner();
     let mut figures = turn_figures(&result, shape.script);
-    add_work(&mut figures, &before, &after, shape.script.chunks);
+    let postgres = postgres_after.as_ref().zip(postgres_before.as_ref());
+    let postgres_ms = postgres.map_or(0.0, |(after, before)| after.cpu_ms_since(before));
+    add_work(&mut figures, (&before, &after), shape.script.chunks, postgres_ms);
     figures.set(StreamFigure::AnonBefore, Some(anon_before_kib / KIB_PER_MIB));
     figures.set(StreamFigure::AnonPeak, Some(samples.anon_peak_kib / KIB_PER_MIB));
     let grown = samples.anon_peak_kib - anon_before_kib;
     figures.set(StreamFigure::AnonPerStream, Some(grown / shape.plan.clients as f64));
+    let seconds = (after.at - before.at).as_secs_f64();
     if kind == ServerKind::Rondo {
         let commits = samples.counter.commits - commits_before;
-        figures.set(StreamFigure::Commits, Some(commits as f64 / (after.at - before.at).as_secs_f64()));
+        figures.set(StreamFigure::Commits, Some(commits as f64 / seconds));
+    }
+    if let Some((after, before)) = postgres {
+        after.add_to(&mut figures, before, seconds);
     }
     add_upstream(world, &mut figures, shape.script).await?;
     Ok(figures)
+}
+
+/// Counts what passes between Rondo and PostgreSQL under a load. It gives these figures alone, because others would suffer
+/// from the counting.
+pub(super) async fn measure_traffic(world: &StreamWorld, shape: &LoadShape) -> Result<ServerFigures, String> {
+    let postgres = world.postgres()?;
+    let through = postgres.pass_through()?;
+    let schema = postgres.next_schema(Some(&through))?;
+    let prepared = prepare_load(world, ServerKind::RondoPostgres, shape, Some(&schema)).await?;
+    let before = through.traffic();
+    let target = target(&prepared.server, shape.script);
+    let result = run_load(target, &prepared.threads, shape.plan).await;
+    let mut figures = ServerFigures::default();
+    through.traffic().add_to(&mut figures, before, result.turns.len());
+    for (why, times) in &result.failures {
+        figures.fail(why, *times);
+    }
+    Ok(figures)
+}
+
+/// Starts a server, warms it up, and makes the threads.
+async fn prepare_load(
+    world: &StreamWorld,
+    kind: ServerKind,
+    shape: &LoadShape,
+    schema: Option<&BenchSchema>,
+) -> Result<PreparedLoad, String> {
+    let start = ServerStart { users: shape.users, schema, ..ServerStart::default() };
+    let server = world.start_server_as(kind, start).await?;
+    world.set_script(shape.script.at_once()).await?;
+    warm_up(&server, target(&server, shape.script)).await?;
+    let threads = server.new_threads(shape.plan.clients * shape.rounds).await?;
+    world.set_script(shape.script).await?;
+    Ok(PreparedLoad { server, threads })
 }
 
 pub(super) fn target(server: &ServerUnderTest, script: AnswerScript) -> LoadTarget {
@@ -164,7 +213,13 @@ pub(super) fn turn_figures(result: &LoadResult, script: AnswerScript) -> ServerF
     figures
 }
 
-fn add_work(figures: &mut ServerFigures, before: &Readings, after: &Readings, chunks: usize) {
+/// The core of the load also has PostgreSQL, which has worked for so many milliseconds.
+fn add_work(
+    figures: &mut ServerFigures,
+    (before, after): (&Readings, &Readings),
+    chunks: usize,
+    postgres_ms: f64,
+) {
     let ProcessWork { cpu_ms, written, passed } = after.server.work_since(&before.server);
     let good = figures.good as f64;
     let tokens = good * chunks as f64;
@@ -172,8 +227,9 @@ fn add_work(figures: &mut ServerFigures, before: &Readings, after: &Readings, ch
     figures.set(StreamFigure::WrittenPerToken, Some(written / tokens));
     figures.set(StreamFigure::PassedPerToken, Some(passed / tokens));
     figures.set(StreamFigure::DiskPerRun, Some((after.data_kib - before.data_kib) / good));
-    let load_ms =
-        after.upstream.work_since(&before.upstream).cpu_ms + after.own.work_since(&before.own).cpu_ms;
+    let load_ms = after.upstream.work_since(&before.upstream).cpu_ms
+        + after.own.work_since(&before.own).cpu_ms
+        + postgres_ms;
     let wall_ms = (after.at - before.at).as_secs_f64() * 1e3;
     figures.set(StreamFigure::LoadBusy, Some(load_ms / wall_ms * 100.0));
 }

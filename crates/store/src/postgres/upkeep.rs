@@ -26,13 +26,15 @@ pub(crate) struct PostgresUpkeep {
     backend: i64,
     /// Whether deltas alone are committed without waiting for the disk, if known.
     is_async: Option<bool>,
+    /// How many connections there were before this one.
+    connection: u64,
 }
 
 impl PostgresUpkeep {
     pub(super) fn begin_on(conn: &SqlConnection, address: PostgresAddress) -> Result<Self, Error> {
         conn.execute("INSERT INTO commits (writer, number) VALUES (?1, 0) ON CONFLICT DO NOTHING", [WRITER])?;
         let number = last_commit(conn)?;
-        Ok(Self { address, number, backend: backend_of(conn)?, is_async: None })
+        Ok(Self { address, number, backend: backend_of(conn)?, is_async: None, connection: 0 })
     }
 
     /// Connects until the outcome of a commit is known.
@@ -58,6 +60,7 @@ impl PostgresUpkeep {
         self.backend = backend_of(&fresh)?;
         self.number = last_commit(&fresh)?;
         self.is_async = None;
+        self.connection += 1;
         *conn = fresh;
         tracing::info!("the connection to PostgreSQL is back");
         Ok(())
@@ -79,14 +82,23 @@ impl Upkeep for PostgresUpkeep {
         conn.execute("BEGIN", [])
     }
 
-    /// If the answer to a commit is lost, finds out whether it has happened.
+    fn connection(&self) -> u64 {
+        self.connection
+    }
+
+    /// If the answer to a commit is lost, finds out whether it has happened. Everything before the commit is answered
+    /// first, so that a connection that was lost earlier means that nothing has happened.
     fn end(&mut self, conn: &mut SqlConnection, is_commit: bool) -> Result<(), Error> {
         if !is_commit {
-            return conn.execute("ROLLBACK", []).and_then(|()| conn.settle());
+            return roll_back(conn);
         }
         let number = self.number + 1;
-        conn.execute("UPDATE commits SET number = ?2 WHERE writer = ?1", [WRITER, number])?;
-        conn.settle()?;
+        let counted = conn.execute("UPDATE commits SET number = ?2 WHERE writer = ?1", [WRITER, number]);
+        if let Err(error) = counted.and_then(|()| conn.settle()) {
+            // It fails if the connection is lost, and then there is nothing to be undone.
+            let _undone = roll_back(conn);
+            return Err(error);
+        }
         match conn.execute("COMMIT", []).and_then(|()| conn.settle()) {
             Ok(()) => {
                 self.number = number;
@@ -99,6 +111,10 @@ impl Upkeep for PostgresUpkeep {
             Err(error) => Err(error),
         }
     }
+}
+
+fn roll_back(conn: &SqlConnection) -> Result<(), Error> {
+    conn.execute("ROLLBACK", []).and_then(|()| conn.settle())
 }
 
 fn last_commit(conn: &SqlConnection) -> Result<i64, Error> {

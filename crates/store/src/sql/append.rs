@@ -248,7 +248,8 @@ impl<'c> Batch<'c> {
         }
         let last = first + taken.len() as u64 - 1;
         self.move_on(thread, first, last + 1);
-        self.deltas.add(DeltaRange { thread, run, first, last, bytes: packer.bytes() });
+        let epoch = Some(outbox.epoch);
+        self.deltas.add(DeltaRange { thread, run, first, last, bytes: packer.bytes(), epoch });
         Ok(())
     }
 
@@ -278,6 +279,11 @@ impl<'c> Batch<'c> {
         Ok(())
     }
 
+    /// Runs have another owner from here on.
+    pub(super) fn forget_owners(&mut self) {
+        self.deltas.forget_owners();
+    }
+
     /// Notes that the next event of a thread has another number.
     fn move_on(&mut self, thread: ThreadId, from: Seq, next: Seq) {
         self.seqs.next.insert(thread, next);
@@ -297,6 +303,10 @@ impl<'c> Batch<'c> {
 
     /// Whether the log takes deltas of the run.
     fn takes_deltas(&self, outbox: &Outbox) -> Result<bool, Error> {
+        // A question for each stream and commit would cost most of the time on a database behind a connection.
+        if self.deltas.is_going_on(self.log, (outbox.thread, outbox.run, outbox.epoch)) {
+            return Ok(true);
+        }
         let statement =
             "SELECT 1 FROM runs WHERE id = ?1 AND epoch = ?2 AND thread = ?3 AND ended_at IS NULL";
         has_any(self.conn, statement, params![outbox.run.bytes(), sql(outbox.epoch), outbox.thread.bytes()])

@@ -35,6 +35,8 @@ pub(super) struct DeltaRange {
     pub(super) first: Seq,
     pub(super) last: Seq,
     pub(super) bytes: Vec<u8>,
+    /// The ownership under which the run has written them, if the row of the run is known to name it still.
+    pub(super) epoch: Option<u64>,
 }
 
 impl DeltaRange {
@@ -44,6 +46,7 @@ impl DeltaRange {
         if follows {
             self.bytes.extend_from_slice(&more.bytes);
             self.last = more.last;
+            self.epoch = more.epoch;
         }
         follows
     }
@@ -102,6 +105,19 @@ impl OpenDeltas {
     pub(super) fn last_of(&self, thread: ThreadId) -> Option<Seq> {
         let threads = self.threads.read().unwrap_or_else(PoisonError::into_inner);
         threads.get(&thread).map(|open| open.range.last)
+    }
+
+    /// Whether the newest event of the thread is a delta of this run under this ownership. The run has not ended then:
+    /// each other event of a thread packs its deltas, and so does its end.
+    fn is_newest_of(&self, thread: ThreadId, run: RunId, epoch: u64) -> bool {
+        let threads = self.threads.read().unwrap_or_else(PoisonError::into_inner);
+        threads.get(&thread).is_some_and(|open| open.range.run == run && open.range.epoch == Some(epoch))
+    }
+
+    /// From here on the rows of runs say who owns them.
+    pub(super) fn forget_owners(&self) {
+        let mut threads = self.threads.write().unwrap_or_else(PoisonError::into_inner);
+        threads.values_mut().for_each(|open| open.range.epoch = None);
     }
 
     /// The last number of each thread that has such deltas.
@@ -163,6 +179,8 @@ pub(super) struct DeltaChanges {
     emptied: Emptied,
     /// Bytes of the row that was written.
     written: usize,
+    /// Whether runs may have another owner than before.
+    is_adopted: bool,
 }
 
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
@@ -194,6 +212,18 @@ impl DeltaChanges {
 
     pub(super) fn add(&mut self, range: DeltaRange) {
         self.added.push(range);
+    }
+
+    /// Runs have another owner from here on.
+    pub(super) fn forget_owners(&mut self) {
+        self.is_adopted = true;
+    }
+
+    /// Whether a run goes on with its deltas, so that nobody needs to look whether its row still allows that.
+    pub(super) fn is_going_on(&self, log: &DeltaLog, (thread, run, epoch): (ThreadId, RunId, u64)) -> bool {
+        !self.is_adopted
+            && log.open.is_newest_of(thread, run, epoch)
+            && self.packed.iter().all(|(packed, _)| *packed != thread)
     }
 
     /// Deltas of a thread that are not packed, committed ones first.
@@ -303,7 +333,7 @@ impl DeltaChanges {
             log.bytes += self.written;
             log.since.get_or_insert(at);
         }
-        if self.packed.is_empty() && self.added.is_empty() {
+        if self.packed.is_empty() && self.added.is_empty() && !self.is_adopted {
             return;
         }
         let mut open = log.open.threads.write().unwrap_or_else(PoisonError::into_inner);
@@ -319,6 +349,9 @@ impl DeltaChanges {
                 open.insert(range.thread, fresh());
             }
         }
+        if self.is_adopted {
+            open.values_mut().for_each(|open| open.range.epoch = None);
+        }
     }
 }
 
@@ -329,7 +362,7 @@ fn empty(conn: &SqlConnection, turn: Turn) -> Result<(), Error> {
 }
 
 fn insert_packed(conn: &SqlConnection, at: i64, range: &DeltaRange) -> Result<(), Error> {
-    let DeltaRange { thread, run, first, last, bytes } = range;
+    let DeltaRange { thread, run, first, last, bytes, epoch: _ } = range;
     let statement =
         "INSERT INTO packed_deltas (thread, first, last, run, at, body) VALUES (?1, ?2, ?3, ?4, ?5, ?6)";
     let body = repacked_deltas(bytes);
@@ -349,7 +382,7 @@ fn read_range(bytes: &mut &[u8]) -> Option<DeltaRange> {
     let thread = ThreadId::from(Uuid::from_bytes(read_id(bytes)?));
     let run = RunId::from(Uuid::from_bytes(read_id(bytes)?));
     let (first, last) = (read_number(bytes)?, read_number(bytes)?);
-    Some(DeltaRange { thread, run, first, last, bytes: read_bytes(bytes)?.to_vec() })
+    Some(DeltaRange { thread, run, first, last, bytes: read_bytes(bytes)?.to_vec(), epoch: None })
 }
 
 /// Everything in the delta log, the oldest first.

@@ -132,6 +132,7 @@ fn find(conn: &SqlConnection, run: RunId, user: &str) -> Result<RunRow, Error> {
 
 /// Takes over every run under way: writes of whoever had them are refused from here on.
 pub(super) fn adopt(batch: &mut Batch<'_>) -> Result<Vec<RunRow>, Error> {
+    batch.forget_owners();
     batch.conn().execute("UPDATE runs SET epoch = epoch + 1 WHERE status IN ('running', 'waiting')", [])?;
     let statement = format!(
         "SELECT {COLUMNS} FROM runs r WHERE r.status IN ('running', 'waiting') ORDER BY +r.created_at, r.id"

@@ -21,12 +21,17 @@ pub(crate) trait Upkeep: Send {
     /// Begins a transaction, on a new connection if the last one is lost.
     fn begin(&mut self, conn: &mut SqlConnection, kind: CommitKind) -> Result<(), Error>;
 
+    /// The number of the connection: another one means that somebody else may have written meanwhile.
+    fn connection(&self) -> u64 {
+        0
+    }
+
     /// The error as what it means on this database.
     fn explain(&self, _conn: &SqlConnection, error: Error) -> Error {
         error
     }
 
-    /// Commits, or rolls back.
+    /// Commits, or rolls back. Statements that were only sent may fail here; then nothing is committed.
     fn end(&mut self, conn: &mut SqlConnection, is_commit: bool) -> Result<(), Error>;
 
     /// Sees to it that no more is lost with the machine than the numbers that are left out afterwards.

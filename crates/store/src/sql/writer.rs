@@ -370,6 +370,8 @@ struct Committer {
     webhooks: Arc<WebhookWatch>,
     /// Set when a job or a proposal was committed.
     new_work: Arc<AtomicBool>,
+    /// The connection on which the last transaction was begun.
+    connection: u64,
     /// Last, so that the database is free only when it is closed.
     upkeep: Box<dyn Upkeep>,
 }
@@ -377,8 +379,20 @@ struct Committer {
 impl Committer {
     fn new(parts: WriterParts, clock: Arc<dyn Clock>, publish: Arc<dyn Publish>, log: DeltaLog) -> Self {
         let WriterParts { conn, upkeep, delta_pause, boundary, webhooks } = parts;
-        let (seqs, new_work) = (Seqs::default(), Arc::default());
-        Self { conn, clock, publish, seqs, log, delta_pause, boundary, webhooks, new_work, upkeep }
+        let (seqs, new_work, connection) = (Seqs::default(), Arc::default(), upkeep.connection());
+        Self {
+            conn,
+            clock,
+            publish,
+            seqs,
+            log,
+            delta_pause,
+            boundary,
+            webhooks,
+            new_work,
+            connection,
+            upkeep,
+        }
     }
 
     fn serve(&mut self, commands: &Receiver<Command>) {
@@ -465,13 +479,17 @@ impl Committer {
     fn transact(&mut self, commands: &mut [Command]) -> Result<CommittedBatch, Error> {
         let kind = commands.iter().map(Command::kind).max().unwrap_or(CommitKind::Deltas);
         self.upkeep.begin(&mut self.conn, kind)?;
+        if self.connection != self.upkeep.connection() {
+            self.connection = self.upkeep.connection();
+            self.seqs.forget();
+            self.log.open.forget_owners();
+        }
         let watched = self.webhooks.now();
         let recorded =
             Batch::begin(&self.conn, self.clock.now(), &mut self.seqs, &self.log).and_then(|mut batch| {
                 commands.iter_mut().try_for_each(|command| perform(&mut batch, command))?;
                 self.conn.see_rows_of(&RowsOf::ALL)?;
-                let finished = batch.finish(watched.as_deref())?;
-                self.conn.settle().map(|()| finished)
+                batch.finish(watched.as_deref())
             });
         let recorded = recorded.map_err(|error| self.upkeep.explain(&self.conn, error));
         let recorded = recorded.and_then(|finished| match &self.boundary {

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use protocol::{Delta, RunStatus, Stored, ThreadId};
 use store::sqlite::{audit, whole_log};
-use store::{Coalesce, StoreOptions};
+use store::{Coalesce, Error, StoreOptions};
 use store::{RunLog, Store, ThreadEdit};
 use testkit::database::open_store;
 use testkit::still::CountingIds;
@@ -132,6 +132,39 @@ async fn deltas_of_a_process_that_died_are_there_after_the_next_start() {
     let log = fixture.store.log(row);
     say(&fixture, &log, &["And more."]).await;
     is_whole(&fixture, run.thread).await;
+}
+
+#[tokio::test]
+async fn a_run_with_another_owner_takes_no_more_deltas_of_the_old_one() {
+    let (fixture, _) = fixture();
+    let (run, old) = fixture.run().await;
+    say(&fixture, &old, &["one "]).await;
+    let adopted = fixture.store.adopt().await.unwrap();
+    old.push(text("two ")).unwrap();
+    let refused = old.record(vec![step_end(vec![])], vec![], vec![]).await;
+    assert!(matches!(refused, Err(Error::Fenced)), "{refused:?}");
+    let new = fixture.store.log(adopted.iter().find(|row| row.id == run.run).unwrap());
+    say(&fixture, &new, &["three"]).await;
+    is_whole(&fixture, run.thread).await;
+    let said = fixture.published.of(run.thread);
+    let said: Vec<&str> = said.iter().filter(|event| event.kind == "text:delta").map(|e| &*e.body).collect();
+    assert_eq!(said.len(), 2, "{said:?}");
+    assert!(!said.iter().any(|body| body.contains("two")), "{said:?}");
+}
+
+#[tokio::test]
+async fn a_run_that_has_ended_takes_no_more_deltas() {
+    let (fixture, _) = fixture();
+    let (run, log) = fixture.run().await;
+    let late = fixture.log(run).await;
+    say(&fixture, &late, &["one "]).await;
+    log.record(vec![step_end(vec![]), end(run.run, RunStatus::Completed)], vec![], vec![]).await.unwrap();
+    late.push(text("two ")).unwrap();
+    assert!(late.record(vec![step_end(vec![])], vec![], vec![]).await.is_err());
+    is_whole(&fixture, run.thread).await;
+    let said = fixture.published.of(run.thread);
+    assert_eq!(said.iter().filter(|event| event.kind == "text:delta").count(), 1, "{said:?}");
+    assert_eq!(audit(fixture.folder.path()).unwrap().findings, [""; 0]);
 }
 
 #[tokio::test]

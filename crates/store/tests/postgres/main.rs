@@ -11,7 +11,9 @@
 )]
 
 mod copying;
+mod delta_commits;
 mod differential;
+mod dumps;
 mod policies;
 mod proxy;
 #[expect(dead_code, reason = "the other tests of the store use the rest of it")]
