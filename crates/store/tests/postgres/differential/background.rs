@@ -147,14 +147,25 @@ pub(super) async fn look_at_all_runs(plan: &mut ComparedPlan) {
     ask!(plan, runs_of_all(filter.clone(), page));
 }
 
+/// Sweeps until nothing is left. With which of many things a sweep begins, and how many steps it takes, is up to a database.
+macro_rules! sweep_until {
+    ($plan:expr, $method:ident($($arg:expr),*)) => {{
+        $plan.note(stringify!($method), format!("{:?}", ($(&$arg,)*)));
+        let (file, server) = $plan.stores();
+        while file.$method($($arg),*).await.unwrap() {}
+        while server.$method($($arg),*).await.unwrap() {}
+        $plan.compare(Ok(()), Ok(()));
+    }};
+}
+
 /// What a server removes from time to time.
 pub(super) async fn sweep(plan: &mut ComparedPlan) {
     let (deleted, forgotten) = (plan.some_moment(), plan.some_moment());
     match plan.random.u32(..6) {
-        0 | 1 => drop(ask!(plan, purge(deleted, forgotten))),
-        2 => drop(ask!(plan, prune(deleted))),
+        0 | 1 => sweep_until!(plan, purge(deleted, forgotten)),
+        2 => sweep_until!(plan, prune(deleted)),
         3 => drop(ask!(plan, expire_waiting())),
-        4 => drop(ask!(plan, erase(deleted))),
+        4 => sweep_until!(plan, erase(deleted)),
         _ => {
             let app = AppId::new(plan.name());
             ask!(plan, note_missing(&app));

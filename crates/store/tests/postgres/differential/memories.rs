@@ -46,7 +46,7 @@ impl ComparedPlan {
     }
 
     pub(super) fn spent(&mut self) -> Option<Spent> {
-        self.maybe(|plan| Spent { model: plan.name(), usage: plan.usage() })
+        self.maybe(|plan| Spent { model: plan.model(), usage: plan.usage() })
     }
 
     fn extracted_change(&mut self, versions: &[(MemoryId, u64)]) -> MemoryChange {

@@ -113,6 +113,11 @@ impl ComparedPlan {
         }
     }
 
+    /// The name of a model, which is never empty: without a model nothing is used.
+    pub(super) fn model(&mut self) -> String {
+        format!("model {}", self.name())
+    }
+
     pub(super) fn json(&mut self) -> Value {
         match self.random.u32(..12) {
             0 => json!(null),

@@ -90,7 +90,7 @@ impl ComparedPlan {
         };
         RunRequest {
             ask,
-            model: self.maybe(ComparedPlan::name),
+            model: Some(self.model()),
             settings: Settings { temperature: self.maybe(|plan| plan.random.f64()), ..Settings::default() },
             system_prompt: self.maybe(ComparedPlan::text),
             persona: self.maybe(ComparedPlan::name),
@@ -178,7 +178,7 @@ pub(super) async fn stream(plan: &mut ComparedPlan) {
     let Some(run) = plan.run_under_way().await else { return };
     let logs = plan.logs(&run);
     let step = plan.known.places.entry(run.id).or_default().step + 1;
-    let start = Event::StepStart(StepStart { step, model: plan.name() });
+    let start = Event::StepStart(StepStart { step, model: plan.model() });
     plan.record(&logs, vec![start], vec![], vec![]).await;
     let call = plan.ids.call();
     for _ in 0..plan.random.usize(1..8) {
@@ -216,7 +216,7 @@ pub(super) fn step_end(plan: &mut ComparedPlan, step: u32, calls: usize) -> (Ste
         model: plan.maybe(ComparedPlan::name),
         dropped: vec![],
         provider: plan.maybe(ComparedPlan::json),
-        fallback: if plan.once_in(4) { Some(plan.name()) } else { None },
+        fallback: if plan.once_in(4) { Some(plan.model()) } else { None },
         structured: None,
         prompt: None,
     };
@@ -249,7 +249,7 @@ pub(super) async fn other_event(plan: &mut ComparedPlan) {
     let Some(run) = plan.run_under_way().await else { return };
     let logs = plan.logs(&run);
     let step = plan.known.places.entry(run.id).or_default().step;
-    let (reason, model) = (plan.text(), plan.maybe(ComparedPlan::name));
+    let (reason, model) = (plan.text(), plan.maybe(ComparedPlan::model));
     let event = match plan.random.u32(..4) {
         0 => Event::StepRetry(StepRetry { step, reason, after: 5, model }),
         1 => Event::Source(protocol::Source {

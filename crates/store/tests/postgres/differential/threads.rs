@@ -1,6 +1,6 @@
 //! Operations on threads and their messages.
 
-use protocol::{Ids as _, MessageId, ThreadId};
+use protocol::{Ids as _, MessageId, ThreadId, Usage};
 use store::{EarlierAnswer, EarlierRun, NewThreadRow, ThreadEdit, ThreadFilter, ThreadImport};
 
 use super::generator::ComparedPlan;
@@ -60,7 +60,8 @@ pub(super) async fn import(plan: &mut ComparedPlan) {
 /// A run that was made elsewhere.
 pub(super) fn earlier_run(plan: &mut ComparedPlan) -> EarlierRun {
     let answer = plan.maybe(|plan| {
-        let (step, _) = step_end(plan, 1, 0);
+        let (mut step, _) = step_end(plan, 1, 0);
+        step.usage = Usage::default();
         EarlierAnswer { message: plan.ids.message(), steps: vec![(step, vec![])] }
     });
     EarlierRun {

@@ -1,11 +1,14 @@
 //! Several requests that share a commit, some of which are refused.
 
+use std::pin::pin;
+
 use futures_util::future::join_all;
-use protocol::Ids as _;
+use protocol::{AppId, Ids as _};
 use serde_json::json;
 use store::{Store, Write};
 
 use super::generator::{ComparedPlan, shown};
+use super::two_stores::CommitGate;
 
 /// One of the requests that are made at the same moment.
 #[derive(Debug, Clone)]
@@ -44,14 +47,28 @@ impl SharedRequest {
     }
 }
 
-/// The writer takes them in the order in which they were sent, whichever of them share a commit.
+/// Sends the requests while the writer is at a commit, so that they share the next one.
+async fn sent_together(store: &Store, gate: &CommitGate, requests: &[SharedRequest]) -> Vec<String> {
+    let nobody = AppId::new("nobody");
+    gate.close();
+    let mut first = pin!(store.note_found(&nobody));
+    assert!(futures_util::poll!(first.as_mut()).is_pending());
+    gate.wait_for_writer();
+    let mut others = pin!(join_all(requests.iter().map(|request| request.clone().send(store))));
+    assert!(futures_util::poll!(others.as_mut()).is_pending());
+    gate.open();
+    first.await.unwrap();
+    others.await
+}
+
 pub(super) async fn play(plan: &mut ComparedPlan) {
     let requests: Vec<SharedRequest> =
         (0..plan.random.usize(2..8)).map(|_| SharedRequest::draw(plan)).collect();
     plan.note("together", format!("{requests:?}"));
     let (file, server) = plan.stores();
-    let one = join_all(requests.iter().map(|request| request.clone().send(&file))).await;
-    let other = join_all(requests.iter().map(|request| request.clone().send(&server))).await;
+    let [of_file, of_server] = plan.stores.gates.clone();
+    let one = sent_together(&file, &of_file, &requests).await;
+    let other = sent_together(&server, &of_server, &requests).await;
     plan.compare(Ok(one), Ok(other));
     for request in requests {
         match request {

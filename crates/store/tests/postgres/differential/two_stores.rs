@@ -2,11 +2,11 @@
 
 use std::collections::BTreeMap;
 use std::path::Path;
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Condvar, Mutex};
 
 use protocol::{Clock, Ids, Stored, UserId};
 use store::postgres::PostgresAddress;
-use store::{Coalesce, NewestNotice, Publish, Store, StoreOptions};
+use store::{Boundary, Coalesce, Moment, NewestNotice, Publish, Store, StoreOptions};
 use tempfile::TempDir;
 use testkit::still::SettableClock;
 use uuid::Uuid;
@@ -40,6 +40,48 @@ impl Publish for ToldCommits {
     }
 }
 
+/// Holds the writer of a store before a commit, so that what comes meanwhile shares the next one.
+#[derive(Default)]
+pub(super) struct CommitGate {
+    state: Mutex<GateState>,
+    changed: Condvar,
+}
+
+#[derive(Default)]
+struct GateState {
+    is_closed: bool,
+    has_waiting: bool,
+}
+
+impl CommitGate {
+    pub(super) fn close(&self) {
+        self.state.lock().unwrap().is_closed = true;
+    }
+
+    pub(super) fn wait_for_writer(&self) {
+        let state = self.state.lock().unwrap();
+        drop(self.changed.wait_while(state, |state| !state.has_waiting).unwrap());
+    }
+
+    pub(super) fn open(&self) {
+        self.state.lock().unwrap().is_closed = false;
+        self.changed.notify_all();
+    }
+}
+
+impl Boundary for CommitGate {
+    fn pass(&self, moment: Moment) -> bool {
+        if moment == Moment::BeforeCommit {
+            let mut state = self.state.lock().unwrap();
+            state.has_waiting = true;
+            self.changed.notify_all();
+            let mut state = self.changed.wait_while(state, |state| state.is_closed).unwrap();
+            state.has_waiting = false;
+        }
+        true
+    }
+}
+
 /// Ids that count from a number on.
 pub(super) struct IdsFrom(Mutex<u128>);
 
@@ -63,6 +105,7 @@ pub(super) struct TwoStores {
     pub(super) address: PostgresAddress,
     pub(super) clock: Arc<SettableClock>,
     pub(super) told: [Arc<ToldCommits>; 2],
+    pub(super) gates: [Arc<CommitGate>; 2],
     /// The one on SQLite and the one on PostgreSQL. None while they are closed.
     stores: Option<[Store; 2]>,
 }
@@ -75,7 +118,8 @@ impl TwoStores {
             folder,
             address,
             clock: Arc::default(),
-            told: [Arc::default(), Arc::default()],
+            told: Default::default(),
+            gates: Default::default(),
             stores: None,
         };
         stores.open_again("first boot");
@@ -97,16 +141,18 @@ impl TwoStores {
     /// Closes both, and opens them again as after a start of the machine that has this name.
     pub(super) fn open_again(&mut self, boot: &str) {
         self.close();
-        let options = || StoreOptions {
+        let options = |gate: &Arc<CommitGate>| StoreOptions {
             // What shares a commit depends on the moment, and so would the events.
             coalesce: Coalesce::Never,
             boot: Some(boot.to_owned()),
+            boundary: Some(gate.clone()),
             ..StoreOptions::default()
         };
         let clock: Arc<dyn Clock> = self.clock.clone();
         let [file, server] = self.told.clone();
-        let file = Store::open_sqlite_with(self.folder.path(), clock.clone(), file, options()).unwrap();
-        let server = Store::open_postgres(&self.address, clock, server, options()).unwrap();
+        let [of_file, of_server] = &self.gates;
+        let file = Store::open_sqlite_with(self.folder.path(), clock.clone(), file, options(of_file)).unwrap();
+        let server = Store::open_postgres(&self.address, clock, server, options(of_server)).unwrap();
         self.stores = Some([file, server]);
     }
 }
