@@ -11,6 +11,7 @@ mod chat;
 mod compact;
 mod config;
 mod control;
+mod copy;
 mod discover;
 mod doctor;
 mod embedded_apps;
@@ -129,6 +130,11 @@ enum Command {
     /// The backup is checked. To restore it, start the server with the backup, or a copy of it, as its data folder.
     /// Pulled models, apps and rondo.toml are not in the backup.
     Backup(LocatedOptions<backup::BackupOptions>),
+    /// Copy all data from SQLite to PostgreSQL, or back; a server may be running
+    ///
+    /// The copy is verified: every table has the same rows and the same hash on both sides. A copy that was interrupted
+    /// goes on. To move a running server, copy once, stop the server, and copy again: only the changes are copied.
+    Copy(LocatedOptions<copy::CopyOptions>),
     /// Rewrite the database without free space and without traces of deleted data (vacuum); no server may be running
     ///
     /// This needs as much free disk space as the database uses. A database of an older version gives space back by
@@ -264,6 +270,7 @@ fn run(cli: Cli) -> CommandResult {
             block_on(actions::actions(places.load(file)?, command))
         }
         Command::Backup(LocatedOptions { options, places }) => backup::backup(&places.load(file)?, &options),
+        Command::Copy(LocatedOptions { options, places }) => copy::copy(&places.load(file)?, &options),
         Command::Compact(places) => compact::compact(&places.load(file)?),
         Command::Audit(places) => audit::audit(&places.load(file)?),
         Command::Import(LocatedOptions { options, places }) => {

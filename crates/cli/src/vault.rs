@@ -29,12 +29,17 @@ pub(crate) fn key(data: &Path) -> CommandResult<[u8; BYTES]> {
     }
 }
 
+/// Whether a folder has a key.
+pub(crate) fn has_key(data: &Path) -> bool {
+    data.join(FILE).exists()
+}
+
 /// Copies the key into another folder, which must have none, and says where the key is then.
 pub(crate) fn copy(data: &Path, into: &Path) -> CommandResult<&'static str> {
     if config::process_environment(VARIABLE).is_some_and(|text| !text.trim().is_empty()) {
         // A file would only be another key.
         return Ok(
-            "not in the backup: the vault key, which decrypts the users' credentials, and which is in RONDO_VAULT_KEY",
+            "not in the copy: the vault key, which decrypts the users' credentials, and which is in RONDO_VAULT_KEY",
         );
     }
     let text = match std::fs::read(data.join(FILE)) {
@@ -47,7 +52,7 @@ pub(crate) fn copy(data: &Path, into: &Path) -> CommandResult<&'static str> {
     let mut new = OpenOptions::new().write(true).create_new(true).mode(0o600).open(into.join(FILE))?;
     new.write_all(&text)?;
     Ok(
-        "the backup contains the vault key, which decrypts the users' credentials: keep the backup where nobody else can \
+        "the copy contains the vault key, which decrypts the users' credentials: keep the copy where nobody else can \
         read it",
     )
 }

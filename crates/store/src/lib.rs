@@ -7,6 +7,7 @@
 mod access;
 mod actions;
 mod context;
+pub mod copy;
 mod database;
 mod erasure;
 mod error;
@@ -17,6 +18,7 @@ mod memory;
 mod newest;
 mod notice;
 mod outbox;
+mod packed_vector;
 pub mod postgres;
 mod prompt;
 mod rows;
@@ -51,7 +53,7 @@ pub use limits::{
     MAX_ITEM_BYTES_PER_READ, MAX_ITEMS_PER_READ, MAX_JOB_ATTEMPTS, MAX_MEMORIES_PER_SCOPE, MAX_MEMORY_BYTES,
     MAX_OPEN_PROPOSALS, MAX_PATH_BYTES, MAX_QUEUED_PER_THREAD, MAX_RECORD_BYTES, MAX_RECORDS_PER_TYPE,
     MAX_SNAPSHOT_LINE_BYTES, MAX_SNAPSHOT_LINES, MAX_SOURCES_PER_MEMORY, MAX_TITLES_PER_READ,
-    MAX_TOMBSTONES_PER_READ, MAX_TREE_TEXT_CHARS, MAX_USAGE_ROWS, MAX_VECTOR_BYTES, MAX_WEBHOOK_ATTEMPTS,
+    MAX_TOMBSTONES_PER_READ, MAX_TREE_TEXT_CHARS, MAX_USAGE_ROWS, MAX_VECTOR_NUMBERS, MAX_WEBHOOK_ATTEMPTS,
     MAX_WRITES_PER_CALL,
 };
 pub use log::{EventLog, Publish};
@@ -67,6 +69,7 @@ pub use memory::{
 };
 pub use newest::{newest_actions, newest_records};
 pub use notice::{MAX_NOTICES_PER_READ, NewestNotice, NoticesRead, NumberedNotice};
+pub use packed_vector::PackedVector;
 pub use prompt::{HiddenWords, PromptRows};
 pub use rows::{
     Admitted, AnswerRun, BegunRun, EarlierAnswer, EarlierRun, ForcedEnd, JobRow, MessageRow, NewJob,

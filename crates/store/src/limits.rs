@@ -44,8 +44,8 @@ pub const MAX_TOMBSTONES_PER_READ: usize = 100_000;
 pub const MAX_ITEMS_PER_READ: usize = 4_096;
 pub const MAX_ITEM_BYTES_PER_READ: usize = 8 * 1024 * 1024;
 
-/// Bytes of one vector.
-pub const MAX_VECTOR_BYTES: usize = 64 * 1024;
+/// Numbers of one vector: as many as PostgreSQL's `vector` can have.
+pub const MAX_VECTOR_NUMBERS: usize = 16_000;
 
 /// Bytes of one record's data as JSON.
 pub const MAX_RECORD_BYTES: usize = 64 * 1024;

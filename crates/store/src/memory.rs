@@ -3,7 +3,7 @@
 use jiff::Timestamp;
 use protocol::{ChunkId, DocumentId, MemoryId, MemoryVersionView, MessageId, Scope, Seq, ThreadId};
 
-use crate::{ChunkRow, MemoryStatus, MessageRole, RawEvent, Spent};
+use crate::{ChunkRow, MemoryStatus, MessageRole, PackedVector, RawEvent, Spent};
 
 /// Something to be remembered, checked.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -196,12 +196,12 @@ pub struct RecallMessage {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct StoredVector {
     pub hash: [u8; 16],
-    pub vector: Vec<u8>,
+    pub vector: PackedVector,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NewVector {
     pub item: ItemRef,
     pub hash: [u8; 16],
-    pub vector: Vec<u8>,
+    pub vector: PackedVector,
 }

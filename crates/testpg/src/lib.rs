@@ -47,15 +47,16 @@ impl PostgresServer {
         let mut initdb = programs.command("initdb");
         initdb.args(["--username=postgres", "--auth=trust", "--encoding=UTF8", "--no-sync", "--pgdata"]);
         let server = server.fill(initdb)?;
-        server.run_as_admin(&["CREATE ROLE rondo LOGIN", "CREATE DATABASE rondo OWNER rondo"])?;
+        server.run_as_admin("postgres", &["CREATE ROLE rondo LOGIN", "CREATE DATABASE rondo OWNER rondo"])?;
+        server.run_as_admin("rondo", &["CREATE EXTENSION vector"])?;
         Ok(server)
     }
 
-    /// Executes statements with all rights, one after the other.
-    pub fn run_as_admin(&self, statements: &[&str]) -> Result<(), String> {
+    /// Executes statements in a database with all rights, one after the other.
+    pub fn run_as_admin(&self, database: &str, statements: &[&str]) -> Result<(), String> {
         for statement in statements {
             let mut psql = self.program("psql");
-            psql.args(["--username=postgres", "--dbname=postgres", "--no-psqlrc", "--quiet"]);
+            psql.args(["--username=postgres", "--no-psqlrc", "--quiet", "--dbname", database]);
             psql.args(["--set=ON_ERROR_STOP=1", "--host"]).arg(self.folder()).args(["--command", statement]);
             let done = psql.output().map_err(|error| format!("cannot start psql: {error}"))?;
             if !done.status.success() {

@@ -1,4 +1,4 @@
-//! How far a download is: a bar on a terminal, else a line now and then.
+//! How far a download or a copy is: a bar on a terminal, else a line now and then.
 
 use std::io::{IsTerminal, Write};
 
@@ -6,16 +6,38 @@ use indicatif::{DecimalBytes, ProgressBar, ProgressStyle};
 
 const LOOK: &str =
     "{prefix} [{bar:30}] {decimal_bytes} of {decimal_total_bytes}, {decimal_bytes_per_sec}, {eta} left";
+const LOOK_OF_ROWS: &str = "{prefix} [{bar:30}] {percent} %, {eta} left";
 const LOOK_WITHOUT_TOTAL: &str = "{prefix} {decimal_bytes}, {decimal_bytes_per_sec}";
 /// Per cent between two lines.
 const STEP: u64 = 10;
 
 pub(crate) enum Progress {
     Bar(ProgressBar),
-    Lines { label: String, total: Option<u64>, next: u64 },
+    Lines { label: String, total: Option<u64>, next: u64, unit: ProgressUnit },
+}
+
+/// What is counted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum ProgressUnit {
+    Bytes,
+    /// Rows of a database, of which only the share is shown.
+    Rows,
 }
 
 impl Progress {
+    /// Counts so many rows.
+    pub(crate) fn start_rows(label: &str, total: u64) -> Self {
+        let mut progress = Self::start(label, 0, Some(total));
+        match &mut progress {
+            Self::Bar(bar) => {
+                let style = ProgressStyle::with_template(LOOK_OF_ROWS);
+                bar.set_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()));
+            }
+            Self::Lines { unit, .. } => *unit = ProgressUnit::Rows,
+        }
+        progress
+    }
+
     /// `done` of the bytes are there already.
     pub(crate) fn start(label: &str, done: u64, total: Option<u64>) -> Self {
         if std::io::stderr().is_terminal() {
@@ -29,16 +51,21 @@ impl Progress {
             return Self::Bar(bar);
         }
         let next = total.map_or(STEP, |total| (percent(done, total) / STEP + 1) * STEP);
-        Self::Lines { label: label.to_owned(), total, next }
+        Self::Lines { label: label.to_owned(), total, next, unit: ProgressUnit::Bytes }
     }
 
     pub(crate) fn at(&mut self, done: u64) {
         match self {
             Self::Bar(bar) => bar.set_position(done),
-            Self::Lines { label, total: Some(total), next } => {
+            Self::Lines { label, total: Some(total), next, unit } => {
                 let reached = percent(done, *total) / STEP * STEP;
                 if reached >= *next {
-                    say(&format!("{label}: {reached} % of {}", DecimalBytes(*total)));
+                    match unit {
+                        ProgressUnit::Bytes => {
+                            say(&format!("{label}: {reached} % of {}", DecimalBytes(*total)))
+                        }
+                        ProgressUnit::Rows => say(&format!("{label}: {reached} %")),
+                    }
                     *next = reached + STEP;
                 }
             }

@@ -25,7 +25,7 @@ async fn a_backup_beside_a_server_at_work_is_restored_by_starting_with_it() {
     for part in [
         "1 threads, 1 runs",
         ", checked\n",
-        "the backup contains the vault key",
+        "the copy contains the vault key",
         "not in the backup: pulled models",
         "RONDO_DATA=",
     ] {

@@ -7,12 +7,12 @@ use jiff::Timestamp;
 use protocol::{Event, Role, ThreadId};
 use store::{
     ChunkRow, ItemRef, ItemRow, MAX_ITEM_BYTES_PER_READ, MemoryRow, MemoryStatus, MessageRole, NewVector,
-    RawEvent, RecallMessage, StoredVector,
+    PackedVector, RawEvent, RecallMessage, StoredVector,
 };
 use tokio::sync::Semaphore;
 
 use super::documents::DocumentIndex;
-use super::{Hash, hash, vector};
+use super::{Hash, hash};
 use crate::index::{Among, Index, IndexItem, Refused};
 use crate::tombstone::{FORGOTTEN, Forgotten};
 
@@ -105,7 +105,7 @@ pub(super) struct UnembeddedText {
 impl UnembeddedText {
     /// Its vector as it is kept; an empty one stands for a text of which none can be made.
     pub(super) fn vector(&self, numbers: &[f32]) -> NewVector {
-        NewVector { item: self.id, hash: self.hash, vector: vector::encode(numbers) }
+        NewVector { item: self.id, hash: self.hash, vector: PackedVector::pack(numbers) }
     }
 }
 
@@ -228,8 +228,8 @@ impl UserIndexState {
             ItemRef::Chunk(_) => &mut self.documents.index,
         };
         // One that cannot be used would be no better if it were made again.
-        let used = vector::decode(&kept.vector).map(|numbers| index.set_vector(id, &numbers));
-        if !matches!(used, Some(Ok(()))) {
+        let used = index.set_vector(id, &kept.vector.numbers());
+        if used.is_err() {
             tracing::debug!(item = ?id, ?used, "a vector cannot be compared with the others; the item is found by its words only");
         }
     }

@@ -7,8 +7,8 @@
 mod dialect;
 mod session;
 
-use crate::Error;
-pub(crate) use session::{PostgresSession, PreparedText};
+use crate::{Error, PackedVector};
+pub(crate) use session::{OwnedValue, PostgresSession, PreparedText};
 
 /// A value on its way to or from a database.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -19,15 +19,19 @@ pub(crate) enum SqlValue<'a> {
     /// UTF-8, as far as the database has kept it so.
     Text(&'a [u8]),
     Blob(&'a [u8]),
+    /// Packed bytes of a vector, on their way to a database only.
+    Vector(&'a PackedVector),
 }
 
 impl<'a> SqlValue<'a> {
     pub(crate) fn as_blob(self) -> Result<&'a [u8], Error> {
         match self {
             SqlValue::Blob(bytes) => Ok(bytes),
-            SqlValue::Null | SqlValue::Integer(_) | SqlValue::Real(_) | SqlValue::Text(_) => {
-                Err(unexpected("bytes"))
-            }
+            SqlValue::Null
+            | SqlValue::Integer(_)
+            | SqlValue::Real(_)
+            | SqlValue::Text(_)
+            | SqlValue::Vector(_) => Err(unexpected("bytes")),
         }
     }
 }
@@ -93,6 +97,12 @@ impl<const N: usize> ToSqlValue for [u8; N] {
 impl ToSqlValue for Vec<u8> {
     fn to_value(&self) -> SqlValue<'_> {
         SqlValue::Blob(self)
+    }
+}
+
+impl ToSqlValue for PackedVector {
+    fn to_value(&self) -> SqlValue<'_> {
+        SqlValue::Vector(self)
     }
 }
 
@@ -183,9 +193,11 @@ impl FromSqlValue for i64 {
     fn from_value(value: SqlValue<'_>) -> Result<Self, Error> {
         match value {
             SqlValue::Integer(number) => Ok(number),
-            SqlValue::Null | SqlValue::Real(_) | SqlValue::Text(_) | SqlValue::Blob(_) => {
-                Err(unexpected("a number"))
-            }
+            SqlValue::Null
+            | SqlValue::Real(_)
+            | SqlValue::Text(_)
+            | SqlValue::Blob(_)
+            | SqlValue::Vector(_) => Err(unexpected("a number")),
         }
     }
 }
@@ -212,9 +224,11 @@ impl FromSqlValue for f64 {
     fn from_value(value: SqlValue<'_>) -> Result<Self, Error> {
         match value {
             SqlValue::Real(number) => Ok(number),
-            SqlValue::Integer(_) | SqlValue::Null | SqlValue::Text(_) | SqlValue::Blob(_) => {
-                Err(unexpected("a decimal number"))
-            }
+            SqlValue::Integer(_)
+            | SqlValue::Null
+            | SqlValue::Text(_)
+            | SqlValue::Blob(_)
+            | SqlValue::Vector(_) => Err(unexpected("a decimal number")),
         }
     }
 }
@@ -242,9 +256,11 @@ impl<T: FromSqlValue> FromSqlValue for Option<T> {
     fn from_value(value: SqlValue<'_>) -> Result<Self, Error> {
         match value {
             SqlValue::Null => Ok(None),
-            SqlValue::Integer(_) | SqlValue::Real(_) | SqlValue::Text(_) | SqlValue::Blob(_) => {
-                T::from_value(value).map(Some)
-            }
+            SqlValue::Integer(_)
+            | SqlValue::Real(_)
+            | SqlValue::Text(_)
+            | SqlValue::Blob(_)
+            | SqlValue::Vector(_) => T::from_value(value).map(Some),
         }
     }
 }
@@ -264,6 +280,16 @@ impl SqlRow<'_> {
         match self {
             SqlRow::Sqlite(row) => Ok(row.get_ref(column)?.into()),
             SqlRow::Postgres(row) => row.try_get(column).map_err(Error::of_postgres),
+        }
+    }
+
+    /// The vector in a column. One without numbers is null on PostgreSQL. None if something else is there.
+    pub(crate) fn vector(&self, column: usize) -> Result<Option<PackedVector>, Error> {
+        match (self, self.value(column)?) {
+            (SqlRow::Sqlite(_), SqlValue::Blob(bytes)) => Ok(PackedVector::of_bytes(bytes)),
+            (SqlRow::Postgres(_), SqlValue::Blob(sent)) => Ok(PackedVector::of_sent(sent)),
+            (SqlRow::Postgres(_), SqlValue::Null) => Ok(Some(PackedVector::pack(&[]))),
+            (SqlRow::Sqlite(_) | SqlRow::Postgres(_), _) => Ok(None),
         }
     }
 
@@ -296,6 +322,7 @@ impl rusqlite::ToSql for SqlValue<'_> {
             SqlValue::Real(number) => ValueRef::Real(*number),
             SqlValue::Text(bytes) => ValueRef::Text(bytes),
             SqlValue::Blob(bytes) => ValueRef::Blob(bytes),
+            SqlValue::Vector(vector) => ValueRef::Blob(vector.bytes()),
         }))
     }
 }

@@ -1,7 +1,7 @@
 //! A connection to PostgreSQL whose calls block, as SQLite's do. Statements that give nothing back are sent without
 //! waiting, so that a transaction takes as many round trips as it has questions.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
 use std::error::Error as StdError;
 use std::pin::{Pin, pin};
@@ -17,7 +17,7 @@ use tokio_postgres::{Client, Row, Statement};
 
 use super::dialect::translated;
 use super::{SqlParams, SqlValue};
-use crate::Error;
+use crate::{Error, PackedVector};
 
 /// Prepared statements that a connection keeps; more than it has. Beyond that all are forgotten and prepared anew.
 const MAX_STATEMENTS: usize = 2_048;
@@ -25,8 +25,11 @@ const MAX_STATEMENTS: usize = 2_048;
 /// Statements that are sent before their answers are awaited.
 const MAX_SENT: usize = 256;
 
-/// The longest wait for an answer. The server gives up on a statement before (`STATEMENT_TIMEOUT`).
+/// The longest wait for an answer. The server gives up on a statement before (`LIMITS` in `postgres/connect.rs`).
 const PATIENCE: Duration = Duration::from_secs(60);
+
+/// The same for statements that look at all rows.
+const LONG_PATIENCE: Duration = Duration::from_secs(24 * 60 * 60);
 
 /// How often the connection is driven before it counts as alive.
 const LOOKS: u32 = 3;
@@ -35,6 +38,7 @@ const LOOKS: u32 = 3;
 pub(crate) struct PostgresSession {
     client: Arc<Client>,
     state: RefCell<SessionState>,
+    patience: Cell<Duration>,
     /// Drives the connection while a call waits. None once dropped.
     runtime: Option<Runtime>,
 }
@@ -59,7 +63,13 @@ type Sent = Pin<Box<dyn Future<Output = Result<u64, tokio_postgres::Error>> + Se
 
 impl PostgresSession {
     pub(crate) fn new(runtime: Runtime, client: Client) -> Self {
-        Self { client: Arc::new(client), state: RefCell::default(), runtime: Some(runtime) }
+        let patience = Cell::new(PATIENCE);
+        Self { client: Arc::new(client), state: RefCell::default(), patience, runtime: Some(runtime) }
+    }
+
+    /// From now on statements may look at all rows.
+    pub(crate) fn wait_long(&self) {
+        self.patience.set(LONG_PATIENCE);
     }
 
     /// Whether the connection is still there, as far as is known.
@@ -184,11 +194,12 @@ impl PostgresSession {
     /// Drives the connection until an answer is there.
     fn wait<T>(&self, work: impl Future<Output = Result<T, tokio_postgres::Error>>) -> Result<T, Error> {
         let Some(runtime) = &self.runtime else { return Err(Error::Closed) };
-        match runtime.block_on(async { tokio::time::timeout(PATIENCE, work).await }) {
+        let patience = self.patience.get();
+        match runtime.block_on(async { tokio::time::timeout(patience, work).await }) {
             Ok(answer) => answer.map_err(|error| self.explain(error)),
             Err(_) => {
                 self.state.borrow_mut().is_lost = true;
-                Err(Error::Disconnected(format!("no answer within {} s", PATIENCE.as_secs())))
+                Err(Error::Disconnected(format!("no answer within {} s", patience.as_secs())))
             }
         }
     }
@@ -230,6 +241,8 @@ fn type_of(value: SqlValue<'_>) -> Type {
         SqlValue::Real(_) => Type::FLOAT8,
         SqlValue::Text(_) => Type::TEXT,
         SqlValue::Blob(_) => Type::BYTEA,
+        // The server says which type it is: that of an extension has no fixed number.
+        SqlValue::Vector(_) => Type::UNKNOWN,
     }
 }
 
@@ -244,34 +257,75 @@ fn class_of(kind: &Type) -> u64 {
 }
 
 /// A value that is kept until its statement is answered.
-#[derive(Debug)]
-enum OwnedValue {
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) enum OwnedValue {
     Null,
     Integer(i64),
     Real(f64),
     Text(Box<[u8]>),
     Blob(Box<[u8]>),
+    Vector(PackedVector),
 }
 
 impl OwnedValue {
-    fn of(value: SqlValue<'_>) -> Self {
+    pub(crate) fn of(value: SqlValue<'_>) -> Self {
         match value {
             SqlValue::Null => OwnedValue::Null,
             SqlValue::Integer(number) => OwnedValue::Integer(number),
             SqlValue::Real(number) => OwnedValue::Real(number),
             SqlValue::Text(bytes) => OwnedValue::Text(bytes.into()),
             SqlValue::Blob(bytes) => OwnedValue::Blob(bytes.into()),
+            SqlValue::Vector(vector) => OwnedValue::Vector(vector.clone()),
         }
     }
 
-    fn borrowed(&self) -> SqlValue<'_> {
+    /// The bytes of a text, a blob or a vector.
+    pub(crate) fn bytes(&self) -> usize {
+        match self {
+            OwnedValue::Null | OwnedValue::Integer(_) | OwnedValue::Real(_) => 0,
+            OwnedValue::Text(bytes) | OwnedValue::Blob(bytes) => bytes.len(),
+            OwnedValue::Vector(vector) => vector.bytes().len(),
+        }
+    }
+
+    /// The value as it comes back from PostgreSQL, which has no text with a zero character.
+    pub(crate) fn without_zeros(self) -> Self {
+        match &self {
+            OwnedValue::Text(bytes) if bytes.contains(&0) => {
+                let mut text = Vec::with_capacity(bytes.len() + ZERO.len());
+                replace_zeros(bytes, |part| text.extend_from_slice(part));
+                OwnedValue::Text(text.into())
+            }
+            OwnedValue::Null
+            | OwnedValue::Integer(_)
+            | OwnedValue::Real(_)
+            | OwnedValue::Text(_)
+            | OwnedValue::Blob(_)
+            | OwnedValue::Vector(_) => self,
+        }
+    }
+
+    pub(crate) fn borrowed(&self) -> SqlValue<'_> {
         match self {
             OwnedValue::Null => SqlValue::Null,
             OwnedValue::Integer(number) => SqlValue::Integer(*number),
             OwnedValue::Real(number) => SqlValue::Real(*number),
             OwnedValue::Text(bytes) => SqlValue::Text(bytes),
             OwnedValue::Blob(bytes) => SqlValue::Blob(bytes),
+            OwnedValue::Vector(vector) => SqlValue::Vector(vector),
         }
+    }
+}
+
+/// What stands for a zero character.
+const ZERO: &[u8] = "\u{fffd}".as_bytes();
+
+/// Gives the text piece by piece, with another character in place of each zero character.
+fn replace_zeros(text: &[u8], mut put: impl FnMut(&[u8])) {
+    for part in text.split_inclusive(|byte| *byte == 0) {
+        let (text, zero) = part.split_at(part.len() - usize::from(part.ends_with(&[0])));
+        put(text);
+        put(if zero.is_empty() { b"" } else { ZERO });
     }
 }
 
@@ -295,13 +349,12 @@ impl ToSql for SqlValue<'_> {
             SqlValue::Real(number) => return number.to_sql(kind, out),
             // PostgreSQL has no text with a zero character.
             SqlValue::Text(bytes) if bytes.contains(&0) => {
-                for part in bytes.split_inclusive(|byte| *byte == 0) {
-                    let (text, zero) = part.split_at(part.len() - usize::from(part.ends_with(&[0])));
-                    out.extend_from_slice(text);
-                    out.extend_from_slice(if zero.is_empty() { b"" } else { "\u{fffd}".as_bytes() });
-                }
+                replace_zeros(bytes, |part| out.extend_from_slice(part));
             }
             SqlValue::Text(bytes) | SqlValue::Blob(bytes) => out.extend_from_slice(bytes),
+            // PostgreSQL has no vector without numbers.
+            SqlValue::Vector(vector) if vector.count() == 0 => return Ok(IsNull::Yes),
+            SqlValue::Vector(vector) => vector.write_to(out),
         }
         Ok(IsNull::No)
     }
@@ -324,6 +377,7 @@ impl<'a> FromSql<'a> for SqlValue<'a> {
             Type::FLOAT4 => SqlValue::Real(f64::from(f32::from_sql(kind, raw)?)),
             Type::TEXT | Type::VARCHAR | Type::NAME | Type::JSON | Type::UNKNOWN => SqlValue::Text(raw),
             Type::BYTEA => SqlValue::Blob(raw),
+            _ if kind.name() == "vector" => SqlValue::Blob(raw),
             _ => return Err(format!("a column of the type {kind} cannot be read").into()),
         })
     }

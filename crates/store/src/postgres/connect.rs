@@ -6,20 +6,14 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use tokio_postgres::{Connection, NoTls, Socket};
 
 use super::address::PostgresAddress;
-use super::session_of;
+use super::migrate::migrate;
 use super::upkeep::PostgresUpkeep;
 use crate::Error;
 use crate::database::PostgresSession;
-use crate::sql::{SqlConnection, find_only, has_any, params};
+use crate::sql::{SqlConnection, find_only, params};
 
 /// The oldest version of the server that is supported, as PostgreSQL numbers it.
 const OLDEST_VERSION: i64 = 160_000;
-
-/// The schema that a new database gets, with its version.
-const SCHEMA: &str = include_str!("schema.sql");
-
-/// The version of the schema that this program knows.
-pub const VERSION: i64 = 21;
 
 /// After this time the server gives up on a statement, on a lock, and on a transaction in which nothing happens.
 const LIMITS: &str = "SET statement_timeout = '30s'; SET lock_timeout = '10s';
@@ -89,13 +83,17 @@ pub(super) fn lock_name(address: &PostgresAddress) -> String {
     format!("rondo {}", address.schema)
 }
 
-/// Takes the right to write, which ends with the connection.
-pub(super) fn lock(conn: &SqlConnection, address: &PostgresAddress) -> Result<(), Error> {
+/// Takes the right to write, if nobody has it. It ends with the connection.
+pub(super) fn try_lock(conn: &SqlConnection, address: &PostgresAddress) -> Result<bool, Error> {
     let statement = "SELECT pg_try_advisory_lock(hashtextextended(?1, 0))";
-    let name = lock_name(address);
+    find_only(conn, statement, params![lock_name(address)], |row| row.get(0))
+}
+
+/// Takes the right to write, and gives another writer a moment to go away.
+pub(super) fn lock(conn: &SqlConnection, address: &PostgresAddress) -> Result<(), Error> {
     let begin = Instant::now();
     loop {
-        if find_only(conn, statement, params![name], |row| row.get::<bool>(0))? {
+        if try_lock(conn, address)? {
             return Ok(());
         }
         if begin.elapsed() > LOCK_PATIENCE {
@@ -105,29 +103,6 @@ pub(super) fn lock(conn: &SqlConnection, address: &PostgresAddress) -> Result<()
             )));
         }
         std::thread::sleep(LOCK_PAUSE);
-    }
-}
-
-fn migrate(conn: &SqlConnection, address: &PostgresAddress) -> Result<(), Error> {
-    let session = session_of(conn)?;
-    // A role that was given the schema need not have the right to make one.
-    if !has_any(conn, "SELECT 1 FROM pg_namespace WHERE nspname = ?1", params![address.schema])? {
-        session.run_script(&format!("CREATE SCHEMA {}", address.schema))?;
-    }
-    let statement = "SELECT 1 FROM pg_tables WHERE schemaname = ?1 AND tablename = 'schema_version'";
-    if !has_any(conn, statement, params![address.schema])? {
-        return session.run_script(&format!("BEGIN; {SCHEMA}; COMMIT"));
-    }
-    require_newest(conn)
-}
-
-/// Fails unless the schema is the one that this version makes.
-pub(super) fn require_newest(conn: &SqlConnection) -> Result<(), Error> {
-    let found = find_only(conn, "SELECT version FROM schema_version", [], |row| row.get::<i64>(0))?;
-    match found.cmp(&VERSION) {
-        std::cmp::Ordering::Greater => Err(Error::TooNew { found, known: VERSION }),
-        std::cmp::Ordering::Less => Err(Error::TooOld { found, known: VERSION }),
-        std::cmp::Ordering::Equal => Ok(()),
     }
 }
 

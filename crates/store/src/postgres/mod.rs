@@ -2,7 +2,9 @@
 
 mod address;
 mod connect;
+mod copy_ends;
 mod examine;
+mod migrate;
 mod upkeep;
 
 use std::sync::Arc;
@@ -10,9 +12,10 @@ use std::sync::Arc;
 use protocol::Clock;
 
 pub use address::PostgresAddress;
-pub use connect::VERSION as SCHEMA_VERSION;
 use connect::{connect, connect_writer};
+pub(crate) use copy_ends::{connect_to_copy, connect_to_fill, lay_rules_aside, put_rules_back};
 pub use examine::{ExaminedPostgres, examine};
+pub use migrate::VERSION as SCHEMA_VERSION;
 
 use crate::database::PostgresSession;
 use crate::sql::{
@@ -36,7 +39,7 @@ pub(crate) fn open_with(
 }
 
 /// Does work that blocks, and gives what it gives. A thread that runs tasks cannot wait for a connection itself.
-fn on_own_thread<R: Send>(work: impl FnOnce() -> Result<R, Error> + Send) -> Result<R, Error> {
+pub(crate) fn on_own_thread<R: Send>(work: impl FnOnce() -> Result<R, Error> + Send) -> Result<R, Error> {
     std::thread::scope(|scope| scope.spawn(work).join().unwrap_or(Err(Error::Closed)))
 }
 
@@ -70,7 +73,7 @@ fn open(
 pub fn audit(address: &PostgresAddress) -> Result<Audited, Error> {
     on_own_thread(|| {
         let conn = connect(address)?;
-        connect::require_newest(&conn)?;
+        migrate::require_newest(&conn)?;
         audit_of(&conn)
     })
 }

@@ -7,7 +7,7 @@ CREATE TABLE schema_version (
     version bigint NOT NULL
 );
 
-INSERT INTO schema_version (version) VALUES (21);
+INSERT INTO schema_version (version) VALUES (22);
 
 -- The last transaction that each writer has committed, to find out after a lost connection whether a commit happened.
 CREATE TABLE commits (
@@ -383,7 +383,8 @@ CREATE TABLE vectors (
     item   bytea            NOT NULL CHECK (octet_length(item) = 16),
     model  text COLLATE "C" NOT NULL,
     hash   bytea            NOT NULL CHECK (octet_length(hash) = 16),
-    vector bytea            NOT NULL CHECK (octet_length(vector) BETWEEN 1 AND 65536),
+    -- Null stands for a vector without numbers, of a text from which none can be made.
+    vector vector,
     PRIMARY KEY (item, model)
 );
 

@@ -6,7 +6,8 @@
 use std::time::Duration;
 
 use super::address::PostgresAddress;
-use super::connect::{connect, lock, lock_name, require_newest};
+use super::connect::{connect, lock, lock_name};
+use super::migrate::require_newest;
 use crate::Error;
 use crate::sql::{CommitKind, SqlConnection, Upkeep, find_first, find_only, params};
 
@@ -24,13 +25,15 @@ pub(crate) struct PostgresUpkeep {
     backend: i64,
     /// Whether deltas alone are committed without waiting for the disk, if known.
     is_async: Option<bool>,
+    /// Whether the connection was lost since the last commit: PostgreSQL may have crashed.
+    may_have_lost: bool,
 }
 
 impl PostgresUpkeep {
     pub(super) fn begin_on(conn: &SqlConnection, address: PostgresAddress) -> Result<Self, Error> {
         conn.execute("INSERT INTO commits (writer, number) VALUES (?1, 0) ON CONFLICT DO NOTHING", [WRITER])?;
         let number = last_commit(conn)?;
-        Ok(Self { address, number, backend: backend_of(conn)?, is_async: None })
+        Ok(Self { address, number, backend: backend_of(conn)?, is_async: None, may_have_lost: false })
     }
 
     /// Connects until the outcome of a commit is known.
@@ -56,6 +59,7 @@ impl PostgresUpkeep {
         self.backend = backend_of(&fresh)?;
         self.number = last_commit(&fresh)?;
         self.is_async = None;
+        self.may_have_lost = true;
         *conn = fresh;
         tracing::info!("the connection to PostgreSQL is back");
         Ok(())
@@ -67,13 +71,17 @@ impl Upkeep for PostgresUpkeep {
         if !conn.is_usable() {
             self.reconnect(conn)?;
         }
-        let is_async = kind == CommitKind::Deltas;
+        let is_async = kind == CommitKind::Deltas && !self.may_have_lost;
         if self.is_async != Some(is_async) {
             let level = if is_async { "SET synchronous_commit = off" } else { "SET synchronous_commit = on" };
             conn.execute(level, [])?;
             self.is_async = Some(is_async);
         }
         conn.execute("BEGIN", [])
+    }
+
+    fn may_have_lost(&self) -> bool {
+        self.may_have_lost
     }
 
     /// If the answer to a commit is lost, finds out whether it has happened.
@@ -87,6 +95,7 @@ impl Upkeep for PostgresUpkeep {
         match conn.execute("COMMIT", []).and_then(|()| conn.settle()) {
             Ok(()) => {
                 self.number = number;
+                self.may_have_lost = false;
                 Ok(())
             }
             Err(error @ Error::Disconnected(_)) => {

@@ -19,15 +19,34 @@ const RESTORED_MARGIN: u64 = 1_000_000;
 pub(crate) const RESTORED: &str = "restored";
 const BOOT: &str = "boot";
 
+/// Marks a database while another is copied into it.
+pub(crate) const COPYING: &str = "copying";
+
+/// Marks a complete copy until a server opens it: the next copy may still change it.
+pub(crate) const COPIED: &str = "copied";
+
 /// Leaves numbers out where that is due, and notes under which start of the machine the database is open.
 pub(crate) fn begin(conn: &SqlConnection, boot: Option<String>, now: Timestamp) -> Result<(), Error> {
-    conn.transaction(|conn| leave_numbers_out(conn, boot, now))
+    if state(conn, COPYING)?.is_some() {
+        let what = "the data are a copy that is not complete; run `rondo copy` again";
+        return Err(Error::Unusable(what.to_owned()));
+    }
+    conn.transaction(|conn| {
+        conn.execute("DELETE FROM state WHERE name = ?1", [COPIED])?;
+        leave_numbers_out(conn, boot.as_deref(), now)
+    })
 }
 
-fn leave_numbers_out(conn: &SqlConnection, boot: Option<String>, now: Timestamp) -> Result<(), Error> {
+/// Notes under which start of the machine the database is open.
+pub(crate) fn set_boot(conn: &SqlConnection, boot: Option<&str>) -> Result<(), Error> {
+    conn.execute("DELETE FROM state WHERE name = ?1", [BOOT])?;
+    boot.map_or(Ok(()), |boot| conn.execute("INSERT INTO state (name, value) VALUES (?1, ?2)", [BOOT, boot]))
+}
+
+fn leave_numbers_out(conn: &SqlConnection, boot: Option<&str>, now: Timestamp) -> Result<(), Error> {
     let is_copy = state(conn, RESTORED)?.is_some();
     let before = state(conn, BOOT)?;
-    if !is_copy && before.is_some() && before == boot {
+    if !is_copy && before.is_some() && before.as_deref() == boot {
         return Ok(());
     }
     let (reason, margin) =
@@ -42,10 +61,8 @@ fn leave_numbers_out(conn: &SqlConnection, boot: Option<String>, now: Timestamp)
         params![sql(margin), reason, now.as_millisecond()],
     )?;
     conn.execute(&format!("UPDATE threads SET next_seq = next_seq + ?1 WHERE {which}"), [sql(margin)])?;
-    conn.execute("DELETE FROM state WHERE name IN (?1, ?2)", [RESTORED, BOOT])?;
-    if let Some(boot) = boot {
-        conn.execute("INSERT INTO state (name, value) VALUES (?1, ?2)", [BOOT, boot.as_str()])?;
-    }
+    conn.execute("DELETE FROM state WHERE name = ?1", [RESTORED])?;
+    set_boot(conn, boot)?;
     if threads > 0 {
         tracing::warn!(
             threads,

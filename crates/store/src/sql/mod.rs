@@ -80,11 +80,12 @@ pub(crate) use crate::database::{
 pub use crate::outbox::Coalesce;
 pub use audit::Audited;
 pub(crate) use audit::audit_of;
-pub(crate) use boot::{POWER_LOSS_MARGIN, RESTORED, begin as begin_boot};
+pub(crate) use boot::{COPIED, COPYING, POWER_LOSS_MARGIN, RESTORED, begin as begin_boot, set_boot};
 pub(crate) use deltas::{OpenDeltas, restore as restore_deltas};
 pub(crate) use message_paths::fill_in as place_messages;
 pub use open_databases::wait_until_closed;
-pub(crate) use read::{ReadThread, Readers, find_first, find_only, has_any};
+pub(crate) use read::{ReadThread, Readers, find_all, find_first, find_only, has_any};
+pub(crate) use records::index_words;
 pub(crate) use tidy::{Afresh, note_removed};
 pub(crate) use upkeep::{CommitKind, Upkeep};
 pub use usage::day;

@@ -228,7 +228,7 @@ pub(super) fn bytes_of(row: &SqlRow<'_>) -> usize {
     let columns = 0..row.column_count();
     let bytes = columns.map(|column| match row.value(column) {
         Ok(SqlValue::Text(bytes) | SqlValue::Blob(bytes)) => bytes.len(),
-        Ok(SqlValue::Null | SqlValue::Integer(_) | SqlValue::Real(_)) | Err(_) => 0,
+        Ok(SqlValue::Null | SqlValue::Integer(_) | SqlValue::Real(_) | SqlValue::Vector(_)) | Err(_) => 0,
     });
     bytes.sum()
 }
@@ -264,7 +264,7 @@ pub(super) fn maybe_time(row: &SqlRow<'_>, column: usize) -> Result<Option<Times
 pub(super) fn text(row: &SqlRow<'_>, column: usize) -> Result<String, Error> {
     Ok(match row.value(column)? {
         SqlValue::Text(bytes) | SqlValue::Blob(bytes) => String::from_utf8_lossy(bytes).into_owned(),
-        SqlValue::Null | SqlValue::Integer(_) | SqlValue::Real(_) => String::new(),
+        SqlValue::Null | SqlValue::Integer(_) | SqlValue::Real(_) | SqlValue::Vector(_) => String::new(),
     })
 }
 

@@ -9,8 +9,8 @@ use super::read::{count, find_all, find_first, has_any, id, scope_at, sql, text,
 use super::{SqlStore, documents, items, memories};
 use crate::{
     Error, HiddenWords, ItemRef, ItemRow, MAX_ITEM_BYTES_PER_READ, MAX_ITEMS_PER_READ,
-    MAX_TOMBSTONES_PER_READ, MessageRole, NewVector, PurgedWords, RawEvent, RecallItem, RecallKind,
-    RecallMessage, StoredVector, TombstoneRow,
+    MAX_TOMBSTONES_PER_READ, MAX_VECTOR_NUMBERS, MessageRole, NewVector, PurgedWords, RawEvent, RecallItem,
+    RecallKind, RecallMessage, StoredVector, TombstoneRow,
 };
 
 /// Vectors put down in one transaction.
@@ -153,11 +153,12 @@ fn said_row(row: &SqlRow<'_>) -> Result<RecallMessage, Error> {
 
 fn vector(row: &SqlRow<'_>) -> Result<Option<StoredVector>, Error> {
     let Some(hash) = row.get::<Option<[u8; 16]>>(19)? else { return Ok(None) };
-    Ok(Some(StoredVector { hash, vector: row.get(20)? }))
+    Ok(row.vector(20)?.map(|vector| StoredVector { hash, vector }))
 }
 
 fn size(what: &RecallItem) -> usize {
-    let bytes = |vector: &Option<StoredVector>| vector.as_ref().map_or(0, |vector| vector.vector.len());
+    let bytes =
+        |vector: &Option<StoredVector>| vector.as_ref().map_or(0, |vector| vector.vector.bytes().len());
     match what {
         RecallItem::Memory(row, vector) => row.text.len() + bytes(vector),
         RecallItem::Message(said, vector) => {
@@ -212,6 +213,9 @@ fn shadows(conn: &SqlConnection, scope: &Scope) -> Result<Vec<PurgedWords>, Erro
 }
 
 fn put_vector(batch: &Batch<'_>, scope: &Scope, model: &str, new: &NewVector) -> Result<(), Error> {
+    if new.vector.count() > MAX_VECTOR_NUMBERS {
+        return Err(Error::Changed(format!("a vector has at most {MAX_VECTOR_NUMBERS} numbers")));
+    }
     let (kind, item, of_scope) = match &new.item {
         ItemRef::Memory(memory) => (
             RecallKind::Memory,

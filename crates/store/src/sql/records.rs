@@ -1,7 +1,7 @@
 //! Records: typed objects of an app, found by their fields and their words. A deleted one keeps its row and its version.
 
 use crate::sql::{SqlConnection, SqlRow, params};
-use protocol::{ActionId, RecordId, RecordView, Scope};
+use protocol::{ActionId, AppId, RecordId, RecordView, Scope, UserId};
 use serde_json::Value;
 use sha2::{Digest, Sha256};
 use std::collections::BTreeSet;
@@ -212,7 +212,7 @@ fn set(
         ],
         |row| row.get(0),
     )?;
-    index(batch, number, &owner(scope, kind), data)?;
+    index(batch.conn(), number, &owner(scope, kind), data)?;
     let (before, was) = (standing.contents, standing.state);
     Ok(AppliedChange::Record { id: record, kind: kind.to_owned(), before, was, version })
 }
@@ -224,8 +224,19 @@ fn has_fields(conn: &SqlConnection) -> &'static str {
     }
 }
 
-fn index(batch: &Batch<'_>, number: i64, owner: &str, data: Option<&Value>) -> Result<(), Error> {
-    let (remove, insert) = match batch.conn() {
+/// Brings the words of a record up to date, given its app, user and type, and its data unless it is deleted.
+pub(crate) fn index_words(
+    conn: &SqlConnection,
+    number: i64,
+    (app, user, kind): (&str, &str, &str),
+    data: Option<&str>,
+) -> Result<(), Error> {
+    let scope = Scope { app: AppId::new(app.to_owned()), user: UserId::new(user.to_owned()) };
+    index(conn, number, &owner(&scope, kind), data.map(parsed).as_ref())
+}
+
+fn index(conn: &SqlConnection, number: i64, owner: &str, data: Option<&Value>) -> Result<(), Error> {
+    let (remove, insert) = match conn {
         SqlConnection::Sqlite(_) => (
             "DELETE FROM records_text WHERE rowid = ?1",
             "INSERT INTO records_text (rowid, owner, text) VALUES (?1, ?2, ?3)",
@@ -235,13 +246,13 @@ fn index(batch: &Batch<'_>, number: i64, owner: &str, data: Option<&Value>) -> R
             "INSERT INTO records_text (number, owner, words) VALUES (?1, ?2, CAST(CAST(?3 AS TEXT) AS tsvector))",
         ),
     };
-    batch.execute(remove, [number])?;
+    conn.execute(remove, [number])?;
     if let Some(data) = data {
-        let words = match batch.conn() {
+        let words = match conn {
             SqlConnection::Sqlite(_) => words_of(data),
             SqlConnection::Postgres(_) => search_words::search_vector(&words_of(data)),
         };
-        batch.execute(insert, params![number, owner, words])?;
+        conn.execute(insert, params![number, owner, words])?;
     }
     Ok(())
 }

@@ -3,6 +3,7 @@
 mod backup;
 mod checkpoint;
 mod compact;
+mod copy_ends;
 mod migrate;
 mod private_files;
 mod statements;
@@ -26,6 +27,9 @@ use crate::webhooks::WebhookWatch;
 use crate::{Error, Publish, Verified};
 pub use backup::backup;
 pub use compact::compact;
+pub(crate) use copy_ends::{
+    connect_to_fill, connect_to_read, drop_triggers, empty_database, make_triggers, write_all,
+};
 pub use private_files::{make_private_folder, mode_for_others};
 use statements::Performer;
 pub(crate) use upkeep::SqliteUpkeep;
@@ -157,13 +161,13 @@ pub(crate) fn writing_to(folder: &Path) -> (SqlConnection, SqliteUpkeep) {
 const BOOT_ID: &str = "/proc/sys/kernel/random/boot_id";
 
 /// None where the system does not say; then any start may be the first since the power failed.
-fn of_this_machine() -> Option<String> {
+pub(crate) fn of_this_machine() -> Option<String> {
     let id = std::fs::read_to_string(BOOT_ID).ok()?;
     Some(id.trim().to_owned()).filter(|id| !id.is_empty())
 }
 
 /// Locks the folder, giving an owner that is just ending a moment to do so.
-fn lock(folder: &Path) -> Result<File, Error> {
+pub(crate) fn lock(folder: &Path) -> Result<File, Error> {
     let file = private_files::open_private_file(&folder.join(LOCK)).map_err(Error::Folder)?;
     for _ in 0..LOCK_TRIES {
         match file.try_lock() {

@@ -7,8 +7,8 @@ use std::collections::BTreeMap;
 use protocol::{AppId, ChunkId, ContextLoaded, DocumentId, Event, Ids, Scope};
 use store::{
     ChunkRow, DocumentRow, Error, ItemRef, MAX_CHUNK_BYTES, MAX_CHUNKS_PER_DOCUMENT, MAX_CHUNKS_PER_READ,
-    MAX_DOCUMENTS_PER_SCOPE, NewChunk, NewDocument, NewText, NewVector, PageOf, RecallItem, TimeCursor,
-    Write,
+    MAX_DOCUMENTS_PER_SCOPE, NewChunk, NewDocument, NewText, NewVector, PackedVector, PageOf, RecallItem,
+    TimeCursor, Write,
 };
 
 use crate::support::{Fixture, Forward, after, once, principal, scope};
@@ -95,7 +95,11 @@ impl Reader {
 }
 
 fn vector(id: ChunkId, byte: u8) -> NewVector {
-    NewVector { item: ItemRef::Chunk(id), hash: [byte; 16], vector: vec![byte; 3] }
+    NewVector {
+        item: ItemRef::Chunk(id),
+        hash: [byte; 16],
+        vector: PackedVector::pack(&[f32::from(byte), 1.0]),
+    }
 }
 
 #[tokio::test]

@@ -3,6 +3,7 @@
 
 #![expect(clippy::unwrap_used, clippy::expect_used, reason = "what goes wrong fails the test")]
 
+mod copying;
 mod crash;
 mod proxy;
 #[expect(dead_code, reason = "the other tests of the store use the rest of it")]

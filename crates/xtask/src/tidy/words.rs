@@ -20,7 +20,8 @@ struct Rule {
     remedy: &'static str,
 }
 
-const SQL_ROOMS: &[&str] = &["crates/store/", "crates/bench/", "crates/testkit/", "crates/torture/"];
+const SQL_ROOMS: &[&str] =
+    &["crates/store/", "crates/bench/", "crates/testkit/", "crates/testpg/", "crates/torture/"];
 const HTTP_ROOMS: &[&str] = &["crates/server/", "crates/testkit/", "crates/bench/src/streams/"];
 const HTTP_REMEDY: &str = "only `server` knows HTTP serving; put it there, or use testkit's upstream";
 const ENVIRONMENT_ROOMS: &[&str] = &[

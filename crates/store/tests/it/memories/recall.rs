@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 
 use protocol::{AppId, Ids, MemoryId, MessageId, RunStatus, Scope, ThreadId};
 use store::{
-    Error, ItemRef, ItemRow, MAX_ITEM_BYTES_PER_READ, MAX_ITEMS_PER_READ, MAX_VECTOR_BYTES, MemoryEdit,
-    NewVector, RecallItem, StoredVector, SubmittedRun, Target,
+    Error, ItemRef, ItemRow, MAX_ITEM_BYTES_PER_READ, MAX_ITEMS_PER_READ, MAX_VECTOR_NUMBERS, MemoryEdit,
+    NewVector, PackedVector, RecallItem, StoredVector, SubmittedRun, Target,
 };
 
 use super::add;
@@ -72,7 +72,7 @@ impl Reader {
 }
 
 fn vector(item: ItemRef, byte: u8) -> NewVector {
-    NewVector { item, hash: [byte; 16], vector: vec![byte; 3] }
+    NewVector { item, hash: [byte; 16], vector: PackedVector::pack(&[f32::from(byte), 1.0]) }
 }
 
 async fn put(fixture: &Fixture, item: ItemRef, byte: u8) {
@@ -112,7 +112,7 @@ async fn a_reader_who_goes_on_and_one_who_starts_anew_hold_the_same() {
     put(&fixture, ItemRef::Message(said), 1).await;
     put(&fixture, ItemRef::Memory(row.id), 2).await;
     assert_eq!(along.read(&fixture, 9).await, 2);
-    let expected = StoredVector { hash: [1; 16], vector: vec![1; 3] };
+    let expected = StoredVector { hash: [1; 16], vector: PackedVector::pack(&[1.0, 1.0]) };
     assert_eq!(along.messages[&said].1, Some(expected));
     let mut anew = Reader::default();
     anew.read(&fixture, 2).await;
@@ -241,11 +241,12 @@ async fn vectors_come_in_any_number_and_so_long() {
     let mut reader = Reader::default();
     assert_eq!(reader.read(&fixture, 128).await, 300);
     assert!(reader.memories.values().all(|(_, vector)| vector.is_some()));
-    for (bytes, good) in [(0, false), (1, true), (MAX_VECTOR_BYTES, true), (MAX_VECTOR_BYTES + 1, false)] {
-        let long = NewVector { vector: vec![7; bytes], ..vectors[0].clone() };
+    let many = MAX_VECTOR_NUMBERS;
+    for (numbers, good) in [(0, true), (1, true), (many, true), (many + 1, false)] {
+        let long = NewVector { vector: PackedVector::pack(&vec![7.0; numbers]), ..vectors[0].clone() };
         let kept = fixture.store.put_vectors(&alice, MODEL, vec![long]).await;
-        assert_eq!(kept.is_ok(), good, "{bytes} bytes");
-        assert!(good || matches!(kept, Err(Error::Sql(_) | Error::Postgres(_))));
+        assert_eq!(kept.is_ok(), good, "{numbers} numbers");
+        assert!(good || matches!(kept, Err(Error::Changed(_))));
     }
     fixture.store.put_vectors(&alice, MODEL, vec![]).await.unwrap();
 }
@@ -263,12 +264,16 @@ async fn one_read_is_bounded_in_items_and_bytes() {
     assert_eq!(rows.len(), MAX_ITEMS_PER_READ);
     assert!(rows.iter().all(|row| matches!(row.what, RecallItem::Gone(ItemRef::Memory(_)))));
     let bob = scope("bob");
-    let many = MAX_ITEM_BYTES_PER_READ / MAX_VECTOR_BYTES + 1;
+    let many = MAX_ITEM_BYTES_PER_READ / (MAX_VECTOR_NUMBERS + 4) + 1;
     let mut vectors = Vec::new();
     for number in 0..many {
         let id = add(&fixture, &bob, &format!("x{number}")).await.id;
         let item = ItemRef::Memory(id);
-        vectors.push(NewVector { item, hash: [0; 16], vector: vec![0; MAX_VECTOR_BYTES] });
+        vectors.push(NewVector {
+            item,
+            hash: [0; 16],
+            vector: PackedVector::pack(&[0.5; MAX_VECTOR_NUMBERS]),
+        });
     }
     fixture.store.put_vectors(&bob, MODEL, vectors).await.unwrap();
     let first = fixture.store.recall_changes(&bob, 0, Some(MODEL), usize::MAX).await.unwrap();
