@@ -76,6 +76,8 @@ pub(crate) struct TrialVerdict {
 pub(crate) async fn run_trial(options: &TrialOptions) -> Result<TrialVerdict, TortureError> {
     let begun = Instant::now();
     let seed = options.seed.unwrap_or_else(|| fastrand::u64(..));
+    // Commands run in another folder.
+    let options = &TrialOptions { out: std::path::absolute(&options.out)?, ..options.clone() };
     let out = &options.out;
     if out.join("summary.json").exists() || out.join("server.log").exists() {
         std::fs::remove_dir_all(out)?; // of an earlier trial
