@@ -20,6 +20,17 @@ pub(super) fn check(config: &Config) -> Vec<Finding> {
     }
 }
 
+fn vector_finding(found: &ExaminedPostgres) -> Finding {
+    match &found.vector {
+        Some(version) => Finding::Good(format!("database: extension vector, version {version}")),
+        None => Finding::Bad(
+            "database: the extension vector is missing; install pgvector where PostgreSQL runs, and execute \
+             CREATE EXTENSION vector in the database as a superuser"
+                .to_owned(),
+        ),
+    }
+}
+
 fn findings(address: &PostgresAddress, found: &ExaminedPostgres) -> Vec<Finding> {
     let known = postgres::SCHEMA_VERSION;
     let tables = match found.schema_version {
@@ -28,10 +39,18 @@ fn findings(address: &PostgresAddress, found: &ExaminedPostgres) -> Vec<Finding>
     };
     let mut findings =
         vec![Finding::Good(format!("database: {address}, version {}, {tables}", found.version))];
-    if found.schema_version.is_some_and(|version| version != known) {
+    if found.schema_version.is_some_and(|version| version > known) {
         findings.push(Finding::Bad(format!(
-            "database: this version of Rondo needs schema {known}; use the version that made it"
+            "database: this version of Rondo knows schemas up to {known}; use the version that made it"
         )));
+    }
+    findings.push(vector_finding(found));
+    if found.passes_policies {
+        findings.push(Finding::Note(
+            "database: the role is a superuser or has BYPASSRLS, so the policies that keep users apart do nothing; use \
+             a role of its own"
+                .to_owned(),
+        ));
     }
     if !found.may_create {
         let schema = address.schema();

@@ -8,6 +8,7 @@ mod dialect;
 mod session;
 
 use crate::{Error, PackedVector};
+use protocol::UserId;
 pub(crate) use session::{OwnedValue, PostgresSession, PreparedText};
 
 /// A value on its way to or from a database.
@@ -327,6 +328,20 @@ impl rusqlite::ToSql for SqlValue<'_> {
     }
 }
 
+/// Whose rows a piece of work is about.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct RowsOf(Option<UserId>);
+
+impl RowsOf {
+    /// The server's own work.
+    pub(crate) const ALL: Self = Self(None);
+
+    /// The request of a user.
+    pub(crate) fn user(user: &UserId) -> Self {
+        Self(Some(user.clone()))
+    }
+}
+
 /// A connection to the database that was chosen at the start.
 pub(crate) enum SqlConnection {
     Sqlite(rusqlite::Connection),
@@ -334,6 +349,16 @@ pub(crate) enum SqlConnection {
 }
 
 impl SqlConnection {
+    /// Lets the database guard the rows of a user: it shows no others from now on. SQLite cannot.
+    pub(crate) fn see_rows_of(&self, rows: &RowsOf) -> Result<(), Error> {
+        match self {
+            SqlConnection::Sqlite(_) => Ok(()),
+            SqlConnection::Postgres(session) => {
+                session.see_rows_of(rows.0.as_ref().map_or("", UserId::as_str))
+            }
+        }
+    }
+
     /// Prepares a statement, which the connection keeps prepared.
     pub(crate) fn prepare(&self, statement: &str) -> Result<SqlStatement<'_>, Error> {
         Ok(match self {

@@ -49,6 +49,8 @@ struct SessionState {
     prepared: HashMap<(u32, u64), Statement>,
     sent: Vec<Sent>,
     is_lost: bool,
+    /// The user whose rows the database shows; empty for all rows.
+    rows_of: String,
 }
 
 /// A statement as PostgreSQL reads it, and its number on the connection.
@@ -104,6 +106,21 @@ impl PostgresSession {
         let text = PreparedText { number, text: translated(statement).into() };
         state.texts.insert(statement.into(), text.clone());
         text
+    }
+
+    /// Shows the rows of a user alone from now on, or all rows if the name is empty.
+    pub(crate) fn see_rows_of(&self, user: &str) -> Result<(), Error> {
+        if self.state.borrow().rows_of == user {
+            return Ok(());
+        }
+        self.send(&self.text("SELECT set_config('rondo.user', ?1, false)"), &[user])?;
+        self.state.borrow_mut().rows_of = user.to_owned();
+        Ok(())
+    }
+
+    /// A transaction that was rolled back has taken the choice of rows with it. Transactions begin with all rows.
+    pub(crate) fn see_all_rows(&self) {
+        self.state.borrow_mut().rows_of.clear();
     }
 
     /// Executes texts that need no preparation, such as the schema.

@@ -19,6 +19,10 @@ pub struct ExaminedPostgres {
     pub may_create: bool,
     /// How far the clock of the database is ahead of ours, in milliseconds.
     pub clock_ahead: i64,
+    /// The version of the extension for vectors, if the database has it.
+    pub vector: Option<String>,
+    /// Whether the role passes the policies that keep users apart.
+    pub passes_policies: bool,
     /// Connections that all clients of the server have, and may have.
     pub connections: i64,
     pub max_connections: i64,
@@ -41,6 +45,10 @@ pub fn examine(address: &PostgresAddress, clock: &dyn Clock) -> Result<ExaminedP
         let statement = "SELECT CAST(extract(epoch FROM clock_timestamp()) * 1000 AS BIGINT)";
         let there: i64 = find_only(&conn, statement, [], |row| row.get(0))?;
         let clock_ahead = there - clock.now().as_millisecond();
+        let statement = "SELECT extversion FROM pg_extension WHERE extname = 'vector'";
+        let vector = find_first(&conn, statement, [], |row| row.get(0))?;
+        let statement = "SELECT rolsuper OR rolbypassrls FROM pg_roles WHERE rolname = current_user";
+        let passes_policies = find_only(&conn, statement, [], |row| row.get(0))?;
         let statement =
             "SELECT (SELECT count(*) FROM pg_stat_activity WHERE backend_type = 'client backend'),
             CAST(current_setting('max_connections') AS BIGINT)";
@@ -51,6 +59,8 @@ pub fn examine(address: &PostgresAddress, clock: &dyn Clock) -> Result<ExaminedP
             schema_version,
             may_create,
             clock_ahead,
+            vector,
+            passes_policies,
             connections,
             max_connections,
         })

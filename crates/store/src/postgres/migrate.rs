@@ -8,8 +8,11 @@ use crate::sql::{SqlConnection, find_first, find_only, has_any, params};
 /// The schema that a new database gets, with its version.
 const SCHEMA: &str = include_str!("schema.sql");
 
+/// Which rows a user sees.
+const POLICIES: &str = include_str!("policies.sql");
+
 /// The steps from the first version that PostgreSQL had. Their numbers are those of SQLite's migrations.
-const MIGRATIONS: &[(i64, &str)] = &[(22, include_str!("migrations/0022_vectors.sql"))];
+const MIGRATIONS: &[(i64, &[&str])] = &[(22, &[include_str!("migrations/0022_vectors.sql"), POLICIES])];
 
 /// The version of the schema that this program knows.
 pub const VERSION: i64 = 22;
@@ -31,10 +34,11 @@ pub(super) fn migrate(conn: &SqlConnection, address: &PostgresAddress) -> Result
     let extension = schema_of_extension(conn)?;
     session.run_script(&format!("SET search_path = {schema}, {extension}"))?;
     if is_new {
-        session.run_script(&format!("BEGIN; {SCHEMA}; COMMIT"))?;
+        session.run_script(&format!("BEGIN; {SCHEMA}; {POLICIES}; COMMIT"))?;
     } else {
         let found = found_version(conn)?;
-        for (number, script) in MIGRATIONS.iter().filter(|(number, _)| *number > found) {
+        for (number, scripts) in MIGRATIONS.iter().filter(|(number, _)| *number > found) {
+            let script = scripts.join("; ");
             let step = format!("BEGIN; {script}; UPDATE schema_version SET version = {number}; COMMIT");
             session.run_script(&step)?;
             tracing::info!(version = number, "the tables in PostgreSQL have a new version");

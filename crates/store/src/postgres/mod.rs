@@ -53,7 +53,7 @@ fn open(
     restore_deltas(&conn, clock.now().as_millisecond())?;
     place_messages(&conn)?;
     let StoreOptions { coalesce, boot, delta_pause, boundary } = options;
-    begin_boot(&conn, boot.or_else(|| connect::started_at(&conn).ok()), clock.now())?;
+    begin_boot(&conn, boot.or_else(|| connect::started_at(&conn).ok()).as_deref(), clock.now())?;
     let from = address.clone();
     let readers = Readers::open(READERS, ReadThread::Other, Box::new(move || connect(&from)))?;
     let open_deltas = Arc::<OpenDeltas>::default();

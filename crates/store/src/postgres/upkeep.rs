@@ -8,6 +8,7 @@ use std::time::Duration;
 use super::address::PostgresAddress;
 use super::connect::{connect, lock, lock_name};
 use super::migrate::require_newest;
+use super::session_of;
 use crate::Error;
 use crate::sql::{CommitKind, SqlConnection, Upkeep, find_first, find_only, params};
 
@@ -71,6 +72,7 @@ impl Upkeep for PostgresUpkeep {
         if !conn.is_usable() {
             self.reconnect(conn)?;
         }
+        session_of(conn)?.see_all_rows();
         let is_async = kind == CommitKind::Deltas && !self.may_have_lost;
         if self.is_async != Some(is_async) {
             let level = if is_async { "SET synchronous_commit = off" } else { "SET synchronous_commit = on" };

@@ -9,7 +9,7 @@ use serde_json::Value;
 use super::action_rows::{find, insert, json, list, of_user, update};
 use super::append::Batch;
 use super::read::{find_first, id, scope_at};
-use super::{SqlStore, erasures, idempotency, ledger, proposals, undo, writes};
+use super::{RowsOf, SqlStore, erasures, idempotency, ledger, proposals, undo, writes};
 use crate::rules::actions::{
     begun_action, call_end, ended_action, new_action, started_action, stored_output,
 };
@@ -27,21 +27,24 @@ impl SqlStore {
         filter: ActionFilter,
         page: PageOf<u64>,
     ) -> Result<PageRows<ActionRow>, Error> {
+        let rows = RowsOf::user(&scope.user);
         let scope = scope.clone();
-        self.readers.read(move |conn| list(conn, &scope, &filter, page)).await
+        self.readers.read_for(rows, move |conn| list(conn, &scope, &filter, page)).await
     }
 
     pub(crate) async fn action(&self, principal: &Principal, action: ActionId) -> Result<ActionRow, Error> {
+        let rows = RowsOf::user(principal.user());
         let user = principal.user().clone();
-        self.readers.read(move |conn| of_user(conn, action, user.as_str())).await
+        self.readers.read_for(rows, move |conn| of_user(conn, action, user.as_str())).await
     }
 
     pub(crate) async fn action_of(&self, scope: &Scope, action: ActionId) -> Result<ActionRow, Error> {
+        let rows = RowsOf::user(&scope.user);
         let scope = scope.clone();
         let of_scope = move |conn: &SqlConnection| {
             find(conn, action)?.filter(|row| row.scope == scope).ok_or(Error::NotFound("action"))
         };
-        self.readers.read(of_scope).await
+        self.readers.read_for(rows, of_scope).await
     }
 
     pub(crate) async fn undo(
@@ -51,8 +54,11 @@ impl SqlStore {
         by: NewAction,
         once: Option<Once>,
     ) -> Result<ActionRow, Error> {
+        let rows = RowsOf::user(principal.user());
         let user = principal.user().clone();
-        self.writer.write(move |batch| undo_by_user(batch, user.as_str(), action, by, once.as_ref())).await
+        self.writer
+            .write_for(rows, move |batch| undo_by_user(batch, user.as_str(), action, by, once.as_ref()))
+            .await
     }
 
     pub(crate) async fn begin_undo(
@@ -62,8 +68,11 @@ impl SqlStore {
         by: NewAction,
         once: Option<Once>,
     ) -> Result<ActionRow, Error> {
+        let rows = RowsOf::user(principal.user());
         let user = principal.user().clone();
-        self.writer.write(move |batch| begin_undo(batch, user.as_str(), action, by, once.as_ref())).await
+        self.writer
+            .write_for(rows, move |batch| begin_undo(batch, user.as_str(), action, by, once.as_ref()))
+            .await
     }
 
     pub(crate) async fn begin_action(

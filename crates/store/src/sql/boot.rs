@@ -26,14 +26,14 @@ pub(crate) const COPYING: &str = "copying";
 pub(crate) const COPIED: &str = "copied";
 
 /// Leaves numbers out where that is due, and notes under which start of the machine the database is open.
-pub(crate) fn begin(conn: &SqlConnection, boot: Option<String>, now: Timestamp) -> Result<(), Error> {
+pub(crate) fn begin(conn: &SqlConnection, boot: Option<&str>, now: Timestamp) -> Result<(), Error> {
     if state(conn, COPYING)?.is_some() {
         let what = "the data are a copy that is not complete; run `rondo copy` again";
         return Err(Error::Unusable(what.to_owned()));
     }
     conn.transaction(|conn| {
         conn.execute("DELETE FROM state WHERE name = ?1", [COPIED])?;
-        leave_numbers_out(conn, boot.as_deref(), now)
+        leave_numbers_out(conn, boot, now)
     })
 }
 

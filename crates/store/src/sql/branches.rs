@@ -5,7 +5,7 @@ use protocol::{Event, MessageId, Principal, Seq, ThreadHead, ThreadId};
 
 use super::append::Batch;
 use super::read::{count, find_first, find_page, has_any, id, maybe_id, one_more, sql, text, time};
-use super::{SqlStore, idempotency, threads};
+use super::{RowsOf, SqlStore, idempotency, threads};
 use crate::{Error, MAX_TREE_TEXT_CHARS, MessageRole, Once, PageOf, PageRows, ThreadRow, TreeRow};
 
 /// Messages of a branch that are looked at for its newest one.
@@ -26,6 +26,7 @@ impl SqlStore {
         message: MessageId,
         once: Option<Once>,
     ) -> Result<ThreadRow, Error> {
+        let rows = RowsOf::user(principal.user());
         for _ in 0..MAX_TRIES {
             // A branch may be long, so the writer is not kept waiting while its end is looked for.
             let user = principal.user().clone();
@@ -33,11 +34,11 @@ impl SqlStore {
                 threads::find(conn, thread, user.as_str())?;
                 newest_below(conn, thread, message)?.ok_or(Error::NotFound("message"))
             };
-            let leaf = self.readers.read(read).await?;
+            let leaf = self.readers.read_for(rows.clone(), read).await?;
             let (principal, once) = (principal.clone(), once.clone());
             let choose =
                 move |batch: &mut Batch<'_>| choose(batch, &principal, (thread, leaf), once.as_ref());
-            if let Some(row) = self.writer.write(choose).await? {
+            if let Some(row) = self.writer.write_for(rows.clone(), choose).await? {
                 return Ok(row);
             }
         }

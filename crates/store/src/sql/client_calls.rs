@@ -11,7 +11,7 @@ use super::append::Batch;
 use super::read::{
     find_all, find_first, find_page, id, maybe_time, one_more, page_start, scope_at, text, time,
 };
-use super::{SqlStore, actions, idempotency, waiting_calls};
+use super::{RowsOf, SqlStore, actions, idempotency, waiting_calls};
 use crate::rules::client_calls::{answered, check_answerable, closed_as, unanswered};
 use crate::rules::notices::NoticedChange;
 use crate::{CallAnswer, ClientCallRow, Error, Once, PageOf, PageRows, TimeCursor};
@@ -39,8 +39,9 @@ impl SqlStore {
         open: bool,
         page: PageOf<TimeCursor<CallId>>,
     ) -> Result<PageRows<ClientCallRow>, Error> {
+        let rows = RowsOf::user(&scope.user);
         let scope = scope.clone();
-        self.readers.read(move |conn| list(conn, &scope, open, page)).await
+        self.readers.read_for(rows, move |conn| list(conn, &scope, open, page)).await
     }
 
     pub(crate) async fn client_call(
@@ -48,8 +49,9 @@ impl SqlStore {
         principal: &Principal,
         call: CallId,
     ) -> Result<ClientCallRow, Error> {
+        let rows = RowsOf::user(principal.user());
         let user = principal.user().clone();
-        self.readers.read(move |conn| find(conn, call, user.as_str())).await
+        self.readers.read_for(rows, move |conn| find(conn, call, user.as_str())).await
     }
 
     pub(crate) async fn client_calls_of(&self, run: RunId) -> Result<Vec<ClientCallRow>, Error> {
@@ -63,9 +65,10 @@ impl SqlStore {
         answer: CallAnswer,
         once: Option<Once>,
     ) -> Result<ClientCallRow, Error> {
+        let rows = RowsOf::user(principal.user());
         let principal = principal.clone();
         let work = move |batch: &mut Batch<'_>| record_answer(batch, &principal, call, answer, once.as_ref());
-        self.writer.write(work).await
+        self.writer.write_for(rows, work).await
     }
 }
 

@@ -6,18 +6,20 @@ use uuid::Uuid;
 
 use super::append::Batch;
 use super::read::{count, find_all, find_first, find_only, text, time};
-use super::{SqlStore, idempotency};
+use super::{RowsOf, SqlStore, idempotency};
 use crate::{Error, MAX_CREDENTIAL_BYTES, MAX_CREDENTIAL_NAME_BYTES, MAX_CREDENTIALS_PER_SCOPE, Once};
 
 impl SqlStore {
     pub(crate) async fn credentials(&self, scope: &Scope) -> Result<Vec<CredentialView>, Error> {
+        let rows = RowsOf::user(&scope.user);
         let scope = scope.clone();
-        self.readers.read(move |conn| list(conn, &scope)).await
+        self.readers.read_for(rows, move |conn| list(conn, &scope)).await
     }
 
     pub(crate) async fn credential(&self, scope: &Scope, name: &str) -> Result<Option<Vec<u8>>, Error> {
+        let rows = RowsOf::user(&scope.user);
         let (scope, name) = (scope.clone(), name.to_owned());
-        self.readers.read(move |conn| sealed(conn, &scope, &name)).await
+        self.readers.read_for(rows, move |conn| sealed(conn, &scope, &name)).await
     }
 
     pub(crate) async fn put_credential(

@@ -12,7 +12,7 @@ use super::read::{
     count, find_all, find_first, find_only, find_page, has_any, id, one_more, page_start, scope_at, sql,
     text, time,
 };
-use super::{SqlStore, idempotency, items, texts};
+use super::{RowsOf, SqlStore, idempotency, items, texts};
 use crate::rules::notices::{DocumentNews, NoticedChange};
 use crate::{
     ChunkRow, DocumentRow, Error, ItemRef, MAX_CHUNK_BYTES, MAX_CHUNKS_PER_DOCUMENT, MAX_CHUNKS_PER_READ,
@@ -75,12 +75,13 @@ impl SqlStore {
         scope: &Scope,
         once: &Once,
     ) -> Result<Option<DocumentRow>, Error> {
+        let rows = RowsOf::user(&scope.user);
         let (scope, once) = (scope.clone(), once.clone());
         let work = move |conn: &SqlConnection| {
             let made = idempotency::made(conn, &scope, Some(&once))?;
             made.map(|made| find(conn, made.into(), scope.user.as_str())).transpose()
         };
-        self.readers.read(work).await
+        self.readers.read_for(rows, work).await
     }
 
     pub(crate) async fn document(
@@ -88,8 +89,9 @@ impl SqlStore {
         principal: &Principal,
         document: DocumentId,
     ) -> Result<DocumentRow, Error> {
+        let rows = RowsOf::user(principal.user());
         let user = principal.user().clone();
-        self.readers.read(move |conn| find_readable(conn, document, user.as_str())).await
+        self.readers.read_for(rows, move |conn| find_readable(conn, document, user.as_str())).await
     }
 
     pub(crate) async fn documents(
@@ -97,8 +99,9 @@ impl SqlStore {
         scope: &Scope,
         page: PageOf<TimeCursor<DocumentId>>,
     ) -> Result<PageRows<DocumentRow>, Error> {
+        let rows = RowsOf::user(&scope.user);
         let scope = scope.clone();
-        self.readers.read(move |conn| newest(conn, &scope, page)).await
+        self.readers.read_for(rows, move |conn| newest(conn, &scope, page)).await
     }
 
     pub(crate) async fn document_embedded(&self, document: DocumentId, model: &str) -> Result<u32, Error> {
@@ -118,8 +121,9 @@ impl SqlStore {
         document: DocumentId,
         once: Option<Once>,
     ) -> Result<(), Error> {
+        let rows = RowsOf::user(principal.user());
         let principal = principal.clone();
-        self.writer.write(move |batch| delete(batch, &principal, document, once.as_ref())).await
+        self.writer.write_for(rows, move |batch| delete(batch, &principal, document, once.as_ref())).await
     }
 
     pub(crate) async fn chunks(
@@ -129,8 +133,9 @@ impl SqlStore {
         from: u32,
         limit: usize,
     ) -> Result<Vec<ChunkRow>, Error> {
+        let rows = RowsOf::user(&scope.user);
         let scope = scope.clone();
-        self.readers.read(move |conn| chunks(conn, &scope, (document, from), limit)).await
+        self.readers.read_for(rows, move |conn| chunks(conn, &scope, (document, from), limit)).await
     }
 }
 

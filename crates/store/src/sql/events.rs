@@ -7,9 +7,9 @@ use crate::sql::SqlValue;
 use crate::sql::{SqlConnection, SqlRow, params};
 use protocol::{Kind, MessageId, RunId, Seq, Stored, ThreadId};
 
-use super::SqlStore;
 use super::deltas::{DeltaRange, delta_events};
 use super::read::{count, find_all, find_first, has_any, id, maybe_id, sql, text};
+use super::{RowsOf, SqlStore};
 use crate::{Error, MAX_BYTES_PER_READ, MAX_EVENTS_PER_READ, RawEvent};
 
 /// Facts of one run that are read back when it is replayed: more than its limits allow it to write. There are 201 steps,
@@ -45,11 +45,11 @@ impl SqlStore {
                 ORDER BY m.seq LIMIT 1";
         let first =
             move |conn: &SqlConnection| find_first(conn, statement, [thread.bytes()], |row| id(row, 0));
-        self.readers.read_now(first).await
+        self.readers.read_now(RowsOf::ALL, first).await
     }
 
     pub(crate) async fn is_named(&self, thread: ThreadId) -> Result<bool, Error> {
-        self.readers.read_now(move |conn| is_named(conn, thread)).await
+        self.readers.read_now(RowsOf::ALL, move |conn| is_named(conn, thread)).await
     }
 
     pub(crate) async fn head(&self, thread: ThreadId) -> Result<Seq, Error> {

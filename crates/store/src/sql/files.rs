@@ -5,7 +5,7 @@ use protocol::{ActionId, FileView, Scope};
 
 use super::append::Batch;
 use super::read::{count, find_all, find_first, find_only, sql, text, time};
-use super::{SqlStore, erasures, idempotency, versions};
+use super::{RowsOf, SqlStore, erasures, idempotency, versions};
 use crate::rules::erasure::{self, DeletedBy};
 use crate::rules::records::{
     FileTotals, StandingVersion, check_file_room, check_file_size, check_path, file_name, not_there,
@@ -26,23 +26,29 @@ pub(super) struct PutFile<'a> {
 
 impl SqlStore {
     pub(crate) async fn files(&self, scope: &Scope) -> Result<Vec<FileRow>, Error> {
+        let rows = RowsOf::user(&scope.user);
         let scope = scope.clone();
-        self.readers.read(move |conn| list(conn, &scope)).await
+        self.readers.read_for(rows, move |conn| list(conn, &scope)).await
     }
 
     pub(crate) async fn file_sizes(&self, scope: &Scope) -> Result<Vec<FileView>, Error> {
+        let rows = RowsOf::user(&scope.user);
         let scope = scope.clone();
-        self.readers.read(move |conn| sizes(conn, &scope)).await
+        self.readers.read_for(rows, move |conn| sizes(conn, &scope)).await
     }
 
     pub(crate) async fn file(&self, scope: &Scope, path: &str) -> Result<FileRow, Error> {
+        let rows = RowsOf::user(&scope.user);
         let (scope, path) = (scope.clone(), path.to_owned());
-        self.readers.read(move |conn| find(conn, &scope, &path)?.ok_or(Error::NotFound("file"))).await
+        self.readers
+            .read_for(rows, move |conn| find(conn, &scope, &path)?.ok_or(Error::NotFound("file")))
+            .await
     }
 
     pub(crate) async fn file_version(&self, scope: &Scope, path: &str) -> Result<u64, Error> {
+        let rows = RowsOf::user(&scope.user);
         let (scope, path) = (scope.clone(), path.to_owned());
-        self.readers.read(move |conn| Ok(standing(conn, &scope, &path)?.version)).await
+        self.readers.read_for(rows, move |conn| Ok(standing(conn, &scope, &path)?.version)).await
     }
 
     pub(crate) async fn put_file(

@@ -12,7 +12,7 @@ use super::read::{
     count, find_all, find_first, find_only, find_page, has_any, id, one_more, page_start, scope_at, text,
     time,
 };
-use super::{SqlStore, idempotency};
+use super::{RowsOf, SqlStore, idempotency};
 use crate::rules::images::{check_image_room, check_unused};
 use crate::{Error, ImageRow, MAX_IMAGES_PER_READ, NewImage, Once, PageOf, PageRows, TimeCursor};
 
@@ -43,8 +43,9 @@ impl SqlStore {
     }
 
     pub(crate) async fn image(&self, principal: &Principal, image: ImageId) -> Result<ImageRow, Error> {
+        let rows = RowsOf::user(principal.user());
         let user = principal.user().clone();
-        self.readers.read(move |conn| find(conn, image, user.as_str())).await
+        self.readers.read_for(rows, move |conn| find(conn, image, user.as_str())).await
     }
 
     pub(crate) async fn images(
@@ -52,8 +53,9 @@ impl SqlStore {
         scope: &Scope,
         page: PageOf<TimeCursor<ImageId>>,
     ) -> Result<PageRows<ImageRow>, Error> {
+        let rows = RowsOf::user(&scope.user);
         let scope = scope.clone();
-        self.readers.read(move |conn| newest(conn, &scope, page)).await
+        self.readers.read_for(rows, move |conn| newest(conn, &scope, page)).await
     }
 
     pub(crate) async fn image_contents(
@@ -61,8 +63,9 @@ impl SqlStore {
         scope: &Scope,
         ids: Vec<ImageId>,
     ) -> Result<Vec<Option<Arc<[u8]>>>, Error> {
+        let rows = RowsOf::user(&scope.user);
         let scope = scope.clone();
-        self.readers.read(move |conn| contents(conn, &scope, &ids)).await
+        self.readers.read_for(rows, move |conn| contents(conn, &scope, &ids)).await
     }
 
     pub(crate) async fn delete_image(
@@ -71,8 +74,9 @@ impl SqlStore {
         image: ImageId,
         once: Option<Once>,
     ) -> Result<(), Error> {
+        let rows = RowsOf::user(principal.user());
         let principal = principal.clone();
-        self.writer.write(move |batch| delete(batch, &principal, image, once.as_ref())).await
+        self.writer.write_for(rows, move |batch| delete(batch, &principal, image, once.as_ref())).await
     }
 }
 

@@ -13,7 +13,7 @@ use super::append::Batch;
 use super::read::{
     count, find_first, find_only, find_page, id, maybe_id, one_more, page_start, scope_at, sql, text, time,
 };
-use super::{SqlStore, admin_audit, events, reserve, usage};
+use super::{RowsOf, SqlStore, admin_audit, events, reserve, usage};
 use crate::rules::admin_audit::AdminAct;
 use crate::rules::jobs::{
     JobMove, MAX_WORKING_PER_USER, PROCESS_ENDED, after_failure, dead_before, due_at, is_late, is_to_retry,
@@ -53,7 +53,9 @@ impl SqlStore {
             "SELECT due_at FROM job_users WHERE working < {MAX_WORKING_PER_USER} AND due_at IS NOT NULL
                         ORDER BY due_at LIMIT 1"
         );
-        self.readers.read_now(move |conn| find_first(conn, &statement, [], |row| time(row, 0))).await
+        self.readers
+            .read_now(RowsOf::ALL, move |conn| find_first(conn, &statement, [], |row| time(row, 0)))
+            .await
     }
 
     pub(crate) async fn complete(

@@ -8,8 +8,8 @@ use super::append::Batch;
 use super::read::{find_first, find_only, has_any, id};
 use super::verify::Check;
 use super::{
-    SqlStore, action_rows, documents, images, jobs, missing_apps, notices, purge, rate_limits, recall,
-    reserve, runs, sessions, waiting_calls,
+    RowsOf, SqlStore, action_rows, documents, images, jobs, missing_apps, notices, purge, rate_limits,
+    recall, reserve, runs, sessions, waiting_calls,
 };
 use crate::{ActionRow, Error, RunRow, Verified};
 
@@ -28,11 +28,11 @@ impl SqlStore {
 
     pub(crate) async fn is_deleted(&self, thread: ThreadId) -> Result<bool, Error> {
         let statement = "SELECT 1 FROM threads WHERE id = ?1 AND deleted_at IS NOT NULL";
-        self.readers.read_now(move |conn| has_any(conn, statement, [thread.bytes()])).await
+        self.readers.read_now(RowsOf::ALL, move |conn| has_any(conn, statement, [thread.bytes()])).await
     }
 
     pub(crate) async fn active_run(&self, thread: ThreadId) -> Result<Option<RunRow>, Error> {
-        self.readers.read_now(move |conn| runs::active(conn, thread)).await
+        self.readers.read_now(RowsOf::ALL, move |conn| runs::active(conn, thread)).await
     }
 
     pub(crate) async fn purge(
@@ -62,7 +62,7 @@ impl SqlStore {
     }
 
     pub(crate) async fn next_expiry(&self) -> Result<Option<Timestamp>, Error> {
-        self.readers.read_now(waiting_calls::next_expiry).await
+        self.readers.read_now(RowsOf::ALL, waiting_calls::next_expiry).await
     }
 
     pub(crate) async fn missing_apps(&self) -> Result<Vec<(AppId, Timestamp)>, Error> {

@@ -16,7 +16,7 @@ use super::read::{
     count, find_all, find_first, find_page, has_any, id, maybe_id, maybe_time, one_more, page_start,
     scope_at, text, time,
 };
-use super::{SqlStore, history, idempotency};
+use super::{RowsOf, SqlStore, history, idempotency};
 use crate::rules::memories::end_updated_versions;
 use crate::{
     Error, ExtractedMemories, JobRow, MAX_SOURCES_PER_MEMORY, MemoryEdit, MemoryExtraction, MemoryHistory,
@@ -62,8 +62,9 @@ impl SqlStore {
     }
 
     pub(crate) async fn memory(&self, principal: &Principal, memory: MemoryId) -> Result<MemoryRow, Error> {
+        let rows = RowsOf::user(principal.user());
         let user = principal.user().clone();
-        self.readers.read(move |conn| find(conn, memory, user.as_str())).await
+        self.readers.read_for(rows, move |conn| find(conn, memory, user.as_str())).await
     }
 
     pub(crate) async fn memory_history(
@@ -71,8 +72,9 @@ impl SqlStore {
         principal: &Principal,
         memory: MemoryId,
     ) -> Result<MemoryHistory, Error> {
+        let rows = RowsOf::user(principal.user());
         let user = principal.user().clone();
-        self.readers.read(move |conn| history_of(conn, memory, user.as_str())).await
+        self.readers.read_for(rows, move |conn| history_of(conn, memory, user.as_str())).await
     }
 
     pub(crate) async fn memories(
@@ -81,8 +83,9 @@ impl SqlStore {
         status: Option<&str>,
         page: PageOf<TimeCursor<MemoryId>>,
     ) -> Result<PageRows<MemoryRow>, Error> {
+        let rows = RowsOf::user(&scope.user);
         let (scope, status) = (scope.clone(), status.unwrap_or(MemoryStatus::Active.name()).to_owned());
-        self.readers.read(move |conn| list(conn, &scope, &status, page)).await
+        self.readers.read_for(rows, move |conn| list(conn, &scope, &status, page)).await
     }
 
     pub(crate) async fn active_memories(&self, scope: &Scope, limit: usize) -> Result<Vec<MemoryRow>, Error> {
@@ -103,8 +106,9 @@ impl SqlStore {
         scope: &Scope,
         ids: &[MemoryId],
     ) -> Result<Vec<MemoryRow>, Error> {
+        let rows = RowsOf::user(&scope.user);
         let (scope, ids) = (scope.clone(), ids.to_vec());
-        self.readers.read(move |conn| by_id(conn, &scope, &ids)).await
+        self.readers.read_for(rows, move |conn| by_id(conn, &scope, &ids)).await
     }
 
     pub(crate) async fn edit_memory(
@@ -136,8 +140,9 @@ impl SqlStore {
     }
 
     pub(crate) async fn memory_is_off(&self, scope: &Scope) -> Result<bool, Error> {
+        let rows = RowsOf::user(&scope.user);
         let scope = scope.clone();
-        self.readers.read(move |conn| is_off(conn, &scope)).await
+        self.readers.read_for(rows, move |conn| is_off(conn, &scope)).await
     }
 
     pub(crate) async fn set_memory_off(
@@ -178,8 +183,9 @@ impl SqlStore {
         scope: &Scope,
         thread: ThreadId,
     ) -> Result<Option<Vec<SnapshotLine>>, Error> {
+        let rows = RowsOf::user(&scope.user);
         let scope = scope.clone();
-        self.readers.read(move |conn| snapshot::find(conn, &scope, thread)).await
+        self.readers.read_for(rows, move |conn| snapshot::find(conn, &scope, thread)).await
     }
 
     pub(crate) async fn forgotten_among(
@@ -187,6 +193,7 @@ impl SqlStore {
         scope: &Scope,
         ids: &[MemoryId],
     ) -> Result<Vec<MemoryId>, Error> {
+        let rows = RowsOf::user(&scope.user);
         let (scope, ids) = (scope.clone(), ids.to_vec());
         let work = move |conn: &SqlConnection| {
             let mut find = conn.prepare(
@@ -201,7 +208,7 @@ impl SqlStore {
             }
             Ok(forgotten)
         };
-        self.readers.read(work).await
+        self.readers.read_for(rows, work).await
     }
 }
 

@@ -75,7 +75,7 @@ use std::time::Duration;
 use protocol::Stored;
 
 pub(crate) use crate::database::{
-    SqlConnection, SqlParams, SqlRow, SqlStatement, SqlValue, ToSqlValue, params,
+    RowsOf, SqlConnection, SqlParams, SqlRow, SqlStatement, SqlValue, ToSqlValue, params,
 };
 pub use crate::outbox::Coalesce;
 pub use audit::Audited;

@@ -12,10 +12,10 @@ use protocol::{
 };
 use uuid::Uuid;
 
-use super::SqlStore;
 use super::append::Batch;
 use super::read::{count, find_all, find_first, find_only, id, maybe_id, sql, text};
 use super::webhooks::{self, NoticedNews};
+use super::{RowsOf, SqlStore};
 use crate::rules::notices::{NewNotice, is_place_lost, notices_of};
 use crate::{Error, MAX_NOTICES_PER_READ, NewestNotice, NoticesRead, NumberedNotice, WatchedApps};
 
@@ -29,8 +29,9 @@ const COLUMNS: &str = "user, number, app, kind, subject, status, of_thread, at";
 
 impl SqlStore {
     pub(crate) async fn notices(&self, user: &UserId, after: Option<u64>) -> Result<NoticesRead, Error> {
+        let rows = RowsOf::user(user);
         let user = user.clone();
-        let mut read = self.readers.read(move |conn| read(conn, user.as_str(), after)).await?;
+        let mut read = self.readers.read_for(rows, move |conn| read(conn, user.as_str(), after)).await?;
         for NumberedNotice { notice, .. } in &mut read.notices {
             if let Notice::Thread(thread) = notice
                 && thread.change != NoticeChange::Deleted

@@ -6,7 +6,7 @@ use uuid::Uuid;
 
 use super::append::Batch;
 use super::read::{count, find_first, find_only, find_page, one_more, sql, text, time};
-use super::{SqlStore, idempotency, texts};
+use super::{RowsOf, SqlStore, idempotency, texts};
 use crate::{
     Error, MAX_PERSONA_BYTES, MAX_PERSONAS_PER_SCOPE, NewPersonaRow, Once, PageOf, PageRows, PersonaRow,
     source,
@@ -20,13 +20,15 @@ impl SqlStore {
         scope: &Scope,
         page: PageOf<u64>,
     ) -> Result<PageRows<PersonaRow>, Error> {
+        let rows = RowsOf::user(&scope.user);
         let scope = scope.clone();
-        self.readers.read(move |conn| list(conn, &scope, page)).await
+        self.readers.read_for(rows, move |conn| list(conn, &scope, page)).await
     }
 
     pub(crate) async fn persona(&self, scope: &Scope, id: &str) -> Result<Option<PersonaRow>, Error> {
+        let rows = RowsOf::user(&scope.user);
         let (scope, id) = (scope.clone(), id.to_owned());
-        self.readers.read(move |conn| find(conn, &scope, &id)).await
+        self.readers.read_for(rows, move |conn| find(conn, &scope, &id)).await
     }
 
     pub(crate) async fn add_persona(

@@ -7,7 +7,7 @@ use super::append::Batch;
 use super::read::{
     count, find_first, find_only, find_page, has_any, id, maybe_id, one_more, scope_at, sql, text, time,
 };
-use super::{SqlStore, idempotency, texts};
+use super::{RowsOf, SqlStore, idempotency, texts};
 use crate::{Error, MAX_PIN_BYTES, MAX_PINS_PER_SCOPE, NewPinRow, Once, PageOf, PageRows};
 
 const COLUMNS: &str = "p.id, p.thread, p.text, p.created_at";
@@ -31,8 +31,9 @@ impl SqlStore {
     }
 
     pub(crate) async fn pins(&self, scope: &Scope, thread: Option<ThreadId>) -> Result<Vec<PinView>, Error> {
+        let rows = RowsOf::user(&scope.user);
         let scope = scope.clone();
-        self.readers.read(move |conn| all(conn, &scope, thread)).await
+        self.readers.read_for(rows, move |conn| all(conn, &scope, thread)).await
     }
 
     pub(crate) async fn pin_page(
@@ -41,8 +42,9 @@ impl SqlStore {
         thread: Option<ThreadId>,
         page: PageOf<u64>,
     ) -> Result<PageRows<PinView>, Error> {
+        let rows = RowsOf::user(&scope.user);
         let scope = scope.clone();
-        self.readers.read(move |conn| list(conn, &scope, thread, page)).await
+        self.readers.read_for(rows, move |conn| list(conn, &scope, thread, page)).await
     }
 
     pub(crate) async fn delete_pin(
@@ -51,8 +53,9 @@ impl SqlStore {
         pin: PinId,
         once: Option<Once>,
     ) -> Result<(), Error> {
+        let rows = RowsOf::user(principal.user());
         let principal = principal.clone();
-        self.writer.write(move |batch| delete(batch, &principal, pin, once.as_ref())).await
+        self.writer.write_for(rows, move |batch| delete(batch, &principal, pin, once.as_ref())).await
     }
 }
 

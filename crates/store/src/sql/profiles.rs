@@ -7,15 +7,16 @@ use uuid::Uuid;
 
 use super::append::Batch;
 use super::read::{count, find_first, maybe_time, text};
-use super::{SqlStore, erasures, idempotency, texts};
+use super::{RowsOf, SqlStore, erasures, idempotency, texts};
 use crate::rules::erasure::{self, DeletedBy};
 use crate::rules::undo::is_as_left;
 use crate::{AppliedChange, Error, MAX_PROFILE_BYTES, Once, ProfileRow};
 
 impl SqlStore {
     pub(crate) async fn profile(&self, scope: &Scope) -> Result<ProfileRow, Error> {
+        let rows = RowsOf::user(&scope.user);
         let scope = scope.clone();
-        self.readers.read(move |conn| find(conn, &scope)).await
+        self.readers.read_for(rows, move |conn| find(conn, &scope)).await
     }
 
     pub(crate) async fn put_profile(

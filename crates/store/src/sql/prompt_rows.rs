@@ -2,7 +2,7 @@
 
 use protocol::{MessageId, Scope, ThreadId};
 
-use super::{SqlStore, history, memories, pins, profiles, recall, summaries};
+use super::{RowsOf, SqlStore, history, memories, pins, profiles, recall, summaries};
 use crate::{Error, PromptRows};
 
 impl SqlStore {
@@ -13,6 +13,7 @@ impl SqlStore {
         (thread, leaf): (ThreadId, MessageId),
         newest: usize,
     ) -> Result<PromptRows, Error> {
+        let rows = RowsOf::user(&scope.user);
         let (scope, everywhere) = (scope.clone(), everywhere.clone());
         let all = move |conn: &super::SqlConnection| {
             // All reads see one moment of the database; dropping the transaction ends it.
@@ -33,6 +34,6 @@ impl SqlStore {
                 Err(Error::Disconnected("the connection was lost between two reads".to_owned()))
             }
         };
-        self.readers.read(all).await
+        self.readers.read_for(rows, all).await
     }
 }

@@ -11,7 +11,7 @@ use super::read::{
     count, find_all, find_first, find_only, find_page, has_any, id, maybe_id, maybe_time, one_more,
     page_start, scope_at, text, time,
 };
-use super::{SqlStore, idempotency, waiting_calls};
+use super::{RowsOf, SqlStore, idempotency, waiting_calls};
 use crate::rules::notices::NoticedChange;
 use crate::rules::proposals::{
     DecisionRuling, ProposalClosing, call_hash, changeable, check_confirmable, check_room, closing,
@@ -39,8 +39,9 @@ impl SqlStore {
         open: bool,
         page: PageOf<TimeCursor<ProposalId>>,
     ) -> Result<PageRows<ProposalRow>, Error> {
+        let rows = RowsOf::user(&scope.user);
         let scope = scope.clone();
-        self.readers.read(move |conn| list(conn, &scope, open, page)).await
+        self.readers.read_for(rows, move |conn| list(conn, &scope, open, page)).await
     }
 
     pub(crate) async fn proposal(
@@ -48,8 +49,9 @@ impl SqlStore {
         principal: &Principal,
         proposal: ProposalId,
     ) -> Result<ProposalRow, Error> {
+        let rows = RowsOf::user(principal.user());
         let user = principal.user().clone();
-        self.readers.read(move |conn| find(conn, proposal, user.as_str())).await
+        self.readers.read_for(rows, move |conn| find(conn, proposal, user.as_str())).await
     }
 
     pub(crate) async fn proposal_of(
@@ -57,12 +59,13 @@ impl SqlStore {
         scope: &Scope,
         proposal: ProposalId,
     ) -> Result<ProposalRow, Error> {
+        let rows = RowsOf::user(&scope.user);
         let scope = scope.clone();
         let of_scope = move |conn: &SqlConnection| {
             let row = find(conn, proposal, scope.user.as_str())?;
             if row.scope == scope { Ok(row) } else { Err(Error::NotFound("proposal")) }
         };
-        self.readers.read(of_scope).await
+        self.readers.read_for(rows, of_scope).await
     }
 
     pub(crate) async fn proposals_of(&self, run: RunId) -> Result<Vec<ProposalRow>, Error> {
@@ -76,9 +79,10 @@ impl SqlStore {
         decision: Decision,
         once: Option<Once>,
     ) -> Result<ProposalRow, Error> {
+        let rows = RowsOf::user(principal.user());
         let principal = principal.clone();
         let work = move |batch: &mut Batch<'_>| decide(batch, &principal, proposal, decision, once.as_ref());
-        match self.writer.write(work).await? {
+        match self.writer.write_for(rows, work).await? {
             DecisionAnswer::Decided(row) => Ok(*row),
             DecisionAnswer::Refused(error) => Err(error),
         }

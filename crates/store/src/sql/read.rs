@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, Mutex, PoisonError};
 
-use crate::database::{SqlConnection, SqlParams, SqlRow, SqlValue, unexpected};
+use crate::database::{RowsOf, SqlConnection, SqlParams, SqlRow, SqlValue, unexpected};
 use jiff::Timestamp;
 use protocol::{AppId, Scope, UserId};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
@@ -39,13 +39,22 @@ impl Readers {
         Ok(Self { permits: Arc::new(Semaphore::new(count)), idle, connect, thread })
     }
 
-    /// Runs a query on a thread that may block.
+    /// Runs a query of the server's own work on a thread that may block.
     pub(super) async fn read<R: Send + 'static>(
         self: &Arc<Self>,
         query: impl FnOnce(&SqlConnection) -> Result<R, Error> + Send + 'static,
     ) -> Result<R, Error> {
+        self.read_for(RowsOf::ALL, query).await
+    }
+
+    /// Runs a query about somebody's rows on a thread that may block.
+    pub(super) async fn read_for<R: Send + 'static>(
+        self: &Arc<Self>,
+        rows: RowsOf,
+        query: impl FnOnce(&SqlConnection) -> Result<R, Error> + Send + 'static,
+    ) -> Result<R, Error> {
         let permit = Arc::clone(&self.permits).acquire_owned().await.map_err(|_| Error::Closed)?;
-        self.read_on_pool(permit, query).await
+        self.read_on_pool(permit, rows, query).await
     }
 
     /// Runs a query that finds a few rows by their key, at once and on this thread: the way to another thread and back
@@ -53,26 +62,28 @@ impl Readers {
     /// While all connections are lent, it waits for one as every other query does.
     pub(super) async fn read_now<R: Send + 'static>(
         self: &Arc<Self>,
+        rows: RowsOf,
         query: impl FnOnce(&SqlConnection) -> Result<R, Error> + Send + 'static,
     ) -> Result<R, Error> {
         if self.thread == ReadThread::Other {
-            return self.read(query).await;
+            return self.read_for(rows, query).await;
         }
-        let Ok(_permit) = self.permits.try_acquire() else { return self.read(query).await };
-        let lent = Lent::take(self)?;
+        let Ok(_permit) = self.permits.try_acquire() else { return self.read_for(rows, query).await };
+        let lent = Lent::take(self, &rows)?;
         lent.conn.as_ref().ok_or(Error::Closed).and_then(query)
     }
 
     async fn read_on_pool<R: Send + 'static>(
         self: &Arc<Self>,
         permit: OwnedSemaphorePermit,
+        rows: RowsOf,
         query: impl FnOnce(&SqlConnection) -> Result<R, Error> + Send + 'static,
     ) -> Result<R, Error> {
         let readers = Arc::clone(self);
         let work = move || {
             // The permit and the connection go back even if whoever asked has gone away or the query panics.
             let _permit = permit;
-            let lent = Lent::take(&readers)?;
+            let lent = Lent::take(&readers, &rows)?;
             lent.conn.as_ref().ok_or(Error::Closed).and_then(query)
         };
         tokio::task::spawn_blocking(work).await.map_err(|_| Error::Closed)?
@@ -85,9 +96,10 @@ struct Lent<'a> {
 }
 
 impl<'a> Lent<'a> {
-    fn take(readers: &'a Readers) -> Result<Self, Error> {
+    fn take(readers: &'a Readers, rows: &RowsOf) -> Result<Self, Error> {
         let idle = readers.idle.lock().unwrap_or_else(PoisonError::into_inner).pop();
         let conn = idle.filter(SqlConnection::is_usable).map_or_else(&readers.connect, Ok)?;
+        conn.see_rows_of(rows)?;
         Ok(Self { readers, conn: Some(conn) })
     }
 }

@@ -6,7 +6,7 @@ use protocol::{MemoryId, Scope};
 
 use super::append::Batch;
 use super::read::{count, find_all, find_first, has_any, id, scope_at, sql, text, time};
-use super::{SqlStore, documents, items, memories};
+use super::{RowsOf, SqlStore, documents, items, memories};
 use crate::{
     Error, HiddenWords, ItemRef, ItemRow, MAX_ITEM_BYTES_PER_READ, MAX_ITEMS_PER_READ,
     MAX_TOMBSTONES_PER_READ, MAX_VECTOR_NUMBERS, MessageRole, NewVector, PurgedWords, RawEvent, RecallItem,
@@ -18,13 +18,14 @@ const MAX_VECTORS_PER_WRITE: usize = 256;
 
 impl SqlStore {
     pub(crate) async fn recall_head(&self, scope: &Scope) -> Result<u64, Error> {
+        let rows = RowsOf::user(&scope.user);
         let scope = scope.clone();
         let newest = move |conn: &SqlConnection| {
             let statement = "SELECT rev FROM items WHERE app = ?1 AND user = ?2 ORDER BY rev DESC LIMIT 1";
             Ok(find_first(conn, statement, [scope.app.as_str(), scope.user.as_str()], |row| count(row, 0))?
                 .unwrap_or(0))
         };
-        self.readers.read(newest).await
+        self.readers.read_for(rows, newest).await
     }
 
     pub(crate) async fn recall_changes(
@@ -34,18 +35,21 @@ impl SqlStore {
         model: Option<&str>,
         limit: usize,
     ) -> Result<Vec<ItemRow>, Error> {
+        let rows = RowsOf::user(&scope.user);
         let (scope, model) = (scope.clone(), model.map(str::to_owned));
-        self.readers.read(move |conn| changes(conn, &scope, after, model.as_deref(), limit)).await
+        self.readers.read_for(rows, move |conn| changes(conn, &scope, after, model.as_deref(), limit)).await
     }
 
     pub(crate) async fn tombstones(&self, scope: &Scope) -> Result<Vec<TombstoneRow>, Error> {
+        let rows = RowsOf::user(&scope.user);
         let scope = scope.clone();
-        self.readers.read(move |conn| tombstones(conn, &scope)).await
+        self.readers.read_for(rows, move |conn| tombstones(conn, &scope)).await
     }
 
     pub(crate) async fn hidden_words(&self, scope: &Scope) -> Result<HiddenWords, Error> {
+        let rows = RowsOf::user(&scope.user);
         let scope = scope.clone();
-        self.readers.read(move |conn| hidden_words(conn, &scope)).await
+        self.readers.read_for(rows, move |conn| hidden_words(conn, &scope)).await
     }
 
     pub(crate) async fn put_vectors(

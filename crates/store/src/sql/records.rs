@@ -12,7 +12,7 @@ use super::read::{
     scope_at, sql, text, time,
 };
 use super::search_words;
-use super::{SqlStore, erasures, idempotency, versions};
+use super::{RowsOf, SqlStore, erasures, idempotency, versions};
 use crate::rules::erasure::{self, DeletedBy};
 use crate::rules::records::{StandingVersion, check_record_room, check_record_size, not_there, record_name};
 use crate::rules::undo::is_as_left;
@@ -61,10 +61,11 @@ impl SqlStore {
         kind: &str,
         record: RecordId,
     ) -> Result<RecordView, Error> {
+        let rows = RowsOf::user(&scope.user);
         let (scope, kind) = (scope.clone(), kind.to_owned());
         let read =
             move |conn: &SqlConnection| find(conn, &scope, &kind, record)?.ok_or(Error::NotFound("record"));
-        self.readers.read(read).await
+        self.readers.read_for(rows, read).await
     }
 
     pub(crate) async fn records(
@@ -74,8 +75,9 @@ impl SqlStore {
         query: RecordQuery,
         page: PageOf<TimeCursor<RecordId>>,
     ) -> Result<PageRows<RecordView>, Error> {
+        let rows = RowsOf::user(&scope.user);
         let (scope, kind) = (scope.clone(), kind.to_owned());
-        self.readers.read(move |conn| list(conn, &scope, &kind, &query, page)).await
+        self.readers.read_for(rows, move |conn| list(conn, &scope, &kind, &query, page)).await
     }
 
     pub(crate) async fn count_records(
@@ -84,6 +86,7 @@ impl SqlStore {
         kind: &str,
         ids: &[RecordId],
     ) -> Result<usize, Error> {
+        let rows = RowsOf::user(&scope.user);
         let (scope, kind) = (scope.clone(), kind.to_owned());
         // No more than this can be there, and one named twice counts once.
         let ids: BTreeSet<RecordId> = ids.iter().copied().take(MAX_RECORDS_PER_TYPE).collect();
@@ -91,7 +94,7 @@ impl SqlStore {
             let found = ids.into_iter().map(|id| Ok(usize::from(find(conn, &scope, &kind, id)?.is_some())));
             found.sum()
         };
-        self.readers.read(read).await
+        self.readers.read_for(rows, read).await
     }
 
     pub(crate) async fn put_record(

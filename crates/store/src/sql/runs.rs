@@ -4,9 +4,9 @@ use crate::sql::{SqlConnection, SqlRow, params};
 use protocol::{AppId, AuditKind, Failure, Principal, RunId, RunStatus, Scope, Seq, ThreadId};
 use serde_json::json;
 
-use super::SqlStore;
 use super::append::Batch;
 use super::read::{count, find_all, find_first, has_any, id, maybe_time, scope_at, sql, text, time};
+use super::{RowsOf, SqlStore};
 use super::{admin_audit, idempotency, queue, run_end, submit, usage};
 use crate::rules::admin_audit::AdminAct;
 use crate::{Admitted, BegunRun, Error, ForcedEnd, Once, RunRow, Stop, Submission, SubmittedRun};
@@ -33,14 +33,16 @@ impl SqlStore {
     }
 
     pub(crate) async fn is_made(&self, scope: &Scope, once: Once) -> Result<bool, Error> {
+        let rows = RowsOf::user(&scope.user);
         let scope = scope.clone();
         let made = move |conn: &SqlConnection| Ok(idempotency::made(conn, &scope, Some(&once))?.is_some());
-        self.readers.read(made).await
+        self.readers.read_for(rows, made).await
     }
 
     pub(crate) async fn run(&self, principal: &Principal, run: RunId) -> Result<RunRow, Error> {
+        let rows = RowsOf::user(principal.user());
         let user = principal.user().clone();
-        self.readers.read_now(move |conn| find(conn, run, user.as_str())).await
+        self.readers.read_now(rows, move |conn| find(conn, run, user.as_str())).await
     }
 
     pub(crate) async fn cancel(
@@ -49,8 +51,9 @@ impl SqlStore {
         run: RunId,
         once: Option<Once>,
     ) -> Result<RunRow, Error> {
+        let rows = RowsOf::user(principal.user());
         let principal = principal.clone();
-        self.writer.write(move |batch| cancel(batch, &principal, run, once.as_ref())).await
+        self.writer.write_for(rows, move |batch| cancel(batch, &principal, run, once.as_ref())).await
     }
 
     pub(crate) async fn cancel_as_admin(

@@ -7,7 +7,7 @@ use protocol::{ActionId, MemoryId, Principal, Scope};
 use super::append::Batch;
 use super::erasures::count_erasure;
 use super::read::{count, find_all, find_first, id, scope_at, sql, text};
-use super::{SqlStore, action_rows, erasures, memories, recall, records, texts, tidy, versions};
+use super::{RowsOf, SqlStore, action_rows, erasures, memories, recall, records, texts, tidy, versions};
 use crate::rules::erasure::{THING_DELETED, text_source};
 use crate::{Error, MAX_ACTIONS_PER_PURGE, MemoryPurge, Once, TombstoneRow};
 
@@ -22,12 +22,13 @@ impl SqlStore {
         principal: &Principal,
         memory: MemoryId,
     ) -> Result<Vec<TombstoneRow>, Error> {
+        let rows = RowsOf::user(principal.user());
         let user = principal.user().clone();
         let read = move |conn: &SqlConnection| {
             memories::find(conn, memory, user.as_str())?;
             recall::tombstones_of(conn, memory)
         };
-        self.readers.read(read).await
+        self.readers.read_for(rows, read).await
     }
 
     pub(crate) async fn purge_memory(
@@ -37,11 +38,12 @@ impl SqlStore {
         purge: MemoryPurge,
         once: Option<Once>,
     ) -> Result<(), Error> {
+        let rows = RowsOf::user(principal.user());
         let principal = principal.clone();
         let work = move |batch: &mut Batch<'_>| {
             memories::purge::purge(batch, &principal, memory, &purge, once.as_ref())
         };
-        self.writer.write(work).await
+        self.writer.write_for(rows, work).await
     }
 
     pub(crate) async fn erase_actions(&self, scope: &Scope, actions: Vec<ActionId>) -> Result<(), Error> {
@@ -57,8 +59,9 @@ impl SqlStore {
     }
 
     pub(crate) async fn erasures(&self, scope: &Scope) -> Result<u64, Error> {
+        let rows = RowsOf::user(&scope.user);
         let scope = scope.clone();
-        self.readers.read(move |conn| erasures::number(conn, &scope)).await
+        self.readers.read_for(rows, move |conn| erasures::number(conn, &scope)).await
     }
 
     pub(crate) async fn erase(&self, undo_before: Timestamp) -> Result<bool, Error> {

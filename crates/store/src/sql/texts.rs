@@ -8,7 +8,7 @@ use protocol::{ActionId, DocumentId, MemoryId, MessageId, PinId, RecordId, Scope
 
 use super::append::Batch;
 use super::read::{find_all, find_only, has_any, text};
-use super::{SqlStore, erasures};
+use super::{RowsOf, SqlStore, erasures};
 use crate::{Error, MAX_TEXT_BYTES, MAX_TEXTS_PER_WRITE, NewText, source};
 
 /// Stands for all users of an app.
@@ -20,8 +20,9 @@ impl SqlStore {
         scope: &Scope,
         named: &[(String, [u8; 16])],
     ) -> Result<Vec<Option<String>>, Error> {
+        let rows = RowsOf::user(&scope.user);
         let (scope, named) = (scope.clone(), named.to_vec());
-        self.readers.read(move |conn| find(conn, &scope, &named)).await
+        self.readers.read_for(rows, move |conn| find(conn, &scope, &named)).await
     }
 }
 

@@ -6,9 +6,9 @@ use crate::sql::{SqlConnection, params};
 use jiff::Timestamp;
 use protocol::{AppId, Principal, Scope, ThreadId};
 
-use super::SqlStore;
 use super::read::{find_all, find_page, id, merge_pages, one_more, page_start, text, time};
 use super::threads::{COLUMNS, thread_row};
+use super::{RowsOf, SqlStore};
 use crate::{Error, MAX_TITLES_PER_READ, PageOf, PageRows, ThreadFilter, ThreadRow, ThreadTitle, TimeCursor};
 
 /// The place of a thread in a list.
@@ -59,18 +59,20 @@ impl SqlStore {
         scope: &Scope,
         ids: &[ThreadId],
     ) -> Result<Vec<ThreadRow>, Error> {
+        let rows = RowsOf::user(&scope.user);
         let (scope, ids) = (scope.clone(), ids.to_vec());
         let read = move |conn: &SqlConnection| {
             let mut rows = by_id(conn, scope.user.as_str(), &ids)?;
             rows.retain(|row| row.scope == scope);
             Ok(rows)
         };
-        self.readers.read(read).await
+        self.readers.read_for(rows, read).await
     }
 
     pub(crate) async fn titles(&self, scope: &Scope) -> Result<Vec<ThreadTitle>, Error> {
+        let rows = RowsOf::user(&scope.user);
         let scope = scope.clone();
-        self.readers.read(move |conn| titles(conn, &scope)).await
+        self.readers.read_for(rows, move |conn| titles(conn, &scope)).await
     }
 }
 

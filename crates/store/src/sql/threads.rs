@@ -7,7 +7,7 @@ use protocol::{
 
 use super::append::Batch;
 use super::read::{count, find_first, id, maybe_id, scope_at, time};
-use super::{SqlStore, history, idempotency, items, queue, shown_messages};
+use super::{RowsOf, SqlStore, history, idempotency, items, queue, shown_messages};
 use crate::rules::notices::NoticedChange;
 use crate::{
     Error, MessageRow, NewThreadRow, Once, PageOf, PageRows, RecallKind, ShownMessage, ThreadEdit, ThreadRow,
@@ -36,9 +36,10 @@ impl SqlStore {
     }
 
     pub(crate) async fn thread(&self, principal: &Principal, thread: ThreadId) -> Result<ThreadRow, Error> {
+        let rows = RowsOf::user(principal.user());
         let user = principal.user().clone();
         let open = self.open_deltas.last_of(thread).unwrap_or(0);
-        let row = self.readers.read_now(move |conn| find(conn, thread, user.as_str())).await?;
+        let row = self.readers.read_now(rows, move |conn| find(conn, thread, user.as_str())).await?;
         Ok(ThreadRow { last_seq: row.last_seq.max(open), ..row })
     }
 
@@ -49,6 +50,7 @@ impl SqlStore {
         change: ThreadEdit,
         once: Option<Once>,
     ) -> Result<ThreadRow, Error> {
+        let rows = RowsOf::user(principal.user());
         let user = principal.user().clone();
         let work = move |batch: &mut Batch<'_>| {
             let row = find(batch.conn(), thread, user.as_str())?;
@@ -75,7 +77,7 @@ impl SqlStore {
             // The row's own number is written at the end of the batch.
             Ok(ThreadRow { last_seq: last.unwrap_or(row.last_seq), ..row })
         };
-        self.writer.write(work).await
+        self.writer.write_for(rows, work).await
     }
 
     pub(crate) async fn delete_thread(
@@ -84,8 +86,9 @@ impl SqlStore {
         thread: ThreadId,
         once: Option<Once>,
     ) -> Result<Option<RunId>, Error> {
+        let rows = RowsOf::user(principal.user());
         let principal = principal.clone();
-        self.writer.write(move |batch| delete(batch, &principal, thread, once.as_ref())).await
+        self.writer.write_for(rows, move |batch| delete(batch, &principal, thread, once.as_ref())).await
     }
 
     pub(crate) async fn path(

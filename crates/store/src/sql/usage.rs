@@ -7,7 +7,7 @@ use protocol::{Cost, Principal, RunId, Scope, Seq, Usage, UsageView, Used, UserL
 
 use super::append::Batch;
 use super::read::{count, find_all, find_first, find_only, scope_at, sql, text};
-use super::{SqlStore, rate_limits};
+use super::{RowsOf, SqlStore, rate_limits};
 use crate::{Error, MAX_USAGE_ROWS};
 
 /// As [`read`] expects them.
@@ -26,13 +26,15 @@ impl SqlStore {
     }
 
     pub(crate) async fn usage_of_day(&self, scope: &Scope, day: String) -> Result<Usage, Error> {
+        let rows = RowsOf::user(&scope.user);
         let scope = scope.clone();
-        self.readers.read(move |conn| of_day(conn, &scope, &day)).await
+        self.readers.read_for(rows, move |conn| of_day(conn, &scope, &day)).await
     }
 
     pub(crate) async fn used(&self, scope: &Scope, limits: UserLimits, at: Timestamp) -> Result<Used, Error> {
+        let rows = RowsOf::user(&scope.user);
         let scope = scope.clone();
-        self.readers.read(move |conn| rate_limits::used(conn, &scope, &limits, at)).await
+        self.readers.read_for(rows, move |conn| rate_limits::used(conn, &scope, &limits, at)).await
     }
 }
 

@@ -5,9 +5,9 @@ use crate::sql::{SqlConnection, SqlRow, params};
 use jiff::Timestamp;
 use protocol::{RecordId, Scope};
 
-use super::SqlStore;
 use super::append::Batch;
 use super::read::{count, find_all, find_first, maybe_id, sql, time};
+use super::{RowsOf, SqlStore};
 use crate::rules::erasure::{file_name, record_name};
 use crate::rules::versions::{MAX_VERSIONS, VersionSize, newest_dropped};
 use crate::{Error, ThingVersion};
@@ -19,6 +19,7 @@ impl SqlStore {
         kind: &str,
         record: RecordId,
     ) -> Result<Vec<ThingVersion>, Error> {
+        let rows = RowsOf::user(&scope.user);
         let (scope, kind) = (scope.clone(), kind.to_owned());
         let read = move |conn: &SqlConnection| {
             let statement = "SELECT version, data, updated_at, action FROM records
@@ -27,10 +28,11 @@ impl SqlStore {
             let present = find_first(conn, statement, key, version_row)?;
             with_earlier(conn, &scope, &record_name(record), present, "record")
         };
-        self.readers.read(read).await
+        self.readers.read_for(rows, read).await
     }
 
     pub(crate) async fn file_versions(&self, scope: &Scope, path: &str) -> Result<Vec<ThingVersion>, Error> {
+        let rows = RowsOf::user(&scope.user);
         let (scope, path) = (scope.clone(), path.to_owned());
         let read = move |conn: &SqlConnection| {
             let statement = "SELECT version, content, updated_at, action FROM files
@@ -39,7 +41,7 @@ impl SqlStore {
             let present = find_first(conn, statement, key, version_row)?;
             with_earlier(conn, &scope, &file_name(&path), present, "file")
         };
-        self.readers.read(read).await
+        self.readers.read_for(rows, read).await
     }
 }
 

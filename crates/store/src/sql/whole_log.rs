@@ -9,6 +9,7 @@ use super::read::{count, find_all, find_first, id};
 use crate::Error;
 
 /// An event, and when it was stored, in milliseconds since 1970. Deltas that are not packed have no time.
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LoggedRow {
     pub event: Stored,
     pub at: Option<i64>,

@@ -22,7 +22,7 @@ use super::append::{Batch, FinishedBatch, Seqs};
 use super::deltas::{DeltaLog, DuePacking, OpenDeltas, TABLE_LIFE};
 use super::open_databases::OpenDatabase;
 use super::{
-    Afresh, Boundary, CommitKind, Moment, SqlConnection, Upkeep, jobs, queue, reserve, waiting_calls,
+    Afresh, Boundary, CommitKind, Moment, RowsOf, SqlConnection, Upkeep, jobs, queue, reserve, waiting_calls,
 };
 use crate::outbox::{Outbox, Pushed};
 use crate::rules::run_log::{is_promise, writes_belong};
@@ -67,7 +67,7 @@ enum Command {
     /// This run has deltas waiting.
     Deltas(Announcement),
     /// Something that somebody waits for, with the run whose deltas go with it.
-    Work { work: Box<dyn Work>, kind: CommitKind, outbox: Option<Arc<Outbox>> },
+    Work { work: Box<dyn Work>, rows: RowsOf, kind: CommitKind, outbox: Option<Arc<Outbox>> },
 }
 
 impl Command {
@@ -191,12 +191,21 @@ impl Writer {
         while alive.changed().await.is_ok() {}
     }
 
-    /// Runs `work` inside the next batch and waits until it is on the disk.
+    /// Runs `work` on somebody's rows inside the next batch, and waits until it is on the disk.
+    pub(super) async fn write_for<R: Send + 'static>(
+        &self,
+        rows: RowsOf,
+        work: impl FnOnce(&mut Batch<'_>) -> Result<R, Error> + Send + 'static,
+    ) -> Result<R, Error> {
+        self.write_with(rows, CommitKind::Promise, None, work).await
+    }
+
+    /// Runs `work` of the server's own inside the next batch, and waits until it is on the disk.
     pub(super) async fn write<R: Send + 'static>(
         &self,
         work: impl FnOnce(&mut Batch<'_>) -> Result<R, Error> + Send + 'static,
     ) -> Result<R, Error> {
-        self.write_with(CommitKind::Promise, None, work).await
+        self.write_with(RowsOf::ALL, CommitKind::Promise, None, work).await
     }
 
     /// Runs `work` as a part of something that a later write promises: with that one, it is on the disk.
@@ -204,18 +213,19 @@ impl Writer {
         &self,
         work: impl FnOnce(&mut Batch<'_>) -> Result<R, Error> + Send + 'static,
     ) -> Result<R, Error> {
-        self.write_with(CommitKind::Ahead, None, work).await
+        self.write_with(RowsOf::ALL, CommitKind::Ahead, None, work).await
     }
 
     async fn write_with<R: Send + 'static>(
         &self,
+        rows: RowsOf,
         kind: CommitKind,
         outbox: Option<Arc<Outbox>>,
         work: impl FnOnce(&mut Batch<'_>) -> Result<R, Error> + Send + 'static,
     ) -> Result<R, Error> {
         let (reply, answer) = oneshot::channel();
         let work = Box::new(Job { work: Some(work), result: None, reply });
-        self.send(Command::Work { work, kind, outbox })?;
+        self.send(Command::Work { work, rows, kind, outbox })?;
         self.pause.end();
         answer.await.map_err(|_| Error::Closed)?
     }
@@ -310,7 +320,7 @@ impl SqlRunLog {
             }
             append(batch, &outbox, &events, &caused, &writes).inspect_err(|_| outbox.lost())
         };
-        self.writer.write_with(kind, Some(Arc::clone(&self.outbox)), work).await
+        self.writer.write_with(RowsOf::ALL, kind, Some(Arc::clone(&self.outbox)), work).await
     }
 }
 
@@ -467,6 +477,7 @@ impl Committer {
         let recorded = Batch::begin(&self.conn, self.clock.now(), &mut self.seqs, (&self.log, packing))
             .and_then(|mut batch| {
                 commands.iter_mut().try_for_each(|command| perform(&mut batch, command))?;
+                self.conn.see_rows_of(&RowsOf::ALL)?;
                 let finished = batch.finish(watched.as_deref())?;
                 self.conn.settle().map(|()| finished)
             });
@@ -514,9 +525,11 @@ fn perform(batch: &mut Batch<'_>, command: &mut Command) -> Result<(), Error> {
     match command {
         Command::Deltas(announcement) => {
             announcement.seen = true;
+            batch.conn().see_rows_of(&RowsOf::ALL)?;
             batch.deltas(&announcement.outbox)
         }
-        Command::Work { work, .. } => {
+        Command::Work { work, rows, .. } => {
+            batch.conn().see_rows_of(rows)?;
             let ended = batch.atomically(|batch| work.run(batch));
             if batch.conn().is_in_transaction() { ended } else { Err(work.failure()) }
         }

@@ -78,7 +78,7 @@ pub(crate) fn open_with(
     }
     place_messages(&conn)?;
     let StoreOptions { coalesce, boot, delta_pause, boundary } = options;
-    begin_boot(&conn, boot.or_else(of_this_machine), clock.now())?;
+    begin_boot(&conn, boot.or_else(of_this_machine).as_deref(), clock.now())?;
     let SqlConnection::Sqlite(mut conn) = conn else { return Err(Error::Closed) };
     statements::note(&mut conn, Performer::Writer)?;
     let checkpoints = connect(&path, OpenFlags::default())?;

@@ -1,10 +1,19 @@
 //! What becomes of a store whose connections to PostgreSQL are lost. `RONDO_TEST_POSTGRES` is the address of a server.
 //! `cargo xtask test postgres` fetches and starts one.
 
-#![expect(clippy::unwrap_used, clippy::expect_used, reason = "what goes wrong fails the test")]
+#![expect(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::print_stdout,
+    clippy::indexing_slicing,
+    reason = "what goes wrong fails the test"
+)]
 
 mod copying;
 mod crash;
+mod differential;
+mod policies;
 mod proxy;
 #[expect(dead_code, reason = "the other tests of the store use the rest of it")]
 #[path = "../it/support.rs"]

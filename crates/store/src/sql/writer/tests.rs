@@ -37,7 +37,12 @@ fn work(
 ) -> (Command, Answer) {
     let (reply, answer) = oneshot::channel();
     (
-        Command::Work { work: Box::new(Job { work: Some(work), result: None, reply }), kind, outbox: None },
+        Command::Work {
+            work: Box::new(Job { work: Some(work), result: None, reply }),
+            rows: RowsOf::ALL,
+            kind,
+            outbox: None,
+        },
         answer,
     )
 }
