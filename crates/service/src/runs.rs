@@ -174,7 +174,7 @@ impl Service {
             (None, None) => None,
         };
         let Some(id) = &persona else { return Ok((None, PersonaSettings::default())) };
-        let found = find_persona(self.store(), &serving.app, scope, id).await;
+        let found = find_persona(self.store(), &serving.app, scope, id).await?;
         let mut speaks = found.map(|persona| persona.settings).unwrap_or_default();
         if let Some(model) = speaks.model.as_deref().filter(|_| new.wanted_model().is_none()) {
             if !self.is_served(model).await {

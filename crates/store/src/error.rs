@@ -142,6 +142,11 @@ impl Error {
             || matches!(self, Error::Sql(_) | Error::Postgres(_)) && !self.is_refusal()
     }
 
+    /// Whether the database cannot be reached, so that what is there can be read later.
+    pub fn is_away(&self) -> bool {
+        matches!(self, Error::Disconnected(_))
+    }
+
     /// Whether a constraint said no, as opposed to the disk or the connection.
     pub(crate) fn is_refusal(&self) -> bool {
         let of_file = |error: &rusqlite::Error| {

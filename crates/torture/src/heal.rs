@@ -1,33 +1,37 @@
 //! After the chaos: nothing goes wrong any more, and all has to come to rest by itself.
 
-use std::path::Path;
 use std::time::Duration;
 
+use protocol::{Clock, SystemClock};
 use tokio::time::Instant;
 
-use crate::database::open_database;
+use crate::database::TrialData;
 use crate::server::{ProcessUsage, ServerProcess};
 use crate::stage::TortureError;
 
-/// What may be under way, and how many there are of it. A run that waits for somebody's yes is at rest.
-const UNDER_WAY: [(&str, &str); 3] = [
-    ("runs", "SELECT count(*) FROM runs WHERE status IN ('queued', 'running')"),
-    (
-        "jobs",
-        "SELECT count(*) FROM jobs WHERE status = 'running' OR (status = 'ready' AND run_at <= unixepoch('subsec') * 1000 + 40000)",
-    ),
-    ("actions", "SELECT count(*) FROM actions WHERE status = 'started'"),
-];
+/// A job that is due within so many milliseconds is under way; one that is due later is at rest.
+const SOON_MS: i64 = 40_000;
 
 /// How long a server may take to give back what it held.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// What has not come to rest.
-pub(crate) fn under_way(data: &Path) -> Result<Vec<String>, TortureError> {
-    let conn = open_database(data)?;
+/// What has not come to rest. A run that waits for somebody's yes is at rest.
+pub(crate) async fn under_way(data: &TrialData) -> Result<Vec<String>, TortureError> {
+    let soon = SystemClock.now().as_millisecond() + SOON_MS;
+    let looks = [
+        ("runs", "SELECT count(*) FROM runs WHERE status IN ('queued', 'running')".to_owned()),
+        (
+            "jobs",
+            format!(
+                "SELECT count(*) FROM jobs
+                    WHERE status = 'running' OR (status = 'ready' AND run_at <= {soon})"
+            ),
+        ),
+        ("actions", "SELECT count(*) FROM actions WHERE status = 'started'".to_owned()),
+    ];
     let mut left = Vec::new();
-    for (what, query) in UNDER_WAY {
-        let count: i64 = conn.query_row(query, [], |row| row.get(0))?;
+    for (what, statement) in looks {
+        let count = data.number(statement).await?;
         if count > 0 {
             left.push(format!("{count} {what}"));
         }
@@ -36,12 +40,8 @@ pub(crate) fn under_way(data: &Path) -> Result<Vec<String>, TortureError> {
 }
 
 /// Whether a run is being worked at. One that waits for somebody is not, nor are those behind it.
-pub(crate) fn is_running(data: &Path) -> Result<bool, TortureError> {
-    Ok(open_database(data)?.query_row(
-        "SELECT EXISTS (SELECT 1 FROM runs WHERE status = 'running')",
-        [],
-        |row| row.get(0),
-    )?)
+pub(crate) async fn is_running(data: &TrialData) -> Result<bool, TortureError> {
+    Ok(data.number("SELECT count(*) FROM runs WHERE status = 'running'".into()).await? > 0)
 }
 
 /// What the server holds once it no longer gives anything back.

@@ -11,6 +11,7 @@ mod model;
 mod nemesis;
 mod oracle;
 mod planted;
+mod postgres;
 mod private_words;
 mod program;
 mod record;

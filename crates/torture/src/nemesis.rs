@@ -1,6 +1,7 @@
-//! The nemesis: it kills the server at random and at the moments that hurt most, fills its disk, lets its model fail and
-//! reads from it without reading. It never leaves the server down.
+//! The nemesis: it kills the server at random and at the moments that hurt most, fills its disk or strikes its database,
+//! lets its model fail and reads from it without reading. It never leaves the server down.
 
+mod database;
 mod deck;
 
 use std::collections::BTreeMap;
@@ -14,6 +15,7 @@ use self::deck::{Blows, Deck};
 use crate::actors::stalled_readers;
 use crate::disk::Filler;
 use crate::model::Burst;
+use crate::postgres::TrialPostgres;
 use crate::record::{Blow, Micros, Trigger};
 use crate::server::ServerProcess;
 use crate::stage::{Stage, TortureError};
@@ -63,6 +65,8 @@ pub(crate) struct Nemesis {
     burst: Burst,
     /// The data folder, if it can be filled.
     disk: Option<PathBuf>,
+    /// The database, if it is a server that can be struck.
+    postgres: Option<TrialPostgres>,
     /// The mean time between two blows.
     gap: Duration,
     deck: Deck,
@@ -79,8 +83,9 @@ impl Nemesis {
             stage: world.stage(),
             burst: world.model.burst.clone(),
             disk: world.own_disk.then(|| world.data.clone()),
+            postgres: world.postgres.clone(),
             gap,
-            deck: Deck::default(),
+            deck: Deck::new(world.store()),
             tried: CHOSEN.iter().map(|trigger| (*trigger, 0)).collect(),
             kills: 0,
             deaths: Vec::new(),
@@ -108,6 +113,7 @@ impl Nemesis {
                 Blows::Burst => self.burst(server).await?,
                 Blows::DiskFull => self.fill(server, rng).await?,
                 Blows::SlowReaders => self.read_slowly(server).await?,
+                Blows::Database(blow) => self.strike(server, blow, rng).await?,
             }
         }
         self.burst.end();

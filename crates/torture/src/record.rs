@@ -223,6 +223,14 @@ pub(crate) enum Trigger {
     UpstreamBurst,
     /// Readers that read nothing; nothing was killed.
     SlowReaders,
+    /// PostgreSQL was stopped in order and started again.
+    DatabaseRestart,
+    /// PostgreSQL was stopped at once, and recovered when it was started again.
+    DatabaseCrash,
+    /// A process of PostgreSQL was killed, so that it recovered.
+    BackendKill,
+    /// PostgreSQL ended all connections of the server.
+    ConnectionLoss,
 }
 
 /// One thing the nemesis did.
@@ -230,7 +238,7 @@ pub(crate) enum Trigger {
 pub(crate) struct Blow {
     pub(crate) trigger: Trigger,
     pub(crate) at: Micros,
-    /// When the next process was started, and when it was ready.
+    /// When the next process was started, and when it was ready. Of PostgreSQL, only the latter.
     pub(crate) restarted: Option<Micros>,
     pub(crate) ready: Option<Micros>,
 }

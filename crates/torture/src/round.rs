@@ -1,5 +1,7 @@
-//! A trial: rounds of chaos on one data folder, each followed by healing and a verdict, and at the end a backup that has
-//! to be as good as what it was taken of.
+//! A trial: rounds of chaos on one database, each followed by healing and a verdict, and at the end a backup that has to
+//! be as good as what it was taken of.
+
+mod copies;
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -8,6 +10,7 @@ use fastrand::Rng;
 use tokio::task::JoinSet;
 use tokio::time::Instant;
 
+use crate::database::TrialStore;
 use crate::nemesis::Nemesis;
 use crate::oracle::{self, Evidence, Facts, Resources, TrialPlan};
 use crate::record::Violation;
@@ -54,11 +57,15 @@ pub(crate) struct TrialOptions {
     /// Seconds between two blows, on average
     #[arg(long, default_value_t = 1.8)]
     pub(crate) gap: f64,
+    /// The database of the server
+    #[arg(long, value_enum, default_value_t = TrialStore::Sqlite)]
+    pub(crate) store: TrialStore,
 }
 
 /// What came of a trial.
 pub(crate) struct TrialVerdict {
     pub(crate) seed: u64,
+    pub(crate) store: TrialStore,
     pub(crate) violations: Vec<Violation>,
     /// What did not happen often enough for the trial to prove anything.
     pub(crate) vacuous: Vec<String>,
@@ -69,21 +76,24 @@ pub(crate) struct TrialVerdict {
 pub(crate) async fn run_trial(options: &TrialOptions) -> Result<TrialVerdict, TortureError> {
     let begun = Instant::now();
     let seed = options.seed.unwrap_or_else(|| fastrand::u64(..));
+    // Commands run in another folder.
+    let options = &TrialOptions { out: std::path::absolute(&options.out)?, ..options.clone() };
     let out = &options.out;
     if out.join("summary.json").exists() || out.join("server.log").exists() {
         std::fs::remove_dir_all(out)?; // of an earlier trial
     }
     std::fs::create_dir_all(out)?;
     println!(
-        "torture: seed {seed}, {} minutes, {} clients, {}",
+        "torture: seed {seed}, {}, {} minutes, {} clients, {}",
+        options.store.name(),
         options.minutes,
         options.actors,
         out.display()
     );
-    let settings =
-        WorldSettings { seed, out: out.clone(), server: options.server.clone(), users: USERS, keep: false };
+    let (server, store) = (options.server.clone(), options.store);
+    let settings = WorldSettings { seed, out: out.clone(), server, users: USERS, store, keep: false };
     let world = TortureWorld::build(&settings).await?;
-    if !world.own_disk {
+    if store == TrialStore::Sqlite && !world.own_disk {
         println!("NOT RUN: full disks: no small disk could be mounted here");
     }
     let mut watching = JoinSet::new(); // ends when it is dropped
@@ -157,7 +167,7 @@ impl Trial {
         let acting = actors::perform(stage.clone(), 0, self.options.actors);
         let until = Instant::now() + chaos;
         let (acted, struck, copied) = {
-            let copying = copy(&self.world, &backup, self.rng.f64() * chaos.as_secs_f64() / 2.0);
+            let copying = copies::back_up(&self.world, &backup, self.rng.f64() * chaos.as_secs_f64() / 2.0);
             let striking = self.nemesis.run(&mut self.server, until, &mut self.rng);
             let chaos = async {
                 let struck = striking.await;
@@ -176,7 +186,7 @@ impl Trial {
         }
         self.check_copy(&backup, copied?).await?;
         self.heal().await?;
-        self.judge();
+        self.judge().await?;
         self.report();
         Ok(())
     }
@@ -185,7 +195,7 @@ impl Trial {
     async fn heal(&mut self) -> Result<(), TortureError> {
         let begun = Instant::now();
         loop {
-            let left = heal::under_way(&self.world.data)?;
+            let left = heal::under_way(&self.world.stored()).await?;
             if left.is_empty() {
                 break;
             }
@@ -203,20 +213,22 @@ impl Trial {
         Ok(())
     }
 
-    fn judge(&mut self) {
-        let evidence = self.evidence();
+    async fn judge(&mut self) -> Result<(), TortureError> {
+        let deaths = std::mem::take(&mut self.nemesis.deaths);
+        self.violations.extend(deaths.into_iter().map(|what| Violation { check: "O17", what }));
+        let Some(data) = self.judged_data().await? else { return Ok(()) };
+        let evidence = self.evidence(data);
         let oracle::OracleVerdict { violations, facts } =
             oracle::examine(&self.world.book.trial(), &evidence);
         self.violations.extend(violations);
         self.facts = facts;
-        let deaths = std::mem::take(&mut self.nemesis.deaths);
-        self.violations.extend(deaths.into_iter().map(|what| Violation { check: "O17", what }));
+        Ok(())
     }
 
-    fn evidence(&self) -> Evidence {
+    fn evidence(&self, data: PathBuf) -> Evidence {
         let wal = std::fs::metadata(self.world.data.join("rondo.db-wal")).map_or(0, |file| file.len());
         Evidence {
-            data: self.world.data.clone(),
+            data,
             log: self.world.launch().log.clone(),
             users: self.world.users.to_vec(),
             secrets: self.world.private_words.secrets().to_vec(),
@@ -232,30 +244,6 @@ impl Trial {
 
     fn violation(&mut self, check: &'static str, what: String) {
         self.violations.push(Violation { check, what });
-    }
-
-    /// A backup that was taken in the middle of everything has to be whole.
-    async fn check_copy(&mut self, backup: &Path, copied: String) -> Result<(), TortureError> {
-        if !copied.is_empty() {
-            self.violation("O16", format!("a backup failed: {copied}"));
-            return Ok(());
-        }
-        self.audit(backup, "a backup is not whole").await?;
-        if let Some(older) = self.backup.replace(backup.to_path_buf()) {
-            std::fs::remove_dir_all(older)?;
-        }
-        Ok(())
-    }
-
-    /// Lets the server's own audit look at a data folder.
-    async fn audit(&mut self, data: &Path, complaint: &str) -> Result<(), TortureError> {
-        let audited =
-            self.world.launch().command(&["audit", "--data", &data.display().to_string()]).output().await?;
-        if !audited.status.success() {
-            let said = [audited.stdout, audited.stderr].concat();
-            self.violation("O16", format!("{complaint}: {}", String::from_utf8_lossy(&said)));
-        }
-        Ok(())
     }
 
     fn report(&self) {
@@ -278,58 +266,23 @@ impl Trial {
         let trial = self.world.book.trial();
         let minutes = self.chaos.as_secs_f64() / 60.0;
         let planned = (minutes * KILLS_PER_MINUTE) as usize;
-        let plan = TrialPlan { minutes, kills: planned, disk: self.world.own_disk };
+        let store = self.options.store;
+        let plan = TrialPlan { minutes, kills: planned, disk: self.world.own_disk, store };
         let vacuous = oracle::vacuous(&trial, &self.facts, &plan);
         let setting = TrialSetting { seed: self.seed, rounds: self.rounds, plan };
         let summary = TrialSummary::new(&setting, &trial, &self.facts, self.violations.clone());
         summary.write(&self.options.out)?;
         if !self.violations.is_empty() {
-            self.world.freeze(&self.options.out.join("frozen"))?;
+            self.freeze()?;
         }
-        if let Some(backup) = &self.backup {
-            std::fs::remove_dir_all(backup)?;
-        }
+        self.remove_copies()?;
         println!("{}", self.options.out.join("summary.json").display());
-        Ok(TrialVerdict { seed: self.seed, violations: self.violations, vacuous, took })
-    }
-
-    /// A server that is started on a backup goes on as if it had been killed when that was taken.
-    async fn restore(&mut self, backup: &Path) -> Result<(), TortureError> {
-        let mut launch = self.world.launch().clone();
-        launch.environment.retain(|(name, _)| name != "RONDO_DATA");
-        launch.environment.push(("RONDO_DATA".into(), backup.display().to_string()));
-        launch.log = self.options.out.join("restored.log");
-        let mut server = ServerProcess::new(launch, self.world.starts.clone())?;
-        server.start()?;
-        if !server.ready(START).await? {
-            self.violation("O16", "a server does not start on a backup; see restored.log".into());
-            return Ok(());
-        }
-        let begun = Instant::now();
-        while heal::is_running(backup)? && begun.elapsed() < HEALING {
-            tokio::time::sleep(Duration::from_millis(50)).await;
-        }
-        server.term().await?;
-        if heal::is_running(backup)? {
-            self.violation("O16", "runs of a restored backup do not come to an end".into());
-        }
-        self.audit(backup, "a restored backup is not whole").await
+        Ok(TrialVerdict { seed: self.seed, store, violations: self.violations, vacuous, took })
     }
 }
 
 fn chaos_and_healing(until: Instant) -> Duration {
     until.saturating_duration_since(Instant::now()) + HEALING
-}
-
-/// Takes a backup after so many seconds. Gives what went wrong, or nothing.
-async fn copy(world: &TortureWorld, to: &Path, after: f64) -> Result<String, TortureError> {
-    tokio::time::sleep(Duration::from_secs_f64(after)).await;
-    let copied = world.launch().command(&["backup", &to.display().to_string()]).output().await?;
-    Ok(if copied.status.success() {
-        String::new()
-    } else {
-        String::from_utf8_lossy(&copied.stderr).into_owned()
-    })
 }
 
 impl TrialVerdict {
@@ -368,10 +321,11 @@ impl TrialVerdict {
     fn failure(&self, kept: &Path) -> String {
         format!(
             "FAILED: seed {}, {} violations\nevidence (summary.json, server.log, frozen data): {}\n\
-             again: cargo xtask torture --seed {} (with --dev if the build was one)",
+             again: cargo xtask torture --store {} --seed {} (with --dev if the build was one)",
             self.seed,
             self.violations.len(),
             kept.display(),
+            self.store.name(),
             self.seed
         )
     }
@@ -388,6 +342,7 @@ mod tests {
         let violation = Violation { check: "O7", what: "a cancelled run is completed".into() };
         let failed = TrialVerdict {
             seed: 7,
+            store: TrialStore::Sqlite,
             violations: vec![violation],
             vacuous: vec![],
             took: Duration::from_secs(1),

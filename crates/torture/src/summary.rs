@@ -32,6 +32,8 @@ pub(crate) struct TrialSummary {
     rounds: usize,
     kills: usize,
     kills_by_trigger: BTreeMap<String, usize>,
+    /// Deltas that clients have seen and that were lost with PostgreSQL and the server together.
+    lost_deltas: usize,
     operations: Outcomes,
     operations_by_kind: BTreeMap<&'static str, Outcomes>,
     runs: usize,
@@ -105,12 +107,13 @@ impl TrialSummary {
             seed: setting.seed,
             commit: output_of("git", &["rev-parse", "HEAD"]),
             rustc: output_of("rustc", &["--version"]),
-            store: "sqlite",
+            store: setting.plan.store.name(),
             nodes: 1,
             minutes: setting.plan.minutes,
             rounds: setting.rounds,
             kills: kills().count(),
             kills_by_trigger,
+            lost_deltas: facts.lost_deltas,
             operations,
             operations_by_kind,
             runs: facts.runs.values().sum(),
@@ -163,6 +166,7 @@ fn output_of(program: &str, arguments: &[&str]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::database::TrialStore;
     use crate::record::{Blow, Trigger};
 
     #[test]
@@ -182,7 +186,7 @@ mod tests {
         let blows = vec![blow(Trigger::Random), blow(Trigger::ToolArrived), blow(Trigger::DiskFull)];
         let trial = Trial { blows, ..Trial::default() };
         let facts = Facts { runs: BTreeMap::from([("completed", 3), ("failed", 1)]), ..Facts::default() };
-        let plan = TrialPlan { minutes: 5.0, kills: 2, disk: true };
+        let plan = TrialPlan { minutes: 5.0, kills: 2, disk: true, store: TrialStore::Sqlite };
         let setting = TrialSetting { seed: 42, rounds: 1, plan };
         let violations = vec![Violation { check: "O1", what: "x".into() }];
         TrialSummary::new(&setting, &trial, &facts, violations).write(folder.path()).unwrap();

@@ -9,8 +9,10 @@ use fastrand::Rng;
 use tokio_util::sync::CancellationToken;
 
 use self::apps::APPS;
+use crate::database::{TrialData, TrialStore};
 use crate::disk;
 use crate::model::ScriptedModel;
+use crate::postgres::TrialPostgres;
 use crate::private_words::PrivateWords;
 use crate::record::Book;
 use crate::server::{Launch, ServerProcess, free_port};
@@ -24,6 +26,8 @@ const DRAIN_SECONDS: u32 = 3;
 /// Random letters of a secret, and of a user's word.
 const SECRET_LETTERS: usize = 24;
 const CANARY_LETTERS: usize = 8;
+/// The variable that names the database of the server.
+pub(crate) const STORE: &str = "RONDO_STORE";
 
 #[derive(Debug, Clone)]
 pub(crate) struct WorldSettings {
@@ -33,6 +37,7 @@ pub(crate) struct WorldSettings {
     /// The binary under test.
     pub(crate) server: PathBuf,
     pub(crate) users: usize,
+    pub(crate) store: TrialStore,
     /// Whether data and apps stay when the world ends.
     pub(crate) keep: bool,
 }
@@ -43,6 +48,8 @@ pub(crate) struct TortureWorld {
     pub(crate) data: PathBuf,
     /// Whether the data folder is a file system of its own, which can be filled.
     pub(crate) own_disk: bool,
+    /// The database, unless it is a file in the data folder.
+    pub(crate) postgres: Option<TrialPostgres>,
     pub(crate) users: Arc<[User]>,
     pub(crate) private_words: PrivateWords,
     pub(crate) model: ScriptedModel,
@@ -57,7 +64,12 @@ pub(crate) struct TortureWorld {
 impl TortureWorld {
     pub(crate) async fn build(settings: &WorldSettings) -> Result<Self, TortureError> {
         let mut rng = Rng::with_seed(settings.seed);
-        let (places, cast) = (Places::make(&settings.out)?, Cast::draw(settings.users, &mut rng));
+        let postgres = match settings.store {
+            TrialStore::Sqlite => None,
+            TrialStore::Postgres => Some(TrialPostgres::start().await?),
+        };
+        let places = Places::make(&settings.out, settings.store)?;
+        let cast = Cast::draw(settings.users, &mut rng);
         let (book, moments, private_words) = (Book::open(&places.out)?, Moments::new(), cast.private_words());
         let model = ScriptedModel::start(&book, &moments, &private_words, &cast.model_key).await;
         let bench = Bench {
@@ -70,7 +82,8 @@ impl TortureWorld {
         let address = tools.address().to_string();
         apps::write(&places.apps, &address)?;
         let port = free_port(&mut rng)?;
-        let environment = environment(&places, &cast, port, (model.base_url(), address))?;
+        let mut environment = environment(&places, &cast, port, (model.base_url(), address))?;
+        environment.extend(postgres.iter().map(|database| (STORE.to_owned(), database.url.clone())));
         let launch = Launch {
             binary: std::path::absolute(&settings.server)?,
             folder: places.out.clone(),
@@ -87,6 +100,7 @@ impl TortureWorld {
             settings: settings.clone(),
             data: places.data,
             own_disk: places.own_disk,
+            postgres,
             users: users.into(),
             private_words,
             model,
@@ -119,6 +133,18 @@ impl TortureWorld {
     /// How to start the binary in this world, such as for `rondo actions verify`.
     pub(crate) fn launch(&self) -> &Launch {
         &self.launch
+    }
+
+    pub(crate) fn store(&self) -> TrialStore {
+        self.settings.store
+    }
+
+    /// Where the data of the server are.
+    pub(crate) fn stored(&self) -> TrialData {
+        match &self.postgres {
+            Some(database) => TrialData::Postgres(Box::new(database.address.clone())),
+            None => TrialData::Folder(self.data.clone()),
+        }
     }
 
     /// Copies the data somewhere else: a file system of its own is gone with this process.
@@ -164,12 +190,15 @@ struct Places {
 }
 
 impl Places {
-    fn make(out: &Path) -> Result<Self, TortureError> {
+    fn make(out: &Path, store: TrialStore) -> Result<Self, TortureError> {
         let out = std::path::absolute(out)?;
         let (data, apps) = (out.join("data"), out.join("apps"));
         std::fs::create_dir_all(&data)?;
         std::fs::write(out.join("rondo.toml"), format!("[server]\ndrain_seconds = {DRAIN_SECONDS}\n"))?;
-        let own_disk = disk::mount(&data, DISK_BYTES);
+        let own_disk = match store {
+            TrialStore::Sqlite => disk::mount(&data, DISK_BYTES),
+            TrialStore::Postgres => false, // what is on it is hardly written to
+        };
         Ok(Self { out, data, apps, own_disk })
     }
 }

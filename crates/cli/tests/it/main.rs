@@ -17,6 +17,7 @@ mod calls;
 mod catalogue;
 mod chat;
 mod config;
+mod copy;
 mod crash;
 mod cut;
 mod docs;

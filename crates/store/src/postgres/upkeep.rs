@@ -28,13 +28,16 @@ pub(crate) struct PostgresUpkeep {
     is_async: Option<bool>,
     /// How many connections there were before this one.
     connection: u64,
+    /// Whether the connection was lost since the last commit: PostgreSQL may have crashed.
+    may_have_lost: bool,
 }
 
 impl PostgresUpkeep {
     pub(super) fn begin_on(conn: &SqlConnection, address: PostgresAddress) -> Result<Self, Error> {
         conn.execute("INSERT INTO commits (writer, number) VALUES (?1, 0) ON CONFLICT DO NOTHING", [WRITER])?;
         let number = last_commit(conn)?;
-        Ok(Self { address, number, backend: backend_of(conn)?, is_async: None, connection: 0 })
+        let backend = backend_of(conn)?;
+        Ok(Self { address, number, backend, is_async: None, connection: 0, may_have_lost: false })
     }
 
     /// Connects until the outcome of a commit is known.
@@ -61,6 +64,7 @@ impl PostgresUpkeep {
         self.number = last_commit(&fresh)?;
         self.is_async = None;
         self.connection += 1;
+        self.may_have_lost = true;
         *conn = fresh;
         tracing::info!("the connection to PostgreSQL is back");
         Ok(())
@@ -73,7 +77,7 @@ impl Upkeep for PostgresUpkeep {
             self.reconnect(conn)?;
         }
         session_of(conn)?.see_all_rows();
-        let is_async = kind == CommitKind::Deltas;
+        let is_async = kind == CommitKind::Deltas && !self.may_have_lost;
         if self.is_async != Some(is_async) {
             let level = if is_async { "SET synchronous_commit = off" } else { "SET synchronous_commit = on" };
             conn.execute(level, [])?;
@@ -84,6 +88,10 @@ impl Upkeep for PostgresUpkeep {
 
     fn connection(&self) -> u64 {
         self.connection
+    }
+
+    fn may_have_lost(&self) -> bool {
+        self.may_have_lost
     }
 
     /// If the answer to a commit is lost, finds out whether it has happened. Everything before the commit is answered
@@ -102,6 +110,7 @@ impl Upkeep for PostgresUpkeep {
         match conn.execute("COMMIT", []).and_then(|()| conn.settle()) {
             Ok(()) => {
                 self.number = number;
+                self.may_have_lost = false;
                 Ok(())
             }
             Err(error @ Error::Disconnected(_)) => {

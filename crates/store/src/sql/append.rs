@@ -10,7 +10,7 @@ use crate::sql::{SqlConnection, SqlParams, SqlStatement, params};
 use jiff::Timestamp;
 use protocol::{Delta, Kind, RunId, Seq, Stored, ThreadId};
 
-use super::deltas::{DeltaChanges, DeltaLog, DeltaRange, delta_event};
+use super::deltas::{DeltaChanges, DeltaLog, DeltaRange, DuePacking, delta_event};
 use super::read::{find_first, find_only, has_any, sql};
 use super::{notices, tidy};
 use crate::outbox::Outbox;
@@ -73,7 +73,7 @@ impl<'c> Batch<'c> {
         conn: &'c SqlConnection,
         now: Timestamp,
         seqs: &'c mut Seqs,
-        log: &'c DeltaLog,
+        (log, packing): (&'c DeltaLog, DuePacking),
     ) -> Result<Self, Error> {
         let insert = conn.prepare(
             "INSERT INTO events (thread, seq, run, kind, at, body) VALUES (?1, ?2, ?3, ?4, ?5, ?6)",
@@ -98,9 +98,13 @@ impl<'c> Batch<'c> {
             body: vec![],
             adds_work: Cell::new(false),
         };
-        if let Some(threads) = batch.deltas.due(log, at) {
-            batch.pack_all(threads)?;
-            batch.deltas.empty_older(conn, log)?;
+        match packing {
+            DuePacking::None => {}
+            DuePacking::Older => {
+                batch.pack_all(DeltaChanges::older_open(log))?;
+                batch.deltas.empty_older(conn, log)?;
+            }
+            DuePacking::All => batch.pack_everything()?,
         }
         Ok(batch)
     }
@@ -270,13 +274,15 @@ impl<'c> Batch<'c> {
         Ok(())
     }
 
+    /// Packs what is in the delta log, and empties it.
+    fn pack_everything(&mut self) -> Result<(), Error> {
+        self.pack_all(DeltaChanges::all_open(self.log))?;
+        self.deltas.empty_both(self.conn)
+    }
+
     /// Removes what the delta log has of a thread, which goes with all that is in the log.
     pub(super) fn forget_deltas(&mut self, thread: ThreadId) -> Result<(), Error> {
-        if self.log.has(thread) {
-            self.pack_all(DeltaChanges::all_open(self.log))?;
-            self.deltas.empty_both(self.conn)?;
-        }
-        Ok(())
+        if self.log.has(thread) { self.pack_everything() } else { Ok(()) }
     }
 
     /// Runs have another owner from here on.

@@ -163,10 +163,21 @@ impl DeltaLog {
         self.since.is_none()
     }
 
-    fn is_table_done(&self, at: i64) -> bool {
+    /// Whether the table has had its turn.
+    pub(super) fn is_table_done(&self, at: i64) -> bool {
         self.since
             .is_some_and(|since| at - since >= TABLE_LIFE || at < since || self.bytes >= MAX_TABLE_BYTES)
     }
+}
+
+/// Deltas of earlier transactions that a transaction packs, because the delta log will not have them any more.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum DuePacking {
+    None,
+    /// Those of the older table, which is emptied.
+    Older,
+    /// All, because the database may have lost some of them.
+    All,
 }
 
 /// What one transaction does with deltas. It becomes the state of the delta log once the transaction is committed.
@@ -258,9 +269,9 @@ impl DeltaChanges {
         Ok(ranges.last().map(|range| range.last))
     }
 
-    /// Threads that must be packed now, because a table is to be emptied: the older one, if the other has had its time.
-    pub(super) fn due(&self, log: &DeltaLog, at: i64) -> Option<Vec<ThreadId>> {
-        log.is_table_done(at).then(|| log.open.until(log.turn - 1))
+    /// Threads with deltas in the older table that are not packed.
+    pub(super) fn older_open(log: &DeltaLog) -> Vec<ThreadId> {
+        log.open.until(log.turn - 1)
     }
 
     /// Empties the older table, which is written from now on.

@@ -31,6 +31,12 @@ pub(crate) trait Upkeep: Send {
         error
     }
 
+    /// Whether the database may have lost deltas that were committed. The next transaction then packs all of which this
+    /// process has a copy.
+    fn may_have_lost(&self) -> bool {
+        false
+    }
+
     /// Commits, or rolls back. Statements that were only sent may fail here; then nothing is committed.
     fn end(&mut self, conn: &mut SqlConnection, is_commit: bool) -> Result<(), Error>;
 

@@ -19,7 +19,7 @@ use protocol::{Clock, Delta, Event, Kind, PlannedCall, SpendBounds, SpendGrant, 
 use tokio::sync::{oneshot, watch};
 
 use super::append::{Batch, FinishedBatch, Seqs};
-use super::deltas::{DeltaLog, OpenDeltas, TABLE_LIFE};
+use super::deltas::{DeltaLog, DuePacking, OpenDeltas, TABLE_LIFE};
 use super::open_databases::OpenDatabase;
 use super::{
     Afresh, Boundary, CommitKind, Moment, RowsOf, SqlConnection, Upkeep, jobs, queue, reserve, waiting_calls,
@@ -478,15 +478,23 @@ impl Committer {
 
     fn transact(&mut self, commands: &mut [Command]) -> Result<CommittedBatch, Error> {
         let kind = commands.iter().map(Command::kind).max().unwrap_or(CommitKind::Deltas);
+        let is_due = self.log.is_table_done(self.clock.now().as_millisecond());
+        // This process has no copy of what is packed, so the database must not lose it.
+        let kind = if is_due { kind.max(CommitKind::Ahead) } else { kind };
         self.upkeep.begin(&mut self.conn, kind)?;
         if self.connection != self.upkeep.connection() {
             self.connection = self.upkeep.connection();
             self.seqs.forget();
             self.log.open.forget_owners();
         }
+        let packing = match (self.upkeep.may_have_lost(), is_due) {
+            (true, _) => DuePacking::All,
+            (false, true) => DuePacking::Older,
+            (false, false) => DuePacking::None,
+        };
         let watched = self.webhooks.now();
-        let recorded =
-            Batch::begin(&self.conn, self.clock.now(), &mut self.seqs, &self.log).and_then(|mut batch| {
+        let recorded = Batch::begin(&self.conn, self.clock.now(), &mut self.seqs, (&self.log, packing))
+            .and_then(|mut batch| {
                 commands.iter_mut().try_for_each(|command| perform(&mut batch, command))?;
                 self.conn.see_rows_of(&RowsOf::ALL)?;
                 batch.finish(watched.as_deref())

@@ -11,6 +11,7 @@
 )]
 
 mod copying;
+mod crash;
 mod delta_commits;
 mod differential;
 mod dumps;

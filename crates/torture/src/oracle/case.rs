@@ -2,7 +2,9 @@
 
 use std::collections::{HashMap, HashSet};
 
-use crate::record::{Blow, Micros, Op, OperationOutcome, Trial, Trigger, Violation, What};
+use protocol::Kind;
+
+use crate::record::{Blow, Micros, Op, OperationOutcome, ReceivedEvent, Trial, Trigger, Violation, What};
 
 use super::log::{LoggedRun, RowId, StoredLog, id};
 
@@ -12,6 +14,9 @@ pub(super) const COARSE: Micros = 5_000;
 
 /// A server that is told to end is gone after this many microseconds at most.
 const LONGEST_STOP: Micros = 35_000_000;
+
+/// Microseconds in which a server has connections again after its database is back.
+const RETURN: Micros = 1_000_000;
 
 pub(super) struct Case<'a> {
     pub(super) trial: &'a Trial,
@@ -84,18 +89,37 @@ impl<'a> Case<'a> {
         u64::try_from(at.saturating_mul(1000).saturating_sub(self.skew)).unwrap_or(0)
     }
 
-    /// Whether the server was stopped between two times.
+    /// Whether the server was stopped between two times, or was without its database.
     pub(super) fn is_hit(&self, from: Micros, until: Micros) -> bool {
-        self.trial.blows.iter().any(|blow| is_kill(blow.trigger) && (from..=until).contains(&blow.at))
+        let is_hit = |blow: &Blow| match outage(blow) {
+            Some((begin, end)) => begin <= until && from <= end,
+            None => is_kill(blow.trigger) && (from..=until).contains(&blow.at),
+        };
+        self.trial.blows.iter().any(is_hit)
     }
 
-    /// Whether the server was ending, gone, or starting then.
+    /// Whether the server was ending, gone, starting, or without its database then.
     pub(super) fn is_down(&self, at: Micros) -> bool {
         let down = |blow: &Blow| {
             let until = blow.ready.unwrap_or(blow.at + LONGEST_STOP);
-            is_kill(blow.trigger) && (blow.at..=until + COARSE).contains(&(at + COARSE))
+            let is_gone = is_kill(blow.trigger) && (blow.at..=until + COARSE).contains(&(at + COARSE));
+            is_gone || outage(blow).is_some_and(|(begin, end)| (begin..=end).contains(&at))
         };
         self.trial.blows.iter().any(down)
+    }
+
+    /// Whether an event that a reader has seen may be lost: it is a delta, PostgreSQL has crashed, the process ended
+    /// with it, and the next start has left out its number.
+    pub(super) fn is_lost(&self, thread: &RowId, event: &ReceivedEvent) -> bool {
+        let is_delta = Kind::parse(&event.event).is_some_and(Kind::is_delta);
+        let has_crashed = self.trial.blows.iter().any(|blow| force_of(blow.trigger) == Force::Loss);
+        is_delta && has_crashed && self.is_skipped(thread, event.seq)
+    }
+
+    /// Whether the number was left out after a crash.
+    pub(super) fn is_skipped(&self, thread: &RowId, seq: u64) -> bool {
+        let skipped = self.log.threads.get(thread).map(|thread| thread.skipped.as_slice());
+        skipped.unwrap_or_default().iter().any(|(first, last)| (*first..=*last).contains(&seq))
     }
 
     /// Cancels that were acknowledged, with their time, their run and what it was then.
@@ -108,8 +132,20 @@ impl<'a> Case<'a> {
     }
 }
 
-/// Whether it ends the process.
-pub(crate) fn is_kill(trigger: Trigger) -> bool {
+/// What a blow does.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Force {
+    /// It ends the process.
+    Kill,
+    /// It takes the database away.
+    Outage,
+    /// It takes the database away, with commits that are not in its log yet.
+    Loss,
+    /// It makes work harder.
+    Trouble,
+}
+
+fn force_of(trigger: Trigger) -> Force {
     match trigger {
         Trigger::Random
         | Trigger::CallWritten
@@ -119,9 +155,26 @@ pub(crate) fn is_kill(trigger: Trigger) -> bool {
         | Trigger::CancelAccepted
         | Trigger::RunEnded
         | Trigger::Recovering
-        | Trigger::Term => true,
-        Trigger::DiskFull | Trigger::UpstreamBurst | Trigger::SlowReaders => false,
+        | Trigger::Term => Force::Kill,
+        Trigger::DatabaseRestart | Trigger::ConnectionLoss => Force::Outage,
+        Trigger::DatabaseCrash | Trigger::BackendKill => Force::Loss,
+        Trigger::DiskFull | Trigger::UpstreamBurst | Trigger::SlowReaders => Force::Trouble,
     }
+}
+
+/// Whether it ends the process.
+pub(crate) fn is_kill(trigger: Trigger) -> bool {
+    force_of(trigger) == Force::Kill
+}
+
+/// Whether it takes the database away.
+pub(super) fn is_of_database(trigger: Trigger) -> bool {
+    matches!(force_of(trigger), Force::Outage | Force::Loss)
+}
+
+/// When the database was away, and the server had not found its way back yet.
+fn outage(blow: &Blow) -> Option<(Micros, Micros)> {
+    is_of_database(blow.trigger).then(|| (blow.at, blow.ready.unwrap_or(blow.at) + RETURN))
 }
 
 /// A message that was accepted at the first attempt was stored between its beginning and its answer, so each tells

@@ -1,6 +1,6 @@
 //! What was counted and measured in a trial: for the summary, and for knowing that it was worth something.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 
 use protocol::{RunStatus, ToolStatus};
 use serde::Serialize;
@@ -21,6 +21,8 @@ pub(crate) struct Facts {
     pub(crate) cancels_lost: usize,
     /// Results of which nobody knows.
     pub(crate) unknown_results: usize,
+    /// Deltas that readers have seen and that were lost with the database and the process.
+    pub(crate) lost_deltas: usize,
     /// From the start of a process to its first answer that it is ready.
     pub(crate) recovery: Vec<Micros>,
     /// From the request to the first event, where there was one to send.
@@ -31,7 +33,8 @@ pub(crate) struct Facts {
 
 impl Facts {
     pub(super) fn of(case: &Case<'_>) -> Self {
-        let mut facts = Self { closing: closing_times(case), ..Self::default() };
+        let lost_deltas = count_lost(case);
+        let mut facts = Self { closing: closing_times(case), lost_deltas, ..Self::default() };
         for run in case.log.runs.values() {
             *facts.runs.entry(run.status.name()).or_default() += 1;
             let unknown = run.results.values().filter(|outcome| outcome.status == ToolStatus::Unknown);
@@ -51,6 +54,18 @@ impl Facts {
         facts.resume.sort_unstable();
         facts
     }
+}
+
+fn count_lost(case: &Case<'_>) -> usize {
+    let mut lost = HashSet::new();
+    for reading in &case.trial.readings {
+        let thread = reading.thread.as_deref().and_then(id);
+        let run = reading.run.as_deref().and_then(id);
+        let Some(thread) = thread.or_else(|| case.thread_of(&run?)) else { continue };
+        let frames = reading.frames.iter().filter(|frame| case.is_lost(&thread, frame));
+        lost.extend(frames.map(|frame| (thread, frame.seq)));
+    }
+    lost.len()
 }
 
 /// How long a reader that came back waited for an event that was there before it asked.

@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, HashMap};
 
 use serde::Serialize;
 
+use crate::database::TrialStore;
 use crate::record::{OperationOutcome, Trial, Trigger};
 
 use super::case::is_kill;
@@ -16,6 +17,7 @@ pub(crate) struct TrialPlan {
     pub(crate) kills: usize,
     /// Whether the disk could be filled.
     pub(crate) disk: bool,
+    pub(crate) store: TrialStore,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
@@ -39,9 +41,15 @@ const CANCELS: f64 = 5.0;
 const UNKNOWN: f64 = 2.0;
 const RECOVERING: f64 = 2.0;
 const REJECTED: f64 = 1.0;
+const RESTARTS_OF_DATABASE: f64 = 2.0;
+const CRASHES_OF_DATABASE: f64 = 3.0;
+const UNAVAILABLE: f64 = 10.0;
 
 /// Refused because the disk is full.
 const FULL: u16 = 507;
+
+/// Refused because the database cannot be reached.
+const AWAY: u16 = 503;
 
 pub(crate) fn must_have(trial: &Trial, facts: &Facts, plan: &TrialPlan) -> BTreeMap<&'static str, Guard> {
     let scaled = |number: f64| (number * plan.minutes / PER_MINUTES).floor() as usize;
@@ -49,8 +57,9 @@ pub(crate) fn must_have(trial: &Trial, facts: &Facts, plan: &TrialPlan) -> BTree
     let kills = trial.blows.iter().filter(|blow| is_kill(blow.trigger)).count();
     let ok = trial.ops.iter().filter(|op| op.outcome == OperationOutcome::Ok).count();
     let window = |trigger: Trigger| Guard { have: blows(trigger), need: scaled(IN_WINDOW) };
-    let rejected = trial.ops.iter().filter(|op| op.attempts.contains(&FULL)).count();
-    BTreeMap::from([
+    let refused = |status: u16| trial.ops.iter().filter(|op| op.attempts.contains(&status)).count();
+    let full = Guard { have: refused(FULL), need: if plan.disk { scaled(REJECTED) } else { 0 } };
+    let mut guards = BTreeMap::from([
         ("operationsOk", Guard { have: ok, need: (trial.ops.len() * OK_PERCENT).div_ceil(100).max(1) }),
         ("kills", Guard { have: kills, need: (plan.kills * KILLS_OF_TEN).div_ceil(10) }),
         ("resumesAcrossRestart", Guard { have: resumes(trial), need: scaled(RESUMES) }),
@@ -62,8 +71,21 @@ pub(crate) fn must_have(trial: &Trial, facts: &Facts, plan: &TrialPlan) -> BTree
         ("cancelsLost", Guard { have: facts.cancels_lost, need: scaled(CANCELS) }),
         ("unknownResults", Guard { have: facts.unknown_results, need: scaled(UNKNOWN) }),
         ("killsWhileRecovering", Guard { have: blows(Trigger::Recovering), need: scaled(RECOVERING) }),
-        ("diskFullRejections", Guard { have: rejected, need: if plan.disk { scaled(REJECTED) } else { 0 } }),
-    ])
+        ("diskFullRejections", full),
+    ]);
+    if plan.store == TrialStore::Postgres {
+        guards.extend(
+            [
+                ("databaseRestarts", (blows(Trigger::DatabaseRestart), RESTARTS_OF_DATABASE)),
+                ("databaseCrashes", (blows(Trigger::DatabaseCrash), CRASHES_OF_DATABASE)),
+                ("backendKills", (blows(Trigger::BackendKill), CRASHES_OF_DATABASE)),
+                ("connectionLosses", (blows(Trigger::ConnectionLoss), RESTARTS_OF_DATABASE)),
+                ("databaseAwayRejections", (refused(AWAY), UNAVAILABLE)),
+            ]
+            .map(|(name, (have, need))| (name, Guard { have, need: scaled(need) })),
+        );
+    }
+    guards
 }
 
 /// What did not happen and must have, in sentences.
@@ -97,7 +119,7 @@ mod tests {
     use crate::record::{Blow, Op, StreamReading};
 
     fn plan(minutes: f64) -> TrialPlan {
-        TrialPlan { minutes, kills: 2, disk: false }
+        TrialPlan { minutes, kills: 2, disk: false, store: TrialStore::Sqlite }
     }
 
     #[test]
@@ -135,6 +157,23 @@ mod tests {
             missing,
             ["diskFullRejections: 0, and 1 were needed", "resumesAcrossRestart: 49, and 50 were needed"]
         );
+    }
+
+    #[test]
+    fn a_trial_on_postgresql_strikes_the_database() {
+        let (mut trial, _) = sample::good();
+        let of_sqlite = vacuous(&trial, &Facts::default(), &plan(5.0)).len();
+        let plan = TrialPlan { store: TrialStore::Postgres, ..plan(5.0) };
+        assert_eq!(vacuous(&trial, &Facts::default(), &plan).len(), of_sqlite + 5);
+        let blow = |trigger| Blow { trigger, at: 0, restarted: None, ready: Some(1) };
+        for trigger in
+            [Trigger::DatabaseRestart, Trigger::DatabaseCrash, Trigger::BackendKill, Trigger::ConnectionLoss]
+        {
+            trial.blows.extend([blow(trigger), blow(trigger), blow(trigger)]);
+        }
+        let refused = Op { attempts: vec![AWAY, 200], ..trial.ops[0].clone() };
+        trial.ops.extend(std::iter::repeat_n(refused, 10));
+        assert_eq!(vacuous(&trial, &Facts::default(), &plan).len(), of_sqlite);
     }
 
     #[test]

@@ -38,6 +38,8 @@ pub(super) struct Thread {
     pub(super) deleted: bool,
     /// In the order of their numbers.
     pub(super) events: Vec<LoggedEvent>,
+    /// The first and the last of numbers that were left out after a crash.
+    pub(super) skipped: Vec<(u64, u64)>,
 }
 
 #[derive(Debug, Clone, PartialEq)]
@@ -159,8 +161,13 @@ impl StoredLog {
     fn read_threads(&mut self, conn: &Connection) -> rusqlite::Result<()> {
         each(conn, "SELECT id, app, user, deleted_at IS NOT NULL FROM threads", |row| {
             let thread =
-                Thread { app: row.get(1)?, user: row.get(2)?, deleted: row.get(3)?, events: Vec::new() };
+                Thread { app: row.get(1)?, user: row.get(2)?, deleted: row.get(3)?, ..Thread::default() };
             self.threads.insert(row.get(0)?, thread);
+            Ok(())
+        })?;
+        each(conn, "SELECT thread, first, last FROM skipped WHERE reason = 'power loss'", |row| {
+            let numbers = (number(row, 1)?, number(row, 2)?);
+            self.threads.entry(row.get(0)?).or_default().skipped.push(numbers);
             Ok(())
         })
     }

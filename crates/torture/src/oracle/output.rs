@@ -6,7 +6,7 @@ use std::path::Path;
 
 use crate::record::{Trial, Trigger, Violation};
 
-use super::case::wrong;
+use super::case::{is_of_database, wrong};
 
 /// Errors that a full disk explains.
 const OF_A_FULL_DISK: [&str; 5] = [
@@ -17,26 +17,41 @@ const OF_A_FULL_DISK: [&str; 5] = [
     "summaries and pins could not be read; the prompt has only the last messages",
 ];
 
+/// Errors that a database which goes away explains.
+const OF_A_LOST_DATABASE: [&str; 1] = ["a batch of writes was not committed"];
+
 /// Characters of a line that are told.
 const TOLD: usize = 300;
 
 pub(super) fn check(path: &Path, trial: &Trial) -> Vec<Violation> {
-    let full = trial.blows.iter().any(|blow| blow.trigger == Trigger::DiskFull);
+    let known = explanations(trial);
     let file = match File::open(path) {
         Ok(file) => file,
         Err(error) => return vec![wrong("O17", format!("the server's log cannot be read: {error}"))],
     };
     let lines = BufReader::new(file).split(b'\n').map_while(Result::ok);
     let lines = lines.map(|line| String::from_utf8_lossy(&line).into_owned());
-    let bad = lines.filter(|line| is_bad(line, full));
+    let bad = lines.filter(|line| is_bad(line, &known));
     bad.map(|line| wrong("O17", line.chars().take(TOLD).collect::<String>())).collect()
 }
 
-fn is_bad(line: &str, full: bool) -> bool {
+/// Errors that what was done to the server explains.
+fn explanations(trial: &Trial) -> Vec<&'static str> {
+    let mut known = Vec::new();
+    if trial.blows.iter().any(|blow| blow.trigger == Trigger::DiskFull) {
+        known.extend(OF_A_FULL_DISK);
+    }
+    if trial.blows.iter().any(|blow| is_of_database(blow.trigger)) {
+        known.extend(OF_A_LOST_DATABASE);
+    }
+    known
+}
+
+fn is_bad(line: &str, known: &[&str]) -> bool {
     if line.contains("panic") || has_word(line, "BUG") {
         return true;
     }
-    let explained = full && OF_A_FULL_DISK.iter().any(|known| line.contains(known));
+    let explained = known.iter().any(|known| line.contains(known));
     has_word(line, "ERROR") && !explained
 }
 
@@ -67,6 +82,9 @@ mod tests {
         let blow = Blow { trigger: Trigger::DiskFull, at: 0, restarted: None, ready: None };
         let full = Trial { blows: vec![blow], ..Trial::default() };
         assert_eq!(check(&path, &full).len(), 3);
+        let blow = Blow { trigger: Trigger::DatabaseCrash, at: 0, restarted: None, ready: None };
+        let away = Trial { blows: vec![blow], ..Trial::default() };
+        assert_eq!(check(&path, &away).len(), 3);
         assert_eq!(
             check(&folder.path().join("none"), &full).len(),
             1,

@@ -30,7 +30,7 @@ struct Streams<'a> {
     case: &'a Case<'a>,
     /// The events of each run, by their places in its thread.
     of_run: HashMap<RowId, Vec<&'a LoggedEvent>>,
-    /// What readers saw of threads that are gone.
+    /// What readers saw of threads and of events that are gone.
     gone: HashMap<(RowId, u64), BodyHash>,
 }
 
@@ -55,9 +55,12 @@ impl<'a> Streams<'a> {
         }
         let Some(thread) = thread else { return Some("it is of no thread that anybody knows".into()) };
         if self.case.is_deleted(&thread) {
-            return self.of_deleted(thread, &reading.frames);
+            return self.of_gone(thread, &reading.frames);
         }
-        let after = reading.after.unwrap_or(0);
+        let (frames, after) = match self.kept_frames(thread, reading) {
+            Ok(kept) => kept,
+            Err(complaint) => return Some(complaint),
+        };
         let all;
         let log: &[&LoggedEvent] = if let Some(run) = run {
             self.of_run.get(&run).map(Vec::as_slice).unwrap_or_default()
@@ -75,7 +78,28 @@ impl<'a> Streams<'a> {
         if pruned {
             return None;
         }
-        differs(&reading.frames, expected).or_else(|| self.ends_early(reading, run, expected))
+        differs(&frames, expected).or_else(|| self.ends_early(reading, run, (&frames, expected)))
+    }
+
+    /// What of a reading the log must still have, and the event after which it begins. After a crash that has lost
+    /// events, these are gone, and a reader who comes back to one of them is told where the run stands.
+    fn kept_frames<'f>(
+        &mut self,
+        thread: RowId,
+        reading: &'f StreamReading,
+    ) -> Result<(Vec<&'f ReceivedEvent>, u64), String> {
+        let (lost, kept): (Vec<_>, Vec<_>) =
+            reading.frames.iter().partition(|frame| self.case.is_lost(&thread, frame));
+        if let Some(complaint) = self.of_gone(thread, lost) {
+            return Err(complaint);
+        }
+        let after = reading.after.unwrap_or(0);
+        match kept.split_first() {
+            Some((first, rest)) if first.event == SNAPSHOT && self.case.is_skipped(&thread, after) => {
+                Ok((rest.to_vec(), first.seq))
+            }
+            _ => Ok((kept, after)),
+        }
     }
 
     /// A run that has ended says so, with its last event.
@@ -91,7 +115,11 @@ impl<'a> Streams<'a> {
     }
 
     /// Nothing is left to compare with but what others saw.
-    fn of_deleted(&mut self, thread: RowId, frames: &[ReceivedEvent]) -> Option<String> {
+    fn of_gone<'f>(
+        &mut self,
+        thread: RowId,
+        frames: impl IntoIterator<Item = &'f ReceivedEvent>,
+    ) -> Option<String> {
         let mut complaint = None;
         for frame in frames {
             let mut hash = BodyHash::default();
@@ -109,17 +137,17 @@ impl<'a> Streams<'a> {
         &self,
         reading: &StreamReading,
         run: Option<RowId>,
-        expected: &[&LoggedEvent],
+        (frames, expected): (&[&ReceivedEvent], &[&LoggedEvent]),
     ) -> Option<String> {
-        let early = reading.end == End::Whole && run.is_some() && reading.frames.len() < expected.len();
+        let early = reading.end == End::Whole && run.is_some() && frames.len() < expected.len();
         let hit = self.case.is_down(reading.ended);
-        let left = expected.len().saturating_sub(reading.frames.len());
+        let left = expected.len().saturating_sub(frames.len());
         (early && !hit).then(|| format!("the server ended it with {left} events left"))
     }
 }
 
 /// The first difference of what was received and what the log has from there.
-fn differs(frames: &[ReceivedEvent], expected: &[&LoggedEvent]) -> Option<String> {
+fn differs(frames: &[&ReceivedEvent], expected: &[&LoggedEvent]) -> Option<String> {
     for (place, frame) in frames.iter().enumerate() {
         let Some(stored) = expected.get(place) else {
             return Some(format!("event {} {:?} is not in the log", frame.seq, frame.event));
@@ -224,6 +252,77 @@ mod tests {
                 log.runs.get_mut(&RUN).unwrap().status = RunStatus::Running;
             },
             "is not in the log",
+        );
+    }
+
+    /// Event 2 is a delta that somebody has seen and that is gone. Its number is left out.
+    fn lost(trial: &mut Trial, log: &mut StoredLog) {
+        trial.readings[0].frames[1].event = Kind::TextDelta.name().into();
+        let thread = log.threads.get_mut(&sample::THREAD).unwrap();
+        thread.events.remove(1);
+        thread.skipped.push((2, 2));
+    }
+
+    fn crash(trial: &mut Trial, trigger: Trigger) {
+        trial.blows.push(Blow { trigger, at: 0, restarted: None, ready: Some(1) });
+    }
+
+    #[test]
+    fn a_crash_of_the_database_may_lose_deltas_and_nothing_else() {
+        one(lost, "where the log has 3");
+        let crashed = |trial: &mut Trial, log: &mut StoredLog| {
+            lost(trial, log);
+            crash(trial, Trigger::DatabaseCrash);
+        };
+        assert_eq!(found(crashed), Vec::<String>::new());
+        one(
+            |trial, log| {
+                lost(trial, log);
+                crash(trial, Trigger::DatabaseRestart);
+            },
+            "where the log has 3",
+        );
+        one(
+            |trial, log| {
+                crashed(trial, log);
+                trial.readings[0].frames[1].event = Kind::StepEnd.name().into();
+            },
+            "where the log has 3",
+        );
+        one(
+            |trial, log| {
+                crashed(trial, log);
+                log.threads.get_mut(&sample::THREAD).unwrap().skipped.clear();
+            },
+            "where the log has 3",
+        );
+        one(
+            |trial, log| {
+                crashed(trial, log);
+                trial.readings.push(trial.readings[0].clone());
+                trial.readings[1].frames[1].hash = "11".repeat(32);
+            },
+            "two contents",
+        );
+    }
+
+    #[test]
+    fn whoever_comes_back_to_a_lost_event_is_told_where_the_run_stands() {
+        let told = |trial: &mut Trial, log: &mut StoredLog| {
+            lost(trial, log);
+            crash(trial, Trigger::BackendKill);
+            let reading = &mut trial.readings[0];
+            reading.after = Some(2);
+            reading.frames.remove(0);
+            reading.frames[0].event = SNAPSHOT.into();
+        };
+        assert_eq!(found(told), Vec::<String>::new());
+        one(
+            |trial, log| {
+                told(trial, log);
+                trial.readings[0].after = Some(1);
+            },
+            "it got a snapshot where the log has event 3",
         );
     }
 

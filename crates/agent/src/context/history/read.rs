@@ -91,30 +91,31 @@ impl NewestMessages {
     }
 }
 
-/// Reads the rest; if that fails, the last messages stand alone.
+/// Reads the rest; if that fails, the last messages stand alone. Fails if the database is away.
 pub(in crate::context) async fn read(
     from: &Sources<'_>,
     leaf: MessageId,
     newest: &NewestMessages,
     forgotten: &Forgotten,
-) -> ReadHistory {
+) -> Result<ReadHistory, store::Error> {
     let warning = |what: &str| Warning { code: "history_reduced".into(), message: what.into() };
     if !newest.is_complete {
         let warnings = vec![warning("earlier messages could not be read")];
-        return ReadHistory { warnings, ..parted(pasts(from.thread, &newest.rows, forgotten, leaf)) };
+        return Ok(ReadHistory { warnings, ..parted(pasts(from.thread, &newest.rows, forgotten, leaf)) });
     }
     let rich = match &newest.background {
-        Ok(background) => {
-            rich(from, leaf, (newest, background), forgotten).await.map_err(|error| error.to_string())
-        }
+        Ok(background) => match rich(from, leaf, (newest, background), forgotten).await {
+            Err(error) if error.is_away() => return Err(error),
+            rich => rich.map_err(|error| error.to_string()),
+        },
         Err(error) => Err(error.to_string()),
     };
     match rich {
-        Ok(rich) => rich,
+        Ok(rich) => Ok(rich),
         Err(error) => {
             tracing::error!(thread = %from.thread, %error, "summaries and pins could not be read; the prompt has only the last messages");
             let warnings = vec![warning("summaries and pins could not be read; the last messages are shown")];
-            ReadHistory { warnings, ..parted(pasts(from.thread, newest.last(FALLBACK), forgotten, leaf)) }
+            Ok(ReadHistory { warnings, ..parted(pasts(from.thread, newest.last(FALLBACK), forgotten, leaf)) })
         }
     }
 }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::super::append::Seqs;
-use super::super::deltas::DeltaLog;
+use super::super::deltas::{DeltaLog, DuePacking};
 use super::super::{SqlConnection, jobs};
 use super::*;
 use crate::sqlite::{raw, raw_mut, writing_to};
@@ -51,7 +51,8 @@ impl Counted {
         raw(&self.conn).execute_batch("BEGIN IMMEDIATE").unwrap();
         let mut seqs = Seqs::default();
         let log = DeltaLog::new(Arc::default());
-        let mut batch = Batch::begin(&self.conn, Timestamp::UNIX_EPOCH, &mut seqs, &log).unwrap();
+        let mut batch =
+            Batch::begin(&self.conn, Timestamp::UNIX_EPOCH, &mut seqs, (&log, DuePacking::None)).unwrap();
         let result = work(&mut batch).unwrap();
         batch.finish(None).unwrap();
         raw(&self.conn).execute_batch("COMMIT").unwrap();

@@ -122,7 +122,8 @@ fn log() -> StoredLog {
         at: EPOCH + 10,
     };
     let events = (1..).zip(kinds).map(stored).collect();
-    let thread = Thread { app: "alpha".into(), user: "ann".into(), deleted: false, events };
+    let (app, user, skipped) = ("alpha".into(), "ann".into(), Vec::new());
+    let thread = Thread { app, user, deleted: false, events, skipped };
     let action = Action {
         tool: "pay".into(),
         effect: Effect::Irreversible,

@@ -1,0 +1,149 @@
+//! What the nemesis does to PostgreSQL: while the server lives, and together with the end or the start of the server.
+
+use std::time::Duration;
+
+use fastrand::Rng;
+
+use super::{Nemesis, READY_PATIENCE, RECOVERY_MS, down};
+use crate::postgres::DatabaseBlow;
+use crate::record::{Blow, Micros, Trigger};
+use crate::server::ServerProcess;
+use crate::stage::TortureError;
+
+/// How long PostgreSQL stays down, mostly and at most.
+const DATABASE_DOWN_MS: u64 = 800;
+const LONG_DATABASE_DOWN_MS: u64 = 6_000;
+/// One time in so many it stays down for long.
+const LONG_DATABASE_DOWN: u32 = 4;
+
+/// The status of a server that could not start.
+const REFUSED_START: i32 = 1;
+
+/// What happens to the server when its database is struck, and how often of a dozen times.
+const ACCOMPANIMENTS: [(Accompaniment, usize); 5] = [
+    (Accompaniment::Nothing, 5),
+    (Accompaniment::Kill, 3),
+    (Accompaniment::Term, 1),
+    (Accompaniment::Absence, 1),
+    (Accompaniment::Start, 2),
+];
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Accompaniment {
+    /// It lives on.
+    Nothing,
+    /// It is killed a moment later, when the database may still be down.
+    Kill,
+    /// It is told to end a moment later.
+    Term,
+    /// It was killed before.
+    Absence,
+    /// It has been started a moment before.
+    Start,
+}
+
+impl Accompaniment {
+    fn drawn(rng: &mut Rng) -> Self {
+        let all = ACCOMPANIMENTS.iter().flat_map(|(what, count)| std::iter::repeat_n(*what, *count));
+        rng.choice(all.collect::<Vec<_>>()).unwrap_or(Self::Nothing)
+    }
+}
+
+impl Nemesis {
+    /// Strikes PostgreSQL. Both it and the server run when this returns.
+    pub(super) async fn strike(
+        &mut self,
+        server: &mut ServerProcess,
+        blow: DatabaseBlow,
+        rng: &mut Rng,
+    ) -> Result<(), TortureError> {
+        let outage = outage(rng);
+        let later = Duration::from_millis(rng.u64(0..=RECOVERY_MS));
+        match Accompaniment::drawn(rng) {
+            Accompaniment::Nothing => {
+                self.hit_database(blow, outage).await?;
+                self.mend(server).await
+            }
+            Accompaniment::Kill => {
+                let ending = async {
+                    tokio::time::sleep(later).await;
+                    let at = self.stage.book.now();
+                    server.kill().await.map(|()| at)
+                };
+                let (hit, at) = tokio::join!(self.hit_database(blow, outage), ending);
+                hit?;
+                self.recover(server, Trigger::Random, at?, rng).await
+            }
+            Accompaniment::Term => {
+                let ending = async {
+                    tokio::time::sleep(later).await;
+                    let at = self.stage.book.now();
+                    server.term().await.map(|_| at)
+                };
+                let (hit, at) = tokio::join!(self.hit_database(blow, outage), ending);
+                hit?;
+                self.recover(server, Trigger::Term, at?, rng).await
+            }
+            Accompaniment::Absence => {
+                let at = self.stage.book.now();
+                server.kill().await?;
+                self.hit_database(blow, outage).await?;
+                self.recover(server, Trigger::Random, at, rng).await
+            }
+            Accompaniment::Start => {
+                let at = self.stage.book.now();
+                server.kill().await?;
+                down(rng).await;
+                self.hit_start(server, (blow, outage), (at, later)).await
+            }
+        }
+    }
+
+    /// Starts the server and strikes its database. A server that finds no database at its start ends, and says so.
+    async fn hit_start(
+        &mut self,
+        server: &mut ServerProcess,
+        (blow, outage): (DatabaseBlow, Duration),
+        (at, later): (Micros, Duration),
+    ) -> Result<(), TortureError> {
+        server.start()?;
+        tokio::time::sleep(later).await;
+        self.hit_database(blow, outage).await?;
+        if !server.ready(READY_PATIENCE).await? {
+            match server.ended()? {
+                Some(status) if status.code() == Some(REFUSED_START) => {}
+                Some(status) => {
+                    self.deaths.push(format!("the server that was started at {at} µs ended: {status}"));
+                }
+                None => self.deaths.push(format!("the server that was started at {at} µs is not ready")),
+            }
+        }
+        let (restarted, ready) = self.rise(server).await?;
+        let trigger = Trigger::Random;
+        self.stage.book.blow(Blow { trigger, at, restarted: Some(restarted), ready: Some(ready) });
+        Ok(())
+    }
+
+    /// Strikes, and waits until PostgreSQL is back.
+    async fn hit_database(&self, blow: DatabaseBlow, outage: Duration) -> Result<(), TortureError> {
+        let Some(postgres) = &self.postgres else { return Ok(()) };
+        let at = self.stage.book.now();
+        if postgres.strike(blow, outage).await? {
+            let trigger = match blow {
+                DatabaseBlow::Restart => Trigger::DatabaseRestart,
+                DatabaseBlow::Crash => Trigger::DatabaseCrash,
+                DatabaseBlow::BackendKill => Trigger::BackendKill,
+                DatabaseBlow::ConnectionLoss => Trigger::ConnectionLoss,
+            };
+            let ready = Some(self.stage.book.now());
+            self.stage.book.blow(Blow { trigger, at, restarted: None, ready });
+        }
+        Ok(())
+    }
+}
+
+/// For how long PostgreSQL is away.
+fn outage(rng: &mut Rng) -> Duration {
+    let most = if rng.u32(0..LONG_DATABASE_DOWN) == 0 { LONG_DATABASE_DOWN_MS } else { DATABASE_DOWN_MS };
+    Duration::from_millis(rng.u64(0..=most))
+}
