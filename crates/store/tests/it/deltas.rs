@@ -164,7 +164,6 @@ async fn a_run_that_has_ended_takes_no_more_deltas() {
     is_whole(&fixture, run.thread).await;
     let said = fixture.published.of(run.thread);
     assert_eq!(said.iter().filter(|event| event.kind == "text:delta").count(), 1, "{said:?}");
-    assert_eq!(audit(fixture.folder.path()).unwrap().findings, [""; 0]);
 }
 
 #[tokio::test]
