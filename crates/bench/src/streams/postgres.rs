@@ -73,7 +73,7 @@ impl BenchPostgres {
                 .map_err(|error| format!("PostgreSQL refused {statement}: {error}"))
         };
         execute(&format!("DROP SCHEMA IF EXISTS {} CASCADE", schema_name(before)))?;
-        self.server.run_as_admin(&["CHECKPOINT"])?;
+        self.server.run_as_admin("postgres", &["CHECKPOINT"])?;
         let schema = schema_name(before + 1);
         Ok(BenchSchema {
             url: store_url(through.map_or(self.server.folder(), PassThrough::folder), &schema),
