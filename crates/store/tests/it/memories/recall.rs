@@ -264,7 +264,7 @@ async fn one_read_is_bounded_in_items_and_bytes() {
     assert_eq!(rows.len(), MAX_ITEMS_PER_READ);
     assert!(rows.iter().all(|row| matches!(row.what, RecallItem::Gone(ItemRef::Memory(_)))));
     let bob = scope("bob");
-    let many = MAX_ITEM_BYTES_PER_READ / (MAX_VECTOR_NUMBERS + 4) + 1;
+    let many = MAX_ITEM_BYTES_PER_READ / (MAX_VECTOR_NUMBERS + 4) + 2;
     let mut vectors = Vec::new();
     for number in 0..many {
         let id = add(&fixture, &bob, &format!("x{number}")).await.id;
