@@ -24,6 +24,7 @@ pub mod run_end;
 pub mod run_log;
 pub mod spending;
 pub mod statistics;
+pub mod stored_text;
 pub mod submit;
 pub mod undo;
 pub mod versions;

@@ -14,6 +14,8 @@ use protocol::AuditKind;
 use serde_json::Value;
 use sha2::{Digest, Sha256};
 
+use super::stored_text::without_zeros;
+
 /// The text whose hash stands before the first entry.
 const ORIGIN: &str = "rondo admin audit";
 
@@ -46,15 +48,15 @@ pub struct AuditEntry {
 }
 
 impl AuditEntry {
-    /// The entry that follows a head.
+    /// The entry that follows a head. Its texts have no U+0000, which PostgreSQL could not give back.
     pub fn after(head: &AuditHead, act: AdminAct, at: i64) -> Self {
         Self {
             number: head.number + 1,
             at,
-            by: act.by,
+            by: without_zeros(act.by),
             kind: act.kind.name().to_owned(),
-            app: act.app,
-            target: act.target,
+            app: act.app.map(without_zeros),
+            target: without_zeros(act.target),
             detail: protocol::canonical(&act.detail),
         }
     }

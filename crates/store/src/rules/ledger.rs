@@ -19,6 +19,7 @@ use serde_json::Value;
 use sha2::{Digest, Sha256};
 
 use super::actions;
+use super::stored_text::without_zeros;
 use crate::{ActionRow, ActionStatus, AppliedChange, Error, LedgerKind};
 
 /// A SHA-256 in the chain.
@@ -283,11 +284,11 @@ pub fn differences(action: &ActionRow, folded: &ActionRow, erased: bool) -> Vec<
     ];
     let gone = action.input.is_null() && action.output.is_null() && action.changes.is_empty();
     let contents = [
-        ("actor", action.actor == folded.actor),
+        ("actor", says_same(action.actor.as_deref(), folded.actor.as_deref())),
         ("thread", action.thread == folded.thread),
         ("run", action.run == folded.run),
         ("step", action.step == folded.step),
-        ("tool", action.tool == folded.tool),
+        ("tool", says_same(Some(&action.tool), Some(&folded.tool))),
         ("effect", action.effect == folded.effect),
         ("status", action.status == folded.status),
         ("input", action.input == folded.input),
@@ -303,6 +304,11 @@ pub fn differences(action: &ActionRow, folded: &ActionRow, erased: bool) -> Vec<
         placed.into_iter().chain(contents).collect()
     };
     parts.into_iter().filter(|(_, same)| !same).map(|(part, _)| part).collect()
+}
+
+/// Whether a column says what an entry says. A column of PostgreSQL has U+FFFD where the JSON of the entry has U+0000.
+fn says_same(column: Option<&str>, entry: Option<&str>) -> bool {
+    column == entry || column == entry.map(|text| without_zeros(text.to_owned())).as_deref()
 }
 
 #[cfg(test)]

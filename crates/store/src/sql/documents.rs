@@ -347,13 +347,14 @@ pub(super) fn purge(batch: &Batch<'_>, deleted_before: Timestamp) -> Result<bool
     let before = deleted_before.as_millisecond();
     let statement = "UPDATE documents SET deleted_at = ?1 WHERE status = 'adding' AND deleted_at IS NULL AND created_at <= ?2";
     batch.execute(statement, [before, before.saturating_sub(LEFT_AFTER_MS)])?;
-    let statement =
-        "SELECT id FROM documents WHERE status = 'ready' AND listed < chunks AND deleted_at IS NULL LIMIT 1";
+    let statement = "SELECT id FROM documents WHERE status = 'ready' AND listed < chunks AND deleted_at IS NULL
+            ORDER BY created_at, id LIMIT 1";
     let unlisted: Option<DocumentId> = find_first(batch.conn(), statement, [], |row| id(row, 0))?;
     if let Some(document) = unlisted {
         return list(batch, document).map(|()| true);
     }
-    let statement = "SELECT id FROM documents WHERE deleted_at IS NOT NULL AND deleted_at <= ?1 LIMIT 1";
+    let statement = "SELECT id FROM documents WHERE deleted_at IS NOT NULL AND deleted_at <= ?1
+            ORDER BY deleted_at, id LIMIT 1";
     let deleted: Option<DocumentId> = find_first(batch.conn(), statement, [before], |row| id(row, 0))?;
     deleted.map_or(Ok(false), |document| remove(batch, document).map(|()| true))
 }

@@ -227,8 +227,9 @@ fn claim(batch: &mut Batch<'_>) -> Result<Option<JobRow>, Error> {
     let statement = format!(
         "SELECT user, kind, app, CASE WHEN length(thread) > 0 THEN thread END FROM job_lines
             WHERE user = (SELECT user FROM job_users
-                WHERE working < {MAX_WORKING_PER_USER} AND due_at IS NOT NULL AND due_at <= ?1 ORDER BY due_at LIMIT 1)
-            ORDER BY due_at LIMIT 1"
+                WHERE working < {MAX_WORKING_PER_USER} AND due_at IS NOT NULL AND due_at <= ?1
+                ORDER BY due_at, user LIMIT 1)
+            ORDER BY due_at, kind, app, thread LIMIT 1"
     );
     let line =
         |row: &SqlRow<'_>| Ok((text(row, 0)?, text(row, 1)?, text(row, 2)?, maybe_id::<ThreadId>(row, 3)?));
@@ -238,7 +239,7 @@ fn claim(batch: &mut Batch<'_>) -> Result<Option<JobRow>, Error> {
     let statement = format!(
         "UPDATE jobs SET status = 'running', attempts = attempts + 1, epoch = epoch + 1, updated_at = ?1
             WHERE id = (SELECT id FROM jobs WHERE status = 'ready' AND user = ?2 AND kind = ?3 AND app = ?4
-                AND thread IS NOT DISTINCT FROM ?5 ORDER BY run_at LIMIT 1)
+                AND thread IS NOT DISTINCT FROM ?5 ORDER BY run_at, id LIMIT 1)
             RETURNING {COLUMNS}"
     );
     let thread = thread.as_ref().map(ThreadId::bytes);

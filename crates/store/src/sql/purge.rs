@@ -92,7 +92,8 @@ pub(super) fn purge(batch: &mut Batch<'_>, deleted_before: Timestamp) -> Result<
     let statement = "SELECT t.id FROM threads t WHERE t.deleted_at IS NOT NULL AND t.deleted_at <= ?1
                 AND NOT EXISTS (SELECT 1 FROM runs r WHERE r.thread = t.id AND r.ended_at IS NULL)
                 AND NOT EXISTS (SELECT 1 FROM jobs j WHERE j.thread = t.id AND j.status = 'running')
-                AND NOT EXISTS (SELECT 1 FROM actions a WHERE a.thread = t.id AND a.status = 'started') LIMIT 1";
+                AND NOT EXISTS (SELECT 1 FROM actions a WHERE a.thread = t.id AND a.status = 'started')
+                ORDER BY t.deleted_at, t.id LIMIT 1";
     let next: Option<ThreadId> =
         find_first(batch.conn(), statement, [deleted_before.as_millisecond()], |row| id(row, 0))?;
     next.map_or(Ok(false), |thread| remove_some(batch, thread).map(|()| true))

@@ -127,7 +127,8 @@ fn sweep(batch: &Batch<'_>, undo_before: Timestamp) -> Result<bool, Error> {
 fn next(conn: &SqlConnection, undo_before: Timestamp) -> Result<Option<Due>, Error> {
     // By hand at whatever time; by a tool only when its time is over.
     for (by_hand, before) in [(true, i64::MAX), (false, undo_before.as_millisecond())] {
-        let statement = "SELECT app, user, thing, position, at FROM erasures WHERE by_hand = ?1 AND at <= ?2 ORDER BY at LIMIT 1";
+        let statement = "SELECT app, user, thing, position, at FROM erasures WHERE by_hand = ?1 AND at <= ?2
+                ORDER BY at, app, user, thing LIMIT 1";
         let found = find_first(conn, statement, params![by_hand, before], |row| {
             let (scope, thing) = (scope_at(row, 0)?, text(row, 2)?);
             Ok(Due { scope, thing, by_hand, position: count(row, 3)?, at: row.get(4)? })
@@ -144,7 +145,7 @@ fn erase_actions(batch: &Batch<'_>, due: &Due) -> Result<bool, Error> {
     let (app, user) = (due.scope.app.as_str(), due.scope.user.as_str());
     let statement = "SELECT t.action FROM action_things t CROSS JOIN actions a ON a.id = t.action
                 WHERE t.app = ?1 AND t.user = ?2 AND t.thing = ?3 AND a.position <= ?4 AND a.status <> 'started'
-                LIMIT ?5";
+                ORDER BY t.action LIMIT ?5";
     let found = find_all(
         batch.conn(),
         statement,

@@ -56,7 +56,7 @@ pub(super) async fn add_key(plan: &mut ComparedPlan) {
 }
 
 pub(super) async fn change_key(plan: &mut ComparedPlan) {
-    let (id, apps, by) = (plan.some_key(), plan.some_apps(), plan.name());
+    let (id, apps, by) = (plan.some_key(), plan.some_apps(), plan.loose_name());
     match plan.random.u32(..8) {
         0 | 1 => {
             ask!(plan, revoke_key(id, apps.clone(), by.clone()));
@@ -141,7 +141,7 @@ pub(super) async fn mcp(plan: &mut ComparedPlan) {
     let known = ask!(plan, mcp_tools(&app)).unwrap_or_default();
     let tool = known.first().map_or_else(|| plan.name(), |row| row.tool.clone());
     let hash = known.first().map_or_else(|| plan.name(), |row| row.hash.clone());
-    let by = plan.name();
+    let by = plan.loose_name();
     match plan.random.u32(..4) {
         0 => {
             let hash = if plan.once_in(3) { plan.name() } else { hash };
@@ -153,7 +153,7 @@ pub(super) async fn mcp(plan: &mut ComparedPlan) {
         }
         _ => {
             let offer = |plan: &mut ComparedPlan| McpOffer {
-                tool: plan.bounded_text(store::MAX_MCP_NAME_BYTES),
+                tool: plan.bounded_text(store::MAX_MCP_NAME_BYTES).replace('\0', "zero"),
                 definition: plan.json(),
                 hash: plan.name(),
             };

@@ -72,7 +72,7 @@ pub(super) async fn summarise(plan: &mut ComparedPlan) {
     let Some(job) = plan.pick(|known| &known.jobs) else { return };
     let thread = job.thread.unwrap_or_else(|| plan.ids.thread());
     let page = plan.page(None);
-    let messages = ask!(plan, tree(thread, page)).map(|page| page.rows).unwrap_or_default();
+    let messages = plan.tree(thread, page).await;
     let all = ask!(plan, summaries(thread, true)).unwrap_or_default();
     let summary = match (messages.first(), messages.last()) {
         (Some(first), Some(last)) => {

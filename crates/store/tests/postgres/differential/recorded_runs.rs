@@ -200,7 +200,7 @@ pub(super) fn step_end(plan: &mut ComparedPlan, step: u32, calls: usize) -> (Ste
     let ids: Vec<CallId> = (0..calls).map(|_| plan.ids.call()).collect();
     let call = |plan: &mut ComparedPlan, id: CallId| Call {
         id,
-        name: plan.name(),
+        name: plan.loose_name(),
         input: plan.json(),
         raw: None,
         provider_id: plan.maybe(ComparedPlan::name),
@@ -308,7 +308,7 @@ pub(super) async fn stop(plan: &mut ComparedPlan) {
     let (scope, id) = plan.some_run();
     if plan.once_in(3) {
         let apps = plan.maybe(|plan| vec![plan.app()]);
-        let by = plan.name();
+        let by = plan.loose_name();
         ask!(plan, cancel_as_admin(id, apps.clone(), by.clone()));
         return;
     }

@@ -1,7 +1,9 @@
 //! Operations on threads and their messages.
 
-use protocol::{Ids as _, MessageId, ThreadId, Usage};
-use store::{EarlierAnswer, EarlierRun, NewThreadRow, ThreadEdit, ThreadFilter, ThreadImport};
+use protocol::{Ids as _, MessageId, Seq, ThreadId, Usage};
+use store::{
+    EarlierAnswer, EarlierRun, NewThreadRow, PageOf, PageRows, ThreadEdit, ThreadFilter, ThreadImport, TreeRow,
+};
 
 use super::generator::ComparedPlan;
 use super::recorded_runs::step_end;
@@ -20,6 +22,22 @@ impl ComparedPlan {
             return self.pick(|known| &known.messages).map_or_else(|| self.ids.message(), |(_, id)| id);
         }
         self.one_of(&of_thread)
+    }
+
+    /// The tree of a thread. SQLite shows a text up to U+0000 there.
+    pub(super) async fn tree(&mut self, thread: ThreadId, page: PageOf<Seq>) -> Vec<TreeRow> {
+        self.note("tree", format!("{:?}", (thread, page)));
+        let (file, server) = self.stores();
+        let shortened = |mut page: PageRows<TreeRow>| {
+            for row in &mut page.rows {
+                let until_zero = |text: String| text.split(['\0', '\u{fffd}']).next().unwrap().to_owned();
+                row.text = row.text.take().map(until_zero);
+            }
+            page
+        };
+        let one = file.tree(thread, page).await.map(shortened);
+        let other = server.tree(thread, page).await.map(shortened);
+        self.compare(one, other).map(|page| page.rows).unwrap_or_default()
     }
 
     fn thread_filter(&mut self) -> ThreadFilter {
@@ -131,7 +149,7 @@ pub(super) async fn look(plan: &mut ComparedPlan) {
         0 => drop(ask!(plan, path(id, leaf, newest))),
         1 => drop(ask!(plan, messages(id, leaf, page))),
         2 => drop(ask!(plan, all_messages(id, row.last_seq, page))),
-        3 => drop(ask!(plan, tree(id, page))),
+        3 => drop(plan.tree(id, page).await),
         4 => {
             ask!(plan, first_message(id));
             ask!(plan, is_named(id));

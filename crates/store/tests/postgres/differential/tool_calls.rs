@@ -76,7 +76,7 @@ impl ComparedPlan {
         let id = self.ids.proposal();
         self.known.proposals.push((scope.clone(), id));
         let seconds = self.random.i64(1..20_000);
-        let (tool, input, note) = (self.name(), self.json(), self.maybe(ComparedPlan::text));
+        let (tool, input, note) = (self.loose_name(), self.json(), self.maybe(ComparedPlan::text));
         NewProposal { id, tool, input, note, expires_at: self.in_seconds(seconds) }
     }
 
@@ -95,10 +95,10 @@ impl ComparedPlan {
     pub(super) fn new_action(&mut self) -> NewAction {
         NewAction {
             id: self.ids.action(),
-            tool: self.name(),
+            tool: self.loose_name(),
             effect: self.one_of(EFFECTS),
             input: self.json(),
-            actor: if self.once_in(5) { Some(self.name()) } else { None },
+            actor: if self.once_in(5) { Some(self.loose_name()) } else { None },
         }
     }
 }
@@ -109,7 +109,7 @@ pub(super) async fn call(plan: &mut ComparedPlan) {
     let logs = plan.logs(&run);
     let start = ToolStart {
         call_id,
-        name: plan.name(),
+        name: plan.loose_name(),
         input: plan.json(),
         effect: plan.one_of(EFFECTS),
         marker: plan.maybe(ComparedPlan::text),
@@ -173,7 +173,7 @@ pub(super) async fn ask_user(plan: &mut ComparedPlan) {
     let Some((run, call_id)) = plan.run_with_call().await else { return };
     let logs = plan.logs(&run);
     let seconds = plan.random.i64(1..20_000);
-    let (name, input, expires_at) = (plan.name(), plan.json(), plan.in_seconds(seconds));
+    let (name, input, expires_at) = (plan.loose_name(), plan.json(), plan.in_seconds(seconds));
     let event = if plan.random.bool() {
         plan.known.client_calls.push((run.scope.clone(), call_id));
         Event::CallOpen(CallOpen { call_id, name, input, effect: plan.one_of(EFFECTS), expires_at })
