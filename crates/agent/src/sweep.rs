@@ -112,7 +112,7 @@ impl Sweeper {
                 Err(error)
                     if error.may_pass() && failures < MAX_STORE_FAILURES && self.0.tasks.pause().await =>
                 {
-                    failures += u32::from(!matches!(error, store::Error::Full));
+                    failures += u32::from(!error.lasts());
                 }
                 Err(error) => {
                     tracing::warn!(%error, "purging deleted or old data failed; the next sweep tries again");

@@ -147,6 +147,11 @@ impl Error {
         matches!(self, Error::Disconnected(_))
     }
 
+    /// Whether the cause may last for long before it passes: a full disk, or a database that is away.
+    pub fn lasts(&self) -> bool {
+        matches!(self, Error::Full) || self.is_away()
+    }
+
     /// Whether a constraint said no, as opposed to the disk or the connection.
     pub(crate) fn is_refusal(&self) -> bool {
         let of_file = |error: &rusqlite::Error| {

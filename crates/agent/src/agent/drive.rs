@@ -52,8 +52,36 @@ impl Agent {
         }
     }
 
-    /// Drives whatever run is under way in the thread, if nobody does yet.
+    /// Drives whatever run is under way in the thread, if nobody does yet. If the database is away, this happens as soon
+    /// as it is back: what was committed before does not depend on whether anybody asks again.
     pub(crate) async fn take_up(&self, thread: ThreadId) -> Result<(), store::Error> {
+        match self.take_up_now(thread).await {
+            Err(error) if error.is_away() => {
+                self.take_up_later(thread);
+                Ok(())
+            }
+            taken => taken,
+        }
+    }
+
+    fn take_up_later(&self, thread: ThreadId) {
+        let agent = self.clone();
+        self.world.tasks.spawn(async move {
+            while agent.is_ready() {
+                tokio::time::sleep(STORE_PAUSE).await;
+                match agent.take_up_now(thread).await {
+                    Err(error) if error.is_away() => {}
+                    Err(error) => {
+                        tracing::error!(%thread, %error, "a run was not taken up; the next start of the server resumes it");
+                        return;
+                    }
+                    Ok(()) => return,
+                }
+            }
+        });
+    }
+
+    async fn take_up_now(&self, thread: ThreadId) -> Result<(), store::Error> {
         let Some(row) = self.world.store.active_run(thread).await? else { return Ok(()) };
         if row.status == RunStatus::Waiting && row.stop.is_none() {
             return Ok(()); // for the user's word; nothing is held meanwhile
@@ -120,15 +148,10 @@ impl Agent {
             self.world.notice_jobs();
         }
         self.close_if_deleted(thread);
-        while self.is_ready() {
-            match self.take_up(thread).await {
-                Ok(()) => break,
-                Err(store::Error::Disconnected(_)) => tokio::time::sleep(STORE_PAUSE).await,
-                Err(error) => {
-                    tracing::error!(%thread, %error, "the next queued run of a thread was not started; the next start of the server starts it");
-                    break;
-                }
-            }
+        if self.is_ready()
+            && let Err(error) = self.take_up(thread).await
+        {
+            tracing::error!(%thread, %error, "the next queued run of a thread was not started; the next start of the server starts it");
         }
         self.world.sweeper.sweep_if_deleted(thread).await;
     }
@@ -145,8 +168,7 @@ impl Agent {
                 Err(Obstacle::Store(error)) if error.is_lost() => return Err(error),
                 Err(Obstacle::Store(error)) if error.may_pass() && failures < MAX_STORE_FAILURES => {
                     // A full disk and a database that is away may last for long.
-                    let lasts = matches!(error, store::Error::Full | store::Error::Disconnected(_));
-                    failures += u32::from(!lasts);
+                    failures += u32::from(!error.lasts());
                     tracing::warn!(thread = %row.thread, run = %row.id, %error, "a run waits until the store can write again");
                     tokio::time::sleep(STORE_PAUSE).await;
                 }
@@ -191,7 +213,7 @@ impl Agent {
         let end = run::forced(failure, &*self.world.ids);
         loop {
             match self.world.store.force_end(row, end.clone()).await {
-                Err(store::Error::Full | store::Error::Overloaded | store::Error::Disconnected(_)) => {
+                Err(error) if error.lasts() || matches!(error, store::Error::Overloaded) => {
                     tokio::time::sleep(STORE_PAUSE).await;
                 }
                 ended => return ended,

@@ -96,10 +96,16 @@ impl Agent {
     /// Ends the actions without a run that a process which died had begun: ours are done now, since nothing of them was
     /// written, and those that act elsewhere are unknown.
     pub(crate) async fn finish_begun_actions(self) {
-        let begun = self.world.store.begun_actions().await.unwrap_or_else(|error| {
-            tracing::error!(%error, "interrupted calls of confirmed proposals could not be read");
-            Vec::new()
-        });
+        let begun = loop {
+            match self.world.store.begun_actions().await {
+                Ok(begun) => break begun,
+                Err(error) if error.is_away() && self.world.tasks.pause().await => {}
+                Err(error) => {
+                    tracing::error!(%error, "interrupted calls of confirmed proposals could not be read");
+                    return;
+                }
+            }
+        };
         for action in begun {
             if !self.action_waits_for_app(&action).await {
                 self.finish_begun(action).await;
@@ -129,8 +135,8 @@ impl Agent {
         self.end_call(&scope, id, if unsure { executed.of_second_try() } else { executed }).await
     }
 
-    /// Commits the outcome of an action. What was done cannot be done again just to be written down, so a full disk is
-    /// waited for.
+    /// Commits the outcome of an action. What was done cannot be done again just to be written down, so a full disk, or a
+    /// database that is away, is waited for.
     pub(crate) async fn end_action(
         &self,
         scope: &Scope,
@@ -139,7 +145,7 @@ impl Agent {
     ) -> Result<ActionRow, store::Error> {
         loop {
             match self.world.store.end_action(scope, id, end.clone()).await {
-                Err(store::Error::Full) if self.world.tasks.pause().await => {}
+                Err(error) if error.lasts() && self.world.tasks.pause().await => {}
                 Ok(row) => {
                     if let Some(thread) = row.thread {
                         self.world.sweeper.sweep_if_deleted(thread).await;

@@ -135,7 +135,12 @@ impl Agent {
 
     /// Ends an undo that a process which died had begun: made again where that does no harm.
     pub(crate) async fn finish_undo(&self, by: ActionRow, undone: protocol::ActionId) -> Result<(), Error> {
-        let undone = self.world.store.action_of(&by.scope, undone).await?;
+        let undone = loop {
+            match self.world.store.action_of(&by.scope, undone).await {
+                Err(error) if error.is_away() && self.world.tasks.pause().await => {}
+                found => break found?,
+            }
+        };
         match outside_undo(&self.world.apps, &undone) {
             Some(Effect::Read | Effect::Idempotent) => {
                 let executed = self.execute_undo(&by, &undone).await.of_second_try();

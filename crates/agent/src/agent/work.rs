@@ -173,7 +173,7 @@ async fn give_back(agent: &Agent, job: &JobRow, mut error: store::Error, paid: O
     let retry = retry(patience_of(job), job.attempts, agent.world.now());
     let mut failures = 0;
     while !matches!(error, store::Error::Fenced | store::Error::Closed) && failures < MAX_STORE_FAILURES {
-        failures += u32::from(!matches!(error, store::Error::Full));
+        failures += u32::from(!error.lasts());
         tokio::time::sleep(STORE_PAUSE).await;
         match agent.world.store.fail(job, reason.clone(), retry, paid.clone()).await {
             Ok(()) => return agent.world.notice_jobs(),

@@ -161,7 +161,7 @@ impl Run {
         self.record_when_possible(|| events.clone(), jobs, writes).await
     }
 
-    /// Commits facts that depend on when they are written: a full disk may be waited for.
+    /// Commits facts that depend on when they are written: a full disk, or a database that is away, is waited for.
     async fn record_when_possible(
         &self,
         facts: impl Fn() -> Vec<Event>,
@@ -172,7 +172,9 @@ impl Run {
             let events = facts();
             match self.log.record(events.clone(), jobs.clone(), writes.clone()).await {
                 // The work of a tool cannot be done again just to be written down.
-                Err(store::Error::Full | store::Error::Overloaded) => tokio::time::sleep(STORE_PAUSE).await,
+                Err(error) if error.lasts() || matches!(error, store::Error::Overloaded) => {
+                    tokio::time::sleep(STORE_PAUSE).await;
+                }
                 Err(store::Error::Stopped(stop)) => {
                     let _ = self.told.set(stop); // whoever asked for it tells the run, too, a moment later
                     return Err(store::Error::Stopped(stop));

@@ -48,7 +48,10 @@ impl PostgresUpkeep {
             }
             std::thread::sleep(PAUSE);
         }
-        if self.number == number { Ok(()) } else { Err(Error::Aborted) }
+        if self.number == number {
+            return Ok(());
+        }
+        Err(Error::Disconnected("the connection was lost before a commit, which has not happened".to_owned()))
     }
 
     fn reconnect(&mut self, conn: &mut SqlConnection) -> Result<(), Error> {
@@ -58,7 +61,7 @@ impl PostgresUpkeep {
             WHERE pid = ?1 AND locktype = 'advisory' AND granted
                 AND CAST(classid AS BIGINT) << 32 | CAST(objid AS BIGINT) = hashtextextended(?2, 0)";
         find_first(&fresh, statement, params![self.backend, lock_name(&self.address)], |_| Ok(()))?;
-        lock(&fresh, &self.address)?;
+        lock(&fresh, &self.address).map_err(away)?;
         require_newest(&fresh)?;
         self.backend = backend_of(&fresh)?;
         self.number = last_commit(&fresh)?;
@@ -124,6 +127,11 @@ impl Upkeep for PostgresUpkeep {
 
 fn roll_back(conn: &SqlConnection) -> Result<(), Error> {
     conn.execute("ROLLBACK", []).and_then(|()| conn.settle())
+}
+
+/// Whoever has the lock may go away: a copy does when it is complete.
+fn away(error: Error) -> Error {
+    if let Error::Unusable(why) = error { Error::Disconnected(why) } else { error }
 }
 
 fn last_commit(conn: &SqlConnection) -> Result<i64, Error> {

@@ -347,7 +347,8 @@ pub(super) fn purge(batch: &Batch<'_>, deleted_before: Timestamp) -> Result<bool
     let before = deleted_before.as_millisecond();
     let statement = "UPDATE documents SET deleted_at = ?1 WHERE status = 'adding' AND deleted_at IS NULL AND created_at <= ?2";
     batch.execute(statement, [before, before.saturating_sub(LEFT_AFTER_MS)])?;
-    let statement = "SELECT id FROM documents WHERE status = 'ready' AND listed < chunks AND deleted_at IS NULL
+    let statement =
+        "SELECT id FROM documents WHERE status = 'ready' AND listed < chunks AND deleted_at IS NULL
             ORDER BY created_at, id LIMIT 1";
     let unlisted: Option<DocumentId> = find_first(batch.conn(), statement, [], |row| id(row, 0))?;
     if let Some(document) = unlisted {

@@ -175,7 +175,9 @@ fn sqlite_and_postgresql_give_the_same_answers() {
     let mut running: VecDeque<_> = waiting.by_ref().take(CORES).collect();
     while let Some((seed, plan)) = running.pop_front() {
         match plan.join() {
-            Ok(played) => played.into_iter().for_each(|(method, count)| *counts.entry(method).or_default() += count),
+            Ok(played) => {
+                played.into_iter().for_each(|(method, count)| *counts.entry(method).or_default() += count)
+            }
             Err(_) => failed.push(seed),
         }
         running.extend(waiting.next());

@@ -2,7 +2,8 @@
 
 use protocol::{Ids as _, MessageId, Seq, ThreadId, Usage};
 use store::{
-    EarlierAnswer, EarlierRun, NewThreadRow, PageOf, PageRows, ThreadEdit, ThreadFilter, ThreadImport, TreeRow,
+    EarlierAnswer, EarlierRun, NewThreadRow, PageOf, PageRows, ThreadEdit, ThreadFilter, ThreadImport,
+    TreeRow,
 };
 
 use super::generator::ComparedPlan;
