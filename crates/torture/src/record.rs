@@ -276,6 +276,8 @@ pub(crate) struct Trial {
     pub(crate) complaints: Vec<String>,
     /// Answers and events in which a user received another's word.
     pub(crate) leaks: Vec<String>,
+    /// Refusals that do not say when to try again.
+    pub(crate) bare_refusals: Vec<String>,
     /// When this process was held up.
     pub(crate) stalls: Vec<Stall>,
 }
@@ -360,6 +362,10 @@ impl Book {
 
     pub(crate) fn leak(&self, leak: String) {
         self.lock().trial.leaks.push(leak);
+    }
+
+    pub(crate) fn bare_refusal(&self, refusal: String) {
+        self.lock().trial.bare_refusals.push(refusal);
     }
 
     pub(crate) fn stall(&self, stall: Stall) {

@@ -17,6 +17,8 @@ const ATTEMPT_PATIENCE: Duration = Duration::from_secs(20);
 /// Milliseconds between two attempts at first, and at most; each is drawn from half to all of it.
 const FIRST_PAUSE: u64 = 20;
 const LONGEST_PAUSE: u64 = 400;
+/// The status of an answer that asks to try again later.
+const UNAVAILABLE: u16 = 503;
 /// An answer has at most this many bytes.
 const MAX_BODY_BYTES: usize = 64 * 1024 * 1024;
 
@@ -216,6 +218,9 @@ impl Actor {
         }
         let (began, start) = (self.stage.book.now(), self.stage.starts.number());
         let response = timeout(ATTEMPT_PATIENCE, request.send()).await.ok()?.ok()?;
+        if response.status().as_u16() == UNAVAILABLE && !response.headers().contains_key("retry-after") {
+            self.stage.book.bare_refusal(format!("{} {} at {began} µs", ask.method, ask.path));
+        }
         if let Some(moment) = ask.moment.filter(|_| response.status().is_success()) {
             self.stage.moments.now(moment);
         }

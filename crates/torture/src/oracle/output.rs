@@ -1,4 +1,5 @@
-//! O17: what the server wrote of itself: no panic, no bug, and no error that a killed server need not have.
+//! O17: what the server wrote of itself: no panic, no bug, and no error that a killed server need not have. Who was
+//! refused for the moment was told when to try again.
 
 use std::fs::File;
 use std::io::{BufRead, BufReader};
@@ -25,6 +26,8 @@ const TOLD: usize = 300;
 
 pub(super) fn check(path: &Path, trial: &Trial) -> Vec<Violation> {
     let known = explanations(trial);
+    let bare =
+        trial.bare_refusals.iter().map(|what| wrong("O17", format!("503 without Retry-After: {what}")));
     let file = match File::open(path) {
         Ok(file) => file,
         Err(error) => return vec![wrong("O17", format!("the server's log cannot be read: {error}"))],
@@ -32,7 +35,7 @@ pub(super) fn check(path: &Path, trial: &Trial) -> Vec<Violation> {
     let lines = BufReader::new(file).split(b'\n').map_while(Result::ok);
     let lines = lines.map(|line| String::from_utf8_lossy(&line).into_owned());
     let bad = lines.filter(|line| is_bad(line, &known));
-    bad.map(|line| wrong("O17", line.chars().take(TOLD).collect::<String>())).collect()
+    bad.map(|line| wrong("O17", line.chars().take(TOLD).collect::<String>())).chain(bare).collect()
 }
 
 /// Errors that what was done to the server explains.
@@ -82,6 +85,8 @@ mod tests {
         let blow = Blow { trigger: Trigger::DiskFull, at: 0, restarted: None, ready: None };
         let full = Trial { blows: vec![blow], ..Trial::default() };
         assert_eq!(check(&path, &full).len(), 3);
+        let bare = Trial { bare_refusals: vec!["GET / at 0 µs".into()], ..full.clone() };
+        assert_eq!(check(&path, &bare).len(), 4);
         let blow = Blow { trigger: Trigger::DatabaseCrash, at: 0, restarted: None, ready: None };
         let away = Trial { blows: vec![blow], ..Trial::default() };
         assert_eq!(check(&path, &away).len(), 3);
