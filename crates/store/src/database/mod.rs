@@ -385,6 +385,12 @@ impl SqlConnection {
         }
     }
 
+    /// The outcome of a piece of work, once all that it has sent is answered. A statement that failed before the work itself
+    /// did is what went wrong, and must not show as a failure of the next piece.
+    pub(crate) fn settle_after<R>(&self, done: Result<R, Error>) -> Result<R, Error> {
+        self.settle().and(done)
+    }
+
     /// Whether the transaction that was begun is still there: a full disk can end it, and so can a lost connection.
     pub(crate) fn is_in_transaction(&self) -> bool {
         match self {
@@ -416,7 +422,7 @@ impl SqlConnection {
     /// Does a part of a transaction that may be refused; then nothing of the part stays.
     pub(crate) fn attempt<R>(&self, work: impl FnOnce(&Self) -> Result<R, Error>) -> Result<R, Error> {
         self.execute("SAVEPOINT attempt", [])?;
-        let done = work(self).and_then(|done| self.settle().map(|()| done));
+        let done = self.settle_after(work(self));
         if done.is_err() {
             self.execute("ROLLBACK TO attempt", [])?;
         }
@@ -431,7 +437,7 @@ impl SqlConnection {
             SqlConnection::Postgres(_) => "BEGIN",
         };
         self.execute(begin, [])?;
-        let done = work(self).and_then(|done| self.settle().map(|()| done));
+        let done = self.settle_after(work(self));
         let end = if done.is_ok() { "COMMIT" } else { "ROLLBACK" };
         let ended = self.execute(end, []).and_then(|()| self.settle());
         done.and_then(|done| ended.map(|()| done))

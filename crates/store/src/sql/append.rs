@@ -156,7 +156,8 @@ impl<'c> Batch<'c> {
     ) -> Result<Option<Error>, Error> {
         let mut refused = None;
         self.atomically(|batch| {
-            refused = work(batch).and_then(|()| batch.conn.settle()).err();
+            let done = work(batch);
+            refused = batch.conn.settle_after(done).err();
             refused.is_none()
         })?;
         match refused {
@@ -301,9 +302,9 @@ impl<'c> Batch<'c> {
         }
     }
 
-    /// Whether the outbox still speaks for its run.
+    /// Whether the outbox still speaks for its run, which goes on.
     pub(super) fn is_owner(&self, outbox: &Outbox) -> Result<bool, Error> {
-        let statement = "SELECT 1 FROM runs WHERE id = ?1 AND epoch = ?2";
+        let statement = "SELECT 1 FROM runs WHERE id = ?1 AND epoch = ?2 AND ended_at IS NULL";
         has_any(self.conn, statement, params![outbox.run.bytes(), sql(outbox.epoch)])
     }
 

@@ -353,12 +353,13 @@ fn list(
     let (app, user, limit) = (scope.app.as_str(), scope.user.as_str(), one_more(page.limit));
     let (at, last) = page_start(page.after.map(|cursor| (cursor.at, *cursor.id.bytes())));
     let text = query.text.as_deref().unwrap_or_default();
-    let words = match conn {
+    // A search without any letter or digit finds everything.
+    let words = search_words::search_query(text).and_then(|query| match conn {
         SqlConnection::Sqlite(_) => {
             words(text).map(|words| format!("owner:\"{}\" {words}", owner(scope, kind)))
         }
-        SqlConnection::Postgres(_) => search_words::search_query(text),
-    };
+        SqlConnection::Postgres(_) => Some(query),
+    });
     let has_fields = has_fields(conn);
     match words {
         None => {

@@ -123,7 +123,10 @@ where
 {
     fn run(&mut self, batch: &mut Batch<'_>) -> bool {
         let work = self.work.take();
-        self.result = work.map(|work| work(batch).and_then(|done| batch.conn().settle().map(|()| done)));
+        self.result = work.map(|work| {
+            let done = work(batch);
+            batch.conn().settle_after(done)
+        });
         matches!(self.result, Some(Ok(_)))
     }
 

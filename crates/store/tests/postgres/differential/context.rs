@@ -11,7 +11,7 @@ pub(super) async fn put_persona(plan: &mut ComparedPlan) {
     let (scope, id) = known.unwrap_or_else(|| (plan.scope(), plan.name()));
     let (scope, once) = (plan.near(scope), plan.once());
     let prompt = plan.bounded_text(MAX_PERSONA_BYTES);
-    let (name, settings) = (plan.text(), Value::Object(plan.object()));
+    let (name, settings) = (plan.countable_text(), Value::Object(plan.object()));
     let persona = NewPersonaRow { id: id.clone(), name, prompt, settings };
     let put = if plan.random.bool() {
         ask!(plan, add_persona(&scope, persona.clone(), once.clone()))

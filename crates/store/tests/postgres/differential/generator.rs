@@ -46,7 +46,7 @@ pub(super) struct KnownThings {
     pub(super) messages: Vec<(ThreadId, MessageId)>,
     pub(super) runs: Vec<(Scope, RunId)>,
     pub(super) places: HashMap<RunId, RunPlace>,
-    pub(super) calls: Vec<(Scope, CallId)>,
+    pub(super) calls: Vec<(RunId, CallId)>,
     pub(super) proposals: Vec<(Scope, ProposalId)>,
     pub(super) client_calls: Vec<(Scope, CallId)>,
     pub(super) actions: Vec<(Scope, ActionId)>,

@@ -36,7 +36,7 @@ impl ComparedPlan {
         MemoryOrigin {
             thread: self.maybe(|_| thread),
             message,
-            words: self.maybe(ComparedPlan::text),
+            words: self.maybe(ComparedPlan::countable_text),
             at: self.maybe(ComparedPlan::some_moment),
         }
     }
@@ -57,7 +57,7 @@ impl ComparedPlan {
         if versions.is_empty() || self.once_in(3) {
             return MemoryChange::Create(self.new_memory("extracted"));
         }
-        let (text, kind) = (self.text(), self.one_of(&["fact", "family/cat"]).to_owned());
+        let (text, kind) = (self.countable_text(), self.one_of(&["fact", "family/cat"]).to_owned());
         match self.random.u32(..3) {
             0 => {
                 let (id, version) = version(self);
@@ -92,7 +92,8 @@ pub(super) async fn add(plan: &mut ComparedPlan) {
 pub(super) async fn edit(plan: &mut ComparedPlan) {
     let (scope, id) = plan.some_memory();
     let (principal, once) = (plan.principal_of(&scope), plan.once());
-    let edit = MemoryEdit { text: plan.maybe(ComparedPlan::text), kind: plan.maybe(ComparedPlan::name) };
+    let edit =
+        MemoryEdit { text: plan.maybe(ComparedPlan::countable_text), kind: plan.maybe(ComparedPlan::name) };
     ask!(plan, edit_memory(&principal, id, edit.clone(), once.clone()));
 }
 

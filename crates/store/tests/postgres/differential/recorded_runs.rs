@@ -21,15 +21,15 @@ impl ComparedPlan {
         self.thing(|known| &known.runs, |ids| ids.run())
     }
 
-    /// A run as it is now, under way if there is one that is.
+    /// A run as it is now: under way if one is found, or sometimes one that has ended. Nobody writes to one that is queued.
     pub(super) async fn run_under_way(&mut self) -> Option<RunRow> {
         for _ in 0..4 {
             let (scope, id) = self.pick(|known| &known.runs)?;
             let principal = protocol::Principal::authenticated(scope.user);
             let row = ask!(self, run(&principal, id));
-            let is_fitting = |row: &RunRow| !row.status.is_terminal() && row.status != RunStatus::Queued;
             match row {
-                Some(row) if is_fitting(&row) || self.once_in(12) => return Some(row),
+                Some(row) if row.status == RunStatus::Queued => {}
+                Some(row) if !row.status.is_terminal() || self.once_in(12) => return Some(row),
                 Some(_) | None => {}
             }
         }
@@ -240,7 +240,7 @@ pub(super) async fn step(plan: &mut ComparedPlan) {
         let place = plan.known.places.entry(run.id).or_default();
         place.step = number;
         place.calls.extend(&ids);
-        plan.known.calls.extend(ids.into_iter().map(|id| (run.scope.clone(), id)));
+        plan.known.calls.extend(ids.into_iter().map(|id| (run.id, id)));
     }
 }
 

@@ -30,7 +30,8 @@ impl SharedRequest {
                 SharedRequest::Record(scope, Write::Record { id, kind: "note".into(), data, expected })
             }
             2 => {
-                let (path, content, expected) = (plan.name(), Some(plan.text()), plan.random.u64(..2));
+                let (path, content, expected) =
+                    (plan.name(), Some(plan.countable_text()), plan.random.u64(..2));
                 SharedRequest::File(scope, Write::File { path, content, expected })
             }
             _ => SharedRequest::Remember(scope, plan.new_memory("user")),

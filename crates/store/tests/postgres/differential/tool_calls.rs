@@ -35,7 +35,7 @@ pub(super) fn result(plan: &mut ComparedPlan, call_id: CallId) -> Event {
 }
 
 impl ComparedPlan {
-    /// A run under way with a call that has no result, or sometimes another call.
+    /// A run under way with a call that has no result, or sometimes any other call of the run.
     async fn run_with_call(&mut self) -> Option<(RunRow, CallId)> {
         let mut found = None;
         for _ in 0..6 {
@@ -47,8 +47,13 @@ impl ComparedPlan {
             }
         }
         let (run, call) = found?;
-        let other = if self.once_in(20) { self.pick(|known| &known.calls) } else { None };
-        Some((run, other.map_or(call, |(_, id)| id)))
+        if !self.once_in(20) {
+            return Some((run, call));
+        }
+        let of_run = self.known.calls.iter().filter(|(of, _)| *of == run.id).map(|(_, id)| *id);
+        let other = of_run.chain([self.ids.call()]).collect::<Vec<_>>();
+        let other = self.one_of(&other);
+        Some((run, other))
     }
 
     fn take_call(&mut self, run: &RunRow, call: CallId) {
@@ -173,7 +178,7 @@ pub(super) async fn ask_user(plan: &mut ComparedPlan) {
     let Some((run, call_id)) = plan.run_with_call().await else { return };
     let logs = plan.logs(&run);
     let seconds = plan.random.i64(1..20_000);
-    let (name, input, expires_at) = (plan.loose_name(), plan.json(), plan.in_seconds(seconds));
+    let (name, input, expires_at) = (plan.name(), plan.json(), plan.in_seconds(seconds));
     let event = if plan.random.bool() {
         plan.known.client_calls.push((run.scope.clone(), call_id));
         Event::CallOpen(CallOpen { call_id, name, input, effect: plan.one_of(EFFECTS), expires_at })
