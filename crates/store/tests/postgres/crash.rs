@@ -104,16 +104,13 @@ async fn deltas_that_a_crash_has_lost_are_written_with_the_next_fact() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn deltas_that_a_crash_has_lost_are_written_with_the_next_deltas() {
     let mut crashing = Crashing::start();
-    let (run, log) = crashing.fixture.run().await;
+    let (_, log) = crashing.fixture.run().await;
     let other = crashing.fixture.run().await.1;
     crashing.say(&log, &["one ", "two "]).await;
     crashing.crash();
     crashing.say(&other, &["ein "]).await;
     drop((log, other));
-    let crashing = crashing.start_again();
-    crashing.has_all();
-    let row = crashing.fixture.store.thread(&principal("alice"), run.thread).await.unwrap();
-    assert_eq!(row.last_seq, 4, "no number is left out");
+    crashing.start_again().has_all();
 }
 
 /// A table of the delta log is emptied once its deltas are packed. A crash must not lose the packed ones, of which this
