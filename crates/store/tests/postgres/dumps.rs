@@ -35,13 +35,14 @@ async fn a_dump_that_is_restored_goes_on() {
     }
     let url = server.url();
     // The server goes on meanwhile.
-    run(server.program("pg_dump"), &["--format=custom", "--schema=rondo", "--file=rondo.dump", &url]);
+    let dump = ["--format=custom", "--enable-row-security", "--schema=rondo", "--file=rondo.dump", &url];
+    run(server.program("pg_dump"), &dump);
     submit(&store, &fixture).await;
     drop(store);
 
     server.run_as_admin("postgres", &["CREATE DATABASE restored OWNER rondo"]).unwrap();
     server.run_as_admin("restored", &["CREATE EXTENSION vector"]).unwrap();
-    let url = url.replace("/rondo", "/restored");
+    let url = format!("{}restored", url.strip_suffix("rondo").unwrap());
     run(server.program("pg_restore"), &["--exit-on-error", &format!("--dbname={url}"), "rondo.dump"]);
     let restored: PostgresAddress = url.parse().unwrap();
     assert_eq!(audit(&restored).unwrap().findings, [""; 0]);
