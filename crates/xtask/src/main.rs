@@ -7,6 +7,7 @@ mod clients;
 mod commands;
 mod console;
 mod debian;
+mod deploy;
 mod dist;
 mod instructions;
 mod lines;
