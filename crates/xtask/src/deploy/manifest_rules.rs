@@ -75,7 +75,7 @@ fn drain_seconds(manifests: &[Manifest], facts: &ServerFacts) -> u64 {
         let table: Table = settings.parse().ok()?;
         table.get("server")?.get("drain_seconds")?.as_integer()?.try_into().ok()
     });
-    drain.last().unwrap_or(facts.drain)
+    drain.max().unwrap_or(facts.drain)
 }
 
 /// An upgrade replaces nodes one by one, and each has the time that it needs.
