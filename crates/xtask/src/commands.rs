@@ -181,7 +181,8 @@ pub(crate) fn test(root: &Path, only: &[String]) -> bool {
         report.installed("console", || console::install(root), || console::test(root));
         report.installed("react-chat", || react_chat::install(root), || react_chat::test(root));
         report.installed("proxy", || proxy::install(root), || run(&["proxy"]));
-        report.part("deploy", || deploy::test(root, |what, why| report.not_run(what, why)));
+        let test_deploy = || deploy::test(root, |what, why| report.not_run(what, why));
+        report.installed("deploy", || deploy::install(root), test_deploy);
         report.installed("dist", || dist::obstacle().map_or(Ok(()), Err), || dist::test(root));
         report.installed("postgres", || postgres::install(root), || run_postgres(root, nextest));
         report.installed("instructions", || instructions::install(root), || instructions::count(root, &[]));

@@ -21,10 +21,21 @@ use crate::{proxy, python};
 /// The virtual environment with what reads YAML and knows the schemas.
 const ENVIRONMENT: &str = "target/deploy-checks";
 
-/// Checks the files, and tries the proxy. `missing` is told about each of both that could not be run, and why.
+/// Makes sure that at least the files can be checked or the proxy can be tried. The error says what is missing for both.
+pub(crate) fn install(root: &Path) -> Result<(), String> {
+    match (install_checks(root), proxy::install(root)) {
+        (Err(checks), Err(nginx)) => Err(format!("{checks}; {nginx}")),
+        (Ok(()), Ok(()) | Err(_)) | (Err(_), Ok(())) => Ok(()),
+    }
+}
+
+fn install_checks(root: &Path) -> Result<(), String> {
+    python::install(&root.join(ENVIRONMENT), &root.join("crates/xtask/src/deploy/requirements.txt"))
+}
+
+/// Checks the files, and tries the proxy. `missing` is told which of both could not be run, and why.
 pub(crate) fn test(root: &Path, missing: impl Fn(&'static str, String)) -> bool {
-    let list = root.join("crates/xtask/src/deploy/requirements.txt");
-    let files = match python::install(&root.join(ENVIRONMENT), &list) {
+    let files = match install_checks(root) {
         Ok(()) => has_passed("files", check_files(root)),
         Err(why) => {
             missing("deploy (files)", why);
