@@ -7,7 +7,7 @@ use memory::recall::Recall;
 use model::{Embedder, Endpoint, HttpEmbeddings, InvalidEndpoint, ModelRegistry, ProviderKey, ProviderWire};
 use protocol::{Clock, SystemClock, TimeOrderedIds};
 use service::{AgentParts, Bus, Extractor, InProcess, Service, ServiceParts};
-use store::{SharedClock, Store, StoreOptions};
+use store::{SharedClock, SharedStore, Store, StoreOptions};
 use tools::{Catalog, Egress, ExternalAccess, McpHub, Secrets, TavilyConfig, WebSearchConfig};
 
 use crate::config::{self, Config, Embeddings, ProviderConfig};
@@ -22,13 +22,17 @@ pub(crate) fn service(config: &Config) -> CommandResult<Service> {
 /// The service with the secrets of its tools, to which the secrets of later apps are added. Several servers can share a
 /// database on PostgreSQL, if the key of their vaults comes from outside and is the same for all.
 pub(crate) fn service_with_secrets(config: &Config) -> CommandResult<(Service, Arc<Secrets>)> {
-    let is_shared = config.store.is_some() && vault::is_from_outside();
-    build(config, is_shared.then(|| Arc::new(SharedClock::new(Arc::new(SystemClock)))))
+    if config.store.is_none() || !vault::is_from_outside() {
+        return build(config, None);
+    }
+    let clock = Arc::new(SharedClock::new(Arc::new(SystemClock)));
+    let vault = vault::fingerprint(&vault::key(&config.data)?);
+    build(config, Some(SharedStore { clock, vault }))
 }
 
-fn build(config: &Config, shared: Option<Arc<SharedClock>>) -> CommandResult<(Service, Arc<Secrets>)> {
+fn build(config: &Config, shared: Option<SharedStore>) -> CommandResult<(Service, Arc<Secrets>)> {
     let clock: Arc<dyn Clock> = match &shared {
-        Some(shared) => Arc::clone(shared) as Arc<dyn Clock>,
+        Some(shared) => Arc::clone(&shared.clock) as Arc<dyn Clock>,
         None => Arc::new(SystemClock),
     };
     let bus = Arc::new(Bus::default());

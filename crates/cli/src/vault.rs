@@ -5,11 +5,14 @@ use std::io::Write;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 
+use sha2::{Digest as _, Sha256};
+
 use crate::replace_file::{PRIVATE, replace_file};
 use crate::{CommandError, CommandResult, config};
 
 const FILE: &str = "vault.key";
 const BYTES: usize = 32;
+const FINGERPRINT_BYTES: usize = 8;
 
 /// The variable that holds the key where no file is wanted: 64 hexadecimal digits.
 const VARIABLE: &str = "RONDO_VAULT_KEY";
@@ -32,6 +35,12 @@ pub(crate) fn key(data: &Path) -> CommandResult<[u8; BYTES]> {
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => make_key(&file),
         Err(error) => Err(unusable(&file, &error.to_string())),
     }
+}
+
+/// Names a key without telling it, so that servers find out whether they have the same.
+pub(crate) fn fingerprint(key: &[u8; BYTES]) -> String {
+    let digest = Sha256::new().chain_update(b"rondo vault key").chain_update(key).finalize();
+    digest.iter().take(FINGERPRINT_BYTES).map(|byte| format!("{byte:02x}")).collect()
 }
 
 /// Whether a folder has a key.

@@ -88,7 +88,7 @@ impl Service {
     pub async fn start(&self) -> Result<(), Error> {
         self.load_keys().await?;
         self.agent.start().await?;
-        if self.store().node().is_some() {
+        if self.is_node() {
             let service = self.clone();
             self.world().tasks.spawn_endless(async move { service.follow_access().await });
         }
@@ -99,6 +99,11 @@ impl Service {
     /// Not before it has taken up what was left, not once it retires, and not when nothing can be written any more.
     pub fn is_ready(&self) -> bool {
         self.agent.is_ready()
+    }
+
+    /// Whether other servers share the database.
+    pub fn is_node(&self) -> bool {
+        self.store().node().is_some()
     }
 
     /// False once the disk or the writer has failed. Only another start helps.

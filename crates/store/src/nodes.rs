@@ -42,6 +42,14 @@ impl NodeNews {
     }
 }
 
+/// What servers that share a database have in common.
+pub struct SharedStore {
+    /// All of them go by this clock.
+    pub clock: Arc<SharedClock>,
+    /// Names the key of their vaults without telling it. A server with another one could not open what they seal.
+    pub vault: String,
+}
+
 /// A clock that goes by the time of the database, so that all nodes agree. The machine of a node may be an hour off.
 pub struct SharedClock {
     machine: Arc<dyn Clock>,

@@ -213,6 +213,11 @@ struct FollowedEvents {
 impl Api {
     /// The right to follow one more run or thread.
     pub(crate) fn may_follow(&self, principal: &Principal) -> Result<StreamPermit, ApiProblem> {
+        // Alone, it tells the client when to come back. With others, a proxy can ask one of them at once.
+        if self.service.is_node() && self.shutdown.streams.is_cancelled() {
+            let detail = "this node is stopping; another node answers the same request";
+            return Err(ApiProblem::new(ProblemCode::Unavailable, detail).retry_after(1));
+        }
         permit(&self.following, principal, self.limits.max_streams_per_user)
     }
 

@@ -89,7 +89,7 @@ fn open(
     let writer = Writer::start(parts, clock, Arc::clone(&publish))?;
     let store = SqlStore::new(writer.clone(), readers, open_deltas, coalesce, webhooks);
     let (Some(seat), Some(shared)) = (seat, shared) else { return Ok(store) };
-    Ok(store.among_nodes(node_keeper::keep(address.clone(), seat, shared, (writer, publish))?))
+    Ok(store.among_nodes(node_keeper::keep(address.clone(), seat, shared.clock, (writer, publish))?))
 }
 
 /// Looks through the database at an address as it is at one moment, whether or not a server is using it.

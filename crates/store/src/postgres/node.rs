@@ -9,7 +9,7 @@ use super::address::PostgresAddress;
 use super::connect::{connect_node, open_to_others, take_lock};
 use super::session_of;
 use crate::sql::{DeltaLog, NodeLog, NodeSeat, SqlConnection, find_only, has_any, params};
-use crate::{Error, SharedClock};
+use crate::{Error, SharedStore};
 
 /// How long a node is taken for alive after its last sign, in milliseconds.
 pub(super) const LEASE_MS: i64 = 8_000;
@@ -28,19 +28,19 @@ pub(super) fn lock_name(address: &PostgresAddress, node: i64) -> String {
 /// Opens the database as one of several nodes. `begin` does what the first of them has to do.
 pub(super) fn open(
     address: &PostgresAddress,
-    shared: &SharedClock,
+    shared: &SharedStore,
     log: &mut DeltaLog,
     begin: impl FnOnce(&SqlConnection) -> Result<(), Error>,
 ) -> Result<(SqlConnection, Arc<NodeSeat>, NodeLog), Error> {
     let conn = connect_node(address)?;
     session_of(&conn)?.run_script(LIMITS_OF_NODES)?;
-    shared.set(find_only(&conn, &format!("SELECT {NOW}"), [], |row| row.get(0))?);
+    shared.clock.set(find_only(&conn, &format!("SELECT {NOW}"), [], |row| row.get(0))?);
     conn.execute("INSERT INTO commits (writer, number) VALUES (0, 0) ON CONFLICT DO NOTHING", [])?;
     if !has_any(&conn, "SELECT 1 FROM nodes LIMIT 1", [])? {
         begin(&conn)?;
     }
-    let seat = Arc::<NodeSeat>::default();
-    let at = protocol::Clock::now(shared).as_millisecond();
+    let seat = Arc::new(NodeSeat::new(shared.vault.clone()));
+    let at = protocol::Clock::now(&*shared.clock).as_millisecond();
     let nodes = join_and(&conn, address, &seat, |conn| NodeLog::begin(conn, log, at))?;
     open_to_others(&conn, address)?;
     tracing::info!(
@@ -65,14 +65,22 @@ fn join_and<R>(
     let (number, done) = conn.transaction(|conn| {
         let turn = "SELECT number FROM commits WHERE writer = 0 FOR UPDATE";
         find_only(conn, turn, [], |row| row.get::<i64>(0))?;
+        let other = format!("SELECT 1 FROM nodes WHERE vault <> ?1 AND lease_until > {NOW} LIMIT 1");
+        if has_any(conn, &other, params![seat.vault()])? {
+            return Err(Error::Unusable(
+                "the servers that share this database have another vault key; give this one the same RONDO_VAULT_KEY"
+                    .to_owned(),
+            ));
+        }
         let statement = "INSERT INTO commits (writer, number)
             SELECT max(coalesce(max(writer), 0), 1) + 1, 0 FROM commits RETURNING writer";
         let number: i64 = find_only(conn, statement, [], |row| row.get(0))?;
         take_lock(conn, address, &lock_name(address, number))?;
         let statement = format!(
-            "INSERT INTO nodes (number, lease_until, joined_at, version) VALUES (?1, {NOW} + ?2, {NOW}, ?3)"
+            "INSERT INTO nodes (number, lease_until, joined_at, version, vault)
+                VALUES (?1, {NOW} + ?2, {NOW}, ?3, ?4)"
         );
-        conn.execute(&statement, params![number, LEASE_MS, env!("CARGO_PKG_VERSION")])?;
+        conn.execute(&statement, params![number, LEASE_MS, env!("CARGO_PKG_VERSION"), seat.vault()])?;
         Ok((number, work(conn)?))
     })?;
     seat.set_number(number);

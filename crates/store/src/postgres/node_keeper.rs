@@ -137,7 +137,10 @@ impl Keeper {
             format!("UPDATE nodes SET lease_until = {NOW} + $2 WHERE number = $1 RETURNING lease_until - $2");
         match within(client.query_opt(&renew, &[&number, &LEASE_MS])).await? {
             Some(row) => self.clock.set(row.try_get(0).map_err(Error::of_postgres)?),
-            None => self.writer.follow(&self.seat), // the log of commits says that this node was taken for dead
+            None => {
+                self.seat.note_missing(number);
+                self.writer.follow(&self.seat);
+            }
         }
         let others = format!(
             "SELECT n.number, n.lease_until, n.lease_until < {NOW}, EXISTS (SELECT 1 FROM pg_locks l

@@ -22,7 +22,9 @@ CREATE TABLE nodes (
     lease_until bigint           NOT NULL,
     joined_at   bigint           NOT NULL,
     -- The version of the program.
-    version     text COLLATE "C" NOT NULL
+    version     text COLLATE "C" NOT NULL,
+    -- Names the key of its vault.
+    vault       text COLLATE "C" NOT NULL
 );
 
 -- Functions of SQLite that statements call. A body that is one expression becomes part of the statement.

@@ -99,7 +99,7 @@ pub(crate) use writer::{SqlRunLog, Writer, WriterParts};
 
 use crate::outbox::Outbox;
 use crate::webhooks::WebhookWatch;
-use crate::{RunRow, SharedClock, WatchedApps};
+use crate::{RunRow, SharedStore, WatchedApps};
 
 /// How long after a commit of deltas the next one is made, unless somebody says otherwise: what a reader does not notice.
 pub(crate) const DELTA_PAUSE: Duration = Duration::from_millis(4);
@@ -169,8 +169,8 @@ pub struct StoreOptions {
     pub delta_pause: Option<Duration>,
     /// Who decides at each commit whether the store goes on; for tests that let it die there.
     pub boundary: Option<Arc<dyn Boundary>>,
-    /// Lets other servers share the database. All of them go by this clock.
-    pub shared: Option<Arc<SharedClock>>,
+    /// Lets other servers share the database.
+    pub shared: Option<SharedStore>,
 }
 
 /// Sees every commit come and go.

@@ -26,8 +26,12 @@ pub(crate) struct SilentNode {
 /// What the threads of one node share.
 #[derive(Debug, Default)]
 pub(crate) struct NodeSeat {
+    /// Names the key of its vault.
+    vault: String,
     /// The number of this node. It is another one after the others took it for dead.
     number: AtomicI64,
+    /// The number under which the database does not know this node any more.
+    missing: AtomicI64,
     /// Whether there is a commit that the other nodes were not told of.
     has_news: AtomicBool,
     /// Wakes whoever tells them.
@@ -39,12 +43,30 @@ pub(crate) struct NodeSeat {
 }
 
 impl NodeSeat {
+    pub(crate) fn new(vault: String) -> Self {
+        Self { vault, ..Self::default() }
+    }
+
+    pub(crate) fn vault(&self) -> &str {
+        &self.vault
+    }
+
     pub(crate) fn number(&self) -> i64 {
         self.number.load(Ordering::Acquire)
     }
 
     pub(crate) fn set_number(&self, number: i64) {
         self.number.store(number, Ordering::Release);
+    }
+
+    /// The database does not know a node of this number.
+    pub(crate) fn note_missing(&self, number: i64) {
+        self.missing.store(number, Ordering::Release);
+    }
+
+    /// Whether the database does not know this node any more.
+    fn is_missing(&self) -> bool {
+        self.missing.load(Ordering::Acquire) == self.number()
     }
 
     /// There is something to tell the others.
@@ -147,7 +169,9 @@ impl NodeLog {
         self.applied = number;
     }
 
-    pub(super) fn is_removed(&self) -> bool {
+    /// Whether the others took this node for dead.
+    pub(super) fn is_removed(&mut self, seat: &NodeSeat) -> bool {
+        self.is_removed |= seat.is_missing();
         self.is_removed
     }
 

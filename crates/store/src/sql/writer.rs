@@ -319,7 +319,7 @@ impl Committer {
             if let Some(Command::Follow) = first {
                 self.follow();
                 // A node that was taken for dead becomes a new one with its next transaction.
-                if self.nodes.as_ref().is_some_and(NodeLog::is_removed) && !self.commit(&mut waiting) {
+                if self.is_removed() && !self.commit(&mut waiting) {
                     return;
                 }
                 continue;
@@ -416,6 +416,11 @@ impl Committer {
                 tracing::debug!(%error, "commits of other nodes were not read; it will be tried again");
             },
         );
+    }
+
+    fn is_removed(&mut self) -> bool {
+        let (Some(nodes), Some(seat)) = (&mut self.nodes, self.upkeep.seat()) else { return false };
+        nodes.is_removed(&seat)
     }
 
     fn take_in(&mut self, node: i64, until: Option<i64>) -> Result<(), Error> {

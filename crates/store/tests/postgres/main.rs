@@ -15,6 +15,7 @@ mod crash;
 mod delta_commits;
 mod differential;
 mod dumps;
+mod nodes;
 mod policies;
 mod proxy;
 #[expect(dead_code, reason = "the other tests of the store use the rest of it")]

@@ -3,7 +3,8 @@ CREATE TABLE nodes (
     number      bigint PRIMARY KEY,
     lease_until bigint           NOT NULL,
     joined_at   bigint           NOT NULL,
-    version     text COLLATE "C" NOT NULL
+    version     text COLLATE "C" NOT NULL,
+    vault       text COLLATE "C" NOT NULL
 );
 
 ALTER TABLE runs ADD COLUMN owner bigint;

@@ -6,7 +6,9 @@ CREATE TABLE nodes (
     lease_until INTEGER NOT NULL,
     joined_at   INTEGER NOT NULL,
     -- The version of the program.
-    version     TEXT    NOT NULL
+    version     TEXT    NOT NULL,
+    -- Names the key of its vault.
+    vault       TEXT    NOT NULL
 ) STRICT;
 
 ALTER TABLE runs ADD COLUMN owner INTEGER;
