@@ -10,7 +10,7 @@ use app::{App, Problem};
 use jiff::Timestamp;
 use memory::recall::Recall;
 use protocol::{AppId, Principal, Scope};
-use store::Store;
+use store::{HeldByUsers, Store};
 use tokio::sync::Semaphore;
 
 use crate::Error;
@@ -99,6 +99,11 @@ impl Service {
     /// Not before it has taken up what was left, not once it retires, and not when nothing can be written any more.
     pub fn is_ready(&self) -> bool {
         self.agent.is_ready()
+    }
+
+    /// What users hold open on all nodes; none if this server is alone.
+    pub fn held_by_users(&self) -> Option<Arc<HeldByUsers>> {
+        self.store().held_by_users()
     }
 
     /// Whether other servers share the database.

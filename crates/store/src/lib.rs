@@ -69,7 +69,7 @@ pub use memory::{
     TombstoneRow,
 };
 pub use newest::{newest_actions, newest_records};
-pub use nodes::{NodeNews, SharedClock, SharedStore};
+pub use nodes::{HeldByUsers, NodeNews, SharedClock, SharedStore};
 pub use notice::{MAX_NOTICES_PER_READ, NewestNotice, NoticesRead, NumberedNotice};
 pub use packed_vector::PackedVector;
 pub use prompt::{HiddenWords, PromptRows};

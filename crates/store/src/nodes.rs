@@ -1,7 +1,8 @@
 //! Several servers on one database: what one of them hears of the others, and the time that all of them go by.
 
-use std::sync::Arc;
+use std::collections::HashMap;
 use std::sync::atomic::{AtomicI64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use jiff::{SignedDuration, Timestamp};
 use protocol::{Clock, ThreadId};
@@ -50,6 +51,70 @@ pub struct SharedStore {
     pub vault: String,
 }
 
+/// Fewer than this of one user are not told to other nodes: nearly all users have one or two.
+const TOLD_FROM: u32 = 4;
+
+/// Users of which the others are told.
+const MAX_TOLD: usize = 1_000;
+
+/// What users hold open on each node, such as streams. A user may hold so much on all nodes together. The nodes tell one
+/// another every second.
+#[derive(Debug, Default)]
+pub struct HeldByUsers {
+    /// Locked for a look.
+    here: Mutex<HashMap<String, u32>>,
+    /// On all other nodes together. Locked for a look.
+    elsewhere: Mutex<HashMap<String, u32>>,
+}
+
+fn lock(held: &Mutex<HashMap<String, u32>>) -> MutexGuard<'_, HashMap<String, u32>> {
+    held.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl HeldByUsers {
+    /// Somebody holds one more here.
+    pub fn add(&self, what: &str) {
+        *lock(&self.here).entry(what.to_owned()).or_default() += 1;
+    }
+
+    /// Somebody holds one less here.
+    pub fn remove(&self, what: &str) {
+        let mut here = lock(&self.here);
+        if let Some(count) = here.get_mut(what) {
+            *count = count.saturating_sub(1);
+            if *count == 0 {
+                here.remove(what);
+            }
+        }
+    }
+
+    /// How many are held on other nodes.
+    pub fn elsewhere(&self, what: &str) -> usize {
+        lock(&self.elsewhere).get(what).copied().unwrap_or(0) as usize
+    }
+
+    /// What the others are told.
+    pub(crate) fn told(&self) -> String {
+        let here = lock(&self.here);
+        let many = here.iter().filter(|(_, count)| **count >= TOLD_FROM).take(MAX_TOLD);
+        let many: HashMap<&String, &u32> = many.collect();
+        serde_json::to_string(&many).unwrap_or_default()
+    }
+
+    /// What all others tell.
+    pub(crate) fn hear(&self, told: impl Iterator<Item = String>) {
+        let mut all: HashMap<String, u32> = HashMap::new();
+        for told in told {
+            let held: HashMap<String, u32> = serde_json::from_str(&told).unwrap_or_default();
+            for (what, count) in held {
+                let known = all.entry(what).or_default();
+                *known = known.saturating_add(count);
+            }
+        }
+        *lock(&self.elsewhere) = all;
+    }
+}
+
 /// A clock that goes by the time of the database, so that all nodes agree. The machine of a node may be an hour off.
 pub struct SharedClock {
     machine: Arc<dyn Clock>,
@@ -86,6 +151,21 @@ mod tests {
         fn now(&self) -> Timestamp {
             Timestamp::from_second(43_200).unwrap()
         }
+    }
+
+    #[test]
+    fn what_users_hold_on_all_nodes_is_added_up() {
+        let (here, there) = (HeldByUsers::default(), HeldByUsers::default());
+        for _ in 0..TOLD_FROM {
+            there.add("streams of ann");
+        }
+        there.add("streams of bob");
+        here.hear([there.told(), there.told(), String::new()].into_iter());
+        assert_eq!(here.elsewhere("streams of ann"), 2 * TOLD_FROM as usize);
+        assert_eq!(here.elsewhere("streams of bob"), 0, "a few are not told");
+        there.remove("streams of ann");
+        here.hear([there.told()].into_iter());
+        assert_eq!(here.elsewhere("streams of ann"), 0);
     }
 
     #[test]

@@ -82,7 +82,8 @@ pub(crate) fn router(
     (shutdown, tasks): (Shutdown, TaskTracker),
 ) -> Router {
     let (router, description) = &*DESCRIBED;
-    let (following, answering) = (StreamPermits::default(), StreamPermits::default());
+    let shared = |name| StreamPermits::shared(service.held_by_users(), name);
+    let (following, answering, asking) = (shared("following"), shared("answering"), shared("asking"));
     let uploads = Arc::new(Semaphore::new(upload::MAX_UPLOADS));
     let ServerSettings { limits, chat_app, proxying, control_user, issuers, tls: _ } = settings;
     let issuers = issuers.unwrap_or_else(|| Arc::new(JwtIssuers::none(Arc::new(SystemClock))));
@@ -101,7 +102,7 @@ pub(crate) fn router(
         attempts,
         following,
         answering,
-        asking: StreamPermits::default(),
+        asking,
         uploads,
         uploading: StreamPermits::default(),
         mcp_sessions,

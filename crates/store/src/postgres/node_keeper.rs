@@ -133,9 +133,10 @@ impl Keeper {
     /// Renews the lease, and looks for nodes and runs that somebody has to take over.
     async fn look(&self, client: &Client, seen: &mut SeenNodes) -> Result<(), Error> {
         let number = self.seat.number();
-        let renew =
-            format!("UPDATE nodes SET lease_until = {NOW} + $2 WHERE number = $1 RETURNING lease_until - $2");
-        match within(client.query_opt(&renew, &[&number, &LEASE_MS])).await? {
+        let renew = format!(
+            "UPDATE nodes SET lease_until = {NOW} + $2, held = $3 WHERE number = $1 RETURNING lease_until - $2"
+        );
+        match within(client.query_opt(&renew, &[&number, &LEASE_MS, &self.seat.held.told()])).await? {
             Some(row) => self.clock.set(row.try_get(0).map_err(Error::of_postgres)?),
             None => {
                 self.seat.note_missing(number);
@@ -145,18 +146,20 @@ impl Keeper {
         let others = format!(
             "SELECT n.number, n.lease_until, n.lease_until < {NOW}, EXISTS (SELECT 1 FROM pg_locks l
                 WHERE l.locktype = 'advisory' AND l.granted AND l.objsubid = 1
-                    AND l.classid::bigint << 32 | l.objid::bigint = hashtextextended($2 || n.number, 0))
+                    AND l.classid::bigint << 32 | l.objid::bigint = hashtextextended($2 || n.number, 0)), n.held
                 FROM nodes n WHERE n.number <> $1"
         );
         let prefix = lock_name(&self.address, 0);
         let prefix = prefix.trim_end_matches('0');
         let mut silent = Vec::new();
         let mut unlocked = HashMap::new();
+        let mut held = Vec::new();
         for row in within(client.query(&others, &[&number, &prefix])).await? {
             let read = || Ok((row.try_get(0)?, row.try_get(1)?, row.try_get(2)?, row.try_get(3)?));
             let (number, lease_until, is_expired, is_locked): (i64, i64, bool, bool) =
                 read().map_err(Error::of_postgres)?;
             let node = SilentNode { number, lease_until };
+            held.push(row.try_get(4).map_err(Error::of_postgres)?);
             let is_gone = !is_locked && seen.unlocked.get(&node.number) == Some(&node.lease_until);
             if !is_locked {
                 unlocked.insert(node.number, node.lease_until);
@@ -166,6 +169,7 @@ impl Keeper {
             }
         }
         seen.unlocked = unlocked;
+        self.seat.held.hear(held.into_iter());
         let orphans = "SELECT 1 FROM runs r WHERE r.status IN ('running', 'waiting')
             AND NOT EXISTS (SELECT 1 FROM nodes n WHERE n.number = r.owner) LIMIT 1";
         if !silent.is_empty() || within(client.query_opt(orphans, &[])).await?.is_some() {

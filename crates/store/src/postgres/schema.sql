@@ -24,7 +24,9 @@ CREATE TABLE nodes (
     -- The version of the program.
     version     text COLLATE "C" NOT NULL,
     -- Names the key of its vault.
-    vault       text COLLATE "C" NOT NULL
+    vault       text COLLATE "C" NOT NULL,
+    -- What users hold open there, as JSON.
+    held        text COLLATE "C" NOT NULL DEFAULT '{}'
 );
 
 -- Functions of SQLite that statements call. A body that is one expression becomes part of the statement.

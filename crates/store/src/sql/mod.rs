@@ -99,7 +99,7 @@ pub(crate) use writer::{SqlRunLog, Writer, WriterParts};
 
 use crate::outbox::Outbox;
 use crate::webhooks::WebhookWatch;
-use crate::{RunRow, SharedStore, WatchedApps};
+use crate::{HeldByUsers, RunRow, SharedStore, WatchedApps};
 
 /// How long after a commit of deltas the next one is made, unless somebody says otherwise: what a reader does not notice.
 pub(crate) const DELTA_PAUSE: Duration = Duration::from_millis(4);
@@ -142,6 +142,11 @@ impl SqlStore {
     /// One of several that share the database.
     pub(crate) fn among_nodes(self, node: NodeKeeper) -> Self {
         Self { node: Some(node), ..self }
+    }
+
+    /// What users hold open on all nodes, if several share the database.
+    pub(crate) fn held_by_users(&self) -> Option<Arc<HeldByUsers>> {
+        self.node.as_ref().map(|node| Arc::clone(&node.seat.held))
     }
 
     /// The number of this node, if several share the database.

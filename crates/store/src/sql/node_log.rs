@@ -14,7 +14,7 @@ use super::commit_news::CommitNews;
 use super::deltas::{DeltaChanges, DeltaLog, DeltaRange};
 use super::read::{find_all, find_first, find_only, has_any, id};
 use crate::database::params;
-use crate::{Error, NewestNotice, NodeNews, Publish};
+use crate::{Error, HeldByUsers, NewestNotice, NodeNews, Publish};
 
 /// A node that may be dead, as it was seen.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -32,6 +32,8 @@ pub(crate) struct NodeSeat {
     number: AtomicI64,
     /// The number under which the database does not know this node any more.
     missing: AtomicI64,
+    /// What users hold open here and elsewhere.
+    pub(crate) held: Arc<HeldByUsers>,
     /// Whether there is a commit that the other nodes were not told of.
     has_news: AtomicBool,
     /// Wakes whoever tells them.

@@ -1159,7 +1159,9 @@ CREATE TABLE nodes (
     -- The version of the program.
     version     TEXT    NOT NULL,
     -- Names the key of its vault.
-    vault       TEXT    NOT NULL
+    vault       TEXT    NOT NULL,
+    -- What users hold open there, as JSON.
+    held        TEXT    NOT NULL DEFAULT '{}'
 ) STRICT;
 
 -- Changes are numbered from 1.

@@ -1,5 +1,7 @@
 //! Methods for the server and its admin: keys, usage, MCP tools, credentials, and work that crosses scopes.
 
+use std::sync::Arc;
+
 use jiff::Timestamp;
 use protocol::{
     AppId, AuditEntryView, CredentialView, JobId, KeyId, KeyView, Principal, RunId, Scope, SessionId,
@@ -10,8 +12,8 @@ use uuid::Uuid;
 use super::Store;
 use crate::rules::statistics::{StatsQuery, TooLarge, UsageQuery};
 use crate::{
-    ActionRow, Error, JobRow, McpOffer, McpToolRow, NewKeyRotation, Once, PageOf, PageRows, RevokedKey,
-    RotatedKey, RunFilter, RunRow, ScannedRuns, SessionRow, TimeCursor, Verified,
+    ActionRow, Error, HeldByUsers, JobRow, McpOffer, McpToolRow, NewKeyRotation, Once, PageOf, PageRows,
+    RevokedKey, RotatedKey, RunFilter, RunRow, ScannedRuns, SessionRow, TimeCursor, Verified,
 };
 
 // Keys of users. The store knows the secret of a key by its hash alone.
@@ -166,6 +168,11 @@ impl Store {
     /// The number of this server among those that share the database; none if it is alone.
     pub fn node(&self) -> Option<i64> {
         self.database.node_number()
+    }
+
+    /// What users hold open on all servers that share the database; none if this one is alone.
+    pub fn held_by_users(&self) -> Option<Arc<HeldByUsers>> {
+        self.database.held_by_users()
     }
 
     /// False once nothing more can be written, because the disk or the writer itself has failed: only a restart knows what

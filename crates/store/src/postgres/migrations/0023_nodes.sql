@@ -4,7 +4,8 @@ CREATE TABLE nodes (
     lease_until bigint           NOT NULL,
     joined_at   bigint           NOT NULL,
     version     text COLLATE "C" NOT NULL,
-    vault       text COLLATE "C" NOT NULL
+    vault       text COLLATE "C" NOT NULL,
+    held        text COLLATE "C" NOT NULL DEFAULT '{}'
 );
 
 ALTER TABLE runs ADD COLUMN owner bigint;

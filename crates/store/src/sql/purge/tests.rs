@@ -52,7 +52,8 @@ impl Counted {
         let mut seqs = Seqs::default();
         let log = DeltaLog::new(Arc::default());
         let mut batch =
-            Batch::begin(&self.conn, Timestamp::UNIX_EPOCH, &mut seqs, (&log, DuePacking::None)).unwrap();
+            Batch::begin(&self.conn, Timestamp::UNIX_EPOCH, &mut seqs, (&log, DuePacking::None), None)
+                .unwrap();
         let result = work(&mut batch).unwrap();
         batch.finish(None).unwrap();
         raw(&self.conn).execute_batch("COMMIT").unwrap();

@@ -1,7 +1,7 @@
 //! What the writer does about a disk that is full or fails, and how hard it tries to reach it.
 
 use protocol::{
-    AppId, Event, Ids, OnBusy, Principal, Settings, StepReset, SystemClock, TimeOrderedIds, UserId,
+    AppId, Delta, Event, Ids, OnBusy, Principal, Settings, StepReset, SystemClock, TimeOrderedIds, UserId,
     UserLimits,
 };
 
