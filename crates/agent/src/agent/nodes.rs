@@ -14,18 +14,26 @@ use tokio::time::MissedTickBehavior;
 use super::Agent;
 use crate::mcp;
 
-/// How often runs that were told to stop, and threads that were deleted, are looked for.
+/// How often runs that were told to stop, threads that were deleted, and jobs that other nodes left are looked for. A job is
+/// for the node that adds it, as long as that has room: if all looked at once, all but one would do so in vain.
 const LOOK: Duration = Duration::from_secs(2);
 
 /// Follows the other nodes until the agent lets go.
 pub(super) async fn follow_nodes(agent: Agent) {
     let mut look = tokio::time::interval(LOOK);
     look.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    let mut has_jobs = false;
     loop {
         let news = tokio::select! {
             news = agent.world.bus.node_news() => news,
-            _ = look.tick() => agent.overlooked().await,
+            _ = look.tick() => {
+                if std::mem::take(&mut has_jobs) {
+                    agent.world.notice_jobs();
+                }
+                agent.overlooked().await
+            }
         };
+        has_jobs |= news.work;
         if let Err(error) = agent.heed(news).await {
             tracing::warn!(%error, "changes of other nodes were not looked at; it will be tried again");
         }
@@ -41,12 +49,9 @@ impl Agent {
     }
 
     async fn heed(&self, news: NodeNews) -> Result<(), store::Error> {
-        let NodeNews { threads, access, mcp, work, orphans } = news;
+        let NodeNews { threads, access, mcp, work: _, orphans } = news;
         if access {
             self.world.access_changed.send_modify(|changes| *changes += 1);
-        }
-        if work {
-            self.world.notice_jobs();
         }
         for thread in BTreeSet::from_iter(threads) {
             self.look_at(thread).await?;
