@@ -210,6 +210,7 @@ mod tests {
             outcome,
             attempts: vec![if outcome == OperationOutcome::Ok { 200 } else { 0 }],
             answered,
+            node: None,
             runs: run.map(str::to_owned).into_iter().collect(),
             threads: Vec::new(),
             body: Value::Null,

@@ -15,6 +15,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::reading::{FollowedStream, ReadingPlan};
 use super::*;
+use crate::balancer::Balancer;
 use crate::program::MessageProgram;
 use crate::record::{Book, End, Op, OperationOutcome, Trial, What};
 use crate::stage::{Moments, Starts};
@@ -26,7 +27,7 @@ fn user(name: &str, key: &str) -> User {
 fn stage(url: &str, users: Vec<User>) -> (Stage, TempDir) {
     let folder = tempfile::tempdir().unwrap();
     let stage = Stage {
-        url: url.to_owned(),
+        balancer: Balancer::new([url.to_owned()]),
         users: users.into(),
         seed: 42,
         book: Book::open(folder.path()).unwrap(),
@@ -47,6 +48,7 @@ fn actor(stage: &Stage) -> Actor {
         streams: Arc::new(Semaphore::new(MAX_STREAMS)),
         salt: 1,
         named: AtomicU64::new(0),
+        asked: AtomicU64::new(0),
     }
 }
 
@@ -155,8 +157,10 @@ async fn a_stalled_reader_stays_until_it_is_sent_away() {
         on_busy: None,
     };
     let (user, app, key) = ("ann".into(), "test".into(), "k".into());
-    let (outcome, attempts, answered) = (OperationOutcome::Ok, vec![200], Some(1));
-    stage.book.op(Op { actor: 0, user, app, key, what, began: 0, ended: 1, outcome, attempts, answered });
+    let (outcome, attempts, node) = (OperationOutcome::Ok, vec![200], Some(0));
+    let (began, ended, answered) = (0, 1, Some(1));
+    let op = Op { actor: 0, user, app, key, what, began, ended, outcome, attempts, answered, node };
+    stage.book.op(op);
 
     let serving = async {
         let mut requests = HashSet::new();

@@ -25,7 +25,12 @@ pub(crate) struct Resources {
     pub(crate) log_bytes: u64,
 }
 
-pub(super) fn check(resources: &Resources) -> Vec<Violation> {
+/// Looks at each node.
+pub(super) fn check(nodes: &[Resources]) -> Vec<Violation> {
+    nodes.iter().flat_map(of_node).collect()
+}
+
+fn of_node(resources: &Resources) -> Vec<Violation> {
     let Resources { bytes_before, bytes_after, files_before, files_after, log_bytes } = *resources;
     let most = |before: u64, more: u64| before + before * MORE_PERCENT / 100 + more;
     let mut found = Vec::new();
@@ -57,14 +62,14 @@ mod tests {
             log_bytes: 64 << 20,
             ..before
         };
-        assert_eq!(check(&most), []);
+        assert_eq!(check(&[before, most]), []);
         let more = [
             Resources { bytes_after: most.bytes_after + 1, ..most },
             Resources { files_after: most.files_after + 1, ..most },
             Resources { log_bytes: most.log_bytes + 1, ..most },
         ];
         for more in more {
-            assert_eq!(check(&more).len(), 1, "{more:?}");
+            assert_eq!(check(&[most, more]).len(), 1, "{more:?}");
         }
     }
 }
