@@ -1,10 +1,11 @@
 //! The agent: what clients can have it do, and how it starts and stops.
 //!
-//! `drive` takes runs up and drives them, `missing` keeps what waits for an app, `work` looks for jobs, and `proposals`
-//! and `undo` make the calls that no run makes.
+//! `drive` takes runs up and drives them, `missing` keeps what waits for an app, `work` looks for jobs, `nodes` follows other
+//! servers on the same database, and `proposals` and `undo` make the calls that no run makes.
 
 mod drive;
 mod missing;
+mod nodes;
 mod proposals;
 mod undo;
 mod work;
@@ -89,16 +90,10 @@ impl Agent {
         world.watch_webhooks();
         mcp::read_pinned_tools(world).await?;
         self.read_missing_apps().await?;
-        let unfinished = world.store.adopt().await?;
-        if !unfinished.is_empty() {
-            tracing::info!(runs = unfinished.len(), "resuming unfinished runs");
+        self.take_over().await?;
+        if world.store.node().is_some() {
+            world.tasks.spawn_endless(nodes::follow_nodes(self.clone()));
         }
-        for row in unfinished {
-            if !self.run_waits_for_app(&row).await && self.stoppable(row.id) {
-                self.spawn(row, None);
-            }
-        }
-        world.tasks.spawn(self.clone().finish_begun_actions());
         let embedding = Arc::clone(world);
         world.tasks.spawn(async move { embed_all(&embedding).await });
         world.sweeper.sweep();
@@ -108,6 +103,21 @@ impl Agent {
             world.tasks.spawn(mcp::look_at_servers(Arc::clone(world)));
         }
         self.inner.ready.store(true, Ordering::Release);
+        Ok(())
+    }
+
+    /// Drives every run that nobody drives any more, and ends the actions that nobody ends.
+    async fn take_over(&self) -> Result<(), store::Error> {
+        let unfinished = self.world.store.adopt().await?;
+        if !unfinished.is_empty() {
+            tracing::info!(runs = unfinished.len(), "resuming unfinished runs");
+        }
+        for row in unfinished {
+            if !self.run_waits_for_app(&row).await && self.stoppable(row.id) {
+                self.spawn(row, None);
+            }
+        }
+        self.world.tasks.spawn(self.clone().finish_begun_actions());
         Ok(())
     }
 

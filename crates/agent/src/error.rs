@@ -113,6 +113,7 @@ impl From<store::Error> for Error {
             store::Error::Aborted
             | store::Error::Fenced
             | store::Error::Pruned
+            | store::Error::Rewound
             | store::Error::Stopped(_)
             | store::Error::TooDeep(_)
             | store::Error::Locked(_)

@@ -35,7 +35,7 @@ impl Tasks {
     }
 
     /// Spawns work that has no end.
-    pub(crate) fn spawn_endless(&self, work: impl Future<Output = ()> + Send + 'static) {
+    pub fn spawn_endless(&self, work: impl Future<Output = ()> + Send + 'static) {
         self.endless.fetch_add(1, Ordering::AcqRel);
         self.spawn(work);
     }

@@ -9,7 +9,7 @@ use memory::recall::Recall;
 use model::{Model, ModelRegistry as Models};
 use protocol::{AppId, Clock, Ids, Scope};
 use store::{Store, WatchedApps, WatchedWebhook};
-use tokio::sync::Notify;
+use tokio::sync::{Notify, watch};
 use tools::{Catalog, Vault};
 
 use crate::apps::ServedApps;
@@ -58,6 +58,8 @@ pub struct World {
     pub(crate) job_notice: Notify,
     /// Marks of data in prompts are made of it; nobody outside this server knows it. Read by a start.
     secret: OnceLock<[u8; 32]>,
+    /// Counts how often other nodes have changed keys or sessions.
+    pub access_changed: watch::Sender<u64>,
 }
 
 impl World {
@@ -89,6 +91,7 @@ impl World {
             model_calls: Arc::new(model_calls),
             job_notice: Notify::new(),
             secret: OnceLock::new(),
+            access_changed: watch::Sender::default(),
         })
     }
 

@@ -5,10 +5,9 @@ use std::sync::Arc;
 use app::Apps;
 use memory::recall::Recall;
 use model::{Embedder, Endpoint, HttpEmbeddings, InvalidEndpoint, ModelRegistry, ProviderKey, ProviderWire};
-use protocol::{SystemClock, TimeOrderedIds};
+use protocol::{Clock, SystemClock, TimeOrderedIds};
 use service::{AgentParts, Bus, Extractor, InProcess, Service, ServiceParts};
-use store::Store;
-use store::StoreOptions;
+use store::{SharedClock, Store, StoreOptions};
 use tools::{Catalog, Egress, ExternalAccess, McpHub, Secrets, TavilyConfig, WebSearchConfig};
 
 use crate::config::{self, Config, Embeddings, ProviderConfig};
@@ -17,19 +16,29 @@ use crate::{CommandError, CommandResult, embedded_apps, local, vault, weights};
 
 /// Opens the data folder and reads the apps. Nothing runs until the service is started.
 pub(crate) fn service(config: &Config) -> CommandResult<Service> {
-    service_with_secrets(config).map(|(service, _)| service)
+    build(config, None).map(|(service, _)| service)
 }
 
-/// The service with the secrets of its tools, to which the secrets of later apps are added.
+/// The service with the secrets of its tools, to which the secrets of later apps are added. Several servers can share a
+/// database on PostgreSQL, if the key of their vaults comes from outside and is the same for all.
 pub(crate) fn service_with_secrets(config: &Config) -> CommandResult<(Service, Arc<Secrets>)> {
-    let clock = Arc::new(SystemClock);
+    let is_shared = config.store.is_some() && vault::is_from_outside();
+    build(config, is_shared.then(|| Arc::new(SharedClock::new(Arc::new(SystemClock)))))
+}
+
+fn build(config: &Config, shared: Option<Arc<SharedClock>>) -> CommandResult<(Service, Arc<Secrets>)> {
+    let clock: Arc<dyn Clock> = match &shared {
+        Some(shared) => Arc::clone(shared) as Arc<dyn Clock>,
+        None => Arc::new(SystemClock),
+    };
     let bus = Arc::new(Bus::default());
     let apps = app::load_all(&embedded_apps::apps_folder(config)?)?;
     let models = registry(config)?;
     let outside = egress(config, &apps)?;
     let secrets = Arc::clone(&outside.secrets);
-    let options = StoreOptions { delta_pause: Some(config.server.delta_pause), ..StoreOptions::default() };
-    let store = open_store(config, bus.clone(), options)?;
+    let options =
+        StoreOptions { delta_pause: Some(config.server.delta_pause), shared, ..StoreOptions::default() };
+    let store = open_store(config, Arc::clone(&clock), bus.clone(), options)?;
     let embedder = embedder(config)?.map(|(embedder, _)| embedder);
     let agent = AgentParts {
         recall: Arc::new(Recall::new(store.clone(), embedder)),
@@ -93,8 +102,12 @@ pub(crate) fn extractor() -> Arc<dyn Extractor> {
 }
 
 /// Opens the database that the configuration names.
-fn open_store(config: &Config, bus: Arc<Bus>, options: StoreOptions) -> CommandResult<Store> {
-    let clock = Arc::new(SystemClock);
+fn open_store(
+    config: &Config,
+    clock: Arc<dyn Clock>,
+    bus: Arc<Bus>,
+    options: StoreOptions,
+) -> CommandResult<Store> {
     match &config.store {
         None => Store::open_sqlite_with(&config.data, clock, bus, options)
             .map_err(|error| unusable(config, error)),

@@ -14,6 +14,11 @@ const BYTES: usize = 32;
 /// The variable that holds the key where no file is wanted: 64 hexadecimal digits.
 const VARIABLE: &str = "RONDO_VAULT_KEY";
 
+/// Whether the key comes from outside, so that several servers can have the same.
+pub(crate) fn is_from_outside() -> bool {
+    config::process_environment(VARIABLE).is_some_and(|text| !text.trim().is_empty())
+}
+
 /// Reads the key, and makes one the first time.
 pub(crate) fn key(data: &Path) -> CommandResult<[u8; BYTES]> {
     let file = data.join(FILE);
@@ -36,7 +41,7 @@ pub(crate) fn has_key(data: &Path) -> bool {
 
 /// Copies the key into another folder, which must have none, and says where the key is then.
 pub(crate) fn copy(data: &Path, into: &Path) -> CommandResult<&'static str> {
-    if config::process_environment(VARIABLE).is_some_and(|text| !text.trim().is_empty()) {
+    if is_from_outside() {
         // A file would only be another key.
         return Ok(
             "not in the copy: the vault key, which decrypts the users' credentials, and which is in RONDO_VAULT_KEY",

@@ -4,6 +4,7 @@
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::time::Duration;
 
 use jiff::{SignedDuration, Timestamp};
 use protocol::{AppId, KeyId, KeyMade, KeyRotation, KeyView, NewKey, Page, Principal, Right, Rights, Scope};
@@ -21,6 +22,9 @@ pub const KEY_PREFIX: &str = "rondo_";
 
 /// Where the idempotency keys of requests that concern the server itself are kept; no app has this name.
 const NO_APP: &str = "";
+
+/// The pause before keys are read again that could not be read.
+const ACCESS_PAUSE: Duration = Duration::from_millis(200);
 
 /// Told with the first key, which ends access without one.
 const FIRST_KEY: &str = "access without a key ends now, on the server's own machine too; send the key with every \
@@ -262,6 +266,27 @@ impl Service {
             Ok(())
         };
         self.world().tasks.finish(revoke).await
+    }
+
+    /// Looks at keys and sessions again whenever another node has changed some.
+    pub(crate) async fn follow_access(&self) {
+        let mut changed = self.world().access_changed.subscribe();
+        while changed.changed().await.is_ok() {
+            while let Err(error) = self.look_at_access().await {
+                tracing::warn!(%error, "changes of keys on another node were not read; it will be tried again");
+                tokio::time::sleep(ACCESS_PAUSE).await;
+            }
+        }
+    }
+
+    async fn look_at_access(&self) -> Result<(), Error> {
+        self.access().forget_all();
+        self.load_keys().await?;
+        let holders = self.access().open_streams.holders();
+        for (holder, end) in self.store().access_ends(holders).await? {
+            self.access().open_streams.end_holder(holder, end, self.now());
+        }
+        Ok(())
     }
 
     /// Looks whether there are keys, which a start does too: for who must know before it starts anything.

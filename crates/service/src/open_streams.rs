@@ -103,9 +103,19 @@ impl OpenStreams {
         StreamAccess { streams: Arc::clone(self), number, holders, end, clock }
     }
 
+    /// The keys and sessions that have open streams.
+    pub(crate) fn holders(&self) -> Vec<Uuid> {
+        self.lock().keys().copied().collect()
+    }
+
     /// Ends the streams of a key and of its sessions at a time.
     pub(crate) fn end_key(&self, key: KeyId, at: Timestamp, now: Timestamp) {
-        for stream in self.lock().get(&key.uuid()).into_iter().flat_map(HashMap::values) {
+        self.end_holder(key.uuid(), at, now);
+    }
+
+    /// Ends the streams of a key or of a session at a time.
+    pub(crate) fn end_holder(&self, holder: Uuid, at: Timestamp, now: Timestamp) {
+        for stream in self.lock().get(&holder).into_iter().flat_map(HashMap::values) {
             stream.expires_at.fetch_min(at.as_millisecond(), Ordering::Relaxed);
             if at <= now {
                 stream.is_over.cancel();

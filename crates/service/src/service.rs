@@ -88,6 +88,10 @@ impl Service {
     pub async fn start(&self) -> Result<(), Error> {
         self.load_keys().await?;
         self.agent.start().await?;
+        if self.store().node().is_some() {
+            let service = self.clone();
+            self.world().tasks.spawn_endless(async move { service.follow_access().await });
+        }
         self.update_all_knowledge();
         Ok(())
     }

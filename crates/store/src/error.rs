@@ -90,6 +90,12 @@ pub enum Error {
     /// PostgreSQL cannot be reached, or does not answer. It may come back.
     #[error("PostgreSQL cannot be reached: {0}")]
     Disconnected(String),
+    /// The database knows less than was committed: a replica has taken its place that lacks some of it.
+    #[error(
+        "the database has lost commits that were confirmed, as a fail-over to a replica that was behind does; \
+         check what is missing, then start the server again"
+    )]
+    Rewound,
     /// What is configured cannot be used; in words for people.
     #[error("{0}")]
     Unusable(String),
@@ -188,7 +194,8 @@ impl Error {
     pub(crate) fn is_broken(&self) -> bool {
         let failed =
             |error: &rusqlite::Error| error.sqlite_error_code() == Some(rusqlite::ErrorCode::SystemIoFailure);
-        matches!(self, Error::Folder(_)) || matches!(self, Error::Sql(error) if failed(error))
+        matches!(self, Error::Folder(_) | Error::Rewound)
+            || matches!(self, Error::Sql(error) if failed(error))
     }
 
     /// This error, or a full disk if it is a write for which the system has no space. A sync that fails is never that:

@@ -16,6 +16,7 @@ mod log;
 mod mcp;
 mod memory;
 mod newest;
+mod nodes;
 mod notice;
 mod outbox;
 mod packed_vector;
@@ -68,6 +69,7 @@ pub use memory::{
     TombstoneRow,
 };
 pub use newest::{newest_actions, newest_records};
+pub use nodes::{NodeNews, SharedClock};
 pub use notice::{MAX_NOTICES_PER_READ, NewestNotice, NoticesRead, NumberedNotice};
 pub use packed_vector::PackedVector;
 pub use prompt::{HiddenWords, PromptRows};

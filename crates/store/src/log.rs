@@ -5,7 +5,7 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use protocol::{RunId, Seq, Stored, ThreadId};
 
-use crate::{Error, NewestNotice, RawEvent};
+use crate::{Error, NewestNotice, NodeNews, RawEvent};
 
 /// Tells the rest of the process what has been committed. Called after the commit, in the order of the log.
 pub trait Publish: Send + Sync + 'static {
@@ -13,6 +13,25 @@ pub trait Publish: Send + Sync + 'static {
 
     /// The newest notices of users. They can be read by now.
     fn publish_notices(&self, _newest: &[NewestNotice]) {}
+
+    /// The newest numbers of threads to which another node has written. The events can be read by now.
+    fn publish_newest(&self, _newest: &[(ThreadId, Seq)]) {}
+
+    /// What else other nodes have changed.
+    fn publish_news(&self, _news: NodeNews) {}
+
+    /// Whether somebody here follows the thread, so that the events of another node are wanted.
+    fn is_followed(&self, _thread: ThreadId) -> bool {
+        true
+    }
+
+    /// The threads that somebody here follows.
+    fn followed(&self) -> Vec<ThreadId> {
+        Vec::new()
+    }
+
+    /// Users may have notices that nobody here was told of.
+    fn publish_notice_gap(&self) {}
 }
 
 /// Reading the log, for followers of a thread.

@@ -81,6 +81,8 @@ pub struct RunRow {
     pub stop: Option<Stop>,
     /// Grows with each owner; writes of an earlier one are refused.
     pub epoch: u64,
+    /// The node that has it under way, if several servers share the database.
+    pub owner: Option<i64>,
     /// Its first event; none while it is queued.
     pub start_seq: Option<Seq>,
     /// Its `run:end`.

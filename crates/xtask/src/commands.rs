@@ -9,8 +9,8 @@ use crate::cargo::{TEST_FEATURES, build, build_for_tests, cargo, succeeds};
 use crate::matrix::{self, MatrixAct};
 use crate::report::Report;
 use crate::{
-    border, clients, console, dist, instructions, lines, lints, postgres, protocols, proxy, react_chat, real,
-    seeds, servers, statements, tidy, torture,
+    border, clients, console, deploy, dist, instructions, lines, lints, postgres, protocols, proxy,
+    react_chat, real, seeds, servers, statements, tidy, torture,
 };
 
 /// What people are told before the server is built, because a first build takes minutes.
@@ -181,6 +181,8 @@ pub(crate) fn test(root: &Path, only: &[String]) -> bool {
         report.installed("console", || console::install(root), || console::test(root));
         report.installed("react-chat", || react_chat::install(root), || react_chat::test(root));
         report.installed("proxy", || proxy::install(root), || run(&["proxy"]));
+        let test_deploy = || deploy::test(root, |what, why| report.not_run(what, why));
+        report.installed("deploy", || deploy::install(root), test_deploy);
         report.installed("dist", || dist::obstacle().map_or(Ok(()), Err), || dist::test(root));
         report.installed("postgres", || postgres::install(root), || run_postgres(root, nextest));
         report.installed("instructions", || instructions::install(root), || instructions::count(root, &[]));

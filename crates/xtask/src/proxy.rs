@@ -2,7 +2,7 @@
 //!
 //! The package is fetched once and unpacked into the repository's `target`. Nothing is installed on the machine.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use crate::debian::{self, runs};
@@ -27,6 +27,12 @@ pub(crate) fn install(root: &Path) -> Result<(), String> {
         "{} does not start here; install nginx (Debian: apt-get install nginx-light)",
         unpacked.display()
     ))
+}
+
+/// The program, after it was installed.
+pub(crate) fn program(root: &Path) -> PathBuf {
+    let unpacked = root.join(UNPACKED);
+    if unpacked.exists() { unpacked } else { PathBuf::from("nginx") }
 }
 
 fn fetch(root: &Path) -> Result<(), String> {

@@ -21,6 +21,7 @@ const BUDGETS: &[(&str, u64)] = &[
     ("console", 240),
     ("react-chat", 60),
     ("proxy", 30),
+    ("deploy", 30),
     ("postgres", 150),
     ("dist", 60),
     ("instructions", 90),
@@ -89,7 +90,7 @@ impl Report {
     }
 
     /// Notes a part that needs what is not there. It fails nothing, but it is said aloud.
-    fn not_run(&self, name: &'static str, why: String) {
+    pub(crate) fn not_run(&self, name: &'static str, why: String) {
         self.outcomes(|outcomes| outcomes.not_run.push((name, why)));
     }
 
@@ -197,6 +198,7 @@ mod tests {
             "console",
             "react-chat",
             "proxy",
+            "deploy",
             "postgres",
             "dist",
             "instructions",

@@ -36,7 +36,7 @@ impl Agent {
         }
     }
 
-    fn closing(&self) -> MutexGuard<'_, HashSet<ThreadId>> {
+    pub(super) fn closing(&self) -> MutexGuard<'_, HashSet<ThreadId>> {
         self.inner.closing.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -83,6 +83,9 @@ impl Agent {
 
     async fn take_up_now(&self, thread: ThreadId) -> Result<(), store::Error> {
         let Some(row) = self.world.store.active_run(thread).await? else { return Ok(()) };
+        if row.owner != self.world.store.node() {
+            return Ok(()); // the commit that changed it has told its node
+        }
         if row.status == RunStatus::Waiting && row.stop.is_none() {
             return Ok(()); // for the user's word; nothing is held meanwhile
         }
@@ -133,6 +136,10 @@ impl Agent {
                 Ok(()) => {
                     agent.go_on(thread).await;
                     embed_soon(&agent.world, &scope).await;
+                }
+                Err(store::Error::Fenced) if agent.world.store.node().is_some() => {
+                    tracing::info!(%thread, run = %id, "a run continues on another node");
+                    agent.go_on(thread).await;
                 }
                 Err(error) => {
                     tracing::error!(%thread, run = %id, %error, "a run stopped before its end; the next start of the server resumes it");

@@ -8,7 +8,7 @@ use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use protocol::{Seq, Stored, ThreadId, UserId};
-use store::{MAX_BYTES_PER_READ, NewestNotice, Publish};
+use store::{MAX_BYTES_PER_READ, NewestNotice, NodeNews, Publish};
 use tokio::sync::Notify;
 
 use super::notices::{NoticeSubscription, UserChannels};
@@ -30,6 +30,9 @@ pub struct Bus {
     /// Threads that are followed. Locked for a look-up, never over an await.
     threads: Mutex<HashMap<ThreadId, Weak<Channel>>>,
     users: Arc<UserChannels>,
+    /// What other nodes have changed and nobody has looked at yet. Locked for a look.
+    news: Mutex<NodeNews>,
+    has_news: Notify,
 }
 
 #[derive(Default)]
@@ -82,6 +85,17 @@ impl Bus {
         self.users.subscribe(user)
     }
 
+    /// What other nodes have changed since this was asked last. Waits until there is something.
+    pub(crate) async fn node_news(&self) -> NodeNews {
+        loop {
+            let news = std::mem::take(&mut *lock(&self.news));
+            if !news.is_empty() {
+                return news;
+            }
+            self.has_news.notified().await;
+        }
+    }
+
     /// Ends everybody who follows a thread that is gone.
     pub(crate) fn close(&self, thread: ThreadId) {
         // Out of the map: a thread that begins anew under the same id has a channel of its own.
@@ -115,6 +129,32 @@ impl Publish for Bus {
     fn publish_notices(&self, newest: &[NewestNotice]) {
         self.users.publish(newest);
     }
+
+    fn publish_newest(&self, newest: &[(ThreadId, Seq)]) {
+        for (thread, seq) in newest {
+            if let Some(channel) = self.channel(*thread) {
+                lock(&channel.ring).skip_to(*seq);
+                channel.changed.notify_waiters();
+            }
+        }
+    }
+
+    fn publish_news(&self, news: NodeNews) {
+        lock(&self.news).add(news);
+        self.has_news.notify_one();
+    }
+
+    fn is_followed(&self, thread: ThreadId) -> bool {
+        self.channel(thread).is_some()
+    }
+
+    fn followed(&self) -> Vec<ThreadId> {
+        lock(&self.threads).keys().copied().collect()
+    }
+
+    fn publish_notice_gap(&self) {
+        self.users.wake_all();
+    }
 }
 
 fn size(event: &Stored) -> usize {
@@ -131,6 +171,14 @@ impl Ring {
         while self.bytes > RING_BYTES || self.events.len() > RING_EVENTS {
             let Some(oldest) = self.events.pop_front() else { break };
             self.bytes -= size(&oldest);
+        }
+    }
+
+    /// There are events up to this number in the log. The ring has none of them.
+    fn skip_to(&mut self, newest: Seq) {
+        if newest > self.newest {
+            self.events.clear();
+            (self.bytes, self.newest) = (0, newest);
         }
     }
 
@@ -220,6 +268,19 @@ mod tests {
         assert_eq!(seqs(ring.after(4)), [5, 6, 7]);
         assert_eq!(seqs(ring.after(6)), [7]);
         assert_eq!(ring.after(7), None);
+    }
+
+    #[test]
+    fn a_ring_says_that_the_log_has_the_events_of_another_node() {
+        let mut ring = Ring::default();
+        ring.extend(&[event(5, 1)]);
+        ring.skip_to(8);
+        assert_eq!(ring.after(5), Some(Tail::Behind { ring_starts: 9 }));
+        assert_eq!(ring.after(8), None);
+        ring.extend(&[event(9, 1)]);
+        assert_eq!(seqs(ring.after(8)), [9]);
+        ring.skip_to(3);
+        assert_eq!(seqs(ring.after(8)), [9], "an old number changes nothing");
     }
 
     #[test]

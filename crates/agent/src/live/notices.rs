@@ -38,6 +38,11 @@ impl UserChannels {
         }
     }
 
+    /// Lets all readers look at the rows.
+    pub(super) fn wake_all(&self) {
+        self.lock().values().for_each(|readers| readers.send_modify(|_| ()));
+    }
+
     /// A place to listen, from before the rows are read.
     pub(super) fn subscribe(self: &Arc<Self>, user: UserId) -> NoticeSubscription {
         let newest = self.lock().entry(user.clone()).or_insert_with(|| watch::channel(0).0).subscribe();

@@ -7,8 +7,8 @@ use crate::database::SqlConnection;
 use crate::sql::find_only;
 use crate::sqlite;
 
-/// Tables that belong to one database alone: marks of its own starts, and what SQLite keeps for itself.
-const LEFT_OUT: &str = "name <> 'state' AND name NOT LIKE 'sqlite\\_%' ESCAPE '\\'
+/// Tables that belong to one database alone: marks of its own starts, its nodes, and what SQLite keeps for itself.
+const LEFT_OUT: &str = "name NOT IN ('nodes', 'state') AND name NOT LIKE 'sqlite\\_%' ESCAPE '\\'
     AND name NOT LIKE 'records\\_text%' ESCAPE '\\'";
 
 /// The table whose rows are also found by their words.

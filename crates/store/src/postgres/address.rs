@@ -41,6 +41,11 @@ impl PartialEq for PostgresAddress {
 }
 
 impl PostgresAddress {
+    /// What the lock of the schema is made of.
+    pub(super) fn lock_name(&self) -> String {
+        format!("rondo {}", self.schema)
+    }
+
     pub(super) fn delta_pause(&self) -> Duration {
         DELTA_PAUSE
     }

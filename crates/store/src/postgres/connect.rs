@@ -23,6 +23,9 @@ const LIMITS: &str = "SET statement_timeout = '30s'; SET lock_timeout = '10s';
 const LOCK_PATIENCE: Duration = Duration::from_secs(5);
 const LOCK_PAUSE: Duration = Duration::from_millis(50);
 
+/// How long another node is given to bring the tables up to date.
+const OPENING_PATIENCE: Duration = Duration::from_secs(120);
+
 /// A connection whose statements find the tables.
 pub(super) fn connect(address: &PostgresAddress) -> Result<SqlConnection, Error> {
     let runtime = tokio::runtime::Builder::new_current_thread()
@@ -62,8 +65,39 @@ pub(super) fn connect_writer(address: &PostgresAddress) -> Result<(SqlConnection
     require_version(&conn)?;
     lock(&conn, address)?;
     migrate(&conn, address)?;
-    let upkeep = PostgresUpkeep::begin_on(&conn, address.clone())?;
+    let upkeep = PostgresUpkeep::alone(&conn, address.clone())?;
     Ok((conn, upkeep))
+}
+
+/// The connection that writes for a node, once it may share the database and the schema is the newest.
+pub(super) fn connect_node(address: &PostgresAddress) -> Result<SqlConnection, Error> {
+    let conn = connect(address)?;
+    require_version(&conn)?;
+    share(&conn, address)?;
+    // One node after the other makes the tables. The lock ends with `open_to_others`.
+    let begin = Instant::now();
+    let statement = "SELECT pg_try_advisory_lock(hashtextextended(?1, 0))";
+    while !find_only(&conn, statement, params![opening_name(address)], |row| row.get::<bool>(0))? {
+        if begin.elapsed() > OPENING_PATIENCE {
+            return Err(Error::Unusable(
+                "another node still brings the tables up to date; start this one again when it is ready"
+                    .to_owned(),
+            ));
+        }
+        std::thread::sleep(LOCK_PAUSE);
+    }
+    migrate(&conn, address)?;
+    Ok(conn)
+}
+
+/// The tables are as this node needs them: another one may look.
+pub(super) fn open_to_others(conn: &SqlConnection, address: &PostgresAddress) -> Result<(), Error> {
+    let statement = "SELECT pg_advisory_unlock(hashtextextended(?1, 0))";
+    find_only(conn, statement, params![opening_name(address)], |row| row.get::<bool>(0)).map(drop)
+}
+
+fn opening_name(address: &PostgresAddress) -> String {
+    format!("{} opening", address.lock_name())
 }
 
 pub(super) fn require_version(conn: &SqlConnection) -> Result<(), Error> {
@@ -78,27 +112,42 @@ pub(super) fn require_version(conn: &SqlConnection) -> Result<(), Error> {
     Ok(())
 }
 
-/// What the lock of a schema is made of.
-pub(super) fn lock_name(address: &PostgresAddress) -> String {
-    format!("rondo {}", address.schema)
-}
-
 /// Takes the right to write, if nobody has it. It ends with the connection.
 pub(super) fn try_lock(conn: &SqlConnection, address: &PostgresAddress) -> Result<bool, Error> {
     let statement = "SELECT pg_try_advisory_lock(hashtextextended(?1, 0))";
-    find_only(conn, statement, params![lock_name(address)], |row| row.get(0))
+    find_only(conn, statement, params![address.lock_name()], |row| row.get(0))
 }
 
-/// Takes the right to write, and gives another writer a moment to go away.
+/// Takes the right to write alone, and gives another writer a moment to go away.
 pub(super) fn lock(conn: &SqlConnection, address: &PostgresAddress) -> Result<(), Error> {
+    take_lock(conn, address, &address.lock_name())
+}
+
+/// Takes a lock, and gives whoever has it a moment to go away.
+pub(super) fn take_lock(conn: &SqlConnection, address: &PostgresAddress, name: &str) -> Result<(), Error> {
+    take("SELECT pg_try_advisory_lock(hashtextextended(?1, 0))", conn, (address, name))
+}
+
+/// Takes the right to write in turn with others.
+pub(super) fn share(conn: &SqlConnection, address: &PostgresAddress) -> Result<(), Error> {
+    let name = address.lock_name();
+    take("SELECT pg_try_advisory_lock_shared(hashtextextended(?1, 0))", conn, (address, &name))
+}
+
+fn take(
+    statement: &str,
+    conn: &SqlConnection,
+    (address, name): (&PostgresAddress, &str),
+) -> Result<(), Error> {
     let begin = Instant::now();
     loop {
-        if try_lock(conn, address)? {
+        if find_only(conn, statement, params![name], |row| row.get(0))? {
             return Ok(());
         }
         if begin.elapsed() > LOCK_PATIENCE {
             return Err(Error::Unusable(format!(
-                "another server uses the schema {}; stop it, or choose another with ?schema=NAME in RONDO_STORE",
+                "another server uses the schema {}; stop it, or choose another with ?schema=NAME in RONDO_STORE; \
+                 several servers share a schema if each of them has the same RONDO_VAULT_KEY",
                 address.schema
             )));
         }

@@ -12,10 +12,13 @@ const SCHEMA: &str = include_str!("schema.sql");
 const POLICIES: &str = include_str!("policies.sql");
 
 /// The steps from the first version that PostgreSQL had. Their numbers are those of SQLite's migrations.
-const MIGRATIONS: &[(i64, &[&str])] = &[(22, &[include_str!("migrations/0022_vectors.sql"), POLICIES])];
+const MIGRATIONS: &[(i64, &[&str])] = &[
+    (22, &[include_str!("migrations/0022_vectors.sql"), POLICIES]),
+    (23, &[include_str!("migrations/0023_nodes.sql")]),
+];
 
 /// The version of the schema that this program knows.
-pub const VERSION: i64 = 22;
+pub const VERSION: i64 = 23;
 
 /// The extension that has the type of vectors.
 const EXTENSION: &str = "vector";
@@ -94,4 +97,11 @@ pub(super) fn require_newest(conn: &SqlConnection) -> Result<(), Error> {
         std::cmp::Ordering::Less => Err(Error::TooOld { found, known: VERSION }),
         std::cmp::Ordering::Equal => Ok(()),
     }
+}
+
+/// Fails if the schema is older than this version needs. One that another node has brought further has all of it: what a
+/// version adds does not disturb the one before.
+pub(super) fn require_not_older(conn: &SqlConnection) -> Result<(), Error> {
+    let found = found_version(conn)?;
+    if found < VERSION { Err(Error::TooOld { found, known: VERSION }) } else { Ok(()) }
 }

@@ -5,6 +5,8 @@ mod connect;
 mod copy_ends;
 mod examine;
 mod migrate;
+mod node;
+mod node_keeper;
 mod upkeep;
 
 use std::sync::Arc;
@@ -16,11 +18,13 @@ use connect::{connect, connect_writer};
 pub(crate) use copy_ends::{connect_to_copy, connect_to_fill, lay_rules_aside, put_rules_back};
 pub use examine::{ExaminedPostgres, examine};
 pub use migrate::VERSION as SCHEMA_VERSION;
+use upkeep::PostgresUpkeep;
 
 use crate::database::PostgresSession;
 use crate::sql::{
-    Audited, LoggedRow, OpenDeltas, ReadThread, Readers, SqlConnection, SqlStore, StoreOptions, Writer,
-    WriterParts, audit_of, begin_boot, find_only, place_messages, restore_deltas, whole_log_on,
+    Audited, DeltaLog, LoggedRow, OpenDeltas, ReadThread, Readers, SqlConnection, SqlStore, StoreOptions,
+    Upkeep as _, Writer, WriterParts, audit_of, begin_boot, find_only, place_messages, restore_deltas,
+    whole_log_on,
 };
 use crate::webhooks::WebhookWatch;
 use crate::{Error, Publish};
@@ -49,14 +53,29 @@ fn open(
     publish: Arc<dyn Publish>,
     options: StoreOptions,
 ) -> Result<SqlStore, Error> {
-    let (conn, upkeep) = connect_writer(address)?;
-    restore_deltas(&conn, clock.now().as_millisecond())?;
-    place_messages(&conn)?;
-    let StoreOptions { coalesce, boot, delta_pause, boundary } = options;
-    begin_boot(&conn, boot.or_else(|| connect::started_at(&conn).ok()).as_deref(), clock.now())?;
+    let StoreOptions { coalesce, boot, delta_pause, boundary, shared } = options;
+    let open_deltas = Arc::<OpenDeltas>::default();
+    let mut log = DeltaLog::new(Arc::clone(&open_deltas));
+    let begin = |conn: &SqlConnection| {
+        restore_deltas(conn, clock.now().as_millisecond())?;
+        place_messages(conn)?;
+        begin_boot(conn, boot.or_else(|| connect::started_at(conn).ok()).as_deref(), clock.now())
+    };
+    let (conn, upkeep, nodes) = match &shared {
+        None => {
+            let (conn, upkeep) = connect_writer(address)?;
+            begin(&conn)?;
+            (conn, upkeep, None)
+        }
+        Some(shared) => {
+            let (conn, seat, nodes) = node::open(address, shared, &mut log, begin)?;
+            let upkeep = PostgresUpkeep::of_node(&conn, address.clone(), seat)?;
+            (conn, upkeep, Some(nodes))
+        }
+    };
+    let seat = upkeep.seat();
     let from = address.clone();
     let readers = Readers::open(READERS, ReadThread::Other, Box::new(move || connect(&from)))?;
-    let open_deltas = Arc::<OpenDeltas>::default();
     let webhooks = Arc::<WebhookWatch>::default();
     let parts = WriterParts {
         conn,
@@ -64,9 +83,13 @@ fn open(
         delta_pause: delta_pause.unwrap_or(address.delta_pause()),
         boundary,
         webhooks: Arc::clone(&webhooks),
+        log,
+        nodes,
     };
-    let writer = Writer::start(parts, clock, publish, Arc::clone(&open_deltas))?;
-    Ok(SqlStore::new(writer, readers, open_deltas, coalesce, webhooks))
+    let writer = Writer::start(parts, clock, Arc::clone(&publish))?;
+    let store = SqlStore::new(writer.clone(), readers, open_deltas, coalesce, webhooks);
+    let (Some(seat), Some(shared)) = (seat, shared) else { return Ok(store) };
+    Ok(store.among_nodes(node_keeper::keep(address.clone(), seat, shared, (writer, publish))?))
 }
 
 /// Looks through the database at an address as it is at one moment, whether or not a server is using it.

@@ -7,12 +7,22 @@ CREATE TABLE schema_version (
     version bigint NOT NULL
 );
 
-INSERT INTO schema_version (version) VALUES (22);
+INSERT INTO schema_version (version) VALUES (23);
 
 -- The last transaction that each writer has committed, to find out after a lost connection whether a commit happened.
 CREATE TABLE commits (
     writer bigint PRIMARY KEY,
     number bigint NOT NULL
+);
+
+-- The servers that share the database.
+CREATE TABLE nodes (
+    number      bigint PRIMARY KEY,
+    -- When the others may take over what it has, in milliseconds of this database's clock.
+    lease_until bigint           NOT NULL,
+    joined_at   bigint           NOT NULL,
+    -- The version of the program.
+    version     text COLLATE "C" NOT NULL
 );
 
 -- Functions of SQLite that statements call. A body that is one expression becomes part of the statement.
@@ -129,6 +139,8 @@ CREATE TABLE runs (
     pruned_at        bigint,
     actor            text COLLATE "C",
     imported         bigint           NOT NULL DEFAULT 0 CHECK (imported IN (0, 1)),
+    -- The node that has it under way.
+    owner            bigint,
     FOREIGN KEY (thread, app, "user") REFERENCES threads (id, app, "user")
 );
 
@@ -210,6 +222,7 @@ CREATE TABLE jobs (
     error      text COLLATE "C",
     created_at bigint           NOT NULL,
     updated_at bigint           NOT NULL,
+    owner      bigint,
     UNIQUE (kind, key)
 );
 
@@ -545,7 +558,8 @@ CREATE TABLE actions (
     undone_by   bytea,
     undo_of     bytea,
     position    bigint           NOT NULL,
-    actor       text COLLATE "C"
+    actor       text COLLATE "C",
+    owner       bigint
 );
 
 CREATE TABLE pace (
@@ -666,12 +680,16 @@ CREATE TABLE missing_apps (
 
 CREATE TABLE delta_log_0 (
     number bigint PRIMARY KEY,
-    body   bytea  NOT NULL
+    body   bytea  NOT NULL,
+    -- What the commit means to the other nodes.
+    news   bytea
 );
 
 CREATE TABLE delta_log_1 (
     number bigint PRIMARY KEY,
-    body   bytea  NOT NULL
+    body   bytea  NOT NULL,
+    -- What the commit means to the other nodes.
+    news   bytea
 );
 
 CREATE TABLE packed_deltas (

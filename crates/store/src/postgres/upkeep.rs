@@ -1,27 +1,32 @@
-//! The duties of the one writer on PostgreSQL: the numbers of commits, and a new connection after a lost one.
+//! The duties of the writer on PostgreSQL: the numbers of commits, the turn among nodes, and a new connection after a lost
+//! one.
 //!
 //! Each transaction stores its number. If the connection is lost during a commit, the next connection takes the lock, so
 //! that the old one has ended, and reads the number: the commit has happened, or it has not.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use super::address::PostgresAddress;
-use super::connect::{connect, lock, lock_name};
-use super::migrate::require_newest;
+use super::connect::{connect, share, take_lock};
+use super::migrate::{require_newest, require_not_older};
+use super::node::{self, LIMITS_OF_NODES};
 use super::session_of;
 use crate::Error;
-use crate::sql::{CommitKind, SqlConnection, Upkeep, find_first, find_only, params};
+use crate::sql::{CommitKind, NodeSeat, NodeTurn, SqlConnection, Upkeep, find_first, find_only, params};
 
-/// The row of `commits`. There is one writer.
-const WRITER: i64 = 1;
+/// The row of `commits` of a server that is alone.
+pub(super) const ALONE: i64 = 1;
 
 /// Pauses between attempts to find out whether a commit has happened.
 const PAUSE: Duration = Duration::from_millis(200);
 
 pub(crate) struct PostgresUpkeep {
     address: PostgresAddress,
-    /// The number of the last commit.
+    /// The number of the last commit of this writer.
     number: i64,
+    /// The number of the last commit for which the disk was waited for.
+    synced: i64,
     /// The process of the server that has our connection.
     backend: i64,
     /// Whether deltas alone are committed without waiting for the disk, if known.
@@ -30,19 +35,79 @@ pub(crate) struct PostgresUpkeep {
     connection: u64,
     /// Whether the connection was lost since the last commit: PostgreSQL may have crashed.
     may_have_lost: bool,
+    /// With other nodes: the place of this one.
+    node: Option<JoinedNode>,
+}
+
+/// The writer's part of a node.
+struct JoinedNode {
+    seat: Arc<NodeSeat>,
+    /// The number of the commit under way.
+    turn: i64,
+    must_join: bool,
 }
 
 impl PostgresUpkeep {
-    pub(super) fn begin_on(conn: &SqlConnection, address: PostgresAddress) -> Result<Self, Error> {
-        conn.execute("INSERT INTO commits (writer, number) VALUES (?1, 0) ON CONFLICT DO NOTHING", [WRITER])?;
-        let number = last_commit(conn)?;
+    /// The writer of a server that is alone. Nodes of earlier times are gone.
+    pub(super) fn alone(conn: &SqlConnection, address: PostgresAddress) -> Result<Self, Error> {
+        conn.execute("INSERT INTO commits (writer, number) VALUES (?1, 0) ON CONFLICT DO NOTHING", [ALONE])?;
+        conn.execute("DELETE FROM nodes", [])?;
+        Self::begin_on(conn, address, None)
+    }
+
+    /// The writer of a node that has joined.
+    pub(super) fn of_node(
+        conn: &SqlConnection,
+        address: PostgresAddress,
+        seat: Arc<NodeSeat>,
+    ) -> Result<Self, Error> {
+        Self::begin_on(conn, address, Some(JoinedNode { seat, turn: 0, must_join: false }))
+    }
+
+    fn begin_on(
+        conn: &SqlConnection,
+        address: PostgresAddress,
+        node: Option<JoinedNode>,
+    ) -> Result<Self, Error> {
         let backend = backend_of(conn)?;
-        Ok(Self { address, number, backend, is_async: None, connection: 0, may_have_lost: false })
+        let mut begun = Self {
+            address,
+            number: 0,
+            synced: 0,
+            backend,
+            is_async: None,
+            connection: 0,
+            may_have_lost: false,
+            node,
+        };
+        begun.number = begun.last_commit(conn)?;
+        Ok(begun)
+    }
+
+    /// The row of `commits` that is this writer's.
+    fn writer(&self) -> i64 {
+        self.node.as_ref().map_or(ALONE, |node| node.seat.number())
+    }
+
+    fn last_commit(&self, conn: &SqlConnection) -> Result<i64, Error> {
+        let statement = "SELECT number FROM commits WHERE writer = ?1";
+        find_first(conn, statement, [self.writer()], |row| row.get(0))?.ok_or(Error::Rewound)
+    }
+
+    /// What the lock of this writer's connection is made of.
+    fn lock_name(&self) -> String {
+        match &self.node {
+            None => self.address.lock_name(),
+            Some(node) => node::lock_name(&self.address, node.seat.number()),
+        }
     }
 
     /// Connects until the outcome of a commit is known.
     fn find_out(&mut self, conn: &mut SqlConnection, number: i64) -> Result<(), Error> {
         while let Err(error) = self.reconnect(conn) {
+            if matches!(error, Error::Rewound) {
+                return Err(error);
+            }
             if !matches!(error, Error::Disconnected(_)) {
                 tracing::warn!(%error, "PostgreSQL refuses the connection that would say whether a commit has happened");
             }
@@ -60,17 +125,53 @@ impl PostgresUpkeep {
         let statement = "SELECT pg_terminate_backend(pid) FROM pg_locks
             WHERE pid = ?1 AND locktype = 'advisory' AND granted
                 AND CAST(classid AS BIGINT) << 32 | CAST(objid AS BIGINT) = hashtextextended(?2, 0)";
-        find_first(&fresh, statement, params![self.backend, lock_name(&self.address)], |_| Ok(()))?;
-        lock(&fresh, &self.address).map_err(away)?;
-        require_newest(&fresh)?;
+        find_first(&fresh, statement, params![self.backend, self.lock_name()], |_| Ok(()))?;
+        if self.node.is_some() {
+            share(&fresh, &self.address).map_err(away)?;
+            session_of(&fresh)?.run_script(LIMITS_OF_NODES)?;
+            require_not_older(&fresh)?;
+        }
+        take_lock(&fresh, &self.address, &self.lock_name()).map_err(away)?;
+        if self.node.is_none() {
+            require_newest(&fresh)?;
+        }
+        let number = self.last_commit(&fresh)?;
+        if number < self.synced {
+            return Err(Error::Rewound);
+        }
         self.backend = backend_of(&fresh)?;
-        self.number = last_commit(&fresh)?;
+        self.number = number;
         self.is_async = None;
         self.connection += 1;
-        self.may_have_lost = true;
+        self.may_have_lost = self.node.is_none();
         *conn = fresh;
         tracing::info!("the connection to PostgreSQL is back");
         Ok(())
+    }
+
+    /// Waits for the turn of this node, as a new one if the others took it for dead.
+    fn take_turn(&mut self, conn: &SqlConnection) -> Result<(), Error> {
+        let Some(node) = &mut self.node else { return Ok(()) };
+        if node.must_join {
+            node::join(conn, &self.address, &node.seat)?;
+            node.must_join = false;
+            self.number = 0;
+            self.synced = 0;
+        }
+        conn.execute("BEGIN", [])?;
+        let statement = "UPDATE commits SET number = number + 1 WHERE writer = 0 RETURNING number";
+        match find_only(conn, statement, [], |row| row.get(0)) {
+            Ok(number) => {
+                node.turn = number;
+                Ok(())
+            }
+            Err(error) => {
+                // It fails if the connection is lost, and then there is nothing to be undone.
+                let _undone = roll_back(conn);
+                // Whoever has the turn is slow, and loses it soon.
+                Err(if matches!(error, Error::Aborted) { Error::Overloaded } else { error })
+            }
+        }
     }
 }
 
@@ -80,6 +181,9 @@ impl Upkeep for PostgresUpkeep {
             self.reconnect(conn)?;
         }
         session_of(conn)?.see_all_rows();
+        if self.node.is_some() {
+            return self.take_turn(conn);
+        }
         let is_async = kind == CommitKind::Deltas && !self.may_have_lost;
         if self.is_async != Some(is_async) {
             let level = if is_async { "SET synchronous_commit = off" } else { "SET synchronous_commit = on" };
@@ -93,6 +197,24 @@ impl Upkeep for PostgresUpkeep {
         self.connection
     }
 
+    fn turn(&self) -> Option<NodeTurn> {
+        self.node.as_ref().map(|node| NodeTurn { node: node.seat.number(), number: node.turn })
+    }
+
+    fn is_removed(&mut self) {
+        if let Some(node) = &mut self.node {
+            tracing::warn!(
+                node = node.seat.number(),
+                "this node was taken for dead; its runs continue elsewhere, and it joins as a new node"
+            );
+            node.must_join = true;
+        }
+    }
+
+    fn seat(&self) -> Option<Arc<NodeSeat>> {
+        self.node.as_ref().map(|node| Arc::clone(&node.seat))
+    }
+
     fn may_have_lost(&self) -> bool {
         self.may_have_lost
     }
@@ -104,7 +226,8 @@ impl Upkeep for PostgresUpkeep {
             return roll_back(conn);
         }
         let number = self.number + 1;
-        let counted = conn.execute("UPDATE commits SET number = ?2 WHERE writer = ?1", [WRITER, number]);
+        let statement = "UPDATE commits SET number = ?2 WHERE writer = ?1";
+        let counted = conn.execute(statement, [self.writer(), number]);
         if let Err(error) = counted.and_then(|()| conn.settle()) {
             // It fails if the connection is lost, and then there is nothing to be undone.
             let _undone = roll_back(conn);
@@ -114,6 +237,12 @@ impl Upkeep for PostgresUpkeep {
             Ok(()) => {
                 self.number = number;
                 self.may_have_lost = false;
+                if self.is_async != Some(true) {
+                    self.synced = number;
+                }
+                if let Some(node) = &self.node {
+                    node.seat.tell();
+                }
                 Ok(())
             }
             Err(error @ Error::Disconnected(_)) => {
@@ -121,6 +250,14 @@ impl Upkeep for PostgresUpkeep {
                 self.find_out(conn, number)
             }
             Err(error) => Err(error),
+        }
+    }
+
+    fn close(&self, conn: &SqlConnection) {
+        if let Some(node) = &self.node
+            && let Err(error) = node::leave(conn, &node.seat)
+        {
+            tracing::warn!(%error, "this node did not say that it leaves; the others find out when its lease is over");
         }
     }
 }
@@ -132,10 +269,6 @@ fn roll_back(conn: &SqlConnection) -> Result<(), Error> {
 /// Whoever has the lock may go away: a copy does when it is complete.
 fn away(error: Error) -> Error {
     if let Error::Unusable(why) = error { Error::Disconnected(why) } else { error }
-}
-
-fn last_commit(conn: &SqlConnection) -> Result<i64, Error> {
-    find_only(conn, "SELECT number FROM commits WHERE writer = ?1", [WRITER], |row| row.get(0))
 }
 
 fn backend_of(conn: &SqlConnection) -> Result<i64, Error> {

@@ -74,18 +74,26 @@ pub(super) fn is_erased(conn: &SqlConnection, action: ActionId) -> Result<bool, 
     has_any(conn, statement, [action.bytes()])
 }
 
-/// Actions that no run will end, oldest first.
-pub(super) fn begun(conn: &SqlConnection) -> Result<Vec<ActionRow>, Error> {
-    let statement = format!(
-        "SELECT {READ} FROM actions WHERE status = 'started' AND run IS NULL ORDER BY started_at LIMIT ?1"
-    );
-    find_all(conn, &statement, [MAX_BEGUN], action_row)
+/// Takes over actions that no run will end and that no node has. Gives them, oldest first.
+pub(super) fn adopt(batch: &Batch<'_>) -> Result<Vec<ActionRow>, Error> {
+    let statement = "UPDATE actions SET owner = ?1 WHERE id IN
+            (SELECT id FROM actions a WHERE status = 'started' AND run IS NULL
+                AND NOT EXISTS (SELECT 1 FROM nodes n WHERE n.number = a.owner) ORDER BY started_at LIMIT ?2)
+            RETURNING id";
+    let adopted: Vec<ActionId> =
+        find_all(batch.conn(), statement, params![batch.node(), MAX_BEGUN], |row| id(row, 0))?;
+    let mut rows = Vec::with_capacity(adopted.len());
+    for action in adopted {
+        rows.extend(find(batch.conn(), action)?);
+    }
+    rows.sort_by_key(|row| (row.started_at, row.id));
+    Ok(rows)
 }
 
 pub(super) fn insert(batch: &Batch<'_>, action: &ActionRow, own_output: Option<&str>) -> Result<(), Error> {
     let statement = format!(
-        "INSERT INTO actions ({COLUMNS})
-                VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18)"
+        "INSERT INTO actions ({COLUMNS}, owner)
+                VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19)"
     );
     batch.execute(
         &statement,
@@ -108,6 +116,7 @@ pub(super) fn insert(batch: &Batch<'_>, action: &ActionRow, own_output: Option<&
             action.undo_of.as_ref().map(ActionId::bytes),
             sql(action.position),
             action.actor,
+            batch.node(),
         ],
     )
 }

@@ -10,8 +10,10 @@ use crate::sql::{SqlConnection, SqlParams, SqlStatement, params};
 use jiff::Timestamp;
 use protocol::{Delta, Kind, RunId, Seq, Stored, ThreadId};
 
+use super::commit_news::CommitNews;
 use super::deltas::{DeltaChanges, DeltaLog, DeltaRange, DuePacking, delta_event};
 use super::read::{find_first, find_only, has_any, sql};
+use super::upkeep::NodeTurn;
 use super::{notices, tidy};
 use crate::outbox::Outbox;
 use crate::rules::notices::NoticedChange;
@@ -31,6 +33,11 @@ impl Seqs {
     /// After a rollback the database knows better.
     pub(super) fn forget(&mut self) {
         self.next.clear();
+    }
+
+    /// Another node has written to the thread.
+    pub(super) fn set(&mut self, thread: ThreadId, next: Seq) {
+        self.next.insert(thread, next);
     }
 }
 
@@ -55,6 +62,10 @@ pub(crate) struct Batch<'c> {
     body: Vec<u8>,
     /// Whether somebody who looks for work in the background finds something new.
     adds_work: Cell<bool>,
+    /// The turn of this node, if several share the database.
+    turn: Option<NodeTurn>,
+    /// What the other nodes are told.
+    news: RefCell<CommitNews>,
 }
 
 /// What a transaction leaves once it is committed.
@@ -74,6 +85,7 @@ impl<'c> Batch<'c> {
         now: Timestamp,
         seqs: &'c mut Seqs,
         (log, packing): (&'c DeltaLog, DuePacking),
+        turn: Option<NodeTurn>,
     ) -> Result<Self, Error> {
         let insert = conn.prepare(
             "INSERT INTO events (thread, seq, run, kind, at, body) VALUES (?1, ?2, ?3, ?4, ?5, ?6)",
@@ -97,6 +109,8 @@ impl<'c> Batch<'c> {
             taken: vec![],
             body: vec![],
             adds_work: Cell::new(false),
+            turn,
+            news: RefCell::default(),
         };
         match packing {
             DuePacking::None => {}
@@ -111,7 +125,6 @@ impl<'c> Batch<'c> {
 
     /// Writes back the numbers and the deltas, and tells the users.
     pub(super) fn finish(mut self, watched: Option<&WatchedApps>) -> Result<FinishedBatch, Error> {
-        self.deltas.write(self.conn, self.log)?;
         // Of each thread the highest number.
         self.stored.sort_unstable_by(|one, other| other.cmp(one));
         self.stored.dedup_by_key(|(thread, _)| *thread);
@@ -120,6 +133,14 @@ impl<'c> Batch<'c> {
             update.execute(params![thread.bytes(), sql(*next)])?;
         }
         let (notices, adds_work) = (notices::write(&self, watched)?, self.adds_work.get());
+        let news = self.turn.map(|turn| {
+            let told = self.news.take();
+            (
+                turn,
+                CommitNews { work: adds_work, moved: self.stored.clone(), notices: notices.clone(), ..told },
+            )
+        });
+        self.deltas.write(self.conn, self.log, news)?;
         Ok(FinishedBatch { recorded: self.recorded, notices, deltas: self.deltas, at: self.at, adds_work })
     }
 
@@ -214,6 +235,31 @@ impl<'c> Batch<'c> {
         let done = work(self);
         self.at = now;
         done
+    }
+
+    /// The number of this node, if several share the database.
+    pub(super) fn node(&self) -> Option<i64> {
+        self.turn.map(|turn| turn.node)
+    }
+
+    /// The run of a thread can go on, or is to end: the node that has it looks at it.
+    pub(super) fn touch(&self, thread: ThreadId) {
+        self.news.borrow_mut().touched.push(thread);
+    }
+
+    /// A key is new, or a key or a session ends: all nodes look at it again.
+    pub(super) fn access_changes(&self) {
+        self.news.borrow_mut().access = true;
+    }
+
+    /// Approvals of MCP tools change.
+    pub(super) fn mcp_changes(&self) {
+        self.news.borrow_mut().mcp = true;
+    }
+
+    /// A node was taken for dead.
+    pub(super) fn remove_node(&self, node: i64) {
+        self.news.borrow_mut().removed.push(node.unsigned_abs());
     }
 
     /// Notes that there is a new job, or a proposal that expires. If the work is undone, somebody looks in vain.

@@ -15,7 +15,10 @@ use crate::sql::{SqlConnection, params};
 use protocol::{Delta, RunId, Seq, Stored, ThreadId};
 use uuid::Uuid;
 
+use super::commit_news::CommitNews;
+use super::node_log;
 use super::read::{find_first, has_any, sql};
+use super::upkeep::NodeTurn;
 use crate::Error;
 use crate::rules::packed_deltas::{
     read_bytes, read_id, read_number, repacked_deltas, unpacked_deltas, write_bytes, write_number,
@@ -138,7 +141,7 @@ type Turn = u64;
 
 /// The delta log as its one writer knows it.
 #[derive(Debug)]
-pub(super) struct DeltaLog {
+pub(crate) struct DeltaLog {
     pub(super) open: Arc<OpenDeltas>,
     turn: Turn,
     /// When the turn of this table began, or the first row after that was written; none if both tables are empty.
@@ -151,7 +154,13 @@ pub(super) struct DeltaLog {
 }
 
 impl DeltaLog {
-    pub(super) fn new(open: Arc<OpenDeltas>) -> Self {
+    /// Forgets all, because the tables say what is so.
+    pub(super) fn begin_anew(&mut self, turn: u64) {
+        self.open.threads.write().unwrap_or_else(PoisonError::into_inner).clear();
+        *self = Self { turn, ..Self::new(Arc::clone(&self.open)) };
+    }
+
+    pub(crate) fn new(open: Arc<OpenDeltas>) -> Self {
         Self { open, turn: 1, since: None, bytes: 0, number: 0, threads: Default::default() }
     }
 
@@ -294,23 +303,57 @@ impl DeltaChanges {
         Ok(())
     }
 
-    /// Writes what was added and is not packed into the delta log.
-    pub(super) fn write(&mut self, conn: &SqlConnection, log: &DeltaLog) -> Result<(), Error> {
+    /// Writes what was added and is not packed into the delta log. With other nodes, each commit has a row, and its number
+    /// is that of the commit.
+    pub(super) fn write(
+        &mut self,
+        conn: &SqlConnection,
+        log: &DeltaLog,
+        news: Option<(NodeTurn, CommitNews)>,
+    ) -> Result<(), Error> {
         let mut body = Vec::new();
         for range in self.left() {
             write_range(&mut body, range);
         }
-        if body.is_empty() {
-            return Ok(());
-        }
         let turn = if self.emptied == Emptied::Older { log.turn + 1 } else { log.turn };
-        let statement = match turn % 2 {
-            0 => "INSERT INTO delta_log_0 (number, body) VALUES (?1, ?2)",
-            _ => "INSERT INTO delta_log_1 (number, body) VALUES (?1, ?2)",
-        };
-        conn.execute(statement, params![log.number + 1, body])?;
-        self.written = body.len();
+        let is_even = turn.is_multiple_of(2);
+        if let Some((NodeTurn { number, .. }, told)) = news {
+            let (empties_both, adopts) = (self.emptied == Emptied::Both, self.is_adopted);
+            let news = CommitNews { turn, empties_both, adopts, ..told }.bytes();
+            node_log::insert_row(conn, is_even, (number, &body, &news))?;
+            self.written = body.len() + news.len();
+        } else if !body.is_empty() {
+            let statement = if is_even {
+                "INSERT INTO delta_log_0 (number, body) VALUES (?1, ?2)"
+            } else {
+                "INSERT INTO delta_log_1 (number, body) VALUES (?1, ?2)"
+            };
+            conn.execute(statement, params![log.number + 1, body])?;
+            self.written = body.len();
+        }
         Ok(())
+    }
+
+    /// What a commit of another node has done. Its row has what it left unpacked.
+    pub(super) fn of_other_node(log: &DeltaLog, body: &[u8], news: &CommitNews) -> Self {
+        let mut rest = body;
+        let emptied = match (news.empties_both, news.turn > log.turn) {
+            (true, _) => Emptied::Both,
+            (false, true) => Emptied::Older,
+            (false, false) => Emptied::None,
+        };
+        Self {
+            added: std::iter::from_fn(|| read_range(&mut rest)).collect(),
+            packed: news.moved.iter().map(|(thread, _)| (*thread, 0)).collect(),
+            emptied,
+            written: body.len() + 1,
+            is_adopted: news.adopts,
+        }
+    }
+
+    /// The deltas that were added.
+    pub(super) fn added(&self) -> &[DeltaRange] {
+        &self.added
     }
 
     /// What was added and is not packed.

@@ -185,7 +185,7 @@ fn schedule_for(batch: &Batch<'_>, scope: &Scope, job: &NewJob) -> Result<(), Er
 pub(super) fn adopt(batch: &Batch<'_>) -> Result<(), Error> {
     batch.conn().execute(
         "UPDATE jobs SET status = CASE WHEN attempts >= CASE kind WHEN ?4 THEN ?5 ELSE ?1 END THEN 'dead' ELSE 'ready' END, updated_at = ?2,
-                error = ?3 WHERE status = 'running'",
+                error = ?3 WHERE status = 'running' AND NOT EXISTS (SELECT 1 FROM nodes n WHERE n.number = jobs.owner)",
         params![MAX_JOB_ATTEMPTS, batch.at(), PROCESS_ENDED, WEBHOOK_JOB, MAX_WEBHOOK_ATTEMPTS],
     )?;
     // A clock that was put back must not keep those waiting who were served by the later one.
@@ -237,13 +237,13 @@ fn claim(batch: &mut Batch<'_>) -> Result<Option<JobRow>, Error> {
         return Ok(None);
     };
     let statement = format!(
-        "UPDATE jobs SET status = 'running', attempts = attempts + 1, epoch = epoch + 1, updated_at = ?1
+        "UPDATE jobs SET status = 'running', attempts = attempts + 1, epoch = epoch + 1, updated_at = ?1, owner = ?6
             WHERE id = (SELECT id FROM jobs WHERE status = 'ready' AND user = ?2 AND kind = ?3 AND app = ?4
                 AND thread IS NOT DISTINCT FROM ?5 ORDER BY run_at, id LIMIT 1)
             RETURNING {COLUMNS}"
     );
     let thread = thread.as_ref().map(ThreadId::bytes);
-    find_first(batch.conn(), &statement, params![batch.at(), user, kind, app, thread], job_row)
+    find_first(batch.conn(), &statement, params![batch.at(), user, kind, app, thread, batch.node()], job_row)
 }
 
 /// Marks a job as done, if it is still this owner's.

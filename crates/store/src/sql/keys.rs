@@ -4,6 +4,7 @@ use crate::sql::{SqlConnection, SqlRow, params};
 use jiff::Timestamp;
 use protocol::{ActsFor, AppId, AuditKind, KeyId, KeyView, Right, Rights, Scope};
 use serde_json::{Value, json};
+use uuid::Uuid;
 
 use super::append::Batch;
 use super::read::{
@@ -38,6 +39,7 @@ impl SqlStore {
             {
                 return Ok(Some(earlier.into()));
             }
+            batch.access_changes(); // the first key ends access without one
             insert(batch, &key, hash)?;
             let by = key.made_by.clone().unwrap_or_default();
             note(batch, by, AuditKind::KeyMade, &key, made_detail(&key))?;
@@ -54,6 +56,12 @@ impl SqlStore {
     pub(crate) async fn has_keys(&self) -> Result<bool, Error> {
         let statement = "SELECT 1 FROM keys WHERE id >= ?1 LIMIT 1";
         self.readers.read(move |conn| has_any(conn, statement, [FIRST_ID])).await
+    }
+
+    pub(crate) async fn access_ends(&self, ids: Vec<Uuid>) -> Result<Vec<(Uuid, Timestamp)>, Error> {
+        self.readers
+            .read(move |conn| ids.iter().filter_map(|id| end_of(conn, *id).transpose()).collect())
+            .await
     }
 
     pub(crate) async fn has_good_keys(&self, at: Timestamp) -> Result<bool, Error> {
@@ -105,6 +113,7 @@ impl SqlStore {
 
     pub(crate) async fn remove_keys(&self, by: String) -> Result<u64, Error> {
         let work = move |batch: &mut Batch<'_>| {
+            batch.access_changes();
             let removed = batch.count_changed("DELETE FROM keys", [])? as u64;
             if removed > 0 {
                 let (kind, target) = (AuditKind::KeysRemoved, ALL_KEYS.to_owned());
@@ -115,6 +124,20 @@ impl SqlStore {
         };
         self.writer.write(work).await
     }
+}
+
+/// When the access of a key or a session ends. One that is not there has ended.
+fn end_of(conn: &SqlConnection, id: Uuid) -> Result<Option<(Uuid, Timestamp)>, Error> {
+    let key = "SELECT coalesce(revoked_at, expires_at) FROM keys WHERE id = ?1";
+    let session = "SELECT coalesce(ended_at, expires_at) FROM sessions WHERE id = ?1";
+    let mut found: Option<Option<i64>> = None;
+    for statement in [key, session] {
+        if found.is_none() {
+            found = find_first(conn, statement, params![id.as_bytes()], |row| row.get(0))?;
+        }
+    }
+    let end = found.unwrap_or(Some(0));
+    Ok(end.and_then(|end| Timestamp::from_millisecond(end).ok()).map(|end| (id, end)))
 }
 
 fn insert(batch: &Batch<'_>, key: &KeyView, hash: [u8; 32]) -> Result<(), Error> {
@@ -173,6 +196,7 @@ fn revoke(
 ) -> Result<Option<RevokedKey>, Error> {
     let Some((key, hash)) = within(batch, id, only_apps)? else { return Ok(None) };
     if key.revoked_at.is_none() {
+        batch.access_changes();
         let statement = "UPDATE keys SET revoked_at = ?2, revoked_by = ?3 WHERE id = ?1";
         batch.execute(statement, params![id.bytes(), batch.at(), by])?;
         let detail = json!({ "user": key.user });
@@ -202,6 +226,7 @@ fn rotate(batch: &Batch<'_>, rotation: NewKeyRotation) -> Result<Option<RotatedK
     let ends_at = end_of_replaced(&old, old_ends_at);
     let old = KeyView { expires_at: Some(ends_at), replaced_by: Some(new.id), ..old };
     insert(batch, &new, hash)?;
+    batch.access_changes();
     let statement = "UPDATE keys SET expires_at = ?2, replaced_by = ?3 WHERE id = ?1";
     batch.execute(statement, params![old.id.bytes(), ends_at.as_millisecond(), new.id.bytes()])?;
     let by = new.made_by.clone().unwrap_or_default();

@@ -8,8 +8,8 @@ use super::append::Batch;
 use super::read::{find_first, find_only, has_any, id};
 use super::verify::Check;
 use super::{
-    RowsOf, SqlStore, action_rows, documents, images, jobs, missing_apps, notices, purge, rate_limits,
-    recall, reserve, runs, sessions, waiting_calls,
+    RowsOf, SqlStore, action_rows, documents, images, jobs, missing_apps, node_log, notices, purge,
+    rate_limits, recall, reserve, runs, sessions, waiting_calls,
 };
 use crate::{ActionRow, Error, RunRow, Verified};
 
@@ -18,12 +18,19 @@ const PURGE_KEYS: i64 = 500;
 
 impl SqlStore {
     pub(crate) async fn adopt(&self) -> Result<Vec<RunRow>, Error> {
-        let work = |batch: &mut Batch<'_>| {
+        let dead = self.node.as_ref().map(|node| node.seat.take_silent()).unwrap_or_default();
+        let work = move |batch: &mut Batch<'_>| {
+            node_log::remove_nodes(batch, &dead)?;
             reserve::adopt(batch)?;
             jobs::adopt(batch)?;
             runs::adopt(batch)
         };
         self.writer.write(work).await
+    }
+
+    pub(crate) async fn told_to_stop(&self) -> Result<Vec<ThreadId>, Error> {
+        let Some(node) = self.node_number() else { return Ok(Vec::new()) };
+        self.readers.read(move |conn| node_log::told_to_stop(conn, node)).await
     }
 
     pub(crate) async fn is_deleted(&self, thread: ThreadId) -> Result<bool, Error> {
@@ -80,7 +87,7 @@ impl SqlStore {
     }
 
     pub(crate) async fn begun_actions(&self) -> Result<Vec<ActionRow>, Error> {
-        self.readers.read(action_rows::begun).await
+        self.writer.write(|batch| action_rows::adopt(batch)).await
     }
 
     pub(crate) async fn verify_ledger(&self) -> Result<Verified, Error> {

@@ -36,6 +36,7 @@ impl SqlStore {
     ) -> Result<Vec<McpToolRow>, Error> {
         let key = Key::new(app, server);
         let work = move |batch: &mut Batch<'_>| {
+            batch.mcp_changes();
             put(batch, &key, &offered)?;
             key.all(batch.conn())
         };
@@ -51,6 +52,7 @@ impl SqlStore {
     ) -> Result<Vec<McpToolRow>, Error> {
         let (key, by) = (Key::new(app, server), by.to_owned());
         let work = move |batch: &mut Batch<'_>| {
+            batch.mcp_changes();
             approve(batch, &key, &wanted, &by)?;
             key.all(batch.conn())
         };
@@ -65,7 +67,11 @@ impl SqlStore {
         by: &str,
     ) -> Result<(), Error> {
         let (key, by) = (Key::new(app, server), by.to_owned());
-        self.writer.write(move |batch| revoke(batch, &key, &tools, &by)).await
+        let work = move |batch: &mut Batch<'_>| {
+            batch.mcp_changes();
+            revoke(batch, &key, &tools, &by)
+        };
+        self.writer.write(work).await
     }
 }
 

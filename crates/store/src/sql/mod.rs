@@ -9,6 +9,7 @@ mod audit;
 mod boot;
 mod branches;
 mod client_calls;
+mod commit_news;
 mod credentials;
 mod deltas;
 mod documents;
@@ -29,6 +30,7 @@ mod mcp;
 mod memories;
 mod message_paths;
 mod missing_apps;
+mod node_log;
 mod notices;
 mod open_databases;
 mod personas;
@@ -81,13 +83,14 @@ pub use crate::outbox::Coalesce;
 pub use audit::Audited;
 pub(crate) use audit::audit_of;
 pub(crate) use boot::{COPIED, COPYING, POWER_LOSS_MARGIN, RESTORED, begin as begin_boot, set_boot};
-pub(crate) use deltas::{OpenDeltas, restore as restore_deltas};
+pub(crate) use deltas::{DeltaLog, OpenDeltas, restore as restore_deltas};
 pub(crate) use message_paths::fill_in as place_messages;
+pub(crate) use node_log::{NodeLog, NodeSeat, SilentNode};
 pub use open_databases::wait_until_closed;
 pub(crate) use read::{ReadThread, Readers, find_all, find_first, find_only, has_any};
 pub(crate) use records::index_words;
 pub(crate) use tidy::{Afresh, note_removed};
-pub(crate) use upkeep::{CommitKind, Upkeep};
+pub(crate) use upkeep::{CommitKind, NodeTurn, Upkeep};
 pub use usage::day;
 pub(crate) use verify::verify_on;
 pub use whole_log::LoggedRow;
@@ -96,7 +99,7 @@ pub(crate) use writer::{SqlRunLog, Writer, WriterParts};
 
 use crate::outbox::Outbox;
 use crate::webhooks::WebhookWatch;
-use crate::{RunRow, WatchedApps};
+use crate::{RunRow, SharedClock, WatchedApps};
 
 /// How long after a commit of deltas the next one is made, unless somebody says otherwise: what a reader does not notice.
 pub const DELTA_PAUSE: Duration = Duration::from_millis(4);
@@ -109,6 +112,20 @@ pub(crate) struct SqlStore {
     open_deltas: Arc<OpenDeltas>,
     coalesce: Coalesce,
     webhooks: Arc<WebhookWatch>,
+    /// What keeps this process one of the nodes that share the database, if several do.
+    node: Option<NodeKeeper>,
+}
+
+/// Keeps a node among the others, until it is dropped.
+pub(crate) struct NodeKeeper {
+    seat: Arc<NodeSeat>,
+    _stop: tokio::sync::oneshot::Sender<()>,
+}
+
+impl NodeKeeper {
+    pub(crate) fn new(seat: Arc<NodeSeat>, stop: tokio::sync::oneshot::Sender<()>) -> Self {
+        Self { seat, _stop: stop }
+    }
 }
 
 impl SqlStore {
@@ -119,7 +136,17 @@ impl SqlStore {
         coalesce: Coalesce,
         webhooks: Arc<WebhookWatch>,
     ) -> Self {
-        Self { writer, readers: Arc::new(readers), open_deltas, coalesce, webhooks }
+        Self { writer, readers: Arc::new(readers), open_deltas, coalesce, webhooks, node: None }
+    }
+
+    /// One of several that share the database.
+    pub(crate) fn among_nodes(self, node: NodeKeeper) -> Self {
+        Self { node: Some(node), ..self }
+    }
+
+    /// The number of this node, if several share the database.
+    pub(crate) fn node_number(&self) -> Option<i64> {
+        self.node.as_ref().map(|node| node.seat.number())
     }
 
     pub(crate) fn watch_webhooks(&self, watched: WatchedApps) {
@@ -142,6 +169,8 @@ pub struct StoreOptions {
     pub delta_pause: Option<Duration>,
     /// Who decides at each commit whether the store goes on; for tests that let it die there.
     pub boundary: Option<Arc<dyn Boundary>>,
+    /// Lets other servers share the database. All of them go by this clock.
+    pub shared: Option<Arc<SharedClock>>,
 }
 
 /// Sees every commit come and go.

@@ -87,6 +87,8 @@ pub(super) fn settle(batch: &Batch<'_>, holder: &[u8; 16]) -> Result<(), Error> 
 
 /// Gives back what a process held that is gone, and its calls with it.
 pub(super) fn adopt(batch: &Batch<'_>) -> Result<(), Error> {
-    batch.conn().execute("DELETE FROM reservations", [])?;
-    Ok(())
+    let statement = "DELETE FROM reservations
+            WHERE NOT EXISTS (SELECT 1 FROM runs r JOIN nodes n ON n.number = r.owner WHERE r.id = reservations.holder)
+                AND NOT EXISTS (SELECT 1 FROM jobs j JOIN nodes n ON n.number = j.owner WHERE j.id = reservations.holder)";
+    batch.conn().execute(statement, [])
 }

@@ -29,8 +29,9 @@ pub(super) fn begin(
     let RunBeginning { message, user_message, start, jobs } =
         beginning(thread, run, request, head, answered)?;
     let seq = batch.next(thread)?;
-    let statement = "UPDATE runs SET status = 'running', start_seq = ?2, message = ?3 WHERE id = ?1";
-    batch.execute(statement, params![run.bytes(), sql(seq), message.bytes()])?;
+    let statement =
+        "UPDATE runs SET status = 'running', start_seq = ?2, message = ?3, owner = ?4 WHERE id = ?1";
+    batch.execute(statement, params![run.bytes(), sql(seq), message.bytes(), batch.node()])?;
     if let Some(user_message) = user_message {
         batch.record(thread, Some(run), &Event::MessageUser(user_message))?;
     }

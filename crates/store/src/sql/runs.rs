@@ -15,7 +15,7 @@ use crate::{Admitted, BegunRun, Error, ForcedEnd, Once, RunRow, Stop, Submission
 pub(super) const COLUMNS: &str =
     "r.id, r.thread, r.app, r.user, r.message, r.status, r.model, r.error, r.stop, r.epoch,
     r.start_seq, r.end_seq, r.created_at, r.ended_at, r.input_tokens, r.output_tokens, r.cached_tokens,
-    r.reasoning_tokens, r.cost, r.estimated, r.actor";
+    r.reasoning_tokens, r.cost, r.estimated, r.actor, r.owner";
 
 impl SqlStore {
     pub(crate) async fn submit(
@@ -119,6 +119,7 @@ fn stop(batch: &mut Batch<'_>, thread: ThreadId, run: RunId) -> Result<bool, Err
     let statement =
         "UPDATE runs SET stop = ?2 WHERE id = ?1 AND stop IS DISTINCT FROM ?2 AND ended_at IS NULL";
     let told = batch.count_changed(statement, params![run.bytes(), Stop::Cancelled.name()])?;
+    batch.touch(thread);
     Ok(told > 0)
 }
 
@@ -130,14 +131,19 @@ fn find(conn: &SqlConnection, run: RunId, user: &str) -> Result<RunRow, Error> {
     find_first(conn, &statement, params![run.bytes(), user], run_row)?.ok_or(Error::NotFound("run"))
 }
 
-/// Takes over every run under way: writes of whoever had them are refused from here on.
+/// Takes over every run under way that no node has: writes of whoever had them are refused from here on.
 pub(super) fn adopt(batch: &mut Batch<'_>) -> Result<Vec<RunRow>, Error> {
     batch.forget_owners();
-    batch.conn().execute("UPDATE runs SET epoch = epoch + 1 WHERE status IN ('running', 'waiting')", [])?;
-    let statement = format!(
-        "SELECT {COLUMNS} FROM runs r WHERE r.status IN ('running', 'waiting') ORDER BY +r.created_at, r.id"
-    );
-    find_all(batch.conn(), &statement, [], run_row)
+    let statement = "UPDATE runs SET epoch = epoch + 1, owner = ?1 WHERE status IN ('running', 'waiting')
+            AND NOT EXISTS (SELECT 1 FROM nodes n WHERE n.number = runs.owner) RETURNING id";
+    let adopted: Vec<RunId> = find_all(batch.conn(), statement, params![batch.node()], |row| id(row, 0))?;
+    let statement = format!("SELECT {COLUMNS} FROM runs r WHERE r.id = ?1");
+    let mut rows = Vec::with_capacity(adopted.len());
+    for run in adopted {
+        rows.extend(find_first(batch.conn(), &statement, [run.bytes()], run_row)?);
+    }
+    rows.sort_by_key(|row| (row.created_at, row.id));
+    Ok(rows)
 }
 
 pub(super) fn active(conn: &SqlConnection, thread: ThreadId) -> Result<Option<RunRow>, Error> {
@@ -161,6 +167,7 @@ pub(super) fn run_row(row: &SqlRow<'_>) -> Result<RunRow, Error> {
         usage: usage::read(row, 14)?,
         stop: row.get::<Option<String>>(8)?.and_then(|stop| Stop::parse(&stop)),
         epoch: count(row, 9)?,
+        owner: row.get(21)?,
         start_seq: seq(row, 10)?,
         end_seq: seq(row, 11)?,
         created_at: time(row, 12)?,

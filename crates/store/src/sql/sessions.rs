@@ -107,7 +107,11 @@ fn end_surplus(batch: &Batch<'_>, user: &str) -> Result<Vec<SessionId>, Error> {
                     ORDER BY created_at DESC, id DESC LIMIT 9223372036854775807 OFFSET ?3)
                 RETURNING id";
     let surplus = params![user, batch.at(), MAX_SESSIONS_PER_USER as i64];
-    find_all(batch.conn(), statement, surplus, |row| id(row, 0))
+    let ended: Vec<SessionId> = find_all(batch.conn(), statement, surplus, |row| id(row, 0))?;
+    if !ended.is_empty() {
+        batch.access_changes();
+    }
+    Ok(ended)
 }
 
 /// Ends a session. What an admin does to the session of somebody else is in the audit.
@@ -123,6 +127,7 @@ fn end(
         return Ok(false);
     };
     let statement = "UPDATE sessions SET ended_at = ?2 WHERE id = ?1 AND ended_at IS NULL";
+    batch.access_changes();
     let ended = batch.count_changed(statement, params![session.bytes(), batch.at()])?;
     if let (1, Some(by)) = (ended, by) {
         let app =

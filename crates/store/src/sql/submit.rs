@@ -39,6 +39,7 @@ pub(super) fn submit(batch: &mut Batch<'_>, submission: Submission) -> Result<(S
         RunAdmission::Wait { active, interrupts } => {
             let interrupted = interrupts.then_some(active);
             interrupted.map_or(Ok(()), |active| interrupt(batch, active))?;
+            batch.touch(thread);
             insert(batch, &scope, thread, (run, &request))?;
             queue::push(batch, thread, run, &request, on_busy)?;
             let resumed = waiting_calls::supersede(batch, active)?;

@@ -127,6 +127,7 @@ fn delete(
     let statement = "UPDATE runs SET stop = 'cancelled'
                 WHERE thread = ?1 AND ended_at IS NULL AND stop IS DISTINCT FROM 'cancelled'";
     batch.execute(statement, [thread.bytes()])?;
+    batch.touch(thread);
     items::changed(batch, &row.scope, RecallKind::Thread, thread.bytes())?;
     batch.notice(NoticedChange::Thread { thread, change: NoticeChange::Deleted });
     Ok(row.active_run)

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use super::node_log::NodeSeat;
 use super::{Afresh, SqlConnection};
 use crate::Error;
 
@@ -16,6 +17,15 @@ pub(crate) enum CommitKind {
     Promise,
 }
 
+/// The right of one node to commit, which it has from the begin of a transaction to its end.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct NodeTurn {
+    /// The number of the node.
+    pub(crate) node: i64,
+    /// The number of the commit.
+    pub(crate) number: i64,
+}
+
 /// The duties of the writer of one database.
 pub(crate) trait Upkeep: Send {
     /// Begins a transaction, on a new connection if the last one is lost.
@@ -24,6 +34,19 @@ pub(crate) trait Upkeep: Send {
     /// The number of the connection: another one means that somebody else may have written meanwhile.
     fn connection(&self) -> u64 {
         0
+    }
+
+    /// The turn of this node, if several share the database. Each transaction has one.
+    fn turn(&self) -> Option<NodeTurn> {
+        None
+    }
+
+    /// The others took this node for dead: it is to be a new one.
+    fn is_removed(&mut self) {}
+
+    /// What the threads of this node share, if several nodes share the database.
+    fn seat(&self) -> Option<Arc<NodeSeat>> {
+        None
     }
 
     /// The error as what it means on this database.

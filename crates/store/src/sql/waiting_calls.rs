@@ -30,6 +30,7 @@ fn move_run(batch: &Batch<'_>, statement: &str, run: RunId) -> Result<(), Error>
     if batch.count_changed(statement, [run.bytes()])? > 0 {
         let statement = "SELECT thread FROM runs WHERE id = ?1";
         let thread = find_only(batch.conn(), statement, [run.bytes()], |row| id(row, 0))?;
+        batch.touch(thread);
         batch.notice(NoticedChange::Run { run, thread });
     }
     Ok(())

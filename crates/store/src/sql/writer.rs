@@ -1,4 +1,4 @@
-//! The one writer: commits whatever has arrived while the last commit was under way, then tells the world.
+//! The one writer of this process: commits whatever has arrived while the last commit was under way, then tells the world.
 //!
 //! A batch that holds anything a caller is promised is synced to the disk; one of deltas alone is left to the
 //! operating system, and becomes durable with the next promise because the write-ahead log is one sequential file.
@@ -6,6 +6,8 @@
 //!
 //! When the disk fails, as opposed to being full, the writer ends: nobody knows what is on it, and a second sync that
 //! succeeds proves nothing about what the first one lost. The next start reads what is really there.
+
+mod run_log;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -15,19 +17,20 @@ use std::sync::mpsc::{
 use std::thread::{self, Thread};
 use std::time::{Duration, Instant};
 
-use protocol::{Clock, Delta, Event, Kind, PlannedCall, SpendBounds, SpendGrant, Stored};
+use protocol::{Clock, Stored};
 use tokio::sync::{oneshot, watch};
 
 use super::append::{Batch, FinishedBatch, Seqs};
-use super::deltas::{DeltaLog, DuePacking, OpenDeltas, TABLE_LIFE};
+use super::deltas::{DeltaLog, DuePacking, TABLE_LIFE};
+use super::node_log::{NodeKnowledge, NodeLog, NodeSeat};
 use super::open_databases::OpenDatabase;
-use super::{
-    Afresh, Boundary, CommitKind, Moment, RowsOf, SqlConnection, Upkeep, jobs, queue, reserve, waiting_calls,
-};
-use crate::outbox::{Outbox, Pushed};
-use crate::rules::run_log::{is_promise, writes_belong};
+use super::upkeep::NodeTurn;
+use super::{Afresh, Boundary, CommitKind, Moment, RowsOf, SqlConnection, Upkeep};
+use crate::outbox::Outbox;
 use crate::webhooks::WebhookWatch;
-use crate::{Error, NewJob, NewestNotice, Publish, Write};
+use crate::{Error, NewestNotice, Publish};
+
+pub(crate) use run_log::SqlRunLog;
 
 /// Commands that may wait for the writer. Runs announce themselves at most once each, so this bounds requests.
 const MAX_QUEUED: usize = 8192;
@@ -64,6 +67,8 @@ impl Drop for WriterPause {
 }
 
 enum Command {
+    /// Other nodes may have committed something.
+    Follow,
     /// This run has deltas waiting.
     Deltas(Announcement),
     /// Something that somebody waits for, with the run whose deltas go with it.
@@ -73,13 +78,14 @@ enum Command {
 impl Command {
     fn kind(&self) -> CommitKind {
         match self {
-            Command::Deltas(_) => CommitKind::Deltas,
+            Command::Deltas(_) | Command::Follow => CommitKind::Deltas,
             Command::Work { kind, .. } => *kind,
         }
     }
 
     fn outbox(&self) -> Option<&Outbox> {
         match self {
+            Command::Follow => None,
             Command::Deltas(announcement) => Some(&announcement.outbox),
             Command::Work { outbox, .. } => outbox.as_deref(),
         }
@@ -153,10 +159,9 @@ impl Writer {
         parts: WriterParts,
         clock: Arc<dyn Clock>,
         publish: Arc<dyn Publish>,
-        open: Arc<OpenDeltas>,
     ) -> Result<Self, Error> {
         let (queue, commands) = sync_channel(MAX_QUEUED);
-        let mut committer = Committer::new(parts, clock, publish, DeltaLog::new(open));
+        let mut committer = Committer::new(parts, clock, publish);
         let (living, alive) = watch::channel(());
         let (afresh, new_work) = (committer.upkeep.afresh(), Arc::clone(&committer.new_work));
         let database = OpenDatabase::new();
@@ -233,118 +238,22 @@ impl Writer {
         answer.await.map_err(|_| Error::Closed)?
     }
 
+    /// Has the writer take in what other nodes have committed.
+    pub(crate) fn follow(&self, seat: &NodeSeat) {
+        if seat.asks_follow() {
+            if self.send(Command::Follow).is_err() {
+                seat.follows(); // whatever waits takes it in
+            }
+            self.pause.end();
+        }
+    }
+
     fn send(&self, command: Command) -> Result<(), Error> {
         self.queue.try_send(command).map_err(|error| match error {
             TrySendError::Full(_) => Error::Overloaded,
             TrySendError::Disconnected(_) => Error::Closed,
         })
     }
-}
-
-/// One run's end of the queue.
-#[derive(Clone)]
-pub(crate) struct SqlRunLog {
-    writer: Writer,
-    outbox: Arc<Outbox>,
-}
-
-impl SqlRunLog {
-    pub(super) fn new(writer: Writer, outbox: Outbox) -> Self {
-        Self { writer, outbox: Arc::new(outbox) }
-    }
-
-    /// Tells the writer that there are deltas. False if it has to be told again.
-    fn announce(&self) -> bool {
-        let announcement = Announcement { outbox: Arc::clone(&self.outbox), seen: false };
-        match self.writer.send(Command::Deltas(announcement)) {
-            Err(Error::Closed) => {
-                self.outbox.close();
-                true
-            }
-            sent => sent.is_ok(),
-        }
-    }
-}
-
-impl SqlRunLog {
-    pub(crate) fn push(&self, delta: Delta) -> Result<(), Delta> {
-        match self.outbox.push(delta) {
-            Pushed::Joined => Ok(()),
-            Pushed::Full(delta) => Err(delta),
-            Pushed::Announce => {
-                // A full queue loses nothing: the deltas wait, and the next one announces them again.
-                let _told = self.announce();
-                Ok(())
-            }
-        }
-    }
-
-    pub(crate) async fn room(&self) {
-        if self.outbox.must_announce() && !self.announce() {
-            return tokio::task::yield_now().await;
-        }
-        self.outbox.room().await;
-    }
-
-    pub(crate) async fn reserve(&self, call: PlannedCall, bounds: SpendBounds) -> Result<SpendGrant, Error> {
-        let outbox = Arc::clone(&self.outbox);
-        let work = move |batch: &mut Batch<'_>| {
-            if !batch.is_owner(&outbox)? {
-                return Err(Error::Fenced);
-            }
-            reserve::for_run(batch, outbox.run, &call, &bounds)
-        };
-        // Nothing of it is worth anything to another process.
-        self.writer.write_ahead(work).await
-    }
-
-    pub(crate) async fn record(
-        &self,
-        events: Vec<Event>,
-        caused: Vec<NewJob>,
-        writes: Vec<Write>,
-    ) -> Result<Vec<bool>, Error> {
-        if !writes.is_empty() && !writes_belong(&events, &writes) {
-            tracing::error!(run = %self.outbox.run, "writes were stored without the one result, or the start of the run, that they belong to");
-            return Err(Error::Aborted);
-        }
-        let outbox = Arc::clone(&self.outbox);
-        let kind = if is_promise(&events, &writes) { CommitKind::Promise } else { CommitKind::Ahead };
-        let work = move |batch: &mut Batch<'_>| {
-            let Some(stop) = batch.stop_of_owned(&outbox)? else { return Err(Error::Fenced) };
-            if outbox.is_closed() {
-                tracing::warn!(run = %outbox.run, "deltas were lost before they reached the log; the run continues from its log");
-                return Err(Error::Aborted);
-            }
-            if let Some(stop) = stop
-                && events.iter().any(|event| stop.forbids(event))
-            {
-                return Err(Error::Stopped(stop));
-            }
-            append(batch, &outbox, &events, &caused, &writes).inspect_err(|_| outbox.lost())
-        };
-        self.writer.write_with(RowsOf::ALL, kind, Some(Arc::clone(&self.outbox)), work).await
-    }
-}
-
-fn append(
-    batch: &mut Batch<'_>,
-    outbox: &Outbox,
-    events: &[Event],
-    caused: &[NewJob],
-    writes: &[Write],
-) -> Result<Vec<bool>, Error> {
-    batch.deltas(outbox)?;
-    for job in caused {
-        jobs::enqueue(batch, outbox.run, &jobs::Task::of(job, &job.key))?;
-    }
-    let record = |event| batch.record_with(outbox.thread, Some(outbox.run), event, writes);
-    let recorded = events.iter().map(record).map(|seq| Ok(seq?.is_some())).collect::<Result<_, Error>>()?;
-    let asks = events.iter().any(|event| matches!(event.kind(), Kind::ProposalOpen | Kind::CallOpen));
-    if asks && queue::is_any_waiting(batch, outbox.thread)? {
-        waiting_calls::supersede(batch, outbox.run)?; // the user has gone on already
-    }
-    Ok(recorded)
 }
 
 /// The part of a committed transaction that others are told of.
@@ -360,6 +269,9 @@ pub(crate) struct WriterParts {
     pub(crate) delta_pause: Duration,
     pub(crate) boundary: Option<Arc<dyn Boundary>>,
     pub(crate) webhooks: Arc<WebhookWatch>,
+    pub(crate) log: DeltaLog,
+    /// With other nodes: how far this one has taken in what they have committed.
+    pub(crate) nodes: Option<NodeLog>,
 }
 
 struct Committer {
@@ -373,6 +285,7 @@ struct Committer {
     webhooks: Arc<WebhookWatch>,
     /// Set when a job or a proposal was committed.
     new_work: Arc<AtomicBool>,
+    nodes: Option<NodeLog>,
     /// The connection on which the last transaction was begun.
     connection: u64,
     /// Last, so that the database is free only when it is closed.
@@ -380,8 +293,8 @@ struct Committer {
 }
 
 impl Committer {
-    fn new(parts: WriterParts, clock: Arc<dyn Clock>, publish: Arc<dyn Publish>, log: DeltaLog) -> Self {
-        let WriterParts { conn, upkeep, delta_pause, boundary, webhooks } = parts;
+    fn new(parts: WriterParts, clock: Arc<dyn Clock>, publish: Arc<dyn Publish>) -> Self {
+        let WriterParts { conn, upkeep, delta_pause, boundary, webhooks, log, nodes } = parts;
         let (seqs, new_work, connection) = (Seqs::default(), Arc::default(), upkeep.connection());
         Self {
             conn,
@@ -393,6 +306,7 @@ impl Committer {
             boundary,
             webhooks,
             new_work,
+            nodes,
             connection,
             upkeep,
         }
@@ -402,6 +316,14 @@ impl Committer {
         let mut waiting = Vec::with_capacity(MAX_BATCH);
         let mut due = Instant::now();
         while let Ok(first) = self.next_command(commands) {
+            if let Some(Command::Follow) = first {
+                self.follow();
+                // A node that was taken for dead becomes a new one with its next transaction.
+                if self.nodes.as_ref().is_some_and(NodeLog::is_removed) && !self.commit(&mut waiting) {
+                    return;
+                }
+                continue;
+            }
             if let Some(first) = first {
                 waiting.push(first);
                 gather(commands, &mut waiting, due);
@@ -475,6 +397,36 @@ impl Committer {
         !is_broken
     }
 
+    /// Takes in what other nodes have committed before this turn.
+    fn catch_up(&mut self, turn: Option<NodeTurn>) -> Result<(), Error> {
+        let Some(NodeTurn { node, number }) = turn else { return Ok(()) };
+        self.take_in(node, Some(number - 1))
+    }
+
+    /// Takes in what other nodes have committed. While the connection is lost, the next transaction does.
+    fn follow(&mut self) {
+        let Some(seat) = self.upkeep.seat() else { return };
+        seat.follows();
+        if !self.conn.is_usable() {
+            return;
+        }
+        self.conn.see_rows_of(&RowsOf::ALL).and_then(|()| self.take_in(seat.number(), None)).unwrap_or_else(
+            |error| {
+                tracing::debug!(%error, "commits of other nodes were not read; it will be tried again");
+            },
+        );
+    }
+
+    fn take_in(&mut self, node: i64, until: Option<i64>) -> Result<(), Error> {
+        let Some(nodes) = &mut self.nodes else { return Ok(()) };
+        let at = self.clock.now().as_millisecond();
+        let mut known = NodeKnowledge { log: &mut self.log, seqs: &mut self.seqs, at };
+        if let Some(foreign) = nodes.catch_up(&self.conn, &mut known, (node, until), &*self.publish)? {
+            foreign.publish(&*self.publish);
+        }
+        Ok(())
+    }
+
     fn passes(&self, moment: Moment) -> bool {
         self.boundary.as_ref().is_none_or(|boundary| boundary.pass(moment))
     }
@@ -484,19 +436,29 @@ impl Committer {
         let is_due = self.log.is_table_done(self.clock.now().as_millisecond());
         // This process has no copy of what is packed, so the database must not lose it.
         let kind = if is_due { kind.max(CommitKind::Ahead) } else { kind };
+        let removed = self.nodes.as_mut().is_some_and(NodeLog::take_removed);
+        if removed {
+            self.upkeep.is_removed();
+        }
         self.upkeep.begin(&mut self.conn, kind)?;
         if self.connection != self.upkeep.connection() {
             self.connection = self.upkeep.connection();
             self.seqs.forget();
             self.log.open.forget_owners();
         }
+        let turn = self.upkeep.turn();
+        let caught_up = self.catch_up(turn);
+        let is_due = self.log.is_table_done(self.clock.now().as_millisecond());
         let packing = match (self.upkeep.may_have_lost(), is_due) {
             (true, _) => DuePacking::All,
             (false, true) => DuePacking::Older,
             (false, false) => DuePacking::None,
         };
         let watched = self.webhooks.now();
-        let recorded = Batch::begin(&self.conn, self.clock.now(), &mut self.seqs, (&self.log, packing))
+        let recorded = caught_up
+            .and_then(|()| {
+                Batch::begin(&self.conn, self.clock.now(), &mut self.seqs, (&self.log, packing), turn)
+            })
             .and_then(|mut batch| {
                 commands.iter_mut().try_for_each(|command| perform(&mut batch, command))?;
                 self.conn.see_rows_of(&RowsOf::ALL)?;
@@ -511,6 +473,9 @@ impl Committer {
         let FinishedBatch { recorded, notices, deltas, at, adds_work } =
             recorded.and_then(|finished| ended.map(|()| finished))?;
         deltas.apply(&mut self.log, at);
+        if let (Some(nodes), Some(turn)) = (&mut self.nodes, turn) {
+            nodes.committed(turn.number);
+        }
         if adds_work {
             self.new_work.store(true, Ordering::Release);
         }
@@ -544,6 +509,7 @@ fn gather(commands: &Receiver<Command>, waiting: &mut Vec<Command>, due: Instant
 /// Does what a command asks for. A full or failing disk can end the whole transaction in the midst of it.
 fn perform(batch: &mut Batch<'_>, command: &mut Command) -> Result<(), Error> {
     match command {
+        Command::Follow => Ok(()), // the transaction has begun with that
         Command::Deltas(announcement) => {
             announcement.seen = true;
             batch.conn().see_rows_of(&RowsOf::ALL)?;

@@ -20,8 +20,8 @@ use rusqlite::{Connection, OpenFlags};
 
 pub use crate::sql::{Audited, LoggedRow, wait_until_closed};
 use crate::sql::{
-    DELTA_PAUSE, OpenDeltas, ReadThread, Readers, SqlConnection, SqlStore, StoreOptions, Writer, WriterParts,
-    audit_of, begin_boot, note_removed, place_messages, restore_deltas, verify_on, whole_log_on,
+    DELTA_PAUSE, DeltaLog, OpenDeltas, ReadThread, Readers, SqlConnection, SqlStore, StoreOptions, Writer,
+    WriterParts, audit_of, begin_boot, note_removed, place_messages, restore_deltas, verify_on, whole_log_on,
 };
 use crate::webhooks::WebhookWatch;
 use crate::{Error, Publish, Verified};
@@ -77,7 +77,7 @@ pub(crate) fn open_with(
         note_removed(&conn)?; // somebody reads an old moment; the sweep tries again
     }
     place_messages(&conn)?;
-    let StoreOptions { coalesce, boot, delta_pause, boundary } = options;
+    let StoreOptions { coalesce, boot, delta_pause, boundary, shared: _ } = options;
     begin_boot(&conn, boot.or_else(of_this_machine).as_deref(), clock.now())?;
     let SqlConnection::Sqlite(mut conn) = conn else { return Err(Error::Closed) };
     statements::note(&mut conn, Performer::Writer)?;
@@ -93,8 +93,10 @@ pub(crate) fn open_with(
         delta_pause,
         boundary,
         webhooks: Arc::clone(&webhooks),
+        log: DeltaLog::new(Arc::clone(&open_deltas)),
+        nodes: None,
     };
-    let writer = Writer::start(owned, clock, publish, Arc::clone(&open_deltas))?;
+    let writer = Writer::start(owned, clock, publish)?;
     Ok(SqlStore::new(writer, readers, open_deltas, coalesce, webhooks))
 }
 

@@ -35,7 +35,7 @@ CREATE TABLE runs (
     stop          TEXT    CHECK (stop IN ('cancelled', 'interrupted')),
     epoch         INTEGER NOT NULL DEFAULT 1,
     created_at    INTEGER NOT NULL,
-    ended_at      INTEGER, cost INTEGER NOT NULL DEFAULT 0, pruned_at INTEGER, actor TEXT, imported INTEGER NOT NULL DEFAULT 0 CHECK (imported IN (0, 1)),
+    ended_at      INTEGER, cost INTEGER NOT NULL DEFAULT 0, pruned_at INTEGER, actor TEXT, imported INTEGER NOT NULL DEFAULT 0 CHECK (imported IN (0, 1)), owner INTEGER,
     FOREIGN KEY (thread, app, user) REFERENCES threads (id, app, user)
 ) STRICT, WITHOUT ROWID;
 
@@ -114,7 +114,7 @@ CREATE TABLE jobs (
     run_at     INTEGER NOT NULL,
     error      TEXT,
     created_at INTEGER NOT NULL,
-    updated_at INTEGER NOT NULL,
+    updated_at INTEGER NOT NULL, owner INTEGER,
     UNIQUE (kind, key)
 ) STRICT, WITHOUT ROWID;
 
@@ -434,7 +434,7 @@ CREATE TABLE "actions" (
     undone_by   BLOB,
     undo_of     BLOB,
     position    INTEGER NOT NULL
-, actor TEXT) STRICT, WITHOUT ROWID;
+, actor TEXT, owner INTEGER) STRICT, WITHOUT ROWID;
 
 CREATE TABLE pace (
     app    TEXT    NOT NULL,
@@ -552,9 +552,9 @@ CREATE TABLE missing_apps (
     since INTEGER NOT NULL
 ) STRICT, WITHOUT ROWID;
 
-CREATE TABLE delta_log_0 (number INTEGER PRIMARY KEY, body BLOB NOT NULL) STRICT;
+CREATE TABLE delta_log_0 (number INTEGER PRIMARY KEY, body BLOB NOT NULL, news BLOB) STRICT;
 
-CREATE TABLE delta_log_1 (number INTEGER PRIMARY KEY, body BLOB NOT NULL) STRICT;
+CREATE TABLE delta_log_1 (number INTEGER PRIMARY KEY, body BLOB NOT NULL, news BLOB) STRICT;
 
 CREATE TABLE packed_deltas (
     thread BLOB    NOT NULL,
@@ -1150,6 +1150,15 @@ CREATE TABLE webhook_messages (
 CREATE TRIGGER webhook_messages_end AFTER DELETE ON jobs WHEN OLD.kind = 'webhook' BEGIN
     DELETE FROM webhook_messages WHERE job = OLD.id;
 END;
+
+CREATE TABLE nodes (
+    number      INTEGER PRIMARY KEY,
+    -- When the others may take over what it has, in milliseconds of the database's clock.
+    lease_until INTEGER NOT NULL,
+    joined_at   INTEGER NOT NULL,
+    -- The version of the program.
+    version     TEXT    NOT NULL
+) STRICT;
 
 -- Changes are numbered from 1.
 INSERT INTO sqlite_sequence (name, seq) VALUES ('items', 0);

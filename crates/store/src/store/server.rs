@@ -5,6 +5,7 @@ use protocol::{
     AppId, AuditEntryView, CredentialView, JobId, KeyId, KeyView, Principal, RunId, Scope, SessionId,
     SessionView, StatsPoint, ThreadId, Usage, UsageTotal, UsageView, Used, UserLimits,
 };
+use uuid::Uuid;
 
 use super::Store;
 use crate::rules::statistics::{StatsQuery, TooLarge, UsageQuery};
@@ -23,6 +24,8 @@ store_methods! {
     fn has_keys() -> bool;
     /// Whether there is a key that is neither revoked nor expired at this moment.
     fn has_good_keys(at: Timestamp) -> bool;
+    /// When the access of keys and sessions ends or has ended, by id; those without an end are left out.
+    fn access_ends(ids: Vec<Uuid>) -> Vec<(Uuid, Timestamp)>;
     /// Keys, oldest first, revoked ones too. With `apps`, those that are limited to one of these apps.
     fn keys(apps: Option<Vec<AppId>>, page: PageOf<TimeCursor<KeyId>>) -> PageRows<KeyView>;
     /// Revokes a key. Its sessions are no longer good, because they look at their key. None when there is no such key, or it is not limited to one of `only_apps`,
@@ -119,9 +122,11 @@ store_methods! {
 
 // Work that crosses scopes.
 store_methods! {
-    /// Makes this process the owner of every run under way and of every job begun, whoever owned them before, and gives
-    /// back what their model calls held. Returns the runs, oldest first.
+    /// Makes this process the owner of every run under way and of every job begun that no node has, and gives back what
+    /// their model calls held. Nodes that have been silent for too long lose theirs. Returns the runs, oldest first.
     fn adopt() -> Vec<RunRow>;
+    /// Threads with a run of this node that was told to stop. None if no other node shares the database.
+    fn told_to_stop() -> Vec<ThreadId>;
     /// The run under way in a thread.
     fn active_run(thread: ThreadId) -> Option<RunRow>;
     /// Whether the thread is deleted and has rows that [`Store::purge`] will remove.
@@ -139,7 +144,7 @@ store_methods! {
     fn expire_waiting() -> Vec<ThreadId>;
     /// When the next open proposal or call of the client expires.
     fn next_expiry() -> Option<Timestamp>;
-    /// Actions without a run that were begun and not ended, oldest first: their process has died. Those with `undo_of`
+    /// Takes over actions without a run that were begun and not ended, oldest first: their process has died. Those with `undo_of`
     /// set out to take back another.
     fn begun_actions() -> Vec<ActionRow>;
     /// Goes through every chain of the ledger.
@@ -158,6 +163,11 @@ store_methods! {
 }
 
 impl Store {
+    /// The number of this server among those that share the database; none if it is alone.
+    pub fn node(&self) -> Option<i64> {
+        self.database.node_number()
+    }
+
     /// False once nothing more can be written, because the disk or the writer itself has failed: only a restart knows what
     /// is on the disk.
     pub fn is_open(&self) -> bool {

@@ -25,8 +25,10 @@ fn committer(folder: &std::path::Path) -> Committer {
         delta_pause: Duration::ZERO,
         boundary: None,
         webhooks: Arc::default(),
+        log: DeltaLog::new(Arc::default()),
+        nodes: None,
     };
-    Committer::new(parts, Arc::new(SystemClock), Arc::new(Nobody), DeltaLog::new(Arc::default()))
+    Committer::new(parts, Arc::new(SystemClock), Arc::new(Nobody))
 }
 
 type Answer = oneshot::Receiver<Result<(), Error>>;

@@ -1,0 +1,88 @@
+//! Other servers on the same database: what they change that this one has to look at.
+//!
+//! The commits of other nodes say what they have changed, so nothing is lost as long as this node takes commits in. What a
+//! node that died did not say is found by looking from time to time.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::time::Duration;
+
+use protocol::ThreadId;
+use store::NodeNews;
+use tokio::time::MissedTickBehavior;
+
+use super::Agent;
+use crate::mcp;
+
+/// How often runs that were told to stop, and threads that were deleted, are looked for.
+const LOOK: Duration = Duration::from_secs(2);
+
+/// Follows the other nodes until the agent lets go.
+pub(super) async fn follow_nodes(agent: Agent) {
+    let mut look = tokio::time::interval(LOOK);
+    look.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    loop {
+        let news = tokio::select! {
+            news = agent.world.bus.node_news() => news,
+            _ = look.tick() => agent.overlooked().await,
+        };
+        if let Err(error) = agent.heed(news).await {
+            tracing::warn!(%error, "changes of other nodes were not looked at; it will be tried again");
+        }
+    }
+}
+
+impl Agent {
+    /// What may have been overlooked: runs of this node that were told to stop, and threads that were deleted.
+    async fn overlooked(&self) -> NodeNews {
+        let mut threads = self.world.store.told_to_stop().await.unwrap_or_default();
+        threads.extend(self.closing().iter().copied());
+        NodeNews { threads, ..NodeNews::default() }
+    }
+
+    async fn heed(&self, news: NodeNews) -> Result<(), store::Error> {
+        let NodeNews { threads, access, mcp, work, orphans } = news;
+        if access {
+            self.world.access_changed.send_modify(|changes| *changes += 1);
+        }
+        if work {
+            self.world.notice_jobs();
+        }
+        for thread in BTreeSet::from_iter(threads) {
+            self.look_at(thread).await?;
+        }
+        if orphans && self.is_ready() {
+            self.take_over().await?;
+            self.world.notice_jobs();
+        }
+        if mcp {
+            let world = Arc::clone(&self.world);
+            self.world.tasks.spawn(async move {
+                if let Err(error) = mcp::read_pinned_tools(&world).await {
+                    tracing::error!(%error, "the approved tools of MCP servers could not be read");
+                }
+            });
+        }
+        Ok(())
+    }
+
+    /// Looks at a thread whose run was told to stop or can go on, or that was deleted.
+    async fn look_at(&self, thread: ThreadId) -> Result<(), store::Error> {
+        let active = self.world.store.active_run(thread).await?;
+        if let Some(row) = &active
+            && row.owner == self.world.store.node()
+        {
+            if let Some(stop) = row.stop {
+                self.stop(row.id, stop);
+            }
+            self.take_up(thread).await?;
+        }
+        if self.world.store.is_deleted(thread).await? {
+            self.close_when_ended(thread);
+            if active.is_none() {
+                self.close_if_deleted(thread);
+            }
+        }
+        Ok(())
+    }
+}
