@@ -12,8 +12,8 @@ use crate::debian;
 /// Where the package is unpacked.
 const FOLDER: &str = "target/faketime";
 
-/// The library in it. Its folder has the name of the machine's architecture.
-const LIBRARY: &str = "libfaketime.so.1";
+/// The library in it, for programs with several threads. Its folder has the name of the machine's architecture.
+const LIBRARY: &str = "libfaketimeMT.so.1";
 
 /// Makes sure that it is there, and gives its path. The error says what is missing and what to do.
 pub(crate) fn install(root: &Path) -> Result<PathBuf, String> {

@@ -35,9 +35,11 @@ fn facts((trial, log): &(Trial, StoredLog)) -> NodeFacts {
 fn a_run_goes_on_soon_after_its_node_was_lost() {
     let made = lost(9_000);
     assert_eq!(found(&made), Vec::<String>::new());
-    assert_eq!(facts(&made).goes_on, [8_900_000]);
+    // The two clocks are known to a millisecond.
+    let goes_on = facts(&made).goes_on;
+    assert!(matches!(goes_on.as_slice(), [8_899_000..=8_901_000]), "{goes_on:?}");
     let late = found(&lost(16_000));
-    assert!(matches!(late.as_slice(), [what] if what.contains("went on after 15900000")), "{late:?}");
+    assert!(matches!(late.as_slice(), [what] if what.contains("its run 0202")), "{late:?}");
 }
 
 #[test]
