@@ -115,7 +115,7 @@ impl Nemesis {
                 self.perform(blow, nodes, until, rng).await?;
             } else {
                 self.deck.put_back(blow);
-                self.kill(nodes, Trigger::Random, rng).await?;
+                self.kill_at_moment(nodes, until, rng).await?;
             }
         }
         self.burst.end();
@@ -214,9 +214,8 @@ impl Nemesis {
         let least = self.tried.iter().min_by_key(|(_, times)| **times).map(|(trigger, _)| *trigger);
         let chosen = least.unwrap_or(Trigger::Random);
         self.tried.entry(chosen).and_modify(|times| *times += 1);
-        let patience = PATIENCE.min(until.saturating_duration_since(Instant::now()));
-        let place = self.stage.moments.next(chosen, patience).await;
-        let Some(node) = place.filter(|place| self.may_strike(*place)) else {
+        let end = until.min(Instant::now() + PATIENCE);
+        let Some(node) = self.await_moment(chosen, end).await else {
             return self.kill(nodes, Trigger::Random, rng).await;
         };
         if let Some(delay) = rng.choice(DELAYS_MS).filter(|delay| *delay > 0) {
@@ -224,6 +223,17 @@ impl Nemesis {
         }
         let Some(node) = nodes.get_mut(node) else { return Ok(()) };
         self.kill_node(node, chosen, rng).await
+    }
+
+    /// Waits for a moment of a node that may be struck.
+    async fn await_moment(&self, chosen: Trigger, end: Instant) -> Option<usize> {
+        loop {
+            let patience = end.saturating_duration_since(Instant::now());
+            let node = self.stage.moments.next(chosen, patience).await?;
+            if self.may_strike(node) {
+                return Some(node);
+            }
+        }
     }
 
     /// SIGKILL of some node.
