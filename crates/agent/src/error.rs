@@ -100,10 +100,7 @@ impl From<store::Error> for Error {
             },
             store::Error::Limited(allowance) => rate_limited(&allowance),
             store::Error::KeyReused => Error::KeyReused,
-            store::Error::NothingToAnswer => Error::invalid(
-                "regenerate",
-                "the thread has no message to answer again; send a message first",
-            ),
+            store::Error::NothingToAnswer => nothing_to_answer(),
             store::Error::Full => Error::Full,
             store::Error::Overloaded | store::Error::Closed => Error::Unavailable {
                 message: "the server is busy or stopping; try again".into(),
@@ -129,6 +126,10 @@ impl From<store::Error> for Error {
             }
         }
     }
+}
+
+fn nothing_to_answer() -> Error {
+    Error::invalid("regenerate", "the thread has no message to answer again; send a message first")
 }
 
 /// The database may be back a moment later.

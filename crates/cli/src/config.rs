@@ -253,7 +253,7 @@ pub(crate) struct ServerConfig {
     /// How long what a tool deleted can be brought back.
     pub(crate) undo_retention: Duration,
     /// The shortest time between two commits of text that streams.
-    pub(crate) delta_pause: Duration,
+    pub(crate) delta_pause: Option<Duration>,
     /// The app of `rondo chat` and `/api/chat`; the only one, or the usual one, when absent.
     pub(crate) chat_app: Option<String>,
     /// Settings for proxies in front of the server.
@@ -322,7 +322,7 @@ impl Default for ServerConfig {
             drain: Duration::from_secs(25),
             retention: Duration::from_hours(7 * 24),
             undo_retention: Duration::from_hours(30 * 24),
-            delta_pause: store::DELTA_PAUSE,
+            delta_pause: None,
             chat_app: None,
             proxying: Proxying::default(),
         }

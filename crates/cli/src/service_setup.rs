@@ -36,8 +36,7 @@ fn build(config: &Config, shared: Option<Arc<SharedClock>>) -> CommandResult<(Se
     let models = registry(config)?;
     let outside = egress(config, &apps)?;
     let secrets = Arc::clone(&outside.secrets);
-    let options =
-        StoreOptions { delta_pause: Some(config.server.delta_pause), shared, ..StoreOptions::default() };
+    let options = StoreOptions { delta_pause: config.server.delta_pause, shared, ..StoreOptions::default() };
     let store = open_store(config, Arc::clone(&clock), bus.clone(), options)?;
     let embedder = embedder(config)?.map(|(embedder, _)| embedder);
     let agent = AgentParts {

@@ -295,7 +295,7 @@ impl<'a> Reader<'a> {
             drain: raw.drain_seconds.unwrap_or(default.drain),
             retention: raw.retention_seconds.unwrap_or(default.retention),
             undo_retention: raw.undo_retention_seconds.unwrap_or(default.undo_retention),
-            delta_pause: raw.delta_pause_ms.map_or(default.delta_pause, Duration::from_millis),
+            delta_pause: raw.delta_pause_ms.map(Duration::from_millis),
             chat_app: chat_app.map(|chosen| chosen.value.trim().to_owned()),
             proxying: Proxying {
                 base_path: self.base_path(raw.base_path)?,

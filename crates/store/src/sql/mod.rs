@@ -102,7 +102,7 @@ use crate::webhooks::WebhookWatch;
 use crate::{RunRow, SharedClock, WatchedApps};
 
 /// How long after a commit of deltas the next one is made, unless somebody says otherwise: what a reader does not notice.
-pub const DELTA_PAUSE: Duration = Duration::from_millis(4);
+pub(crate) const DELTA_PAUSE: Duration = Duration::from_millis(4);
 
 /// A store on one database, of which this process is the only writer.
 pub(crate) struct SqlStore {

@@ -400,6 +400,7 @@ impl Committer {
     /// Takes in what other nodes have committed before this turn.
     fn catch_up(&mut self, turn: Option<NodeTurn>) -> Result<(), Error> {
         let Some(NodeTurn { node, number }) = turn else { return Ok(()) };
+        self.upkeep.seat().iter().for_each(|seat| seat.follows());
         self.take_in(node, Some(number - 1))
     }
 
