@@ -28,6 +28,11 @@ impl Balancer {
         Self { nodes: urls.into_iter().map(node).collect() }
     }
 
+    /// Whether there is more than one node.
+    pub(crate) fn has_several(&self) -> bool {
+        self.nodes.len() > 1
+    }
+
     pub(crate) fn url(&self, node: usize) -> &str {
         self.nodes.get(node).map_or("", |node| node.url.as_str())
     }
@@ -59,7 +64,7 @@ impl Balancer {
     /// Returns when it makes no sense to wait any longer for an answer of this node. If there is no other, there is
     /// nobody else to ask, so the wait goes on.
     pub(crate) async fn give_up(&self, node: usize) {
-        let (1.., Some(node)) = (self.nodes.len().saturating_sub(1), self.nodes.get(node)) else {
+        let Some(node) = self.nodes.get(node).filter(|_| self.has_several()) else {
             return std::future::pending().await;
         };
         let mut in_service = node.in_service.subscribe();
