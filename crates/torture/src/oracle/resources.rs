@@ -27,24 +27,24 @@ pub(crate) struct Resources {
 
 /// Looks at each node.
 pub(super) fn check(nodes: &[Resources]) -> Vec<Violation> {
-    nodes.iter().flat_map(of_node).collect()
+    let found = nodes.iter().enumerate().flat_map(|(node, resources)| {
+        of_node(resources).into_iter().map(move |what| wrong("O13", format!("node {node}: {what}")))
+    });
+    found.collect()
 }
 
-fn of_node(resources: &Resources) -> Vec<Violation> {
+fn of_node(resources: &Resources) -> Vec<String> {
     let Resources { bytes_before, bytes_after, files_before, files_after, log_bytes } = *resources;
     let most = |before: u64, more: u64| before + before * MORE_PERCENT / 100 + more;
     let mut found = Vec::new();
     if bytes_after > most(bytes_before, MORE_BYTES) {
-        found.push(wrong(
-            "O13",
-            format!("{bytes_after} bytes of memory are held, and {bytes_before} were before"),
-        ));
+        found.push(format!("{bytes_after} bytes of memory are held, and {bytes_before} were before"));
     }
     if files_after > most(files_before, MORE_FILES) {
-        found.push(wrong("O13", format!("{files_after} files are open, and {files_before} were before")));
+        found.push(format!("{files_after} files are open, and {files_before} were before"));
     }
     if log_bytes > MAX_LOG_BYTES {
-        found.push(wrong("O13", format!("the write-ahead log has {log_bytes} bytes")));
+        found.push(format!("the write-ahead log has {log_bytes} bytes"));
     }
     found
 }
