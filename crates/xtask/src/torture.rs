@@ -10,6 +10,9 @@ use crate::{faketime, postgres};
 
 /// How long a round in `cargo xtask test` is.
 const MINUTES_IN_TEST: &str = "5";
+/// The same for several nodes, which share a PostgreSQL, and how many there are.
+const MINUTES_OF_NODES: &str = "2";
+const NODES_IN_TEST: &str = "3";
 
 /// What the arguments ask for.
 #[derive(Debug, PartialEq, Eq)]
@@ -46,6 +49,14 @@ pub(crate) fn run(root: &Path, args: &[String]) -> bool {
 /// The round of `cargo xtask test`, with what the tests have built anyway.
 pub(crate) fn run_round(root: &Path) -> bool {
     torture(root, false, "round", &["--minutes", MINUTES_IN_TEST].map(str::to_owned))
+}
+
+/// The round with several nodes of `cargo xtask test`. It has a folder of its own, so that both rounds leave their figures.
+pub(crate) fn run_nodes(root: &Path) -> bool {
+    let out = root.join("target/torture-nodes").display().to_string();
+    let nodes = ["--store", "postgres", "--nodes", NODES_IN_TEST, "--minutes", MINUTES_OF_NODES];
+    let args: Vec<String> = nodes.into_iter().chain(["--out", &out]).map(str::to_owned).collect();
+    torture(root, false, "round", &args)
 }
 
 fn torture(root: &Path, release: bool, experiment: &str, rest: &[String]) -> bool {
