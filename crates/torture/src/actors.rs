@@ -90,6 +90,8 @@ struct Actor {
     /// In every name, so that no two performances share one.
     salt: u32,
     named: AtomicU64,
+    /// Requests so far.
+    asked: AtomicU64,
 }
 
 /// Lets actors `number` to `number + count` act until the curtain falls, then finish what they have begun, and says yes
@@ -107,8 +109,9 @@ pub(crate) async fn perform(stage: Stage, number: usize, count: usize) -> Result
             .entry(place)
             .or_insert_with(|| (ActorPool::default(), Arc::new(Semaphore::new(MAX_STREAMS))));
         let http = testkit::plain_client().connect_timeout(CONNECT_PATIENCE).build()?;
-        let (pool, streams, named) = (pool.clone(), Arc::clone(streams), AtomicU64::new(0));
-        actors.push(Actor { stage: stage.clone(), number, user, http, pool, streams, salt, named });
+        let (pool, streams, stage) = (pool.clone(), Arc::clone(streams), stage.clone());
+        let (named, asked) = (AtomicU64::new(0), AtomicU64::new(0));
+        actors.push(Actor { stage, number, user, http, pool, streams, salt, named, asked });
     }
     let deciders = actors.split_off(count);
     let (acted, decided) = tokio::join!(together(actors, Actor::act), together(deciders, Actor::bow));

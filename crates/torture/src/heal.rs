@@ -6,8 +6,9 @@ use protocol::{Clock, SystemClock};
 use tokio::time::Instant;
 
 use crate::database::TrialData;
-use crate::server::{ProcessUsage, ServerProcess};
+use crate::server::ProcessUsage;
 use crate::stage::TortureError;
+use crate::world::TrialNode;
 
 /// A job that is due within so many milliseconds is under way; one that is due later is at rest.
 const SOON_MS: i64 = 40_000;
@@ -44,15 +45,16 @@ pub(crate) async fn is_running(data: &TrialData) -> Result<bool, TortureError> {
     Ok(data.number("SELECT count(*) FROM runs WHERE status = 'running'".into()).await? > 0)
 }
 
-/// What the server holds once it no longer gives anything back.
-pub(crate) async fn settled(server: &ServerProcess, baseline: Option<ProcessUsage>) -> Option<ProcessUsage> {
+/// What each node holds once it no longer gives anything back. There may be no baseline yet.
+pub(crate) async fn settled(nodes: &[TrialNode], baseline: &[ProcessUsage]) -> Vec<ProcessUsage> {
     let begun = Instant::now();
     loop {
-        let usage = server.usage()?;
-        if baseline.is_none_or(|baseline| usage.open_files <= baseline.open_files)
+        let usage: Vec<ProcessUsage> = nodes.iter().filter_map(|node| node.process.usage()).collect();
+        let mut pairs = usage.iter().zip(baseline);
+        if pairs.all(|(usage, baseline)| usage.open_files <= baseline.open_files)
             || begun.elapsed() > PATIENCE
         {
-            return Some(usage);
+            return usage;
         }
         tokio::time::sleep(Duration::from_millis(100)).await;
     }

@@ -3,7 +3,9 @@
 #![expect(clippy::print_stdout, reason = "a command's output is its purpose")]
 
 mod actors;
+mod balancer;
 mod database;
+mod database_link;
 mod disk;
 mod heal;
 mod load;

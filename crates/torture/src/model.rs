@@ -29,9 +29,9 @@ const MAX_COUNTED: usize = 500_000;
 const WORDS: [&str; 12] =
     ["the", "tide", "comes", "in", "and", "goes", "out", "while", "nobody", "counts", "its", "waves"];
 
-/// A model on a socket, and the switch that makes it fail.
+/// A model, and the switch that makes it fail. It has a socket for each node, so that it knows which node asks.
 pub(crate) struct ScriptedModel {
-    upstream: Upstream,
+    sockets: Vec<Upstream>,
     pub(crate) burst: Burst,
 }
 
@@ -63,23 +63,35 @@ impl ScriptedModel {
         moments: &Moments,
         private_words: &PrivateWords,
         key: &str,
+        nodes: usize,
     ) -> Self {
         let burst = Burst { book: book.clone(), until: Arc::default() };
-        let player = Player {
+        let player = Arc::new(Player {
             book: book.clone(),
             moments: moments.clone(),
             private_words: private_words.clone(),
             burst: burst.clone(),
             state: Mutex::default(),
-        };
-        let upstream = Upstream::observed(Arc::new(player)).await;
-        upstream.require_key(key);
-        Self { upstream, burst }
+        });
+        let mut sockets = Vec::new();
+        for node in 0..nodes {
+            let player = Arc::clone(&player);
+            let upstream = Upstream::observed(Arc::new(PlayerForNode { player, node })).await;
+            upstream.require_key(key);
+            sockets.push(upstream);
+        }
+        Self { sockets, burst }
     }
 
-    pub(crate) fn base_url(&self) -> String {
-        self.upstream.base_url()
+    /// What a node takes as the base URL of the model.
+    pub(crate) fn base_url(&self, node: usize) -> String {
+        self.sockets.get(node).map(Upstream::base_url).unwrap_or_default()
     }
+}
+
+struct PlayerForNode {
+    player: Arc<Player>,
+    node: usize,
 }
 
 struct Player {
@@ -106,8 +118,23 @@ struct Answer {
     calls: bool,
 }
 
-impl Observer for Player {
+impl Observer for PlayerForNode {
     fn answer(&self, request: &Received) -> (usize, Reply) {
+        self.player.answer(request, self.node)
+    }
+
+    fn complaint(&self, request: &Received, what: &str) {
+        let tag = wish(&request.body).place().0.unwrap_or_default();
+        self.player.book.complaint(format!("{what} ({tag})"));
+    }
+
+    fn ended(&self, number: usize, ending: ReplyEnding) {
+        self.player.end(number, ending, self.node);
+    }
+}
+
+impl Player {
+    fn answer(&self, request: &Received, node: usize) -> (usize, Reply) {
         let whole = request.body.to_string();
         if self.private_words.holds_secret(&whole) {
             self.book.complaint("a prompt holds a secret".into());
@@ -127,6 +154,7 @@ impl Observer for Player {
             output_tokens: answer.tokens.1,
             canaries: self.private_words.owners(&whole),
             text: answer.text,
+            node,
         });
         if answer.calls {
             self.lock().calling.push(number);
@@ -134,12 +162,7 @@ impl Observer for Player {
         (number, answer.reply)
     }
 
-    fn complaint(&self, request: &Received, what: &str) {
-        let tag = wish(&request.body).place().0.unwrap_or_default();
-        self.book.complaint(format!("{what} ({tag})"));
-    }
-
-    fn ended(&self, number: usize, ending: ReplyEnding) {
+    fn end(&self, number: usize, ending: ReplyEnding, node: usize) {
         let calling = {
             let mut state = self.lock();
             let place = state.calling.iter().position(|calling| *calling == number);
@@ -149,16 +172,14 @@ impl Observer for Player {
             ReplyEnding::Whole => {
                 self.book.model_wrote(number);
                 if calling {
-                    self.moments.now(Trigger::CallWritten);
+                    self.moments.now(Trigger::CallWritten, node);
                 }
             }
             ReplyEnding::Left => self.book.model_closed(number),
             ReplyEnding::Cut => {}
         }
     }
-}
 
-impl Player {
     fn attempt(&self, tag: &str, step: usize) -> usize {
         let mut state = self.lock();
         if state.attempts.len() >= MAX_COUNTED {

@@ -1,8 +1,9 @@
-//! The nemesis: it kills the server at random and at the moments that hurt most, fills its disk or strikes its database,
-//! lets its model fail and reads from it without reading. It never leaves the server down.
+//! The nemesis: it kills nodes at random and at the moments that hurt most, fills their disk or strikes their database,
+//! pauses them, cuts them off, lets their model fail and reads from them without reading. It never leaves a node down.
 
 mod database;
 mod deck;
+mod nodes;
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -12,14 +13,14 @@ use fastrand::Rng;
 use tokio::time::Instant;
 
 use self::deck::{Blows, Deck};
+use self::nodes::Spell;
 use crate::actors::stalled_readers;
 use crate::disk::Filler;
 use crate::model::Burst;
 use crate::postgres::TrialPostgres;
 use crate::record::{Blow, Micros, Trigger};
-use crate::server::ServerProcess;
 use crate::stage::{Stage, TortureError};
-use crate::world::TortureWorld;
+use crate::world::{TortureWorld, TrialNode};
 
 /// How long a moment is waited for.
 const PATIENCE: Duration = Duration::from_secs(3);
@@ -29,7 +30,7 @@ const DELAYS_MS: [u64; 3] = [0, 1, 5];
 const COMPOUND: usize = 5;
 /// How far into the recovery.
 const RECOVERY_MS: u64 = 500;
-/// How long the server stays down, mostly and at most.
+/// How long a node stays down, mostly and at most.
 const DOWN_MS: u64 = 100;
 const LONG_DOWN_MS: u64 = 2_000;
 /// One time in so many it stays down for long.
@@ -70,6 +71,8 @@ pub(crate) struct Nemesis {
     /// The mean time between two blows.
     gap: Duration,
     deck: Deck,
+    /// What lasts for a while, and is ended when its time is over.
+    spells: Vec<Spell>,
     /// How often each moment was waited for.
     tried: BTreeMap<Trigger, usize>,
     kills: usize,
@@ -85,174 +88,249 @@ impl Nemesis {
             disk: world.own_disk.then(|| world.data.clone()),
             postgres: world.postgres.clone(),
             gap,
-            deck: Deck::new(world.store()),
+            deck: Deck::new(world.store(), world.node_count()),
+            spells: Vec::new(),
             tried: CHOSEN.iter().map(|trigger| (*trigger, 0)).collect(),
             kills: 0,
             deaths: Vec::new(),
         }
     }
 
-    /// Strikes until the time is over. The server runs and is ready when this returns.
+    /// Strikes until the time is over. All nodes run and are ready when this returns.
     pub(crate) async fn run(
         &mut self,
-        server: &mut ServerProcess,
+        nodes: &mut [TrialNode],
         until: Instant,
         rng: &mut Rng,
     ) -> Result<(), TortureError> {
-        self.mend(server).await?;
+        self.mend(nodes).await?;
         loop {
             let next = Instant::now() + self.gap(rng);
-            self.rest(server, next.min(until)).await?;
+            self.rest(nodes, next.min(until)).await?;
             if next >= until {
                 break;
             }
-            match self.deck.draw(rng) {
-                Blows::KillAnytime => self.kill(server, Trigger::Random, rng).await?,
-                Blows::KillAtMoment => self.kill_at_moment(server, until, rng).await?,
-                Blows::Term => self.term(server, rng).await?,
-                Blows::Burst => self.burst(server).await?,
-                Blows::DiskFull => self.fill(server, rng).await?,
-                Blows::SlowReaders => self.read_slowly(server).await?,
-                Blows::Database(blow) => self.strike(server, blow, rng).await?,
+            let blow = self.deck.draw(rng);
+            if self.allows(blow, nodes.len()) {
+                self.perform(blow, nodes, until, rng).await?;
+            } else {
+                self.deck.put_back(blow);
+                self.kill_at_moment(nodes, until, rng).await?;
             }
         }
         self.burst.end();
-        self.mend(server).await
+        self.end_spells(nodes, true).await?;
+        self.mend(nodes).await
+    }
+
+    async fn perform(
+        &mut self,
+        blow: Blows,
+        nodes: &mut [TrialNode],
+        until: Instant,
+        rng: &mut Rng,
+    ) -> Result<(), TortureError> {
+        match blow {
+            Blows::KillAnytime => self.kill(nodes, Trigger::Random, rng).await,
+            Blows::KillAtMoment => self.kill_at_moment(nodes, until, rng).await,
+            Blows::Term => self.term(nodes, rng).await,
+            Blows::Burst => self.burst(nodes).await,
+            Blows::DiskFull => self.fill(nodes, rng).await,
+            Blows::SlowReaders => self.read_slowly(nodes).await,
+            Blows::Database(blow) => self.strike(nodes, blow, rng).await,
+            Blows::NodeDown => self.take_down(nodes, rng).await,
+            Blows::NodePause => self.pause(nodes, rng).await,
+            Blows::NodeHiccup => self.hiccup(nodes, rng).await,
+            Blows::NodeCut => self.cut_off(nodes, rng).await,
+            Blows::AllNodes => self.kill_all(nodes, rng).await,
+            Blows::RollingRestart => self.restart_in_turn(nodes, rng).await,
+        }
     }
 
     fn gap(&self, rng: &mut Rng) -> Duration {
         self.gap.mul_f64((-(1.0 - rng.f64()).ln()).min(LONGEST_GAP))
     }
 
-    /// Waits, and starts the server again if it ends by itself.
-    async fn rest(&mut self, server: &mut ServerProcess, until: Instant) -> Result<(), TortureError> {
+    /// Waits, and starts a node again if it ends by itself.
+    async fn rest(&mut self, nodes: &mut [TrialNode], until: Instant) -> Result<(), TortureError> {
         while Instant::now() < until {
-            self.mend(server).await?;
+            self.end_spells(nodes, false).await?;
+            self.mend(nodes).await?;
             tokio::time::sleep_until(until.min(Instant::now() + LOOK)).await;
         }
         Ok(())
     }
 
-    /// Sees to it that a server runs.
-    async fn mend(&mut self, server: &mut ServerProcess) -> Result<(), TortureError> {
-        if let Some(status) = server.ended()? {
-            self.deaths.push(format!("the server ended by itself at {} µs: {status}", self.stage.book.now()));
-            self.rise(server).await?;
-        } else if !server.is_running()? {
-            self.rise(server).await?;
+    /// Sees to it that all nodes run, but for those that are meant not to.
+    async fn mend(&mut self, nodes: &mut [TrialNode]) -> Result<(), TortureError> {
+        for node in nodes {
+            if self.is_under_spell(node.number) {
+                continue;
+            }
+            if let Some(status) = node.process.ended()? {
+                let (number, now) = (node.number, self.stage.book.now());
+                self.deaths.push(format!("node {number} ended by itself at {now} µs: {status}"));
+                self.rise(node).await?;
+            } else if !node.process.is_running()? {
+                self.rise(node).await?;
+            }
         }
         Ok(())
     }
 
-    /// Starts the server and waits until it is ready. Says when it was started, and when it was ready.
-    async fn rise(&mut self, server: &mut ServerProcess) -> Result<(Micros, Micros), TortureError> {
-        let restarted = self.stage.book.now();
+    /// Starts a node and waits until it is ready. Says when it was started, and when it was ready.
+    async fn rise(&mut self, node: &mut TrialNode) -> Result<(Micros, Micros), TortureError> {
+        let (restarted, server) = (self.stage.book.now(), &mut node.process);
         for _ in 0..MAX_STARTS {
             server.start()?;
             if server.ready(READY_PATIENCE).await? {
+                self.stage.balancer.put_back(node.number);
                 return Ok((restarted, self.stage.book.now()));
             }
             let how = server.ended()?.map_or_else(|| "it still runs".into(), |status| status.to_string());
+            let number = node.number;
             self.deaths
-                .push(format!("the server was started at {restarted} µs and did not become ready: {how}"));
+                .push(format!("node {number} was started at {restarted} µs and did not become ready: {how}"));
             server.kill().await?;
         }
-        Err(format!("the server does not start; see {}", server.launch().log.display()).into())
+        Err(format!("a node does not start; see {}", server.launch().log.display()).into())
+    }
+
+    /// SIGKILL. No client asks the node any more.
+    async fn end(&self, node: &mut TrialNode) -> Result<Micros, TortureError> {
+        let at = self.stage.book.now();
+        node.process.kill().await?;
+        self.stage.balancer.take_out(node.number);
+        Ok(at)
     }
 
     /// Waits for the moment that was tried least so far. If it does not come, any moment will do.
     async fn kill_at_moment(
         &mut self,
-        server: &mut ServerProcess,
+        nodes: &mut [TrialNode],
         until: Instant,
         rng: &mut Rng,
     ) -> Result<(), TortureError> {
         let least = self.tried.iter().min_by_key(|(_, times)| **times).map(|(trigger, _)| *trigger);
         let chosen = least.unwrap_or(Trigger::Random);
         self.tried.entry(chosen).and_modify(|times| *times += 1);
-        let patience = PATIENCE.min(until.saturating_duration_since(Instant::now()));
-        if !self.stage.moments.next(chosen, patience).await {
-            return self.kill(server, Trigger::Random, rng).await;
-        }
+        let end = until.min(Instant::now() + PATIENCE);
+        let Some(node) = self.await_moment(chosen, end).await else {
+            return self.kill(nodes, Trigger::Random, rng).await;
+        };
         if let Some(delay) = rng.choice(DELAYS_MS).filter(|delay| *delay > 0) {
             tokio::time::sleep(Duration::from_millis(delay)).await;
         }
-        self.kill(server, chosen, rng).await
+        let Some(node) = nodes.get_mut(node) else { return Ok(()) };
+        self.kill_node(node, chosen, rng).await
     }
 
-    /// SIGKILL, and now and then another one into the recovery from it.
+    /// Waits for a moment of a node that may be struck.
+    async fn await_moment(&self, chosen: Trigger, end: Instant) -> Option<usize> {
+        loop {
+            let patience = end.saturating_duration_since(Instant::now());
+            let node = self.stage.moments.next(chosen, patience).await?;
+            if self.may_strike(node) {
+                return Some(node);
+            }
+        }
+    }
+
+    /// SIGKILL of some node.
     async fn kill(
         &mut self,
-        server: &mut ServerProcess,
+        nodes: &mut [TrialNode],
         trigger: Trigger,
         rng: &mut Rng,
     ) -> Result<(), TortureError> {
-        let mut at = self.stage.book.now();
-        server.kill().await?;
+        let Some(node) = self.victim(nodes, rng) else { return Ok(()) };
+        self.kill_node(node, trigger, rng).await
+    }
+
+    /// SIGKILL, and now and then another one into the recovery from it.
+    async fn kill_node(
+        &mut self,
+        node: &mut TrialNode,
+        trigger: Trigger,
+        rng: &mut Rng,
+    ) -> Result<(), TortureError> {
+        let mut at = self.end(node).await?;
         self.kills += 1;
         let mut trigger = trigger;
         if self.kills.is_multiple_of(COMPOUND) {
             down(rng).await;
             let restarted = Some(self.stage.book.now());
-            server.start()?;
+            node.process.start()?;
             tokio::time::sleep(Duration::from_millis(rng.u64(0..=RECOVERY_MS))).await;
-            self.stage.book.blow(Blow { trigger, at, restarted, ready: None });
-            (at, trigger) = (self.stage.book.now(), Trigger::Recovering);
-            server.kill().await?;
+            self.stage.book.blow(Blow { restarted, ..Blow::to_node(node.number, trigger, at) });
+            at = self.end(node).await?;
+            trigger = Trigger::Recovering;
         }
-        self.recover(server, trigger, at, rng).await
+        self.recover(node, trigger, at, rng).await
     }
 
-    async fn term(&mut self, server: &mut ServerProcess, rng: &mut Rng) -> Result<(), TortureError> {
+    async fn term(&mut self, nodes: &mut [TrialNode], rng: &mut Rng) -> Result<(), TortureError> {
+        let Some(node) = self.victim(nodes, rng) else { return Ok(()) };
         let at = self.stage.book.now();
-        server.term().await?;
-        self.recover(server, Trigger::Term, at, rng).await
+        node.process.term().await?;
+        self.recover(node, Trigger::Term, at, rng).await
     }
 
     async fn recover(
         &mut self,
-        server: &mut ServerProcess,
+        node: &mut TrialNode,
         trigger: Trigger,
         at: Micros,
         rng: &mut Rng,
     ) -> Result<(), TortureError> {
         down(rng).await;
-        let (restarted, ready) = self.rise(server).await?;
-        self.stage.book.blow(Blow { trigger, at, restarted: Some(restarted), ready: Some(ready) });
+        let times = self.rise(node).await?;
+        self.note_recovery(node.number, (trigger, at), times);
         Ok(())
     }
 
-    async fn burst(&mut self, server: &mut ServerProcess) -> Result<(), TortureError> {
+    /// Writes down that a node was struck, and when it was started and ready again.
+    fn note_recovery(
+        &self,
+        node: usize,
+        (trigger, at): (Trigger, Micros),
+        (restarted, ready): (Micros, Micros),
+    ) {
+        let (restarted, ready) = (Some(restarted), Some(ready));
+        self.stage.book.blow(Blow { restarted, ready, ..Blow::to_node(node, trigger, at) });
+    }
+
+    async fn burst(&mut self, nodes: &mut [TrialNode]) -> Result<(), TortureError> {
         self.note(Trigger::UpstreamBurst);
         self.burst.begin(BURST);
-        self.rest(server, Instant::now() + BURST).await
+        self.rest(nodes, Instant::now() + BURST).await
     }
 
     /// Fills the disk for a while; where that cannot be done, it is a kill like any other.
-    async fn fill(&mut self, server: &mut ServerProcess, rng: &mut Rng) -> Result<(), TortureError> {
-        let Some(folder) = self.disk.clone() else { return self.kill(server, Trigger::Random, rng).await };
+    async fn fill(&mut self, nodes: &mut [TrialNode], rng: &mut Rng) -> Result<(), TortureError> {
+        let Some(folder) = self.disk.clone() else { return self.kill(nodes, Trigger::Random, rng).await };
         let leave = rng.choice(LEFT).unwrap_or_default();
         self.note(Trigger::DiskFull);
         let filler = tokio::task::spawn_blocking(move || Filler::fill(&folder, leave)).await??;
         tokio::time::sleep(FULL).await;
         drop(filler);
-        self.mend(server).await
+        self.mend(nodes).await
     }
 
-    async fn read_slowly(&mut self, server: &mut ServerProcess) -> Result<(), TortureError> {
+    async fn read_slowly(&mut self, nodes: &mut [TrialNode]) -> Result<(), TortureError> {
         self.note(Trigger::SlowReaders);
         let readers = tokio::time::timeout(STALLED, stalled_readers(self.stage.clone(), READERS));
-        let rest = self.rest(server, Instant::now() + STALLED);
+        let rest = self.rest(nodes, Instant::now() + STALLED);
         tokio::join!(readers, rest).1
     }
 
     /// For what kills nothing.
     fn note(&self, trigger: Trigger) {
-        self.stage.book.blow(Blow { trigger, at: self.stage.book.now(), restarted: None, ready: None });
+        self.stage.book.blow(Blow::to_all(trigger, self.stage.book.now()));
     }
 }
 
-/// Leaves the server down for a while.
+/// Leaves a node down for a while.
 async fn down(rng: &mut Rng) {
     let most = if rng.u32(0..LONG_DOWN) == 0 { LONG_DOWN_MS } else { DOWN_MS };
     tokio::time::sleep(Duration::from_millis(rng.u64(0..=most))).await;

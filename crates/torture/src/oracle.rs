@@ -10,6 +10,8 @@ mod fold;
 mod guards;
 mod jobs;
 mod log;
+mod mixtures;
+mod nodes;
 mod order;
 mod output;
 mod resources;
@@ -38,11 +40,12 @@ const MAX_TOLD: usize = 25;
 #[derive(Debug, Clone)]
 pub(crate) struct Evidence {
     pub(crate) data: PathBuf,
-    /// What the server wrote, over all its starts.
-    pub(crate) log: PathBuf,
+    /// What each node wrote, over all its starts.
+    pub(crate) logs: Vec<PathBuf>,
     pub(crate) users: Vec<User>,
     pub(crate) secrets: Vec<String>,
-    pub(crate) resources: Resources,
+    /// Of each node.
+    pub(crate) resources: Vec<Resources>,
 }
 
 /// What came of looking.
@@ -79,13 +82,15 @@ pub(crate) fn examine(trial: &Trial, evidence: &Evidence) -> OracleVerdict {
         jobs::doubled(&conn),
         scan::check(&case),
         scan::database(&conn, &log, &wanted),
-        scan::output(&evidence.log, &wanted),
+        evidence.logs.iter().flat_map(|log| scan::output(log, &wanted)).collect(),
         resources::check(&evidence.resources),
         usage::complaints(trial),
         usage::check(&case),
-        output::check(&evidence.log, trial),
+        output::check(&evidence.logs, trial),
+        nodes::check(&case),
     ];
-    OracleVerdict { violations: found.into_iter().flat_map(bounded).collect(), facts: Facts::of(&case) }
+    let facts = Facts::of(&case, &evidence.logs);
+    OracleVerdict { violations: found.into_iter().flat_map(bounded).collect(), facts }
 }
 
 fn bounded(mut found: Vec<Violation>) -> Vec<Violation> {

@@ -1,6 +1,6 @@
 //! The PostgreSQL under a trial: a real server of its own, and what the nemesis does to it.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -56,6 +56,11 @@ impl TrialPostgres {
         let server = tokio::task::spawn_blocking(start).await??;
         let (url, address) = (server.url(), server.url().parse()?);
         Ok(Self { server: Arc::new(Mutex::new(server)), url, address })
+    }
+
+    /// The folder of its socket.
+    pub(crate) fn folder(&self) -> PathBuf {
+        self.server.lock().unwrap_or_else(PoisonError::into_inner).folder().to_path_buf()
     }
 
     /// Strikes, and returns when PostgreSQL accepts connections again. One that is stopped stays down for a while. False

@@ -21,6 +21,8 @@ const MOST_STEPS: usize = 4;
 const MOST_CALLS: usize = 4;
 /// Milliseconds.
 const LONGEST_PACE: u64 = 15;
+/// The same of a program that takes many seconds.
+const SLOW_PACE: std::ops::RangeInclusive<u64> = 40..=120;
 /// Of a hundred programs, how many have a fault.
 const FAULTS: u8 = 8;
 
@@ -99,6 +101,13 @@ impl MessageProgram {
         });
         let pace = rng.u64(0..=LONGEST_PACE);
         Self { tag: tag.to_owned(), canary: canary.to_owned(), steps, fault, pace }
+    }
+}
+
+impl MessageProgram {
+    /// The same, but so slow that it is still under way when another node has taken over its run.
+    pub(crate) fn slowed(self, rng: &mut Rng) -> Self {
+        Self { pace: rng.u64(SLOW_PACE), ..self }
     }
 }
 

@@ -1,6 +1,7 @@
 //! What happened, as those saw it who were not killed: what actors asked and were told, what readers received, what
 //! reached the model and the tools, and when the server died. The oracle judges the server by these alone.
 
+use std::collections::HashMap;
 use std::fs::File;
 use std::io::{BufWriter, Write};
 use std::path::Path;
@@ -50,6 +51,8 @@ pub(crate) struct Op {
     pub(crate) attempts: Vec<u16>,
     /// When the answer that made it definite arrived, if one did; `ended` is later when a stream was read after it.
     pub(crate) answered: Option<Micros>,
+    /// The node that gave that answer.
+    pub(crate) node: Option<usize>,
 }
 
 #[derive(Debug, Clone, Serialize)]
@@ -124,6 +127,8 @@ pub(crate) struct StreamReading {
     /// How often the server had been started when it began; a resume of one that another process began has a higher
     /// number than the reading before.
     pub(crate) start: u32,
+    /// The node that was asked. None if no node could be reached.
+    pub(crate) node: Option<usize>,
 }
 
 /// One frame, exactly as it came.
@@ -177,6 +182,8 @@ pub(crate) struct ModelCallRecord {
     pub(crate) canaries: Vec<String>,
     /// The text of the reply, if it is written whole.
     pub(crate) text: String,
+    /// The node that asked.
+    pub(crate) node: usize,
 }
 
 /// One request to a tool.
@@ -231,6 +238,18 @@ pub(crate) enum Trigger {
     BackendKill,
     /// PostgreSQL ended all connections of the server.
     ConnectionLoss,
+    /// SIGKILL of one node, which stays down for longer than others wait for it.
+    NodeDown,
+    /// SIGKILL of all nodes at once.
+    AllNodes,
+    /// SIGTERM of one node after the other. Each is ready again before the next one is told to end.
+    RollingRestart,
+    /// SIGSTOP of one node for longer than its lease, then SIGCONT.
+    NodePaused,
+    /// SIGSTOP of one node for less than its lease, then SIGCONT.
+    NodeHiccup,
+    /// One node could not reach PostgreSQL.
+    NodeCut,
 }
 
 /// One thing the nemesis did.
@@ -238,9 +257,23 @@ pub(crate) enum Trigger {
 pub(crate) struct Blow {
     pub(crate) trigger: Trigger,
     pub(crate) at: Micros,
-    /// When the next process was started, and when it was ready. Of PostgreSQL, only the latter.
+    /// When the next process was started, and when it was ready. Of PostgreSQL, and of a node that lived on, only the
+    /// latter.
     pub(crate) restarted: Option<Micros>,
     pub(crate) ready: Option<Micros>,
+    /// The node that it was done to, unless all felt it.
+    pub(crate) node: Option<usize>,
+}
+
+impl Blow {
+    /// One that all nodes feel, and that nobody has to recover from yet.
+    pub(crate) fn to_all(trigger: Trigger, at: Micros) -> Self {
+        Self { trigger, at, restarted: None, ready: None, node: None }
+    }
+
+    pub(crate) fn to_node(node: usize, trigger: Trigger, at: Micros) -> Self {
+        Self { node: Some(node), ..Self::to_all(trigger, at) }
+    }
 }
 
 /// All of it, shared by everybody who saw something; each line is in its file at once.
@@ -254,6 +287,8 @@ pub(crate) struct Book {
 struct Pages {
     trial: Trial,
     files: Option<Files>,
+    /// The node that last asked the model for the run of each message.
+    owners: HashMap<String, usize>,
 }
 
 struct Files {
@@ -293,7 +328,7 @@ impl Book {
             tools: file("tools.jsonl")?,
             blows: file("nemesis.jsonl")?,
         };
-        let pages = Pages { trial: Trial::default(), files: Some(files) };
+        let pages = Pages { files: Some(files), ..Pages::default() };
         Ok(Self { begin: Instant::now(), pages: Arc::new(Mutex::new(pages)) })
     }
 
@@ -317,8 +352,16 @@ impl Book {
     pub(crate) fn add_model_call(&self, asked: ModelCallRecord) -> usize {
         let mut pages = self.lock();
         pages.write(|files| &mut files.model, &asked);
+        if let Some(tag) = &asked.tag {
+            pages.owners.insert(tag.clone(), asked.node);
+        }
         pages.trial.asked.push(asked);
         pages.trial.asked.len() - 1
+    }
+
+    /// The node that works at the run of a message, as far as the model knows.
+    pub(crate) fn owner(&self, tag: &str) -> usize {
+        self.lock().owners.get(tag).copied().unwrap_or_default()
     }
 
     pub(crate) fn model_wrote(&self, number: usize) {
@@ -400,7 +443,7 @@ impl Pages {
 /// Something the server did wrong.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub(crate) struct Violation {
-    /// `O1` to `O17`.
+    /// `O1` to `O18`.
     pub(crate) check: &'static str,
     pub(crate) what: String,
 }

@@ -14,10 +14,10 @@ use crate::database::TrialStore;
 use crate::nemesis::Nemesis;
 use crate::oracle::{self, Evidence, Facts, Resources, TrialPlan};
 use crate::record::Violation;
-use crate::server::{ProcessUsage, ServerProcess};
+use crate::server::ProcessUsage;
 use crate::stage::TortureError;
 use crate::summary::{TrialSetting, TrialSummary};
-use crate::world::{TortureWorld, WorldSettings};
+use crate::world::{TortureWorld, TrialNode, WorldSettings};
 use crate::{actors, heal, stalls};
 
 /// Users, each with a word that nobody else may see.
@@ -34,6 +34,10 @@ const HEALING: Duration = Duration::from_secs(60);
 const START: Duration = Duration::from_secs(30);
 /// Violations that are printed; all are in the summary.
 const MAX_TOLD: usize = 50;
+/// Files of a node's connections to PostgreSQL. They are opened as needed, and a node that was just started has few.
+const POOL_FILES: u64 = 50;
+/// Nodes of a trial at most.
+const MAX_NODES: i64 = 5;
 /// Kills that a minute of chaos must have.
 const KILLS_PER_MINUTE: f64 = 8.0;
 
@@ -60,12 +64,27 @@ pub(crate) struct TrialOptions {
     /// The database of the server
     #[arg(long, value_enum, default_value_t = TrialStore::Sqlite)]
     pub(crate) store: TrialStore,
+    /// Server processes that share the database; more than one only on PostgreSQL
+    #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u8).range(1..=MAX_NODES))]
+    pub(crate) nodes: u8,
+    /// The library libfaketime, which puts the clock of one of several nodes an hour ahead
+    #[arg(long, value_name = "FILE")]
+    pub(crate) faketime: Option<PathBuf>,
+}
+
+impl TrialOptions {
+    /// What is wrong with them together.
+    fn mistake(&self) -> Option<&'static str> {
+        let is_wrong = self.nodes > 1 && self.store != TrialStore::Postgres;
+        is_wrong.then_some("several nodes share a PostgreSQL; add --store postgres, or leave --nodes out")
+    }
 }
 
 /// What came of a trial.
 pub(crate) struct TrialVerdict {
     pub(crate) seed: u64,
     pub(crate) store: TrialStore,
+    pub(crate) nodes: u8,
     pub(crate) violations: Vec<Violation>,
     /// What did not happen often enough for the trial to prove anything.
     pub(crate) vacuous: Vec<String>,
@@ -74,27 +93,42 @@ pub(crate) struct TrialVerdict {
 
 /// Runs a trial to its end, or until something is wrong.
 pub(crate) async fn run_trial(options: &TrialOptions) -> Result<TrialVerdict, TortureError> {
+    if let Some(mistake) = options.mistake() {
+        return Err(mistake.into());
+    }
     let begun = Instant::now();
     let seed = options.seed.unwrap_or_else(|| fastrand::u64(..));
     // Commands run in another folder.
     let options = &TrialOptions { out: std::path::absolute(&options.out)?, ..options.clone() };
     let out = &options.out;
-    if out.join("summary.json").exists() || out.join("server.log").exists() {
+    if ["summary.json", "server.log", "nemesis.jsonl"].iter().any(|name| out.join(name).exists()) {
         std::fs::remove_dir_all(out)?; // of an earlier trial
     }
     std::fs::create_dir_all(out)?;
     println!(
-        "torture: seed {seed}, {}, {} minutes, {} clients, {}",
+        "torture: seed {seed}, {}, {} node(s), {} minutes, {} clients, {}",
         options.store.name(),
+        options.nodes,
         options.minutes,
         options.actors,
         out.display()
     );
-    let (server, store) = (options.server.clone(), options.store);
-    let settings = WorldSettings { seed, out: out.clone(), server, users: USERS, store, keep: false };
+    let settings = WorldSettings {
+        seed,
+        out: out.clone(),
+        server: options.server.clone(),
+        users: USERS,
+        store: options.store,
+        nodes: options.nodes.into(),
+        faketime: options.faketime.clone(),
+        keep: false,
+    };
     let world = TortureWorld::build(&settings).await?;
-    if store == TrialStore::Sqlite && !world.own_disk {
+    if options.store == TrialStore::Sqlite && !world.own_disk {
         println!("NOT RUN: full disks: no small disk could be mounted here");
+    }
+    if options.nodes > 1 && options.faketime.is_none() {
+        println!("NOT RUN: a node whose clock is an hour ahead: no libfaketime was given with --faketime");
     }
     let mut watching = JoinSet::new(); // ends when it is dropped
     watching.spawn(stalls::watch(world.book.clone()));
@@ -111,15 +145,15 @@ pub(crate) async fn run_trial(options: &TrialOptions) -> Result<TrialVerdict, To
 
 struct Trial {
     world: TortureWorld,
-    server: ServerProcess,
+    nodes: Vec<TrialNode>,
     nemesis: Nemesis,
     rng: Rng,
     options: TrialOptions,
     seed: u64,
-    /// What the server held when it first came to rest. It keeps connections to those it talks to, so what it held
-    /// before anybody came says little.
-    baseline: Option<ProcessUsage>,
-    usage: Option<ProcessUsage>,
+    /// What each node held when all first came to rest. A node keeps connections to those it talks to, so what it held
+    /// before anybody came says little. Empty before that.
+    baseline: Vec<ProcessUsage>,
+    usage: Vec<ProcessUsage>,
     rounds: usize,
     chaos: Duration,
     violations: Vec<Violation>,
@@ -129,21 +163,26 @@ struct Trial {
 
 impl Trial {
     async fn begin(world: TortureWorld, options: &TrialOptions, seed: u64) -> Result<Self, TortureError> {
-        let mut server = world.server()?;
-        server.start()?;
-        if !server.ready(START).await? {
-            return Err(format!("the server does not start; see {}", world.launch().log.display()).into());
+        let mut nodes = world.nodes()?;
+        for node in &mut nodes {
+            node.process.start()?;
+        }
+        for node in &mut nodes {
+            if !node.process.ready(START).await? {
+                let log = node.process.launch().log.display();
+                return Err(format!("node {} does not start; see {log}", node.number).into());
+            }
         }
         let nemesis = Nemesis::new(&world, Duration::from_secs_f64(options.gap));
         Ok(Self {
             world,
-            server,
+            nodes,
             nemesis,
             rng: Rng::with_seed(seed),
             options: options.clone(),
             seed,
-            baseline: None,
-            usage: None,
+            baseline: Vec::new(),
+            usage: Vec::new(),
             rounds: 0,
             chaos: Duration::ZERO,
             violations: Vec::new(),
@@ -168,7 +207,7 @@ impl Trial {
         let until = Instant::now() + chaos;
         let (acted, struck, copied) = {
             let copying = copies::back_up(&self.world, &backup, self.rng.f64() * chaos.as_secs_f64() / 2.0);
-            let striking = self.nemesis.run(&mut self.server, until, &mut self.rng);
+            let striking = self.nemesis.run(&mut self.nodes, until, &mut self.rng);
             let chaos = async {
                 let struck = striking.await;
                 stage.curtain.cancel();
@@ -208,8 +247,10 @@ impl Trial {
             }
             tokio::time::sleep(Duration::from_millis(50)).await;
         }
-        self.usage = heal::settled(&self.server, self.baseline).await;
-        self.baseline = self.baseline.or(self.usage);
+        self.usage = heal::settled(&self.nodes, &self.baseline).await;
+        if self.baseline.is_empty() {
+            self.baseline = self.usage.clone();
+        }
         Ok(())
     }
 
@@ -227,18 +268,20 @@ impl Trial {
 
     fn evidence(&self, data: PathBuf) -> Evidence {
         let wal = std::fs::metadata(self.world.data.join("rondo.db-wal")).map_or(0, |file| file.len());
+        let pool = if self.options.nodes > 1 { POOL_FILES } else { 0 };
+        let resources = |(before, after): (&ProcessUsage, &ProcessUsage)| Resources {
+            bytes_before: before.resident_bytes,
+            bytes_after: after.resident_bytes,
+            files_before: before.open_files as u64 + pool,
+            files_after: after.open_files as u64,
+            log_bytes: wal,
+        };
         Evidence {
             data,
-            log: self.world.launch().log.clone(),
+            logs: self.world.logs(),
             users: self.world.users.to_vec(),
             secrets: self.world.private_words.secrets().to_vec(),
-            resources: Resources {
-                bytes_before: self.baseline.map_or(0, |usage| usage.resident_bytes),
-                bytes_after: self.usage.map_or(0, |usage| usage.resident_bytes),
-                files_before: self.baseline.map_or(0, |usage| usage.open_files as u64),
-                files_after: self.usage.map_or(0, |usage| usage.open_files as u64),
-                log_bytes: wal,
-            },
+            resources: self.baseline.iter().zip(&self.usage).map(resources).collect(),
         }
     }
 
@@ -257,7 +300,9 @@ impl Trial {
     }
 
     async fn finish(mut self, took: Duration) -> Result<TrialVerdict, TortureError> {
-        self.server.term().await?;
+        for node in &mut self.nodes {
+            node.process.term().await?;
+        }
         if self.violations.is_empty()
             && let Some(backup) = self.backup.clone()
         {
@@ -266,8 +311,9 @@ impl Trial {
         let trial = self.world.book.trial();
         let minutes = self.chaos.as_secs_f64() / 60.0;
         let planned = (minutes * KILLS_PER_MINUTE) as usize;
-        let store = self.options.store;
-        let plan = TrialPlan { minutes, kills: planned, disk: self.world.own_disk, store };
+        let (store, nodes) = (self.options.store, self.options.nodes);
+        let plan =
+            TrialPlan { minutes, kills: planned, disk: self.world.own_disk, store, nodes: nodes.into() };
         let vacuous = oracle::vacuous(&trial, &self.facts, &plan);
         let setting = TrialSetting { seed: self.seed, rounds: self.rounds, plan };
         let summary = TrialSummary::new(&setting, &trial, &self.facts, self.violations.clone());
@@ -277,7 +323,7 @@ impl Trial {
         }
         self.remove_copies()?;
         println!("{}", self.options.out.join("summary.json").display());
-        Ok(TrialVerdict { seed: self.seed, store, violations: self.violations, vacuous, took })
+        Ok(TrialVerdict { seed: self.seed, store, nodes, violations: self.violations, vacuous, took })
     }
 }
 
@@ -321,11 +367,12 @@ impl TrialVerdict {
     fn failure(&self, kept: &Path) -> String {
         format!(
             "FAILED: seed {}, {} violations\nevidence (summary.json, server.log, frozen data): {}\n\
-             again: cargo xtask torture --store {} --seed {} (with --dev if the build was one)",
+             again: cargo xtask torture --store {} --nodes {} --seed {} (with --dev if the build was one)",
             self.seed,
             self.violations.len(),
             kept.display(),
             self.store.name(),
+            self.nodes,
             self.seed
         )
     }
@@ -336,6 +383,24 @@ mod tests {
     use super::*;
 
     #[test]
+    fn several_nodes_need_a_postgresql() {
+        let options = |nodes, store| TrialOptions {
+            server: PathBuf::new(),
+            out: PathBuf::new(),
+            minutes: 1.0,
+            seed: None,
+            actors: 1,
+            gap: 1.0,
+            store,
+            nodes,
+            faketime: None,
+        };
+        assert!(options(3, TrialStore::Sqlite).mistake().is_some_and(|what| what.contains("--store")));
+        assert_eq!(options(3, TrialStore::Postgres).mistake(), None);
+        assert_eq!(options(1, TrialStore::Sqlite).mistake(), None);
+    }
+
+    #[test]
     fn a_failed_trial_names_its_seed_and_keeps_its_evidence() {
         let folder = tempfile::tempdir().unwrap();
         let out = folder.path().join("torture");
@@ -343,6 +408,7 @@ mod tests {
         let failed = TrialVerdict {
             seed: 7,
             store: TrialStore::Sqlite,
+            nodes: 1,
             violations: vec![violation],
             vacuous: vec![],
             took: Duration::from_secs(1),

@@ -25,6 +25,8 @@ const READY_TIMEOUT: Duration = Duration::from_secs(2);
 const PORTS: std::ops::Range<u16> = 20_000..30_000;
 /// Ports that are tried before there is none.
 const PORT_TRIES: usize = 100;
+/// The variable that names the database of the server.
+pub(crate) const STORE: &str = "RONDO_STORE";
 /// Bytes in a page of memory, as `/proc` counts them.
 const PAGE: u64 = 4096;
 
@@ -47,6 +49,16 @@ impl Launch {
         command.args(args).env_clear().envs(self.environment.iter().map(|(name, value)| (name, value)));
         command.current_dir(&self.folder).stdin(Stdio::null()).kill_on_drop(true);
         command
+    }
+
+    /// The same with another database, if there is one.
+    pub(crate) fn with_database(&self, url: Option<&str>) -> Self {
+        let mut launch = self.clone();
+        if let Some(url) = url {
+            launch.environment.retain(|(name, _)| name != STORE);
+            launch.environment.push((STORE.to_owned(), url.to_owned()));
+        }
+        launch
     }
 
     /// Makes a key with `rondo keys add` and gives it back.
@@ -126,16 +138,32 @@ impl ServerProcess {
         Ok(())
     }
 
+    /// SIGSTOP: the process does nothing until it is continued.
+    pub(crate) fn pause(&self) -> Result<(), TortureError> {
+        self.signal(Signal::STOP)
+    }
+
+    /// SIGCONT: the process goes on as if no time had passed.
+    pub(crate) fn unpause(&self) -> Result<(), TortureError> {
+        self.signal(Signal::CONT)
+    }
+
+    fn signal(&self, signal: Signal) -> Result<(), TortureError> {
+        let id = self.process_id().and_then(|id| i32::try_from(id).ok()).and_then(Pid::from_raw);
+        if let Some(id) = id {
+            kill_process(id, signal)?;
+        }
+        Ok(())
+    }
+
     /// SIGTERM, and SIGKILL if that takes too long. Says how long it took.
     pub(crate) async fn term(&mut self) -> Result<Duration, TortureError> {
         let begin = Instant::now();
-        if let Some(mut child) = self.child.take() {
-            if let Some(id) = child.id().and_then(|id| i32::try_from(id).ok()).and_then(Pid::from_raw) {
-                kill_process(id, Signal::TERM)?;
-            }
-            if tokio::time::timeout(TERM_PATIENCE, child.wait()).await.is_err() {
-                child.kill().await?;
-            }
+        self.signal(Signal::TERM)?;
+        if let Some(mut child) = self.child.take()
+            && tokio::time::timeout(TERM_PATIENCE, child.wait()).await.is_err()
+        {
+            child.kill().await?;
         }
         Ok(begin.elapsed())
     }

@@ -8,6 +8,7 @@ use std::time::Duration;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
+use crate::balancer::Balancer;
 use crate::record::{Book, Trigger};
 
 /// What a command tells whoever called it: a sentence, ready to be shown.
@@ -27,8 +28,7 @@ pub(crate) struct User {
 /// Cheap to clone.
 #[derive(Clone)]
 pub(crate) struct Stage {
-    /// `http://127.0.0.1:PORT`, the same after every restart.
-    pub(crate) url: String,
+    pub(crate) balancer: Balancer,
     pub(crate) users: Arc<[User]>,
     pub(crate) seed: u64,
     pub(crate) book: Book,
@@ -55,32 +55,53 @@ impl Starts {
 /// The instants at which a kill hurts most. Those who see one say so; the nemesis waits for the one it has chosen.
 #[derive(Clone)]
 pub(crate) struct Moments {
-    wanted: Arc<watch::Sender<Option<Trigger>>>,
+    wanted: Arc<watch::Sender<Wanted>>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Wanted {
+    Nothing,
+    Moment(Trigger),
+    /// It has come, at this node.
+    Came(usize),
 }
 
 impl Moments {
     pub(crate) fn new() -> Self {
-        Self { wanted: Arc::new(watch::Sender::new(None)) }
+        Self { wanted: Arc::new(watch::Sender::new(Wanted::Nothing)) }
     }
 
-    /// Says that the moment is now. It costs nothing when nobody waits for it.
-    pub(crate) fn now(&self, moment: Trigger) {
+    /// Says that the moment is now, and which node it is of. It costs nothing when nobody waits for it.
+    pub(crate) fn now(&self, moment: Trigger, node: usize) {
         if self.is_wanted(moment) {
-            self.wanted.send_if_modified(|wanted| wanted.take_if(|wanted| *wanted == moment).is_some());
+            self.wanted.send_if_modified(|wanted| {
+                let comes = *wanted == Wanted::Moment(moment);
+                if comes {
+                    *wanted = Wanted::Came(node);
+                }
+                comes
+            });
         }
     }
 
     /// Whether a kill is about to follow the next such moment; a tool then holds its reply back, so that it is caught.
     pub(crate) fn is_wanted(&self, moment: Trigger) -> bool {
-        *self.wanted.borrow() == Some(moment)
+        *self.wanted.borrow() == Wanted::Moment(moment)
     }
 
-    /// Waits for the next such moment. False if none came in time.
-    pub(crate) async fn next(&self, moment: Trigger, patience: Duration) -> bool {
-        self.wanted.send_replace(Some(moment));
+    /// Waits for the next such moment, and gives its node. None if none came in time.
+    pub(crate) async fn next(&self, moment: Trigger, patience: Duration) -> Option<usize> {
+        self.wanted.send_replace(Wanted::Moment(moment));
         let mut watched = self.wanted.subscribe();
-        let came = tokio::time::timeout(patience, watched.wait_for(Option::is_none)).await.is_ok();
-        self.wanted.send_replace(None);
-        came
+        let coming = watched.wait_for(|wanted| matches!(wanted, Wanted::Came(_)));
+        let came = match tokio::time::timeout(patience, coming).await {
+            Ok(Ok(wanted)) => Some(*wanted),
+            Ok(Err(_)) | Err(_) => None,
+        };
+        self.wanted.send_replace(Wanted::Nothing);
+        match came {
+            Some(Wanted::Came(node)) => Some(node),
+            Some(Wanted::Nothing | Wanted::Moment(_)) | None => None,
+        }
     }
 }

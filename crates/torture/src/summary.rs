@@ -27,7 +27,7 @@ pub(crate) struct TrialSummary {
     commit: String,
     rustc: String,
     store: &'static str,
-    nodes: u32,
+    nodes: usize,
     minutes: f64,
     rounds: usize,
     kills: usize,
@@ -41,6 +41,14 @@ pub(crate) struct TrialSummary {
     recovery: Spread,
     resume: Spread,
     cancel_to_upstream_closed: Spread,
+    /// How often a node went on with the runs of another.
+    take_overs: usize,
+    /// How often a node found that it was taken for dead.
+    fenced_nodes: usize,
+    /// Requests about a live run that another node than that of the run served.
+    requests_at_other_nodes: usize,
+    /// From the end of a node, or its pause, to the next event of each run that it was busy with.
+    node_lost_to_next_event: Spread,
     must_have: BTreeMap<&'static str, Guard>,
     violations: usize,
     violation_list: Vec<Violation>,
@@ -108,7 +116,7 @@ impl TrialSummary {
             commit: output_of("git", &["rev-parse", "HEAD"]),
             rustc: output_of("rustc", &["--version"]),
             store: setting.plan.store.name(),
-            nodes: 1,
+            nodes: setting.plan.nodes,
             minutes: setting.plan.minutes,
             rounds: setting.rounds,
             kills: kills().count(),
@@ -121,6 +129,10 @@ impl TrialSummary {
             recovery: Spread::of(&facts.recovery),
             resume: Spread::of(&facts.resume),
             cancel_to_upstream_closed: Spread::of(&facts.closing),
+            take_overs: facts.nodes.take_overs,
+            fenced_nodes: facts.nodes.fenced,
+            requests_at_other_nodes: facts.nodes.elsewhere,
+            node_lost_to_next_event: Spread::of(&facts.nodes.goes_on),
             must_have: must_have(trial, facts, &setting.plan),
             violations: violations.len(),
             violation_list: violations,
@@ -182,11 +194,11 @@ mod tests {
     #[test]
     fn the_file_has_the_names_that_are_asked_for() {
         let folder = tempfile::tempdir().unwrap();
-        let blow = |trigger| Blow { trigger, at: 0, restarted: None, ready: None };
+        let blow = |trigger| Blow::to_node(0, trigger, 0);
         let blows = vec![blow(Trigger::Random), blow(Trigger::ToolArrived), blow(Trigger::DiskFull)];
         let trial = Trial { blows, ..Trial::default() };
         let facts = Facts { runs: BTreeMap::from([("completed", 3), ("failed", 1)]), ..Facts::default() };
-        let plan = TrialPlan { minutes: 5.0, kills: 2, disk: true, store: TrialStore::Sqlite };
+        let plan = TrialPlan { minutes: 5.0, kills: 2, disk: true, store: TrialStore::Sqlite, nodes: 1 };
         let setting = TrialSetting { seed: 42, rounds: 1, plan };
         let violations = vec![Violation { check: "O1", what: "x".into() }];
         TrialSummary::new(&setting, &trial, &facts, violations).write(folder.path()).unwrap();

@@ -84,7 +84,7 @@ impl Bench {
         let number = self.arrived(&tool, request, &input);
         let acts = ACTING.contains(&tool.as_str());
         if acts && self.moments.is_wanted(Trigger::ToolArrived) {
-            self.moments.now(Trigger::ToolArrived);
+            self.moments.now(Trigger::ToolArrived, self.owner(&input));
             tokio::time::sleep(HELD).await;
         }
         let n = input.get("n").and_then(Value::as_u64).unwrap_or_default();
@@ -101,10 +101,15 @@ impl Bench {
         if sent {
             self.book.tool_replied(number);
             if acts {
-                self.moments.now(Trigger::ToolReplied);
+                self.moments.now(Trigger::ToolReplied, self.owner(&input));
             }
         }
         sent
+    }
+
+    /// The node whose request this is, as far as the model knows.
+    fn owner(&self, input: &Value) -> usize {
+        self.book.owner(input.get("tag").and_then(Value::as_str).unwrap_or_default())
     }
 
     fn arrived(&self, tool: &str, request: &RawRequest, input: &Value) -> usize {

@@ -1,6 +1,7 @@
 //! Everything around the server: a folder with apps and data, the model and the tools it talks to, and its users.
 
 mod apps;
+mod nodes;
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -9,13 +10,16 @@ use fastrand::Rng;
 use tokio_util::sync::CancellationToken;
 
 use self::apps::APPS;
+pub(crate) use self::nodes::TrialNode;
+use self::nodes::{NodeSetup, Surroundings};
+use crate::balancer::Balancer;
 use crate::database::{TrialData, TrialStore};
 use crate::disk;
 use crate::model::ScriptedModel;
 use crate::postgres::TrialPostgres;
 use crate::private_words::PrivateWords;
 use crate::record::Book;
-use crate::server::{Launch, ServerProcess, free_port};
+use crate::server::{Launch, ServerProcess};
 use crate::stage::{Moments, Stage, Starts, TortureError, User};
 use crate::tools::{Bench, ToolServer};
 
@@ -26,8 +30,8 @@ const DRAIN_SECONDS: u32 = 3;
 /// Random letters of a secret, and of a user's word.
 const SECRET_LETTERS: usize = 24;
 const CANARY_LETTERS: usize = 8;
-/// The variable that names the database of the server.
-pub(crate) const STORE: &str = "RONDO_STORE";
+/// Hexadecimal digits of the key that encrypts credentials.
+const VAULT_KEY_DIGITS: usize = 64;
 
 #[derive(Debug, Clone)]
 pub(crate) struct WorldSettings {
@@ -38,13 +42,17 @@ pub(crate) struct WorldSettings {
     pub(crate) server: PathBuf,
     pub(crate) users: usize,
     pub(crate) store: TrialStore,
+    /// Server processes that share the database.
+    pub(crate) nodes: usize,
+    /// The library that puts the clock of one of several nodes ahead.
+    pub(crate) faketime: Option<PathBuf>,
     /// Whether data and apps stay when the world ends.
     pub(crate) keep: bool,
 }
 
 pub(crate) struct TortureWorld {
     settings: WorldSettings,
-    /// The data folder.
+    /// The data folder of the first node.
     pub(crate) data: PathBuf,
     /// Whether the data folder is a file system of its own, which can be filled.
     pub(crate) own_disk: bool,
@@ -56,7 +64,10 @@ pub(crate) struct TortureWorld {
     pub(crate) book: Book,
     pub(crate) moments: Moments,
     pub(crate) starts: Starts,
+    pub(crate) balancer: Balancer,
+    /// How commands are started, with their own way to the database.
     launch: Launch,
+    nodes: Vec<NodeSetup>,
     /// Its socket closes with the world.
     _tools: ToolServer,
 }
@@ -71,7 +82,8 @@ impl TortureWorld {
         let places = Places::make(&settings.out, settings.store)?;
         let cast = Cast::draw(settings.users, &mut rng);
         let (book, moments, private_words) = (Book::open(&places.out)?, Moments::new(), cast.private_words());
-        let model = ScriptedModel::start(&book, &moments, &private_words, &cast.model_key).await;
+        let key = &cast.model_key;
+        let model = ScriptedModel::start(&book, &moments, &private_words, key, settings.nodes).await;
         let bench = Bench {
             book: book.clone(),
             moments: moments.clone(),
@@ -81,16 +93,21 @@ impl TortureWorld {
         let tools = ToolServer::start(bench).await;
         let address = tools.address().to_string();
         apps::write(&places.apps, &address)?;
-        let port = free_port(&mut rng)?;
-        let mut environment = environment(&places, &cast, port, (model.base_url(), address))?;
-        environment.extend(postgres.iter().map(|database| (STORE.to_owned(), database.url.clone())));
-        let launch = Launch {
+        let surroundings = Surroundings {
+            out: &places.out,
+            apps: &places.apps,
             binary: std::path::absolute(&settings.server)?,
-            folder: places.out.clone(),
-            url: format!("http://127.0.0.1:{port}"),
-            environment,
-            log: places.out.join("server.log"),
+            cast: &cast,
+            model: &model,
+            tools: address,
+            postgres: postgres.as_ref(),
+            nodes: settings.nodes,
+            faketime: settings.faketime.as_deref(),
         };
+        let setups = (0..settings.nodes).map(|node| surroundings.set_up(node, &mut rng));
+        let nodes: Vec<NodeSetup> = setups.collect::<Result<_, _>>()?;
+        let first = nodes.first().ok_or("a trial needs a node")?;
+        let launch = first.launch.with_database(postgres.as_ref().map(|database| database.url.as_str()));
         let mut users = Vec::with_capacity(cast.people.len());
         for user in cast.people {
             let key = launch.add_key(&[&user.name, "--app", &user.app]).await?;
@@ -98,7 +115,7 @@ impl TortureWorld {
         }
         Ok(Self {
             settings: settings.clone(),
-            data: places.data,
+            data: first.data.clone(),
             own_disk: places.own_disk,
             postgres,
             users: users.into(),
@@ -107,7 +124,9 @@ impl TortureWorld {
             book,
             moments,
             starts: Starts::default(),
+            balancer: Balancer::new(nodes.iter().map(|node| node.launch.url.clone())),
             launch,
+            nodes,
             _tools: tools,
         })
     }
@@ -115,7 +134,7 @@ impl TortureWorld {
     /// What actors have at hand.
     pub(crate) fn stage(&self) -> Stage {
         Stage {
-            url: self.launch.url.clone(),
+            balancer: self.balancer.clone(),
             users: Arc::clone(&self.users),
             seed: self.settings.seed,
             book: self.book.clone(),
@@ -125,14 +144,27 @@ impl TortureWorld {
         }
     }
 
-    /// The server of this world, which does not run yet.
-    pub(crate) fn server(&self) -> Result<ServerProcess, TortureError> {
-        ServerProcess::new(self.launch.clone(), self.starts.clone())
+    /// The nodes of this world, which do not run yet.
+    pub(crate) fn nodes(&self) -> Result<Vec<TrialNode>, TortureError> {
+        let node = |(number, setup): (usize, &NodeSetup)| {
+            let process = ServerProcess::new(setup.launch.clone(), self.starts.clone())?;
+            Ok(TrialNode { number, process, link: setup.link.clone() })
+        };
+        self.nodes.iter().enumerate().map(node).collect()
+    }
+
+    /// What each node writes of itself.
+    pub(crate) fn logs(&self) -> Vec<PathBuf> {
+        self.nodes.iter().map(|node| node.launch.log.clone()).collect()
     }
 
     /// How to start the binary in this world, such as for `rondo actions verify`.
     pub(crate) fn launch(&self) -> &Launch {
         &self.launch
+    }
+
+    pub(crate) fn node_count(&self) -> usize {
+        self.nodes.len()
     }
 
     pub(crate) fn store(&self) -> TrialStore {
@@ -166,7 +198,9 @@ impl TortureWorld {
         }
         if !self.settings.keep {
             std::fs::remove_dir_all(folder.join("apps"))?;
-            std::fs::remove_dir_all(&self.data)?;
+            for node in &self.nodes {
+                std::fs::remove_dir_all(&node.data)?;
+            }
         } else if self.own_disk {
             std::fs::remove_dir(&self.data)?;
             std::fs::rename(&kept, &self.data)?;
@@ -184,7 +218,6 @@ impl Drop for TortureWorld {
 /// Where everything is.
 struct Places {
     out: PathBuf,
-    data: PathBuf,
     apps: PathBuf,
     own_disk: bool,
 }
@@ -193,13 +226,16 @@ impl Places {
     fn make(out: &Path, store: TrialStore) -> Result<Self, TortureError> {
         let out = std::path::absolute(out)?;
         let (data, apps) = (out.join("data"), out.join("apps"));
-        std::fs::create_dir_all(&data)?;
+        std::fs::create_dir_all(&out)?;
         std::fs::write(out.join("rondo.toml"), format!("[server]\ndrain_seconds = {DRAIN_SECONDS}\n"))?;
         let own_disk = match store {
-            TrialStore::Sqlite => disk::mount(&data, DISK_BYTES),
+            TrialStore::Sqlite => {
+                std::fs::create_dir_all(&data)?;
+                disk::mount(&data, DISK_BYTES)
+            }
             TrialStore::Postgres => false, // what is on it is hardly written to
         };
-        Ok(Self { out, data, apps, own_disk })
+        Ok(Self { out, apps, own_disk })
     }
 }
 
@@ -209,6 +245,8 @@ struct Cast {
     people: Vec<User>,
     model_key: String,
     tool_key: String,
+    /// Encrypts the credentials of users, where several nodes need the same key.
+    vault_key: String,
 }
 
 impl Cast {
@@ -216,32 +254,15 @@ impl Cast {
         let people = (0..users).map(|at| person(at, rng)).collect();
         let [model_key, tool_key] =
             ["sk-torture-", "tool-torture-"].map(|kind| format!("{kind}{}", word(rng, SECRET_LETTERS)));
-        Self { people, model_key, tool_key }
+        let vault_key = std::iter::repeat_with(|| rng.digit(16)).take(VAULT_KEY_DIGITS).collect();
+        Self { people, model_key, tool_key, vault_key }
     }
 
     fn private_words(&self) -> PrivateWords {
         let canaries = self.people.iter().map(|user| (user.name.clone(), user.canary.clone())).collect();
-        PrivateWords::new(canaries, vec![self.model_key.clone(), self.tool_key.clone()])
+        let secrets = [&self.model_key, &self.tool_key, &self.vault_key];
+        PrivateWords::new(canaries, secrets.map(String::clone).to_vec())
     }
-}
-
-fn environment(
-    places: &Places,
-    cast: &Cast,
-    port: u16,
-    (model, tools): (String, String),
-) -> Result<Vec<(String, String)>, TortureError> {
-    let variables = [
-        ("RONDO_LISTEN", format!("127.0.0.1:{port}")),
-        ("RONDO_DATA", path(&places.data)?),
-        ("RONDO_APPS", path(&places.apps)?),
-        ("RONDO_DISCOVER", "false".to_owned()),
-        ("RONDO_EGRESS_ALLOW", tools),
-        ("RONDO_SECRET_TOOLS", cast.tool_key.clone()),
-        ("OPENAI_BASE_URL", model),
-        ("OPENAI_API_KEY", cast.model_key.clone()),
-    ];
-    Ok(variables.map(|(name, value)| (name.to_owned(), value)).into())
 }
 
 /// Users go round the apps, so that each app has some who could be mistaken for each other.

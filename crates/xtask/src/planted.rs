@@ -1,7 +1,8 @@
 //! Bugs that are planted on purpose, to show that the crash harness finds each of them.
 //!
 //! A bug is a patch in `crates/torture/planted`. Its first line says what the bug is, and its line `Found by:` names the
-//! checks of the oracle that must find it. A patch is applied to a copy of the repository only, never to the repository.
+//! checks of the oracle that must find it. A line `Options:` has the options of the trial, if it needs any. A patch is
+//! applied to a copy of the repository only, never to the repository.
 
 use std::collections::BTreeSet;
 use std::io;
@@ -18,6 +19,8 @@ const COPY: &str = "target/planted/tree";
 const BUILDS: &str = "target/planted/target";
 /// Before the names of the checks.
 const FOUND_BY: &str = "Found by:";
+/// Before the options of the trial.
+const OPTIONS: &str = "Options:";
 
 /// One patch.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -30,14 +33,19 @@ pub(crate) struct PlantedBug {
     pub(crate) about: String,
     /// The checks of the oracle that must find it.
     pub(crate) checks: Vec<String>,
+    /// Options of the trial that can find it.
+    pub(crate) options: Vec<String>,
 }
 
 impl PlantedBug {
     fn parse(name: &str, text: &str) -> Self {
         let about = text.lines().next().unwrap_or_default().to_owned();
-        let checks = text.lines().find_map(|line| line.strip_prefix(FOUND_BY)).unwrap_or_default();
-        let checks = checks.split_whitespace().map(str::to_owned).collect();
-        Self { name: name.to_owned(), patch: format!("{PATCHES}/{name}.patch"), about, checks }
+        let words = |name: &str| {
+            let line = text.lines().find_map(|line| line.strip_prefix(name)).unwrap_or_default();
+            line.split_whitespace().map(str::to_owned).collect()
+        };
+        let (checks, options) = (words(FOUND_BY), words(OPTIONS));
+        Self { name: name.to_owned(), patch: format!("{PATCHES}/{name}.patch"), about, checks, options }
     }
 }
 
@@ -157,12 +165,15 @@ mod tests {
         assert_eq!(bug.patch, "crates/torture/planted/gap.patch");
         assert_eq!(bug.about, "A reader misses an event.");
         assert_eq!(bug.checks, ["O4", "O5"]);
+        assert_eq!(bug.options, [""; 0]);
+        let of_nodes = PlantedBug::parse("late", "It is late.\nFound by: O18\nOptions: --store postgres\n");
+        assert_eq!(of_nodes.options, ["--store", "postgres"]);
     }
 
     #[test]
-    fn ten_bugs_are_there_and_each_names_a_check() {
+    fn eleven_bugs_are_there_and_each_names_a_check() {
         let bugs = bugs(crate::root()).unwrap();
-        assert_eq!(bugs.len(), 10);
+        assert_eq!(bugs.len(), 11);
         for bug in bugs {
             assert!(!bug.checks.is_empty() && bug.about.ends_with('.'), "{bug:?}");
         }

@@ -2,6 +2,7 @@
 //! repository's `target`.
 
 use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
 
 use testpg::{PostgresPrograms, PostgresServer};
 
@@ -41,7 +42,10 @@ pub(crate) fn suites() -> String {
     format!("({}) - ({})", or(suites.collect()), or(of_sqlite.collect()))
 }
 
+/// Makes sure that PostgreSQL is there. Two parts of `test` need it at the same time, and one of them fetches it.
 pub(crate) fn install(root: &Path) -> Result<(), String> {
+    static FETCHING: Mutex<()> = Mutex::new(());
+    let _fetching = FETCHING.lock().unwrap_or_else(PoisonError::into_inner);
     real::install(root, &real::POSTGRES)
 }
 

@@ -4,7 +4,7 @@ use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
 /// Seconds that each part may take in a clean checkout on two cores. Parts that run beside the trial (`torture`) add
-/// nothing to the whole.
+/// nothing to the whole. The trial of nodes follows it, beside the same parts, which take longer than both.
 const BUDGETS: &[(&str, u64)] = &[
     ("format", 10),
     ("lints", 20),
@@ -14,6 +14,7 @@ const BUDGETS: &[(&str, u64)] = &[
     ("statements", 10),
     ("border", 5),
     ("torture", 320),
+    ("nodes", 150),
     ("doc tests", 120),
     ("servers", 90),
     ("clients", 120),
@@ -199,6 +200,7 @@ mod tests {
             "react-chat",
             "proxy",
             "deploy",
+            "nodes",
             "postgres",
             "dist",
             "instructions",

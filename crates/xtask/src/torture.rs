@@ -6,10 +6,13 @@ use std::time::Instant;
 
 use crate::cargo::{build, build_for_tests, cargo, succeeds};
 use crate::planted::{self, PlantedBug, PlantedCopy};
-use crate::postgres;
+use crate::{faketime, postgres};
 
 /// How long a round in `cargo xtask test` is.
 const MINUTES_IN_TEST: &str = "5";
+/// The same for several nodes, which share a PostgreSQL, and how many there are.
+const MINUTES_OF_NODES: &str = "2";
+const NODES_IN_TEST: &str = "3";
 
 /// What the arguments ask for.
 #[derive(Debug, PartialEq, Eq)]
@@ -36,12 +39,6 @@ pub(crate) fn run(root: &Path, args: &[String]) -> bool {
         eprintln!("error: --out needs a folder, and --bug the name of a bug");
         return false;
     };
-    if is_on_postgres(&rest)
-        && let Err(why) = postgres::install(root)
-    {
-        eprintln!("error: {why}");
-        return false;
-    }
     match experiment {
         Experiment::Round => torture(root, release, "round", &rest),
         Experiment::Load => torture(root, release, "load", &rest),
@@ -54,11 +51,35 @@ pub(crate) fn run_round(root: &Path) -> bool {
     torture(root, false, "round", &["--minutes", MINUTES_IN_TEST].map(str::to_owned))
 }
 
+/// The round with several nodes of `cargo xtask test`. It has a folder of its own, so that both rounds leave their figures.
+pub(crate) fn run_nodes(root: &Path) -> bool {
+    let out = root.join("target/torture-nodes").display().to_string();
+    let nodes = ["--store", "postgres", "--nodes", NODES_IN_TEST, "--minutes", MINUTES_OF_NODES];
+    let args: Vec<String> = nodes.into_iter().chain(["--out", &out]).map(str::to_owned).collect();
+    torture(root, false, "round", &args)
+}
+
 fn torture(root: &Path, release: bool, experiment: &str, rest: &[String]) -> bool {
+    let Some(rest) = &prepare(root, rest) else { return false };
     let Some((harness, server)) = build_both(root, release) else { return false };
     // Another build puts another server in the same place.
     let Some(server) = keep_server(root, &server, "rondo") else { return false };
     succeeds(&mut harness_command(root, &harness, &server, experiment, rest))
+}
+
+/// Fetches what a trial with these options needs, and adds options that name it. None if it cannot be had.
+fn prepare(root: &Path, rest: &[String]) -> Option<Vec<String>> {
+    if is_on_postgres(rest) {
+        postgres::install(root).inspect_err(|why| eprintln!("error: {why}")).ok()?;
+    }
+    let mut rest = rest.to_vec();
+    if has_several_nodes(&rest) && !rest.iter().any(|arg| arg.starts_with("--faketime")) {
+        match faketime::install(root) {
+            Ok(library) => rest.extend(["--faketime".to_owned(), library.display().to_string()]),
+            Err(why) => println!("NOT RUN: a node whose clock is an hour ahead: {why}"),
+        }
+    }
+    Some(rest)
 }
 
 /// Plants one bug after the other in a copy of the repository, and expects the harness to find each.
@@ -112,8 +133,9 @@ fn build_planted(root: &Path, release: bool, bug: &PlantedBug) -> Option<PathBuf
 }
 
 fn catch(root: &Path, harness: &Path, server: &Path, bug: &PlantedBug, rest: &[String]) -> bool {
+    let Some(rest) = prepare(root, &[rest, &bug.options].concat()) else { return false };
     let mut args = vec!["--bug".to_owned(), bug.name.clone(), "--checks".to_owned(), bug.checks.join(",")];
-    args.extend_from_slice(rest);
+    args.extend(rest);
     succeeds(&mut harness_command(root, harness, server, "planted", &args))
 }
 
@@ -152,8 +174,25 @@ fn harness_command(root: &Path, harness: &Path, server: &Path, experiment: &str,
 
 /// Whether the server under test has a PostgreSQL.
 fn is_on_postgres(rest: &[String]) -> bool {
-    let asks = |pair: &[String]| matches!(pair, [name, value] if name == "--store" && value == "postgres");
-    rest.windows(2).any(asks) || rest.iter().any(|arg| arg == "--store=postgres")
+    value_of(rest, "--store").is_some_and(|store| store == "postgres")
+}
+
+/// Whether several servers share the database.
+fn has_several_nodes(rest: &[String]) -> bool {
+    value_of(rest, "--nodes").and_then(|nodes| nodes.parse().ok()).is_some_and(|nodes: u8| nodes > 1)
+}
+
+/// What an option says, after a blank or an equals sign.
+fn value_of<'a>(rest: &'a [String], option: &str) -> Option<&'a str> {
+    let mut args = rest.iter();
+    while let Some(arg) = args.next() {
+        match arg.strip_prefix(option) {
+            Some("") => return args.next().map(String::as_str),
+            Some(value) if value.starts_with('=') => return value.strip_prefix('='),
+            Some(_) | None => {}
+        }
+    }
+    None
 }
 
 fn keep_server(root: &Path, server: &Path, name: &str) -> Option<PathBuf> {
@@ -224,12 +263,13 @@ mod tests {
     }
 
     #[test]
-    fn the_store_is_an_option_of_the_harness() {
-        let is_on_postgres = |line: &str| {
-            let args: Vec<String> = line.split_whitespace().map(str::to_owned).collect();
-            super::is_on_postgres(&args)
-        };
+    fn the_store_and_the_nodes_are_options_of_the_harness() {
+        let args = |line: &str| line.split_whitespace().map(str::to_owned).collect::<Vec<_>>();
+        let is_on_postgres = |line: &str| super::is_on_postgres(&args(line));
         assert!(is_on_postgres("--minutes 5 --store postgres") && is_on_postgres("--store=postgres"));
         assert!(!is_on_postgres("--minutes 5") && !is_on_postgres("--store sqlite"));
+        let has_several_nodes = |line: &str| super::has_several_nodes(&args(line));
+        assert!(has_several_nodes("--nodes 3 --minutes 5") && has_several_nodes("--nodes=2"));
+        assert!(!has_several_nodes("--nodes 1") && !has_several_nodes("--minutes 5"));
     }
 }

@@ -1,5 +1,6 @@
 //! Asking the server for something until the answer is definite: under one key, with one body, over its deaths.
 
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use fastrand::Rng;
@@ -19,6 +20,8 @@ const FIRST_PAUSE: u64 = 20;
 const LONGEST_PAUSE: u64 = 400;
 /// The status of an answer that asks to try again later.
 const UNAVAILABLE: u16 = 503;
+/// One actor in so many asks the same node first every time.
+const STEADY: usize = 3;
 /// An answer has at most this many bytes.
 const MAX_BODY_BYTES: usize = 64 * 1024 * 1024;
 
@@ -78,6 +81,8 @@ pub(super) struct Told {
     pub(super) outcome: OperationOutcome,
     pub(super) attempts: Vec<u16>,
     pub(super) answered: Option<Micros>,
+    /// The node of the last answer.
+    pub(super) node: Option<usize>,
     /// Every run and thread that an answer named, each once.
     pub(super) runs: Vec<String>,
     pub(super) threads: Vec<String>,
@@ -93,6 +98,17 @@ pub(super) struct OpenedStream {
     pub(super) began: Micros,
     /// Of the server, when the request was sent.
     pub(super) start: u32,
+    /// The node that answers.
+    pub(super) node: usize,
+}
+
+/// What came of asking one node.
+enum Asked {
+    Answered(OpenedStream),
+    /// It takes no connections, so it has done nothing.
+    Refused,
+    /// It has the request, or may have it, and gives no answer.
+    Broken,
 }
 
 impl Told {
@@ -152,6 +168,7 @@ impl Actor {
             outcome: OperationOutcome::Unknown,
             attempts: Vec::new(),
             answered: None,
+            node: None,
             runs: Vec::new(),
             threads: Vec::new(),
             body: Value::Null,
@@ -172,6 +189,7 @@ impl Actor {
         };
         let status = opened.response.status().as_u16();
         told.attempts.push(status);
+        told.node = Some(opened.node);
         told.note(&opened.response);
         let verdict = verdict(status);
         if verdict == Verdict::Done {
@@ -203,9 +221,34 @@ impl Actor {
         }
     }
 
-    /// Sends the request and waits for the head of an answer.
+    /// Sends the request and waits for the head of an answer. A node that refuses connections, or cannot serve just now,
+    /// is passed over, as a load balancer does.
     pub(super) async fn open(&self, ask: &ClientRequest) -> Option<OpenedStream> {
-        let url = format!("{}{}", self.stage.url, ask.path);
+        let mut unavailable = None;
+        for node in self.stage.balancer.order(self.first_node()) {
+            match self.open_at(node, ask).await {
+                Asked::Answered(opened) if opened.response.status().as_u16() == UNAVAILABLE => {
+                    unavailable = Some(opened);
+                }
+                Asked::Answered(opened) => return Some(opened),
+                Asked::Refused => {}
+                Asked::Broken => return None,
+            }
+        }
+        unavailable
+    }
+
+    /// The node that is asked first: by some actors always the same, by others whichever.
+    fn first_node(&self) -> usize {
+        if self.number.is_multiple_of(STEADY) {
+            return self.number / STEADY;
+        }
+        let (asked, number) = (self.asked.fetch_add(1, Ordering::Relaxed), self.number as u64);
+        Rng::with_seed(self.stage.seed ^ number << 32 ^ asked).usize(..)
+    }
+
+    async fn open_at(&self, node: usize, ask: &ClientRequest) -> Asked {
+        let url = format!("{}{}", self.stage.balancer.url(node), ask.path);
         let mut request = self.http.request(ask.method.clone(), url).bearer_auth(&self.user.key);
         if let Some(key) = &ask.key {
             request = request.header("idempotency-key", key);
@@ -217,14 +260,21 @@ impl Actor {
             request = request.json(body);
         }
         let (began, start) = (self.stage.book.now(), self.stage.starts.number());
-        let response = timeout(ATTEMPT_PATIENCE, request.send()).await.ok()?.ok()?;
+        let response = tokio::select! {
+            answer = timeout(ATTEMPT_PATIENCE, request.send()) => match answer {
+                Ok(Ok(response)) => response,
+                Ok(Err(error)) if error.is_connect() => return Asked::Refused,
+                Ok(Err(_)) | Err(_) => return Asked::Broken,
+            },
+            () = self.stage.balancer.give_up(node) => return Asked::Broken,
+        };
         if response.status().as_u16() == UNAVAILABLE && !response.headers().contains_key("retry-after") {
             self.stage.book.bare_refusal(format!("{} {} at {began} µs", ask.method, ask.path));
         }
         if let Some(moment) = ask.moment.filter(|_| response.status().is_success()) {
-            self.stage.moments.now(moment);
+            self.stage.moments.now(moment, node);
         }
-        Some(OpenedStream { response, began, start })
+        Asked::Answered(OpenedStream { response, began, start, node })
     }
 
     /// The body of an answer; none if it broke off.
@@ -272,6 +322,7 @@ impl Actor {
             outcome: told.outcome,
             attempts: told.attempts.clone(),
             answered: told.answered,
+            node: told.node,
         });
     }
 }

@@ -10,6 +10,7 @@ use tokio::time::{Instant, timeout};
 
 use super::Actor;
 use super::client::{ClientRequest, INSISTENCE, OpenedStream, Pauses, text};
+use crate::balancer::Balancer;
 use crate::record::{End, Micros, ReceivedEvent, StreamReading, Trigger};
 
 /// How long a run may have nothing to say before its reader leaves.
@@ -103,18 +104,22 @@ enum Next {
 }
 
 impl Open {
-    async fn next(&mut self, silence: Duration) -> Next {
+    /// The next event. A node that is out of service is not waited for.
+    async fn next(&mut self, silence: Duration, balancer: &Balancer) -> Next {
         let deadline = Instant::now() + silence;
         loop {
             if let Some(frame) = self.ready.pop_front() {
                 return Next::Frame(frame);
             }
             let left = deadline.saturating_duration_since(Instant::now());
-            let chunk = match timeout(left, self.opened.response.chunk()).await {
-                Ok(Ok(Some(chunk))) => chunk,
-                Ok(Ok(None)) => return Next::Ended,
-                Ok(Err(_)) => return Next::Broken,
-                Err(_) => return Next::Silent,
+            let chunk = tokio::select! {
+                chunk = timeout(left, self.opened.response.chunk()) => match chunk {
+                    Ok(Ok(Some(chunk))) => chunk,
+                    Ok(Ok(None)) => return Next::Ended,
+                    Ok(Err(_)) => return Next::Broken,
+                    Err(_) => return Next::Silent,
+                },
+                () = balancer.give_up(self.opened.node) => return Next::Broken,
             };
             match self.decoder.feed(&chunk) {
                 Ok(frames) => self.ready.extend(frames),
@@ -164,7 +169,7 @@ impl Actor {
         let Some(opened) = self.open(&ClientRequest::get(place.path()).after(after)).await else {
             self.stage.book.reading(StreamReading {
                 ended: self.stage.book.now(),
-                ..self.reading(place, after, (began, start, 0))
+                ..self.reading(place, after, (began, start))
             });
             return Came::Broken;
         };
@@ -174,7 +179,9 @@ impl Actor {
         }
         self.stage.book.reading(StreamReading {
             ended: self.stage.book.now(),
-            ..self.reading(place, after, (began, start, status))
+            status,
+            node: Some(opened.node),
+            ..self.reading(place, after, (began, start))
         });
         match status {
             429 | 500..=599 => Came::Broken,
@@ -210,8 +217,9 @@ impl Actor {
         (after, plan, seen): (Option<u64>, &mut ReadingPlan, &mut Vec<u64>),
         rng: &mut Rng,
     ) -> Came {
-        let status = opened.response.status().as_u16();
-        let reading = self.reading(place, after, (opened.began, opened.start, status));
+        let (status, node) = (opened.response.status().as_u16(), Some(opened.node));
+        let reading = self.reading(place, after, (opened.began, opened.start));
+        let reading = StreamReading { status, node, ..reading };
         let mut open = Open { opened, decoder: EventDecoder::default(), ready: VecDeque::new(), reading };
         let (end, came) = self.receive(&mut open, place, plan, rng).await;
         let Open { opened, mut reading, .. } = open;
@@ -237,7 +245,7 @@ impl Actor {
         let mut finished = false;
         loop {
             let silence = if finished { CLOSING } else { plan.silence };
-            let frame = match open.next(silence).await {
+            let frame = match open.next(silence, &self.stage.balancer).await {
                 Next::Frame(frame) => frame,
                 // A server that stops ends its streams too; then the rest is still to be had.
                 Next::Ended => return (End::Whole, rest(finished)),
@@ -262,7 +270,7 @@ impl Actor {
     fn note(&self, open: &mut Open, frame: &StreamedEvent, place: &FollowedStream) {
         open.reading.first.get_or_insert(self.stage.book.now());
         if frame.event == "run:end" {
-            self.stage.moments.now(Trigger::RunEnded);
+            self.stage.moments.now(Trigger::RunEnded, open.opened.node);
         }
         open.reading.frames.push(ReceivedEvent::of(frame));
         self.look_for_leaks(&place.path(), &frame.data);
@@ -283,13 +291,13 @@ impl Actor {
         }
     }
 
+    /// What is known of a connection that nobody has answered.
     fn reading(
         &self,
         place: &FollowedStream,
         after: Option<u64>,
-        connection: (Micros, u32, u16),
+        (began, start): (Micros, u32),
     ) -> StreamReading {
-        let (began, start, status) = connection;
         let (run, thread) = match place {
             FollowedStream::Run(run) => (Some(run.clone()), None),
             FollowedStream::Thread(thread) => (None, Some(thread.clone())),
@@ -303,10 +311,11 @@ impl Actor {
             began,
             first: None,
             ended: began,
-            status,
+            status: 0,
             frames: Vec::new(),
             end: End::None,
             start,
+            node: None,
         }
     }
 

@@ -16,6 +16,9 @@ use crate::record::{Micros, OperationOutcome, Trigger, What};
 /// The longest time from an accepted message to its cancel, in milliseconds.
 const LONGEST_CANCEL_DELAY: u64 = 400;
 
+/// Of a hundred messages to several nodes, how many are answered slowly.
+const SLOW_OF_HUNDRED: u8 = 12;
+
 /// One message, the same in every attempt.
 struct Letter {
     key: String,
@@ -49,13 +52,11 @@ impl Actor {
             20..=29 => Some("queue"),
             _ => None,
         };
-        Letter {
-            key: format!("send-{tag}"),
-            program: MessageProgram::drawn(&tag, &self.user.canary, rng),
-            thread,
-            on_busy,
-            stream: rng.u8(0..100) >= 12,
+        let mut program = MessageProgram::drawn(&tag, &self.user.canary, rng);
+        if self.stage.balancer.has_several() && rng.u8(0..100) < SLOW_OF_HUNDRED {
+            program = program.slowed(rng);
         }
+        Letter { key: format!("send-{tag}"), program, thread, on_busy, stream: rng.u8(0..100) >= 12 }
     }
 
     fn some_thread(&self, rng: &mut Rng) -> Option<String> {
@@ -210,6 +211,7 @@ mod tests {
             outcome,
             attempts: vec![if outcome == OperationOutcome::Ok { 200 } else { 0 }],
             answered,
+            node: None,
             runs: run.map(str::to_owned).into_iter().collect(),
             threads: Vec::new(),
             body: Value::Null,

@@ -19,10 +19,12 @@ const RECEIVE_BUFFER_BYTES: u32 = 4096;
 
 /// Opens so many streams of known runs and threads and reads nothing, until the server closes or forty seconds are over.
 pub(crate) async fn stalled_readers(stage: Stage, how_many: usize) -> Result<(), TortureError> {
-    let address: SocketAddr = stage.url.trim_start_matches("http://").parse()?;
     let places = places(&stage, how_many);
     let mut tasks = JoinSet::new();
-    for (path, key) in places.iter().cycle().take(if places.is_empty() { 0 } else { how_many }) {
+    let asked = places.iter().cycle().take(if places.is_empty() { 0 } else { how_many });
+    for (number, (path, key)) in asked.enumerate() {
+        let Some(node) = stage.balancer.order(number).first().copied() else { continue };
+        let address: SocketAddr = stage.balancer.url(node).trim_start_matches("http://").parse()?;
         let request = format!(
             "GET {path} HTTP/1.1\r\nhost: {address}\r\nauthorization: Bearer {key}\r\naccept: text/event-stream\r\n\r\n"
         );

@@ -13,8 +13,10 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 
+use super::client::ClientRequest;
 use super::reading::{FollowedStream, ReadingPlan};
 use super::*;
+use crate::balancer::Balancer;
 use crate::program::MessageProgram;
 use crate::record::{Book, End, Op, OperationOutcome, Trial, What};
 use crate::stage::{Moments, Starts};
@@ -26,7 +28,7 @@ fn user(name: &str, key: &str) -> User {
 fn stage(url: &str, users: Vec<User>) -> (Stage, TempDir) {
     let folder = tempfile::tempdir().unwrap();
     let stage = Stage {
-        url: url.to_owned(),
+        balancer: Balancer::new([url.to_owned()]),
         users: users.into(),
         seed: 42,
         book: Book::open(folder.path()).unwrap(),
@@ -47,6 +49,7 @@ fn actor(stage: &Stage) -> Actor {
         streams: Arc::new(Semaphore::new(MAX_STREAMS)),
         salt: 1,
         named: AtomicU64::new(0),
+        asked: AtomicU64::new(0),
     }
 }
 
@@ -85,6 +88,26 @@ async fn a_refusal_is_definite_and_a_limit_is_not() {
 
     let op = stage.book.trial().ops.remove(0);
     assert_eq!((op.outcome, op.attempts), (OperationOutcome::Fail, vec![429, 409]));
+}
+
+#[tokio::test]
+async fn a_node_that_refuses_or_cannot_serve_is_passed_over() {
+    let (busy, idle) = (Web::start().await, Web::start().await);
+    let gone = TcpListener::bind("127.0.0.1:0").await.unwrap().local_addr().unwrap();
+    let (mut stage, _folder) = stage(&busy.url(), vec![user("ann", "key")]);
+    stage.balancer = Balancer::new([format!("http://{gone}"), busy.url(), idle.url()]);
+    let path = "/v1/proposals/prop_1/confirm";
+    let later = || web::WebReply::status(503).header("retry-after", "1");
+    busy.on("POST", path, [later(), later()]);
+    idle.on("POST", path, [web::WebReply::json(&json!({ "runId": "run_1" }))]);
+    let ask = ClientRequest::new(reqwest::Method::POST, path).key("k");
+    let told = actor(&stage).insist(&ask, &mut Rng::with_seed(1)).await;
+    assert_eq!((told.attempts.as_slice(), told.node), ([200].as_slice(), Some(2)));
+
+    stage.balancer.take_out(2);
+    idle.on("POST", path, [web::WebReply::json(&json!({ "runId": "run_1" }))]);
+    let opened = actor(&stage).open(&ask).await.unwrap();
+    assert_eq!((opened.response.status().as_u16(), opened.node), (503, 1), "nobody else is in service");
 }
 
 fn event(seq: u64, event: &str, data: &str) -> String {
@@ -155,8 +178,10 @@ async fn a_stalled_reader_stays_until_it_is_sent_away() {
         on_busy: None,
     };
     let (user, app, key) = ("ann".into(), "test".into(), "k".into());
-    let (outcome, attempts, answered) = (OperationOutcome::Ok, vec![200], Some(1));
-    stage.book.op(Op { actor: 0, user, app, key, what, began: 0, ended: 1, outcome, attempts, answered });
+    let (outcome, attempts, node) = (OperationOutcome::Ok, vec![200], Some(0));
+    let (began, ended, answered) = (0, 1, Some(1));
+    let op = Op { actor: 0, user, app, key, what, began, ended, outcome, attempts, answered, node };
+    stage.book.op(op);
 
     let serving = async {
         let mut requests = HashSet::new();

@@ -7,8 +7,8 @@ use fastrand::Rng;
 use super::{Nemesis, READY_PATIENCE, RECOVERY_MS, down};
 use crate::postgres::DatabaseBlow;
 use crate::record::{Blow, Micros, Trigger};
-use crate::server::ServerProcess;
 use crate::stage::TortureError;
+use crate::world::TrialNode;
 
 /// How long PostgreSQL stays down, mostly and at most.
 const DATABASE_DOWN_MS: u64 = 800;
@@ -19,7 +19,7 @@ const LONG_DATABASE_DOWN: u32 = 4;
 /// The status of a server that could not start.
 const REFUSED_START: i32 = 1;
 
-/// What happens to the server when its database is struck, and how often of a dozen times.
+/// What happens to a node when its database is struck, and how often of a dozen times.
 const ACCOMPANIMENTS: [(Accompaniment, usize); 5] = [
     (Accompaniment::Nothing, 5),
     (Accompaniment::Kill, 3),
@@ -50,67 +50,72 @@ impl Accompaniment {
 }
 
 impl Nemesis {
-    /// Strikes PostgreSQL. Both it and the server run when this returns.
+    /// Strikes PostgreSQL, and perhaps a node with it. All run when this returns.
     pub(super) async fn strike(
         &mut self,
-        server: &mut ServerProcess,
+        nodes: &mut [TrialNode],
+        blow: DatabaseBlow,
+        rng: &mut Rng,
+    ) -> Result<(), TortureError> {
+        let Some(node) = self.victim(nodes, rng) else { return Ok(()) };
+        self.strike_beside(node, blow, rng).await?;
+        self.mend(nodes).await
+    }
+
+    async fn strike_beside(
+        &mut self,
+        node: &mut TrialNode,
         blow: DatabaseBlow,
         rng: &mut Rng,
     ) -> Result<(), TortureError> {
         let outage = outage(rng);
         let later = Duration::from_millis(rng.u64(0..=RECOVERY_MS));
         match Accompaniment::drawn(rng) {
-            Accompaniment::Nothing => {
-                self.hit_database(blow, outage).await?;
-                self.mend(server).await
-            }
+            Accompaniment::Nothing => self.hit_database(blow, outage).await,
             Accompaniment::Kill => {
                 let ending = async {
                     tokio::time::sleep(later).await;
-                    let at = self.stage.book.now();
-                    server.kill().await.map(|()| at)
+                    self.end(node).await
                 };
                 let (hit, at) = tokio::join!(self.hit_database(blow, outage), ending);
                 hit?;
-                self.recover(server, Trigger::Random, at?, rng).await
+                self.recover(node, Trigger::Random, at?, rng).await
             }
             Accompaniment::Term => {
                 let ending = async {
                     tokio::time::sleep(later).await;
                     let at = self.stage.book.now();
-                    server.term().await.map(|_| at)
+                    node.process.term().await.map(|_| at)
                 };
                 let (hit, at) = tokio::join!(self.hit_database(blow, outage), ending);
                 hit?;
-                self.recover(server, Trigger::Term, at?, rng).await
+                self.recover(node, Trigger::Term, at?, rng).await
             }
             Accompaniment::Absence => {
-                let at = self.stage.book.now();
-                server.kill().await?;
+                let at = self.end(node).await?;
                 self.hit_database(blow, outage).await?;
-                self.recover(server, Trigger::Random, at, rng).await
+                self.recover(node, Trigger::Random, at, rng).await
             }
             Accompaniment::Start => {
-                let at = self.stage.book.now();
-                server.kill().await?;
+                let at = self.end(node).await?;
                 down(rng).await;
-                self.hit_start(server, (blow, outage), (at, later)).await
+                self.hit_start(node, (blow, outage), (at, later)).await
             }
         }
     }
 
-    /// Starts the server and strikes its database. A server that finds no database at its start ends, and says so.
+    /// Starts a node and strikes its database. A server that finds no database at its start ends, and says so.
     async fn hit_start(
         &mut self,
-        server: &mut ServerProcess,
+        node: &mut TrialNode,
         (blow, outage): (DatabaseBlow, Duration),
         (at, later): (Micros, Duration),
     ) -> Result<(), TortureError> {
-        server.start()?;
+        node.process.start()?;
         tokio::time::sleep(later).await;
         self.hit_database(blow, outage).await?;
-        if !server.ready(READY_PATIENCE).await? {
-            match server.ended()? {
+        if !node.process.ready(READY_PATIENCE).await? {
+            match node.process.ended()? {
                 Some(status) if status.code() == Some(REFUSED_START) => {}
                 Some(status) => {
                     self.deaths.push(format!("the server that was started at {at} µs ended: {status}"));
@@ -118,9 +123,8 @@ impl Nemesis {
                 None => self.deaths.push(format!("the server that was started at {at} µs is not ready")),
             }
         }
-        let (restarted, ready) = self.rise(server).await?;
-        let trigger = Trigger::Random;
-        self.stage.book.blow(Blow { trigger, at, restarted: Some(restarted), ready: Some(ready) });
+        let times = self.rise(node).await?;
+        self.note_recovery(node.number, (Trigger::Random, at), times);
         Ok(())
     }
 
@@ -136,7 +140,7 @@ impl Nemesis {
                 DatabaseBlow::ConnectionLoss => Trigger::ConnectionLoss,
             };
             let ready = Some(self.stage.book.now());
-            self.stage.book.blow(Blow { trigger, at, restarted: None, ready });
+            self.stage.book.blow(Blow { ready, ..Blow::to_all(trigger, at) });
         }
         Ok(())
     }

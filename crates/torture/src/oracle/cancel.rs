@@ -14,15 +14,24 @@ use super::log::{LoggedRun, RowId, id};
 /// this process was held up and could not read it.
 const ON_ITS_WAY: Micros = 50_000;
 
+/// The same if another node than that of the run may have acknowledged it, and has to pass it on.
+const ON_ITS_WAY_BETWEEN_NODES: Micros = 400_000;
+
 /// The longest that the model may be listened to after a cancel, and what nearly all must keep.
 const LONGEST: Micros = 2_000_000;
 const NEARLY_ALL: Micros = 250_000;
+const NEARLY_ALL_BETWEEN_NODES: Micros = 750_000;
 
 /// One in so many may take longer than nearly all.
 const EXCEPTIONS: usize = 100;
 
 pub(super) fn check(case: &Case<'_>) -> Vec<Violation> {
     let asked = by_tag(case);
+    let (on_its_way, nearly_all) = if case.is_of_several() {
+        (ON_ITS_WAY_BETWEEN_NODES, NEARLY_ALL_BETWEEN_NODES)
+    } else {
+        (ON_ITS_WAY, NEARLY_ALL)
+    };
     let mut found = Vec::new();
     for (at, run, status) in case.cancels() {
         let tell = |what: String| {
@@ -33,17 +42,19 @@ pub(super) fn check(case: &Case<'_>) -> Vec<Violation> {
         if !is_over(status) {
             complaints.extend(step_begun(case, at, run));
             let of_run = run.tag.as_deref().and_then(|tag| asked.get(tag)).map(Vec::as_slice);
-            let allowed = |began| at + ON_ITS_WAY + held_up(&case.trial.stalls, at, began);
+            let allowed = |began| at + on_its_way + held_up(&case.trial.stalls, at, began);
             let late = of_run.unwrap_or_default().iter().filter(|asked| asked.began > allowed(asked.began));
+            // Who was kept from everything could not hear of the cancel.
+            let late = late.filter(|asked| !case.is_absent(asked.node, at, asked.began));
             complaints.extend(late.map(|asked| format!("asked the model at {} µs", asked.began)));
         }
         found.extend(complaints.into_iter().map(tell));
     }
     let times = closing_times(case);
-    let slow = times.iter().filter(|time| **time > NEARLY_ALL).count();
+    let slow = times.iter().filter(|time| **time > nearly_all).count();
     if slow > (times.len() / EXCEPTIONS).max(1) {
-        let what =
-            format!("{slow} of {} model calls were open for more than 250 ms after a cancel", times.len());
+        let (all, most) = (times.len(), nearly_all / 1000);
+        let what = format!("{slow} of {all} model calls were open for more than {most} ms after a cancel");
         found.push(wrong("O7", what));
     }
     let longest = times.iter().filter(|time| **time > LONGEST);
@@ -200,8 +211,7 @@ mod tests {
         one(&slow, "a model call was open for");
         slow.0.asked[0].closed = None;
         one(&slow, "a model call was open for");
-        let blow = Blow { trigger: Trigger::Random, at: 55_000, restarted: None, ready: None };
-        slow.0.blows.push(blow);
+        slow.0.blows.push(Blow::to_node(0, Trigger::Random, 55_000));
         assert_eq!(found(&slow), Vec::<String>::new(), "the server was not there");
         let mut often = cancelled("running");
         often.0.asked[0].closed = Some(50_000 + NEARLY_ALL + 1);

@@ -18,6 +18,12 @@ const LONGEST_STOP: Micros = 35_000_000;
 /// Microseconds in which a server has connections again after its database is back.
 const RETURN: Micros = 1_000_000;
 
+/// The same of one of several nodes, which may find that it was taken for dead.
+const RETURN_OF_NODE: Micros = 5_000_000;
+
+/// Milliseconds by which the clock of one node may be ahead, and which no trial lasts.
+const AHEAD: i64 = 3_600_000;
+
 pub(super) struct Case<'a> {
     pub(super) trial: &'a Trial,
     pub(super) log: &'a StoredLog,
@@ -31,10 +37,13 @@ pub(super) struct Case<'a> {
     senders: HashMap<&'a str, &'a Op>,
     /// Microseconds to take from a time of the database to get one of the trial.
     skew: i64,
+    /// When the first run was made, by the clock of the database.
+    first: i64,
 }
 
 impl<'a> Case<'a> {
     pub(super) fn new(trial: &'a Trial, log: &'a StoredLog) -> Self {
+        let first = log.runs.values().map(|run| run.created_at).min().unwrap_or_default();
         let mut case = Self {
             trial,
             log,
@@ -42,7 +51,8 @@ impl<'a> Case<'a> {
             cancelled: HashSet::new(),
             thread_of: HashMap::new(),
             senders: HashMap::new(),
-            skew: skew(trial, log),
+            skew: skew(trial, log, first),
+            first,
         };
         for op in &trial.ops {
             case.note(op);
@@ -86,26 +96,47 @@ impl<'a> Case<'a> {
 
     /// When that was, by the clock of the trial.
     pub(super) fn when(&self, at: i64) -> Micros {
+        let at = without_lead(at, self.first);
         u64::try_from(at.saturating_mul(1000).saturating_sub(self.skew)).unwrap_or(0)
     }
 
-    /// Whether the server was stopped between two times, or was without its database.
+    /// Whether a node was stopped between two times, or was without its database.
     pub(super) fn is_hit(&self, from: Micros, until: Micros) -> bool {
-        let is_hit = |blow: &Blow| match outage(blow) {
+        let is_hit = |blow: &Blow| match absence(blow) {
             Some((begin, end)) => begin <= until && from <= end,
             None => is_kill(blow.trigger) && (from..=until).contains(&blow.at),
         };
         self.trial.blows.iter().any(is_hit)
     }
 
-    /// Whether the server was ending, gone, starting, or without its database then.
-    pub(super) fn is_down(&self, at: Micros) -> bool {
+    /// Whether a node was ending, gone, starting, paused, or without its database at some time between two. If nobody
+    /// knows which node it was, any will do.
+    pub(super) fn is_down(&self, node: Option<usize>, from: Micros, until: Micros) -> bool {
+        let felt = |blow: &&Blow| node.is_none() || blow.node.is_none() || blow.node == node;
         let down = |blow: &Blow| {
-            let until = blow.ready.unwrap_or(blow.at + LONGEST_STOP);
-            let is_gone = is_kill(blow.trigger) && (blow.at..=until + COARSE).contains(&(at + COARSE));
-            is_gone || outage(blow).is_some_and(|(begin, end)| (begin..=end).contains(&at))
+            let end = blow.ready.unwrap_or(blow.at + LONGEST_STOP) + COARSE;
+            let is_gone = is_kill(blow.trigger) && blow.at <= until + COARSE && from <= end;
+            is_gone || absence(blow).is_some_and(|(begin, end)| begin <= until && from <= end)
         };
-        self.trial.blows.iter().any(down)
+        self.trial.blows.iter().filter(felt).any(down)
+    }
+
+    /// Whether a node lived on and could not hear of what others did, at some time between two.
+    pub(super) fn is_absent(&self, node: usize, from: Micros, until: Micros) -> bool {
+        let felt = self.trial.blows.iter().filter(|blow| blow.node.is_none_or(|other| other == node));
+        felt.filter_map(absence).any(|(begin, end)| begin <= until && from <= end)
+    }
+
+    /// Whether the database was away at some time between two.
+    pub(super) fn is_without_database(&self, from: Micros, until: Micros) -> bool {
+        let away = self.trial.blows.iter().filter(|blow| is_of_database(blow.trigger));
+        away.filter_map(absence).any(|(begin, end)| begin <= until && from <= end)
+    }
+
+    /// Whether there is more than one node.
+    pub(super) fn is_of_several(&self) -> bool {
+        self.trial.blows.iter().any(|blow| blow.node.is_some_and(|node| node > 0))
+            || self.trial.asked.iter().any(|asked| asked.node > 0)
     }
 
     /// Whether an event that a reader has seen may be lost: it is a delta, PostgreSQL has crashed, the process ended
@@ -141,6 +172,8 @@ enum Force {
     Outage,
     /// It takes the database away, with commits that are not in its log yet.
     Loss,
+    /// It keeps one node from everything, or from its database.
+    Absence,
     /// It makes work harder.
     Trouble,
 }
@@ -155,7 +188,11 @@ fn force_of(trigger: Trigger) -> Force {
         | Trigger::CancelAccepted
         | Trigger::RunEnded
         | Trigger::Recovering
+        | Trigger::NodeDown
+        | Trigger::AllNodes
+        | Trigger::RollingRestart
         | Trigger::Term => Force::Kill,
+        Trigger::NodePaused | Trigger::NodeHiccup | Trigger::NodeCut => Force::Absence,
         Trigger::DatabaseRestart | Trigger::ConnectionLoss => Force::Outage,
         Trigger::DatabaseCrash | Trigger::BackendKill => Force::Loss,
         Trigger::DiskFull | Trigger::UpstreamBurst | Trigger::SlowReaders => Force::Trouble,
@@ -172,19 +209,36 @@ pub(super) fn is_of_database(trigger: Trigger) -> bool {
     matches!(force_of(trigger), Force::Outage | Force::Loss)
 }
 
-/// When the database was away, and the server had not found its way back yet.
-fn outage(blow: &Blow) -> Option<(Micros, Micros)> {
-    is_of_database(blow.trigger).then(|| (blow.at, blow.ready.unwrap_or(blow.at) + RETURN))
+/// Whether it keeps one node from everything, or from its database.
+pub(super) fn is_absence(trigger: Trigger) -> bool {
+    force_of(trigger) == Force::Absence
+}
+
+/// When the database was away, or a node from it, and nobody had found the way back yet.
+fn absence(blow: &Blow) -> Option<(Micros, Micros)> {
+    let back = match force_of(blow.trigger) {
+        Force::Outage | Force::Loss => RETURN,
+        Force::Absence => RETURN_OF_NODE,
+        Force::Kill | Force::Trouble => return None,
+    };
+    Some((blow.at, blow.ready.unwrap_or(blow.at) + back))
+}
+
+/// A time of the database, without what the clock of its node was ahead.
+fn without_lead(at: i64, first: i64) -> i64 {
+    if at.saturating_sub(first) > AHEAD / 2 { at.saturating_sub(AHEAD) } else { at }
 }
 
 /// A message that was accepted at the first attempt was stored between its beginning and its answer, so each tells
 /// something of the distance between the two clocks, and all together nearly everything.
-fn skew(trial: &Trial, log: &StoredLog) -> i64 {
+fn skew(trial: &Trial, log: &StoredLog, first: i64) -> i64 {
     let (mut least, mut most) = (i64::MIN, i64::MAX);
     for op in trial.ops.iter().filter(|op| op.outcome == OperationOutcome::Ok && op.attempts.len() == 1) {
         let What::Send { runs, .. } = &op.what else { continue };
         let run = runs.first().and_then(|run| id(run)).and_then(|run| log.runs.get(&run));
-        let Some(created) = run.map(|run| run.created_at.saturating_mul(1000)) else { continue };
+        let Some(created) = run.map(|run| without_lead(run.created_at, first).saturating_mul(1000)) else {
+            continue;
+        };
         let micros = |at: Micros| i64::try_from(at).unwrap_or(i64::MAX);
         least = least.max(created.saturating_sub(micros(op.answered.unwrap_or(op.ended))));
         most = most.min(created.saturating_add(999).saturating_sub(micros(op.began)));

@@ -1,6 +1,7 @@
 //! What was counted and measured in a trial: for the summary, and for knowing that it was worth something.
 
 use std::collections::{BTreeMap, HashSet};
+use std::path::PathBuf;
 
 use protocol::{RunStatus, ToolStatus};
 use serde::Serialize;
@@ -10,6 +11,7 @@ use crate::record::{Micros, StreamReading};
 use super::cancel::{closing_times, is_over};
 use super::case::{COARSE, Case, is_kill};
 use super::log::id;
+use super::nodes::NodeFacts;
 
 /// All of it is over the whole trial. Times are microseconds, the shortest first.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
@@ -29,12 +31,14 @@ pub(crate) struct Facts {
     pub(crate) resume: Vec<Micros>,
     /// From the answer to a cancel until the model was let go of.
     pub(crate) closing: Vec<Micros>,
+    pub(crate) nodes: NodeFacts,
 }
 
 impl Facts {
-    pub(super) fn of(case: &Case<'_>) -> Self {
-        let lost_deltas = count_lost(case);
-        let mut facts = Self { closing: closing_times(case), lost_deltas, ..Self::default() };
+    /// The logs are what each node wrote of itself.
+    pub(super) fn of(case: &Case<'_>, logs: &[PathBuf]) -> Self {
+        let (lost_deltas, nodes) = (count_lost(case), NodeFacts::of(case, logs));
+        let mut facts = Self { closing: closing_times(case), lost_deltas, nodes, ..Self::default() };
         for run in case.log.runs.values() {
             *facts.runs.entry(run.status.name()).or_default() += 1;
             let unknown = run.results.values().filter(|outcome| outcome.status == ToolStatus::Unknown);

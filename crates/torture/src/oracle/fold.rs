@@ -13,6 +13,7 @@ use crate::record::Violation;
 
 use super::case::wrong;
 use super::log::{LoggedRun, RowId, StoredLog, hex, log_rows, number};
+use super::mixtures;
 
 /// The messages of a thread as they are stored: whose, of which run, and the event that holds the text.
 const MESSAGES: &str = "SELECT m.id, m.role, m.run, e.body ->> '$.text', e.kind
@@ -31,7 +32,9 @@ pub(super) fn check(conn: &Connection, log: &StoredLog) -> Vec<Violation> {
         of_thread.entry(*run.bytes()).or_default().push(frame(&event));
     }
     for id in log.threads.iter().filter(|(_, thread)| !thread.deleted).map(|(id, _)| id) {
-        match of_thread(conn, log, id, frames.get(id).unwrap_or(&RunFrames::new())) {
+        let frames = frames.remove(id).unwrap_or_default();
+        found.extend(frames.iter().flat_map(|(run, frames)| mixtures::check(run, frames)));
+        match of_thread(conn, log, id, &frames) {
             Ok(complaints) => found.extend(complaints.into_iter().map(|what| wrong("O6", what))),
             Err(error) => found.push(wrong("O6", format!("thread {} cannot be read: {error}", hex(id)))),
         }

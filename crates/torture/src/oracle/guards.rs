@@ -18,6 +18,8 @@ pub(crate) struct TrialPlan {
     /// Whether the disk could be filled.
     pub(crate) disk: bool,
     pub(crate) store: TrialStore,
+    /// Server processes that share the database.
+    pub(crate) nodes: usize,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
@@ -32,8 +34,20 @@ const PER_MINUTES: f64 = 5.0;
 /// Of a hundred operations, so many must have succeeded.
 const OK_PERCENT: usize = 60;
 
-/// Of ten kills that were meant, so many must have been.
-const KILLS_OF_TEN: usize = 8;
+/// The part of the kills that were meant which must have been.
+const KILLS_MEANT: f64 = 0.8;
+
+/// The part of what one node must have suffered, if there are several.
+const SHARE_OF_SEVERAL: f64 = 0.5;
+
+/// What several nodes must have done at least, however short the trial is.
+const ONE: usize = 1;
+
+/// Requests that another node than that of the run has served.
+const ELSEWHERE: f64 = 100.0;
+
+/// Nodes that were cut off, restarted one after the other, or killed all at once.
+const IN_TURN: f64 = 3.0;
 
 const RESUMES: f64 = 50.0;
 const IN_WINDOW: f64 = 3.0;
@@ -52,8 +66,7 @@ const FULL: u16 = 507;
 const AWAY: u16 = 503;
 
 pub(crate) fn must_have(trial: &Trial, facts: &Facts, plan: &TrialPlan) -> BTreeMap<&'static str, Guard> {
-    let scaled = |number: f64| (number * plan.minutes / PER_MINUTES).floor() as usize;
-    let blows = |wanted: Trigger| trial.blows.iter().filter(|blow| blow.trigger == wanted).count();
+    let (scaled, blows) = (|number: f64| plan.scaled(number), |wanted| count_blows(trial, wanted));
     let kills = trial.blows.iter().filter(|blow| is_kill(blow.trigger)).count();
     let ok = trial.ops.iter().filter(|op| op.outcome == OperationOutcome::Ok).count();
     let window = |trigger: Trigger| Guard { have: blows(trigger), need: scaled(IN_WINDOW) };
@@ -61,7 +74,7 @@ pub(crate) fn must_have(trial: &Trial, facts: &Facts, plan: &TrialPlan) -> BTree
     let full = Guard { have: refused(FULL), need: if plan.disk { scaled(REJECTED) } else { 0 } };
     let mut guards = BTreeMap::from([
         ("operationsOk", Guard { have: ok, need: (trial.ops.len() * OK_PERCENT).div_ceil(100).max(1) }),
-        ("kills", Guard { have: kills, need: (plan.kills * KILLS_OF_TEN).div_ceil(10) }),
+        ("kills", Guard { have: kills, need: plan.needed_kills() }),
         ("resumesAcrossRestart", Guard { have: resumes(trial), need: scaled(RESUMES) }),
         ("killsWhenToolArrived", window(Trigger::ToolArrived)),
         ("killsWhenToolReplied", window(Trigger::ToolReplied)),
@@ -74,18 +87,60 @@ pub(crate) fn must_have(trial: &Trial, facts: &Facts, plan: &TrialPlan) -> BTree
         ("diskFullRejections", full),
     ]);
     if plan.store == TrialStore::Postgres {
+        // One of several nodes that has lost its connections is passed over.
+        let outages = blows(Trigger::DatabaseRestart) + blows(Trigger::DatabaseCrash);
+        let refusals = if plan.nodes > 1 { (outages as f64).min(UNAVAILABLE) } else { UNAVAILABLE };
         guards.extend(
             [
                 ("databaseRestarts", (blows(Trigger::DatabaseRestart), RESTARTS_OF_DATABASE)),
                 ("databaseCrashes", (blows(Trigger::DatabaseCrash), CRASHES_OF_DATABASE)),
                 ("backendKills", (blows(Trigger::BackendKill), CRASHES_OF_DATABASE)),
                 ("connectionLosses", (blows(Trigger::ConnectionLoss), RESTARTS_OF_DATABASE)),
-                ("databaseAwayRejections", (refused(AWAY), UNAVAILABLE)),
+                ("databaseAwayRejections", (refused(AWAY), refusals)),
             ]
             .map(|(name, (have, need))| (name, Guard { have, need: scaled(need) })),
         );
     }
+    if plan.nodes > 1 {
+        guards.extend(of_nodes(trial, facts, plan));
+    }
     guards
+}
+
+/// What must have happened to several nodes, and what they must have done.
+fn of_nodes(trial: &Trial, facts: &Facts, plan: &TrialPlan) -> [(&'static str, Guard); 8] {
+    let blows = |wanted| count_blows(trial, wanted);
+    [
+        ("takeOvers", (facts.nodes.take_overs, ONE)),
+        ("takeOversMeasured", (facts.nodes.goes_on.len(), ONE)),
+        ("fencedNodes", (facts.nodes.fenced, ONE)),
+        ("requestsAtOtherNodes", (facts.nodes.elsewhere, plan.scaled(ELSEWHERE).max(ONE))),
+        ("nodesPaused", (blows(Trigger::NodePaused), ONE)),
+        ("nodesCutOff", (blows(Trigger::NodeCut), plan.scaled(IN_TURN))),
+        ("nodesRestartedInTurn", (blows(Trigger::RollingRestart), plan.scaled(IN_TURN))),
+        ("nodesKilledAtOnce", (blows(Trigger::AllNodes), plan.scaled(IN_TURN))),
+    ]
+    .map(|(name, (have, need))| (name, Guard { have, need }))
+}
+
+fn count_blows(trial: &Trial, wanted: Trigger) -> usize {
+    trial.blows.iter().filter(|blow| blow.trigger == wanted).count()
+}
+
+impl TrialPlan {
+    /// The part of a number that is for [`PER_MINUTES`] and one node. Several nodes are also struck in other ways, which
+    /// take their time.
+    fn scaled(&self, number: f64) -> usize {
+        (number * self.share() * self.minutes / PER_MINUTES).floor() as usize
+    }
+
+    fn needed_kills(&self) -> usize {
+        (self.kills as f64 * self.share() * KILLS_MEANT).ceil() as usize
+    }
+
+    fn share(&self) -> f64 {
+        if self.nodes > 1 { SHARE_OF_SEVERAL } else { 1.0 }
+    }
 }
 
 /// What did not happen and must have, in sentences.
@@ -115,11 +170,12 @@ fn resumes(trial: &Trial) -> usize {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::oracle::nodes::NodeFacts;
     use crate::oracle::tests::sample;
     use crate::record::{Blow, Op, StreamReading};
 
     fn plan(minutes: f64) -> TrialPlan {
-        TrialPlan { minutes, kills: 2, disk: false, store: TrialStore::Sqlite }
+        TrialPlan { minutes, kills: 2, disk: false, store: TrialStore::Sqlite, nodes: 1 }
     }
 
     #[test]
@@ -134,7 +190,7 @@ mod tests {
     #[test]
     fn what_happened_often_enough_is_not_missed() {
         let (mut trial, _) = sample::good();
-        let blow = |trigger| Blow { trigger, at: 0, restarted: None, ready: None };
+        let blow = |trigger| Blow::to_node(0, trigger, 0);
         for trigger in [
             Trigger::ToolArrived,
             Trigger::ToolReplied,
@@ -165,7 +221,7 @@ mod tests {
         let of_sqlite = vacuous(&trial, &Facts::default(), &plan(5.0)).len();
         let plan = TrialPlan { store: TrialStore::Postgres, ..plan(5.0) };
         assert_eq!(vacuous(&trial, &Facts::default(), &plan).len(), of_sqlite + 5);
-        let blow = |trigger| Blow { trigger, at: 0, restarted: None, ready: Some(1) };
+        let blow = |trigger| Blow { ready: Some(1), ..Blow::to_all(trigger, 0) };
         for trigger in
             [Trigger::DatabaseRestart, Trigger::DatabaseCrash, Trigger::BackendKill, Trigger::ConnectionLoss]
         {
@@ -174,6 +230,21 @@ mod tests {
         let refused = Op { attempts: vec![AWAY, 200], ..trial.ops[0].clone() };
         trial.ops.extend(std::iter::repeat_n(refused, 10));
         assert_eq!(vacuous(&trial, &Facts::default(), &plan).len(), of_sqlite);
+    }
+
+    #[test]
+    fn several_nodes_must_have_lost_their_runs_to_others() {
+        let plan = TrialPlan { store: TrialStore::Postgres, nodes: 3, ..plan(2.0) };
+        let missing = |trial: &Trial, facts: &Facts| -> Vec<String> {
+            let missing = vacuous(trial, facts, &plan).into_iter();
+            missing.filter(|what| what.contains("odes") || what.contains("takeOvers")).collect()
+        };
+        let (mut trial, _) = sample::good();
+        assert_eq!(missing(&trial, &Facts::default()).len(), 5);
+        trial.blows.push(Blow::to_node(1, Trigger::NodePaused, 0));
+        let nodes = NodeFacts { take_overs: 1, fenced: 1, elsewhere: 20, goes_on: vec![1] };
+        let facts = Facts { nodes, ..Facts::default() };
+        assert_eq!(missing(&trial, &facts), Vec::<String>::new());
     }
 
     #[test]

@@ -3,11 +3,11 @@
 
 use std::fs::File;
 use std::io::{BufRead, BufReader};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use crate::record::{Trial, Trigger, Violation};
 
-use super::case::{is_of_database, wrong};
+use super::case::{is_absence, is_of_database, wrong};
 
 /// Errors that a full disk explains.
 const OF_A_FULL_DISK: [&str; 5] = [
@@ -24,18 +24,22 @@ const OF_A_LOST_DATABASE: [&str; 1] = ["a batch of writes was not committed"];
 /// Characters of a line that are told.
 const TOLD: usize = 300;
 
-pub(super) fn check(path: &Path, trial: &Trial) -> Vec<Violation> {
+pub(super) fn check(paths: &[PathBuf], trial: &Trial) -> Vec<Violation> {
     let known = explanations(trial);
     let bare =
         trial.bare_refusals.iter().map(|what| wrong("O17", format!("503 without Retry-After: {what}")));
+    paths.iter().flat_map(|path| of_log(path, &known)).chain(bare).collect()
+}
+
+fn of_log(path: &Path, known: &[&str]) -> Vec<Violation> {
     let file = match File::open(path) {
         Ok(file) => file,
         Err(error) => return vec![wrong("O17", format!("the server's log cannot be read: {error}"))],
     };
     let lines = BufReader::new(file).split(b'\n').map_while(Result::ok);
     let lines = lines.map(|line| String::from_utf8_lossy(&line).into_owned());
-    let bad = lines.filter(|line| is_bad(line, &known));
-    bad.map(|line| wrong("O17", line.chars().take(TOLD).collect::<String>())).chain(bare).collect()
+    let bad = lines.filter(|line| is_bad(line, known));
+    bad.map(|line| wrong("O17", line.chars().take(TOLD).collect::<String>())).collect()
 }
 
 /// Errors that what was done to the server explains.
@@ -44,7 +48,7 @@ fn explanations(trial: &Trial) -> Vec<&'static str> {
     if trial.blows.iter().any(|blow| blow.trigger == Trigger::DiskFull) {
         known.extend(OF_A_FULL_DISK);
     }
-    if trial.blows.iter().any(|blow| is_of_database(blow.trigger)) {
+    if trial.blows.iter().any(|blow| is_of_database(blow.trigger) || is_absence(blow.trigger)) {
         known.extend(OF_A_LOST_DATABASE);
     }
     known
@@ -81,13 +85,14 @@ mod tests {
             "BUG: this cannot be",
         ];
         std::fs::write(&path, lines.join("\n")).unwrap();
+        let check = |path: &Path, trial: &Trial| check(&[path.to_path_buf()], trial);
         assert_eq!(check(&path, &Trial::default()).len(), 4);
-        let blow = Blow { trigger: Trigger::DiskFull, at: 0, restarted: None, ready: None };
+        let blow = Blow::to_all(Trigger::DiskFull, 0);
         let full = Trial { blows: vec![blow], ..Trial::default() };
         assert_eq!(check(&path, &full).len(), 3);
         let bare = Trial { bare_refusals: vec!["GET / at 0 µs".into()], ..full.clone() };
         assert_eq!(check(&path, &bare).len(), 4);
-        let blow = Blow { trigger: Trigger::DatabaseCrash, at: 0, restarted: None, ready: None };
+        let blow = Blow::to_all(Trigger::DatabaseCrash, 0);
         let away = Trial { blows: vec![blow], ..Trial::default() };
         assert_eq!(check(&path, &away).len(), 3);
         assert_eq!(

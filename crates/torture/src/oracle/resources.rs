@@ -25,21 +25,26 @@ pub(crate) struct Resources {
     pub(crate) log_bytes: u64,
 }
 
-pub(super) fn check(resources: &Resources) -> Vec<Violation> {
+/// Looks at each node.
+pub(super) fn check(nodes: &[Resources]) -> Vec<Violation> {
+    let found = nodes.iter().enumerate().flat_map(|(node, resources)| {
+        of_node(resources).into_iter().map(move |what| wrong("O13", format!("node {node}: {what}")))
+    });
+    found.collect()
+}
+
+fn of_node(resources: &Resources) -> Vec<String> {
     let Resources { bytes_before, bytes_after, files_before, files_after, log_bytes } = *resources;
     let most = |before: u64, more: u64| before + before * MORE_PERCENT / 100 + more;
     let mut found = Vec::new();
     if bytes_after > most(bytes_before, MORE_BYTES) {
-        found.push(wrong(
-            "O13",
-            format!("{bytes_after} bytes of memory are held, and {bytes_before} were before"),
-        ));
+        found.push(format!("{bytes_after} bytes of memory are held, and {bytes_before} were before"));
     }
     if files_after > most(files_before, MORE_FILES) {
-        found.push(wrong("O13", format!("{files_after} files are open, and {files_before} were before")));
+        found.push(format!("{files_after} files are open, and {files_before} were before"));
     }
     if log_bytes > MAX_LOG_BYTES {
-        found.push(wrong("O13", format!("the write-ahead log has {log_bytes} bytes")));
+        found.push(format!("the write-ahead log has {log_bytes} bytes"));
     }
     found
 }
@@ -57,14 +62,14 @@ mod tests {
             log_bytes: 64 << 20,
             ..before
         };
-        assert_eq!(check(&most), []);
+        assert_eq!(check(&[before, most]), []);
         let more = [
             Resources { bytes_after: most.bytes_after + 1, ..most },
             Resources { files_after: most.files_after + 1, ..most },
             Resources { log_bytes: most.log_bytes + 1, ..most },
         ];
         for more in more {
-            assert_eq!(check(&more).len(), 1, "{more:?}");
+            assert_eq!(check(&[most, more]).len(), 1, "{more:?}");
         }
     }
 }

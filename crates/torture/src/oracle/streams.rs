@@ -140,7 +140,7 @@ impl<'a> Streams<'a> {
         (frames, expected): (&[&ReceivedEvent], &[&LoggedEvent]),
     ) -> Option<String> {
         let early = reading.end == End::Whole && run.is_some() && frames.len() < expected.len();
-        let hit = self.case.is_down(reading.ended);
+        let hit = self.case.is_down(reading.node, reading.ended, reading.ended);
         let left = expected.len().saturating_sub(frames.len());
         (early && !hit).then(|| format!("the server ended it with {left} events left"))
     }
@@ -264,7 +264,7 @@ mod tests {
     }
 
     fn crash(trial: &mut Trial, trigger: Trigger) {
-        trial.blows.push(Blow { trigger, at: 0, restarted: None, ready: Some(1) });
+        trial.blows.push(Blow { ready: Some(1), ..Blow::to_all(trigger, 0) });
     }
 
     #[test]
@@ -332,10 +332,16 @@ mod tests {
         one(|trial, _| early(trial), "events left");
         let told = |trial: &mut Trial, _: &mut StoredLog| {
             early(trial);
-            let blow = Blow { trigger: Trigger::Term, at: 25_000, restarted: None, ready: None };
-            trial.blows.push(blow);
+            trial.blows.push(Blow::to_node(0, Trigger::Term, 25_000));
         };
         assert_eq!(found(told), Vec::<String>::new());
+        one(
+            |trial, _| {
+                early(trial);
+                trial.blows.push(Blow::to_node(1, Trigger::Term, 25_000));
+            },
+            "events left",
+        );
     }
 
     #[test]

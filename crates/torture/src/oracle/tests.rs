@@ -51,6 +51,7 @@ async fn played(app: &TestApp) -> (Trial, Evidence) {
         outcome: OperationOutcome::Ok,
         attempts: vec![200],
         answered: Some(1_000_000),
+        node: Some(0),
     };
     let asked = |(step, tokens): (usize, (u64, u64))| ModelCallRecord {
         tag: Some("t1".into()),
@@ -63,6 +64,7 @@ async fn played(app: &TestApp) -> (Trial, Evidence) {
         output_tokens: tokens.1,
         canaries: vec!["local".into()],
         text: String::new(),
+        node: 0,
     };
     let readings = vec![reading(app, &id("runId"))];
     let asked = TOKENS.into_iter().enumerate().map(asked).collect();
@@ -107,6 +109,7 @@ fn reading(app: &TestApp, run: &str) -> StreamReading {
         frames: thread.events.iter().filter(|event| event.run.is_some()).map(seen).collect(),
         end: End::Whole,
         start: 1,
+        node: Some(0),
     }
 }
 
@@ -121,10 +124,10 @@ fn evidence(app: &TestApp) -> Evidence {
     };
     Evidence {
         data: app.data(),
-        log,
+        logs: vec![log],
         users: vec![user("local", "canary1"), user("other", "canary2")],
         secrets: vec!["sk-planted".into()],
-        resources: Resources::default(),
+        resources: vec![Resources::default()],
     }
 }
 
@@ -195,10 +198,10 @@ fn a_folder_without_a_database_proves_nothing() {
     assert!(open_database(folder.path()).is_err());
     let evidence = Evidence {
         data: folder.path().into(),
-        log: folder.path().join("server.log"),
+        logs: vec![folder.path().join("server.log")],
         users: Vec::new(),
         secrets: Vec::new(),
-        resources: Resources::default(),
+        resources: Vec::new(),
     };
     let violations = judge(&Trial::default(), &evidence);
     assert!(matches!(violations.as_slice(), [Violation { check: "O16", .. }]), "{violations:?}");

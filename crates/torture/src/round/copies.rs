@@ -11,9 +11,9 @@ use tokio::time::Instant;
 use super::{HEALING, START, Trial};
 use crate::database::{TrialData, TrialStore};
 use crate::heal;
-use crate::server::{Launch, ServerProcess};
+use crate::server::{Launch, STORE, ServerProcess};
 use crate::stage::TortureError;
-use crate::world::{STORE, TortureWorld};
+use crate::world::TortureWorld;
 
 /// Attempts at a copy while PostgreSQL is struck again and again, and the pause between them.
 const MAX_COPIES: usize = 100;

@@ -52,6 +52,7 @@ pub(in crate::oracle) fn good() -> (Trial, StoredLog) {
         frames: events.iter().map(seen).collect(),
         end: End::Whole,
         start: 1,
+        node: Some(0),
     };
     let trial = Trial {
         ops: vec![send()],
@@ -81,6 +82,7 @@ fn send() -> Op {
         outcome: OperationOutcome::Ok,
         attempts: vec![200],
         answered: Some(10_500),
+        node: Some(0),
     }
 }
 
@@ -96,6 +98,7 @@ fn asked() -> ModelCallRecord {
         output_tokens: 10,
         canaries: vec!["ann".into()],
         text: "Done.".into(),
+        node: 0,
     }
 }
 
