@@ -71,7 +71,7 @@ async fn follow_row(
 ) -> Result<Option<Follower>, Error> {
     let (run, after) = (row.id, after.unwrap_or(0));
     if after > 0 {
-        let head = world.store.head(row.thread).await?;
+        let head = head_for(world, row.thread, after).await?;
         if after <= head && row.end_seq.is_some_and(|end| after >= end) {
             return Ok(None);
         }
@@ -85,6 +85,17 @@ async fn follow_row(
     Ok(Some(follower(world, subscription, (row.thread, Some(run)), after.max(beginning))))
 }
 
+/// The newest number of a thread, for a reader who has seen one. Another node may have shown them what this one has not
+/// taken in yet.
+async fn head_for(world: &World, thread: ThreadId, seen: Seq) -> Result<Seq, store::Error> {
+    let head = world.store.head(thread).await?;
+    if seen <= head || world.store.node().is_none() {
+        return Ok(head);
+    }
+    world.store.catch_up().await?;
+    world.store.head(thread).await
+}
+
 /// The thread's events after `after`, then live, without end.
 pub async fn follow_thread(
     world: &World,
@@ -93,8 +104,9 @@ pub async fn follow_thread(
     after: Option<Seq>,
 ) -> Result<Follower, Error> {
     let subscription = world.bus.subscribe(thread); // see `listen`
-    let row = thread_row(&world.store, principal, thread).await?;
-    Ok(follower(world, subscription, (thread, None), after.unwrap_or(0).min(row.last_seq)))
+    let (row, after) = (thread_row(&world.store, principal, thread).await?, after.unwrap_or(0));
+    let head = if after > row.last_seq { head_for(world, thread, after).await? } else { row.last_seq };
+    Ok(follower(world, subscription, (thread, None), after.min(head)))
 }
 
 /// Notices about all apps that the principal may use, after `after` or from now on, and with them the events of some threads,

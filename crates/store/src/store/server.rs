@@ -127,6 +127,8 @@ store_methods! {
     /// Makes this process the owner of every run under way and of every job begun that no node has, and gives back what
     /// their model calls held. Nodes that have been silent for too long lose theirs. Returns the runs, oldest first.
     fn adopt() -> Vec<RunRow>;
+    /// Takes in all that other nodes have committed so far.
+    fn catch_up() -> ();
     /// Threads with a run of this node that was told to stop. None if no other node shares the database.
     fn told_to_stop() -> Vec<ThreadId>;
     /// The run under way in a thread.
