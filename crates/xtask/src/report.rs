@@ -13,7 +13,7 @@ const BUDGETS: &[(&str, u64)] = &[
     ("tests", 480),
     ("statements", 10),
     ("border", 5),
-    ("torture", 320),
+    ("torture", 200),
     ("nodes", 150),
     ("doc tests", 120),
     ("servers", 90),

@@ -9,7 +9,7 @@ use crate::planted::{self, PlantedBug, PlantedCopy};
 use crate::{faketime, postgres};
 
 /// How long a round in `cargo xtask test` is.
-const MINUTES_IN_TEST: &str = "5";
+const MINUTES_IN_TEST: &str = "3";
 /// The same for several nodes, which share a PostgreSQL, and how many there are.
 const MINUTES_OF_NODES: &str = "2";
 const NODES_IN_TEST: &str = "3";
