@@ -70,6 +70,9 @@ pub(crate) struct TrialOptions {
     /// The library libfaketime, which puts the clock of one of several nodes an hour ahead
     #[arg(long, value_name = "FILE")]
     pub(crate) faketime: Option<PathBuf>,
+    /// An older server, with which each node starts for the first time; from its first restart on it is the newer one
+    #[arg(long, value_name = "FILE")]
+    pub(crate) older: Option<PathBuf>,
 }
 
 impl TrialOptions {
@@ -121,6 +124,7 @@ pub(crate) async fn run_trial(options: &TrialOptions) -> Result<TrialVerdict, To
         store: options.store,
         nodes: options.nodes.into(),
         faketime: options.faketime.clone(),
+        older: options.older.clone(),
         keep: false,
     };
     let world = TortureWorld::build(&settings).await?;
@@ -394,6 +398,7 @@ mod tests {
             store,
             nodes,
             faketime: None,
+            older: None,
         };
         assert!(options(3, TrialStore::Sqlite).mistake().is_some_and(|what| what.contains("--store")));
         assert_eq!(options(3, TrialStore::Postgres).mistake(), None);

@@ -2,7 +2,7 @@
 
 use std::fs::OpenOptions;
 use std::net::{Ipv4Addr, TcpListener};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{ExitStatus, Stdio};
 use std::time::Duration;
 
@@ -34,6 +34,8 @@ const PAGE: u64 = 4096;
 #[derive(Clone)]
 pub(crate) struct Launch {
     pub(crate) binary: PathBuf,
+    /// The binary of the first start and of commands before it, if it is another one.
+    pub(crate) older: Option<PathBuf>,
     pub(crate) folder: PathBuf,
     pub(crate) url: String,
     /// All of its environment.
@@ -45,7 +47,16 @@ pub(crate) struct Launch {
 impl Launch {
     /// The binary with its environment and nothing else.
     pub(crate) fn command(&self, args: &[&str]) -> Command {
-        let mut command = Command::new(&self.binary);
+        self.command_of(&self.binary, args)
+    }
+
+    /// The same before the first restart.
+    fn first_command(&self, args: &[&str]) -> Command {
+        self.command_of(self.older.as_ref().unwrap_or(&self.binary), args)
+    }
+
+    fn command_of(&self, binary: &Path, args: &[&str]) -> Command {
+        let mut command = Command::new(binary);
         command.args(args).env_clear().envs(self.environment.iter().map(|(name, value)| (name, value)));
         command.current_dir(&self.folder).stdin(Stdio::null()).kill_on_drop(true);
         command
@@ -63,7 +74,7 @@ impl Launch {
 
     /// Makes a key with `rondo keys add` and gives it back.
     pub(crate) async fn add_key(&self, args: &[&str]) -> Result<String, TortureError> {
-        let done = self.command(&[&["keys", "add"], args].concat()).output().await?;
+        let done = self.first_command(&[&["keys", "add"], args].concat()).output().await?;
         let printed = String::from_utf8(done.stdout)?.trim().to_owned();
         if done.status.success() && printed.starts_with("rondo_") {
             return Ok(printed);
@@ -83,6 +94,7 @@ pub(crate) struct ServerProcess {
     launch: Launch,
     client: Client,
     starts: Starts,
+    has_started: bool,
     child: Option<Child>,
 }
 
@@ -97,7 +109,7 @@ pub(crate) struct ProcessUsage {
 impl ServerProcess {
     pub(crate) fn new(launch: Launch, starts: Starts) -> Result<Self, TortureError> {
         let client = plain_client().timeout(READY_TIMEOUT).pool_max_idle_per_host(0).build()?;
-        Ok(Self { launch, client, starts, child: None })
+        Ok(Self { launch, client, starts, has_started: false, child: None })
     }
 
     pub(crate) fn launch(&self) -> &Launch {
@@ -110,7 +122,9 @@ impl ServerProcess {
             return Ok(());
         }
         let log = OpenOptions::new().create(true).append(true).open(&self.launch.log)?;
-        let mut command = self.launch.command(&["serve"]);
+        let has_started = std::mem::replace(&mut self.has_started, true);
+        let mut command =
+            if has_started { self.launch.command(&["serve"]) } else { self.launch.first_command(&["serve"]) };
         command.stdout(log.try_clone()?).stderr(log);
         self.starts.another();
         self.child = Some(command.spawn()?);

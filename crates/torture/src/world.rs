@@ -46,6 +46,8 @@ pub(crate) struct WorldSettings {
     pub(crate) nodes: usize,
     /// The library that puts the clock of one of several nodes ahead.
     pub(crate) faketime: Option<PathBuf>,
+    /// The server of an older version, with which each node starts for the first time.
+    pub(crate) older: Option<PathBuf>,
     /// Whether data and apps stay when the world ends.
     pub(crate) keep: bool,
 }
@@ -103,6 +105,7 @@ impl TortureWorld {
             postgres: postgres.as_ref(),
             nodes: settings.nodes,
             faketime: settings.faketime.as_deref(),
+            older: settings.older.as_ref().map(std::path::absolute).transpose()?,
         };
         let setups = (0..settings.nodes).map(|node| surroundings.set_up(node, &mut rng));
         let nodes: Vec<NodeSetup> = setups.collect::<Result<_, _>>()?;

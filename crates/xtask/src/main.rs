@@ -28,6 +28,7 @@ mod source;
 mod statements;
 mod tidy;
 mod torture;
+mod upgrade;
 
 use std::path::Path;
 use std::process::ExitCode;
@@ -71,6 +72,9 @@ Commands:
                                                   repository, and expect the harness to find it
                 --load                            10,000 idle readers, stalled ones, slow-loris, a reconnect storm, 4,000 model calls
                 --dev                             all of it without optimisation, which builds sooner
+  upgrade --from REV [--minutes N] [--dev]
+                Build an older revision, and replace three nodes of it by nodes of this one while clients use them; the
+                checks are those of `torture`
   dist [MACHINE]  Build and try what people install without a compiler, into target/dist: static binaries for x86_64 and
                 aarch64 (or one of them), Debian packages, container images, checksums and a list of all libraries
                 (SBOM); zig is fetched from PyPI (400 MB) and qemu from Debian (60 MB), once, into target
@@ -101,6 +105,7 @@ fn main() -> ExitCode {
         "dist" if !asks_help => dist::run(root(), rest),
         "seeds" if !asks_help => seeds::run(root(), rest),
         "torture" if !asks_help => torture::run(root(), rest),
+        "upgrade" => upgrade::run(root(), rest),
         "help" | "-h" | "--help" => help(),
         "test" | "check" | "tidy" | "lines" | "border" | "statements" | "seeds" | "torture" | "dist"
             if asks_help =>

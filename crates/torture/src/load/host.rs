@@ -211,6 +211,7 @@ fn launch(place: &LoadPlace<'_>, folder: &Path, address: SocketAddr, upstream: &
         ("OPENAI_BASE_URL", upstream.base_url()),
     ];
     Launch {
+        older: None,
         binary: place.server.to_path_buf(),
         folder: folder.to_path_buf(),
         url: format!("http://{address}"),

@@ -122,7 +122,7 @@ impl Trial {
 
     /// How the server is started on another data folder.
     fn launch_on(&self, data: &Path) -> Launch {
-        let mut launch = self.world.launch().clone();
+        let mut launch = Launch { older: None, ..self.world.launch().clone() };
         launch.environment.retain(|(name, _)| name != "RONDO_DATA" && name != STORE);
         launch.environment.push(("RONDO_DATA".into(), data.display().to_string()));
         launch

@@ -44,6 +44,8 @@ pub(super) struct Surroundings<'a> {
     pub(super) nodes: usize,
     /// The library that puts the clock of the last node ahead.
     pub(super) faketime: Option<&'a Path>,
+    /// The server of an older version.
+    pub(super) older: Option<PathBuf>,
 }
 
 impl Surroundings<'_> {
@@ -71,6 +73,7 @@ impl Surroundings<'_> {
         }
         let launch = Launch {
             binary: self.binary.clone(),
+            older: self.older.clone(),
             folder: self.out.to_path_buf(),
             url: format!("http://127.0.0.1:{port}"),
             environment,
