@@ -11,12 +11,12 @@ use crate::open;
 use crate::support::Fixture;
 
 #[expect(clippy::disallowed_methods, reason = "the variable is for tests alone")]
-fn server() -> PostgresServer {
+pub(crate) fn server() -> PostgresServer {
     let programs = PostgresPrograms::of_variable(std::env::var_os(PACKAGE_VARIABLE)).unwrap();
     PostgresServer::start(&programs, testpg::WITHOUT_SYNC).unwrap()
 }
 
-fn run(mut program: Command, arguments: &[&str]) {
+pub(crate) fn run(mut program: Command, arguments: &[&str]) {
     let done = program.args(arguments).output().unwrap();
     assert!(done.status.success(), "{program:?}: {}", String::from_utf8_lossy(&done.stderr));
 }

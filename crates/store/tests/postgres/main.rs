@@ -21,6 +21,7 @@ mod proxy;
 #[expect(dead_code, reason = "the other tests of the store use the rest of it")]
 #[path = "../it/support.rs"]
 mod support;
+mod upgrades;
 
 use std::sync::Arc;
 
