@@ -12,11 +12,16 @@
 
 mod copying;
 mod crash;
+mod crowded;
 mod delta_commits;
 mod differential;
 mod dumps;
+mod failover;
+mod full_disk;
 mod policies;
 mod proxy;
+mod restarts;
+mod sent;
 #[expect(dead_code, reason = "the other tests of the store use the rest of it")]
 #[path = "../it/support.rs"]
 mod support;
