@@ -162,4 +162,7 @@ fn addresses_that_cannot_be_used_say_why() {
     }
     let address: PostgresAddress = "postgres://u:secret@h/d?schema=mine&sslmode=verify-full".parse().unwrap();
     assert_eq!(address.to_string(), "PostgreSQL d on h (schema mine)");
+    let address: PostgresAddress =
+        "postgres://u:p@one,two/d?target_session_attrs=read-write".parse().unwrap();
+    assert_eq!(address.to_string(), "PostgreSQL d on one, two (schema rondo)");
 }
