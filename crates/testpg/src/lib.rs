@@ -4,12 +4,14 @@
 //! runs as `nobody`, from a copy that this user can read.
 
 mod programs;
+mod small_disk;
 
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 pub use programs::{PACKAGE_VARIABLE, PostgresPrograms};
+pub use small_disk::SmallDisk;
 
 /// The longest wait for a server to accept connections.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -35,6 +37,7 @@ pub struct PostgresServer {
     programs: PostgresPrograms,
     folder: tempfile::TempDir,
     settings: Vec<String>,
+    small_disk: Option<SmallDisk>,
     /// None while it is stopped.
     server: Option<Child>,
 }
@@ -43,7 +46,26 @@ impl PostgresServer {
     /// Starts a server with an empty database, whose owner is the role `rondo`. This role has no other rights. The error
     /// says what to do.
     pub fn start(programs: &PostgresPrograms, settings: &[&str]) -> Result<Self, String> {
-        let server = Self::prepare(programs, settings)?;
+        Self::start_in(Self::prepare(programs, settings)?)
+    }
+
+    /// The same, with a small disk of its own. The tables of the role `rondo` are there, the rest is not.
+    pub fn start_with(
+        programs: &PostgresPrograms,
+        settings: &[&str],
+        disk: SmallDisk,
+    ) -> Result<Self, String> {
+        let mut server = Self::prepare(programs, settings)?;
+        disk.make_folder(&server)?;
+        server.small_disk = Some(disk);
+        let server = Self::start_in(server)?;
+        let statements = SmallDisk::statements(&server);
+        server.run_as_admin("postgres", &statements.each_ref().map(String::as_str))?;
+        Ok(server)
+    }
+
+    fn start_in(server: Self) -> Result<Self, String> {
+        let programs = server.programs.clone();
         let mut initdb = programs.command("initdb");
         initdb.args(["--username=postgres", "--auth=trust", "--encoding=UTF8", "--no-sync", "--pgdata"]);
         let server = server.fill(initdb)?;
@@ -80,7 +102,7 @@ impl PostgresServer {
         let folder = tempfile::tempdir().map_err(|error| format!("cannot make a folder: {error}"))?;
         programs.give_away(folder.path())?;
         let settings = SETTINGS.iter().chain(settings).map(|&setting| setting.to_owned()).collect();
-        Ok(Self { programs: programs.clone(), folder, settings, server: None })
+        Ok(Self { programs: programs.clone(), folder, settings, small_disk: None, server: None })
     }
 
     /// Makes the data with a command whose last argument is their folder, and starts the server.
@@ -140,6 +162,9 @@ impl PostgresServer {
             server.arg("-D").arg(self.data()).arg("-k").arg(self.folder());
             for setting in &self.settings {
                 server.args(["-c", setting]);
+            }
+            if let Some(disk) = &self.small_disk {
+                server = disk.mount_for(self, &server);
             }
             let log = std::fs::OpenOptions::new().create(true).append(true).open(self.log());
             let log = log.map_err(|error| format!("cannot make a log: {error}"))?;

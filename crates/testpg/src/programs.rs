@@ -54,6 +54,15 @@ impl PostgresPrograms {
         if self.is_root { give_to_nobody(folder) } else { Ok(()) }
     }
 
+    pub(crate) fn is_root(&self) -> bool {
+        self.is_root
+    }
+
+    /// The user who runs the programs, unless it is the one who asks.
+    pub(crate) fn owner(&self) -> Option<u32> {
+        self.is_root.then_some(NOBODY)
+    }
+
     /// A program, with the rights that PostgreSQL asks for.
     pub fn command(&self, name: &str) -> Command {
         let program = self.folder.join(name);

@@ -14,6 +14,7 @@ pub(crate) const ADDRESS: &str = "RONDO_TEST_POSTGRES";
 /// The tests of the store and of the HTTP API that run on PostgreSQL, too: binaries, and modules of them.
 const SUITES: &[(&str, &str)] = &[
     ("store::it", ""),
+    ("memory::it", "both_stores"),
     ("service::it", "proposals|recovery|runs|jobs|spending"),
     (
         "server::it",

@@ -2,6 +2,7 @@
 
 #![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "what goes wrong fails the test")]
 
+mod both_stores;
 mod documents;
 mod refused;
 

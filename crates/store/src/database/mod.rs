@@ -391,11 +391,12 @@ impl SqlConnection {
         self.settle().and(done)
     }
 
-    /// Whether the transaction that was begun is still there: a full disk can end it, and so can a lost connection.
+    /// Whether the transaction that was begun can go on: a full disk can end it, and so can a lost connection, or a lock
+    /// that somebody else keeps.
     pub(crate) fn is_in_transaction(&self) -> bool {
         match self {
             SqlConnection::Sqlite(conn) => !conn.is_autocommit(),
-            SqlConnection::Postgres(session) => session.is_alive(),
+            SqlConnection::Postgres(session) => session.is_alive() && !session.has_given_up(),
         }
     }
 

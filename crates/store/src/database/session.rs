@@ -12,6 +12,7 @@ use std::time::Duration;
 use bytes::BytesMut;
 use futures_util::TryStreamExt;
 use tokio::runtime::Runtime;
+use tokio_postgres::error::SqlState;
 use tokio_postgres::types::{FromSql, IsNull, ToSql, Type};
 use tokio_postgres::{Client, Row, Statement};
 
@@ -31,6 +32,9 @@ const PATIENCE: Duration = Duration::from_secs(60);
 /// The same for statements that look at all rows.
 const LONG_PATIENCE: Duration = Duration::from_secs(24 * 60 * 60);
 
+/// Codes of the server when it gave up on a statement: a lock was not free in time, or the statement took too long.
+const GIVEN_UP: [SqlState; 2] = [SqlState::LOCK_NOT_AVAILABLE, SqlState::QUERY_CANCELED];
+
 /// How often the connection is driven before it counts as alive.
 const LOOKS: u32 = 3;
 
@@ -49,6 +53,8 @@ struct SessionState {
     prepared: HashMap<(u32, u64), Statement>,
     sent: Vec<Sent>,
     is_lost: bool,
+    /// Whether the server gave up on a statement of the transaction under way.
+    has_given_up: bool,
     /// The user whose rows the database shows; empty for all rows.
     rows_of: String,
 }
@@ -118,9 +124,17 @@ impl PostgresSession {
         Ok(())
     }
 
-    /// A transaction that was rolled back has taken the choice of rows with it. Transactions begin with all rows.
+    /// A transaction begins. One that was rolled back has taken the choice of rows with it, so it begins with all rows.
     pub(crate) fn see_all_rows(&self) {
-        self.state.borrow_mut().rows_of.clear();
+        let mut state = self.state.borrow_mut();
+        state.rows_of.clear();
+        state.has_given_up = false;
+    }
+
+    /// Whether the server gave up on a statement since the transaction has begun, as it does if a lock is not free in time.
+    /// The next statement would wait as long for the same lock.
+    pub(crate) fn has_given_up(&self) -> bool {
+        self.state.borrow().has_given_up
     }
 
     /// Executes texts that need no preparation, such as the schema.
@@ -221,10 +235,10 @@ impl PostgresSession {
     }
 
     fn explain(&self, error: tokio_postgres::Error) -> Error {
+        let mut state = self.state.borrow_mut();
+        state.has_given_up |= error.code().is_some_and(|code| GIVEN_UP.contains(code));
         let error = Error::of_postgres(error);
-        if matches!(error, Error::Disconnected(_)) {
-            self.state.borrow_mut().is_lost = true;
-        }
+        state.is_lost |= matches!(error, Error::Disconnected(_));
         error
     }
 }

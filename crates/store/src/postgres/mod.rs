@@ -54,7 +54,7 @@ fn open(
     options: StoreOptions,
 ) -> Result<SqlStore, Error> {
     let StoreOptions { coalesce, boot, delta_pause, boundary, shared } = options;
-    let open_deltas = Arc::<OpenDeltas>::default();
+    let (open_deltas, notes_start) = (Arc::<OpenDeltas>::default(), boot.is_none());
     let mut log = DeltaLog::new(Arc::clone(&open_deltas));
     let begin = |conn: &SqlConnection| {
         restore_deltas(conn, clock.now().as_millisecond())?;
@@ -65,7 +65,7 @@ fn open(
         None => {
             let (conn, upkeep) = connect_writer(address)?;
             begin(&conn)?;
-            (conn, upkeep, None)
+            (conn, upkeep.note_start(notes_start), None)
         }
         Some(shared) => {
             let (conn, seat, nodes) = node::open(address, shared, &mut log, begin)?;

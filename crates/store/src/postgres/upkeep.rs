@@ -8,12 +8,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::address::PostgresAddress;
-use super::connect::{connect, share, take_lock};
+use super::connect::{connect, share, started_at, take_lock};
 use super::migrate::{require_newest, require_not_older};
 use super::node::{self, LIMITS_OF_NODES};
 use super::session_of;
 use crate::Error;
-use crate::sql::{CommitKind, NodeSeat, NodeTurn, SqlConnection, Upkeep, find_first, find_only, params};
+use crate::sql::{
+    CommitKind, NodeSeat, NodeTurn, SqlConnection, Upkeep, find_first, find_only, params, set_boot,
+};
 
 /// The row of `commits` of a server that is alone.
 pub(super) const ALONE: i64 = 1;
@@ -35,6 +37,8 @@ pub(crate) struct PostgresUpkeep {
     connection: u64,
     /// Whether the connection was lost since the last commit: PostgreSQL may have crashed.
     may_have_lost: bool,
+    /// Whether the database has a note of the start of PostgreSQL under which this process works.
+    notes_start: bool,
     /// With other nodes: the place of this one.
     node: Option<JoinedNode>,
 }
@@ -78,10 +82,16 @@ impl PostgresUpkeep {
             is_async: None,
             connection: 0,
             may_have_lost: false,
+            notes_start: false,
             node,
         };
         begun.number = begun.last_commit(conn)?;
         Ok(begun)
+    }
+
+    /// After a crash of PostgreSQL, notes its new start: once all deltas are written again, nothing is lost.
+    pub(super) fn note_start(self, notes_start: bool) -> Self {
+        Self { notes_start, ..self }
     }
 
     /// The row of `commits` that is this writer's.
@@ -227,7 +237,12 @@ impl Upkeep for PostgresUpkeep {
         }
         let number = self.number + 1;
         let statement = "UPDATE commits SET number = ?2 WHERE writer = ?1";
-        let counted = conn.execute(statement, [self.writer(), number]);
+        let noted = if self.may_have_lost && self.notes_start {
+            started_at(conn).and_then(|start| set_boot(conn, Some(&start)))
+        } else {
+            Ok(())
+        };
+        let counted = noted.and_then(|()| conn.execute(statement, [self.writer(), number]));
         if let Err(error) = counted.and_then(|()| conn.settle()) {
             // It fails if the connection is lost, and then there is nothing to be undone.
             let _undone = roll_back(conn);

@@ -378,7 +378,12 @@ impl Committer {
             self.seqs.forget();
         }
         let is_broken = committed.as_ref().is_err_and(Error::is_broken);
-        if is_broken {
+        if matches!(committed, Err(Error::Rewound)) {
+            tracing::error!(
+                "the store no longer writes, because the database has lost confirmed commits; check what is \
+                 missing, then restart the server"
+            );
+        } else if is_broken {
             tracing::error!(
                 "the store no longer writes, because the disk failed; repair the disk and restart the server"
             );

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use protocol::{Ids as _, Seq, Stored};
-use store::postgres::{PostgresAddress, audit, whole_log};
+use store::postgres::{PostgresAddress, audit, number_of, whole_log};
 use store::{Coalesce, RunLog, Store, StoreOptions, Target};
 use testkit::still::CountingIds;
 use testpg::{PACKAGE_VARIABLE, PostgresEnd, PostgresPrograms, PostgresServer};
@@ -110,7 +110,10 @@ async fn deltas_that_a_crash_has_lost_are_written_with_the_next_deltas() {
     crashing.crash();
     crashing.say(&other, &["ein "]).await;
     drop((log, other));
-    crashing.start_again().has_all();
+    let crashing = crashing.start_again();
+    crashing.has_all();
+    let left_out = number_of(&crashing.address, "SELECT count(*) FROM skipped").unwrap();
+    assert_eq!(left_out, 0, "nothing is lost, so no number is left out");
 }
 
 /// A table of the delta log is emptied once its deltas are packed. A crash must not lose the packed ones, of which this

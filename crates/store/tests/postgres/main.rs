@@ -12,12 +12,17 @@
 
 mod copying;
 mod crash;
+mod crowded;
 mod delta_commits;
 mod differential;
 mod dumps;
+mod failover;
+mod full_disk;
 mod nodes;
 mod policies;
 mod proxy;
+mod restarts;
+mod sent;
 #[expect(dead_code, reason = "the other tests of the store use the rest of it")]
 #[path = "../it/support.rs"]
 mod support;
@@ -159,4 +164,7 @@ fn addresses_that_cannot_be_used_say_why() {
     }
     let address: PostgresAddress = "postgres://u:secret@h/d?schema=mine&sslmode=verify-full".parse().unwrap();
     assert_eq!(address.to_string(), "PostgreSQL d on h (schema mine)");
+    let address: PostgresAddress =
+        "postgres://u:p@one,two/d?target_session_attrs=read-write".parse().unwrap();
+    assert_eq!(address.to_string(), "PostgreSQL d on one, two (schema rondo)");
 }

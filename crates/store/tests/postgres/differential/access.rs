@@ -18,7 +18,7 @@ impl ComparedPlan {
         self.one_of(&[Rights::USER, Rights::of([Right::Read]), Rights::of([Right::Admin, Right::Read])])
     }
 
-    fn new_key(&mut self) -> (KeyView, [u8; 32]) {
+    pub(super) fn new_key(&mut self) -> (KeyView, [u8; 32]) {
         let rights = self.rights();
         let mut hash = [0; 32];
         hash[..16].copy_from_slice(self.ids.fresh().as_bytes());
@@ -138,7 +138,8 @@ pub(super) async fn look(plan: &mut ComparedPlan) {
 
 pub(super) async fn mcp(plan: &mut ComparedPlan) {
     let (app, server) = (plan.app(), plan.one_of(&["mail", "it's a server"]));
-    let known = ask!(plan, mcp_tools(&app)).unwrap_or_default();
+    let mut known = ask!(plan, mcp_tools(&app)).unwrap_or_default();
+    known.retain(|row| row.server == server);
     let tool = known.first().map_or_else(|| plan.name(), |row| row.tool.clone());
     let hash = known.first().map_or_else(|| plan.name(), |row| row.hash.clone());
     let by = plan.loose_name();
@@ -168,7 +169,11 @@ pub(super) async fn credential(plan: &mut ComparedPlan) {
     match plan.random.u32(..6) {
         0 => drop(ask!(plan, credentials(&scope))),
         1 => drop(ask!(plan, credential(&scope, &name))),
-        2 => drop(ask!(plan, delete_credential(&scope, &name, once.clone()))),
+        2 => {
+            let known = ask!(plan, credentials(&scope)).unwrap_or_default();
+            let name = known.first().filter(|_| plan.random.bool()).map_or(name, |row| row.name.clone());
+            ask!(plan, delete_credential(&scope, &name, once.clone()));
+        }
         _ => {
             let size = if plan.once_in(12) { MAX_CREDENTIAL_BYTES + 1 } else { 20 };
             let sealed = plan.bytes(size);

@@ -1,6 +1,6 @@
 //! Operations on parts of prompts: personas, pins, summaries, kept texts, and a whole prompt.
 
-use protocol::{Ids as _, Scope, Summary};
+use protocol::{Ids as _, Principal, Scope, Summary};
 use serde_json::Value;
 use store::{MAX_PERSONA_BYTES, MAX_PIN_BYTES, NewPersonaRow, NewPinRow};
 
@@ -105,7 +105,11 @@ pub(super) async fn look_at_prompt(plan: &mut ComparedPlan) {
     let (scope, thread) = plan.some_thread();
     let everywhere = Scope { app: protocol::AppId::new(""), user: scope.user.clone() };
     let leaf = plan.message_in(thread);
-    ask!(plan, prompt_rows(&scope, &everywhere, (thread, leaf), 5));
+    // PostgreSQL hides the rows of somebody else's thread here, and SQLite cannot. The callers have checked the thread.
+    let owner = Principal::authenticated(scope.user.clone());
+    if ask!(plan, thread(&owner, thread)).is_some_and(|row| row.scope.user == scope.user) {
+        ask!(plan, prompt_rows(&scope, &everywhere, (thread, leaf), 5));
+    }
     let known = plan.pick(|known| &known.texts);
     let (scope, named) = known.unwrap_or_else(|| (plan.scope(), (plan.name(), [0; 16])));
     let named = vec![named, (plan.name(), [1; 16])];

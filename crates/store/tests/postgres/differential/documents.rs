@@ -6,7 +6,7 @@ use store::{MAX_CHUNK_BYTES, NewChunk, NewDocument};
 use super::generator::ComparedPlan;
 
 impl ComparedPlan {
-    fn new_document(&mut self) -> NewDocument {
+    pub(super) fn new_document(&mut self) -> NewDocument {
         let chunk = |plan: &mut Self| NewChunk {
             id: plan.ids.chunk(),
             text: plan.bounded_text(MAX_CHUNK_BYTES),

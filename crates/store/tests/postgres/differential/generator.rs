@@ -176,10 +176,10 @@ impl ComparedPlan {
 
     /// Moves the clock of both: mostly a little, sometimes over an hour or a day.
     pub(super) fn let_time_pass(&mut self) {
-        let millis = match self.random.u32(..100) {
+        let millis = match self.random.u32(..200) {
             0 => 90_000_000,
-            1..=3 => 3_700_000,
-            4..=30 => 0,
+            1..=5 => 3_700_000,
+            6..=60 => 0,
             _ => self.random.u64(..4_000),
         };
         self.stores.clock.advance(Duration::from_millis(millis));

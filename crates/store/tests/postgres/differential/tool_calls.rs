@@ -77,10 +77,16 @@ impl ComparedPlan {
         writes
     }
 
-    fn new_proposal(&mut self, scope: &Scope) -> NewProposal {
+    /// Seconds until an answer comes too late. A day passes now and then.
+    fn lifetime(&mut self) -> i64 {
+        let most = if self.once_in(3) { 20_000 } else { 2_000_000 };
+        self.random.i64(1..most)
+    }
+
+    pub(super) fn new_proposal(&mut self, scope: &Scope) -> NewProposal {
         let id = self.ids.proposal();
         self.known.proposals.push((scope.clone(), id));
-        let seconds = self.random.i64(1..20_000);
+        let seconds = self.lifetime();
         let (tool, input, note) = (self.loose_name(), self.json(), self.maybe(ComparedPlan::text));
         NewProposal { id, tool, input, note, expires_at: self.in_seconds(seconds) }
     }
@@ -177,7 +183,7 @@ pub(super) async fn load_context(plan: &mut ComparedPlan) {
 pub(super) async fn ask_user(plan: &mut ComparedPlan) {
     let Some((run, call_id)) = plan.run_with_call().await else { return };
     let logs = plan.logs(&run);
-    let seconds = plan.random.i64(1..20_000);
+    let seconds = plan.lifetime();
     let (name, input, expires_at) = (plan.name(), plan.json(), plan.in_seconds(seconds));
     let event = if plan.random.bool() {
         plan.known.client_calls.push((run.scope.clone(), call_id));
@@ -194,7 +200,7 @@ pub(super) async fn decide(plan: &mut ComparedPlan) {
     let (scope, id) = plan.thing(|known| &known.proposals, |ids| ids.proposal());
     let (principal, once) = (plan.principal_of(&scope), plan.once());
     let decision = plan.one_of(&[Decision::Confirmed, Decision::Rejected, Decision::Withdrawn]);
-    match plan.random.u32(..5) {
+    match plan.random.u32(..6) {
         0 => {
             let Some(row) = ask!(plan, proposal(&principal, id)) else { return };
             let (Some(run), Some(call_id)) = (row.run, row.call) else { return };
@@ -204,8 +210,12 @@ pub(super) async fn decide(plan: &mut ComparedPlan) {
             let closed = ProposalClosed { proposal_id: id, call_id, decision, by: None };
             plan.record(&logs, vec![Event::ProposalClosed(closed)], vec![], vec![]).await;
         }
-        1 => {
-            let (scope, action) = (plan.near(scope), plan.new_action());
+        1 | 2 => {
+            let (scope, mut action) = (plan.near(scope), plan.new_action());
+            // It must be what was proposed.
+            if let Some(row) = ask!(plan, proposal_of(&scope, id)).filter(|_| !plan.once_in(6)) {
+                (action.tool, action.input) = (row.tool, row.input);
+            }
             if let Some(row) = ask!(plan, begin_action(&scope, id, action.clone(), once.clone())) {
                 plan.known.actions.push((scope, row.id));
             }

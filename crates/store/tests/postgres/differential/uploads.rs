@@ -5,18 +5,24 @@ use store::{Error, ItemRef, NewImage, NewVector, RecallItem, Store};
 
 use super::generator::ComparedPlan;
 
+impl ComparedPlan {
+    pub(super) fn new_image(&mut self, hash: [u8; 32]) -> NewImage {
+        let size = self.one_of(&[0, 10, 5_000]);
+        NewImage {
+            id: self.ids.image(),
+            hash,
+            media_type: self.one_of(&["image/png", "image/jpeg"]),
+            width: self.random.u32(1..4_000),
+            height: self.random.u32(1..4_000),
+            name: self.maybe(ComparedPlan::text),
+            content: self.bytes(size),
+        }
+    }
+}
+
 pub(super) async fn add_image(plan: &mut ComparedPlan) {
     let (scope, once, hash) = (plan.scope(), plan.once(), plan.hash());
-    let size = plan.one_of(&[0, 10, 5_000]);
-    let image = NewImage {
-        id: plan.ids.image(),
-        hash,
-        media_type: plan.one_of(&["image/png", "image/jpeg"]),
-        width: plan.random.u32(1..4_000),
-        height: plan.random.u32(1..4_000),
-        name: plan.maybe(ComparedPlan::text),
-        content: plan.bytes(size),
-    };
+    let image = plan.new_image(hash);
     if plan.once_in(3) {
         ask!(plan, known_image(&scope, hash, once.clone()));
     }
