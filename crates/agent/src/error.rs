@@ -107,8 +107,8 @@ impl From<store::Error> for Error {
                 retry_after: 1,
             },
             store::Error::Disconnected(_) => unreachable_database(&error),
-            store::Error::Aborted
-            | store::Error::Fenced
+            store::Error::Aborted => not_stored(&error),
+            store::Error::Fenced
             | store::Error::Pruned
             | store::Error::Rewound
             | store::Error::Stopped(_)
@@ -126,6 +126,13 @@ impl From<store::Error> for Error {
             }
         }
     }
+}
+
+/// A lock or a statement took too long, or another part of the same commit failed.
+fn not_stored(error: &store::Error) -> Error {
+    tracing::warn!(%error, "a request was not stored");
+    let message = "the database was too busy, and nothing was stored; try again".into();
+    Error::Unavailable { message, retry_after: 1 }
 }
 
 fn nothing_to_answer() -> Error {

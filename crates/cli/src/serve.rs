@@ -41,8 +41,8 @@ const LETTING_GO: Duration = Duration::from_secs(7);
 /// How long a server that can write nothing any more gives what is under way.
 const LAST_ANSWERS: Duration = Duration::from_secs(2);
 
-const UNWRITTEN: &str = "the server can no longer write, because the disk or the writer failed (the lines \
-    above say why); repair the disk and start the server again, which resumes the active runs";
+const UNWRITTEN: &str = "the server can no longer write, because the disk, the database or the writer failed (the lines \
+    above say why); repair that and start the server again, which resumes the active runs";
 
 pub(crate) async fn serve(mut config: Config, pull: bool) -> CommandResult {
     start_logging(&config)?;
