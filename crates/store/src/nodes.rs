@@ -94,7 +94,7 @@ impl HeldByUsers {
     }
 
     /// What the others are told.
-    pub(crate) fn told(&self) -> String {
+    pub(crate) fn heavy_users(&self) -> String {
         let here = lock(&self.here);
         let many = here.iter().filter(|(_, count)| **count >= TOLD_FROM).take(MAX_TOLD);
         let many: HashMap<&String, &u32> = many.collect();
@@ -160,11 +160,11 @@ mod tests {
             there.add("streams of ann");
         }
         there.add("streams of bob");
-        here.hear([there.told(), there.told(), String::new()].into_iter());
+        here.hear([there.heavy_users(), there.heavy_users(), String::new()].into_iter());
         assert_eq!(here.elsewhere("streams of ann"), 2 * TOLD_FROM as usize);
         assert_eq!(here.elsewhere("streams of bob"), 0, "a few are not told");
         there.remove("streams of ann");
-        here.hear([there.told()].into_iter());
+        here.hear([there.heavy_users()].into_iter());
         assert_eq!(here.elsewhere("streams of ann"), 0);
     }
 

@@ -136,7 +136,7 @@ impl Keeper {
         let renew = format!(
             "UPDATE nodes SET lease_until = {NOW} + $2, held = $3 WHERE number = $1 RETURNING lease_until - $2"
         );
-        match within(client.query_opt(&renew, &[&number, &LEASE_MS, &self.seat.held.told()])).await? {
+        match within(client.query_opt(&renew, &[&number, &LEASE_MS, &self.seat.held.heavy_users()])).await? {
             Some(row) => self.clock.set(row.try_get(0).map_err(Error::of_postgres)?),
             None => {
                 self.seat.note_missing(number);
