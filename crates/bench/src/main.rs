@@ -23,6 +23,7 @@ usage: cargo xtask bench log [--runs N] [--deltas N]
        cargo xtask bench memory
        cargo xtask bench streams [--quick] [--long] [--json FILE] [--repeats N] [--store postgres] [SCENARIO…]
        cargo xtask bench growth [--runs N]
+       cargo xtask bench scale [--quick]
        cargo xtask bench instructions [--keep]
        cargo xtask eval locomo --data FILE [--json] [--model FOLDER]
        cargo xtask eval locomo --large
@@ -48,6 +49,9 @@ usage: cargo xtask bench log [--runs N] [--deltas N]
   growth what a run costs with a million others in the database, compared with an empty one, while old ones are pruned;
         and how much each table grows for a run
         --runs    runs in the database, ten for each thread (default 1000000)
+  scale what is shared and what grows with one, two and three nodes on one PostgreSQL: processor time, commits, memory,
+        the delay of text on another node, and users who speak to all nodes instead of one
+        --quick   fewer clients and shorter, about a minute
   instructions  how many instructions a run costs under callgrind, as a multiple of the least agent server that could work
         --keep    keeps the multiples; without it, more than five percent beyond the kept ones is a failure
   locomo  how much of the evidence for LoCoMo's questions recall finds, and how fast
@@ -76,10 +80,11 @@ usage: cargo xtask bench log [--runs N] [--deltas N]
 #[expect(clippy::print_stdout, reason = "printing is what a benchmark is for")]
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
-    // Both need a runtime of one thread, which has a core of its own.
+    // These need a runtime of one thread, which has a core of its own.
     let result = match arguments.split_first() {
         Some((name, options)) if name == "streams" => streams::run(options),
         Some((name, options)) if name == "growth" => streams::growth::run(options),
+        Some((name, options)) if name == "scale" => streams::scale::run(options),
         Some((name, options)) if name == "instructions" => streams::instructions::run(options),
         // The benchmark starts itself under this name, as an upstream or as a server.
         Some((name, options)) if name == "role" => streams::play_role(options),

@@ -4,7 +4,8 @@
 //! bytes on. Each server runs alone on one core; the upstream and the load generator share another. The upstream, the
 //! floor and the proxy are roles of this program, in processes of their own.
 //!
-//! With `--store postgres`, the servers are Rondo on SQLite and Rondo on PostgreSQL instead.
+//! With `--store postgres`, the servers are Rondo on SQLite and Rondo on PostgreSQL instead. `bench scale` measures several
+//! nodes that share one PostgreSQL.
 //!
 //! Every measurement begins with a new process and an empty data folder. The servers take turns within each repeat, so
 //! that whatever else the machine does meets all of them.
@@ -26,6 +27,7 @@ mod pool;
 mod postgres;
 mod process;
 mod proxy;
+pub(crate) mod scale;
 mod scenarios;
 mod script;
 mod servers;

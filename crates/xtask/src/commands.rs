@@ -63,11 +63,13 @@ pub(crate) fn bench(root: &Path, args: &[String]) -> bool {
         }
     }
     // These benchmarks measure the server that lies beside them.
-    let measures_server = args.first().is_some_and(|name| ["streams", "growth"].contains(&name.as_str()));
+    let measures_server =
+        args.first().is_some_and(|name| ["streams", "growth", "scale"].contains(&name.as_str()));
     if measures_server && build_release(root, "rondo").is_none() {
         return false;
     }
-    let needs_postgres = args.windows(2).any(|pair| pair == ["--store", "postgres"]);
+    let compares_stores = args.windows(2).any(|pair| pair == ["--store", "postgres"]);
+    let needs_postgres = compares_stores || args.first().is_some_and(|name| name == "scale");
     if needs_postgres && let Err(why) = postgres::install(root) {
         eprintln!("error: {why}");
         return false;

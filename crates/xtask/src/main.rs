@@ -80,6 +80,8 @@ Commands:
                 (SBOM); zig is fetched from PyPI (400 MB) and qemu from Debian (60 MB), once, into target
   bench [args]  Run a benchmark in release mode. Alone, it is `bench streams`: what streamed answers cost, beside a
                 pass-through proxy and the least agent server that could work; `bench streams --quick` takes a minute.
+                With `--store postgres`, Rondo on PostgreSQL is measured beside Rondo on SQLite instead.
+                `bench scale` measures one, two and three nodes on one PostgreSQL; with `--quick`, in a minute.
                 Others are `bench growth` (`--runs 10000` for a quick look), `bench log`, `bench context`, `bench local`
                 and `bench memory`. `bench instructions` counts the instructions of a run under callgrind, as `test`
                 does; `--keep` keeps the figures that `test` compares with

@@ -33,7 +33,7 @@ const IDLE_WITHIN: Duration = Duration::from_secs(60);
 /// How long after the start the memory of an idle server is read.
 const IDLE_AFTER: Duration = Duration::from_secs(1);
 const MEMORIES: usize = 10_000;
-const IMPORT_PATH: &str = "/v1/apps/studio/memories/import";
+pub(super) const IMPORT_PATH: &str = "/v1/apps/studio/memories/import";
 const KIB_PER_MIB: f64 = 1024.0;
 
 /// The name of a row, and its figures.
@@ -90,7 +90,7 @@ pub(super) async fn measure_history(
 pub(super) async fn measure_recall(world: &StreamWorld) -> Result<Vec<LabelledFigures>, String> {
     let server = world.start_server(ServerKind::Rondo, 2).await?;
     let mut client = PlainClient::new(server.address);
-    let (key, body) = (server.key(0), memories());
+    let (key, body) = (server.key(0), memories(MEMORIES));
     let import = PlainRequest {
         method: "POST",
         path: IMPORT_PATH,
@@ -186,7 +186,7 @@ async fn wait_idle(server: &ServerUnderTest) -> Result<(), String> {
 }
 
 /// A list of different facts. Some share words with the messages, so that recall has something to find.
-fn memories() -> String {
+pub(super) fn memories(count: usize) -> String {
     const PEOPLE: [&str; 8] = ["Anna", "Boris", "Chen", "Dora", "Emil", "Farah", "Gustav", "Hana"];
     const DEEDS: [&str; 6] = [
         "owns a sailing boat in",
@@ -198,7 +198,7 @@ fn memories() -> String {
     ];
     const PLACES: [&str; 7] = ["Oslo", "Lisbon", "Kyoto", "Quito", "Perth", "Tunis", "Riga"];
     let mut list = String::new();
-    for number in 0..MEMORIES {
+    for number in 0..count {
         let person = PEOPLE.get(number % PEOPLE.len()).copied().unwrap_or_default();
         let deed = DEEDS.get(number % DEEDS.len()).copied().unwrap_or_default();
         let place = PLACES.get(number % PLACES.len()).copied().unwrap_or_default();

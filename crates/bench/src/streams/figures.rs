@@ -8,6 +8,7 @@ use serde_json::{Map, Value, json};
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum StreamFigure {
     CpuPerRun,
+    BusiestCpu,
     FirstHalf,
     FirstMost,
     GapMost,
@@ -27,6 +28,11 @@ pub(super) enum StreamFigure {
     ToPostgres,
     FromPostgres,
     WalPerRun,
+    TurnTaken,
+    TurnWaiting,
+    Connections,
+    IdleCpu,
+    IdlePostgresCpu,
     Ready,
     IdleAnon,
     FirstMessage,
@@ -48,6 +54,7 @@ impl StreamFigure {
     pub(super) fn label(self) -> FigureLabel {
         let (field, heading, decimals) = match self {
             Self::CpuPerRun => ("cpuMsPerRun", ["CPU", "ms/run"], 2),
+            Self::BusiestCpu => ("busiestNodeCpuMsPerRun", ["busiest", "ms/run"], 2),
             Self::FirstHalf => ("firstTokenP50Ms", ["1st token", "p50 ms"], 1),
             Self::FirstMost => ("firstTokenP99Ms", ["1st token", "p99 ms"], 1),
             Self::GapMost => ("extraGapP99Ms", ["extra gap", "p99 ms"], 1),
@@ -67,6 +74,11 @@ impl StreamFigure {
             Self::ToPostgres => ("toPostgresKibPerRun", ["to PG", "KiB/run"], 1),
             Self::FromPostgres => ("fromPostgresKibPerRun", ["from PG", "KiB/run"], 1),
             Self::WalPerRun => ("postgresWalKibPerRun", ["PG's WAL", "KiB/run"], 1),
+            Self::TurnTaken => ("turnTakenPercent", ["turn", "taken %"], 0),
+            Self::TurnWaiting => ("nodesWaitingForTurn", ["nodes", "waiting"], 2),
+            Self::Connections => ("postgresConnections", ["PG connec-", "tions"], 0),
+            Self::IdleCpu => ("idleCpuMsPerSecond", ["idle nodes", "CPU ms/s"], 1),
+            Self::IdlePostgresCpu => ("idlePostgresCpuMsPerSecond", ["idle PG", "CPU ms/s"], 1),
             Self::Ready => ("readyMs", ["start to", "ready ms"], 1),
             Self::IdleAnon => ("idleAnonMib", ["RssAnon", "idle MiB"], 1),
             Self::FirstMessage => ("firstMessageMs", ["first", "message ms"], 1),

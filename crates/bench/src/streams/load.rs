@@ -112,6 +112,14 @@ pub(super) async fn run_load(target: LoadTarget, threads: &[LoadThread], plan: L
 }
 
 impl LoadResult {
+    /// Adds the turns of another load that ran at the same time.
+    pub(super) fn join(&mut self, other: Self) {
+        self.turns.extend(other.turns);
+        for (why, times) in other.failures {
+            *self.failures.entry(why).or_default() += times;
+        }
+    }
+
     pub(super) fn add(&mut self, outcome: Result<TurnTimes, String>) {
         match outcome {
             Ok(times) => self.turns.push(times),
@@ -178,7 +186,7 @@ async fn stream_turn(
     reader.finish(Instant::now(), target.tokens)
 }
 
-fn write_turn(kind: ServerKind, thread: &LoadThread, turn: usize) -> (&'static str, String) {
+pub(super) fn write_turn(kind: ServerKind, thread: &LoadThread, turn: usize) -> (&'static str, String) {
     let message = format!("Message {turn}: please describe how a sailing boat moves against the wind.");
     match kind {
         ServerKind::Rondo | ServerKind::RondoPostgres => {

@@ -6,6 +6,7 @@
 use std::cell::Cell;
 use std::ffi::OsString;
 use std::path::Path;
+use std::process::Command;
 
 use store::postgres::{PostgresAddress, number_of};
 use testpg::{PostgresPrograms, PostgresServer};
@@ -61,6 +62,14 @@ impl BenchPostgres {
         PassThrough::start(self.server.folder())
     }
 
+    /// The program `psql` with a statement, and with the rights of servers.
+    pub(super) fn psql(&self, statement: &str) -> Command {
+        let mut psql = self.server.program("psql");
+        psql.args(["--username=rondo", "--dbname=rondo", "--no-psqlrc", "--quiet", "--host"]);
+        psql.arg(self.server.folder()).args(["--command", statement]);
+        psql
+    }
+
     /// The place of a new schema. The schema of the measurement before goes, and all is written to the disk, so that every
     /// measurement begins alike.
     pub(super) fn next_schema(&self, through: Option<&PassThrough>) -> Result<BenchSchema, String> {
@@ -96,12 +105,23 @@ impl BenchSchema {
         Ok(PostgresReading { cpu_ms, counters: self.counters()? })
     }
 
+    /// How many connections servers have open.
+    pub(super) fn connections(&self) -> Result<i64, String> {
+        // The connection of the question is not counted.
+        self.number(
+            "SELECT count(*) FROM pg_stat_activity WHERE usename = 'rondo' AND pid <> pg_backend_pid()",
+        )
+    }
+
+    fn number(&self, statement: &str) -> Result<i64, String> {
+        number_of(&self.address, statement).map_err(|error| format!("PostgreSQL says no number: {error}"))
+    }
+
     fn counters(&self) -> Result<DatabaseCounters, String> {
-        let number = |statement: &str| {
-            number_of(&self.address, statement).map_err(|error| format!("PostgreSQL says no number: {error}"))
-        };
+        let number = |statement: &str| self.number(statement);
         Ok(DatabaseCounters {
-            commits: number("SELECT number FROM commits")?,
+            // A server that is alone has one row. With nodes, the row of the turn counts the commits of all of them.
+            commits: number("SELECT max(number) FROM commits")?,
             wal: number("SELECT CAST(pg_wal_lsn_diff(pg_current_wal_lsn(), '0/0') AS BIGINT)")?,
             size: number("SELECT pg_database_size(current_database())")?,
         })

@@ -48,6 +48,10 @@ pub(super) struct ServerStart<'s> {
     pub(super) data: Option<&'s Path>,
     /// The database of Rondo, if it is not in the data folder.
     pub(super) schema: Option<&'s BenchSchema>,
+    /// With a key of the vault, the server is a node, which shares its database with others.
+    pub(super) vault_key: Option<&'s str>,
+    /// The folder of apps, if they are not the built-in ones.
+    pub(super) apps: Option<&'s Path>,
 }
 
 /// What is the same for all scenarios.
@@ -188,6 +192,8 @@ impl StreamWorld {
             .env("RONDO_LISTEN", address.to_string())
             .env("RONDO_DATA", start.data.map_or_else(|| folder.join(DATA_FOLDER), Path::to_owned));
         command.envs(start.schema.map(|schema| ("RONDO_STORE", &schema.url)));
+        command.envs(start.vault_key.map(|key| ("RONDO_VAULT_KEY", key)));
+        command.envs(start.apps.map(|apps| ("RONDO_APPS", apps)));
         command.env("RONDO_MODEL", "gpt-4o-mini").env("OPENAI_API_KEY", "sk-test");
         command.env("OPENAI_BASE_URL", format!("http://{}/v1", self.upstream_address));
         Ok(command)
@@ -222,6 +228,15 @@ impl ServerUnderTest {
     /// The key of a user, if there are users.
     pub(super) fn key(&self, user: usize) -> Option<Rc<str>> {
         self.keys.get(user % self.keys.len().max(1)).cloned()
+    }
+
+    /// Lets this server know the users of another one, which has the same database.
+    pub(super) fn use_keys(&mut self, keys: &[Rc<str>]) {
+        self.keys = keys.to_vec();
+    }
+
+    pub(super) fn keys(&self) -> &[Rc<str>] {
+        &self.keys
     }
 
     /// Makes so many conversations, which belong to the users in turn.

@@ -161,7 +161,7 @@ pub(super) fn report_json(notes: &[String], reports: &[ScenarioReport]) -> Value
 }
 
 /// Only columns that some row has, each as wide as its widest text.
-fn table(rows: &[(&str, ServerFigures)]) -> String {
+pub(super) fn table(rows: &[(&str, ServerFigures)]) -> String {
     let figures: BTreeSet<StreamFigure> =
         rows.iter().flat_map(|(_, row)| row.values.keys().copied()).collect();
     let mut columns = vec![
@@ -199,7 +199,7 @@ fn column(
     heading.into_iter().map(str::to_owned).chain(rows.iter().map(cell)).collect()
 }
 
-fn reasons(label: &str, figures: &ServerFigures) -> String {
+pub(super) fn reasons(label: &str, figures: &ServerFigures) -> String {
     let mut reasons: Vec<(&String, &usize)> =
         figures.failures.iter().filter(|(_, times)| **times > 0).collect();
     reasons.sort_by(|one, other| other.1.cmp(one.1));
@@ -211,7 +211,7 @@ fn reasons(label: &str, figures: &ServerFigures) -> String {
 }
 
 /// What makes the times of a row too high without a fault of the server.
-fn doubts(label: &str, figures: &ServerFigures) -> String {
+pub(super) fn doubts(label: &str, figures: &ServerFigures) -> String {
     let is_above = |figure, most| figures.get(figure).is_some_and(|value| value > most);
     let mut text = String::new();
     if is_above(StreamFigure::LoadBusy, BUSY_PERCENT) {

@@ -235,7 +235,7 @@ fn add_work(
 }
 
 /// A request that a real provider refuses is a failure, even if the server hides it by a retry.
-async fn add_upstream(
+pub(super) async fn add_upstream(
     world: &StreamWorld,
     figures: &mut ServerFigures,
     script: AnswerScript,
