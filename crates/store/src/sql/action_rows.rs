@@ -74,6 +74,13 @@ pub(super) fn is_erased(conn: &SqlConnection, action: ActionId) -> Result<bool, 
     has_any(conn, statement, [action.bytes()])
 }
 
+/// Whether there is an action that no run will end and that no node has.
+pub(super) fn is_any_orphan(conn: &SqlConnection) -> Result<bool, Error> {
+    let statement = "SELECT 1 FROM actions a WHERE status = 'started' AND run IS NULL
+            AND NOT EXISTS (SELECT 1 FROM nodes n WHERE n.number = a.owner) LIMIT 1";
+    has_any(conn, statement, [])
+}
+
 /// Takes over actions that no run will end and that no node has. Gives them, oldest first.
 pub(super) fn adopt(batch: &Batch<'_>) -> Result<Vec<ActionRow>, Error> {
     let statement = "UPDATE actions SET owner = ?1 WHERE id IN

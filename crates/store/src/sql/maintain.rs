@@ -94,6 +94,10 @@ impl SqlStore {
     }
 
     pub(crate) async fn begun_actions(&self) -> Result<Vec<ActionRow>, Error> {
+        // A look first: nearly always there are none, and a commit would be for nothing.
+        if !self.readers.read(action_rows::is_any_orphan).await? {
+            return Ok(Vec::new());
+        }
         self.writer.write(|batch| action_rows::adopt(batch)).await
     }
 
