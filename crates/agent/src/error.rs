@@ -77,10 +77,7 @@ impl From<store::Error> for Error {
                 code: "queue_full",
                 message: "the queue of this thread is full; wait for an answer, or cancel a run".into(),
             },
-            store::Error::MemoriesFull => Error::Conflict {
-                code: "memories_full",
-                message: "this user has the maximum number of memories; forget some first".into(),
-            },
+            store::Error::MemoriesFull => memories_full(),
             store::Error::Known(_) => Error::Conflict {
                 code: "known",
                 message: "a memory with the same content exists already".into(),
@@ -114,6 +111,7 @@ impl From<store::Error> for Error {
             | store::Error::Stopped(_)
             | store::Error::TooDeep(_)
             | store::Error::Locked(_)
+            | store::Error::InUse(_)
             | store::Error::TooNew { .. }
             | store::Error::TooOld { .. }
             | store::Error::Folder(_)
@@ -126,6 +124,11 @@ impl From<store::Error> for Error {
             }
         }
     }
+}
+
+fn memories_full() -> Error {
+    let message = "this user has the maximum number of memories; forget some first".into();
+    Error::Conflict { code: "memories_full", message }
 }
 
 /// A lock or a statement took too long, or another part of the same commit failed.

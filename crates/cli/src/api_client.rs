@@ -145,7 +145,10 @@ impl ApiClient {
     /// given back. The lock says whether a server runs; the file that a killed server leaves behind would not.
     fn running(config: &Config, trouble: CommandError) -> CommandResult<Self> {
         match (trouble.downcast_ref(), ControlFile::of(&config.data)) {
-            (Some(store::Error::Locked(_)), Some(ControlFile { url: base, token, certificates })) => {
+            (
+                Some(store::Error::Locked(_) | store::Error::InUse(_)),
+                Some(ControlFile { url: base, token, certificates }),
+            ) => {
                 let client = client(&base, Some(PATIENCE), &certificates)?;
                 let server_name = Some("the server".to_owned());
                 Ok(Self { client, base, token: Some(token), server_name, private: None })

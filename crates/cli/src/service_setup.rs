@@ -116,8 +116,10 @@ fn open_store(
             .map_err(|error| unusable(config, error)),
         Some(address) => {
             store::sqlite::make_private_folder(&config.data)?;
-            Store::open_postgres(address, clock, bus, options)
-                .map_err(|error| format!("{address}: {error}; `rondo doctor` says more").into())
+            Store::open_postgres(address, clock, bus, options).map_err(|error| match error {
+                store::Error::InUse(_) => error.into(),
+                error => format!("{address}: {error}; `rondo doctor` says more").into(),
+            })
         }
     }
 }

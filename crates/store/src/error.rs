@@ -96,6 +96,9 @@ pub enum Error {
          check what is missing, then start the server again"
     )]
     Rewound,
+    /// Another server has the database; in words for people.
+    #[error("{0}")]
+    InUse(String),
     /// What is configured cannot be used; in words for people.
     #[error("{0}")]
     Unusable(String),

@@ -84,9 +84,10 @@ impl Agent {
         }
         if self.world.store.is_deleted(thread).await? {
             self.close_when_ended(thread);
-            if active.is_none() {
-                self.close_if_deleted(thread);
-            }
+        }
+        // Its rows may be gone by now.
+        if active.is_none() {
+            self.close_if_deleted(thread);
         }
         Ok(())
     }

@@ -145,7 +145,7 @@ fn take(
             return Ok(());
         }
         if begin.elapsed() > LOCK_PATIENCE {
-            return Err(Error::Unusable(format!(
+            return Err(Error::InUse(format!(
                 "another server uses the schema {}; stop it, or choose another with ?schema=NAME in RONDO_STORE; \
                  several servers share a schema if each of them has the same RONDO_VAULT_KEY",
                 address.schema

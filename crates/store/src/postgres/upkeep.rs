@@ -283,7 +283,7 @@ fn roll_back(conn: &SqlConnection) -> Result<(), Error> {
 
 /// Whoever has the lock may go away: a copy does when it is complete.
 fn away(error: Error) -> Error {
-    if let Error::Unusable(why) = error { Error::Disconnected(why) } else { error }
+    if let Error::InUse(why) = error { Error::Disconnected(why) } else { error }
 }
 
 fn backend_of(conn: &SqlConnection) -> Result<i64, Error> {

@@ -286,6 +286,8 @@ struct Committer {
     /// Set when a job or a proposal was committed.
     new_work: Arc<AtomicBool>,
     nodes: Option<NodeLog>,
+    /// Whether the last commit failed because the database was away.
+    is_away: bool,
     /// The connection on which the last transaction was begun.
     connection: u64,
     /// Last, so that the database is free only when it is closed.
@@ -307,6 +309,7 @@ impl Committer {
             webhooks,
             new_work,
             nodes,
+            is_away: false,
             connection,
             upkeep,
         }
@@ -374,9 +377,13 @@ impl Committer {
             }
         });
         if let Err(error) = &committed {
-            tracing::error!(%error, "a batch of writes was not committed");
+            // Each attempt would say the same while the database is away. It is told when the connection is back.
+            if !(error.is_away() && self.is_away) {
+                tracing::error!(%error, "a batch of writes was not committed");
+            }
             self.seqs.forget();
         }
+        self.is_away = committed.as_ref().is_err_and(Error::is_away);
         let is_broken = committed.as_ref().is_err_and(Error::is_broken);
         if matches!(committed, Err(Error::Rewound)) {
             tracing::error!(

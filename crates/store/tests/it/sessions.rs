@@ -231,3 +231,17 @@ async fn sessions_are_forgotten_a_day_after_their_end() {
         fixture.database().query_row("SELECT count(*) FROM sessions", [], |row| row.get(0)).unwrap();
     assert_eq!(left, 1);
 }
+
+/// What a node asks when another one has changed keys or sessions.
+#[tokio::test]
+async fn the_end_of_access_is_known_by_the_id_of_a_key_or_a_session() {
+    let fixture = Fixture::new();
+    let (key, unknown) = (add(&fixture, 1, None).await, fixture.ids.fresh());
+    let session = open(&fixture, 2, Some(key.id)).await;
+    let ids = vec![key.id.uuid(), session.id.uuid(), unknown];
+    let ends = || fixture.store.access_ends(ids.clone());
+    let never = jiff::Timestamp::UNIX_EPOCH;
+    assert_eq!(ends().await.unwrap(), [(session.id.uuid(), session.expires_at), (unknown, never)]);
+    fixture.store.revoke_key(key.id, None, "olga".into()).await.unwrap();
+    assert_eq!(ends().await.unwrap()[0], (key.id.uuid(), after(0)));
+}
