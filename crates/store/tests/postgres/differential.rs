@@ -75,6 +75,7 @@ const NEVER_REFUSED: &[&str] = &[
     "all_messages",
     "begun_actions",
     "cancel_as_admin",
+    "catch_up",
     "chunks",
     "claim",
     "client_calls",

@@ -38,6 +38,7 @@ pub(super) async fn ask_all(plan: &mut ComparedPlan) {
     let ids: Vec<_> = ids.chain(plan.known.sessions.iter().map(|id| id.uuid())).collect();
     ask!(plan, access_ends(ids.clone()));
     ask!(plan, told_to_stop());
+    ask!(plan, catch_up());
     read_old_runs(plan).await;
 }
 
