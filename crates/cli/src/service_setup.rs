@@ -116,9 +116,11 @@ fn open_store(
             .map_err(|error| unusable(config, error)),
         Some(address) => {
             store::sqlite::make_private_folder(&config.data)?;
-            Store::open_postgres(address, clock, bus, options).map_err(|error| match error {
-                store::Error::InUse(_) => error.into(),
-                error => format!("{address}: {error}; `rondo doctor` says more").into(),
+            Store::open_postgres(address, clock, bus, options).map_err(|error| {
+                if matches!(error, store::Error::InUse(_)) {
+                    return error.into(); // a command then asks that server
+                }
+                format!("{address}: {error}; `rondo doctor` says more").into()
             })
         }
     }
