@@ -14,6 +14,9 @@ use crate::{Error, SharedStore};
 /// How long a node is taken for alive after its last sign, in milliseconds.
 pub(super) const LEASE_MS: i64 = 8_000;
 
+/// Nodes that joined later before the last commit of a node that is gone is forgotten.
+const KEPT_NUMBERS: i64 = 1_000;
+
 /// A node that stops in the midst of its turn loses it after this time.
 pub(super) const LIMITS_OF_NODES: &str = "SET idle_in_transaction_session_timeout = '5s'";
 
@@ -94,9 +97,9 @@ pub(super) fn leave(conn: &SqlConnection, seat: &NodeSeat) -> Result<(), Error> 
     }
     session_of(conn)?.see_all_rows();
     conn.count_changed("DELETE FROM nodes WHERE number = ?1", [seat.number()])?;
-    // What nobody asks about any more.
+    // A node that was only paused still asks whether its last commit has happened.
     let statement = "DELETE FROM commits WHERE writer > ?1 AND writer < ?2
         AND NOT EXISTS (SELECT 1 FROM nodes n WHERE n.number = commits.writer)";
-    conn.count_changed(statement, [super::upkeep::ALONE, seat.number()])?;
+    conn.count_changed(statement, [super::upkeep::ALONE, seat.number() - KEPT_NUMBERS])?;
     Ok(())
 }

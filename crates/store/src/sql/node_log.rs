@@ -271,9 +271,9 @@ impl NodeLog {
         self.is_removed |= news.removed.iter().any(|removed| *removed == node.unsigned_abs());
         foreign.news.add(news.for_node());
         foreign.notices.extend(news.notices);
-        foreign
-            .parts
-            .push(ForeignPart::Newest(news.moved.iter().map(|(thread, next)| (*thread, next - 1)).collect()));
+        foreign.parts.push(ForeignPart::Newest(
+            news.moved.iter().map(|(thread, next)| (*thread, next.saturating_sub(1))).collect(),
+        ));
         foreign.parts.push(ForeignPart::Deltas(added));
     }
 }
