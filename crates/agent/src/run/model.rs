@@ -24,6 +24,9 @@ use crate::decide::{
 use crate::gate::CallPlace;
 use crate::state::RunState;
 
+/// Why a step that was begun before begins again: after a restart, at another node, and after an outage of the database.
+const CUT_STEP: &str = "the server stopped or could not write while it ran this step";
+
 /// How one try ended, if not well.
 enum Stopped {
     Halted(Halt),
@@ -150,10 +153,10 @@ impl Run {
         })
     }
 
-    /// Says that the step begins, or begins again after a crash.
+    /// Says that the step begins, or begins again after it was cut.
     async fn begin(&self, state: &RunState, step: u32, tries: &Tries) -> Result<Vec<Event>, store::Error> {
         let event = if state.open.is_some() {
-            let reason = "the server was restarted".into();
+            let reason = CUT_STEP.into();
             Event::StepReset(StepReset { step, reason, model: None, usage: None })
         } else {
             self.step_start(step, tries)

@@ -25,6 +25,7 @@ async fn an_answer_cut_in_the_middle_starts_again_after_a_restart() {
         app.follow(&format!("/v1/runs/{run}/events"), Some(before.last().unwrap().id)).await.all().await;
     let names: Vec<&str> = after.iter().map(|frame| frame.event.as_str()).collect();
     assert_eq!(names, ["step:reset", "text:delta", "step:end", "stream:complete", "run:end"]);
+    assert_eq!(after[0].data["reason"], "the server stopped or could not write while it ran this step");
     assert_eq!(after[3].data["text"], "The whole answer.");
     let whole = app.follow(&format!("/v1/runs/{run}/events"), None).await.all().await;
     assert_eq!(whole, [before, after].concat(), "what was sent before never changes");
