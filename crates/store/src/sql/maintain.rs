@@ -20,12 +20,14 @@ impl SqlStore {
     pub(crate) async fn adopt(&self) -> Result<Vec<RunRow>, Error> {
         let dead = self.node.as_ref().map(|node| node.seat.take_silent()).unwrap_or_default();
         let work = move |batch: &mut Batch<'_>| {
-            node_log::remove_nodes(batch, &dead)?;
+            let left = node_log::remove_nodes(batch, &dead)?;
             reserve::adopt(batch)?;
             jobs::adopt(batch)?;
-            runs::adopt(batch)
+            Ok((runs::adopt(batch)?, left))
         };
-        self.writer.write(work).await
+        let (adopted, left) = self.writer.write(work).await?;
+        left.into_iter().for_each(node_log::LeftRuns::tell);
+        Ok(adopted)
     }
 
     pub(crate) async fn catch_up(&self) -> Result<(), Error> {

@@ -12,7 +12,7 @@ use super::SqlConnection;
 use super::append::{Batch, Seqs};
 use super::commit_news::CommitNews;
 use super::deltas::{DeltaChanges, DeltaLog, DeltaRange};
-use super::read::{find_all, find_first, find_only, has_any, id};
+use super::read::{count, find_all, find_first, find_only, has_any, id};
 use crate::database::params;
 use crate::{Error, HeldByUsers, NewestNotice, NodeNews, Publish};
 
@@ -285,16 +285,50 @@ pub(super) fn told_to_stop(conn: &SqlConnection, node: i64) -> Result<Vec<Thread
     find_all(conn, statement, [node], |row| id(row, 0))
 }
 
-/// Takes nodes for dead that have not renewed their leases since somebody looked.
-pub(super) fn remove_nodes(batch: &Batch<'_>, dead: &[SilentNode]) -> Result<(), Error> {
+/// The runs of a node that are taken over.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct LeftRuns {
+    node: i64,
+    runs: u64,
+    /// The node was taken for dead. Otherwise it has said that it leaves.
+    is_dead: bool,
+}
+
+impl LeftRuns {
+    /// Tells the operator, once the runs are taken over.
+    pub(super) fn tell(self) {
+        let Self { node, runs, is_dead } = self;
+        if is_dead {
+            tracing::warn!(node, runs, "took over the runs of a node that is gone");
+        } else {
+            tracing::info!(node, runs, "took over the runs of a node that has stopped");
+        }
+    }
+}
+
+/// Takes nodes for dead that have not renewed their leases since somebody looked. Gives what these and other nodes have
+/// left.
+pub(super) fn remove_nodes(batch: &Batch<'_>, dead: &[SilentNode]) -> Result<Vec<LeftRuns>, Error> {
+    if batch.node().is_none() {
+        return Ok(Vec::new());
+    }
+    let mut left = Vec::new();
     let statement = "DELETE FROM nodes WHERE number = ?1 AND lease_until = ?2";
     for SilentNode { number, lease_until } in dead {
         if batch.count_changed(statement, [*number, *lease_until])? > 0 {
-            tracing::warn!(node = number, "took over the runs of a node that is gone");
             batch.remove_node(*number);
+            left.push(LeftRuns { node: *number, runs: 0, is_dead: true });
         }
     }
-    Ok(())
+    let statement = "SELECT owner, count(*) FROM runs WHERE status IN ('running', 'waiting') AND owner IS NOT NULL
+        AND NOT EXISTS (SELECT 1 FROM nodes n WHERE n.number = runs.owner) GROUP BY owner";
+    for (node, runs) in find_all(batch.conn(), statement, [], |row| Ok((row.get::<i64>(0)?, count(row, 1)?)))? {
+        match left.iter_mut().find(|left| left.node == node) {
+            Some(left) => left.runs = runs,
+            None => left.push(LeftRuns { node, runs, is_dead: false }),
+        }
+    }
+    Ok(left)
 }
 
 /// Writes the row of a commit into a table of the delta log.
