@@ -72,19 +72,33 @@ fn require_two_places(from: &StorePlace, to: &StorePlace) -> CommandResult {
     }
 }
 
-/// Gives a new data folder the key that decrypts the users' credentials.
+/// Gives a new data folder the key that decrypts the users' credentials, and says where the key is.
 fn copy_key(config: &Config, from: &StorePlace, to: &StorePlace) -> CommandResult<String> {
     let data: &Path = if let StorePlace::Folder(folder) = from { folder } else { &config.data };
     match to {
-        StorePlace::Postgres(_) => Ok(format!(
-            "the key that decrypts the users' credentials stays in {}: keep using this data folder, or set \
-             RONDO_VAULT_KEY",
-            data.display()
-        )),
+        StorePlace::Postgres(_) => Ok(key_for_postgres(from, vault::is_from_outside())),
         StorePlace::Folder(folder) if vault::has_key(folder) => {
             Ok("the data folder has a key for the users' credentials already".to_owned())
         }
         StorePlace::Folder(folder) => vault::copy(data, folder).map(str::to_owned),
+    }
+}
+
+/// Where a server on the copy gets the key from.
+fn key_for_postgres(from: &StorePlace, is_from_outside: bool) -> String {
+    let what = "the vault key, which decrypts the users' credentials, is not in the copy";
+    match from {
+        StorePlace::Folder(_) if is_from_outside => {
+            format!("{what}: start the server on the copy with the same RONDO_VAULT_KEY")
+        }
+        StorePlace::Folder(folder) => format!(
+            "{what}: it stays in {}; keep using this data folder, or set RONDO_VAULT_KEY to what its vault.key contains",
+            folder.display()
+        ),
+        StorePlace::Postgres(_) => format!(
+            "{what}: start the server on the copy with the same RONDO_VAULT_KEY as the old one or, if that has none, with \
+             vault.key of the old data folder"
+        ),
     }
 }
 
@@ -141,5 +155,26 @@ fn shown(place: &StorePlace) -> String {
     match place {
         StorePlace::Folder(folder) => folder.join(sqlite::FILE).display().to_string(),
         StorePlace::Postgres(address) => address.to_string(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_copy_on_postgresql_needs_the_key_of_its_source() {
+        let folder = StorePlace::Folder(PathBuf::from("old-data"));
+        let database = place_of("postgres://rondo@127.0.0.1/rondo").unwrap();
+        for (from, is_from_outside, told) in [
+            (&folder, false, "it stays in old-data; keep using this data folder, or set RONDO_VAULT_KEY"),
+            (&folder, true, "start the server on the copy with the same RONDO_VAULT_KEY"),
+            (&database, false, "with vault.key of the old data folder"),
+            (&database, true, "with the same RONDO_VAULT_KEY as the old one"),
+        ] {
+            let words = key_for_postgres(from, is_from_outside);
+            assert!(words.contains(told), "{words}");
+            assert_eq!(words.contains("keep using this data folder"), from == &folder && !is_from_outside);
+        }
     }
 }
