@@ -54,6 +54,7 @@ pub(crate) async fn serve(mut config: Config, pull: bool) -> CommandResult {
     let (mut signals, reload) = (Signals::new()?, CertificateReload::new()?);
     let mut config = discover::complete(config).await;
     let limits = fit_open_files(&mut config);
+    let _folder = service_setup::hold_folder(&config)?;
     let (service, secrets) = service_setup::service_with_secrets(&config)?;
     let listener = listen(&config).await?;
     service.load_keys().await?;

@@ -1,5 +1,6 @@
 //! Configuration in, service out.
 
+use std::fs::File;
 use std::sync::Arc;
 
 use app::Apps;
@@ -28,6 +29,25 @@ pub(crate) fn service_with_secrets(config: &Config) -> CommandResult<(Service, A
     let clock = Arc::new(SharedClock::new(Arc::new(SystemClock)));
     let vault = vault::fingerprint(&vault::key(&config.data)?);
     build(config, Some(SharedStore { clock, vault }))
+}
+
+/// Keeps other servers away from the data folder of a server on PostgreSQL, as long as what this gives is there. Commands
+/// find the server by a file in its folder. On SQLite, the store has the folder.
+pub(crate) fn hold_folder(config: &Config) -> CommandResult<Option<File>> {
+    if config.store.is_none() {
+        return Ok(None);
+    }
+    let folder_error = |error| unusable(config, store::Error::Folder(error));
+    store::sqlite::make_private_folder(&config.data).map_err(folder_error)?;
+    match store::sqlite::lock(&config.data) {
+        Ok(lock) => Ok(Some(lock)),
+        Err(store::Error::Locked(folder)) => Err(format!(
+            "another server uses the data folder {folder}; each server needs a data folder of its own, also if several \
+             share one PostgreSQL: choose another with RONDO_DATA"
+        )
+        .into()),
+        Err(error) => Err(unusable(config, error)),
+    }
 }
 
 fn build(config: &Config, shared: Option<SharedStore>) -> CommandResult<(Service, Arc<Secrets>)> {

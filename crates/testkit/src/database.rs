@@ -25,11 +25,27 @@ pub fn open_store(
 }
 
 /// The schema that stands for a folder, if the tests run on PostgreSQL.
-#[expect(clippy::disallowed_methods, reason = "the variable is for tests alone")]
 pub fn postgres_of(folder: &Path) -> Option<PostgresAddress> {
-    let address = std::env::var(ADDRESS).ok().filter(|address| !address.is_empty())?;
+    let (address, schema) = (address()?, schema_of(folder));
+    Some(format!("{address}?schema={schema}").parse().expect("the address of the tests can be read"))
+}
+
+/// The same as a URL, as a server is given it.
+pub fn postgres_url_of(folder: &Path) -> Option<String> {
+    let address = address()?;
+    let part = |name: &str| address.split(' ').find_map(|part| part.strip_prefix(name)?.strip_prefix('='));
+    let (user, database) = (part("user")?, part("dbname")?);
+    let host = part("host")?.replace('/', "%2F");
+    Some(format!("postgres://{user}@{host}/{database}?schema={}", schema_of(folder)))
+}
+
+#[expect(clippy::disallowed_methods, reason = "the variable is for tests alone")]
+fn address() -> Option<String> {
+    std::env::var(ADDRESS).ok().filter(|address| !address.is_empty())
+}
+
+fn schema_of(folder: &Path) -> String {
     let mut hasher = DefaultHasher::new();
     folder.hash(&mut hasher);
-    let schema = format!("test_{:016x}", hasher.finish());
-    Some(format!("{address}?schema={schema}").parse().expect("the address of the tests can be read"))
+    format!("test_{:016x}", hasher.finish())
 }

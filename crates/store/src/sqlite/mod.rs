@@ -168,8 +168,8 @@ pub(crate) fn of_this_machine() -> Option<String> {
     Some(id.trim().to_owned()).filter(|id| !id.is_empty())
 }
 
-/// Locks the folder, giving an owner that is just ending a moment to do so.
-pub(crate) fn lock(folder: &Path) -> Result<File, Error> {
+/// Locks the folder, giving an owner that is just ending a moment to do so. The lock ends with the file that is given.
+pub fn lock(folder: &Path) -> Result<File, Error> {
     let file = private_files::open_private_file(&folder.join(LOCK)).map_err(Error::Folder)?;
     for _ in 0..LOCK_TRIES {
         match file.try_lock() {
