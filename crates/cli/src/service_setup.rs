@@ -17,18 +17,21 @@ use crate::{CommandError, CommandResult, embedded_apps, local, vault, weights};
 
 /// Opens the data folder and reads the apps. Nothing runs until the service is started.
 pub(crate) fn service(config: &Config) -> CommandResult<Service> {
-    build(config, None).map(|(service, _)| service)
+    build(config, StoreOptions::default()).map(|(service, _)| service)
 }
 
 /// The service with the secrets of its tools, to which the secrets of later apps are added. Several servers can share a
 /// database on PostgreSQL, if the key of their vaults comes from outside and is the same for all.
 pub(crate) fn service_with_secrets(config: &Config) -> CommandResult<(Service, Arc<Secrets>)> {
-    if config.store.is_none() || !vault::is_from_outside() {
-        return build(config, None);
+    if config.store.is_none() {
+        return build(config, StoreOptions::default());
+    }
+    let vault = vault::fingerprint(&vault::key(&config.data)?);
+    if !vault::is_from_outside() {
+        return build(config, StoreOptions { vault: Some(vault), ..StoreOptions::default() });
     }
     let clock = Arc::new(SharedClock::new(Arc::new(SystemClock)));
-    let vault = vault::fingerprint(&vault::key(&config.data)?);
-    build(config, Some(SharedStore { clock, vault }))
+    build(config, StoreOptions { shared: Some(SharedStore { clock, vault }), ..StoreOptions::default() })
 }
 
 /// Keeps other servers away from the data folder of a server on PostgreSQL, as long as what this gives is there. Commands
@@ -50,8 +53,8 @@ pub(crate) fn hold_folder(config: &Config) -> CommandResult<Option<File>> {
     }
 }
 
-fn build(config: &Config, shared: Option<SharedStore>) -> CommandResult<(Service, Arc<Secrets>)> {
-    let clock: Arc<dyn Clock> = match &shared {
+fn build(config: &Config, options: StoreOptions) -> CommandResult<(Service, Arc<Secrets>)> {
+    let clock: Arc<dyn Clock> = match &options.shared {
         Some(shared) => Arc::clone(&shared.clock) as Arc<dyn Clock>,
         None => Arc::new(SystemClock),
     };
@@ -60,7 +63,7 @@ fn build(config: &Config, shared: Option<SharedStore>) -> CommandResult<(Service
     let models = registry(config)?;
     let outside = egress(config, &apps)?;
     let secrets = Arc::clone(&outside.secrets);
-    let options = StoreOptions { delta_pause: config.server.delta_pause, shared, ..StoreOptions::default() };
+    let options = StoreOptions { delta_pause: config.server.delta_pause, ..options };
     let store = open_store(config, Arc::clone(&clock), bus.clone(), options)?;
     let embedder = embedder(config)?.map(|(embedder, _)| embedder);
     let agent = AgentParts {

@@ -70,8 +70,9 @@ fn copy_tables(
     let figures = figures.collect::<Result<_, Error>>()?;
     high_marks::copy(source.conn(), target.conn())?;
     let is_restored = source.is_in_use() || source.is_restored()?;
+    let key = source.name_of_key()?;
     drop(moment);
-    target.finish(is_restored)?;
+    target.finish(is_restored, key.as_deref())?;
     Ok(CopyOutcome { tables: figures, was_in_use: source.is_in_use(), audited: target.audit()? })
 }
 

@@ -50,6 +50,11 @@ impl CopySource {
     pub(super) fn is_restored(&self) -> Result<bool, Error> {
         has_state(&self.conn, RESTORED)
     }
+
+    /// What names the vault key with which the credentials are encrypted, if the database knows it.
+    pub(super) fn name_of_key(&self) -> Result<Option<String>, Error> {
+        postgres::name_of_key(&self.conn)
+    }
 }
 
 /// The database that is written. This process is the only one that writes to it.
@@ -132,8 +137,8 @@ impl CopyTarget {
         })
     }
 
-    /// Puts the rules back, which checks all rows, and lets servers start on it.
-    pub(super) fn finish(&self, is_restored: bool) -> Result<(), Error> {
+    /// Puts the rules back, which checks all rows, and lets servers start on it that have the key of this name.
+    pub(super) fn finish(&self, is_restored: bool, key: Option<&str>) -> Result<(), Error> {
         match &self.conn {
             SqlConnection::Sqlite(file) => sqlite::make_triggers(file)?,
             SqlConnection::Postgres(session) => postgres::put_rules_back(&self.conn, session)?,
@@ -141,6 +146,9 @@ impl CopyTarget {
         self.conn.transaction(|conn| {
             conn.execute("DELETE FROM state", [])?;
             set_boot(conn, self.boot.as_deref())?;
+            if let (Some(key), SqlConnection::Postgres(_)) = (key, conn) {
+                postgres::note_key(conn, key)?;
+            }
             let marks: &[&str] = if is_restored { &[COPIED, RESTORED] } else { &[COPIED] };
             marks
                 .iter()

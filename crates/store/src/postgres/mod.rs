@@ -8,6 +8,7 @@ mod migrate;
 mod node;
 mod node_keeper;
 mod upkeep;
+mod vault;
 
 use std::sync::Arc;
 
@@ -19,6 +20,7 @@ pub(crate) use copy_ends::{connect_to_copy, connect_to_fill, lay_rules_aside, pu
 pub use examine::{ExaminedPostgres, examine};
 pub use migrate::VERSION as SCHEMA_VERSION;
 use upkeep::PostgresUpkeep;
+pub(crate) use vault::{name_of_key, note as note_key};
 
 use crate::database::PostgresSession;
 use crate::sql::{
@@ -53,7 +55,7 @@ fn open(
     publish: Arc<dyn Publish>,
     options: StoreOptions,
 ) -> Result<SqlStore, Error> {
-    let StoreOptions { coalesce, boot, delta_pause, boundary, shared } = options;
+    let StoreOptions { coalesce, boot, delta_pause, boundary, shared, vault } = options;
     let (open_deltas, notes_start) = (Arc::<OpenDeltas>::default(), boot.is_none());
     let mut log = DeltaLog::new(Arc::clone(&open_deltas));
     let begin = |conn: &SqlConnection| {
@@ -64,6 +66,10 @@ fn open(
     let (conn, upkeep, nodes) = match &shared {
         None => {
             let (conn, upkeep) = connect_writer(address)?;
+            // Who is refused has changed nothing.
+            if let Some(vault) = &vault {
+                vault::require_and_note(&conn, vault)?;
+            }
             begin(&conn)?;
             (conn, upkeep.note_start(notes_start), None)
         }

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use super::address::PostgresAddress;
 use super::connect::{connect_node, open_to_others, take_lock};
-use super::session_of;
+use super::{session_of, vault};
 use crate::sql::{DeltaLog, NodeLog, NodeSeat, SqlConnection, find_only, has_any, params};
 use crate::{Error, SharedStore};
 
@@ -39,6 +39,8 @@ pub(super) fn open(
     session_of(&conn)?.run_script(LIMITS_OF_NODES)?;
     shared.clock.set(find_only(&conn, &format!("SELECT {NOW}"), [], |row| row.get(0))?);
     conn.execute("INSERT INTO commits (writer, number) VALUES (0, 0) ON CONFLICT DO NOTHING", [])?;
+    // Who is refused has changed nothing.
+    vault::require(&conn, &shared.vault)?;
     if !has_any(&conn, "SELECT 1 FROM nodes LIMIT 1", [])? {
         begin(&conn)?;
     }
@@ -68,13 +70,7 @@ fn join_and<R>(
     let (number, done) = conn.transaction(|conn| {
         let turn = "SELECT number FROM commits WHERE writer = 0 FOR UPDATE";
         find_only(conn, turn, [], |row| row.get::<i64>(0))?;
-        let other = format!("SELECT 1 FROM nodes WHERE vault <> ?1 AND lease_until > {NOW} LIMIT 1");
-        if has_any(conn, &other, params![seat.vault()])? {
-            return Err(Error::Unusable(
-                "the servers that share this database have another vault key; give this one the same RONDO_VAULT_KEY"
-                    .to_owned(),
-            ));
-        }
+        vault::require_and_note(conn, seat.vault())?;
         let statement = "INSERT INTO commits (writer, number)
             SELECT max(coalesce(max(writer), 0), 1) + 1, 0 FROM commits RETURNING writer";
         let number: i64 = find_only(conn, statement, [], |row| row.get(0))?;

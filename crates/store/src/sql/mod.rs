@@ -176,6 +176,9 @@ pub struct StoreOptions {
     pub boundary: Option<Arc<dyn Boundary>>,
     /// Lets other servers share the database.
     pub shared: Option<SharedStore>,
+    /// Names the key of the vault of a server that shares its database with nobody. Later servers on PostgreSQL must have
+    /// the same key.
+    pub vault: Option<String>,
 }
 
 /// Sees every commit come and go.

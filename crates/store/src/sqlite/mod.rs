@@ -77,7 +77,7 @@ pub(crate) fn open_with(
         note_removed(&conn)?; // somebody reads an old moment; the sweep tries again
     }
     place_messages(&conn)?;
-    let StoreOptions { coalesce, boot, delta_pause, boundary, shared: _ } = options;
+    let StoreOptions { coalesce, boot, delta_pause, boundary, shared: _, vault: _ } = options;
     begin_boot(&conn, boot.or_else(of_this_machine).as_deref(), clock.now())?;
     let SqlConnection::Sqlite(mut conn) = conn else { return Err(Error::Closed) };
     statements::note(&mut conn, Performer::Writer)?;

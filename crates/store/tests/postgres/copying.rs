@@ -147,3 +147,22 @@ async fn a_server_does_not_start_on_a_copy_that_was_cut() {
     assert_eq!(store.titles(&scope("alice")).await.unwrap(), thread);
     assert!(store.memory_is_off(&scope("alice")).await.is_ok_and(|off| !off));
 }
+
+/// A server with another vault key could not decrypt the credentials of the copy. Who is refused has changed nothing.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_copy_knows_the_vault_key_of_its_source() {
+    let (here, there) = (schema("key_here"), schema("key_there"));
+    let open_with = |address: &PostgresAddress, vault: &str| {
+        let options = StoreOptions { vault: Some(vault.to_owned()), ..StoreOptions::default() };
+        Store::open_postgres(address, Arc::new(StandingClock), Arc::new(Published::default()), options)
+    };
+    let store = open_with(&here, "its key").unwrap();
+    store.put_credential(&scope("alice"), "mail", b"sealed".to_vec(), None).await.unwrap();
+    drop(store);
+    let (from, to) = (StorePlace::Postgres(here), StorePlace::Postgres(there.clone()));
+    copied_at_rest(&from, &to);
+    let refusal = open_with(&there, "another key").map(drop).unwrap_err().to_string();
+    assert!(refusal.contains("another vault key has encrypted"), "{refusal}");
+    assert_eq!(copied(&from, &to).changed(), 0);
+    drop(open_with(&there, "its key").unwrap());
+}

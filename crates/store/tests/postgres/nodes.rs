@@ -15,7 +15,7 @@ use store::{
 use testkit::still::CountingIds;
 
 use crate::address;
-use crate::support::{Fixture, principal, start, step_end, text};
+use crate::support::{Fixture, principal, scope, start, step_end, text};
 
 /// How long anything here may take.
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -253,4 +253,36 @@ async fn a_server_is_alone_or_all_share_one_vault_key() {
     assert_eq!(alone.node(), None);
     let refusal = try_join(&at, Arc::new(SystemClock), "vault").map(drop).unwrap_err().to_string();
     assert!(refusal.contains("another server uses the schema"), "{refusal}");
+}
+
+/// Opens a store that is alone, as a server with this vault key.
+fn open_alone(address: &PostgresAddress, vault: &str) -> Result<Store, Error> {
+    let options = StoreOptions { vault: Some(vault.to_owned()), ..StoreOptions::default() };
+    Store::open_postgres(address, Arc::new(SystemClock), Arc::new(Heard::default()), options)
+}
+
+/// Drops a store and waits until its connections have ended.
+fn close<T>(store: T) {
+    drop(store);
+    store::sqlite::wait_until_closed(PATIENCE);
+}
+
+#[tokio::test]
+async fn the_database_knows_the_vault_key_of_its_credentials_when_no_node_runs() {
+    let at = schema("nodes_vault");
+    let join_with = |vault: &str| try_join(&at, Arc::new(SystemClock), vault);
+    close(open_alone(&at, "first").unwrap());
+    // Nothing is encrypted with the first key.
+    let node = join_with("second").unwrap();
+    node.store.put_credential(&scope("alice"), "mail", b"sealed".to_vec(), None).await.unwrap();
+    close(node);
+    for refused in [join_with("first").map(drop), open_alone(&at, "first").map(drop)] {
+        let refusal = refused.unwrap_err().to_string();
+        assert!(refusal.contains("another vault key has encrypted"), "{refusal}");
+    }
+    close(open_alone(&at, "second").unwrap());
+    close(join_with("second").unwrap());
+    // The operator goes on without the second key, as the documents say.
+    execute(&at, "DELETE FROM credentials").unwrap();
+    close(join_with("third").unwrap());
 }
