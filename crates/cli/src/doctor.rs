@@ -5,6 +5,7 @@ mod egress;
 mod encryption;
 mod issuers;
 mod models;
+mod nodes;
 
 use std::io::Write;
 use std::path::Path;

@@ -24,15 +24,25 @@ pub(crate) fn is_from_outside() -> bool {
 
 /// Reads the key, and makes one the first time.
 pub(crate) fn key(data: &Path) -> CommandResult<[u8; BYTES]> {
+    match existing_key(data)? {
+        Some(key) => Ok(key),
+        None => make_key(&data.join(FILE)),
+    }
+}
+
+/// Reads the key, if there is one yet.
+pub(crate) fn existing_key(data: &Path) -> CommandResult<Option<[u8; BYTES]>> {
     let file = data.join(FILE);
     if let Some(text) = config::process_environment(VARIABLE).filter(|text| !text.trim().is_empty()) {
-        return parse_key(&text).ok_or_else(|| format!("{VARIABLE} must be 64 hexadecimal digits").into());
+        let wrong = || format!("{VARIABLE} must be 64 hexadecimal digits").into();
+        return parse_key(&text).ok_or_else(wrong).map(Some);
     }
     match std::fs::read_to_string(&file) {
         Ok(text) => {
-            parse_key(&text).ok_or_else(|| unusable(&file, "it does not contain 64 hexadecimal digits"))
+            let wrong = || unusable(&file, "it does not contain 64 hexadecimal digits");
+            parse_key(&text).ok_or_else(wrong).map(Some)
         }
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => make_key(&file),
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(None),
         Err(error) => Err(unusable(&file, &error.to_string())),
     }
 }

@@ -3,8 +3,10 @@
 use protocol::SystemClock;
 use store::postgres::{self, ExaminedPostgres, PostgresAddress};
 
+use super::nodes::{self, Sharing};
 use super::Finding;
 use crate::config::Config;
+use crate::vault;
 
 /// A difference of the clocks that nobody notices, in milliseconds.
 const MAX_CLOCK_AHEAD: i64 = 5_000;
@@ -14,8 +16,14 @@ const NEEDED_CONNECTIONS: i64 = postgres::READERS as i64 + 2;
 
 pub(super) fn check(config: &Config) -> Vec<Finding> {
     let Some(address) = &config.store else { return vec![] };
-    match postgres::examine(address, &SystemClock) {
-        Ok(found) => findings(address, &found),
+    let key = vault::existing_key(&config.data).map(|key| key.as_ref().map(vault::fingerprint));
+    let name = key.as_ref().ok().and_then(Option::as_deref);
+    match postgres::examine(address, &SystemClock, name) {
+        Ok(found) => {
+            let sharing = Sharing::of(vault::is_from_outside());
+            let nodes = nodes::check(sharing, &key, &found);
+            findings(address, &found).into_iter().chain(nodes).collect()
+        }
         Err(error) => vec![Finding::Bad(format!("database: {address}: {error}; check RONDO_STORE"))],
     }
 }

@@ -4,9 +4,17 @@ use protocol::Clock;
 
 use super::address::PostgresAddress;
 use super::connect::{connect, require_version};
+use super::node::{LEASE_MS, NOW};
 use super::on_own_thread;
+use super::vault::{self, VaultFit};
 use crate::Error;
-use crate::sql::{find_first, find_only, params};
+use crate::sql::{SqlConnection, find_all, find_first, find_only, has_any, params};
+
+/// The first version of the tables that knows nodes.
+const NODES_SINCE: i64 = 23;
+
+/// Nodes that are listed at most.
+const MAX_LISTED: i64 = 100;
 
 /// A PostgreSQL as it is found.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -26,10 +34,30 @@ pub struct ExaminedPostgres {
     /// Connections that all clients of the server have, and may have.
     pub connections: i64,
     pub max_connections: i64,
+    /// The nodes that run now.
+    pub nodes: Vec<ExaminedNode>,
+    /// Whether a server, a command or a copy has the database for itself.
+    pub is_taken: bool,
+    /// What the vault key is to the database; none if the tables do not know keys yet.
+    pub vault: Option<VaultFit>,
 }
 
-/// Looks at the server without changing anything.
-pub fn examine(address: &PostgresAddress, clock: &dyn Clock) -> Result<ExaminedPostgres, Error> {
+/// A node that runs now.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ExaminedNode {
+    pub number: i64,
+    /// The version of its program.
+    pub version: String,
+    /// How long ago it has renewed its lease, in milliseconds.
+    pub renewed_before: i64,
+}
+
+/// Looks at the server without changing anything. `vault` names the vault key; none stands for a key that is not made yet.
+pub fn examine(
+    address: &PostgresAddress,
+    clock: &dyn Clock,
+    vault: Option<&str>,
+) -> Result<ExaminedPostgres, Error> {
     on_own_thread(|| {
         let conn = connect(address)?;
         require_version(&conn)?;
@@ -54,6 +82,9 @@ pub fn examine(address: &PostgresAddress, clock: &dyn Clock) -> Result<ExaminedP
             CAST(current_setting('max_connections') AS BIGINT)";
         let (connections, max_connections) =
             find_only(&conn, statement, [], |row| Ok((row.get(0)?, row.get(1)?)))?;
+        let knows_nodes = schema_version.is_some_and(|version| version >= NODES_SINCE);
+        let nodes = if knows_nodes { find_nodes(&conn)? } else { vec![] };
+        let vault = if knows_nodes { Some(vault::compare(&conn, vault.unwrap_or_default())?) } else { None };
         Ok(ExaminedPostgres {
             version,
             schema_version,
@@ -63,6 +94,28 @@ pub fn examine(address: &PostgresAddress, clock: &dyn Clock) -> Result<ExaminedP
             passes_policies,
             connections,
             max_connections,
+            nodes,
+            is_taken: is_taken(&conn, address)?,
+            vault,
         })
     })
+}
+
+fn find_nodes(conn: &SqlConnection) -> Result<Vec<ExaminedNode>, Error> {
+    let statement = format!(
+        "SELECT number, version, {NOW} - lease_until + ?1 FROM nodes
+            WHERE lease_until > {NOW} ORDER BY number LIMIT ?2"
+    );
+    find_all(conn, &statement, [LEASE_MS, MAX_LISTED], |row| {
+        Ok(ExaminedNode { number: row.get(0)?, version: row.get(1)?, renewed_before: row.get(2)? })
+    })
+}
+
+/// Whether somebody has the lock that nodes share.
+fn is_taken(conn: &SqlConnection, address: &PostgresAddress) -> Result<bool, Error> {
+    let statement = "SELECT 1 FROM pg_locks l JOIN pg_database d ON d.oid = l.database
+        WHERE d.datname = current_database() AND l.locktype = 'advisory' AND l.granted AND l.objsubid = 1
+            AND l.mode = 'ExclusiveLock'
+            AND CAST(l.classid AS BIGINT) << 32 | CAST(l.objid AS BIGINT) = hashtextextended(?1, 0)";
+    has_any(conn, statement, params![address.lock_name()])
 }

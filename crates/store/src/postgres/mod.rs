@@ -17,9 +17,10 @@ use protocol::Clock;
 pub use address::PostgresAddress;
 use connect::{connect, connect_writer};
 pub(crate) use copy_ends::{connect_to_copy, connect_to_fill, lay_rules_aside, put_rules_back};
-pub use examine::{ExaminedPostgres, examine};
+pub use examine::{ExaminedNode, ExaminedPostgres, examine};
 pub use migrate::VERSION as SCHEMA_VERSION;
 use upkeep::PostgresUpkeep;
+pub use vault::VaultFit;
 pub(crate) use vault::{name_of_key, note as note_key};
 
 use crate::database::PostgresSession;

@@ -7,7 +7,7 @@ use jiff::{SignedDuration, Timestamp};
 use protocol::{
     CallId, Clock, Effect, Failure, Ids as _, OnBusy, RunStatus, Seq, Stored, SystemClock, ThreadId,
 };
-use store::postgres::{PostgresAddress, audit, execute};
+use store::postgres::{PostgresAddress, VaultFit, audit, examine, execute};
 use store::{
     Error, ForcedEnd, NewestNotice, NodeNews, Publish, RunRow, SharedClock, SharedStore, Stop, Store,
     StoreOptions, Target,
@@ -285,4 +285,26 @@ async fn the_database_knows_the_vault_key_of_its_credentials_when_no_node_runs()
     // The operator goes on without the second key, as the documents say.
     execute(&at, "DELETE FROM credentials").unwrap();
     close(join_with("third").unwrap());
+    assert_eq!(examine(&at, &SystemClock, Some("third")).unwrap().vault, Some(VaultFit::Same));
+}
+
+#[tokio::test]
+async fn the_nodes_that_run_are_listed_with_their_last_sign() {
+    let at = schema("nodes_listed");
+    let look = |vault: &str| examine(&at, &SystemClock, Some(vault)).unwrap();
+    let found = look("vault");
+    assert_eq!((found.nodes, found.vault, found.is_taken), (vec![], None, false), "there are no tables yet");
+    let (one, other) = (join(&at), join(&at));
+    let found = look("vault");
+    let numbers: Vec<i64> = found.nodes.iter().map(|node| node.number).collect();
+    assert_eq!(numbers, [one.store.node().unwrap(), other.store.node().unwrap()]);
+    assert!(found.nodes.iter().all(|node| (0..8_000).contains(&node.renewed_before)), "{found:?}");
+    assert_eq!((found.vault, found.is_taken), (Some(VaultFit::Same), false));
+    assert_eq!(look("another").vault, Some(VaultFit::DiffersFromNodes));
+    close((one, other));
+    let alone = open_alone(&at, "vault").unwrap();
+    let found = look("another");
+    assert_eq!((found.nodes, found.vault, found.is_taken), (vec![], Some(VaultFit::Replaces), true));
+    drop(alone);
+    until(|| !look("another").is_taken).await;
 }
