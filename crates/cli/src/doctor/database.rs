@@ -3,8 +3,8 @@
 use protocol::SystemClock;
 use store::postgres::{self, ExaminedPostgres, PostgresAddress};
 
-use super::nodes::{self, Sharing};
 use super::Finding;
+use super::nodes::{self, Sharing};
 use crate::config::Config;
 use crate::vault;
 

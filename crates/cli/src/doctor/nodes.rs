@@ -144,7 +144,11 @@ mod tests {
         let key = Ok(Some("name".to_owned()));
         let fit = Some(VaultFit::Same);
         for (sharing, found, expected) in [
-            (Sharing::Node, found(vec![], false, fit), "ok nodes: RONDO_VAULT_KEY is set, so this server is a node; no node"),
+            (
+                Sharing::Node,
+                found(vec![], false, fit),
+                "ok nodes: RONDO_VAULT_KEY is set, so this server is a node; no node",
+            ),
             (
                 Sharing::Node,
                 found(vec![node(3), node(5)], false, fit),
@@ -177,7 +181,8 @@ mod tests {
         // One reason to refuse it is enough.
         let beside_nodes = found(vec![node(3)], false, Some(VaultFit::DiffersFromNodes));
         assert!(!words(check(Sharing::Alone, &none, &beside_nodes)).contains("vault key:"));
-        let wrong = check(Sharing::Node, &Err("RONDO_VAULT_KEY is wrong".into()), &found(vec![], false, None));
+        let wrong =
+            check(Sharing::Node, &Err("RONDO_VAULT_KEY is wrong".into()), &found(vec![], false, None));
         assert!(words(wrong).ends_with("BAD vault key: RONDO_VAULT_KEY is wrong"));
     }
 }

@@ -29,7 +29,8 @@ const OTHER_KEY: &str = "f0f0f0f0f0f0f0f0f0f0f0f0f0f0f0f0f0f0f0f0f0f0f0f0f0f0f0f
 
 /// A command on the database of the world, with a data folder and, for nodes, a vault key.
 fn rondo(world: &World, args: &[&str], (data, key): (&str, Option<&str>)) -> Command {
-    let store = postgres_url_of(&world.path("")).expect("run `cargo xtask test postgres`, which names the database");
+    let store =
+        postgres_url_of(&world.path("")).expect("run `cargo xtask test postgres`, which names the database");
     let mut command = world.rondo(args);
     command.env("RONDO_STORE", store).env("RONDO_DATA", world.path(data));
     command.envs(key.map(|key| ("RONDO_VAULT_KEY", key)));
@@ -49,7 +50,8 @@ async fn findings(world: &World, key: Option<&str>) -> String {
     let report = ended(world, &["doctor"], ("nowhere", key)).await;
     assert!(!world.path("nowhere").exists(), "it leaves nothing behind");
     world.upstream.violations(); // it does not list its models
-    let told = report.output.lines().filter(|line| line.contains(" nodes: ") || line.contains(" vault key: "));
+    let told =
+        report.output.lines().filter(|line| line.contains(" nodes: ") || line.contains(" vault key: "));
     told.collect::<Vec<_>>().join("\n")
 }
 

@@ -320,9 +320,11 @@ pub(super) fn remove_nodes(batch: &Batch<'_>, dead: &[SilentNode]) -> Result<Vec
             left.push(LeftRuns { node: *number, runs: 0, is_dead: true });
         }
     }
-    let statement = "SELECT owner, count(*) FROM runs WHERE status IN ('running', 'waiting') AND owner IS NOT NULL
+    let statement =
+        "SELECT owner, count(*) FROM runs WHERE status IN ('running', 'waiting') AND owner IS NOT NULL
         AND NOT EXISTS (SELECT 1 FROM nodes n WHERE n.number = runs.owner) GROUP BY owner";
-    for (node, runs) in find_all(batch.conn(), statement, [], |row| Ok((row.get::<i64>(0)?, count(row, 1)?)))? {
+    for (node, runs) in find_all(batch.conn(), statement, [], |row| Ok((row.get::<i64>(0)?, count(row, 1)?)))?
+    {
         match left.iter_mut().find(|left| left.node == node) {
             Some(left) => left.runs = runs,
             None => left.push(LeftRuns { node, runs, is_dead: false }),
