@@ -3,6 +3,8 @@
 //! A run appends here and wakes the writer once; whatever else arrives before the writer comes round joins the same
 //! batch. So an idle machine commits every token by itself and a busy one commits them together, without a timer, and
 //! the queue costs one short lock and no allocation of its own per token.
+//!
+//! Deltas stay here until their commit has happened. If it fails for a reason that passes, they wait for the next one.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -44,8 +46,8 @@ struct Waiting {
     bytes: usize,
     /// The writer has been told and has not come yet.
     announced: bool,
-    /// The writer has taken some, and nobody knows yet whether they are in the log.
-    taken: bool,
+    /// What the writer has taken, while nobody knows whether it is in the log.
+    taken: Vec<Delta>,
     /// Some of this run's deltas are not in the log; it takes no more.
     closed: bool,
 }
@@ -55,9 +57,10 @@ struct Waiting {
 pub(crate) enum Pushed {
     /// The writer must be told.
     Announce,
-    /// The writer is on its way, or nobody wants the delta any more.
+    /// The writer is on its way.
     Joined,
-    Full(Delta),
+    /// There is no room, or the log takes no more.
+    Refused(Delta),
 }
 
 impl Outbox {
@@ -72,13 +75,10 @@ impl Outbox {
 
     pub(crate) fn push(&self, delta: Delta) -> Pushed {
         let mut waiting = self.lock();
-        if waiting.closed {
-            return Pushed::Joined;
+        if waiting.closed || waiting.bytes >= MAX_WAITING_BYTES {
+            return Pushed::Refused(delta);
         }
-        if waiting.bytes >= MAX_WAITING_BYTES {
-            return Pushed::Full(delta);
-        }
-        waiting.bytes += text(&delta).len() + DELTA_OVERHEAD_BYTES;
+        waiting.bytes += size(&delta);
         let left = match (self.coalesce, waiting.deltas.last_mut()) {
             (Coalesce::Waiting, Some(last)) => join(last, delta),
             (Coalesce::Waiting, None) | (Coalesce::Never, _) => Some(delta),
@@ -87,33 +87,61 @@ impl Outbox {
         if std::mem::replace(&mut waiting.announced, true) { Pushed::Joined } else { Pushed::Announce }
     }
 
-    /// Moves what waits into `into`, which must be empty, and makes room.
+    /// Moves what waits into `into`, which must be empty, and makes room. [`Outbox::hold`] takes it back for as long as
+    /// its commit may fail.
     pub(crate) fn take(&self, into: &mut Vec<Delta>) {
         {
             let mut waiting = self.lock();
             std::mem::swap(&mut waiting.deltas, into);
             waiting.bytes = 0;
             waiting.announced = false;
-            waiting.taken |= !into.is_empty();
         }
         self.room.notify_waiters();
     }
 
-    /// The deltas that were taken are in the log.
-    pub(crate) fn landed(&self) {
-        self.lock().taken = false;
+    /// Keeps what was taken until its commit has happened.
+    pub(crate) fn hold(&self, taken: &mut Vec<Delta>) {
+        self.lock().taken.append(taken);
     }
 
-    /// The deltas that were taken are not in the log. Any later delta would leave a hole in the text.
+    /// How many deltas are in the commit that is under way.
+    pub(crate) fn held(&self) -> usize {
+        self.lock().taken.len()
+    }
+
+    /// The deltas that were taken are in the log.
+    pub(crate) fn landed(&self) {
+        self.lock().taken.clear();
+    }
+
+    /// The deltas that were taken are not in the log, but for the first `kept`: the others wait again, before those that
+    /// came since. So a run can have twice as much waiting as it may for a moment.
+    pub(crate) fn give_back(&self, kept: usize) {
+        let mut waiting = self.lock();
+        if waiting.taken.len() <= kept {
+            return;
+        }
+        let mut again = waiting.taken.split_off(kept);
+        waiting.bytes += again.iter().map(size).sum::<usize>();
+        again.append(&mut waiting.deltas);
+        waiting.deltas = again;
+    }
+
+    /// The deltas that were taken are not in the log, and never will be. Any later delta would leave a hole in the text.
     pub(crate) fn lost(&self) {
-        if self.lock().taken {
+        if !self.lock().taken.is_empty() {
             self.close();
         }
     }
 
     /// Takes no more deltas, because the log refused some.
     pub(crate) fn close(&self) {
-        self.lock().closed = true;
+        {
+            let mut waiting = self.lock();
+            waiting.closed = true;
+            waiting.deltas.clear();
+            waiting.taken.clear();
+        }
         self.room.notify_waiters();
     }
 
@@ -146,6 +174,11 @@ impl Outbox {
             notified.await;
         }
     }
+}
+
+/// Bytes that a delta counts while it waits.
+fn size(delta: &Delta) -> usize {
+    text(delta).len() + DELTA_OVERHEAD_BYTES
 }
 
 fn text(delta: &Delta) -> &str {

@@ -22,7 +22,8 @@ impl RunLog {
         self.end.reserve(call, bounds).await
     }
 
-    /// Queues a delta without waiting. Gives it back when the queue is full; then [`RunLog::room`] waits for space.
+    /// Queues a delta without waiting. Gives it back when the queue is full, and [`RunLog::room`] waits for space; or when
+    /// the log takes no more ([`RunLog::is_closed`]).
     pub fn push(&self, delta: Delta) -> Result<(), Delta> {
         self.end.push(delta)
     }
@@ -30,6 +31,11 @@ impl RunLog {
     /// Waits until the queue has room, or the log no longer takes deltas.
     pub async fn room(&self) {
         self.end.room().await
+    }
+
+    /// Whether the log takes no more deltas of this run: another process owns the run, or the run has ended.
+    pub fn is_closed(&self) -> bool {
+        self.end.is_closed()
     }
 
     /// Commits facts, after every delta pushed before them, with the jobs they cause and the writes of the one call

@@ -31,6 +31,8 @@ const CUT_STEP: &str = "the server stopped or could not write while it ran this 
 enum Stopped {
     Halted(Halt),
     Failed(Error),
+    /// The log takes nothing more, so nobody would ever see the answer.
+    LogClosed,
 }
 
 impl Run {
@@ -126,6 +128,9 @@ impl Run {
         let mut collected = Collected::new(step, wanted);
         collected.ledger = Some(ledger);
         let stopped = self.attempt(&model, &request, &mut collected).await;
+        if matches!(stopped, Err(Stopped::LogClosed)) {
+            return self.record(Vec::new()).await; // which says why
+        }
         let rejected = matches!(stopped, Err(Stopped::Failed(Error::Rejected { .. })));
         let both = !request.tools.is_empty() && matches!(request.format, AnswerFormat::Schema(_));
         if tries.should_part(rejected, both) {
@@ -150,6 +155,7 @@ impl Run {
             }
             Err(Stopped::Halted(halt)) => vec![halted(collected, halt)],
             Err(Stopped::Failed(error)) => self.failed(collected, &error, tries),
+            Err(Stopped::LogClosed) => Vec::new(), // see above
         })
     }
 
@@ -276,6 +282,9 @@ impl Run {
     /// Hands a delta to the log; waits only when the log is behind.
     async fn push(&self, mut delta: Delta) -> Result<(), Stopped> {
         while let Err(back) = self.log.push(delta) {
+            if self.log.is_closed() {
+                return Err(Stopped::LogClosed);
+            }
             delta = back;
             tokio::select! {
                 biased;

@@ -276,17 +276,17 @@ impl<'c> Batch<'c> {
     pub(super) fn deltas(&mut self, outbox: &Outbox) -> Result<(), Error> {
         let mut taken = std::mem::take(&mut self.taken);
         outbox.take(&mut taken);
-        if !taken.is_empty() && !self.takes_deltas(outbox)? {
+        let is_taken =
+            taken.is_empty() || self.takes_deltas(outbox).inspect_err(|_| outbox.hold(&mut taken))?;
+        if !is_taken {
             tracing::warn!(run = %outbox.run, epoch = outbox.epoch, "deltas were dropped, because the run has ended or another process owns it");
             outbox.close();
             taken.clear();
         }
-        if !taken.is_empty() {
-            self.add_deltas(outbox, &taken)?;
-        }
-        taken.clear();
+        let added = if taken.is_empty() { Ok(()) } else { self.add_deltas(outbox, &taken) };
+        outbox.hold(&mut taken);
         self.taken = taken;
-        Ok(())
+        added
     }
 
     fn add_deltas(&mut self, outbox: &Outbox, taken: &[Delta]) -> Result<(), Error> {

@@ -38,6 +38,9 @@ const MAX_QUEUED: usize = 8192;
 /// Commands that share one commit.
 const MAX_BATCH: usize = 1024;
 
+/// The pause before deltas whose commit has failed are tried again.
+const RETRY_PAUSE: Duration = Duration::from_millis(100);
+
 /// A handle on the writer thread, which ends when the last handle is gone.
 #[derive(Clone)]
 pub(crate) struct Writer {
@@ -96,6 +99,15 @@ impl Command {
 struct Announcement {
     outbox: Arc<Outbox>,
     seen: bool,
+}
+
+impl Announcement {
+    /// The same once more, after a commit that has failed. None if the run has given another one since.
+    fn again(mut self) -> Option<Self> {
+        let is_needed = !self.seen || self.outbox.must_announce();
+        self.seen = !is_needed;
+        is_needed.then_some(self)
+    }
 }
 
 impl Drop for Announcement {
@@ -286,8 +298,8 @@ struct Committer {
     /// Set when a job or a proposal was committed.
     new_work: Arc<AtomicBool>,
     nodes: Option<NodeLog>,
-    /// Whether the last commit failed because the database was away.
-    is_away: bool,
+    /// Whether the last commit failed because the disk was full or the database was away.
+    is_waiting: bool,
     /// The connection on which the last transaction was begun.
     connection: u64,
     /// Last, so that the database is free only when it is closed.
@@ -309,16 +321,17 @@ impl Committer {
             webhooks,
             new_work,
             nodes,
-            is_away: false,
+            is_waiting: false,
             connection,
             upkeep,
         }
     }
 
     fn serve(&mut self, commands: &Receiver<Command>) {
-        let mut waiting = Vec::with_capacity(MAX_BATCH);
-        let mut due = Instant::now();
-        while let Ok(first) = self.next_command(commands) {
+        let (mut waiting, mut due) = (Vec::with_capacity(MAX_BATCH), Instant::now());
+        // Deltas whose commit has failed. Others are not committed with them, because theirs may succeed.
+        let (mut again, mut retry) = (Vec::new(), Instant::now());
+        while let Ok(first) = self.next_command(commands, (!again.is_empty()).then_some(retry)) {
             if let Some(Command::Follow) = first {
                 self.follow();
                 // A node that was taken for dead becomes a new one with its next transaction.
@@ -327,9 +340,12 @@ impl Committer {
                 }
                 continue;
             }
-            if let Some(first) = first {
-                waiting.push(first);
-                gather(commands, &mut waiting, due);
+            match first {
+                Some(first) => {
+                    waiting.push(first);
+                    gather(commands, &mut waiting, due);
+                }
+                None => waiting.extend(again.drain(..again.len().min(MAX_BATCH))),
             }
             let has_deltas = waiting.iter().any(|command| matches!(command, Command::Deltas(_)));
             if !self.commit(&mut waiting) {
@@ -338,6 +354,8 @@ impl Committer {
             if has_deltas {
                 due = Instant::now() + self.delta_pause;
             }
+            retry = Instant::now() + if waiting.is_empty() { Duration::ZERO } else { RETRY_PAUSE };
+            again.append(&mut waiting);
             if !self.upkeep.after_commit(&self.conn) {
                 tracing::error!(
                     "the store no longer writes, because the disk failed; repair the disk and restart the \
@@ -349,19 +367,28 @@ impl Committer {
         self.upkeep.close(&self.conn);
     }
 
-    /// The next command. None after a while without any, when the delta log may have a table to be emptied.
-    fn next_command(&self, commands: &Receiver<Command>) -> Result<Option<Command>, RecvError> {
-        if self.log.is_empty() {
-            return commands.recv().map(Some);
-        }
-        match commands.recv_timeout(Duration::from_millis(TABLE_LIFE.unsigned_abs())) {
+    /// The next command. None when deltas are due again whose commit has failed, or after a while without any command,
+    /// when the delta log may have a table to be emptied.
+    fn next_command(
+        &self,
+        commands: &Receiver<Command>,
+        due: Option<Instant>,
+    ) -> Result<Option<Command>, RecvError> {
+        let patience = match due.map(|due| due.saturating_duration_since(Instant::now())) {
+            Some(Duration::ZERO) => return Ok(None),
+            Some(left) => left,
+            None if self.log.is_empty() => return commands.recv().map(Some),
+            None => Duration::from_millis(TABLE_LIFE.unsigned_abs()),
+        };
+        match commands.recv_timeout(patience) {
             Ok(command) => Ok(Some(command)),
             Err(RecvTimeoutError::Timeout) => Ok(None),
             Err(RecvTimeoutError::Disconnected) => Err(RecvError),
         }
     }
 
-    /// Commits the commands together, publishes what they recorded, and answers them. False if all ends here.
+    /// Commits the commands together, publishes what they recorded, and answers them. Deltas are left if they are to be
+    /// tried again. False if all ends here.
     fn commit(&mut self, commands: &mut Vec<Command>) -> bool {
         if !self.passes(Moment::BeforeCommit) {
             return false;
@@ -377,13 +404,13 @@ impl Committer {
             }
         });
         if let Err(error) = &committed {
-            // Each attempt would say the same while the database is away. It is told when the connection is back.
-            if !(error.is_away() && self.is_away) {
+            // Each attempt would say the same while the disk is full or the database is away.
+            if !(error.lasts() && self.is_waiting) {
                 tracing::error!(%error, "a batch of writes was not committed");
             }
             self.seqs.forget();
         }
-        self.is_away = committed.as_ref().is_err_and(Error::is_away);
+        self.is_waiting = committed.as_ref().is_err_and(Error::lasts);
         let is_broken = committed.as_ref().is_err_and(Error::is_broken);
         if matches!(committed, Err(Error::Rewound)) {
             tracing::error!(
@@ -395,17 +422,8 @@ impl Committer {
                 "the store no longer writes, because the disk failed; repair the disk and restart the server"
             );
         }
-        for command in commands.drain(..) {
-            let result = committed.as_ref().copied().map_err(Error::for_others);
-            match (command.outbox(), &result) {
-                (Some(outbox), Ok(())) => outbox.landed(),
-                (Some(outbox), Err(_)) => outbox.lost(),
-                (None, _) => {}
-            }
-            if let Command::Work { work, .. } = command {
-                work.done(result);
-            }
-        }
+        let may_pass = !is_broken && committed.as_ref().is_err_and(Error::may_pass);
+        answer(commands, &committed, may_pass);
         !is_broken
     }
 
@@ -502,6 +520,29 @@ impl Committer {
     }
 }
 
+/// Answers the commands of a commit. If it has failed for a reason that may pass, deltas are left, to be tried again.
+fn answer(commands: &mut Vec<Command>, committed: &Result<(), Error>, may_pass: bool) {
+    let mut again = Vec::new();
+    for command in commands.drain(..) {
+        match (command.outbox(), committed) {
+            (Some(outbox), Ok(())) => outbox.landed(),
+            (Some(outbox), Err(_)) if may_pass => outbox.give_back(0),
+            (Some(outbox), Err(_)) => outbox.lost(),
+            (None, _) => {}
+        }
+        match command {
+            Command::Deltas(announcement) if may_pass => {
+                again.extend(announcement.again().map(Command::Deltas));
+            }
+            Command::Work { work, .. } => {
+                work.done(committed.as_ref().copied().map_err(Error::for_others));
+            }
+            Command::Deltas(_) | Command::Follow => {}
+        }
+    }
+    commands.append(&mut again);
+}
+
 /// Takes the commands that are there. If they are deltas only, waits for more until the commit is due.
 fn gather(commands: &Receiver<Command>, waiting: &mut Vec<Command>, due: Instant) {
     loop {
@@ -533,9 +574,15 @@ fn perform(batch: &mut Batch<'_>, command: &mut Command) -> Result<(), Error> {
             batch.conn().see_rows_of(&RowsOf::ALL)?;
             batch.deltas(&announcement.outbox)
         }
-        Command::Work { work, rows, .. } => {
+        Command::Work { work, rows, outbox, .. } => {
             batch.conn().see_rows_of(rows)?;
-            let ended = batch.atomically(|batch| work.run(batch));
+            let (held, mut is_done) = (outbox.as_ref().map_or(0, |outbox| outbox.held()), false);
+            let ended = batch.atomically(|batch| {
+                is_done = work.run(batch);
+                is_done
+            });
+            // Its deltas are undone with it.
+            outbox.iter().filter(|_| !is_done).for_each(|outbox| outbox.give_back(held));
             if batch.conn().is_in_transaction() { ended } else { Err(work.failure()) }
         }
     }

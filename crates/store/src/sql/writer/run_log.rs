@@ -40,7 +40,7 @@ impl SqlRunLog {
     pub(crate) fn push(&self, delta: Delta) -> Result<(), Delta> {
         match self.outbox.push(delta) {
             Pushed::Joined => Ok(()),
-            Pushed::Full(delta) => Err(delta),
+            Pushed::Refused(delta) => Err(delta),
             Pushed::Announce => {
                 // A full queue loses nothing: the deltas wait, and the next one announces them again.
                 let _told = self.announce();
@@ -54,6 +54,10 @@ impl SqlRunLog {
             return tokio::task::yield_now().await;
         }
         self.outbox.room().await;
+    }
+
+    pub(crate) fn is_closed(&self) -> bool {
+        self.outbox.is_closed()
     }
 
     pub(crate) async fn reserve(&self, call: PlannedCall, bounds: SpendBounds) -> Result<SpendGrant, Error> {
@@ -91,7 +95,7 @@ impl SqlRunLog {
             {
                 return Err(Error::Stopped(stop));
             }
-            append(batch, &outbox, &events, &caused, &writes).inspect_err(|_| outbox.lost())
+            append(batch, &outbox, &events, &caused, &writes)
         };
         self.writer.write_with(RowsOf::ALL, kind, Some(Arc::clone(&self.outbox)), work).await
     }
