@@ -24,7 +24,7 @@ use tools::Vault;
 use crate::apps::ServedApp;
 use crate::jobs::embed_all;
 use crate::world::{AgentParts, World};
-use crate::{Error, mcp};
+use crate::{Error, app_revisions, mcp};
 
 use missing::MissingApps;
 pub use undo::{CANNOT_UNDO, OutsideEffect};
@@ -90,6 +90,8 @@ impl Agent {
         world.watch_webhooks();
         mcp::read_pinned_tools(world).await?;
         self.read_missing_apps().await?;
+        app_revisions::remove_unpacked(world).await;
+        world.tasks.spawn(app_revisions::keep_all(Arc::clone(world)));
         self.take_over().await?;
         if world.store.node().is_some() {
             world.tasks.spawn_endless(nodes::follow_nodes(self.clone()));
@@ -299,6 +301,7 @@ impl Agent {
             tracing::error!(app = %id, %error, "the approved tools of an app's MCP servers could not be read");
         }
         world.apps.insert(Arc::clone(&serving));
+        world.tasks.spawn(app_revisions::keep(Arc::clone(world), Arc::clone(&serving.app)));
         world.watch_webhooks();
         if let Some(hub) = world.catalog.hub() {
             hub.keep_servers(&id, &serving.app.mcp);

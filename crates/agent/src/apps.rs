@@ -1,8 +1,9 @@
 //! The apps that are served. Each can be replaced while the server runs: a run keeps the one it began with, and the next
 //! run gets the new one.
 
-use std::collections::BTreeMap;
-use std::sync::{Arc, PoisonError, RwLock};
+use std::collections::{BTreeMap, VecDeque};
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 
 use app::{App, Apps, Problem};
 use model::ModelRegistry as Models;
@@ -56,18 +57,63 @@ impl ServedApp {
     }
 }
 
+/// Earlier revisions that are held ready for runs that began with them.
+const MAX_READY_REVISIONS: usize = 8;
+
+/// Earlier revisions of apps, of which the store keeps the files.
+pub(crate) struct AppRevisions {
+    /// Where files are unpacked. If there is no such folder, every run continues with the app that is served.
+    pub(crate) folder: Option<PathBuf>,
+    /// Those used last. Locked for a look, never over an await.
+    ready: Mutex<VecDeque<Arc<ServedApp>>>,
+    /// Held by whoever unpacks files.
+    unpacking: Semaphore,
+}
+
+impl AppRevisions {
+    fn new(folder: Option<PathBuf>) -> Self {
+        Self { folder, ready: Mutex::default(), unpacking: Semaphore::new(1) }
+    }
+
+    /// The turn of whoever unpacks files.
+    pub(crate) async fn turn(&self) -> Option<SemaphorePermit<'_>> {
+        self.unpacking.acquire().await.ok() // never closed
+    }
+
+    pub(crate) fn ready(&self, app: &AppId, revision: &str) -> Option<Arc<ServedApp>> {
+        let is_meant = |served: &&Arc<ServedApp>| served.app.id == *app && served.app.revision == revision;
+        self.lock().iter().find(is_meant).cloned()
+    }
+
+    pub(crate) fn add_ready(&self, app: Arc<ServedApp>) -> Arc<ServedApp> {
+        let mut ready = self.lock();
+        ready.push_front(Arc::clone(&app));
+        ready.truncate(MAX_READY_REVISIONS);
+        app
+    }
+
+    fn lock(&self) -> MutexGuard<'_, VecDeque<Arc<ServedApp>>> {
+        self.ready.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
 type Served = BTreeMap<AppId, Arc<ServedApp>>;
 
 /// All apps as of now. Locked for a look, never over an await.
 pub struct ServedApps {
+    pub(crate) revisions: AppRevisions,
     served: RwLock<Arc<Served>>,
 }
 
 impl ServedApps {
-    pub(crate) fn new(apps: Apps, surroundings: (&Catalog, &Models)) -> Result<Self, Problem> {
+    pub(crate) fn new(
+        apps: Apps,
+        revisions: Option<PathBuf>,
+        surroundings: (&Catalog, &Models),
+    ) -> Result<Self, Problem> {
         let serve = |(id, app)| Ok((id, ServedApp::new(app, surroundings)?));
         let served = apps.into_iter().map(serve).collect::<Result<Served, Problem>>()?;
-        Ok(Self { served: RwLock::new(Arc::new(served)) })
+        Ok(Self { revisions: AppRevisions::new(revisions), served: RwLock::new(Arc::new(served)) })
     }
 
     pub fn all(&self) -> Arc<Served> {

@@ -6,6 +6,7 @@
 
 mod access;
 mod agent;
+mod app_revisions;
 mod apps;
 mod context;
 mod decide;

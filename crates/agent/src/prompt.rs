@@ -8,6 +8,7 @@ use serde_json::{Value, json};
 use store::RunRow;
 
 use crate::Error;
+use crate::app_revisions::app_of_run;
 use crate::context::{self, Assembled, Context, Cuts, PromptBudget, ToolOffer};
 use crate::run::Run;
 use crate::state::RunState;
@@ -31,7 +32,8 @@ pub async fn prompt_of_step(world: &Arc<World>, row: RunRow, step: Option<u32>) 
     // The row names who answered in the end; each step says by itself who stood in.
     let asked = done.start.as_ref().and_then(|start| start.model.clone());
     let row = RunRow { model: asked.or(row.model), ..row };
-    let run = Run::new(world, &row, &done, None).ok_or(Error::NotFound { what: "app" })?;
+    let serving = app_of_run(world, &row, &done).await?.ok_or(Error::NotFound { what: "app" })?;
+    let run = Run::new((world, &serving), &row, &done, None);
     let context = run.rebuild(&before).await?;
     Ok(view(&row, (step, ended), (&context, &run), &before))
 }

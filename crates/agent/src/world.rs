@@ -1,5 +1,6 @@
 //! The handles that runs, jobs and requests share: where to read and write, whom to ask, and what time it is.
 
+use std::path::PathBuf;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
@@ -24,6 +25,9 @@ pub struct AgentParts {
     /// The bus that the store publishes to.
     pub bus: Arc<Bus>,
     pub apps: Apps,
+    /// Where files of earlier versions of apps are unpacked, for runs that began with them. Without such a folder, every
+    /// run continues with the app as it is then.
+    pub app_revisions: Option<PathBuf>,
     pub tools: Catalog,
     pub models: Models,
     /// Over the same store.
@@ -65,7 +69,7 @@ pub struct World {
 impl World {
     /// Fails if an app names a tool that does not exist, or a model that it may not use.
     pub(crate) fn new(parts: AgentParts, vault: Arc<dyn Vault>) -> Result<Self, Problem> {
-        let apps = ServedApps::new(parts.apps, (&parts.tools, &parts.models))?;
+        let apps = ServedApps::new(parts.apps, parts.app_revisions, (&parts.tools, &parts.models))?;
         let model_calls = CallGate::new(parts.model_calls, parts.models.provider_count());
         let (store, clock) = (parts.store, parts.clock);
         let tasks = Arc::new(Tasks::default());

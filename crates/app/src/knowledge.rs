@@ -29,7 +29,7 @@ const MAX_DEPTH: usize = 8;
 /// Problems that are listed: more are no help to anybody.
 const MAX_PROBLEMS: usize = 100;
 
-const FOLDER: &str = "documents";
+pub(crate) const DOCUMENTS_FOLDER: &str = "documents";
 const DEFAULT_TOKENS: usize = 2_000;
 
 /// `[knowledge]`: whether and how much of the app's documents is in a prompt.
@@ -52,7 +52,7 @@ impl Default for KnowledgeRules {
 impl KnowledgeRules {
     /// The rules of an app in this folder.
     pub(crate) fn where_folder_is(self, app: &Path) -> Self {
-        Self { enabled: self.enabled && app.join(FOLDER).is_dir(), ..self }
+        Self { enabled: self.enabled && app.join(DOCUMENTS_FOLDER).is_dir(), ..self }
     }
 }
 
@@ -91,7 +91,7 @@ pub struct KnowledgeFolder {
 impl KnowledgeFolder {
     /// Looks through the folder of an app.
     pub fn of_app(app: &Path) -> Self {
-        let folder = app.join(FOLDER);
+        let folder = app.join(DOCUMENTS_FOLDER);
         let mut look = Look { folder: Self::default(), root: PathBuf::new(), bytes: 0, entries: 0 };
         match (app.canonicalize(), folder.canonicalize()) {
             (Ok(app), Ok(root)) if root.starts_with(&app) => {

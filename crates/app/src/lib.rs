@@ -4,6 +4,7 @@
 //! comes out as a [`Problem`] that names the file, the line and what to write instead. The server's own
 //! configuration is read through the same [`source`].
 
+mod app_files;
 mod classifier;
 mod context;
 mod external_tools;
@@ -24,6 +25,7 @@ mod tool_ref;
 mod types;
 mod words;
 
+pub use app_files::AppFiles;
 pub use classifier::{BUCKETS, CLASSIFIER_VERSION, Classifier, MAX_MATTERS, Matter, MatterWeights};
 pub use context::{ContextRules, DocumentUse, Fragment, HistoryRules, HistoryStyle, Persona, Summarise};
 pub use external_tools::{

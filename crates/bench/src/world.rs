@@ -43,6 +43,7 @@ pub(crate) fn service(
         store,
         bus,
         apps: app::load_all(&folder.join("apps")).map_err(|problem| problem.to_string())?,
+        app_revisions: None,
         tools: Catalog::default(),
         models: ModelRegistry::new(vec![provider], Vec::new(), Some("talker".into())),
         clock,

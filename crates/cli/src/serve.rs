@@ -63,9 +63,8 @@ pub(crate) async fn serve(mut config: Config, pull: bool) -> CommandResult {
     let control = control_file(&config, &service, &listener, certificate.as_ref())?;
     let _published = control.publish(&config.data)?;
     announce(&config, &service, &listener);
-    let stop = Shutdown::from(CancellationToken::new());
     let settings = settings(&config, limits, certificate.as_ref())?;
-    let issuers = settings.issuers.clone();
+    let (stop, issuers) = (Shutdown::from(CancellationToken::new()), settings.issuers.clone());
     let serving = server::serve(listener, service.clone(), settings, stop.clone());
     tokio::pin!(serving);
     tokio::select! {

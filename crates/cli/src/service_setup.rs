@@ -78,6 +78,7 @@ fn build(config: &Config, options: StoreOptions) -> CommandResult<(Service, Arc<
         model_calls: config.server.model_calls,
         undo_retention: config.server.undo_retention,
         apps,
+        app_revisions: Some(config.data.join(APP_REVISIONS)),
     };
     let parts = ServiceParts {
         agent,
@@ -89,6 +90,9 @@ fn build(config: &Config, options: StoreOptions) -> CommandResult<(Service, Arc<
     };
     Ok((Service::new(parts)?, secrets))
 }
+
+/// The folder in the data folder where files of earlier versions of apps are unpacked. Nothing is lost without it.
+const APP_REVISIONS: &str = "app-revisions";
 
 /// The tools that apps can have.
 pub(crate) fn catalog(config: &Config, apps: &Apps) -> CommandResult<Catalog> {

@@ -9,6 +9,9 @@ pub const MAX_BYTES_PER_READ: usize = 32 * 1024;
 /// Bytes of stored text after which a page of a list ends. A page has at least one entry, however large that is.
 pub const MAX_BYTES_PER_PAGE: usize = 4 * 1024 * 1024;
 
+/// Revisions of one app whose files are kept.
+pub const MAX_APP_REVISIONS: i64 = 50;
+
 /// Characters of a message that the tree of its thread shows.
 pub const MAX_TREE_TEXT_CHARS: usize = 200;
 

@@ -84,6 +84,8 @@ pub struct Setup {
     pub issuers: Vec<JwtIssuerConfig>,
     /// Proxies in front of the server, and pages of other origins.
     pub proxying: Proxying,
+    /// Whether runs continue with the version of the app that they began with.
+    pub keeps_revisions: bool,
     pub clock: Arc<SettableClock>,
 }
 
@@ -150,6 +152,7 @@ impl Default for Setup {
             document_bytes: DEFAULT_DOCUMENT_BYTES,
             issuers: Vec::new(),
             proxying: Proxying::default(),
+            keeps_revisions: false,
             clock: Arc::default(),
         }
     }
@@ -458,6 +461,7 @@ fn service(
         store,
         bus,
         apps: app::load_all(&folder.join("apps")).expect("the app is good"),
+        app_revisions: setup.keeps_revisions.then(|| folder.join("app-revisions")),
         tools,
         models: if setup.model { models(setup, upstreams) } else { ModelRegistry::default() },
         clock,

@@ -10,6 +10,7 @@ use store::{BegunRun, RunRow, Stop};
 use tokio::sync::watch;
 
 use super::Agent;
+use crate::app_revisions::app_of_run;
 use crate::decide::failure;
 use crate::jobs::embed_soon;
 use crate::run::{self, Obstacle, Run};
@@ -200,8 +201,7 @@ impl Agent {
         if state.end.is_some() {
             return Ok(());
         }
-        let stop = self.running().get(&row.id).map(watch::Sender::subscribe);
-        let Some(mut run) = Run::new(&self.world, row, &state, stop) else {
+        let Some(serving) = app_of_run(&self.world, row, &state).await? else {
             if self.run_waits_for_app(row).await {
                 return Ok(()); // it went between two looks
             }
@@ -212,6 +212,8 @@ impl Agent {
             );
             return Ok(self.force_end(row, gone).await?);
         };
+        let stop = self.running().get(&row.id).map(watch::Sender::subscribe);
+        let mut run = Run::new((&self.world, &serving), row, &state, stop);
         run.drive(state).await.map(drop)
     }
 

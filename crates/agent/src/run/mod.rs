@@ -28,6 +28,7 @@ use store::{NewJob, RunLog, RunRow, Stop, Write};
 use tokio::sync::{OnceCell, watch};
 use tokio::time::Instant;
 
+use crate::apps::ServedApp;
 use crate::context::{self, Context, Fence};
 use crate::decide::{Halt, NextStep, Tries, next_step};
 use crate::state::RunState;
@@ -69,16 +70,15 @@ pub(crate) struct Run {
 }
 
 impl Run {
-    /// A run and what it needs to go on; none if its app is gone. `stop` says when the run is to end before its time.
+    /// A run and what it needs to go on. `stop` says when the run is to end before its time.
     pub(crate) fn new(
-        world: &Arc<World>,
+        (world, serving): (&Arc<World>, &ServedApp),
         row: &RunRow,
         state: &RunState,
         stop: Option<watch::Receiver<Option<Stop>>>,
-    ) -> Option<Self> {
-        let serving = world.apps.get(&row.scope.app)?;
+    ) -> Self {
         let of_request = state.start.as_ref().map(|start| start.tools.as_slice()).unwrap_or_default();
-        Some(Self {
+        Self {
             world: Arc::clone(world),
             id: row.id,
             thread: row.thread,
@@ -96,7 +96,7 @@ impl Run {
             context: None,
             begun: None,
             zone: OnceCell::new(),
-        })
+        }
     }
 
     /// Runs to the end, starting from whatever the log already holds. None when the run waits for the user.

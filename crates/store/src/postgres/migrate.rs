@@ -15,10 +15,11 @@ const POLICIES: &str = include_str!("policies.sql");
 const MIGRATIONS: &[(i64, &[&str])] = &[
     (22, &[include_str!("migrations/0022_vectors.sql"), POLICIES]),
     (23, &[include_str!("migrations/0023_nodes.sql")]),
+    (24, &[include_str!("migrations/0024_app_revisions.sql")]),
 ];
 
 /// The version of the schema that this program knows.
-pub const VERSION: i64 = 23;
+pub const VERSION: i64 = 24;
 
 /// The extension that has the type of vectors.
 const EXTENSION: &str = "vector";

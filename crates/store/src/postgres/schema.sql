@@ -7,7 +7,7 @@ CREATE TABLE schema_version (
     version bigint NOT NULL
 );
 
-INSERT INTO schema_version (version) VALUES (23);
+INSERT INTO schema_version (version) VALUES (24);
 
 -- The last transaction that each writer has committed, to find out after a lost connection whether a commit happened.
 CREATE TABLE commits (
@@ -680,6 +680,16 @@ CREATE TABLE erasure_counts (
 CREATE TABLE missing_apps (
     app   text COLLATE "C" NOT NULL PRIMARY KEY,
     since bigint           NOT NULL
+);
+
+CREATE TABLE app_revisions (
+    app       text COLLATE "C" NOT NULL,
+    revision  text COLLATE "C" NOT NULL,
+    -- When a server began to serve it for the last time. The oldest ones go first.
+    served_at bigint           NOT NULL,
+    -- The files of the folder, as JSON.
+    files     bytea            NOT NULL,
+    PRIMARY KEY (app, revision)
 );
 
 CREATE TABLE delta_log_0 (

@@ -4,6 +4,7 @@
 mod action_rows;
 mod actions;
 mod admin_audit;
+mod app_revisions;
 mod append;
 mod audit;
 mod boot;

@@ -29,6 +29,7 @@ const MIGRATIONS: &[&str] = &[
     include_str!("migrations/0021_imported_runs.sql"),
     include_str!("migrations/0022_vectors_of_postgresql.sql"),
     include_str!("migrations/0023_nodes.sql"),
+    include_str!("migrations/0024_app_revisions.sql"),
 ];
 
 /// The schema after all of them, which a new database gets at once: to make it step by step takes ten times as long.

@@ -20,8 +20,8 @@ const SHARED: u32 = 0o1000;
 const ENDINGS: [&str; 4] = ["", "-wal", "-shm", "-journal"];
 
 /// How the names of all files and folders begin that a server and its commands put into a data folder.
-const OWN_NAMES: [&str; 7] =
-    [FILE, LOCK, "vault.key", "control.json", "catalogue.toml", "models", "built-in-apps"];
+const OWN_NAMES: [&str; 8] =
+    [FILE, LOCK, "vault.key", "control.json", "catalogue.toml", "models", "built-in-apps", "app-revisions"];
 
 /// Makes a folder that nobody but its owner can look into, if it is not there. Those above it are made as usual.
 pub fn make_private_folder(folder: &Path) -> io::Result<()> {

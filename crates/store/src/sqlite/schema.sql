@@ -552,6 +552,16 @@ CREATE TABLE missing_apps (
     since INTEGER NOT NULL
 ) STRICT, WITHOUT ROWID;
 
+CREATE TABLE app_revisions (
+    app       TEXT    NOT NULL,
+    revision  TEXT    NOT NULL,
+    -- When a server began to serve it for the last time. The oldest ones go first.
+    served_at INTEGER NOT NULL,
+    -- The files of the folder, as JSON.
+    files     BLOB    NOT NULL,
+    PRIMARY KEY (app, revision)
+) STRICT, WITHOUT ROWID;
+
 CREATE TABLE delta_log_0 (number INTEGER PRIMARY KEY, body BLOB NOT NULL, news BLOB) STRICT;
 
 CREATE TABLE delta_log_1 (number INTEGER PRIMARY KEY, body BLOB NOT NULL, news BLOB) STRICT;

@@ -162,6 +162,13 @@ store_methods! {
     fn note_missing(app: &AppId) -> Timestamp;
     /// Notes that it is there again.
     fn note_found(app: &AppId) -> ();
+    /// Notes that a revision of an app is served from now on. False if it is not kept.
+    fn note_served_revision(app: &AppId, revision: &str) -> bool;
+    /// Keeps the files of an app's revision, as bytes. Of more than [`crate::MAX_APP_REVISIONS`] of the app, those go that
+    /// were not served for longest.
+    fn keep_revision(app: &AppId, revision: &str, files: Vec<u8>) -> ();
+    /// The files of an app's revision, if they are kept.
+    fn files_of_revision(app: &AppId, revision: &str) -> Option<Vec<u8>>;
     /// Random bytes that were drawn when the store was made: nobody outside knows them.
     fn secret() -> [u8; 32];
 }

@@ -11,6 +11,7 @@
 mod actions;
 mod actors;
 mod admin_audit;
+mod app_revisions;
 mod backup;
 mod client_calls;
 mod constraints;

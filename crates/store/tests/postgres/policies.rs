@@ -9,7 +9,7 @@ use crate::{address, open};
 
 /// Tables whose rows belong to nobody, or are found only through a table that is guarded.
 const UNGUARDED: &str =
-    "'admin_audit', 'commits', 'delta_log_0', 'delta_log_1', 'mcp_tools', 'missing_apps', 'nodes', 'records_text',
+    "'admin_audit', 'app_revisions', 'commits', 'delta_log_0', 'delta_log_1', 'mcp_tools', 'missing_apps', 'nodes', 'records_text',
     'schema_version', 'secrets', 'sqlite_sequence', 'state', 'webhook_messages'";
 
 /// The same tables as a session sees them that works for a user.

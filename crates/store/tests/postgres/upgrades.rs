@@ -1,4 +1,4 @@
-//! A database of the schema before, which this version opens: kept in `fixtures`, as it was dumped.
+//! Databases of earlier schemas, which this version opens: kept in `fixtures`, as they were dumped.
 
 use protocol::RunStatus;
 use store::postgres::{PostgresAddress, SCHEMA_VERSION, audit, execute, number_of};
@@ -8,23 +8,32 @@ use testpg::PostgresServer;
 use crate::dumps::{run, server};
 use crate::open;
 
-const DUMP: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/postgres/fixtures/schema_22.sql");
+/// The versions of the schema of which there is a dump.
+const EARLIER: [i64; 2] = [22, 23];
 
-fn restored() -> (PostgresServer, PostgresAddress) {
+fn restored(version: i64) -> (PostgresServer, PostgresAddress) {
     let server = server();
+    let dump =
+        format!(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/postgres/fixtures/schema_{}.sql"), version);
     // The server is another user, who may not be able to read the file itself.
     let mut restore = server.program("psql");
-    restore.stdin(std::fs::File::open(DUMP).unwrap());
+    restore.stdin(std::fs::File::open(dump).unwrap());
     run(restore, &["--quiet", "--set=ON_ERROR_STOP=1", &server.url()]);
-    let address = format!("{}?schema=old22", server.url()).parse().unwrap();
+    let address = format!("{}?schema=old{version}", server.url()).parse().unwrap();
     (server, address)
 }
 
 #[tokio::test]
-async fn a_database_of_the_schema_before_goes_on() {
-    let (_server, address) = restored();
+async fn a_database_of_an_earlier_schema_goes_on() {
+    for version in EARLIER {
+        goes_on(version).await;
+    }
+}
+
+async fn goes_on(version: i64) {
+    let (_server, address) = restored(version);
     let unread = audit(&address).map(drop).unwrap_err();
-    assert!(matches!(unread, Error::TooOld { found: 22, .. }), "{unread}");
+    assert!(matches!(unread, Error::TooOld { found, .. } if found == version), "{unread}");
     let store = open(&address);
     assert_eq!(number_of(&address, "SELECT version FROM schema_version").unwrap(), SCHEMA_VERSION);
     assert_eq!(number_of(&address, "SELECT count(*) FROM runs WHERE status = 'completed'").unwrap(), 2);
@@ -40,7 +49,7 @@ async fn a_database_of_the_schema_before_goes_on() {
 
 #[tokio::test]
 async fn a_database_of_a_later_schema_is_refused_in_words() {
-    let (_server, address) = restored();
+    let (_server, address) = restored(22);
     drop(open(&address));
     execute(&address, &format!("UPDATE schema_version SET version = {}", SCHEMA_VERSION + 1)).unwrap();
     let published = std::sync::Arc::new(crate::support::Published::default());

@@ -10,6 +10,7 @@ pub(crate) const AUDIT: &str = "audit";
 /// Tables that do not grow with use: what an operator sets up, what there is one of, and what is there only while work is
 /// under way or waits.
 const SMALL: &[&str] = &[
+    "app_revisions",
     "delta_log_0",
     "delta_log_1",
     "job_lines",

@@ -7,7 +7,7 @@ mod depth_limit;
 mod http;
 mod session;
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeSet, HashMap};
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -48,7 +48,8 @@ const KEY: &str = "dev.rondo/idempotency-key";
 /// All MCP servers of all apps.
 pub struct McpHub {
     parts: Arc<McpParts>,
-    servers: Mutex<BTreeMap<(AppId, String), Arc<McpServerHandle>>>,
+    /// More than one of the same name while runs go on with an earlier version of their app.
+    servers: Mutex<Vec<Arc<McpServerHandle>>>,
 }
 
 /// The handles that all MCP servers share.
@@ -97,7 +98,7 @@ impl McpHub {
     pub async fn close(&self) {
         let servers: Vec<Arc<McpServerHandle>> = {
             let mut servers = self.servers.lock().unwrap_or_else(PoisonError::into_inner);
-            std::mem::take(&mut *servers).into_values().collect()
+            std::mem::take(&mut *servers)
         };
         for session in servers.iter().flat_map(|server| server.open_sessions()) {
             session.close();
@@ -109,14 +110,13 @@ impl McpHub {
     /// Lets go of those servers of an app that are not among these. A run that still uses one keeps it to its end.
     pub fn keep_servers(&self, app: &AppId, configs: &[AppMcpServer]) {
         let mut servers = self.servers.lock().unwrap_or_else(PoisonError::into_inner);
-        servers.retain(|(of, _), server| of != app || configs.contains(&server.config));
+        servers.retain(|server| server.app != *app || configs.contains(&server.config));
     }
 
     /// The server of an app, with the sessions it has already while its configuration is the same.
     pub fn server(&self, app: &AppId, config: &AppMcpServer) -> Arc<McpServerHandle> {
         let mut servers = self.servers.lock().unwrap_or_else(PoisonError::into_inner);
-        let key = (app.clone(), config.name.name.clone());
-        if let Some(known) = servers.get(&key).filter(|known| known.config == *config) {
+        if let Some(known) = servers.iter().find(|known| known.app == *app && known.config == *config) {
             return Arc::clone(known);
         }
         let server = Arc::new(McpServerHandle {
@@ -126,7 +126,7 @@ impl McpHub {
             parts: Arc::clone(&self.parts),
             sessions: Mutex::default(),
         });
-        servers.insert(key, Arc::clone(&server));
+        servers.push(Arc::clone(&server));
         server
     }
 }
