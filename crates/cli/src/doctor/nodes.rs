@@ -130,7 +130,7 @@ mod tests {
         ExaminedNode { number, version: "0.1.0".to_owned(), renewed_before: 1_234 }
     }
 
-    fn words(findings: Vec<Finding>) -> String {
+    fn words(findings: &[Finding]) -> String {
         let line = |finding: &Finding| match finding {
             Finding::Good(text) => format!("ok {text}"),
             Finding::Note(text) => format!("note {text}"),
@@ -159,7 +159,7 @@ mod tests {
             (Sharing::Alone, found(vec![], true, fit), "note nodes: RONDO_VAULT_KEY is not set"),
             (Sharing::Alone, found(vec![node(3)], false, fit), "BAD nodes: RONDO_VAULT_KEY is not set"),
         ] {
-            let told = words(check(sharing, &key, &found));
+            let told = words(&check(sharing, &key, &found));
             assert!(told.contains(expected), "{expected}: {told}");
             assert!(told.ends_with("ok vault key: it is the one that the database knows"), "{told}");
         }
@@ -175,14 +175,14 @@ mod tests {
             (&none, VaultFit::DiffersFromCredentials, "BAD vault key: another one has encrypted"),
             (&some, VaultFit::DiffersFromNodes, "BAD vault key: the running nodes have another one"),
         ] {
-            let told = words(check(Sharing::Node, key, &found(vec![], false, Some(fit))));
+            let told = words(&check(Sharing::Node, key, &found(vec![], false, Some(fit))));
             assert!(told.contains(expected), "{expected}: {told}");
         }
         // One reason to refuse it is enough.
         let beside_nodes = found(vec![node(3)], false, Some(VaultFit::DiffersFromNodes));
-        assert!(!words(check(Sharing::Alone, &none, &beside_nodes)).contains("vault key:"));
+        assert!(!words(&check(Sharing::Alone, &none, &beside_nodes)).contains("vault key:"));
         let wrong =
             check(Sharing::Node, &Err("RONDO_VAULT_KEY is wrong".into()), &found(vec![], false, None));
-        assert!(words(wrong).ends_with("BAD vault key: RONDO_VAULT_KEY is wrong"));
+        assert!(words(&wrong).ends_with("BAD vault key: RONDO_VAULT_KEY is wrong"));
     }
 }
