@@ -105,7 +105,7 @@ impl Outbox {
     }
 
     /// How many deltas are in the commit that is under way.
-    pub(crate) fn held(&self) -> usize {
+    pub(crate) fn count_held(&self) -> usize {
         self.lock().taken.len()
     }
 

@@ -2,10 +2,12 @@
 
 use std::collections::BTreeMap;
 use std::fs;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use crate::cargo::{build_for_tests, succeeds};
+use crate::debian::runs;
 
 const BROWSERS: [&str; 3] = ["/usr/bin/chromium", "/usr/bin/chromium-browser", "/usr/bin/google-chrome"];
 
@@ -22,9 +24,7 @@ pub(crate) fn install(root: &Path) -> Result<(), String> {
     if let Some(missing) = ["node", "npm"].into_iter().find(|program| !has(program)) {
         return Err(format!("there is no {missing}; install Node.js 20.19 or newer"));
     }
-    if let Some(missing) = missing_browser() {
-        return Err(missing);
-    }
+    install_browser()?;
     let folder = root.join("console");
     let read =
         |path: PathBuf| fs::read_to_string(&path).map_err(|error| format!("{}: {error}", path.display()));
@@ -43,10 +43,20 @@ pub(crate) fn install(root: &Path) -> Result<(), String> {
     fs::write(folder.join(STAMP), wanted).map_err(|error| format!("{STAMP}: {error}"))
 }
 
-/// Says that there is no browser, and what to do.
-pub(crate) fn missing_browser() -> Option<String> {
-    let is_missing = !BROWSERS.iter().any(|path| Path::new(path).exists());
-    is_missing.then(|| "there is no Chromium; install Debian's package chromium".to_owned())
+/// Makes sure that there is a browser. Root gets Debian's package; the error tells others to install it.
+pub(crate) fn install_browser() -> Result<(), String> {
+    let is_there = || BROWSERS.iter().any(|path| Path::new(path).exists());
+    let is_root = fs::metadata("/proc/self").is_ok_and(|process| process.uid() == 0);
+    if !is_there() && is_root {
+        println!("installing Debian's package chromium: 100 MB, once");
+        let apt = |words: &[&str]| {
+            runs(Command::new("apt-get").env("DEBIAN_FRONTEND", "noninteractive").arg("--quiet").args(words))
+        };
+        // An old list of packages may name files that are gone.
+        let _installing_says_more = apt(&["update"]);
+        let _is_looked_for_below = apt(&["install", "--yes", "--no-install-recommends", "chromium"]);
+    }
+    if is_there() { Ok(()) } else { Err("there is no Chromium; install Debian's package chromium".to_owned()) }
 }
 
 /// Builds the console again and compares, checks its types, and tries it in a browser with the binary of the tests.

@@ -4,7 +4,7 @@ use std::path::Path;
 use std::process::Command;
 
 use crate::cargo::{build_for_tests, succeeds};
-use crate::console::missing_browser;
+use crate::console::install_browser;
 use crate::servers::missing_program;
 
 /// Holds the lock file that was fetched, so that a changed one is fetched again.
@@ -12,9 +12,10 @@ const STAMP: &str = "node_modules/.fetched";
 
 /// Makes sure that the packages of the page are there. The error says what is missing and what to do.
 pub(crate) fn install(root: &Path) -> Result<(), String> {
-    if let Some(missing) = missing_program().or_else(missing_browser) {
+    if let Some(missing) = missing_program() {
         return Err(missing);
     }
+    install_browser()?;
     let folder = root.join("examples/react-chat");
     let failed = |error: std::io::Error| format!("{}: {error}", folder.display());
     let wanted = std::fs::read_to_string(folder.join("package-lock.json")).map_err(failed)?;

@@ -576,7 +576,7 @@ fn perform(batch: &mut Batch<'_>, command: &mut Command) -> Result<(), Error> {
         }
         Command::Work { work, rows, outbox, .. } => {
             batch.conn().see_rows_of(rows)?;
-            let (held, mut is_done) = (outbox.as_ref().map_or(0, |outbox| outbox.held()), false);
+            let (held, mut is_done) = (outbox.as_ref().map_or(0, |outbox| outbox.count_held()), false);
             let ended = batch.atomically(|batch| {
                 is_done = work.run(batch);
                 is_done
