@@ -115,7 +115,7 @@ impl Agent {
             tracing::info!(runs = unfinished.len(), "resuming unfinished runs");
         }
         for row in unfinished {
-            if !self.run_waits_for_app(&row).await && self.stoppable(row.id) {
+            if !self.run_waits_unseen(&row).await && self.stoppable(row.id) {
                 self.spawn(row, None);
             }
         }

@@ -4,7 +4,7 @@
 use std::error::Error;
 use std::fs;
 use std::os::unix::fs::DirBuilderExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use app::{App, AppFiles};
@@ -17,39 +17,41 @@ use crate::state::RunState;
 use crate::world::World;
 
 /// The app that a run began with, or the app as it is served now if the other one is not kept. None if the app is not
-/// served at all.
+/// served at all; a node that does not serve it may still know what the run began with.
 pub(crate) async fn app_of_run(
     world: &World,
     row: &RunRow,
     state: &RunState,
 ) -> Result<Option<Arc<ServedApp>>, store::Error> {
-    let Some(served) = world.apps.get(&row.scope.app) else { return Ok(None) };
+    let served = world.apps.get(&row.scope.app);
     let revision = state.start.as_ref().map_or("", |start| start.app_revision.as_str());
-    if revision.is_empty() || revision == served.app.revision {
-        return Ok(Some(served));
+    let is_served = served.as_ref().is_some_and(|served| served.app.revision == revision);
+    if revision.is_empty() || is_served || served.is_none() && world.store.node().is_none() {
+        return Ok(served);
     }
-    Ok(Some(find(world, &served, revision).await?.unwrap_or(served)))
+    Ok(find(world, (&row.scope.app, revision), served.as_deref()).await?.or(served))
 }
 
-/// Another revision of an app that is served.
+/// Another revision of an app than the one that is served.
 async fn find(
     world: &World,
-    served: &ServedApp,
-    revision: &str,
+    (id, revision): (&AppId, &str),
+    served: Option<&ServedApp>,
 ) -> Result<Option<Arc<ServedApp>>, store::Error> {
-    let (id, revisions) = (&served.app.id, &world.apps.revisions);
+    let revisions = &world.apps.revisions;
     let Some(folder) = revisions.folder.as_deref() else { return Ok(None) };
     let _turn = revisions.turn().await;
     let mut found = revisions.ready(id, revision);
     if found.is_none() {
         let Some(files) = world.store.files_of_revision(id, revision).await? else {
-            tracing::info!(app = %id, revision, "an earlier version of the app is not stored, so its current version is used");
+            tracing::info!(app = %id, revision, "an earlier version of the app is not stored");
             return Ok(None);
         };
-        found = match read_revision(world, (folder, id, revision), files).await {
+        let home = served.map(|served| served.app.folder.clone());
+        found = match read_revision(world, (folder, id, revision), files, home).await {
             Ok(app) => Some(revisions.add_ready(app)),
             Err(problem) => {
-                tracing::warn!(app = %id, revision, %problem, "an earlier version of the app cannot be served, so its current version is used");
+                tracing::warn!(app = %id, revision, %problem, "an earlier version of the app cannot be served");
                 None
             }
         };
@@ -60,7 +62,7 @@ async fn find(
             tracing::error!(app = %id, %error, "the approved tools of an app's MCP servers could not be read");
         }
         if let Some(hub) = world.catalog.hub() {
-            hub.keep_servers(id, &served.app.mcp);
+            hub.keep_servers(id, served.map_or(&[], |served| &served.app.mcp));
         }
     }
     Ok(Some(found))
@@ -68,18 +70,25 @@ async fn find(
 
 type Problem = Box<dyn Error + Send + Sync>;
 
+/// Reads a revision from its files. MCP servers run in the folder of the app that is served, `home`: what they write there
+/// stays.
 async fn read_revision(
     world: &World,
     (folder, id, revision): (&Path, &AppId, &str),
     files: Vec<u8>,
+    home: Option<PathBuf>,
 ) -> Result<Arc<ServedApp>, Problem> {
     let (folder, id, revision) = (folder.to_owned(), id.clone(), revision.to_owned());
     let unpacking = move || unpack(&AppFiles::from_bytes(&files)?, &folder, (&id, &revision));
     let app = tokio::task::spawn_blocking(unpacking).await??;
+    let app = match home {
+        Some(home) => app.moved_to(&home),
+        None => app,
+    };
     Ok(ServedApp::new(Arc::new(app), (&world.catalog, &world.models))?)
 }
 
-/// Removes what an earlier process unpacked.
+/// Removes what an earlier process has left where it was unpacked.
 pub(crate) async fn remove_unpacked(world: &World) {
     let Some(folder) = world.apps.revisions.folder.clone() else { return };
     let _there_may_be_none = tokio::task::spawn_blocking(move || fs::remove_dir_all(folder)).await;
@@ -119,23 +128,19 @@ async fn try_keep(world: &World, app: &Arc<App>) -> Result<(), Problem> {
 /// The files of an app. Fails if they are others by now.
 fn read_files(app: &App, folder: &Path) -> Result<Vec<u8>, Problem> {
     let files = AppFiles::read(&app.folder)?;
-    let unpacked = unpack(&files, folder, (&app.id, &app.revision))?;
-    fs::remove_dir_all(&unpacked.folder)?;
-    let _another_app_may_be_there = fs::remove_dir(folder.join(&app.revision));
+    unpack(&files, folder, (&app.id, &app.revision))?;
     Ok(files.to_bytes())
 }
 
-/// Makes a folder of the files, and reads the app from there.
+/// Reads the app from the files, which lie in a folder for as long as that takes. Apps are for their operator alone.
 fn unpack(files: &AppFiles, folder: &Path, (id, revision): (&AppId, &str)) -> Result<App, Problem> {
-    let path = folder.join(revision).join(id.as_str());
-    // Apps are for their operator alone, wherever they lie.
+    let _of_an_earlier_try = fs::remove_dir_all(folder);
     fs::DirBuilder::new().recursive(true).mode(0o700).create(folder)?;
-    let _of_an_earlier_try = fs::remove_dir_all(&path);
-    files.write(&path)?;
-    let read = app::load(&path)?;
-    if read.revision == revision {
-        return Ok(read);
+    let path = folder.join(id.as_str());
+    let read = files.write(&path).map_err(Problem::from).and_then(|()| Ok(app::load(&path)?));
+    let _the_next_one_tries_again = fs::remove_dir_all(folder);
+    match read? {
+        read if read.revision == revision => Ok(read),
+        _ => Err("its folder has changed since it was read".into()),
     }
-    fs::remove_dir_all(&path)?;
-    Err("its folder has changed since it was read".into())
 }

@@ -1,7 +1,7 @@
 //! An app, once its folder has been read without a problem.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -13,9 +13,9 @@ use serde_json::{Map, Value};
 use crate::source::bounds;
 use crate::words::word_enum;
 use crate::{
-    AppMcpServer, Classifier, ContextRules, FailureReplies, FlowRule, HistoryRules, HttpTool, ImageRules,
-    KnowledgeRules, Persona, Plausible, Ranges, RecordType, SandboxTool, Section, TargetRange, ToolRef,
-    external_tools, failure,
+    AppMcpServer, AppMcpTransport, Classifier, ContextRules, FailureReplies, FlowRule, HistoryRules,
+    HttpTool, ImageRules, KnowledgeRules, Persona, Plausible, Ranges, RecordType, SandboxTool, Section,
+    TargetRange, ToolRef, external_tools, failure,
 };
 
 /// An agent as its folder defines it. Never changed: an edited folder is another `App` with another revision.
@@ -94,6 +94,23 @@ pub struct Webhook {
 pub const ANY_MODEL: &str = "*";
 
 impl App {
+    /// The same app, as if it had been read from another folder that has its files.
+    pub fn moved_to(mut self, folder: &Path) -> Self {
+        let old = std::mem::replace(&mut self.folder, folder.into());
+        for server in &mut self.mcp {
+            let cwd = match &mut server.transport {
+                AppMcpTransport::Stdio { cwd, .. } => cwd.as_mut(),
+                AppMcpTransport::Http { .. } => None,
+            };
+            for path in cwd.into_iter().chain([&mut server.name.file]) {
+                if let Ok(inside) = path.strip_prefix(&old) {
+                    *path = folder.join(inside);
+                }
+            }
+        }
+        self
+    }
+
     /// The models that a request, a persona or a thread may choose: its own and its fallbacks, then those it lists.
     /// `default` is the server's model, for an app that names none. [`ANY_MODEL`] alone when all are allowed.
     pub fn choosable_models<'a>(&'a self, default: Option<&'a str>) -> Vec<&'a str> {

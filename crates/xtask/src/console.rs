@@ -56,7 +56,11 @@ pub(crate) fn install_browser() -> Result<(), String> {
         let _installing_says_more = apt(&["update"]);
         let _is_looked_for_below = apt(&["install", "--yes", "--no-install-recommends", "chromium"]);
     }
-    if is_there() { Ok(()) } else { Err("there is no Chromium; install Debian's package chromium".to_owned()) }
+    if is_there() {
+        Ok(())
+    } else {
+        Err("there is no Chromium; install Debian's package chromium".to_owned())
+    }
 }
 
 /// Builds the console again and compares, checks its types, and tries it in a browser with the binary of the tests.

@@ -90,7 +90,7 @@ impl Agent {
         if row.status == RunStatus::Waiting && row.stop.is_none() {
             return Ok(()); // for the user's word; nothing is held meanwhile
         }
-        if self.run_waits_for_app(&row).await {
+        if self.run_waits_unseen(&row).await {
             return Ok(());
         }
         if self.stoppable(row.id) {
@@ -112,7 +112,7 @@ impl Agent {
     /// Drives a run that was just begun, and that can be told to stop already.
     pub(super) async fn take_up_begun(&self, begun: BegunRun) -> Result<(), store::Error> {
         let BegunRun { row, facts, .. } = begun;
-        if !self.run_waits_for_app(&row).await {
+        if !self.run_waits_unseen(&row).await {
             self.spawn(row, Some(facts));
             return Ok(());
         }

@@ -71,6 +71,14 @@ impl Agent {
                 .await
     }
 
+    /// Whether a run waits for its app before anybody has looked at its log. Nodes may serve different apps for a while, and
+    /// the database has the files of the version that the run began with. So a node looks first.
+    pub(crate) async fn run_waits_unseen(&self, run: &RunRow) -> bool {
+        let is_known = self.missing().contains_key(&run.scope.app);
+        let may_be_stored = self.world.store.node().is_some() && !is_known;
+        !may_be_stored && self.run_waits_for_app(run).await
+    }
+
     /// Whether an action that an earlier process had begun waits for its app.
     pub(crate) async fn action_waits_for_app(&self, action: &ActionRow) -> bool {
         self.waits_for(&action.scope.app, |app| app.actions.push(action.clone())).await
