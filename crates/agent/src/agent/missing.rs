@@ -74,7 +74,8 @@ impl Agent {
     /// Whether a run waits for its app before anybody has looked at its log. Nodes may serve different apps for a while, and
     /// the database has the files of the version that the run began with. So a node looks first.
     pub(crate) async fn run_waits_unseen(&self, run: &RunRow) -> bool {
-        let is_known = self.missing().contains_key(&run.scope.app);
+        let has_waited = |app: &MissingApp| app.threads.contains(&run.thread);
+        let is_known = self.missing().get(&run.scope.app).is_some_and(has_waited);
         let may_be_stored = self.world.store.node().is_some() && !is_known;
         !may_be_stored && self.run_waits_for_app(run).await
     }
