@@ -118,6 +118,9 @@ impl Outbox {
     /// came since. So a run can have twice as much waiting as it may for a moment.
     pub(crate) fn give_back(&self, kept: usize) {
         let mut waiting = self.lock();
+        if waiting.closed {
+            waiting.taken.clear();
+        }
         if waiting.taken.len() <= kept {
             return;
         }
@@ -134,7 +137,7 @@ impl Outbox {
         }
     }
 
-    /// Takes no more deltas, because the log refused some.
+    /// Takes no more deltas, and lets go of those that wait: the log refused some, or the run has left this outbox.
     pub(crate) fn close(&self) {
         {
             let mut waiting = self.lock();

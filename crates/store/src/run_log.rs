@@ -33,6 +33,12 @@ impl RunLog {
         self.end.room().await
     }
 
+    /// Lets go of the deltas that wait. Whoever goes on with the run from its log has a handle of its own, and these would
+    /// come after what that one writes.
+    pub fn close(&self) {
+        self.end.close();
+    }
+
     /// Whether the log takes no more deltas of this run: another process owns the run, or the run has ended.
     pub fn is_closed(&self) -> bool {
         self.end.is_closed()

@@ -69,6 +69,12 @@ pub(crate) struct Run {
     pub(crate) zone: OnceCell<TimeZone>,
 }
 
+impl Drop for Run {
+    fn drop(&mut self) {
+        self.log.close();
+    }
+}
+
 impl Run {
     /// A run and what it needs to go on. `stop` says when the run is to end before its time.
     pub(crate) fn new(

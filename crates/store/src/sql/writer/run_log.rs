@@ -56,6 +56,10 @@ impl SqlRunLog {
         self.outbox.room().await;
     }
 
+    pub(crate) fn close(&self) {
+        self.outbox.close();
+    }
+
     pub(crate) fn is_closed(&self) -> bool {
         self.outbox.is_closed()
     }

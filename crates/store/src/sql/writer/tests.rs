@@ -219,6 +219,26 @@ async fn text_waits_for_space_and_is_in_the_log_once() {
     assert_eq!(audit(disk.folder.path()).unwrap().findings, [""; 0]);
 }
 
+/// A run that goes on from its log has another handle. Text of the first one would come after what the second one writes.
+#[tokio::test]
+async fn text_of_a_handle_that_was_left_is_never_written() {
+    let disk = Disk::new().await;
+    let left = disk.store.run_log(&disk.run);
+    disk.space(Some(0)).await;
+    left.push(disk.text()).unwrap();
+    let refused = left.record(vec![reset()], vec![], vec![]).await;
+    assert!(matches!(refused, Err(Error::Full)), "{refused:?}");
+    left.close();
+    disk.space(None).await;
+    let log = disk.store.run_log(&disk.run);
+    for _ in 0..3 {
+        assert_eq!(log.record(vec![reset()], vec![], vec![]).await.unwrap(), [true]);
+    }
+    let events = disk.store.events(disk.run.thread, None, 2).await.unwrap();
+    let kinds: Vec<&str> = events.iter().map(|event| &*event.kind).collect();
+    assert_eq!(kinds, ["step:reset"; 3]);
+}
+
 /// Whoever waits for room is not left waiting for a writer that is gone.
 #[tokio::test]
 async fn a_run_does_not_wait_for_a_writer_that_has_ended() {
