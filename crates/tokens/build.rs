@@ -10,8 +10,13 @@ use regex_syntax::hir::{Class, HirKind};
 mod shared;
 
 use shared::{
-    BLOCK, CASELESS, LINE_END, LOWER, MARK, NUMBER, OTHER, PLACE_BITS, RECORD_HEAD, SPACE, UPPER, hash, tag,
+    BLOCK, CASELESS, LINE_END, LOWER, MARK, NUMBER, OTHER, PLACE_BITS, RECORD_HEAD, SPACE, UPPER, first_slot,
+    hash, tag,
 };
+
+/// Slots of a hash table for each 3 tokens. A quarter of the slots is empty, so that the search for bytes that are no token
+/// ends soon.
+const SLOTS_FOR_3: usize = 4;
 
 /// The classes in the words of the regular expressions. A later line wins over an earlier one.
 const CLASSES: &[(&str, u8)] = &[
@@ -67,7 +72,7 @@ fn write_vocabulary(folder: &Path, name: &str) -> Result<(), Box<dyn Error>> {
     let size = encoding.vocab_size();
     let mut records: Vec<u8> = Vec::new();
     let mut pairs = vec![[0_u8; 3]; 1 << 16];
-    let mut slots = vec![0_u32; (size * 5 / 3).next_power_of_two()];
+    let mut slots = vec![0_u32; size * SLOTS_FOR_3 / 3];
     for rank in 0..u32::try_from(size)? {
         let token = encoding.decode(&[rank]);
         if token.is_empty() {
@@ -97,7 +102,7 @@ fn write_vocabulary(folder: &Path, name: &str) -> Result<(), Box<dyn Error>> {
 }
 
 fn add_slot(slots: &mut [u32], hash: u64, place: u32) -> Result<(), &'static str> {
-    let (after, before) = slots.split_at_mut(hash as usize & (slots.len() - 1));
+    let (after, before) = slots.split_at_mut(first_slot(hash, slots.len()));
     let free = before.iter_mut().chain(after).find(|slot| **slot == 0);
     *free.ok_or("the hash table is full")? = tag(hash) << PLACE_BITS | place;
     Ok(())

@@ -25,7 +25,13 @@ pub(crate) const PLACE_BITS: u32 = 22;
 /// The bytes of a record before the bytes of its token: three for the rank, one for the length of the token.
 pub(crate) const RECORD_HEAD: usize = 4;
 
-/// The hash of a token. Its lower bits choose the slot, its upper bits are the tag that is kept in the slot.
+/// The slot with which the search for a token begins. The lower half of its hash, as a fraction, chooses among all slots.
+#[inline]
+pub(crate) fn first_slot(hash: u64, slots: usize) -> usize {
+    (((hash & u64::from(u32::MAX)) * slots as u64) >> 32) as usize
+}
+
+/// The hash of a token. Its lower half chooses the slot, its upper bits are the tag that is kept in the slot.
 #[inline]
 pub(crate) fn hash(token: &[u8]) -> u64 {
     let seed = (token.len() as u64).wrapping_mul(0xA24B_AED4_963E_E407);

@@ -1,13 +1,14 @@
 //! Finds the rank of a token in the tables that the build script writes.
 
-use crate::shared::{PLACE_BITS, RECORD_HEAD, hash, tag};
+use crate::shared::{PLACE_BITS, RECORD_HEAD, first_slot, hash, tag};
 
 /// The tokens of a vocabulary by their bytes.
 pub(crate) struct TokenTable {
     /// The records of all tokens: the rank in three bytes, the length in one, and the bytes of the token.
     records: &'static [u8],
     /// A hash table whose slots are numbers of four bytes: the tag of a hash, and the place of a record plus one.
-    /// A token stands in the slot that its hash names, or in one of the next slots without an empty one between.
+    /// A token stands in the slot that its hash names, or in one of the next slots without an empty one between. The first
+    /// slot is next to the last one.
     slots: &'static [[u8; 4]],
     /// For every two bytes, the rank plus one of the token that they make, or zero. More than half of the tokens that
     /// are looked for have two bytes, so these are found without a hash.
@@ -51,8 +52,7 @@ impl TokenTable {
             return None;
         }
         let hash = hash(bytes);
-        let mask = self.slots.len().wrapping_sub(1);
-        let mut index = hash as usize & mask;
+        let mut index = first_slot(hash, self.slots.len());
         loop {
             let slot = u32::from_le_bytes(*self.slots.get(index)?);
             if slot == 0 {
@@ -63,7 +63,10 @@ impl TokenTable {
             {
                 return Some(rank);
             }
-            index = (index + 1) & mask;
+            index += 1;
+            if index == self.slots.len() {
+                index = 0;
+            }
         }
     }
 
