@@ -1,9 +1,14 @@
-//! Lists the files of the apps that come with Rondo, so that the binary contains them.
+//! Lists the files of the apps that come with Rondo, so that the binary contains them, and names their version.
 
 use std::error::Error;
 use std::fmt::Write as _;
 use std::fs;
 use std::path::{Path, PathBuf};
+
+use sha2::{Digest, Sha256};
+
+/// Six bytes distinguish the versions of the files.
+const REVISION_BYTES: usize = 6;
 
 fn main() -> Result<(), Box<dyn Error>> {
     let apps = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../apps").canonicalize()?;
@@ -16,7 +21,22 @@ fn main() -> Result<(), Box<dyn Error>> {
         writeln!(list, "    ({:?}, include_bytes!({file:?})),", file.strip_prefix(&apps)?)?;
     }
     list.push_str("]\n");
-    Ok(fs::write(output_folder()?.join("apps.rs"), list)?)
+    let output = output_folder()?;
+    fs::write(output.join("apps.rs"), list)?;
+    Ok(fs::write(output.join("apps_revision.rs"), format!("{:?}\n", revision(&apps, &files)?))?)
+}
+
+/// Names the content of the files: equal content, equal revision. The server would need some milliseconds at each start.
+fn revision(apps: &Path, files: &[PathBuf]) -> Result<String, Box<dyn Error>> {
+    let mut hash = Sha256::new();
+    for file in files {
+        let content = fs::read(file)?;
+        hash.update(file.strip_prefix(apps)?.as_os_str().as_encoded_bytes());
+        hash.update([0]);
+        hash.update(content.len().to_le_bytes());
+        hash.update(content);
+    }
+    Ok(hash.finalize().iter().take(REVISION_BYTES).map(|byte| format!("{byte:02x}")).collect())
 }
 
 /// Hidden files are left out, as the server leaves out hidden folders.

@@ -6,8 +6,6 @@ use std::fs::{self, File};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
-use sha2::{Digest, Sha256};
-
 use crate::CommandResult;
 use crate::config::{Config, DEFAULT_APPS};
 
@@ -17,11 +15,11 @@ pub(crate) type EmbeddedFile = (&'static str, &'static [u8]);
 /// All files of all apps in order. A path begins with the name of its app.
 const FILES: &[EmbeddedFile] = include!(concat!(env!("OUT_DIR"), "/apps.rs"));
 
+/// The version of these files, which their content names.
+const REVISION: &str = include!(concat!(env!("OUT_DIR"), "/apps_revision.rs"));
+
 /// The folder in the data folder that the apps are written into.
 const FOLDER: &str = "built-in-apps";
-
-/// Six bytes distinguish the versions of the files.
-const REVISION_BYTES: usize = 6;
 
 /// Whether this configuration uses the embedded apps.
 pub(crate) fn are_used(config: &Config) -> bool {
@@ -60,7 +58,7 @@ pub(crate) fn files_of(app: &str) -> Vec<EmbeddedFile> {
 /// of another version may be running on them. The folder survives a power failure as a whole.
 fn unpack(data: &Path) -> io::Result<PathBuf> {
     let versions = data.join(FOLDER);
-    let folder = versions.join(revision());
+    let folder = versions.join(REVISION);
     if folder.is_dir() {
         return Ok(folder);
     }
@@ -83,18 +81,6 @@ fn unpack(data: &Path) -> io::Result<PathBuf> {
     }
     File::open(&versions)?.sync_all()?;
     Ok(folder)
-}
-
-/// Names the content of the files: equal content, equal revision.
-fn revision() -> String {
-    let mut hash = Sha256::new();
-    for (path, content) in FILES {
-        hash.update(path);
-        hash.update([0]);
-        hash.update(content.len().to_le_bytes());
-        hash.update(content);
-    }
-    hash.finalize().iter().take(REVISION_BYTES).map(|byte| format!("{byte:02x}")).collect()
 }
 
 #[cfg(test)]
