@@ -3,8 +3,8 @@
 use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
-/// Seconds that each part may take in a clean checkout on two cores. Parts that run beside the trial (`torture`) add
-/// nothing to the whole. The trial of nodes follows it, beside the same parts, which take longer than both.
+/// Seconds that each part may take in a clean checkout on two cores. The two trials (`torture`, `nodes`) run one after the
+/// other beside the parts from `doc tests` to `local models`.
 const BUDGETS: &[(&str, u64)] = &[
     ("format", 10),
     ("lints", 20),
@@ -31,7 +31,7 @@ const BUDGETS: &[(&str, u64)] = &[
 ];
 
 /// The same for all parts together.
-const TOTAL_BUDGET: Duration = Duration::from_secs(27 * 60);
+const TOTAL_BUDGET: Duration = Duration::from_secs(45 * 60);
 
 /// The parts that ran, and those that could not.
 pub(crate) struct Report {
@@ -183,15 +183,15 @@ mod tests {
         let parts = [part("tidy", 16), part("format", 10), part("unknown", 9_999)];
         assert_eq!(over_budget(&parts, Duration::from_secs(60)), ["tidy took 16 s, more than 15 s"]);
         assert_eq!(
-            over_budget(&[], Duration::from_secs(1621)),
-            ["all parts together took 1621 s, more than 1620 s"]
+            over_budget(&[], Duration::from_secs(2701)),
+            ["all parts together took 2701 s, more than 2700 s"]
         );
     }
 
     #[test]
     fn budgets_of_parts_that_run_one_after_another_fit_into_the_whole() {
-        let beside_the_trial = [
-            "lints",
+        let trials = ["torture", "nodes"];
+        let beside_the_trials = [
             "doc tests",
             "servers",
             "clients",
@@ -200,14 +200,20 @@ mod tests {
             "react-chat",
             "proxy",
             "deploy",
-            "nodes",
             "postgres",
             "dist",
             "instructions",
             "local models",
         ];
-        let one_by_one = BUDGETS.iter().filter(|(name, _)| !beside_the_trial.contains(name));
-        let sum: u64 = one_by_one.map(|(_, seconds)| seconds).sum();
+        let (mut alone, mut of_trials, mut beside) = (0, 0, 0);
+        for (name, seconds) in BUDGETS.iter().filter(|(name, _)| *name != "lints") {
+            match name {
+                name if trials.contains(name) => of_trials += seconds,
+                name if beside_the_trials.contains(name) => beside += seconds,
+                _ => alone += seconds,
+            }
+        }
+        let sum = alone + of_trials.max(beside);
         assert!(Duration::from_secs(sum) <= TOTAL_BUDGET, "{sum} s");
     }
 }
