@@ -12,7 +12,7 @@ export interface AccessView {
   actor?: string | null;
   /** The apps that the access is limited to; null for all apps. */
   apps?: string[] | null;
-  /** When the access ends; null without an end. */
+  /** The end of the access; null without an end. */
   expiresAt?: string | null;
   /** The proof: `none` on a machine without keys, `key`, `jwt` or `session`. */
   proof: string;
@@ -22,7 +22,10 @@ export interface AccessView {
 
 export type ActionId = string;
 
-/** A tool call as the ledger tells it. */
+/** The status of an action. */
+export type ActionStatus = "started" | "complete" | "failed" | "denied" | "cancelled" | "unknown";
+
+/** A tool call as the ledger has it. */
 export interface ActionView {
   /** The holder of the acting key that spoke for the user. */
   actor?: string | null;
@@ -30,21 +33,20 @@ export interface ActionView {
   durationMs?: number | null;
   effect: Effect;
   id: ActionId;
-  /** Null once erased. */
+  /** The arguments; null once erased. */
   input: unknown;
-  /** Null while it is under way, and once erased. */
+  /** The result; null until the call has ended, and once erased. */
   output: unknown;
   runId?: RunId | null;
   startedAt: string;
-  /** `started`, `complete`, `failed`, `denied`, `cancelled` or `unknown`. */
-  status: string;
+  status: ActionStatus;
   step?: number | null;
   threadId?: ThreadId | null;
   tool: string;
   undoOf?: ActionId | null;
-  /** Whether it can be taken back now, as far as is known without trying. */
+  /** Whether the action can be undone now, as far as this is known without a try. */
   undoable: boolean;
-  /** Whether it was taken back. */
+  /** Whether the action was undone. */
   undone: boolean;
   undoneBy?: ActionId | null;
   userId: string;
@@ -53,7 +55,7 @@ export interface ActionView {
 /** The users for whom an acting key may speak. */
 export type ActsFor = "any";
 
-/** A run of any user, without what was said in it. */
+/** A run of any user, without its messages. */
 export interface AdminRunView {
   /** The holder of the acting key that spoke for the user. */
   actor?: string | null;
@@ -74,7 +76,7 @@ export type AgUiContent = string | AgUiPart[] | Record<string, unknown>;
 
 export interface AgUiContext {
   description?: string;
-  /** Most clients send a text. */
+  /** The value, which most clients send as a text. */
   value: unknown;
 }
 
@@ -89,7 +91,7 @@ export interface AgUiMessage {
 }
 
 export interface AgUiPart {
-  /** Some front ends give a document its name here. */
+  /** Metadata, in which some front ends give a document its name. */
   metadata?: unknown;
   source?: AgUiSource | null;
   text?: string | null;
@@ -106,7 +108,7 @@ export interface AgUiToolCall { function: AgUiFunction; id: string }
 
 /** The schema of an answer. */
 export interface AnswerSchema {
-  /** Letters, digits, `_` and `-`; at most 64. */
+  /** The name: at most 64 letters, digits, `_` and `-`. */
   name: string;
   /** A JSON Schema of an object. */
   schema: unknown;
@@ -119,35 +121,38 @@ export interface AppView {
   /** The models that a request, a persona or a thread may choose; `*` alone for all. */
   models?: string[];
   name: string;
-  /** Why its folder, as it is now, cannot be served, and the version before it is; or why one of its documents is not. */
+  /**
+   * A problem with the present folder of the app, so that the version before it is served, or with one of its
+   * documents.
+   */
   problem?: string | null;
   /** First messages that a front end can offer. */
   starters?: string[];
   tools: string[];
 }
 
-/** One entry of the audit of admins: who did what, and when. Entries are chained by hash. */
+/** One entry of the audit of admins, with the user, the change and the time. Entries are chained by hash. */
 export interface AuditEntryView {
-  /** The app that it concerns; null where it concerns all apps. */
+  /** The app that the entry concerns; null for all apps. */
   app?: string | null;
   at: string;
-  /** Who did it: a user, or `ACTOR for USER` where an acting key spoke for a user. */
+  /** The user who did it, or `ACTOR for USER` if an acting key spoke for a user. */
   by: string;
-  /** More about it, such as the user and the rights of a key. */
+  /** Details of the change, such as the user and the rights of a key. */
   detail: unknown;
   /** SHA-256 over this entry and the hash before it, in hex. */
   hash: string;
   kind: AuditKind;
-  /** Counts from 1 without a gap. */
+  /** The number of the entry, from 1 without a gap. */
   number: number;
-  /** What it was done to: the id of a key, a session, a run or a job, or the name of an MCP server. */
+  /** The object of the change: the id of a key, a session, a run or a job, or the name of an MCP server. */
   target: string;
 }
 
 /** The kind of an entry in the audit of admins. */
 export type AuditKind = "key_made" | "key_revoked" | "key_rotated" | "keys_removed" | "session_ended" | "mcp_tools_approved" | "mcp_tools_revoked" | "run_cancelled" | "job_retried";
 
-/** A tool call as the model asked for it. */
+/** A tool call as the model requested it. */
 export interface Call {
   id: CallId;
   /** The arguments; null when they were not valid JSON. */
@@ -161,13 +166,13 @@ export interface Call {
 
 export type CallId = string;
 
-/** `notice:call`: a call of a tool that the client runs waits for its result, or does not any more. */
+/** `notice:call`: a call that the client makes waits for its result, or no longer waits. */
 export interface CallNotice {
   appId: string;
   callId: CallId;
   name: string;
   runId: RunId;
-  /** The status that the notice tells of. */
+  /** The status that the notice is about. */
   status: ClientCallStatus;
   threadId: ThreadId;
 }
@@ -177,38 +182,38 @@ export interface CallOpen { callId: CallId; effect?: Effect; expiresAt: string; 
 
 /** A whole answer. */
 export interface ChatCompletion {
-  /** Always one. */
+  /** The choices, of which there is always one. */
   choices: ChatCompletionChoice[];
-  /** When the run was made, in seconds. */
+  /** The time at which the run was made, in seconds. */
   created: number;
-  /** `chatcmpl-` and the hexadecimal digits of the run's id. */
+  /** The id: `chatcmpl-` and the hexadecimal digits of the run's id. */
   id: string;
-  /** As the request named it. */
+  /** The model as the request named it. */
   model: string;
   object: string;
   usage: ChatCompletionUsage;
 }
 
 export interface ChatCompletionChoice {
-  /** `stop`, `length`, `tool_calls` or `content_filter`. */
+  /** The reason for the end: `stop`, `length`, `tool_calls` or `content_filter`. */
   finish_reason: string;
   index: number;
-  /** Always null. */
+  /** A field of OpenAI that is always null. */
   logprobs?: unknown;
   message: ChatCompletionMessage;
 }
 
 export interface ChatCompletionFunction {
-  /** JSON. */
+  /** The arguments as JSON. */
   arguments: string;
   name: string;
 }
 
 export interface ChatCompletionMessage {
   content?: string | null;
-  /** What the model thought. */
+  /** The reasoning of the model. */
   reasoning_content?: string | null;
-  /** Always null. */
+  /** A field of OpenAI that is always null. */
   refusal?: string | null;
   role: string;
   /** Calls that the client is to make. */
@@ -219,23 +224,23 @@ export interface ChatCompletionMessage {
 export interface ChatCompletionRequest {
   frequency_penalty?: number | null;
   max_completion_tokens?: number | null;
-  /** The older name. */
+  /** The older name of `max_completion_tokens`. */
   max_tokens?: number | null;
   messages: RequestMessage[];
   metadata?: RequestMetadata | null;
   /** An app, or an app and a model with a slash between them. */
   model: string;
-  /** Only 1. */
+  /** The number of answers, which can only be 1. */
   n?: number | null;
   presence_penalty?: number | null;
-  /** `none`, `minimal`, `low`, `medium` or `high`. */
+  /** The amount of reasoning: `none`, `minimal`, `low`, `medium` or `high`. */
   reasoning_effort?: string | null;
   response_format?: ResponseFormat | null;
-  /** Whether the answer is streamed; not when absent. */
+  /** Whether the answer is streamed; false when absent. */
   stream?: boolean | null;
   stream_options?: StreamOptions | null;
   temperature?: number | null;
-  /** `none` keeps the tools from the model. Everything else is as `auto`. */
+  /** The choice of tools: `none` keeps the tools from the model. All other values count as `auto`. */
   tool_choice?: unknown;
   /** Tools that the client runs. */
   tools?: RequestTool[] | null;
@@ -258,19 +263,19 @@ export interface ChatMessage {
   /** The name of a model; the app's model when absent. */
   model?: string | null;
   sessionId?: ThreadId | null;
-  /** Within the range of the app; the app's value when absent. */
+  /** The temperature, within the range of the app; the app's value when absent. */
   temperature?: number | null;
 }
 
 /** Tools as front ends of the AI SDK name them. */
 export type ChatTools = ClientTool[] | Record<string, NamedTool>;
 
-/** What became of a call that the client makes. */
+/** The status of a call that the client makes. */
 export type ClientCallStatus = "open" | "answered" | "expired" | "superseded" | "cancelled";
 
 /** A call that the client makes. */
 export interface ClientCallView {
-  /** When it got a result, from whomever. */
+  /** The time at which the call got its result. */
   answeredAt?: string | null;
   appId: string;
   createdAt: string;
@@ -285,9 +290,9 @@ export interface ClientCallView {
 
 /** A tool that the client runs, as a request declares it. */
 export interface ClientTool {
-  /** Tells the model what the tool does. */
+  /** The description of the tool for the model. */
   description: string;
-  /** Letters, digits, underscores and dashes. No tool of the server has it. */
+  /** The name: letters, digits, underscores and dashes. No tool of the server has this name. */
   name: string;
   /** A JSON Schema of the arguments, of type object; no arguments when absent. */
   parameters?: unknown;
@@ -305,38 +310,38 @@ export interface ContentPart {
   type: string;
 }
 
-/** What was loaded from outside the log, so that the prompt stays a function of the log. */
+/** The items that were loaded from outside the log, so that the prompt stays a function of the log. */
 export interface ContextLoaded {
-  /** The date the model is told. */
+  /** The date in the prompt. */
   date: string;
-  /** Ids of the documents of which something is in the prompt. */
+  /** Ids of the documents with a piece in the prompt. */
   documents?: string[];
   /**
-   * Ids of memories in the prompt whose day has come. A memory counts as used once an answer names it or speaks of it;
+   * Ids of memories in the prompt that are due. A memory counts as used once an answer names it or is about it;
    * until then the next prompt shows it again.
    */
   followUps?: string[];
   forgetting?: Forgetting | null;
-  /** Which of the earlier messages of the path are in the prompt. Absent in logs of older servers. */
+  /** The earlier messages of the path that are in the prompt. Absent in logs of older servers. */
   history?: Stretch[] | null;
-  /** Bytes to which longer ones of these messages are shortened, where not all of them fit whole. */
+  /** The bytes to which longer messages of these are shortened, if not all of them fit whole. */
   historyBytes?: number | null;
-  /** Ids of the documents of the app itself of which something is in the prompt. */
+  /** Ids of the app's own documents with a piece in the prompt. */
   knowledge?: string[];
-  /** What there was no room for. */
+  /** Items that did not fit into the prompt. */
   leftOut?: LeftOut[];
   /** Ids of the memories in the prompt. */
   memories: string[];
-  /** Tools that reach outside and whose words are in the earlier messages of the prompt. */
+  /** External tools with output in the earlier messages of the prompt. */
   outside?: string[];
-  /** Texts from outside the log that the prompt is made of. They are kept beside it, where forgetting reaches them. */
+  /** Texts of the prompt from outside the log. They are stored beside it, where they can be deleted. */
   parts?: Part[];
-  /** The persona that speaks. */
+  /** The persona of the answer. */
   persona?: string | null;
   pinned?: Pinned | null;
   /** Ids of the pins in the prompt. */
   pins?: string[];
-  /** How the proposals of this conversation that outlive their runs stand, a line each. */
+  /** The proposals of this conversation that outlive their runs, with their statuses, a line each. */
   proposals?: string[];
   /** Ids of messages of earlier conversations in the prompt. */
   recalled?: string[];
@@ -346,45 +351,45 @@ export interface ContextLoaded {
   /** Ids of the summaries in the prompt. */
   summaries: string[];
   /**
-   * Ids of the user's messages in the prompt, this run's or earlier ones, that hold text which reads like instructions
-   * to an assistant, as a pasted letter may.
+   * Ids of messages of the user in the prompt with text that reads like instructions to an assistant, such as a
+   * pasted letter.
    */
   suspicious?: string[];
-  /** What was asked for and could not be had. */
+  /** Requested items that were not available. */
   warnings?: Warning[];
 }
 
-/** A conversation to make. */
+/** A new conversation. */
 export interface CreateConversation {
-  /** None: messages are sent with a response. */
+  /** Items, which must be absent or empty: messages are sent with a response. */
   items?: unknown;
-  /** `app` names the app; `server.chat_app` when absent, or else the only app. */
+  /** Metadata, whose field `app` names the app; `server.chat_app` when absent, or else the only app. */
   metadata?: unknown;
 }
 
 /** A request for a response. */
 export interface CreateResponse {
-  /** Whether the response goes on without its client. */
+  /** Whether the response continues without its client. */
   background?: boolean | null;
   conversation?: NamedConversation | null;
   input?: ResponseInput | null;
-  /** Added to the app's instructions. They are not inherited from an earlier response. */
+  /** Instructions that are added to those of the app. A response does not inherit them from an earlier one. */
   instructions?: string | null;
   max_output_tokens?: number | null;
-  /** Up to 16 texts, which the response repeats. */
+  /** Metadata that the response repeats, up to 16 texts. */
   metadata?: unknown;
   /** An app, or an app and a model with a slash between them. */
   model: string;
-  /** The response that this one continues. An older one makes a branch. */
+  /** The response that this one continues. An older response makes a branch. */
   previous_response_id?: string | null;
   reasoning?: ReasoningOptions | null;
-  /** Accepted. Every run is kept with its thread. */
+  /** A setting without effect: every run is stored with its thread. */
   store?: boolean | null;
-  /** Server-sent events when true. */
+  /** Whether the response is streamed as server-sent events. */
   stream?: boolean | null;
   temperature?: number | null;
   text?: TextOptions | null;
-  /** `none` leaves the tools of the request out. Other values count as `auto`. */
+  /** The choice of tools: `none` leaves the tools of the request out. All other values count as `auto`. */
   tool_choice?: unknown;
   tools?: RequestedTool[];
   top_p?: number | null;
@@ -395,7 +400,7 @@ export interface CredentialRequest { value: string }
 /** A credential of a user. Its value is never shown. */
 export interface CredentialView { name: string; updatedAt: string }
 
-/** What became of a proposal. */
+/** The decision about a proposal. */
 export type Decision = "confirmed" | "rejected" | "expired" | "superseded" | "withdrawn";
 
 /** A piece of a document that was found. */
@@ -405,7 +410,7 @@ export interface DocumentHit {
   knowledge?: boolean;
   name: string;
   place: string;
-  /** From 0 to 1. */
+  /** The score, from 0 to 1. */
   score: number;
   text: string;
 }
@@ -417,21 +422,24 @@ export interface DocumentNotice {
   appId: string;
   documentId: DocumentId;
   /**
-   * `added`, `ready` once every piece can be found by its meaning, or `deleted`. Without a model for meanings it is ready at
-   * once, and only `added` is told.
+   * The change: `added`, `ready` once every piece can be found by its meaning, or `deleted`. Without an embedding
+   * model the document is ready at once, and `ready` is not sent.
    */
   status: string;
 }
 
-/** Pieces that are indexed, and all of them. */
+/** The number of indexed pieces, and the number of all pieces. */
 export interface DocumentProgress { done: number; total: number }
 
 export interface DocumentQuery {
-  /** Only in these; in all of the user's and the app's when absent. */
+  /** The documents to search; all documents of the user and of the app when absent. */
   documentIds?: DocumentId[];
   limit?: number | null;
   query: string;
 }
+
+/** The status of a document. Its words can be searched in any status. */
+export type DocumentStatus = "indexing" | "ready";
 
 /** A part of a document's text. */
 export interface DocumentText {
@@ -441,34 +449,33 @@ export interface DocumentText {
   /** The piece with which the next part begins; null at the end. */
   next?: number | null;
   text: string;
-  /** How many pieces there are. */
+  /** The number of all pieces. */
   total: number;
 }
 
-/** Something that was uploaded, or that belongs to the app. */
+/** A document: an upload of the user, or knowledge of the app. */
 export interface DocumentView {
-  /** Bytes of the file. */
+  /** The size of the file in bytes. */
   bytes: number;
   createdAt: string;
   id: DocumentId;
-  /** `text`, `markdown`, `html`, `pdf`, `docx`, `csv` or `xlsx`. */
+  /** The type of the file: `text`, `markdown`, `html`, `pdf`, `docx`, `csv` or `xlsx`. */
   kind: string;
-  /** Whether it belongs to the app: all of its users read it, and none of them deletes it. */
+  /** Whether the document belongs to the app. All users of the app read it, and none of them can delete it. */
   knowledge?: boolean;
   name: string;
   pages?: number | null;
   progress: DocumentProgress;
-  /** `indexing` until every piece can be found by meaning too, then `ready`. It can be searched by its words at once. */
-  status: string;
-  /** Pieces that read like instructions to an assistant rather than like data. */
+  status: DocumentStatus;
+  /** The number of pieces that read like instructions to an assistant rather than like data. */
   suspicious: number;
   title?: string | null;
 }
 
-/** What a call does to the world. It decides what happens after a crash, who is asked first, and what can be undone. */
+/** The kind of change that a call makes. Recovery after a crash, approval and undo depend on it. */
 export type Effect = "read" | "idempotent" | "reversible" | "irreversible";
 
-/** How long a model that can think does so. */
+/** The amount of reasoning of a model that can reason. */
 export type Effort = "none" | "minimal" | "low" | "medium" | "high";
 
 export interface EmbeddingItem { embedding: EncodedVector; index: number; object: string }
@@ -480,7 +487,7 @@ export interface EmbeddingList { data: EmbeddingItem[]; model: string; object: s
 export interface EmbeddingRequest {
   /** The length of the vectors. Only the model's own length is accepted. */
   dimensions?: number | null;
-  /** `float` (when absent) or `base64`, which is little-endian 32-bit floats. */
+  /** The encoding: `float` (when absent) or `base64`, which is little-endian 32-bit floats. */
   encoding_format?: string | null;
   /** A text, or a list of texts. Lists of tokens are refused. */
   input: unknown;
@@ -488,12 +495,12 @@ export interface EmbeddingRequest {
   model: string;
 }
 
-/** Counted here. */
+/** The tokens, as this server counts them. */
 export interface EmbeddingUsage { prompt_tokens: number; total_tokens: number }
 
 export type EncodedVector = number[] | string;
 
-/** Why a run did not complete: a stable code and a sentence for people. */
+/** The reason why a run did not complete: a stable code and a sentence for people. */
 export interface Failure { code: string; message: string }
 
 export interface FieldError {
@@ -505,10 +512,10 @@ export interface FieldError {
 /** A version of a file. */
 export interface FileVersionView {
   actionId?: ActionId | null;
-  /** Null if the file was deleted. */
+  /** The content; null if the file was deleted. */
   content?: string | null;
   deleted: boolean;
-  /** When this version was made. */
+  /** The time of this version. */
   updatedAt: string;
   version: number;
 }
@@ -516,41 +523,41 @@ export interface FileVersionView {
 /** A Markdown file of the user. */
 export interface FileView {
   bytes: number;
-  /** Left out in lists. */
+  /** The content, which lists leave out. */
   content?: string | null;
   path: string;
   updatedAt: string;
-  /** Grows with each change, from 1. */
+  /** The version, which grows with each change, from 1. */
   version: number;
 }
 
-/** Why a step ended. */
+/** The reason for the end of a step. */
 export type Finish = "stop" | "length" | "tool_calls" | "content_filter" | "cancelled" | "failed";
 
-/** A message asked to forget something, or answered whether it is to be forgotten. */
+/** The outcome of a request to forget something, or of the user's answer to the question about it. */
 export interface Forgetting {
-  /** The language of the request, such as `en`: its answer is in the same. */
+  /** The language of the request and of its answer, such as `en`. */
   language: string;
-  /** The memories it is about. */
+  /** The memories that the request is about. */
   memories?: MemoryId[];
   outcome: ForgettingOutcome;
-  /** The answer: no model is needed for one. */
+  /** The answer, which no model is needed for. */
   reply: string;
 }
 
-/** What came of a request to forget. */
+/** The kind of outcome of a request to forget. */
 export type ForgettingOutcome = "asked" | "forgotten" | "kept" | "nothing_found";
 
 export interface FoundMessage {
   createdAt: string;
   id: MessageId;
   role: Role;
-  /** Without words that were forgotten. */
+  /** The text, without words that were forgotten. */
   text: string;
   threadId: ThreadId;
 }
 
-/** What one fragment takes. */
+/** The tokens of one fragment. */
 export interface FragmentCost { fragment: string; tokens: number }
 
 /** One fragment of a prompt. */
@@ -563,7 +570,7 @@ export interface FunctionTool {
   parameters?: unknown;
 }
 
-/** Which branch of a thread is to be shown. */
+/** The choice of the branch of a thread that is shown. */
 export interface HeadChoice {
   /** A message of the branch. The newest message that follows it becomes the head. */
   messageId: MessageId;
@@ -579,64 +586,64 @@ export interface ImageView {
   createdAt: string;
   height: number;
   id: ImageId;
-  /** `image/jpeg`, or `image/png` for an image with transparent parts. */
+  /** The media type: `image/jpeg`, or `image/png` for an image with transparent parts. */
   mediaType: string;
   name?: string | null;
   width: number;
 }
 
 export interface ImportRefused {
-  /** Its place in the file, counted from 0. */
+  /** The place of the entry in the file, counted from 0. */
   index: number;
   reason: string;
 }
 
-/** What has become of a file of memories. */
+/** The result of the import of a file of memories. */
 export interface ImportReport {
-  /** Those that say what is known already. */
+  /** The number of entries that were known already. */
   duplicates: number;
   imported: number;
   refused: ImportRefused[];
 }
 
-/** A tool call of an imported answer. It was made elsewhere, so it is no action here. */
+/** A tool call of an imported answer. Another system made it, so it is not an action here. */
 export interface ImportedCall {
   /** Whether the call failed. */
   failed?: boolean;
-  /** The id that it had there. */
+  /** The id of the call in the other system. */
   id?: string;
-  /** The arguments. */
+  /** The arguments of the call. */
   input?: unknown;
   name: string;
-  /** What the tool gave back; absent if that was lost. */
+  /** The result of the tool; absent if it was lost. */
   result?: string | null;
 }
 
-/** One call of a model in an imported answer. */
+/** One model call of an imported answer. */
 export interface ImportedStep {
-  /** At most 32. */
+  /** The tool calls, at most 32. */
   calls?: ImportedCall[];
   text?: string;
 }
 
-/** The thread that an imported conversation is. */
+/** The thread of an imported conversation. */
 export interface ImportedThread {
-  /** Whether the conversation was imported before; then nothing has changed. */
+  /** Whether the conversation was imported before. If so, nothing has changed. */
   alreadyThere: boolean;
   threadId: ThreadId;
 }
 
-/** What the user said in an imported conversation, and how it was answered. */
+/** A message of the user in an imported conversation, and its answer. */
 export interface ImportedTurn {
-  /** When it was said; the time of the import when absent. */
+  /** The time of the turn; the time of the import when absent. */
   at?: string | null;
-  /** The answer, one entry for each call of a model; none if nobody answered. */
+  /** The answer: one entry for each model call, none without an answer. */
   steps?: ImportedStep[];
-  /** Empty for an answer to nothing, such as a greeting. */
+  /** The text of the user; empty for an answer without a question, such as a greeting. */
   text?: string;
 }
 
-/** An item of the input. Its `type` says which of the fields it has. */
+/** An item of the input. The `type` decides which of the fields it has. */
 export interface InputItem {
   approval_request_id?: string | null;
   approve?: boolean | null;
@@ -648,7 +655,7 @@ export interface InputItem {
   name?: string | null;
   output?: ItemContent | null;
   role?: string | null;
-  /** `message` when absent. */
+  /** The type of the item; `message` when absent. */
   type?: string | null;
 }
 
@@ -656,20 +663,22 @@ export type ItemContent = string | ContentPart[];
 
 export type JobId = string;
 
-/** Work in the background. */
+/** The status of a job. */
+export type JobStatus = "ready" | "running" | "done" | "dead";
+
+/** A background job. */
 export interface JobView {
   appId: string;
-  /** Times it was begun. */
+  /** The number of attempts that were begun. */
   attempts: number;
   createdAt: string;
-  /** Why the last attempt failed. */
+  /** The error of the last attempt. */
   error?: string | null;
   id: JobId;
   kind: string;
-  /** When it is due. */
+  /** The time at which the job is due. */
   runAt: string;
-  /** `ready`, `running`, `done` or `dead`. */
-  status: string;
+  status: JobStatus;
   threadId?: ThreadId | null;
   updatedAt: string;
   userId: string;
@@ -682,19 +691,22 @@ export type KeyId = string;
 /** A key that was just made. */
 export interface KeyMade {
   id: KeyId;
-  /** Present for the first key of a server: what it changes, and how to undo that. */
+  /** A text about the first key of a server: its effect, and how to undo that. */
   notice?: string | null;
-  /** Sent as `Authorization: Bearer`. It is shown here and never again: a repeated request gets null. */
+  /**
+   * The secret, which requests send as `Authorization: Bearer`. The server shows it only once: a repeated request
+   * gets null.
+   */
   token?: string | null;
 }
 
 export interface KeyRequest {
   actsFor?: ActsFor | null;
-  /** Adds the right `admin`. */
+  /** Whether the right `admin` is added. */
   admin?: boolean;
-  /** The only app that the key is good for; all apps when absent. */
+  /** The only app that the key is valid for; all apps when absent. */
   app?: string | null;
-  /** The time after which the key is no longer good; it has no end when absent. */
+  /** The time after which the key is no longer valid; no end when absent. */
   expiresAt?: string | null;
   /** The rights of the key: `read`, `run`, `admin`. `run` includes `read`. A key has `run` when this is absent. */
   rights?: Right[] | null;
@@ -704,7 +716,7 @@ export interface KeyRequest {
 
 /** A request for a new key in place of another. */
 export interface KeyRotationRequest {
-  /** For how long the old key stays good, in seconds: a day when absent, at most 30 days. */
+  /** The seconds for which the old key stays valid: a day when absent, at most 30 days. */
   overlapSeconds?: number | null;
 }
 
@@ -716,7 +728,7 @@ export interface KeyView {
   createdAt: string;
   expiresAt?: string | null;
   id: KeyId;
-  /** The user who made the key; none for keys from before this was noted. */
+  /** The user who made the key; null for a key of an older server. */
   madeBy?: string | null;
   replacedBy?: KeyId | null;
   revokedAt?: string | null;
@@ -737,25 +749,25 @@ export interface Latencies { p50?: number | null; p95?: number | null; p99?: num
 /** The result of a check of the whole ledger. */
 export interface LedgerReport {
   entries: number;
-  /** Entries whose content was erased. Their hash chain is still valid. */
+  /** The number of entries with erased content. Their hash chain is still valid. */
   erased: number;
   /** The faults, as texts; empty if the ledger is valid. */
   faults: string[];
-  /** Chains: one for each user in each app. */
+  /** The number of hash chains: one for each user in each app. */
   scopes: number;
 }
 
-/** What would have been in a prompt, had there been room. */
+/** An item that did not fit into a prompt. */
 export interface LeftOut {
   fragment: string;
   tokens: number;
-  /** How much, for people. */
+  /** The amount that was left out, for people. */
   what: string;
 }
 
 /** A model as clients of OpenAI's API list it. */
 export interface ListedModel {
-  /** Always 0: apps have no date. */
+  /** The date, which is always 0, because apps have none. */
   created: number;
   /** An app, an app and a model with a slash between them, or the embedding model. */
   id: string;
@@ -763,16 +775,16 @@ export interface ListedModel {
   owned_by: string;
 }
 
-/** A yes to tools as they were shown. */
+/** The approval of tools with the definitions that were shown. */
 export interface McpApproval {
-  /** All that wait for one when absent. */
+  /** The tools to approve; all tools that wait for approval when absent. */
   tools?: McpApprovalOf[] | null;
 }
 
 export interface McpApprovalOf {
-  /** Of the definition that was looked at: if it is another by now, nothing is approved. */
+  /** The hash of the definition that was shown. If the definition has changed since then, nothing is approved. */
   hash: string;
-  /** As the server calls it. */
+  /** The name of the tool at the MCP server. */
   tool: string;
 }
 
@@ -782,58 +794,58 @@ export interface McpRevocation {
   tools: string[];
 }
 
-/** A server of tools that an app uses. */
+/** An MCP server that an app uses. */
 export interface McpServerView {
   app: string;
-  /** Why it could not be reached the last time; null once it could. */
+  /** The error of the last attempt to reach the server; null after a success. */
   lastError?: string | null;
-  /** Its name in the app. */
+  /** The name of the MCP server in the app. */
   server: string;
   state: McpState;
   tools: McpToolView[];
   transport: McpTransport;
 }
 
-/** How a server of tools is, from well to worse. */
+/** The health of an MCP server, best first. */
 export type McpState = "idle" | "connected" | "failing" | "open";
 
-/** Whether a tool can be used: only an approved one can. */
+/** The approval of a tool. Only an approved tool can be used. */
 export type McpToolState = "approved" | "changed" | "new" | "gone";
 
-/** A tool that a server offers, or has offered. */
+/** A tool that an MCP server offers, or has offered. */
 export interface McpToolView {
   approvedAt?: string | null;
-  /** Absent for one that was approved automatically, when the server was first seen. */
+  /** The admin who approved the tool. Absent if it was approved automatically, when the server was first seen. */
   approvedBy?: string | null;
-  /** What it said when it was approved. */
+  /** The definition that was approved. */
   approvedDefinition?: Record<string, unknown> | null;
   approvedHash?: string | null;
-  /** What the server says of it now. */
+  /** The present definition of the tool. */
   definition: Record<string, unknown>;
-  /** Of the definition. */
+  /** The hash of the present definition. */
   hash: string;
-  /** As the model sees it. */
+  /** The name of the tool for the model. */
   name: string;
   state: McpToolState;
-  /** As the server calls it. */
+  /** The name of the tool at the MCP server. */
   tool: string;
 }
 
-/** How a server of tools is spoken to. */
+/** The transport of an MCP server. */
 export type McpTransport = "stdio" | "http";
 
-/** Why a memory is known: what it was, and what it rests on. */
+/** The history of a memory: its versions and its sources. */
 export interface MemoryHistoryView {
   memory: MemoryView;
-  /** Oldest first. */
+  /** The sources, oldest first. */
   sources: SaidView[];
-  /** Oldest first. */
+  /** The versions, oldest first. */
   versions: MemoryVersionView[];
 }
 
 export interface MemoryHit {
   memory: MemoryView;
-  /** From 0 to 1. */
+  /** The score, from 0 to 1. */
   score: number;
 }
 
@@ -842,47 +854,56 @@ export type MemoryId = string;
 /** `notice:memory`: memories that changed together. */
 export interface MemoryNotice {
   appId: string;
-  /** `deleted` for memories that are no longer active, for whatever reason. */
+  /** The change; `deleted` for memories that are no longer active, for any reason. */
   change: NoticeChange;
   memoryIds: MemoryId[];
 }
 
-/** A change of a memory. What is absent stays. */
+/** A change of a memory. Absent fields stay as they are. */
 export interface MemoryPatch { kind?: string | null; text?: string | null }
 
-/** What to look for among memories. */
+/** A search for memories. */
 export interface MemoryQuery {
-  /** From 1 to 100; 10 when absent. */
+  /** The number of results at most, from 1 to 100; 10 when absent. */
   limit?: number | null;
   query: string;
 }
 
-/** Whether the user wants anything to be remembered. */
-export interface MemorySettings { enabled: boolean }
+/** The memory settings of a user in an app. */
+export interface MemorySettings {
+  /** Whether memory is on: memories are recalled, extracted and remembered. */
+  enabled: boolean;
+}
 
-/** Where a memory comes from first. */
+/** The first source of a memory. */
 export type MemorySource = SaidView & {
-  /** `user` (by hand), `asked`, `extracted`, `tool` or `import`. */
+  /** The origin of the memory: `user` (by hand), `asked`, `extracted`, `tool` or `import`. */
   by: string;
 };
 
-/** What looking at messages has changed, by the ids of the memories. */
+/** The status of a memory. Only an active memory is in prompts. */
+export type MemoryStatus = "active" | "forgotten" | "removed" | "expired" | "superseded";
+
+/** The changes by an extraction from messages, with the ids of the memories. */
 export interface MemoryUpdate {
   created?: MemoryId[];
   expired?: MemoryId[];
-  /** Those whose place another one has taken. */
+  /** Memories that another one has replaced. */
   merged?: MemoryId[];
   removed?: MemoryId[];
   updated?: MemoryId[];
 }
 
-/** A memory as one change has left it. */
+/** A version of a memory: its state after one change. */
 export interface MemoryVersionView {
   at: string;
   kind: string;
-  /** `created`, `edited`, `updated`, `merged`, `removed`, `forgotten`, `restored`, `expired`, `superseded` or `undone`. */
+  /**
+   * The reason for the version: `created`, `edited`, `updated`, `merged`, `removed`, `forgotten`, `restored`,
+   * `expired`, `superseded` or `undone`.
+   */
   reason: string;
-  status: string;
+  status: MemoryStatus;
   text: string;
   validFrom?: string | null;
   validUntil?: string | null;
@@ -891,7 +912,7 @@ export interface MemoryVersionView {
 
 /** A durable fact about the user. */
 export interface MemoryView {
-  /** How many answers referred to it. */
+  /** The number of answers that referred to the memory. */
   accessCount: number;
   appId: string;
   createdAt: string;
@@ -899,22 +920,21 @@ export interface MemoryView {
   kind: string;
   lastAccessedAt?: string | null;
   source: MemorySource;
-  /** `active`, `forgotten`, `removed`, `expired` or `superseded`. */
-  status: string;
+  status: MemoryStatus;
   supersededBy?: MemoryId | null;
   text: string;
   updatedAt: string;
-  /** Since when it is so, where that is known. */
+  /** The time from which the fact holds, if it is known. */
   validFrom?: string | null;
-  /** When it ceased to be so. */
+  /** The time at which the fact ceased to hold. */
   validUntil?: string | null;
-  /** Grows with each change. */
+  /** The version, which grows with each change. */
   version: number;
 }
 
 export interface Message {
   createdAt: string;
-  /** From the start of the answer's run to its end. */
+  /** The milliseconds from the start of the answer's run to its end. */
   durationMs?: number | null;
   error?: Failure | null;
   id: MessageId;
@@ -923,7 +943,7 @@ export interface Message {
   parentId?: MessageId | null;
   /** Images and documents that go with the text. */
   parts?: MessagePart[];
-  /** What the model thought before it answered. */
+  /** The reasoning of the model before its answer. */
   reasoning?: string | null;
   role: Role;
   runId?: RunId | null;
@@ -939,12 +959,12 @@ export interface Message {
 
 /** A past message that was found. */
 export interface MessageHit {
-  /** What was said just after it, oldest first. */
+  /** The messages just after it, oldest first. */
   after: FoundMessage[];
-  /** What was said just before it, oldest first. */
+  /** The messages just before it, oldest first. */
   before: FoundMessage[];
   message: FoundMessage;
-  /** From 0 to 1. */
+  /** The score, from 0 to 1. */
   score: number;
 }
 
@@ -955,7 +975,7 @@ export interface MessageMatch {
   createdAt: string;
   messageId: MessageId;
   role: Role;
-  /** The part of the message around the first word that was looked for. */
+  /** The part of the message around the first word of the search. */
   text: string;
 }
 
@@ -977,28 +997,28 @@ export interface MessageUser {
   text: string;
 }
 
-/** Front ends may keep anything here; what is not ours is ignored. */
+/** Metadata of a message. Front ends can add fields of their own, which are ignored. */
 export interface Metadata { answerId?: string | null; threadId?: string | null }
 
 export interface ModelList { data: ListedModel[]; object: string }
 
 /** A model that apps and requests may name. */
 export interface ModelView {
-  /** False while its provider is being left alone after failures. */
+  /** Whether the model can be called. False while its provider is paused after failures. */
   available: boolean;
-  /** In tokens, prompt and answer together. */
+  /** The context window in tokens, for prompt and answer together. */
   contextWindow: number;
-  /** Whether it answers when nobody asks for another. */
+  /** Whether this is the default model. */
   default: boolean;
   id: string;
-  /** `cloud` or `local`. */
+  /** The kind of model: `cloud` or `local`. */
   kind: string;
-  /** In tokens. */
+  /** The longest answer in tokens. */
   maxOutput?: number | null;
   price?: PriceView | null;
   provider: string;
   streaming: boolean;
-  /** How it takes a JSON Schema for its answer: `with_tools`, `alone` or `prompt`. */
+  /** The way in which the model takes a JSON Schema for its answer: `with_tools`, `alone` or `prompt`. */
   structured: string;
   tools: boolean;
   vision: boolean;
@@ -1011,9 +1031,9 @@ export interface NamedTool { description?: string | null; parameters?: unknown }
 
 /** The result of a call that the client made: one of the two fields. */
 export interface NewCallResult {
-  /** Why there is no result, in words for the model. */
+  /** The reason why there is no result, as a text for the model. */
   error?: string | null;
-  /** Any JSON value, null included. */
+  /** The result: any JSON value, including null. */
   result?: unknown;
 }
 
@@ -1025,9 +1045,9 @@ export interface NewChat {
   /** The chat as the client names it, or the id of a thread. */
   id: string;
   message?: UiMessage | null;
-  /** The answer to give again, or the message that this one takes the place of. */
+  /** The answer to regenerate, or the message that the new one replaces. */
   messageId?: string | null;
-  /** Everything that was said. Only the last one counts. */
+  /** The messages of the chat. Only the last one counts. */
   messages?: UiMessage[];
   model?: string | null;
   onBusy?: OnBusy;
@@ -1037,14 +1057,14 @@ export interface NewChat {
   trigger?: Trigger;
 }
 
-/** Something to be remembered about the user. */
+/** A new memory of the user. */
 export interface NewMemory {
-  /** What sort of fact it is; `fact` when absent. */
+  /** The kind of the memory; `fact` when absent. */
   kind?: string | null;
   text: string;
 }
 
-/** A part of a new message. Something that was uploaded is named by its id; anything else comes along as a data URL. */
+/** A part of a new message: an upload by its id, or a file as a data URL. */
 export type NewPart = {
   imageId?: ImageId | null;
   /** The name of an image that comes as a data URL. */
@@ -1062,11 +1082,11 @@ export type NewPart = {
 };
 
 export interface NewPersona {
-  /** Letters, digits, `_` and `-`; made up when absent. */
+  /** The id: letters, digits, `_` and `-`. The server makes one when it is absent. */
   id?: string | null;
-  /** The id when absent. */
+  /** The name; the id when absent. */
   name?: string | null;
-  /** May be empty where there are settings: then the persona says only how the model answers. */
+  /** The prompt. It can be empty if there are settings: such a persona only changes the settings of the model. */
   prompt?: string;
   settings?: PersonaSettings;
 }
@@ -1076,25 +1096,25 @@ export interface NewPin { text: string }
 /** A request for a run: a new message, or another answer to an old one. */
 export interface NewRun {
   answerSchema?: AnswerSchema | null;
-  /** Documents to answer from; none for an empty list. Absent, what the app says. */
+  /** Documents to answer from; none for an empty list, the choice of the app when absent. */
   documentIds?: DocumentId[] | null;
-  /** What the user says. Required unless `regenerate` is given or `parts` has an entry. */
+  /** The text of the user. Required unless `regenerate` is given or `parts` has an entry. */
   message?: string | null;
-  /** A model by name; the app's when absent. */
+  /** The name of a model; the app's model when absent. */
   model?: string | null;
-  /** What to do when the thread is still answering. */
+  /** The treatment of the message if the thread has an active run. */
   onBusy?: OnBusy;
   parentId?: MessageId | null;
   /** Images and documents that go with the message: at most 8 of each. */
   parts?: NewPart[];
-  /** Who answers: a persona of the app or of the user. The one that the thread was given when absent. */
+  /** A persona of the app or of the user; the persona of the thread when absent. */
   personaId?: string | null;
   regenerate?: Regenerate | null;
-  /** With `model`, which counts where the field beside them is absent. */
+  /** Settings of the model for this run. The `model` in them counts if the field `model` of the request is absent. */
   settings?: PersonaSettings;
-  /** Server-sent events when true (the default), one JSON answer at the end when false. */
+  /** True (the default) for server-sent events, false for one JSON answer at the end. */
   stream?: boolean | null;
-  /** Added to the app's instructions for this run. */
+  /** A text that is added to the app's instructions for this run. */
   systemPrompt?: string | null;
   threadId?: ThreadId | null;
   /** Tools of this run whose calls the client makes. It answers them with `POST /v1/calls/{call}/result`. */
@@ -1102,21 +1122,21 @@ export interface NewRun {
 }
 
 export interface NewThread {
-  /** Who answers in it unless a run says otherwise. */
+  /** The persona that answers, unless a run names another one. */
   personaId?: string | null;
   title?: string | null;
 }
 
-/** What happened to a thread or to memories. */
+/** The change of a thread or of memories. */
 export type NoticeChange = "created" | "changed" | "deleted";
 
-/** What becomes of a message to a thread that is still answering. */
+/** The treatment of a message to a thread that has an active run. */
 export type OnBusy = "queue" | "reject" | "interrupt";
 
 export interface OpenAiError {
   /** The kind of problem, for programs; it never changes. */
   code?: string | null;
-  /** What happened, and how to mend it. */
+  /** A sentence on the error, and on the remedy. */
   message: string;
   /** The field of the request at fault. */
   param?: string | null;
@@ -1130,22 +1150,22 @@ export interface OpenAiErrorBody { error: OpenAiError }
 /** The form of an answer. */
 export type OutputFormat = "text" | "json";
 
-/** A text that is kept beside the log. */
+/** A text that is stored beside the log. */
 export interface Part {
-  /** The fragment of the prompt it belongs to. */
+  /** The fragment of the prompt that the text belongs to. */
   fragment: string;
-  /** Names the text. */
+  /** The hash of the text. */
   hash: string;
-  /** What it comes from, by id; when that is deleted, so is the text. */
+  /** The id of the source. If the source is deleted, so is the text. */
   source: string;
-  /** Whether it reads like instructions to an assistant rather than like data. */
+  /** Whether the text reads like instructions to an assistant rather than like data. */
   suspicious?: boolean;
 }
 
-/** What is absent stays as it is; `settings` is replaced as a whole. */
+/** A change of a persona. Absent fields stay as they are; `settings` is replaced as a whole. */
 export interface PersonaPatch { name?: string | null; prompt?: string | null; settings?: PersonaSettings | null }
 
-/** Settings with the model they are for, of a persona or of a request. */
+/** Model settings of a persona or of a request, with the name of the model. */
 export type PersonaSettings = Settings & { model?: string | null };
 
 /** A named prompt with model settings. */
@@ -1153,9 +1173,12 @@ export interface PersonaView {
   createdAt?: string | null;
   id: string;
   name: string;
-  /** `app` for one of the app's folder, which cannot be changed here; `user` for one of the user's own. */
+  /**
+   * The origin: `app` for a persona of the app folder, which the API cannot change, or `user` for a persona of the
+   * user.
+   */
   origin: string;
-  /** Why it cannot be used, if it cannot. */
+  /** The reason why the persona cannot be used, if there is one. */
   problem?: string | null;
   prompt: string;
   settings: PersonaSettings;
@@ -1164,28 +1187,28 @@ export interface PersonaView {
 
 export type PinId = string;
 
-/** Text that the user marked as important, for one thread or for all of an app's. */
+/** A text that the user marked as important, for one thread or for all threads of an app. */
 export interface PinView { createdAt: string; id: PinId; text: string; threadId?: ThreadId | null }
 
-/** A message asked to pin something. */
+/** The outcome of a request to pin something. */
 export interface Pinned {
   pinId?: PinId | null;
-  /** The answer: no model is needed for one. */
+  /** The answer, which no model is needed for. */
   reply: string;
 }
 
-/** US dollars for a million tokens. */
+/** Prices in US dollars for a million tokens. */
 export interface PriceView { cachedInput: number; input: number; output: number }
 
 /** A problem document (RFC 9457). */
 export interface Problem {
   /** The kind of problem, for programs; it never changes. */
   code: string;
-  /** What happened this time. */
+  /** A sentence on this problem, and on the remedy. */
   detail: string;
   /** The fields of the request at fault. */
   errors?: FieldError[] | null;
-  /** Also in `x-request-id`, and in the server's log. */
+  /** The id of the request, as in `x-request-id` and in the server's log. */
   requestId: string;
   status: number;
   /** The kind of problem, for people. */
@@ -1193,23 +1216,23 @@ export interface Problem {
   type: string;
 }
 
-/** What is absent stays as it is; null removes. */
+/** A change of a profile. Absent fields stay as they are; null removes a field. */
 export interface ProfilePatch {
-  /** Each field by itself; null removes it. */
+  /** Changes of single fields; null removes a field. */
   fields?: Record<string, unknown>;
   locale?: string | null;
   name?: string | null;
   timezone?: string | null;
 }
 
-/** What a user says of themselves. It is the same in every app. */
+/** Facts that a user states about themselves, for all apps or for one. */
 export interface ProfileView {
-  /** Anything else the app should know. */
+  /** Further facts for the app. */
   fields: Record<string, unknown>;
-  /** Such as `pt-PT`. */
+  /** The locale, such as `pt-PT`. */
   locale?: string | null;
   name?: string | null;
-  /** Such as `Europe/Lisbon`; dates in prompts are told in it. */
+  /** The time zone of dates in prompts, such as `Europe/Lisbon`. */
   timezone?: string | null;
   updatedAt?: string | null;
   userId: string;
@@ -1217,47 +1240,50 @@ export interface ProfileView {
 
 export interface PromptDetails { cached_tokens: number }
 
-/** What a prompt was made of, in tokens as they were counted before it was sent. */
+/** The parts of a prompt, in tokens as they were counted before it was sent. */
 export interface PromptLedger {
-  /** Earlier exchanges that were dropped for want of room, the oldest ones. */
+  /** The number of earlier exchanges that were dropped for lack of room, the oldest ones. */
   droppedExchanges?: number;
-  /** Images of earlier messages that were shown beside those of the message itself. Absent where no image was shown. */
+  /**
+   * The number of images of earlier messages in the prompt, beside those of the message itself. Absent if no image
+   * was in the prompt.
+   */
   earlierImages?: number | null;
-  /** Whether they were counted as the model counts them, rather than estimated. */
+  /** Whether the tokens were counted as the model counts them, rather than estimated. */
   exact: boolean;
   fragments: FragmentCost[];
   leftOut?: LeftOut[];
-  /** What the model takes, less what its answer may need. */
+  /** The context window of the model, less the room for its answer. */
   limit: number;
-  /** Bytes to which the message itself was cut. */
+  /** The bytes to which the message itself was cut. */
   messageBytes?: number | null;
-  /** Bytes to which results of this run's own calls were cut, where that was needed. */
+  /** The bytes to which results of this run's own calls were cut, if that was necessary. */
   resultBytes?: number | null;
   tokens: number;
-  /** Fragments that were left out whole. */
+  /** The names of fragments that were left out completely. */
   without?: string[];
 }
 
-/** What the model saw in one step of a run. */
+/** The prompt of one step of a run, as the model saw it. */
 export interface PromptView {
-  /** In tokens, prompt and answer together. */
+  /** The context window in tokens, for prompt and answer together. */
   contextWindow: number;
-  /** In the order in which the model reads them. */
+  /** The fragments, in the order in which the model reads them. */
   fragments: FragmentView[];
   ledger: PromptLedger;
-  /** The messages as sent, free of any provider's shape. */
+  /** The messages as sent, in a form that does not depend on the provider. */
   messages: Record<string, unknown>[];
   model?: string | null;
   runId: RunId;
   step: number;
-  /** Names of the tools on offer. */
+  /** The names of the tools that the model could call. */
   tools: string[];
   usage?: Usage | null;
   warnings?: Warning[];
 }
 
 export interface ProposalClosed {
-  /** Who decided, if an acting key spoke for the user: `ACTOR for USER`. */
+  /** The sender of the decision, as `ACTOR for USER`, if an acting key spoke for the user. */
   by?: string | null;
   callId: CallId;
   decision: Decision;
@@ -1271,15 +1297,18 @@ export interface ProposalNotice {
   appId: string;
   proposalId: ProposalId;
   runId?: RunId | null;
-  /** `open`, or how it was decided. */
-  status: string;
+  /** The status that the notice is about. A later notice can be about another status. */
+  status: ProposalStatus;
   threadId?: ThreadId | null;
   tool: string;
 }
 
 export interface ProposalOpen { callId: CallId; expiresAt: string; input: unknown; name: string; proposalId: ProposalId }
 
-/** A call that waits for the user's yes. */
+/** The status of a proposal. */
+export type ProposalStatus = "open" | "confirmed" | "rejected" | "expired" | "superseded" | "withdrawn";
+
+/** A tool call that waits for the user's approval. */
 export interface ProposalView {
   actionId?: ActionId | null;
   appId: string;
@@ -1289,11 +1318,10 @@ export interface ProposalView {
   expiresAt: string;
   id: ProposalId;
   input: unknown;
-  /** Why, in the words of whoever proposed it. */
+  /** The reason that was given with the proposal. */
   note?: string | null;
   runId?: RunId | null;
-  /** `open`, `confirmed`, `rejected`, `expired`, `superseded` or `withdrawn`. */
-  status: string;
+  status: ProposalStatus;
   threadId?: ThreadId | null;
   tool: string;
 }
@@ -1303,9 +1331,9 @@ export interface QueuedMessage {
   createdAt: string;
   /** Images and documents that go with the text. */
   parts?: MessagePart[];
-  /** The run that will answer it. Cancel this run to take the message back. */
+  /** The run that will answer the message. Cancel this run to withdraw the message. */
   runId: RunId;
-  /** Empty if an earlier message is to be answered again. */
+  /** The text of the message; empty if an earlier message is to be answered again. */
   text: string;
 }
 
@@ -1315,14 +1343,14 @@ export interface ReasoningOptions { effort?: string | null }
 
 export type RecordId = string;
 
-/** A tool of an app that works on one type of records. */
+/** A tool of an app for one type of records. */
 export interface RecordToolView {
-  /** `search`, `get`, `create`, `update`, `list` or `delete`. */
+  /** The operation: `search`, `get`, `create`, `update`, `list` or `delete`. */
   does: string;
   name: string;
 }
 
-/** A type of records, with the tools that work on it. */
+/** A type of records, with the tools for it. */
 export interface RecordTypeView {
   /** The JSON Schema of the data. */
   schema: Record<string, unknown>;
@@ -1333,10 +1361,10 @@ export interface RecordTypeView {
 /** A version of a record. */
 export interface RecordVersionView {
   actionId?: ActionId | null;
-  /** Null if the record was deleted. */
+  /** The data; null if the record was deleted. */
   data?: unknown;
   deleted: boolean;
-  /** When this version was made. */
+  /** The time of this version. */
   updatedAt: string;
   version: number;
 }
@@ -1348,33 +1376,33 @@ export interface RecordView {
   id: RecordId;
   type: string;
   updatedAt: string;
-  /** Grows with each change, from 1. */
+  /** The version, which grows with each change, from 1. */
   version: number;
 }
 
 /**
- * Which message to answer again: `true` for the one at the thread's head (or at `parentId`), or a message's id.
- * An answer's id stands for the user message it answered.
+ * The message to answer again: `true` for the head of the thread (or for `parentId`), or the id of a message. The id
+ * of an answer stands for the user message that it answered.
  */
 export type Regenerate = boolean | MessageId;
 
-/** A message asked to remember something. */
+/** The outcome of a request to remember something. */
 export interface Remembered {
   memoryId?: MemoryId | null;
   outcome: RememberedOutcome;
-  /** The answer, where no model is needed for one. */
+  /** The answer, if no model is needed for one. */
   reply?: string | null;
-  /** What was to be remembered; empty where it must not be repeated. */
+  /** The text to remember; empty if it must not be repeated. */
   text?: string;
 }
 
-/** What came of a request to remember. */
+/** The kind of outcome of a request to remember. */
 export type RememberedOutcome = "saved" | "known" | "refused" | "not_said";
 
 export interface RequestCall { function: RequestFunction; id: string }
 
 export interface RequestFunction {
-  /** JSON. */
+  /** The arguments as JSON. */
   arguments?: string | null;
   name: string;
 }
@@ -1386,7 +1414,7 @@ export interface RequestMessage {
   /** The function that a message of the role `function` is the result of. */
   name?: string | null;
   refusal?: unknown;
-  /** `system`, `developer`, `user`, `assistant`, `tool` or `function`. */
+  /** The role: `system`, `developer`, `user`, `assistant`, `tool` or `function`. */
   role: string;
   /** The call that a message of the role `tool` is the result of. */
   tool_call_id?: string | null;
@@ -1395,13 +1423,13 @@ export interface RequestMessage {
 }
 
 export interface RequestMetadata {
-  /** A thread by its id, or by a name that the client has chosen. The header `X-Thread-Id` does the same. */
+  /** A thread by its id, or by a name that the client has chosen. The header `X-Thread-Id` has the same effect. */
   thread_id?: string | null;
 }
 
 export interface RequestTool {
   function?: FunctionTool | null;
-  /** Only `function`. */
+  /** The kind of tool, which can only be `function`. */
   type?: string | null;
 }
 
@@ -1415,7 +1443,7 @@ export interface RequestedTool {
 
 export interface ResponseFormat {
   json_schema?: JsonSchema | null;
-  /** `text`, `json_object` or `json_schema`. */
+  /** The form: `text`, `json_object` or `json_schema`. */
   type: string;
 }
 
@@ -1423,29 +1451,29 @@ export type ResponseInput = string | InputItem[];
 
 export interface ResumeEntry {
   interruptId: string;
-  /** `{"approved": true}` for a yes. */
+  /** The answer of the user: `{"approved": true}` approves the call. */
   payload?: unknown;
   status: ResumeStatus;
 }
 
 export type ResumeStatus = "resolved" | "cancelled";
 
-/** One thing that a key, a token or a session allows. */
+/** A right that a key, a token or a session gives. */
 export type Right = "read" | "run" | "admin";
 
 export type Role = "user" | "assistant";
 
 /** A request for a run (`RunAgentInput`). */
 export interface RunAgentInput {
-  /** Facts of the application, which the model is shown as data. */
+  /** Facts of the application, which the model sees as data. */
   context?: AgUiContext[];
-  /** `model` and `personaId` are read, if they are texts. */
+  /** Properties of the front end. The server reads `model` and `personaId`, if they are texts. */
   forwardedProps?: unknown;
-  /** Everything that was said. What the thread knows already is ignored. */
+  /** The messages of the conversation. Messages that the thread has already are ignored. */
   messages?: AgUiMessage[];
   /** Answers to interrupts. */
   resume?: ResumeEntry[] | null;
-  /** The run as the client names it. Under the same id, the same run is told again. */
+  /** The run as the client names it. A repeated id gives the events of the first run again. */
   runId: string;
   /** The state that the client has. The server writes its field `memory`. */
   state?: unknown;
@@ -1459,60 +1487,60 @@ export interface RunEnd { error?: Failure | null; messageId?: MessageId | null; 
 
 export type RunId = string;
 
-/** `notice:run`: a run began, waits, goes on or has ended. */
+/** `notice:run`: a run began, waits, continues or has ended. */
 export interface RunNotice {
   appId: string;
   runId: RunId;
-  /** The status that the notice tells of. A later notice may tell of another. */
+  /** The status that the notice is about. A later notice can be about another status. */
   status: RunStatus;
   threadId: ThreadId;
 }
 
-/** The answer to a run that was not streamed. */
+/** The result of a run that was not streamed. */
 export interface RunResult {
   /** The calls that the client has to answer, when the status is `waiting`. */
   clientCalls?: ClientCallView[];
-  /** The answer as the object the app's schema describes, where it has one. */
+  /** The answer as an object, if the app has a schema for its answers. */
   data?: unknown;
   error?: Failure | null;
   memoriesReferenced: string[];
-  /** What the run waits for, when its status is `waiting`. */
+  /** The proposals that the run waits for, when its status is `waiting`. */
   proposals?: ProposalView[];
   reply: string;
   runId: RunId;
   status: RunStatus;
   threadId: ThreadId;
-  /** All tokens of the run together; null when no model was called. */
+  /** The sum of all tokens of the run; null when no model was called. */
   tokenUsage?: number | null;
-  /** Whether any part of that number is our estimate, because a provider did not count. */
+  /** Whether a part of `tokenUsage` is an estimate, because a provider did not count. */
   tokenUsageEstimated?: boolean;
   toolCalls: ToolCallView[];
   toolResults: ToolResultView[];
   usage: Usage;
-  /** What was asked for and could not be had, such as a persona that is not there. */
+  /** Requested items that were not available, such as an unknown persona. */
   warnings?: Warning[];
 }
 
-/** The request as it was accepted; with the log it is all a run needs to go on after a crash. */
+/** The request as it was accepted. With the log, it is all that a run needs to continue after a crash. */
 export interface RunStart {
   /** The holder of the acting key that spoke for the user. */
   actor?: string | null;
   answerSchema?: AnswerSchema | null;
-  /** Names the content of the app folder that answered. */
+  /** The revision of the app folder that answered. */
   appRevision: string;
   /** The names of the app's own tools whose calls the client makes. */
   clientTools?: string[];
-  /** The documents asked about; an empty list if the run is to read none. */
+  /** The requested documents; an empty list if the run is to read none. */
   documentIds?: DocumentId[] | null;
   /** Fields of the request that answers in another contract repeat, by the name of the contract. */
   echo?: unknown;
-  /** Whether this run was made elsewhere and is only told here: no model was called, and no tool. */
+  /** Whether another system made this run. No model and no tool was called for it here. */
   imported?: boolean;
-  /** The user message this run answers. */
+  /** The user message that this run answers. */
   messageId: MessageId;
-  /** The model asked for; none when nothing is configured. */
+  /** The requested model; null if no model is configured. */
   model?: string | null;
-  /** The persona asked for, whether or not there is one of that id. */
+  /** The id of the requested persona, which may not exist. */
   personaId?: string | null;
   runId: RunId;
   settings?: Settings;
@@ -1522,16 +1550,16 @@ export interface RunStart {
   tools?: ClientTool[];
 }
 
-/** Where a run is. The last four absorb. */
+/** The status of a run. The last four are final. */
 export type RunStatus = "queued" | "running" | "waiting" | "completed" | "failed" | "cancelled" | "interrupted";
 
-/** What an undo of all actions of a run would do. */
+/** A preview of the undo of all actions of a run. */
 export interface RunUndoPreview {
-  /** Newest first, as they would be undone. Actions that changed nothing are left out. */
+  /** The actions, newest first, as they would be undone. Actions that changed nothing are left out. */
   actions: UndoPreview[];
   /** Whether the undo of at least one action is possible. */
   possible: boolean;
-  /** Why nothing is possible before the run has ended. */
+  /** The reason why no undo is possible before the run has ended. */
   reason?: string | null;
 }
 
@@ -1542,7 +1570,7 @@ export interface RunView {
   endedAt?: string | null;
   error?: Failure | null;
   id: RunId;
-  /** The user message it answers. */
+  /** The user message that the run answers. */
   messageId: MessageId;
   model?: string | null;
   status: RunStatus;
@@ -1550,14 +1578,14 @@ export interface RunView {
   usage: Usage;
 }
 
-/** The user's words that a memory rests on, and where they were said. */
+/** The words of the user that a memory rests on, and their place. */
 export interface SaidView {
   at?: string | null;
   messageId?: MessageId | null;
-  /** `deleted conversation`, where that is why the ids are null. */
+  /** The text `deleted conversation`, if the ids are null for this reason. */
   note?: string | null;
   threadId?: ThreadId | null;
-  /** Null where there were none, and of a forgotten memory. */
+  /** The words; null if there were none, and for a forgotten memory. */
   words?: string | null;
 }
 
@@ -1578,8 +1606,8 @@ export interface SessionView {
 }
 
 /**
- * What a caller asks of a model, beyond the message. Absent fields fall to the app's own settings, and what a provider
- * has no word for is left out. The app says in which ranges numbers must be.
+ * Settings of a model. Absent fields have the app's own values. A setting that a provider does not have is left out.
+ * The app defines the ranges of numbers.
  */
 export interface Settings {
   frequencyPenalty?: number | null;
@@ -1587,40 +1615,43 @@ export interface Settings {
   outputFormat?: OutputFormat | null;
   presencePenalty?: number | null;
   reasoningEffort?: Effort | null;
-  /** The repeat penalty of local models; where a provider has only a frequency penalty and none is set, that one. */
+  /**
+   * The repeat penalty of local models. If a provider has only a frequency penalty and none is set, this number is
+   * used for it.
+   */
   repeatPenalty?: number | null;
   temperature?: number | null;
   topP?: number | null;
 }
 
-/** The messages with the parent and the role of a message, itself included. */
+/** The messages with the parent and the role of a message, including that message. */
 export interface Siblings {
-  /** Oldest first. */
+  /** The ids of the messages, oldest first. */
   ids: MessageId[];
   /** The place of the message among them, from 0. */
   index: number;
 }
 
-/** Sent, never stored: the state of a run up to `id`, for a reader whose place in the log is gone. */
+/** The state of a run up to `id`, for a reader whose place in the log is gone. A snapshot is sent and never stored. */
 export interface Snapshot {
-  /** The object of an app whose answers follow a schema of its own. */
+  /** The answer as an object, if the app has a schema of its own. */
   data?: unknown;
   error?: Failure | null;
   memoriesReferenced?: string[];
   messageId?: MessageId | null;
   runId: RunId;
   status: RunStatus;
-  /** The answer, or what there is of it. */
+  /** The answer, or the part of it that exists. */
   text: string;
   threadId: ThreadId;
 }
 
-/** Something from outside the conversation that is in the prompt. */
+/** An item from outside the conversation that is in the prompt. */
 export interface Source {
   id: string;
-  /** Such as `document`. */
+  /** The kind of item, such as `document`. */
   kind: string;
-  /** Where in it, for people. */
+  /** The place within the item, for people. */
   place: string;
   title: string;
 }
@@ -1638,30 +1669,30 @@ export type StatsPoint = Usage & {
   /** The app, the model or the user, if the report is by one of these. */
   key?: string | null;
   latencyMs: Latencies;
-  /** All of them; those without an end are in no other number. */
+  /** The number of all runs. Runs without an end are in no other number. */
   runs: number;
 };
 
 /** Runs over time. */
 export interface StatsReport {
-  /** By time, then by key. Times without a run are left out. */
+  /** The points by time, then by key. Times without a run are left out. */
   data: StatsPoint[];
-  /** Always null: a report is one page. */
+  /** The cursor, which is always null: a report is one page. */
   next?: string | null;
 }
 
 export interface StepEnd {
   calls: Call[];
-  /** Names of the calls beyond the bound of a step. They were not kept. */
+  /** The names of the calls beyond the limit of a step, which were not kept. */
   dropped?: string[];
   error?: Failure | null;
-  /** The model that was asked because the run's own had failed. */
+  /** The fallback model that was called, because the run's own model had failed. */
   fallback?: string | null;
   finish: Finish;
-  /** The model that answered, where the provider names another than was asked. */
+  /** The model that answered, if the provider names another one than the requested one. */
   model?: string | null;
   prompt?: PromptLedger | null;
-  /** What the provider wants back unchanged, such as signed thinking. Opaque. */
+  /** Opaque data that the provider needs back unchanged, such as signed thinking. */
   provider?: unknown;
   reasoning?: string | null;
   step: number;
@@ -1671,7 +1702,7 @@ export interface StepEnd {
 }
 
 export interface StepReset {
-  /** The model that is asked next, where it is another. */
+  /** The model of the next attempt, if it is another one. */
   model?: string | null;
   reason: string;
   step: number;
@@ -1679,9 +1710,9 @@ export interface StepReset {
 }
 
 export interface StepRetry {
-  /** Milliseconds until the next try. */
+  /** The milliseconds until the next attempt. */
   after: number;
-  /** The model that is asked next, where it is another. */
+  /** The model of the next attempt, if it is another one. */
   model?: string | null;
   reason: string;
   step: number;
@@ -1690,7 +1721,7 @@ export interface StepRetry {
 export interface StepStart { model: string; step: number }
 
 export interface StreamComplete {
-  /** The answer as an object, for a schema of the app's own. */
+  /** The answer as an object, if the app has a schema of its own. */
   data?: unknown;
   memoriesReferenced: string[];
   messageId: MessageId;
@@ -1700,57 +1731,59 @@ export interface StreamComplete {
 }
 
 export interface StreamOptions {
-  /** Whether the last chunk says how many tokens were used. */
+  /** Whether the last chunk has the number of tokens. */
   include_usage?: boolean | null;
 }
 
 /** Messages of a path from one place in the log to another, both included. */
 export interface Stretch { from: number; to: number }
 
-/** A structured answer, checked. */
+/** A structured answer that was checked. */
 export interface Structured {
-  /** The whole object, for a schema of the app's own. */
+  /** The whole object, if the app has a schema of its own. */
   data?: unknown;
-  /** References to anything else, which were dropped. */
+  /** The number of references to anything else, which were dropped. */
   dropped?: number;
-  /** The memories it refers to, all of them in the prompt. */
+  /** The memories that the answer refers to. All of them are in the prompt. */
   memoriesReferenced?: string[];
 }
 
-/** A summary of a stretch of a path. Its text is kept beside the log. */
+/** A summary of a part of a path. Its text is stored beside the log. */
 export interface Summary {
   afterMessageId?: MessageId | null;
-  /** Their places in the log. */
+  /** The place of the first message in the log. */
   from: number;
-  /** The first and the last message it covers. */
+  /** The first message that the summary covers. */
   fromMessageId: MessageId;
-  /** Names its text. */
+  /** The hash of the text. */
   hash: string;
-  /** 0 for one of messages; one more than the highest of those it is made of for one of summaries. */
+  /** The level: 0 for a summary of messages. A summary of summaries is one level above the highest of them. */
   level: number;
-  /** The summaries it takes the place of. */
+  /** The summaries that this one replaces. */
   merged?: SummaryId[];
-  /** How many messages it covers. */
+  /** The number of messages that the summary covers. */
   messages: number;
   summaryId: SummaryId;
+  /** The place of the last message in the log. */
   to: number;
+  /** The last message that the summary covers. */
   toMessageId: MessageId;
 }
 
 export type SummaryId = string;
 
-/** A compressed stretch of a conversation. */
+/** A summary of a part of a conversation. */
 export interface SummaryView {
   createdAt: string;
   from: number;
   fromMessageId: MessageId;
   id: SummaryId;
-  /** 0 for one of messages, more for one of summaries. */
+  /** The level: 0 for a summary of messages, more for a summary of summaries. */
   level: number;
-  /** Whether one of a higher level says the same. */
+  /** Whether a summary of a higher level replaces this one. */
   merged: boolean;
   messages: number;
-  /** Null when its text is gone. */
+  /** The text; null if it was deleted. */
   text?: string | null;
   to: number;
   toMessageId: MessageId;
@@ -1760,10 +1793,10 @@ export interface TextDelta { delta: string; step: number }
 
 export interface TextOptions { format?: unknown }
 
-/** What is absent stays as it is. */
+/** A change of a thread. Absent fields stay as they are. */
 export interface ThreadChange {
   archived?: boolean | null;
-  /** Null for none. */
+  /** The persona of the thread; null removes it. */
   personaId?: string | null;
   pinned?: boolean | null;
   title?: string | null;
@@ -1778,10 +1811,10 @@ export interface ThreadHead {
 
 /** A thread that a search has found. */
 export interface ThreadHit {
-  /** Its messages that match best, best first. */
+  /** The messages that match best, best first. */
   matches: MessageMatch[];
   thread: ThreadView;
-  /** Whether its title has all words of the search. */
+  /** Whether the title of the thread has all words of the search. */
   titleMatch: boolean;
 }
 
@@ -1799,29 +1832,32 @@ export interface ThreadNotice {
   lastSeq: number;
   pinned: boolean;
   threadId: ThreadId;
-  /** Null without a title, and for a deleted thread. */
+  /** The title; null without a title, and for a deleted thread. */
   title?: string | null;
 }
 
-/** A conversation that was held elsewhere, to be stored as a thread. */
+/** A conversation of another system, to be stored as a thread. */
 export interface ThreadToImport {
-  /** The time of the first turn when absent. */
+  /** The time at which the conversation began; the time of the first turn when absent. */
   createdAt?: string | null;
-  /** Names the conversation where it comes from, in at most 256 bytes. A second import of the same id changes nothing. */
+  /**
+   * The id of the conversation in the other system, in at most 256 bytes. A second import of the same id changes
+   * nothing.
+   */
   sourceId: string;
-  /** The first words of the conversation when absent. */
+  /** The title; the first words of the conversation when absent. */
   title?: string | null;
-  /** Oldest first, at most 2,000. */
+  /** The turns, oldest first, at most 2,000. */
   turns: ImportedTurn[];
 }
 
-/** A page of all messages of a thread, whatever branch they are on, oldest first. */
+/** A page of the messages of all branches of a thread, oldest first. */
 export interface ThreadTree { data: TreeMessage[]; headId?: MessageId | null; next?: string | null }
 
 export interface ThreadView {
   activeRunId?: RunId | null;
   appId: string;
-  /** Whether the user has put it away; lists leave it out unless they are asked for it. */
+  /** Whether the user has archived the thread. Lists leave it out by default. */
   archived?: boolean;
   createdAt: string;
   headId?: MessageId | null;
@@ -1831,9 +1867,9 @@ export interface ThreadView {
   messageCount: number;
   /** The model that answered last. */
   model?: string | null;
-  /** Who answers in it unless a run says otherwise. */
+  /** The persona that answers, unless a run names another one. */
   personaId?: string | null;
-  /** Whether the user has put it above the others. */
+  /** Whether the user has pinned the thread above the others. */
   pinned?: boolean;
   title?: string | null;
   updatedAt: string;
@@ -1842,17 +1878,17 @@ export interface ThreadView {
 export interface ToolCallView { id: CallId; input: unknown; name: string }
 
 export interface ToolComplete {
-  /** Who gave the result of a client's call, if an acting key spoke for the user: `ACTOR for USER`. */
+  /** The sender of the result of a client's call, as `ACTOR for USER`, if an acting key spoke for the user. */
   by?: string | null;
   callId: CallId;
   durationMs: number;
   name: string;
-  /** What the model is told: the result, or why there is none. */
+  /** The output for the model: the result, or the reason why there is none. */
   output: unknown;
-  /** Whether the output came from outside, so that it may hold anybody's words. */
+  /** Whether the output came from an external source, so that it can contain the words of anybody. */
   outside?: boolean;
   status: ToolStatus;
-  /** Whether it reads like instructions to an assistant rather than like data. */
+  /** Whether the output reads like instructions to an assistant rather than like data. */
   suspicious?: boolean;
 }
 
@@ -1876,7 +1912,7 @@ export interface ToolStart {
   name: string;
 }
 
-/** How a call ended. */
+/** The status of a call that has ended. */
 export type ToolStatus = "complete" | "failed" | "denied" | "cancelled" | "unknown";
 
 /** A message in the tree of its thread. */
@@ -1886,7 +1922,7 @@ export interface TreeMessage {
   parentId?: MessageId | null;
   role: Role;
   runId?: RunId | null;
-  /** Its beginning. */
+  /** The beginning of the text. */
   text: string;
 }
 
@@ -1929,72 +1965,72 @@ export interface UndoChange {
   after: unknown;
   /** The content as it is now; null if there is none. */
   before: unknown;
-  /** True if the contents are left out, because all of them together are too large. */
+  /** Whether the contents are left out, because all of them together are too large. */
   contentsLeftOut?: boolean;
   /** The id of a record or a memory, the path of a file, `profile`, or the name of the tool. */
   id: string;
-  /** `record`, `file`, `memory`, `profile` or `external`. */
+  /** The kind of object: `record`, `file`, `memory`, `profile` or `external`. */
   kind: string;
   /** The type of a record, or the method and the address of the request to an external system. */
   label?: string | null;
 }
 
-/** What an undo of one action would do. */
+/** A preview of the undo of one action. */
 export interface UndoPreview {
   actionId: ActionId;
-  /** In the order in which they would be made. Empty if the undo is not possible. */
+  /** The changes in the order in which they would be made. Empty if the undo is not possible. */
   changes: UndoChange[];
   possible: boolean;
-  /** Why it is not possible. */
+  /** The reason why the undo is not possible. */
   reason?: string | null;
   tool: string;
 }
 
 export interface UndoRefused { actionId: ActionId; reason: string; tool: string }
 
-/** What came of undoing all actions of a run, newest first: everything the run did is in one of the three. */
+/** The result of the undo of a run. Each change that the run made or proposed is in one of the three lists. */
 export interface UndoReport {
-  /** What the run has proposed and the user has not decided: nothing was done, and a yes would still do it. */
+  /** Open proposals of the run. They changed nothing yet; an approval still runs them. */
   proposals: ProposalView[];
-  /** Those that could not be, and why. */
+  /** The actions that could not be undone, with the reasons. */
   refused: UndoRefused[];
-  /** The actions that were taken back, by the actions that took them back. */
+  /** The actions that were undone, in the order in which they were undone. */
   undone: ActionView[];
 }
 
 /** A form with a file in it. */
 export interface UploadForm {
-  /** Its name is the document's, unless the address gives one. */
+  /** The file. Its name is the name of the upload, unless the query has one. */
   file: string;
 }
 
-/** Tokens, as the provider counted them or, where it did not, as estimated. */
+/** Tokens as the provider counted them, or else an estimate. */
 export interface Usage {
   cachedInputTokens?: number;
-  /** What it costs in US dollars; absent where the model's price is unknown or nothing. */
+  /** The cost in US dollars; absent if the model's price is unknown or zero. */
   costUsd?: number;
-  /** True when any part of the numbers is our estimate. */
+  /** Whether a part of the numbers is an estimate. */
   estimated?: boolean;
   inputTokens: number;
   outputTokens: number;
   reasoningTokens?: number;
 }
 
-/** What a user has used, by day (UTC), app and model, newest first. */
+/** The usage of a user by day (UTC), app and model, newest first. */
 export interface UsageReport {
   data: UsageView[];
-  /** Always null: a report is one page. */
+  /** The cursor, which is always null: a report is one page. */
   next?: string | null;
-  /** All of `data` together. */
+  /** The sum of all entries. */
   total: Usage;
 }
 
-/** The usage of all model calls that have these in common. */
+/** The usage of all model calls with the same values of these fields. */
 export type UsageTotal = Usage & {
   appId?: string | null;
-  /** Model calls. */
+  /** The number of model calls. */
   calls: number;
-  /** Such as `2026-11-15`. */
+  /** The day (UTC), such as `2026-11-15`. */
   date?: string | null;
   model?: string | null;
   userId?: string | null;
@@ -2002,24 +2038,24 @@ export type UsageTotal = Usage & {
 
 /** The usage of all users. */
 export interface UsageTotals {
-  /** By day, app, user and model, as far as the report is by these. */
+  /** The entries by day, app, user and model, as far as the report is by these. */
   data: UsageTotal[];
-  /** Always null: a report is one page. */
+  /** The cursor, which is always null: a report is one page. */
   next?: string | null;
-  /** All of `data` together. */
+  /** The sum of all entries. */
   total: Usage;
 }
 
 export type UsageView = Usage & {
   appId: string;
-  /** Model calls. */
+  /** The number of model calls. */
   calls: number;
-  /** Such as `2026-11-15`. */
+  /** The day (UTC), such as `2026-11-15`. */
   date: string;
   model: string;
 };
 
-/** Something that was asked for and could not be had; the run went on without it. */
+/** A warning about a requested item that was not available. The run continued without it. */
 export interface Warning { code: string; message: string }
 
 /** Every request of the API: the names in its path, its query, its body and its answer. */

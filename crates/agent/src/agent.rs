@@ -17,7 +17,7 @@ use std::time::Duration;
 
 use app::{App, Problem};
 use protocol::{AppId, Principal, RunId, Seq, ThreadId, Used};
-use store::{Admitted, JobRow, JobStatus, Once, PageOf, RunRow, Stop, Submission};
+use store::{IdempotencyClaim, JobRow, JobStatus, PageOf, RunAcceptance, RunRow, Stop, Submission};
 use tokio::sync::watch;
 use tools::Vault;
 
@@ -115,7 +115,7 @@ impl Agent {
             tracing::info!(runs = unfinished.len(), "resuming unfinished runs");
         }
         for row in unfinished {
-            if !self.run_waits_unseen(&row).await && self.stoppable(row.id) {
+            if !self.run_waits_unseen(&row).await && self.register_run(row.id) {
                 self.spawn(row, None);
             }
         }
@@ -138,7 +138,7 @@ impl Agent {
     pub async fn drain(&self, patience: Duration) -> usize {
         self.retire();
         let tasks = &self.world.tasks;
-        let ended = until(|| self.running().is_empty() && tasks.requests_left() == 0);
+        let ended = poll_until(|| self.running().is_empty() && tasks.requests_left() == 0);
         let _ = tokio::time::timeout(patience, ended).await;
         let (left, requests) = (self.running().len(), tasks.requests_left());
         if requests > 0 {
@@ -148,7 +148,7 @@ impl Agent {
                  of them, or records its result as unknown"
             );
         }
-        let swept = until(|| self.world.sweeper.is_idle());
+        let swept = poll_until(|| self.world.sweeper.is_idle());
         let _the_next_start_sweeps = tokio::time::timeout(patience.min(LAST_SWEEP), swept).await;
         self.abandon().await;
         left
@@ -192,7 +192,7 @@ impl Agent {
         let causes_jobs = !submission.request.jobs.is_empty();
         // The run can be told to stop from before it is stored: a cancel may come right after.
         let run = submission.run;
-        self.stoppable(run);
+        self.register_run(run);
         let stored = self.world.store.submit(submission).await;
         if !stored.as_ref().is_ok_and(|(_, begun)| begun.is_some()) {
             self.running().remove(&run);
@@ -207,15 +207,15 @@ impl Agent {
             .and_then(|begun| Some(AcceptedStart { first: begun.row.start_seq?, used: begun.used }));
         match (submitted.admitted, begun) {
             (_, Some(begun)) => self.take_up_begun(begun).await?,
-            (Admitted::Queued { interrupted, .. }, None) => {
+            (RunAcceptance::Queued { interrupted, .. }, None) => {
                 if let Some(run) = interrupted {
                     self.stop(run, Stop::Interrupted);
                 }
                 // The run before it may have waited, with nobody driving it, or has ended meanwhile.
                 self.take_up(submitted.thread).await?;
             }
-            (Admitted::Running, None) => self.take_up(submitted.thread).await?,
-            (Admitted::Replayed, None) => {}
+            (RunAcceptance::Running, None) => self.take_up(submitted.thread).await?,
+            (RunAcceptance::Replayed, None) => {}
         }
         if causes_jobs {
             self.world.notice_jobs(); // they need not wait for the answer
@@ -228,7 +228,7 @@ impl Agent {
         &self,
         principal: &Principal,
         run: RunId,
-        once: Option<Once>,
+        once: Option<IdempotencyClaim>,
     ) -> Result<RunRow, Error> {
         let (agent, principal) = (self.clone(), principal.clone());
         self.world
@@ -268,7 +268,7 @@ impl Agent {
         &self,
         principal: &Principal,
         thread: ThreadId,
-        once: Option<Once>,
+        once: Option<IdempotencyClaim>,
     ) -> Result<(), Error> {
         let (agent, principal) = (self.clone(), principal.clone());
         self.world
@@ -313,7 +313,7 @@ impl Agent {
 }
 
 /// Waits until something is so, which nobody tells.
-async fn until(is_so: impl Fn() -> bool) {
+async fn poll_until(is_so: impl Fn() -> bool) {
     let mut look = tokio::time::interval(DRAIN_LOOK);
     while !is_so() {
         look.tick().await;

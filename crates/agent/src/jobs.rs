@@ -5,7 +5,7 @@
 
 use async_trait::async_trait;
 use protocol::{Event, Summary, ThreadNamed};
-use store::{JobRow, MemoryExtraction, Spent};
+use store::{JobRow, JobUsage, MemoryExtraction};
 
 use crate::world::World;
 
@@ -83,22 +83,22 @@ pub(crate) fn kind_of(job: &JobRow) -> Option<&'static JobKind> {
 pub(crate) enum JobEffect {
     Nothing,
     /// Nothing, though a model was paid for it.
-    Paid(Option<Spent>),
+    Paid(Option<JobUsage>),
     ThreadName {
         title: Option<String>,
-        spent: Option<Spent>,
+        spent: Option<JobUsage>,
     },
     Memories(MemoryExtraction),
     Summary {
         summary: Summary,
         text: String,
-        spent: Option<Spent>,
+        spent: Option<JobUsage>,
     },
 }
 
 impl JobEffect {
     /// The price that a model was paid for it.
-    pub(crate) fn spent(&self) -> Option<Spent> {
+    pub(crate) fn spent(&self) -> Option<JobUsage> {
         match self {
             Self::Nothing => None,
             Self::Paid(spent) | Self::ThreadName { spent, .. } | Self::Summary { spent, .. } => spent.clone(),
@@ -131,7 +131,7 @@ impl JobEffect {
 #[derive(Debug)]
 pub(crate) struct UnfinishedJob {
     pub(crate) reason: String,
-    pub(crate) spent: Option<Spent>,
+    pub(crate) spent: Option<JobUsage>,
     /// The model was not asked, because other calls hold what the user may spend. The attempt does not count.
     pub(crate) is_early: bool,
     /// Another attempt is no use.

@@ -13,7 +13,7 @@ pub const ALL_APPS: &str = "";
 pub(crate) async fn told_to_app(store: &Store, scope: &Scope) -> Result<ProfileRow, store::Error> {
     let all_apps = in_all_apps(scope);
     let (everywhere, here) = tokio::try_join!(store.profile(&all_apps), store.profile(scope))?;
-    Ok(laid_over(everywhere, here))
+    Ok(merge_profiles(everywhere, here))
 }
 
 /// The scope of the profile that a user has in all apps.
@@ -39,7 +39,7 @@ pub(crate) async fn zone_in_app(store: &Store, scope: &Scope, app: &App) -> Time
 }
 
 /// One profile with what another says over it.
-pub(crate) fn laid_over(below: ProfileRow, above: ProfileRow) -> ProfileRow {
+pub(crate) fn merge_profiles(below: ProfileRow, above: ProfileRow) -> ProfileRow {
     let mut fields = if let Value::Object(fields) = below.fields { fields } else { Map::new() };
     if let Value::Object(own) = above.fields {
         fields.extend(own);
@@ -74,7 +74,7 @@ mod tests {
             fields: json!({ "team": "red", "pet": "cat" }),
             ..ProfileRow::default()
         };
-        let told = laid_over(all.clone(), one.clone());
+        let told = merge_profiles(all.clone(), one.clone());
         assert_eq!(
             told,
             ProfileRow {
@@ -85,6 +85,6 @@ mod tests {
                 ..ProfileRow::default()
             }
         );
-        assert_eq!(laid_over(all.clone(), ProfileRow::default()), all);
+        assert_eq!(merge_profiles(all.clone(), ProfileRow::default()), all);
     }
 }

@@ -27,13 +27,13 @@ pub struct Classifier {
     pub examples: String,
     /// The model whose vectors were learned with, if there was one.
     pub embedder: Option<String>,
-    pub matters: Vec<Matter>,
+    pub matters: Vec<MessageClass>,
 }
 
 /// One matter: how much each feature speaks for it or against it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Matter {
+pub struct MessageClass {
     pub name: String,
     /// One weight for each of the buckets.
     pub words: MatterWeights,
@@ -89,7 +89,7 @@ struct ClassifierFile {
     examples: String,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     embedder: Option<String>,
-    matters: Vec<Matter>,
+    matters: Vec<MessageClass>,
 }
 
 impl Classifier {
@@ -136,7 +136,7 @@ impl Classifier {
     }
 }
 
-impl Matter {
+impl MessageClass {
     /// Says in words what is wrong with it.
     fn check(&self, buckets: usize) -> Result<(), String> {
         let Self { name, words, meaning } = self;

@@ -26,7 +26,7 @@ mod types;
 mod words;
 
 pub use app_files::AppFiles;
-pub use classifier::{BUCKETS, CLASSIFIER_VERSION, Classifier, MAX_MATTERS, Matter, MatterWeights};
+pub use classifier::{BUCKETS, CLASSIFIER_VERSION, Classifier, MAX_MATTERS, MatterWeights, MessageClass};
 pub use context::{ContextRules, DocumentUse, Fragment, HistoryRules, HistoryStyle, Persona, Summarise};
 pub use external_tools::{
     AnswerPart, AppMcpServer, AppMcpTransport, BodyTemplate, FlowRule, HttpMethod, HttpTool, JsonTemplate,
@@ -50,7 +50,7 @@ pub use section::{Section, SectionData, SectionItems, SectionText, ShortSection}
 pub use source::Problem;
 pub use tool_ref::ToolRef;
 pub use types::{
-    ANY_MODEL, Adjusted, AnswerForm, App, AppBudget, AtLimit, Declared, DeclaredClientTool,
-    DeclaredRecordTool, Does, ExtractionRules, Inject, LoopLimits, MemoryRules, Permission, ToolKind,
+    ANY_MODEL, AdjustedTool, AnswerForm, App, AppBudget, AtLimit, DeclaredClientTool, DeclaredRecordTool,
+    DeclaredTool, ExtractionRules, Inject, LoopLimits, MemoryRules, Permission, RecordAction, ToolKind,
     Webhook,
 };

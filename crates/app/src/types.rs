@@ -69,9 +69,9 @@ pub struct App {
     /// for the registry to say, through [`ToolRef::problem`].
     pub tools: Vec<ToolRef>,
     /// Offered after `tools`, in the order of the files.
-    pub declared: Vec<Declared>,
+    pub declared: Vec<DeclaredTool>,
     /// Changes that the app makes to tools it lists, and to tools of its MCP servers.
-    pub adjusted: Vec<Adjusted>,
+    pub adjusted: Vec<AdjustedTool>,
     /// In the order of the files.
     pub mcp: Vec<AppMcpServer>,
     /// Addresses that are told of events.
@@ -160,7 +160,7 @@ impl App {
 
 word_enum! {
     /// The action of a declared tool on records.
-    pub enum Does {
+    pub enum RecordAction {
         Search = "search",
         Get = "get",
         Create = "create",
@@ -170,7 +170,7 @@ word_enum! {
     }
 }
 
-impl Does {
+impl RecordAction {
     pub(crate) fn choices() -> String {
         Self::ALL.map(|does| format!("{:?}", does.name())).join(" or ")
     }
@@ -187,7 +187,7 @@ pub enum Permission {
 
 /// A tool that an app declares.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Declared {
+pub struct DeclaredTool {
     pub tool: ToolRef,
     /// Absent at most for tools over records.
     pub description: Option<String>,
@@ -221,7 +221,7 @@ pub struct DeclaredClientTool {
 pub struct DeclaredRecordTool {
     /// One of the app's record types.
     pub record: String,
-    pub does: Does,
+    pub does: RecordAction,
     /// So many distinct records of these types must exist and be named in the call.
     pub requires: BTreeMap<String, usize>,
     /// Set when the model does not.
@@ -236,7 +236,7 @@ pub struct DeclaredRecordTool {
 
 /// Changes that an app makes to a tool that it does not declare.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Adjusted {
+pub struct AdjustedTool {
     pub tool: ToolRef,
     pub description: Option<String>,
     pub permission: Option<Permission>,

@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 use jiff::tz::TimeZone;
 use jiff::{Timestamp, ToSpan};
 use local::embed::LocalEmbedder;
-use memory::index::{Among, Index, IndexItem, ItemRef, Query, SearchMethod};
+use memory::index::{Index, IndexItem, ItemRef, Query, RecallFilter, SearchMethod};
 use model::Embedder;
 use protocol::Role;
 
@@ -177,7 +177,7 @@ fn ask(
                 zone: &TimeZone::UTC,
                 within: None,
                 limit: 20,
-                among: Among::Both,
+                among: RecallFilter::Both,
                 method: *method,
             };
             let begin = Instant::now();

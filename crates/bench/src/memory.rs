@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 use local::embed::LocalEmbedder;
-use memory::index::{Among, ItemRef};
+use memory::index::{ItemRef, RecallFilter};
 use memory::recall::{Recall, RecallQuestion};
 use model::Embedder;
 use protocol::{AppId, Clock, Ids, Scope, Stored, SystemClock, TimeOrderedIds, UserId};
@@ -161,8 +161,9 @@ async fn with_embedding(store: &Store, real: LocalEmbedder, scope: &Scope) -> Re
 async fn search(recall: &Recall, scope: &Scope, number: usize) -> Result<Duration, Failure> {
     let question = fill::question(number);
     let begun = Instant::now();
-    let found =
-        recall.search(scope, RecallQuestion::new(&question, SystemClock.now(), TOP, Among::Memories)).await?;
+    let found = recall
+        .search(scope, RecallQuestion::new(&question, SystemClock.now(), TOP, RecallFilter::Memories))
+        .await?;
     let took = begun.elapsed();
     if found.is_empty() { Err("a search found nothing".into()) } else { Ok(took) }
 }
@@ -185,7 +186,7 @@ async fn among_others(folder: &Path) -> Result<(Vec<Duration>, usize), Failure> 
         let question = fill::about(OTHERS, number);
         let begun = Instant::now();
         let hits = recall
-            .search(&scope, RecallQuestion::new(&question, SystemClock.now(), TOP, Among::Memories))
+            .search(&scope, RecallQuestion::new(&question, SystemClock.now(), TOP, RecallFilter::Memories))
             .await?;
         times.push(begun.elapsed());
         let only_mine = hits.iter().all(|hit| mine.iter().any(|id| hit.item.id == ItemRef::Memory(*id)));

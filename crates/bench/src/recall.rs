@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use local::embed::LocalEmbedder;
-use memory::index::{Among, ItemRef};
+use memory::index::{ItemRef, RecallFilter};
 use memory::recall::{Recall, RecallQuestion};
 use model::Embedder;
 use protocol::{AppId, Clock, Ids, MemoryId, Scope, Stored, SystemClock, TimeOrderedIds, UserId};
@@ -171,7 +171,7 @@ async fn rank(
     right: Option<MemoryId>,
 ) -> Result<Option<usize>, Failure> {
     let limit = case.others.len() + 1;
-    let question = RecallQuestion::new(&case.question, SystemClock.now(), limit, Among::Memories);
+    let question = RecallQuestion::new(&case.question, SystemClock.now(), limit, RecallFilter::Memories);
     let found = recall.search(scope, question).await?;
     let place = found.iter().position(|found| right.map(ItemRef::Memory) == Some(found.item.id));
     Ok(place.map(|place| place + 1))

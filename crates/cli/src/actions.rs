@@ -56,7 +56,7 @@ pub(crate) async fn actions(config: Config, command: ActionsCommand) -> CommandR
 fn list(actions: &[ActionView]) -> CommandResult {
     let mut report = String::new();
     for action in actions {
-        let state = if action.undone { "undone" } else { &action.status };
+        let state = if action.undone { "undone" } else { action.status.name() };
         let input =
             if action.input.is_null() { Cow::Borrowed("erased") } else { action.input.to_string().into() };
         let input = printable(&input);

@@ -215,7 +215,7 @@ pub(crate) async fn jobs(config: Config) -> CommandResult {
 fn job_row(job: JobView) -> Vec<String> {
     let JobView { id, status, kind, attempts, updated_at, error, .. } = job;
     let attempts = format!("{attempts} attempts");
-    let (status, error) = (format!("{status:<7}"), error.unwrap_or_default());
+    let (status, error) = (format!("{:<7}", status.name()), error.unwrap_or_default());
     vec![id.to_string(), status, kind, attempts, updated_at.to_string(), error]
 }
 

@@ -18,8 +18,8 @@ use std::time::Duration;
 use futures_util::StreamExt;
 use model::sse::SseParser;
 use protocol::{
-    Event, ProposalId, ProposalOpen, ProposalView, RunEnd, RunId, RunStatus, Snapshot, TextDelta, ThreadId,
-    ThreadView,
+    Event, ProposalId, ProposalOpen, ProposalStatus, ProposalView, RunEnd, RunId, RunStatus, Snapshot,
+    TextDelta, ThreadId, ThreadView,
 };
 use reqwest::{Method, Response};
 use serde_json::json;
@@ -333,7 +333,7 @@ impl Chat {
     /// Whether nobody has decided yet. Where the server cannot say, it may say when it is told.
     async fn is_open(&self, id: ProposalId) -> bool {
         let view = self.api.get(&format!("/v1/proposals/{id}")).await;
-        view.map_or(true, |view: ProposalView| view.status == "open")
+        view.map_or(true, |view: ProposalView| view.status == ProposalStatus::Open)
     }
 
     /// The run's events from its first.

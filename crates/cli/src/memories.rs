@@ -181,7 +181,13 @@ fn one_line(text: &str) -> String {
 
 fn row(memory: &MemoryView) -> Vec<String> {
     let MemoryView { id, created_at, status, kind, text, .. } = memory;
-    vec![id.to_string(), created_at.to_string(), format!("{status:<10}"), kind.clone(), one_line(text)]
+    vec![
+        id.to_string(),
+        created_at.to_string(),
+        format!("{:<10}", status.name()),
+        kind.clone(),
+        one_line(text),
+    ]
 }
 
 fn line(memory: &MemoryView) -> String {

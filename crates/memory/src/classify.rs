@@ -23,7 +23,7 @@ pub use self::names::{Mention, SaidWords};
 /// learned with counts for nothing.
 pub fn scores(classifier: &Classifier, text: &str, vector: Option<&[f32]>) -> Vec<f32> {
     let features = features(text);
-    let matter = |matter: &app::Matter| {
+    let matter = |matter: &app::MessageClass| {
         let words = matter.words.score(features.iter().copied());
         let meaning =
             vector.zip(matter.meaning.as_ref()).and_then(|(vector, weights)| meaning_score(weights, vector));

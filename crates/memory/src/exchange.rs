@@ -30,7 +30,7 @@ const MAX_SOURCE_BYTES: usize = 256;
 /// A memory as it travels: without ids, which are each server's own.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Portable {
+pub struct ExportedMemory {
     pub text: String,
     pub kind: String,
     pub created_at: Timestamp,
@@ -92,7 +92,7 @@ pub enum ImportProblem {
 }
 
 /// The memories as a file of this form.
-pub fn write(memories: &[Portable], format: ExchangeFormat) -> String {
+pub fn write(memories: &[ExportedMemory], format: ExchangeFormat) -> String {
     match format {
         ExchangeFormat::Json => json::write(memories),
         ExchangeFormat::Markdown => markdown::write(memories),
@@ -101,7 +101,7 @@ pub fn write(memories: &[Portable], format: ExchangeFormat) -> String {
 }
 
 /// Reads a file of any form. Memories without a date of their own are of `now`.
-pub fn read(text: &str, now: Timestamp) -> Result<Vec<Portable>, ReadError> {
+pub fn read(text: &str, now: Timestamp) -> Result<Vec<ExportedMemory>, ReadError> {
     if text.len() > MAX_FILE_BYTES {
         return Err(ReadError::TooLarge { bytes: text.len() });
     }

@@ -49,7 +49,7 @@ pub struct IndexItem {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Among {
+pub enum RecallFilter {
     Memories,
     Messages,
     Both,
@@ -79,7 +79,7 @@ pub struct Query<'a> {
     /// items from then first.
     pub within: Option<TimeSpan>,
     pub limit: usize,
-    pub among: Among,
+    pub among: RecallFilter,
     pub method: SearchMethod,
 }
 

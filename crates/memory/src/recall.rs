@@ -24,7 +24,7 @@ use self::questions::Questions;
 use self::user_index::{UnembeddedText, UserIndex};
 use crate::dates::TimeSpan;
 use crate::extract::is_duplicate;
-use crate::index::{Among, Hit, IndexItem, ItemRef, Query, SearchMethod};
+use crate::index::{Hit, IndexItem, ItemRef, Query, RecallFilter, SearchMethod};
 use crate::tombstone::{Forgotten, Shadow};
 
 /// Memory that all indexes may hold together, about; four of the largest.
@@ -81,13 +81,13 @@ pub struct RecallQuestion<'a> {
     /// Nothing from outside this span is found.
     pub within: Option<TimeSpan>,
     pub limit: usize,
-    pub among: Among,
+    pub among: RecallFilter,
     /// Messages of this thread are left out: they are in the prompt anyway.
     pub without: Option<ThreadId>,
 }
 
 impl<'a> RecallQuestion<'a> {
-    pub fn new(text: &'a str, now: Timestamp, limit: usize, among: Among) -> Self {
+    pub fn new(text: &'a str, now: Timestamp, limit: usize, among: RecallFilter) -> Self {
         Self { text, now, zone: TimeZone::UTC, within: None, limit, among, without: None }
     }
 }
@@ -135,8 +135,10 @@ impl Recall {
         };
         let Some(asked) = asked else { return Ok(Vec::new()) };
         let vector = match question.among {
-            Among::Memories => self.about_me(&asked).await,
-            Among::Messages | Among::Both | Among::Documents => self.vector(&asked).await,
+            RecallFilter::Memories => self.about_me(&asked).await,
+            RecallFilter::Messages | RecallFilter::Both | RecallFilter::Documents => {
+                self.vector(&asked).await
+            }
         };
         let RecallQuestion { text, now, zone, within, limit, among, without } = question;
         let text = text.to_owned();
@@ -236,7 +238,8 @@ impl Recall {
         text: &str,
         now: Timestamp,
     ) -> Result<Option<MemoryId>, store::Error> {
-        let near = self.search(scope, RecallQuestion::new(text, now, NEAREST, Among::Memories)).await?;
+        let near =
+            self.search(scope, RecallQuestion::new(text, now, NEAREST, RecallFilter::Memories)).await?;
         let vector =
             if near.is_empty() { None } else { self.vector(&format!("{}{text}", self.fact())).await };
         let user_index = self.fresh(scope).await?;

@@ -1,4 +1,4 @@
-//! Access: rights, keys, sessions, and the audit of what admins did.
+//! Access: rights, keys, sessions, and the audit of admins.
 
 use std::fmt;
 
@@ -10,7 +10,7 @@ use utoipa::ToSchema;
 
 use crate::{KeyId, SessionId};
 
-/// One thing that a key, a token or a session allows.
+/// A right that a key, a token or a session gives.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Right {
@@ -82,7 +82,7 @@ impl Rights {
         self.list().all(|right| others.has(right))
     }
 
-    /// In the order of their names.
+    /// The rights in the order of their names.
     pub fn list(self) -> impl Iterator<Item = Right> {
         Right::ALL.into_iter().filter(move |right| self.has(*right))
     }
@@ -140,20 +140,21 @@ impl ActsFor {
 pub struct NewKey {
     /// The holder of the key.
     pub user: String,
-    /// The only app that the key is good for; all apps when absent.
+    /// The only app that the key is valid for; all apps when absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub app: Option<String>,
-    /// Adds the right `admin`.
+    /// Whether the right `admin` is added.
     #[serde(default)]
     pub admin: bool,
     /// The rights of the key: `read`, `run`, `admin`. `run` includes `read`. A key has `run` when this is absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<Vec<Right>>)]
     pub rights: Option<Rights>,
-    /// Makes an acting key for a product's own back end: its requests name the user in `X-Rondo-User`.
+    /// The users for whom an acting key may speak. A product's own back end uses such a key and names the user in
+    /// `X-Rondo-User`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub acts_for: Option<ActsFor>,
-    /// The time after which the key is no longer good; it has no end when absent.
+    /// The time after which the key is no longer valid; no end when absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub expires_at: Option<Timestamp>,
 }
@@ -163,7 +164,7 @@ pub struct NewKey {
 #[serde(deny_unknown_fields, rename_all = "camelCase")]
 #[schema(as = KeyRotationRequest)]
 pub struct KeyRotation {
-    /// For how long the old key stays good, in seconds: a day when absent, at most 30 days.
+    /// The seconds for which the old key stays valid: a day when absent, at most 30 days.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub overlap_seconds: Option<u32>,
 }
@@ -172,9 +173,10 @@ pub struct KeyRotation {
 #[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
 pub struct KeyMade {
     pub id: KeyId,
-    /// Sent as `Authorization: Bearer`. It is shown here and never again: a repeated request gets null.
+    /// The secret, which requests send as `Authorization: Bearer`. The server shows it only once: a repeated request
+    /// gets null.
     pub token: Option<String>,
-    /// Present for the first key of a server: what it changes, and how to undo that.
+    /// A text about the first key of a server: its effect, and how to undo that.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub notice: Option<String>,
 }
@@ -196,14 +198,14 @@ pub struct KeyView {
     pub admin: bool,
     #[schema(value_type = Vec<Right>)]
     pub rights: Rights,
-    /// Present for an acting key.
+    /// The users for whom an acting key may speak; null for other keys.
     pub acts_for: Option<ActsFor>,
     pub created_at: Timestamp,
     pub expires_at: Option<Timestamp>,
     /// The last use, to about a minute.
     pub used_at: Option<Timestamp>,
     pub revoked_at: Option<Timestamp>,
-    /// The user who made the key; none for keys from before this was noted.
+    /// The user who made the key; null for a key of an older server.
     pub made_by: Option<String>,
     /// The user who revoked the key.
     pub revoked_by: Option<String>,
@@ -272,21 +274,21 @@ impl AuditKind {
     }
 }
 
-/// One entry of the audit of admins: who did what, and when. Entries are chained by hash.
+/// One entry of the audit of admins, with the user, the change and the time. Entries are chained by hash.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct AuditEntryView {
-    /// Counts from 1 without a gap.
+    /// The number of the entry, from 1 without a gap.
     pub number: u64,
     pub at: Timestamp,
-    /// Who did it: a user, or `ACTOR for USER` where an acting key spoke for a user.
+    /// The user who did it, or `ACTOR for USER` if an acting key spoke for a user.
     pub by: String,
     pub kind: AuditKind,
-    /// The app that it concerns; null where it concerns all apps.
+    /// The app that the entry concerns; null for all apps.
     pub app: Option<String>,
-    /// What it was done to: the id of a key, a session, a run or a job, or the name of an MCP server.
+    /// The object of the change: the id of a key, a session, a run or a job, or the name of an MCP server.
     pub target: String,
-    /// More about it, such as the user and the rights of a key.
+    /// Details of the change, such as the user and the rights of a key.
     pub detail: Value,
     /// SHA-256 over this entry and the hash before it, in hex.
     pub hash: String,

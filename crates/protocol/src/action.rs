@@ -1,25 +1,24 @@
-//! What tools do and what they work on: effects, actions, proposals, records and files.
+//! The changes by tools, and their objects: effects, actions, proposals, records and files.
 
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use utoipa::ToSchema;
 
-use crate::json_fields::from_name;
-use crate::{ActionId, CallId, ProposalId, RecordId, RunId, ThreadId};
+use crate::{ActionId, ActionStatus, CallId, ProposalId, ProposalStatus, RecordId, RunId, ThreadId};
 
-/// What a call does to the world. It decides what happens after a crash, who is asked first, and what can be undone.
+/// The kind of change that a call makes. Recovery after a crash, approval and undo depend on it.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Effect {
     /// Changes nothing.
     #[default]
     Read,
-    /// Changes something, and the same change again changes nothing more.
+    /// Changes something, and has no further effect if it is repeated.
     Idempotent,
-    /// Can be taken back.
+    /// Can be undone.
     Reversible,
-    /// Cannot.
+    /// Cannot be undone.
     Irreversible,
 }
 
@@ -40,50 +39,17 @@ impl Effect {
     }
 }
 
-/// What became of a proposal.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
-#[serde(rename_all = "snake_case")]
-pub enum Decision {
-    /// The user said yes.
-    Confirmed,
-    /// The user said no.
-    Rejected,
-    /// Nobody said anything in time.
-    Expired,
-    /// The conversation went on without an answer, or its run ended.
-    Superseded,
-    /// Whoever proposed it took it back.
-    Withdrawn,
-}
-
-impl Decision {
-    pub fn name(self) -> &'static str {
-        match self {
-            Decision::Confirmed => "confirmed",
-            Decision::Rejected => "rejected",
-            Decision::Expired => "expired",
-            Decision::Superseded => "superseded",
-            Decision::Withdrawn => "withdrawn",
-        }
-    }
-
-    pub fn parse(name: &str) -> Option<Self> {
-        from_name(name)
-    }
-}
-
-/// A tool call as the ledger tells it.
+/// A tool call as the ledger has it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ActionView {
     pub id: ActionId,
     pub tool: String,
-    /// Null once erased.
+    /// The arguments; null once erased.
     pub input: Value,
-    /// Null while it is under way, and once erased.
+    /// The result; null until the call has ended, and once erased.
     pub output: Value,
-    /// `started`, `complete`, `failed`, `denied`, `cancelled` or `unknown`.
-    pub status: String,
+    pub status: ActionStatus,
     pub effect: Effect,
     pub started_at: Timestamp,
     pub duration_ms: Option<u64>,
@@ -95,24 +61,24 @@ pub struct ActionView {
     pub thread_id: Option<ThreadId>,
     pub run_id: Option<RunId>,
     pub step: Option<u32>,
-    /// Whether it was taken back.
+    /// Whether the action was undone.
     pub undone: bool,
-    /// Whether it can be taken back now, as far as is known without trying.
+    /// Whether the action can be undone now, as far as this is known without a try.
     pub undoable: bool,
-    /// The action that undid it.
+    /// The action that undid this action.
     pub undone_by: Option<ActionId>,
-    /// The action that this one took back.
+    /// The action that this action undid.
     pub undo_of: Option<ActionId>,
 }
 
-/// What came of undoing all actions of a run, newest first: everything the run did is in one of the three.
+/// The result of the undo of a run. Each change that the run made or proposed is in one of the three lists.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct UndoReport {
-    /// The actions that were taken back, by the actions that took them back.
+    /// The actions that were undone, in the order in which they were undone.
     pub undone: Vec<ActionView>,
-    /// Those that could not be, and why.
+    /// The actions that could not be undone, with the reasons.
     pub refused: Vec<UndoRefused>,
-    /// What the run has proposed and the user has not decided: nothing was done, and a yes would still do it.
+    /// Open proposals of the run. They changed nothing yet; an approval still runs them.
     pub proposals: Vec<ProposalView>,
 }
 
@@ -124,7 +90,7 @@ pub struct UndoRefused {
     pub reason: String,
 }
 
-/// A call that waits for the user's yes.
+/// A tool call that waits for the user's approval.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ProposalView {
@@ -132,15 +98,14 @@ pub struct ProposalView {
     pub app_id: String,
     pub tool: String,
     pub input: Value,
-    /// Why, in the words of whoever proposed it.
+    /// The reason that was given with the proposal.
     pub note: Option<String>,
-    /// `open`, `confirmed`, `rejected`, `expired`, `superseded` or `withdrawn`.
-    pub status: String,
+    pub status: ProposalStatus,
     pub thread_id: Option<ThreadId>,
-    /// The run that waits for it; none for one that outlives its run.
+    /// The run that waits for the decision; null for a proposal that outlives its run.
     pub run_id: Option<RunId>,
     pub call_id: Option<CallId>,
-    /// What it became, once confirmed.
+    /// The action of the proposal, once it is confirmed.
     pub action_id: Option<ActionId>,
     pub expires_at: Timestamp,
     pub created_at: Timestamp,
@@ -154,14 +119,14 @@ pub struct RecordView {
     pub id: RecordId,
     #[serde(rename = "type")]
     pub kind: String,
-    /// Grows with each change, from 1.
+    /// The version, which grows with each change, from 1.
     pub version: u64,
     pub data: Value,
     pub created_at: Timestamp,
     pub updated_at: Timestamp,
 }
 
-/// A type of records, with the tools that work on it.
+/// A type of records, with the tools for it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct RecordTypeView {
     #[serde(rename = "type")]
@@ -172,11 +137,11 @@ pub struct RecordTypeView {
     pub tools: Vec<RecordToolView>,
 }
 
-/// A tool of an app that works on one type of records.
+/// A tool of an app for one type of records.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct RecordToolView {
     pub name: String,
-    /// `search`, `get`, `create`, `update`, `list` or `delete`.
+    /// The operation: `search`, `get`, `create`, `update`, `list` or `delete`.
     pub does: String,
 }
 
@@ -185,9 +150,9 @@ pub struct RecordToolView {
 #[serde(rename_all = "camelCase")]
 pub struct FileView {
     pub path: String,
-    /// Grows with each change, from 1.
+    /// The version, which grows with each change, from 1.
     pub version: u64,
-    /// Left out in lists.
+    /// The content, which lists leave out.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub content: Option<String>,
     pub bytes: u64,

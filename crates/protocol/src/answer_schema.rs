@@ -8,7 +8,7 @@ use utoipa::ToSchema;
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct AnswerSchema {
-    /// Letters, digits, `_` and `-`; at most 64.
+    /// The name: at most 64 letters, digits, `_` and `-`.
     pub name: String,
     /// A JSON Schema of an object.
     pub schema: Value,

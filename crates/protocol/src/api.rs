@@ -1,4 +1,4 @@
-//! What the native API takes and gives, in camelCase.
+//! Requests and responses of the native API, in camelCase.
 
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
@@ -7,9 +7,9 @@ use utoipa::ToSchema;
 
 use crate::json_fields::{deserialize_present, from_object};
 use crate::{
-    AnswerSchema, CallId, ClientCallView, ClientTool, DocumentId, EarlierTurn, Failure, JobId, MessageId,
-    MessagePart, NewPart, PersonaSettings, ProposalView, RunId, RunStatus, Seq, Source, ThreadId, ToolStatus,
-    Usage, Warning,
+    AnswerSchema, CallId, ClientCallView, ClientTool, DocumentId, EarlierTurn, Failure, JobId, JobStatus,
+    MessageId, MessagePart, NewPart, PersonaSettings, ProposalView, RunId, RunStatus, Seq, Source, ThreadId,
+    ToolStatus, Usage, Warning,
 };
 
 /// A page of a list. `next` is the cursor of the following page.
@@ -23,75 +23,75 @@ pub struct Page<T> {
 #[derive(Debug, Clone, Default, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct NewRun {
-    /// What the user says. Required unless `regenerate` is given or `parts` has an entry.
+    /// The text of the user. Required unless `regenerate` is given or `parts` has an entry.
     pub message: Option<String>,
     /// Images and documents that go with the message: at most 8 of each.
     #[serde(default)]
     pub parts: Vec<NewPart>,
-    /// The conversation; a new one is begun when absent.
+    /// The thread; a new thread when absent.
     pub thread_id: Option<ThreadId>,
-    /// The new conversation's id, where a contract lets clients name their chats; one that is there already is gone on
-    /// with. No request says this.
+    /// The id of the thread, where a contract lets clients name their chats. An existing thread is continued. No
+    /// request has this field.
     #[serde(skip)]
     #[schema(ignore)]
     pub chat: Option<ThreadId>,
-    /// The message this one follows; the thread's head when absent.
+    /// The parent of the message; the head of the thread when absent.
     pub parent_id: Option<MessageId>,
     pub regenerate: Option<Regenerate>,
-    /// A model by name; the app's when absent.
+    /// The name of a model; the app's model when absent.
     pub model: Option<String>,
-    /// Added to the app's instructions for this run.
+    /// A text that is added to the app's instructions for this run.
     pub system_prompt: Option<String>,
-    /// With `model`, which counts where the field beside them is absent.
+    /// Settings of the model for this run. The `model` in them counts if the field `model` of the request is absent.
     #[serde(default, deserialize_with = "from_object")]
     pub settings: PersonaSettings,
-    /// Who answers: a persona of the app or of the user. The one that the thread was given when absent.
+    /// A persona of the app or of the user; the persona of the thread when absent.
     pub persona_id: Option<String>,
-    /// Documents to answer from; none for an empty list. Absent, what the app says.
+    /// Documents to answer from; none for an empty list, the choice of the app when absent.
     pub document_ids: Option<Vec<DocumentId>>,
     /// Tools of this run whose calls the client makes. It answers them with `POST /v1/calls/{call}/result`.
     #[serde(default)]
     pub tools: Vec<ClientTool>,
     /// The form of the answer for this run: a JSON object that the schema describes. The app's own form when absent.
     pub answer_schema: Option<AnswerSchema>,
-    /// Turns that the client has and the thread has not; they are stored before the message. No request says this by
-    /// itself: contracts whose clients send the whole conversation do.
+    /// Turns that the client has and the thread does not have. They are stored before the message. No request has this
+    /// field: contracts with clients that send the whole conversation set it.
     #[serde(skip)]
     #[schema(ignore)]
     pub earlier: Vec<EarlierTurn>,
-    /// Fields of the request that answers in another contract repeat. No request says this by itself.
+    /// Fields of the request that answers in another contract repeat. No request has this field.
     #[serde(skip)]
     #[schema(ignore)]
     pub echo: Option<Value>,
-    /// What to do when the thread is still answering.
+    /// The treatment of the message if the thread has an active run.
     #[serde(default)]
     pub on_busy: OnBusy,
-    /// Server-sent events when true (the default), one JSON answer at the end when false.
+    /// True (the default) for server-sent events, false for one JSON answer at the end.
     pub stream: Option<bool>,
 }
 
 impl NewRun {
-    /// The model that it names, in either of the two places.
+    /// The model that the request names, in either of the two fields.
     pub fn wanted_model(&self) -> Option<&str> {
         self.model.as_deref().or(self.settings.model.as_deref())
     }
 }
 
-/// What becomes of a message to a thread that is still answering.
+/// The treatment of a message to a thread that has an active run.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum OnBusy {
-    /// It waits its turn.
+    /// The message waits in the queue of the thread.
     #[default]
     Queue,
-    /// It is refused with 409.
+    /// The message is refused with 409.
     Reject,
-    /// The run under way is stopped, and this message is next.
+    /// The active run is stopped, and this message is next.
     Interrupt,
 }
 
-/// Which message to answer again: `true` for the one at the thread's head (or at `parentId`), or a message's id.
-/// An answer's id stands for the user message it answered.
+/// The message to answer again: `true` for the head of the thread (or for `parentId`), or the id of a message. The id
+/// of an answer stands for the user message that it answered.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, ToSchema)]
 #[serde(untagged, expecting = "expected true, or the id of a message: msg_ and 32 hexadecimal digits")]
 pub enum Regenerate {
@@ -99,7 +99,7 @@ pub enum Regenerate {
     Message(MessageId),
 }
 
-/// The answer to a run that was not streamed.
+/// The result of a run that was not streamed.
 #[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct RunResult {
@@ -107,25 +107,25 @@ pub struct RunResult {
     pub thread_id: ThreadId,
     pub status: RunStatus,
     pub reply: String,
-    /// All tokens of the run together; null when no model was called.
+    /// The sum of all tokens of the run; null when no model was called.
     pub token_usage: Option<u64>,
-    /// Whether any part of that number is our estimate, because a provider did not count.
+    /// Whether a part of `tokenUsage` is an estimate, because a provider did not count.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub token_usage_estimated: bool,
     pub usage: Usage,
     pub tool_calls: Vec<ToolCallView>,
     pub tool_results: Vec<ToolResultView>,
     pub memories_referenced: Vec<String>,
-    /// The answer as the object the app's schema describes, where it has one.
+    /// The answer as an object, if the app has a schema for its answers.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub data: Option<Value>,
-    /// What the run waits for, when its status is `waiting`.
+    /// The proposals that the run waits for, when its status is `waiting`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub proposals: Vec<ProposalView>,
     /// The calls that the client has to answer, when the status is `waiting`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub client_calls: Vec<ClientCallView>,
-    /// What was asked for and could not be had, such as a persona that is not there.
+    /// Requested items that were not available, such as an unknown persona.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub warnings: Vec<Warning>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -138,7 +138,7 @@ pub struct RunView {
     pub id: RunId,
     pub thread_id: ThreadId,
     pub app_id: String,
-    /// The user message it answers.
+    /// The user message that the run answers.
     pub message_id: MessageId,
     pub status: RunStatus,
     pub model: Option<String>,
@@ -153,16 +153,16 @@ pub struct RunView {
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct NewThread {
     pub title: Option<String>,
-    /// Who answers in it unless a run says otherwise.
+    /// The persona that answers, unless a run names another one.
     pub persona_id: Option<String>,
 }
 
-/// What is absent stays as it is.
+/// A change of a thread. Absent fields stay as they are.
 #[derive(Debug, Clone, Default, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct ThreadChange {
     pub title: Option<String>,
-    /// Null for none.
+    /// The persona of the thread; null removes it.
     #[serde(default, deserialize_with = "deserialize_present")]
     pub persona_id: Option<Option<String>>,
     pub pinned: Option<bool>,
@@ -180,14 +180,14 @@ pub struct ThreadView {
     pub message_count: u64,
     /// The model that answered last.
     pub model: Option<String>,
-    /// Who answers in it unless a run says otherwise.
+    /// The persona that answers, unless a run names another one.
     pub persona_id: Option<String>,
-    /// The run that is under way, if one is.
+    /// The active run, if there is one.
     pub active_run_id: Option<RunId>,
-    /// Whether the user has put it above the others.
+    /// Whether the user has pinned the thread above the others.
     #[serde(default)]
     pub pinned: bool,
-    /// Whether the user has put it away; lists leave it out unless they are asked for it.
+    /// Whether the user has archived the thread. Lists leave it out by default.
     #[serde(default)]
     pub archived: bool,
     /// The newest event; pass it as `after` to follow the thread from here.
@@ -204,10 +204,10 @@ pub enum Role {
     Assistant,
 }
 
-/// The messages with the parent and the role of a message, itself included.
+/// The messages with the parent and the role of a message, including that message.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Siblings {
-    /// Oldest first.
+    /// The ids of the messages, oldest first.
     pub ids: Vec<MessageId>,
     /// The place of the message among them, from 0.
     pub index: usize,
@@ -228,26 +228,26 @@ pub struct Message {
     pub tool_calls: Vec<ToolCallView>,
     pub tool_results: Vec<ToolResultView>,
     pub memories_referenced: Vec<String>,
-    /// Absent if the message has no sibling.
+    /// The siblings of the message; absent if it has none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub siblings: Option<Siblings>,
-    /// What the model thought before it answered.
+    /// The reasoning of the model before its answer.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reasoning: Option<String>,
     /// Items from outside the conversation that were in the prompt of the answer.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub sources: Vec<Source>,
-    /// What the answer used; absent if no model was called.
+    /// The usage of the answer; absent if no model was called.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub usage: Option<Usage>,
-    /// From the start of the answer's run to its end.
+    /// The milliseconds from the start of the answer's run to its end.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub duration_ms: Option<u64>,
-    /// How the answer's run stands or ended, unless it is `completed`. On a message of the user, how its run ended if it
-    /// ended without an answer.
+    /// The status of the answer's run, unless it is `completed`. On a message of the user, the status of its run if
+    /// that run ended without an answer.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub status: Option<RunStatus>,
-    /// Why that run failed.
+    /// The failure of that run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error: Option<Failure>,
     pub created_at: Timestamp,
@@ -257,9 +257,9 @@ pub struct Message {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct QueuedMessage {
-    /// The run that will answer it. Cancel this run to take the message back.
+    /// The run that will answer the message. Cancel this run to withdraw the message.
     pub run_id: RunId,
-    /// Empty if an earlier message is to be answered again.
+    /// The text of the message; empty if an earlier message is to be answered again.
     pub text: String,
     /// Images and documents that go with the text.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -298,27 +298,27 @@ pub struct AppView {
     /// First messages that a front end can offer.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub starters: Vec<String>,
-    /// Why its folder, as it is now, cannot be served, and the version before it is; or why one of its documents is not.
+    /// A problem with the present folder of the app, so that the version before it is served, or with one of its
+    /// documents.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub problem: Option<String>,
 }
 
-/// Work in the background.
+/// A background job.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct JobView {
     pub id: JobId,
     pub kind: String,
-    /// `ready`, `running`, `done` or `dead`.
-    pub status: String,
-    /// Times it was begun.
+    pub status: JobStatus,
+    /// The number of attempts that were begun.
     pub attempts: u32,
     pub app_id: String,
     pub user_id: String,
     pub thread_id: Option<ThreadId>,
-    /// When it is due.
+    /// The time at which the job is due.
     pub run_at: Timestamp,
-    /// Why the last attempt failed.
+    /// The error of the last attempt.
     pub error: Option<String>,
     pub created_at: Timestamp,
     pub updated_at: Timestamp,
@@ -330,26 +330,26 @@ pub struct JobView {
 pub struct ModelView {
     pub id: String,
     pub provider: String,
-    /// `cloud` or `local`.
+    /// The kind of model: `cloud` or `local`.
     pub kind: String,
-    /// Whether it answers when nobody asks for another.
+    /// Whether this is the default model.
     pub default: bool,
     pub streaming: bool,
     pub tools: bool,
-    /// How it takes a JSON Schema for its answer: `with_tools`, `alone` or `prompt`.
+    /// The way in which the model takes a JSON Schema for its answer: `with_tools`, `alone` or `prompt`.
     pub structured: String,
     pub vision: bool,
-    /// In tokens, prompt and answer together.
+    /// The context window in tokens, for prompt and answer together.
     pub context_window: u32,
-    /// In tokens.
+    /// The longest answer in tokens.
     pub max_output: Option<u32>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub price: Option<PriceView>,
-    /// False while its provider is being left alone after failures.
+    /// Whether the model can be called. False while its provider is paused after failures.
     pub available: bool,
 }
 
-/// US dollars for a million tokens.
+/// Prices in US dollars for a million tokens.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct PriceView {
@@ -358,24 +358,24 @@ pub struct PriceView {
     pub output: f64,
 }
 
-/// What a user has used, by day (UTC), app and model, newest first.
+/// The usage of a user by day (UTC), app and model, newest first.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct UsageReport {
     pub data: Vec<UsageView>,
-    /// Always null: a report is one page.
+    /// The cursor, which is always null: a report is one page.
     pub next: Option<String>,
-    /// All of `data` together.
+    /// The sum of all entries.
     pub total: Usage,
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct UsageView {
-    /// Such as `2026-11-15`.
+    /// The day (UTC), such as `2026-11-15`.
     pub date: String,
     pub app_id: String,
     pub model: String,
-    /// Model calls.
+    /// The number of model calls.
     pub calls: u64,
     #[serde(flatten)]
     pub usage: Usage,

@@ -1,4 +1,4 @@
-//! What the API takes and gives of the branches of a thread, and of a search for threads.
+//! Requests and responses about the branches of a thread, and about a search for threads.
 
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
@@ -6,7 +6,7 @@ use utoipa::ToSchema;
 
 use crate::{MessageId, Role, RunId, ThreadView};
 
-/// A page of all messages of a thread, whatever branch they are on, oldest first.
+/// A page of the messages of all branches of a thread, oldest first.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ThreadTree {
@@ -23,13 +23,13 @@ pub struct TreeMessage {
     pub id: MessageId,
     pub parent_id: Option<MessageId>,
     pub role: Role,
-    /// Its beginning.
+    /// The beginning of the text.
     pub text: String,
     pub run_id: Option<RunId>,
     pub created_at: Timestamp,
 }
 
-/// Which branch of a thread is to be shown.
+/// The choice of the branch of a thread that is shown.
 #[derive(Debug, Clone, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct HeadChoice {
@@ -42,9 +42,9 @@ pub struct HeadChoice {
 #[serde(rename_all = "camelCase")]
 pub struct ThreadHit {
     pub thread: ThreadView,
-    /// Whether its title has all words of the search.
+    /// Whether the title of the thread has all words of the search.
     pub title_match: bool,
-    /// Its messages that match best, best first.
+    /// The messages that match best, best first.
     pub matches: Vec<MessageMatch>,
 }
 
@@ -54,7 +54,7 @@ pub struct ThreadHit {
 pub struct MessageMatch {
     pub message_id: MessageId,
     pub role: Role,
-    /// The part of the message around the first word that was looked for.
+    /// The part of the message around the first word of the search.
     pub text: String,
     pub created_at: Timestamp,
 }

@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-/// The JSON of a value, the same for every order in which its fields came. How maps are kept in memory does not matter.
+/// The JSON of a value. It does not depend on the order of the fields, nor on how maps are kept in memory.
 pub fn canonical(value: &Value) -> String {
     let mut out = String::new();
     write(value, &mut out);

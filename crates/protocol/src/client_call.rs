@@ -12,22 +12,22 @@ use crate::{CallId, RunId, ThreadId};
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ClientTool {
-    /// Letters, digits, underscores and dashes. No tool of the server has it.
+    /// The name: letters, digits, underscores and dashes. No tool of the server has this name.
     pub name: String,
-    /// Tells the model what the tool does.
+    /// The description of the tool for the model.
     pub description: String,
     /// A JSON Schema of the arguments, of type object; no arguments when absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub parameters: Option<Value>,
 }
 
-/// What became of a call that the client makes.
+/// The status of a call that the client makes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum ClientCallStatus {
     /// The run waits for its result.
     Open,
-    /// The client has sent a result, or said why there is none.
+    /// The client has sent a result, or an error in place of one.
     Answered,
     /// The client sent nothing in time.
     Expired,
@@ -66,7 +66,7 @@ pub struct ClientCallView {
     pub run_id: RunId,
     pub expires_at: Timestamp,
     pub created_at: Timestamp,
-    /// When it got a result, from whomever.
+    /// The time at which the call got its result.
     pub answered_at: Option<Timestamp>,
 }
 
@@ -74,10 +74,10 @@ pub struct ClientCallView {
 #[derive(Debug, Clone, Default, PartialEq, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct NewCallResult {
-    /// Any JSON value, null included.
+    /// The result: any JSON value, including null.
     #[serde(default, deserialize_with = "deserialize_present")]
     #[schema(value_type = Option<Value>)]
     pub result: Option<Option<Value>>,
-    /// Why there is no result, in words for the model.
+    /// The reason why there is no result, as a text for the model.
     pub error: Option<String>,
 }

@@ -1,4 +1,4 @@
-//! Where time and ids come from, so that a test can hold both still.
+//! The sources of time and of ids, which a test can replace.
 
 use jiff::Timestamp;
 use uuid::Uuid;
@@ -26,7 +26,7 @@ impl Clock for SystemClock {
 
 /// The only source of new ids.
 pub trait Ids: Send + Sync + 'static {
-    /// A fresh id, later ones ordered after earlier ones.
+    /// A new id, which is ordered after earlier ones.
     fn fresh(&self) -> Uuid;
 
     fn thread(&self) -> ThreadId {

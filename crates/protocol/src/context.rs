@@ -1,4 +1,4 @@
-//! What the API takes and gives of personas, pins, summaries, documents, profiles and prompts.
+//! Requests and responses about personas, pins, summaries, documents, profiles and prompts.
 
 use std::collections::BTreeMap;
 
@@ -9,11 +9,11 @@ use utoipa::ToSchema;
 
 use crate::json_fields::{deserialize_present, from_object, is_default};
 use crate::{
-    DocumentId, Effort, MessageId, OutputFormat, PinId, PromptLedger, RunId, Seq, Settings, SummaryId,
-    ThreadId, Usage, Warning,
+    DocumentId, DocumentStatus, Effort, MessageId, OutputFormat, PinId, PromptLedger, RunId, Seq, Settings,
+    SummaryId, ThreadId, Usage, Warning,
 };
 
-/// Settings with the model they are for, of a persona or of a request.
+/// Model settings of a persona or of a request, with the name of the model.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, ToSchema)]
 pub struct PersonaSettings {
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -28,7 +28,7 @@ impl PersonaSettings {
     }
 }
 
-/// The same as it is written. A field that is none of these is refused, which serde does not do for flattened ones.
+/// The JSON of [`PersonaSettings`]. An unknown field is refused, which serde does not do for flattened structs.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 struct FlatSettings {
@@ -68,9 +68,10 @@ pub struct PersonaView {
     pub name: String,
     pub prompt: String,
     pub settings: PersonaSettings,
-    /// `app` for one of the app's folder, which cannot be changed here; `user` for one of the user's own.
+    /// The origin: `app` for a persona of the app folder, which the API cannot change, or `user` for a persona of the
+    /// user.
     pub origin: String,
-    /// Why it cannot be used, if it cannot.
+    /// The reason why the persona cannot be used, if there is one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub problem: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -82,18 +83,18 @@ pub struct PersonaView {
 #[derive(Debug, Clone, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct NewPersona {
-    /// Letters, digits, `_` and `-`; made up when absent.
+    /// The id: letters, digits, `_` and `-`. The server makes one when it is absent.
     pub id: Option<String>,
-    /// The id when absent.
+    /// The name; the id when absent.
     pub name: Option<String>,
-    /// May be empty where there are settings: then the persona says only how the model answers.
+    /// The prompt. It can be empty if there are settings: such a persona only changes the settings of the model.
     #[serde(default)]
     pub prompt: String,
     #[serde(default, deserialize_with = "from_object")]
     pub settings: PersonaSettings,
 }
 
-/// What is absent stays as it is; `settings` is replaced as a whole.
+/// A change of a persona. Absent fields stay as they are; `settings` is replaced as a whole.
 #[derive(Debug, Clone, Default, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct PersonaPatch {
@@ -102,13 +103,13 @@ pub struct PersonaPatch {
     pub settings: Option<PersonaSettings>,
 }
 
-/// Text that the user marked as important, for one thread or for all of an app's.
+/// A text that the user marked as important, for one thread or for all threads of an app.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct PinView {
     pub id: PinId,
     pub text: String,
-    /// The thread it is for; all of them when null.
+    /// The thread of the pin; null for all threads of the app.
     pub thread_id: Option<ThreadId>,
     pub created_at: Timestamp,
 }
@@ -119,12 +120,12 @@ pub struct NewPin {
     pub text: String,
 }
 
-/// A compressed stretch of a conversation.
+/// A summary of a part of a conversation.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct SummaryView {
     pub id: SummaryId,
-    /// 0 for one of messages, more for one of summaries.
+    /// The level: 0 for a summary of messages, more for a summary of summaries.
     pub level: u32,
     pub from_message_id: MessageId,
     pub to_message_id: MessageId,
@@ -133,37 +134,36 @@ pub struct SummaryView {
     #[schema(value_type = u64)]
     pub to: Seq,
     pub messages: u32,
-    /// Null when its text is gone.
+    /// The text; null if it was deleted.
     pub text: Option<String>,
-    /// Whether one of a higher level says the same.
+    /// Whether a summary of a higher level replaces this one.
     pub merged: bool,
     pub created_at: Timestamp,
 }
 
-/// Something that was uploaded, or that belongs to the app.
+/// A document: an upload of the user, or knowledge of the app.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct DocumentView {
     pub id: DocumentId,
     pub name: String,
     pub title: Option<String>,
-    /// `text`, `markdown`, `html`, `pdf`, `docx`, `csv` or `xlsx`.
+    /// The type of the file: `text`, `markdown`, `html`, `pdf`, `docx`, `csv` or `xlsx`.
     pub kind: String,
-    /// Bytes of the file.
+    /// The size of the file in bytes.
     pub bytes: u64,
     pub pages: Option<u32>,
-    /// `indexing` until every piece can be found by meaning too, then `ready`. It can be searched by its words at once.
-    pub status: String,
+    pub status: DocumentStatus,
     pub progress: DocumentProgress,
-    /// Pieces that read like instructions to an assistant rather than like data.
+    /// The number of pieces that read like instructions to an assistant rather than like data.
     pub suspicious: u32,
-    /// Whether it belongs to the app: all of its users read it, and none of them deletes it.
+    /// Whether the document belongs to the app. All users of the app read it, and none of them can delete it.
     #[serde(default, skip_serializing_if = "is_default")]
     pub knowledge: bool,
     pub created_at: Timestamp,
 }
 
-/// Pieces that are indexed, and all of them.
+/// The number of indexed pieces, and the number of all pieces.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct DocumentProgress {
     pub done: u32,
@@ -180,7 +180,7 @@ pub struct DocumentText {
     pub text: String,
     /// The piece with which the next part begins; null at the end.
     pub next: Option<u32>,
-    /// How many pieces there are.
+    /// The number of all pieces.
     pub total: u32,
 }
 
@@ -189,7 +189,7 @@ pub struct DocumentText {
 pub struct DocumentQuery {
     pub query: String,
     pub limit: Option<u32>,
-    /// Only in these; in all of the user's and the app's when absent.
+    /// The documents to search; all documents of the user and of the app when absent.
     #[serde(default)]
     pub document_ids: Vec<DocumentId>,
 }
@@ -202,30 +202,30 @@ pub struct DocumentHit {
     pub name: String,
     pub place: String,
     pub text: String,
-    /// From 0 to 1.
+    /// The score, from 0 to 1.
     pub score: f32,
     /// Whether the document belongs to the app.
     #[serde(default, skip_serializing_if = "is_default")]
     pub knowledge: bool,
 }
 
-/// What a user says of themselves. It is the same in every app.
+/// Facts that a user states about themselves, for all apps or for one.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ProfileView {
     pub user_id: String,
     pub name: Option<String>,
-    /// Such as `Europe/Lisbon`; dates in prompts are told in it.
+    /// The time zone of dates in prompts, such as `Europe/Lisbon`.
     pub timezone: Option<String>,
-    /// Such as `pt-PT`.
+    /// The locale, such as `pt-PT`.
     pub locale: Option<String>,
-    /// Anything else the app should know.
+    /// Further facts for the app.
     #[schema(value_type = Object)]
     pub fields: BTreeMap<String, Value>,
     pub updated_at: Option<Timestamp>,
 }
 
-/// What is absent stays as it is; null removes.
+/// A change of a profile. Absent fields stay as they are; null removes a field.
 #[derive(Debug, Clone, Default, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct ProfilePatch {
@@ -235,30 +235,30 @@ pub struct ProfilePatch {
     pub timezone: Option<Option<String>>,
     #[serde(default, deserialize_with = "deserialize_present")]
     pub locale: Option<Option<String>>,
-    /// Each field by itself; null removes it.
+    /// Changes of single fields; null removes a field.
     #[serde(default)]
     #[schema(value_type = Object)]
     pub fields: BTreeMap<String, Value>,
 }
 
-/// What the model saw in one step of a run.
+/// The prompt of one step of a run, as the model saw it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct PromptView {
     pub run_id: RunId,
     pub step: u32,
     pub model: Option<String>,
-    /// In tokens, prompt and answer together.
+    /// The context window in tokens, for prompt and answer together.
     pub context_window: u32,
     pub ledger: PromptLedger,
-    /// What the provider counted; null while the step is under way.
+    /// The usage as the provider counted it; null until the step has ended.
     pub usage: Option<Usage>,
-    /// In the order in which the model reads them.
+    /// The fragments, in the order in which the model reads them.
     pub fragments: Vec<FragmentView>,
-    /// The messages as sent, free of any provider's shape.
+    /// The messages as sent, in a form that does not depend on the provider.
     #[schema(value_type = Vec<Object>)]
     pub messages: Vec<Value>,
-    /// Names of the tools on offer.
+    /// The names of the tools that the model could call.
     pub tools: Vec<String>,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub warnings: Vec<Warning>,

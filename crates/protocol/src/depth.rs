@@ -1,5 +1,5 @@
-//! How deep JSON may nest. One limit holds wherever JSON enters, so that it can still be read after it is wrapped in
-//! events, ledger entries and answers.
+//! The depth of JSON. One limit holds wherever JSON enters, so that it can still be read after it is wrapped in events,
+//! ledger entries and answers.
 
 use serde_json::Value;
 
@@ -7,12 +7,12 @@ use serde_json::Value;
 /// of providers.
 pub const MAX_JSON_DEPTH: usize = 64;
 
-/// Levels in the body of a stored event. The JSON reader takes 127; what enters is wrapped a few times before it is
-/// stored and a few times more before it is sent.
+/// Levels in the body of a stored event. The JSON reader takes 127; JSON that enters is wrapped a few times before it
+/// is stored and a few times more before it is sent.
 pub const MAX_STORED_DEPTH: usize = 100;
 
-/// Reads JSON byte by byte, as it comes, and knows how deep its brackets nest, outside strings. The parser judges
-/// whether they match.
+/// A scanner that reads JSON byte by byte and counts open brackets outside strings. The parser judges whether they
+/// match.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct JsonScanner {
     depth: usize,
@@ -41,7 +41,7 @@ impl JsonScanner {
     }
 }
 
-/// How deep the brackets of a text nest.
+/// The depth of the brackets of a text.
 pub fn json_depth(text: &str) -> usize {
     let mut scanner = JsonScanner::default();
     let depths = text.bytes().map(|byte| {
@@ -51,7 +51,7 @@ pub fn json_depth(text: &str) -> usize {
     depths.max().unwrap_or_default()
 }
 
-/// How deep the arrays and objects of a value nest.
+/// The depth of the arrays and objects of a value.
 pub fn value_depth(value: &Value) -> usize {
     let mut deepest = 0;
     let mut left = vec![(value, 1)];

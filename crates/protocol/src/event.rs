@@ -1,4 +1,4 @@
-//! The events of a thread's log: what is stored, what a client sees, and what a run is rebuilt from.
+//! The events of a thread's log. They are stored, clients read them, and a run is rebuilt from them.
 //!
 //! One list names them all. An event is stored as its name and a JSON body, and those same bytes go to clients, so
 //! there is one encoding. A stored row that cannot be read again is [`Unreadable`], never a panic.
@@ -23,7 +23,7 @@ pub use start::RunStart;
 pub use waiting::{CallOpen, ProposalClosed, ProposalOpen};
 
 use crate::json_fields::{from_name, is_default};
-use crate::{CallId, Effect, MessageId, MessagePart, RunId, Seq, ThreadId, Usage};
+use crate::{CallId, Effect, MessageId, MessagePart, RunId, Seq, ThreadId, ToolStatus, Usage};
 
 macro_rules! events {
     ($($(#[$doc:meta])* $variant:ident = $name:literal),* $(,)?) => {
@@ -94,33 +94,33 @@ events! {
     StepEnd = "step:end",
     /// The model is asked again before anything of the answer arrived.
     StepRetry = "step:retry",
-    /// What was streamed of this step is void; it starts again.
+    /// The streamed pieces of this step are void; the step starts again.
     StepReset = "step:reset",
     ToolStart = "tool:start",
     ToolComplete = "tool:complete",
-    /// A call waits for the user's yes.
+    /// A call waits for the user's approval.
     ProposalOpen = "proposal:open",
     ProposalClosed = "proposal:closed",
     /// A call waits for its result from the client.
     CallOpen = "call:open",
-    /// Something from outside the conversation that is in the prompt, so that an answer can cite it.
+    /// An item from outside the conversation that is in the prompt, so that an answer can cite it.
     Source = "source",
     StreamComplete = "stream:complete",
-    /// Always the last event of its run.
+    /// The end of a run, which is always its last event.
     RunEnd = "run:end",
     ThreadNamed = "thread:named",
     /// Another branch of the thread is shown.
     ThreadHead = "thread:head",
-    /// The thread was pinned or archived, or is so no more.
+    /// The thread was pinned or archived, or no longer is.
     ThreadChanged = "thread:changed",
-    /// What was said in the thread has changed what is remembered.
+    /// Messages of the thread have changed memories.
     MemoryUpdate = "memory:update",
-    /// A stretch of the conversation has been summarised.
+    /// A part of the conversation was summarised.
     Summary = "summary",
 }
 
 impl Kind {
-    /// Whether somebody may rely on it once it is committed: what was said, what was done, how it ended. The rest is
+    /// Whether others may rely on the event once it is committed: messages, actions, and ends. All other events are
     /// made again after a power failure.
     pub fn is_promise(self) -> bool {
         match self {
@@ -156,12 +156,12 @@ impl Kind {
     }
 }
 
-/// Why a stored row is not an event.
+/// The reason why a stored row is not an event.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Unreadable {
-    /// The name is none we know.
+    /// The name is unknown.
     Kind,
-    /// The body is not the JSON this kind has.
+    /// The body is not the JSON of this kind.
     Body,
 }
 
@@ -170,7 +170,7 @@ pub enum Unreadable {
 pub struct Stored {
     pub thread: ThreadId,
     pub seq: Seq,
-    /// The run it belongs to; none for facts about the thread itself.
+    /// The run of the event; none for facts about the thread itself.
     pub run: Option<RunId>,
     pub kind: Cow<'static, str>,
     pub body: Arc<str>,
@@ -261,45 +261,45 @@ pub struct StepEnd {
     pub calls: Vec<Call>,
     pub usage: Usage,
     pub finish: Finish,
-    /// Why the step failed, when `finish` says so.
+    /// The failure of the step, if `finish` is `failed`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error: Option<Failure>,
-    /// The model that answered, where the provider names another than was asked.
+    /// The model that answered, if the provider names another one than the requested one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub model: Option<String>,
-    /// Names of the calls beyond the bound of a step. They were not kept.
+    /// The names of the calls beyond the limit of a step, which were not kept.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub dropped: Vec<String>,
-    /// What the provider wants back unchanged, such as signed thinking. Opaque.
+    /// Opaque data that the provider needs back unchanged, such as signed thinking.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub provider: Option<Value>,
-    /// The model that was asked because the run's own had failed.
+    /// The fallback model that was called, because the run's own model had failed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub fallback: Option<String>,
-    /// The answer as an object, where the app asks for one; `text` is then its text.
+    /// The answer as an object, if the app asks for one. `text` is then its text.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub structured: Option<Structured>,
-    /// What the prompt was made of, in tokens.
+    /// The parts of the prompt, in tokens.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub prompt: Option<PromptLedger>,
 }
 
-/// A structured answer, checked.
+/// A structured answer that was checked.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Structured {
-    /// The memories it refers to, all of them in the prompt.
+    /// The memories that the answer refers to. All of them are in the prompt.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub memories_referenced: Vec<String>,
-    /// References to anything else, which were dropped.
+    /// The number of references to anything else, which were dropped.
     #[serde(default, skip_serializing_if = "is_default")]
     pub dropped: u32,
-    /// The whole object, for a schema of the app's own.
+    /// The whole object, if the app has a schema of its own.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub data: Option<Value>,
 }
 
-/// A tool call as the model asked for it.
+/// A tool call as the model requested it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Call {
@@ -315,7 +315,7 @@ pub struct Call {
     pub provider_id: Option<String>,
 }
 
-/// Why a step ended.
+/// The reason for the end of a step.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Finish {
@@ -323,9 +323,9 @@ pub enum Finish {
     Length,
     ToolCalls,
     ContentFilter,
-    /// The user cancelled; the text is what had arrived.
+    /// The user cancelled the run. The step has the text up to then.
     Cancelled,
-    /// The provider failed for good; the text is what had arrived.
+    /// The provider failed for good. The step has the text up to then.
     Failed,
 }
 
@@ -333,9 +333,9 @@ pub enum Finish {
 pub struct StepRetry {
     pub step: u32,
     pub reason: String,
-    /// Milliseconds until the next try.
+    /// The milliseconds until the next attempt.
     pub after: u64,
-    /// The model that is asked next, where it is another.
+    /// The model of the next attempt, if it is another one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub model: Option<String>,
 }
@@ -344,10 +344,10 @@ pub struct StepRetry {
 pub struct StepReset {
     pub step: u32,
     pub reason: String,
-    /// The model that is asked next, where it is another.
+    /// The model of the next attempt, if it is another one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub model: Option<String>,
-    /// What the part that is void has cost.
+    /// The usage of the void part.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub usage: Option<Usage>,
 }
@@ -371,42 +371,18 @@ pub struct ToolComplete {
     pub call_id: CallId,
     pub name: String,
     pub status: ToolStatus,
-    /// What the model is told: the result, or why there is none.
+    /// The output for the model: the result, or the reason why there is none.
     pub output: Value,
     pub duration_ms: u64,
-    /// Whether the output came from outside, so that it may hold anybody's words.
+    /// Whether the output came from an external source, so that it can contain the words of anybody.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub outside: bool,
-    /// Whether it reads like instructions to an assistant rather than like data.
+    /// Whether the output reads like instructions to an assistant rather than like data.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub suspicious: bool,
-    /// Who gave the result of a client's call, if an acting key spoke for the user: `ACTOR for USER`.
+    /// The sender of the result of a client's call, as `ACTOR for USER`, if an acting key spoke for the user.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub by: Option<String>,
-}
-
-/// How a call ended.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
-#[serde(rename_all = "snake_case")]
-pub enum ToolStatus {
-    Complete,
-    Failed,
-    Denied,
-    Cancelled,
-    /// It may or may not have happened, and nobody can know.
-    Unknown,
-}
-
-impl ToolStatus {
-    pub fn name(self) -> &'static str {
-        match self {
-            ToolStatus::Complete => "complete",
-            ToolStatus::Failed => "failed",
-            ToolStatus::Denied => "denied",
-            ToolStatus::Cancelled => "cancelled",
-            ToolStatus::Unknown => "unknown",
-        }
-    }
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
@@ -416,7 +392,7 @@ pub struct StreamComplete {
     /// The answer: the last step's text.
     pub text: String,
     pub memories_referenced: Vec<String>,
-    /// The answer as an object, for a schema of the app's own.
+    /// The answer as an object, if the app has a schema of its own.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub data: Option<Value>,
     pub usage: Usage,
@@ -429,12 +405,12 @@ pub struct RunEnd {
     pub status: RunStatus,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error: Option<Failure>,
-    /// The message that holds what was said before the run was cut short, if anything was.
+    /// The message with the text of a run that was cut short, if there was any text.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub message_id: Option<MessageId>,
 }
 
-/// Where a run is. The last four absorb.
+/// The status of a run. The last four are final.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum RunStatus {
@@ -472,7 +448,7 @@ impl RunStatus {
     }
 }
 
-/// Why a run did not complete: a stable code and a sentence for people.
+/// The reason why a run did not complete: a stable code and a sentence for people.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Failure {
     pub code: String,
@@ -497,21 +473,21 @@ pub struct ThreadChanged {
     pub archived: bool,
 }
 
-/// Sent, never stored: the state of a run up to `id`, for a reader whose place in the log is gone.
+/// The state of a run up to `id`, for a reader whose place in the log is gone. A snapshot is sent and never stored.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Snapshot {
     pub run_id: RunId,
     pub thread_id: ThreadId,
     pub status: RunStatus,
-    /// The answer, or what there is of it.
+    /// The answer, or the part of it that exists.
     pub text: String,
-    /// The answer as a message of the thread, once the run has ended with one: there are its calls and their results.
+    /// The message of the answer, once the run has ended with one. The message has the calls and their results.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub message_id: Option<MessageId>,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub memories_referenced: Vec<String>,
-    /// The object of an app whose answers follow a schema of its own.
+    /// The answer as an object, if the app has a schema of its own.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub data: Option<Value>,
     #[serde(default, skip_serializing_if = "Option::is_none")]

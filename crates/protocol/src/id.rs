@@ -1,7 +1,7 @@
-//! Ids: a type per thing, a version 7 UUID inside, `prefix_hex` on the wire.
+//! Ids: one type for each kind of thing, a version 7 UUID inside, `prefix_hex` on the wire.
 //!
-//! They are `Copy` and sixteen bytes, so the hot path passes them around freely, and `lower(hex(id))` in a database
-//! shell gives the wire form without its prefix.
+//! Ids are `Copy` and sixteen bytes, so the hot path passes them around freely. `lower(hex(id))` in a database shell
+//! gives the wire form without its prefix.
 
 use std::fmt;
 use std::str::FromStr;
@@ -12,7 +12,7 @@ use uuid::Uuid;
 /// Position of an event in its thread's log, from 1.
 pub type Seq = u64;
 
-/// Why a text is not an id of the expected type.
+/// The reason why a text is not an id of the expected type.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ParseIdError {
     prefix: &'static str,
@@ -114,11 +114,11 @@ ids! {
     ThreadId = "thr",
     /// The work of answering one user message.
     RunId = "run",
-    /// What the user or the assistant said.
+    /// A message of the user or the assistant.
     MessageId = "msg",
-    /// One tool call, minted here whatever the provider called it.
+    /// One tool call. The server makes the id, whatever id the provider has for the call.
     CallId = "call",
-    /// Work in the background.
+    /// A background job.
     JobId = "job",
     /// A user's key, by its public name.
     KeyId = "key",
@@ -126,17 +126,17 @@ ids! {
     SessionId = "sess",
     /// A durable fact about the user.
     MemoryId = "mem",
-    /// What the ledger says of a call. A call of a run and its action have the same number.
+    /// An action in the ledger. A call of a run and its action have the same number.
     ActionId = "act",
-    /// A call that waits for the user's yes.
+    /// A call that waits for the user's approval.
     ProposalId = "prop",
     /// A typed object of an app.
     RecordId = "rec",
-    /// Text that the user marked as important.
+    /// A text that the user marked as important.
     PinId = "pin",
-    /// A compressed stretch of a conversation.
+    /// A summary of a part of a conversation.
     SummaryId = "sum",
-    /// Something that was uploaded.
+    /// A document of a user or of an app.
     DocumentId = "doc",
     /// An image that was uploaded.
     ImageId = "img",

@@ -1,4 +1,4 @@
-//! How fields of requests are read where serde's own way is not what a client means.
+//! Readers for fields of requests that serde reads in another way than a client means.
 
 use std::fmt;
 use std::marker::PhantomData;
@@ -14,7 +14,7 @@ pub(crate) fn deserialize_present<'de, D: Deserializer<'de>, T: Deserialize<'de>
     Option::deserialize(deserializer).map(Some)
 }
 
-/// Reads a struct from an object alone; serde would also take a list of its fields in order, which nobody means.
+/// Reads a struct from an object alone. Serde would also take a list of its fields in order, which no client means.
 pub(crate) fn from_object<'de, D: Deserializer<'de>, T: Deserialize<'de>>(
     deserializer: D,
 ) -> Result<T, D::Error> {

@@ -1,4 +1,4 @@
-//! The words of Rondo as types: ids, scopes, events, and what the API sends and receives.
+//! The words of Rondo as types: ids, scopes, events, and the requests and responses of the API.
 //!
 //! Data only. Nothing here does IO, waits, or knows a database or a provider; every other crate may use it.
 
@@ -26,6 +26,7 @@ mod scope;
 mod settings;
 mod spending;
 mod statistics;
+mod status;
 mod usage;
 mod webhook;
 
@@ -34,8 +35,8 @@ pub use access::{
     SessionView,
 };
 pub use action::{
-    ActionView, Decision, Effect, FileView, ProposalView, RecordToolView, RecordTypeView, RecordView,
-    UndoRefused, UndoReport,
+    ActionView, Effect, FileView, ProposalView, RecordToolView, RecordTypeView, RecordView, UndoRefused,
+    UndoReport,
 };
 pub use answer_schema::AnswerSchema;
 pub use api::{
@@ -62,8 +63,8 @@ pub use event::{
     FragmentCost, Kind, LeftOut, MemoryUpdate, MessageUser, Part, Pinned, PromptLedger, ProposalClosed,
     ProposalOpen, ReasoningDelta, Remembered, RememberedOutcome, RunEnd, RunStart, RunStatus, Snapshot,
     Source, StepEnd, StepReset, StepRetry, StepStart, Stored, StreamComplete, Stretch, Structured, Summary,
-    TextDelta, ThreadChanged, ThreadHead, ThreadNamed, ToolComplete, ToolInput, ToolStart, ToolStatus,
-    Unreadable, Warning,
+    TextDelta, ThreadChanged, ThreadHead, ThreadNamed, ToolComplete, ToolInput, ToolStart, Unreadable,
+    Warning,
 };
 pub use id::{
     ActionId, CallId, ChunkId, DocumentId, ImageId, JobId, KeyId, MemoryId, MessageId, ParseIdError, PinId,
@@ -90,5 +91,8 @@ pub use scope::{AppId, Principal, Scope, UserId};
 pub use settings::{Effort, OutputFormat, Settings};
 pub use spending::{LEAST_OUTPUT_TOKENS, Outlay, PlannedCall, SpendBound, SpendBounds, SpendGrant, Spending};
 pub use statistics::{AdminRunView, Latencies, StatsPoint, StatsReport, UsageTotal, UsageTotals};
+pub use status::{
+    ActionStatus, Decision, DocumentStatus, JobStatus, MemoryStatus, ProposalStatus, ToolStatus,
+};
 pub use usage::{Cost, Usage};
 pub use webhook::WebhookEvent;

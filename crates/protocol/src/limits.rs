@@ -1,27 +1,28 @@
-//! How much one user may do in an app in a while, and how much of that is left.
+//! The limits of one user in an app within a while, and the rest of each limit.
 //!
-//! Windows are fixed: the minute of the clock and the day, both UTC, so that what is said to be left until when is exact.
+//! Windows are fixed: the minute of the clock and the day, both UTC. So the rest of a limit and the time of its reset
+//! are exact.
 
 use jiff::Timestamp;
 
 pub const MINUTE_SECONDS: i64 = 60;
 pub const DAY_SECONDS: i64 = 24 * 60 * 60;
 
-/// Seconds after which it is worth asking again when too many runs are under way: nobody knows when one ends.
+/// Seconds until a retry when too many runs are active. Their ends are not known.
 const RUNNING_RETRY_AFTER: u32 = 2;
 
-/// What one user may do; without a number there is no limit.
+/// The limits of one user; without a number there is no limit.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct UserLimits {
     pub runs_per_minute: Option<u64>,
     pub runs_per_day: Option<u64>,
     pub tokens_per_minute: Option<u64>,
     pub tokens_per_day: Option<u64>,
-    /// Runs that work at once; one that waits for the user's word does not.
+    /// Runs that work at once; a run that waits for the user does not count.
     pub max_running: Option<u64>,
 }
 
-/// What one user has done by now.
+/// The amounts that one user has used by now.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Used {
     pub minute_runs: u64,
@@ -31,7 +32,7 @@ pub struct Used {
     pub running: u64,
 }
 
-/// What is counted.
+/// A counted amount.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Quota {
     RunsMinute,
@@ -41,13 +42,13 @@ pub enum Quota {
     Running,
 }
 
-/// One limit, and what is left of it.
+/// One limit, and the rest of it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Allowance {
     pub quota: Quota,
     pub limit: u64,
     pub left: u64,
-    /// Seconds until all of it is there again; none where it is not a matter of time.
+    /// Seconds until the whole limit is available again; none if that does not depend on time.
     pub resets_in: Option<u32>,
 }
 
@@ -62,7 +63,7 @@ impl Quota {
         }
     }
 
-    /// Seconds of its window, if it has one.
+    /// Seconds of the window, if there is one.
     pub fn window(self) -> Option<i64> {
         match self {
             Quota::RunsMinute | Quota::TokensMinute => Some(MINUTE_SECONDS),
@@ -77,12 +78,12 @@ impl UserLimits {
         *self == Self::default()
     }
 
-    /// Whether anything is counted over a while.
+    /// Whether anything is counted over a window.
     pub fn has_windows(&self) -> bool {
         *self != Self { max_running: self.max_running, ..Self::default() }
     }
 
-    /// Each limit there is with what is left of it at this moment.
+    /// The limits that are set, with the rest of each at this moment.
     pub fn allowances(&self, used: &Used, at: Timestamp) -> Vec<Allowance> {
         let all = [
             (Quota::RunsMinute, self.runs_per_minute, used.minute_runs),
@@ -101,7 +102,7 @@ impl UserLimits {
 }
 
 impl Allowance {
-    /// Seconds after which one more may be asked for.
+    /// Seconds after which one more can be requested.
     pub fn retry_after(&self) -> u32 {
         self.resets_in.unwrap_or(RUNNING_RETRY_AFTER)
     }

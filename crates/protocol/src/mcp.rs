@@ -7,87 +7,87 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use utoipa::ToSchema;
 
-/// A server of tools that an app uses.
+/// An MCP server that an app uses.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct McpServerView {
     pub app: String,
-    /// Its name in the app.
+    /// The name of the MCP server in the app.
     pub server: String,
     pub transport: McpTransport,
     pub state: McpState,
-    /// Why it could not be reached the last time; null once it could.
+    /// The error of the last attempt to reach the server; null after a success.
     pub last_error: Option<String>,
     pub tools: Vec<McpToolView>,
 }
 
-/// How a server of tools is spoken to.
+/// The transport of an MCP server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum McpTransport {
-    /// A process of ours, by its input and output.
+    /// A process that this server runs, by its standard input and output.
     Stdio,
     Http,
 }
 
-/// How a server of tools is, from well to worse.
+/// The health of an MCP server, best first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum McpState {
-    /// Nobody needs it just now.
+    /// No connection is open, because no call needs one.
     Idle,
     Connected,
     /// The last attempt failed; the next call tries again.
     Failing,
-    /// It failed repeatedly, so its circuit breaker is open.
+    /// The server failed repeatedly, so its circuit breaker is open.
     Open,
 }
 
-/// A tool that a server offers, or has offered.
+/// A tool that an MCP server offers, or has offered.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct McpToolView {
-    /// As the model sees it.
+    /// The name of the tool for the model.
     pub name: String,
-    /// As the server calls it.
+    /// The name of the tool at the MCP server.
     pub tool: String,
     pub state: McpToolState,
-    /// Of the definition.
+    /// The hash of the present definition.
     pub hash: String,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub approved_hash: Option<String>,
-    /// What the server says of it now.
+    /// The present definition of the tool.
     #[schema(value_type = Object)]
     pub definition: Value,
-    /// What it said when it was approved.
+    /// The definition that was approved.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<Object>)]
     pub approved_definition: Option<Value>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub approved_at: Option<Timestamp>,
-    /// Absent for one that was approved automatically, when the server was first seen.
+    /// The admin who approved the tool. Absent if it was approved automatically, when the server was first seen.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub approved_by: Option<String>,
 }
 
-/// Whether a tool can be used: only an approved one can.
+/// The approval of a tool. Only an approved tool can be used.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum McpToolState {
     Approved,
-    /// Its definition is another than the approved one.
+    /// The definition differs from the approved one.
     Changed,
-    /// It was never approved, or is no more.
+    /// The tool was never approved, or its approval was revoked.
     New,
     /// The server no longer offers it.
     Gone,
 }
 
-/// A yes to tools as they were shown.
+/// The approval of tools with the definitions that were shown.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct McpApproval {
-    /// All that wait for one when absent.
+    /// The tools to approve; all tools that wait for approval when absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tools: Option<Vec<McpApprovalOf>>,
 }
@@ -95,9 +95,9 @@ pub struct McpApproval {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct McpApprovalOf {
-    /// As the server calls it.
+    /// The name of the tool at the MCP server.
     pub tool: String,
-    /// Of the definition that was looked at: if it is another by now, nothing is approved.
+    /// The hash of the definition that was shown. If the definition has changed since then, nothing is approved.
     pub hash: String,
 }
 

@@ -1,10 +1,10 @@
-//! What the native API takes and gives of memories and of past messages.
+//! Requests and responses about memories and past messages.
 
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-use crate::{MemoryId, MessageId, Role, ThreadId};
+use crate::{MemoryId, MemoryStatus, MessageId, Role, ThreadId};
 
 /// Bytes of a memory's kind.
 pub const MAX_KIND_BYTES: usize = 32;
@@ -22,16 +22,16 @@ pub fn kind_within_subject(kind: &str) -> &str {
     kind.split_once('/').map_or(kind, |(_, word)| word)
 }
 
-/// Something to be remembered about the user.
+/// A new memory of the user.
 #[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct NewMemory {
     pub text: String,
-    /// What sort of fact it is; `fact` when absent.
+    /// The kind of the memory; `fact` when absent.
     pub kind: Option<String>,
 }
 
-/// A change of a memory. What is absent stays.
+/// A change of a memory. Absent fields stay as they are.
 #[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct MemoryPatch {
@@ -47,107 +47,109 @@ pub struct MemoryView {
     pub app_id: String,
     pub text: String,
     pub kind: String,
-    /// `active`, `forgotten`, `removed`, `expired` or `superseded`.
-    pub status: String,
-    /// Grows with each change.
+    pub status: MemoryStatus,
+    /// The version, which grows with each change.
     pub version: u64,
-    /// How many answers referred to it.
+    /// The number of answers that referred to the memory.
     pub access_count: u64,
     pub last_accessed_at: Option<Timestamp>,
     pub created_at: Timestamp,
     pub updated_at: Timestamp,
-    /// Since when it is so, where that is known.
+    /// The time from which the fact holds, if it is known.
     pub valid_from: Option<Timestamp>,
-    /// When it ceased to be so.
+    /// The time at which the fact ceased to hold.
     pub valid_until: Option<Timestamp>,
-    /// The memory that says the same, and more.
+    /// The memory that replaces this one.
     pub superseded_by: Option<MemoryId>,
     pub source: MemorySource,
 }
 
-/// Where a memory comes from first.
+/// The first source of a memory.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct MemorySource {
-    /// `user` (by hand), `asked`, `extracted`, `tool` or `import`.
+    /// The origin of the memory: `user` (by hand), `asked`, `extracted`, `tool` or `import`.
     pub by: String,
     #[serde(flatten)]
     pub said: SaidView,
 }
 
-/// The user's words that a memory rests on, and where they were said.
+/// The words of the user that a memory rests on, and their place.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct SaidView {
     pub thread_id: Option<ThreadId>,
     pub message_id: Option<MessageId>,
-    /// Null where there were none, and of a forgotten memory.
+    /// The words; null if there were none, and for a forgotten memory.
     pub words: Option<String>,
     pub at: Option<Timestamp>,
-    /// `deleted conversation`, where that is why the ids are null.
+    /// The text `deleted conversation`, if the ids are null for this reason.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub note: Option<String>,
 }
 
-/// A memory as one change has left it.
+/// A version of a memory: its state after one change.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct MemoryVersionView {
     pub version: u64,
     pub text: String,
     pub kind: String,
+    #[schema(value_type = MemoryStatus)]
     pub status: String,
-    /// `created`, `edited`, `updated`, `merged`, `removed`, `forgotten`, `restored`, `expired`, `superseded` or `undone`.
+    /// The reason for the version: `created`, `edited`, `updated`, `merged`, `removed`, `forgotten`, `restored`,
+    /// `expired`, `superseded` or `undone`.
     pub reason: String,
     pub valid_from: Option<Timestamp>,
     pub valid_until: Option<Timestamp>,
     pub at: Timestamp,
 }
 
-/// Why a memory is known: what it was, and what it rests on.
+/// The history of a memory: its versions and its sources.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct MemoryHistoryView {
     pub memory: MemoryView,
-    /// Oldest first.
+    /// The versions, oldest first.
     pub versions: Vec<MemoryVersionView>,
-    /// Oldest first.
+    /// The sources, oldest first.
     pub sources: Vec<SaidView>,
 }
 
-/// What to look for among memories.
+/// A search for memories.
 #[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct MemoryQuery {
     pub query: String,
-    /// From 1 to 100; 10 when absent.
+    /// The number of results at most, from 1 to 100; 10 when absent.
     pub limit: Option<u32>,
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct MemoryHit {
     pub memory: MemoryView,
-    /// From 0 to 1.
+    /// The score, from 0 to 1.
     pub score: f32,
 }
 
-/// Whether the user wants anything to be remembered.
+/// The memory settings of a user in an app.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct MemorySettings {
+    /// Whether memory is on: memories are recalled, extracted and remembered.
     pub enabled: bool,
 }
 
-/// What has become of a file of memories.
+/// The result of the import of a file of memories.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct ImportReport {
     pub imported: u64,
-    /// Those that say what is known already.
+    /// The number of entries that were known already.
     pub duplicates: u64,
     pub refused: Vec<ImportRefused>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct ImportRefused {
-    /// Its place in the file, counted from 0.
+    /// The place of the entry in the file, counted from 0.
     pub index: u64,
     pub reason: String,
 }
@@ -156,11 +158,11 @@ pub struct ImportRefused {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct MessageHit {
     pub message: FoundMessage,
-    /// From 0 to 1.
+    /// The score, from 0 to 1.
     pub score: f32,
-    /// What was said just before it, oldest first.
+    /// The messages just before it, oldest first.
     pub before: Vec<FoundMessage>,
-    /// What was said just after it, oldest first.
+    /// The messages just after it, oldest first.
     pub after: Vec<FoundMessage>,
 }
 
@@ -170,7 +172,7 @@ pub struct FoundMessage {
     pub id: MessageId,
     pub thread_id: ThreadId,
     pub role: Role,
-    /// Without words that were forgotten.
+    /// The text, without words that were forgotten.
     pub text: String,
     pub created_at: Timestamp,
 }

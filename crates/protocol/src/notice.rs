@@ -1,11 +1,14 @@
-//! Notices: what the channel of a user tells about all their apps.
+//! Notices, which the channel of a user sends about all their apps.
 
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-use crate::{CallId, ClientCallStatus, DocumentId, MemoryId, ProposalId, RunId, RunStatus, Seq, ThreadId};
+use crate::{
+    CallId, ClientCallStatus, DocumentId, MemoryId, ProposalId, ProposalStatus, RunId, RunStatus, Seq,
+    ThreadId,
+};
 
-/// A notice, by what it is about.
+/// A notice, by its subject.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[serde(untagged)]
 pub enum Notice {
@@ -18,7 +21,7 @@ pub enum Notice {
 }
 
 impl Notice {
-    /// The name of the event that brings it.
+    /// The name of the event of the notice.
     pub fn name(&self) -> &'static str {
         match self {
             Notice::Thread(_) => "notice:thread",
@@ -31,13 +34,13 @@ impl Notice {
     }
 }
 
-/// What happened to a thread or to memories.
+/// The change of a thread or of memories.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum NoticeChange {
     Created,
     Changed,
-    /// It is not shown any more.
+    /// The thread or the memories are no longer shown.
     Deleted,
 }
 
@@ -64,11 +67,11 @@ pub struct ThreadNotice {
     pub app_id: String,
     pub thread_id: ThreadId,
     pub change: NoticeChange,
-    /// Null without a title, and for a deleted thread.
+    /// The title; null without a title, and for a deleted thread.
     pub title: Option<String>,
     pub pinned: bool,
     pub archived: bool,
-    /// The run that is under way, if one is.
+    /// The active run, if there is one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub active_run_id: Option<RunId>,
     /// The newest event; pass it as `after` to follow the thread from here. 0 for a deleted thread.
@@ -76,14 +79,14 @@ pub struct ThreadNotice {
     pub last_seq: Seq,
 }
 
-/// `notice:run`: a run began, waits, goes on or has ended.
+/// `notice:run`: a run began, waits, continues or has ended.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct RunNotice {
     pub app_id: String,
     pub thread_id: ThreadId,
     pub run_id: RunId,
-    /// The status that the notice tells of. A later notice may tell of another.
+    /// The status that the notice is about. A later notice can be about another status.
     pub status: RunStatus,
 }
 
@@ -93,7 +96,8 @@ pub struct RunNotice {
 pub struct ProposalNotice {
     pub app_id: String,
     pub proposal_id: ProposalId,
-    /// `open`, or how it was decided.
+    /// The status that the notice is about. A later notice can be about another status.
+    #[schema(value_type = ProposalStatus)]
     pub status: String,
     pub tool: String,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -102,13 +106,13 @@ pub struct ProposalNotice {
     pub run_id: Option<RunId>,
 }
 
-/// `notice:call`: a call of a tool that the client runs waits for its result, or does not any more.
+/// `notice:call`: a call that the client makes waits for its result, or no longer waits.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct CallNotice {
     pub app_id: String,
     pub call_id: CallId,
-    /// The status that the notice tells of.
+    /// The status that the notice is about.
     pub status: ClientCallStatus,
     pub name: String,
     pub thread_id: ThreadId,
@@ -121,7 +125,7 @@ pub struct CallNotice {
 pub struct MemoryNotice {
     pub app_id: String,
     pub memory_ids: Vec<MemoryId>,
-    /// `deleted` for memories that are no longer active, for whatever reason.
+    /// The change; `deleted` for memories that are no longer active, for any reason.
     pub change: NoticeChange,
 }
 
@@ -131,8 +135,8 @@ pub struct MemoryNotice {
 pub struct DocumentNotice {
     pub app_id: String,
     pub document_id: DocumentId,
-    /// `added`, `ready` once every piece can be found by its meaning, or `deleted`. Without a model for meanings it is ready at
-    /// once, and only `added` is told.
+    /// The change: `added`, `ready` once every piece can be found by its meaning, or `deleted`. Without an embedding
+    /// model the document is ready at once, and `ready` is not sent.
     pub status: String,
 }
 

@@ -15,7 +15,7 @@ pub const MAX_DOCUMENTS_PER_MESSAGE: usize = 8;
 /// Bytes of an image as a client sends it.
 pub const MAX_IMAGE_BYTES: usize = 10 * 1024 * 1024;
 
-/// A part of a new message. Something that was uploaded is named by its id; anything else comes along as a data URL.
+/// A part of a new message: an upload by its id, or a file as a data URL.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize, ToSchema)]
 #[serde(tag = "type", rename_all = "lowercase", deny_unknown_fields)]
 pub enum NewPart {
@@ -61,7 +61,7 @@ pub enum MessagePart {
 }
 
 impl MessagePart {
-    /// The image that it shows.
+    /// The image of the part, if it is an image.
     pub fn image(&self) -> Option<ImageId> {
         match self {
             MessagePart::Image { image_id, .. } => Some(*image_id),
@@ -69,7 +69,7 @@ impl MessagePart {
         }
     }
 
-    /// The document that it names.
+    /// The document of the part, if it is a document.
     pub fn document(&self) -> Option<DocumentId> {
         match self {
             MessagePart::Document { document_id, .. } => Some(*document_id),
@@ -95,7 +95,7 @@ impl MessagePart {
 pub struct ImageView {
     pub id: ImageId,
     pub app_id: String,
-    /// `image/jpeg`, or `image/png` for an image with transparent parts.
+    /// The media type: `image/jpeg`, or `image/png` for an image with transparent parts.
     pub media_type: String,
     pub width: u32,
     pub height: u32,

@@ -1,4 +1,4 @@
-//! What the API gives of earlier states: versions of records and files, and what an undo would bring back.
+//! Responses about earlier states: versions of records and files, and previews of an undo.
 
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
@@ -12,12 +12,12 @@ use crate::ActionId;
 #[serde(rename_all = "camelCase")]
 pub struct RecordVersionView {
     pub version: u64,
-    /// Null if the record was deleted.
+    /// The data; null if the record was deleted.
     pub data: Option<Value>,
     pub deleted: bool,
-    /// When this version was made.
+    /// The time of this version.
     pub updated_at: Timestamp,
-    /// The action that made it; absent if the user did.
+    /// The action that made this version; absent if the user made it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub action_id: Option<ActionId>,
 }
@@ -27,39 +27,39 @@ pub struct RecordVersionView {
 #[serde(rename_all = "camelCase")]
 pub struct FileVersionView {
     pub version: u64,
-    /// Null if the file was deleted.
+    /// The content; null if the file was deleted.
     pub content: Option<String>,
     pub deleted: bool,
-    /// When this version was made.
+    /// The time of this version.
     pub updated_at: Timestamp,
-    /// The action that made it; absent if the user did.
+    /// The action that made this version; absent if the user made it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub action_id: Option<ActionId>,
 }
 
-/// What an undo of one action would do.
+/// A preview of the undo of one action.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct UndoPreview {
     pub action_id: ActionId,
     pub tool: String,
     pub possible: bool,
-    /// Why it is not possible.
+    /// The reason why the undo is not possible.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
-    /// In the order in which they would be made. Empty if the undo is not possible.
+    /// The changes in the order in which they would be made. Empty if the undo is not possible.
     pub changes: Vec<UndoChange>,
 }
 
-/// What an undo of all actions of a run would do.
+/// A preview of the undo of all actions of a run.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct RunUndoPreview {
     /// Whether the undo of at least one action is possible.
     pub possible: bool,
-    /// Why nothing is possible before the run has ended.
+    /// The reason why no undo is possible before the run has ended.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
-    /// Newest first, as they would be undone. Actions that changed nothing are left out.
+    /// The actions, newest first, as they would be undone. Actions that changed nothing are left out.
     pub actions: Vec<UndoPreview>,
 }
 
@@ -67,7 +67,7 @@ pub struct RunUndoPreview {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct UndoChange {
-    /// `record`, `file`, `memory`, `profile` or `external`.
+    /// The kind of object: `record`, `file`, `memory`, `profile` or `external`.
     pub kind: String,
     /// The id of a record or a memory, the path of a file, `profile`, or the name of the tool.
     pub id: String,
@@ -78,7 +78,7 @@ pub struct UndoChange {
     pub before: Value,
     /// The content after the undo; null if there is none. For `external`, the request without its headers.
     pub after: Value,
-    /// True if the contents are left out, because all of them together are too large.
+    /// Whether the contents are left out, because all of them together are too large.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub contents_left_out: bool,
 }

@@ -1,4 +1,4 @@
-//! Who speaks, and the key of everything they own.
+//! The sender of a request, and the key of all data that they own.
 
 use std::fmt;
 use std::sync::Arc;
@@ -47,11 +47,11 @@ name!(
     UserId
 );
 
-/// What authentication yields. Built in `server::auth` and nowhere else, which `cargo xtask tidy` checks.
+/// The result of authentication. Only `server::auth` makes one, which `cargo xtask tidy` checks.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Principal {
     user: UserId,
-    /// The only apps it may use; all of them when none.
+    /// The only apps that the principal may use; all apps when none.
     apps: Option<Arc<[AppId]>>,
     rights: Rights,
     /// The holder of the acting key that speaks for the user.
@@ -64,31 +64,31 @@ impl Principal {
         Self { user, apps: None, rights: Rights::USER, actor: None }
     }
 
-    /// May use this app and no other.
+    /// Limits the principal to this app.
     #[must_use]
     pub fn only_for(self, app: AppId) -> Self {
         self.only_for_apps([app])
     }
 
-    /// May use these apps and no other.
+    /// Limits the principal to these apps.
     #[must_use]
     pub fn only_for_apps(self, apps: impl IntoIterator<Item = AppId>) -> Self {
         Self { apps: Some(apps.into_iter().collect()), ..self }
     }
 
-    /// May do this and nothing else.
+    /// Gives the principal these rights and no others.
     #[must_use]
     pub fn with_rights(self, rights: Rights) -> Self {
         Self { rights, ..self }
     }
 
-    /// May also look after the server.
+    /// Adds the right `admin`.
     #[must_use]
     pub fn as_admin(self) -> Self {
         Self { rights: self.rights.with(Right::Admin), ..self }
     }
 
-    /// The holder of this acting key speaks for the user.
+    /// Names the holder of the acting key that speaks for the user.
     #[must_use]
     pub fn acted_for_by(self, actor: &str) -> Self {
         Self { actor: Some(actor.into()), ..self }
@@ -106,7 +106,7 @@ impl Principal {
         self.rights
     }
 
-    /// Who speaks for the user, where it is not the user.
+    /// The holder of the acting key that speaks for the user, if there is one.
     pub fn actor(&self) -> Option<&str> {
         self.actor.as_deref()
     }
@@ -115,12 +115,12 @@ impl Principal {
         self.apps.as_ref().is_none_or(|only| only.contains(app))
     }
 
-    /// The apps that it is limited to; none when it may use all of them.
+    /// The apps that the principal is limited to; none when it may use all of them.
     pub fn apps(&self) -> Option<&[AppId]> {
         self.apps.as_deref()
     }
 
-    /// The one app that it is limited to, if it is one.
+    /// The app that the principal is limited to, if it is one alone.
     pub fn only_app(&self) -> Option<&AppId> {
         match self.apps() {
             Some([only]) => Some(only),
@@ -140,29 +140,30 @@ impl Principal {
         }
     }
 
-    /// This principal's share of an app.
+    /// The scope of this principal in an app.
     pub fn scope(&self, app: AppId) -> Scope {
         Scope { app, user: self.user.clone() }
     }
 }
 
-/// (app, user): the key of everything a user owns. It comes from a [`Principal`] or from a stored row.
+/// An app and a user: the key of all data of the user in the app. A scope comes from a [`Principal`] or from a stored
+/// row.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Scope {
     pub app: AppId,
     pub user: UserId,
 }
 
-/// The name of the owner of what belongs to an app itself. It is empty, and authentication gives no empty name.
+/// The name of the owner of an app's own data. It is empty, and authentication gives no empty name.
 const NOBODY: &str = "";
 
 impl Scope {
-    /// The share of an app that belongs to the app itself, such as the documents of its folder.
+    /// The scope of an app's own data, such as the documents of its folder.
     pub fn of_app(app: AppId) -> Self {
         Self { app, user: UserId::new(NOBODY) }
     }
 
-    /// Whether it is the share of the app itself.
+    /// Whether the scope is that of an app's own data.
     pub fn is_of_app(&self) -> bool {
         self.user.as_str() == NOBODY
     }

@@ -1,10 +1,10 @@
-//! How a model is asked to answer: what a caller, a persona or an app may set, free of any provider's names.
+//! Settings of a model, by a caller, a persona or an app, without any provider's names.
 
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-/// What a caller asks of a model, beyond the message. Absent fields fall to the app's own settings, and what a provider
-/// has no word for is left out. The app says in which ranges numbers must be.
+/// Settings of a model. Absent fields have the app's own values. A setting that a provider does not have is left out.
+/// The app defines the ranges of numbers.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Settings {
@@ -18,7 +18,8 @@ pub struct Settings {
     pub frequency_penalty: Option<f64>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub presence_penalty: Option<f64>,
-    /// The repeat penalty of local models; where a provider has only a frequency penalty and none is set, that one.
+    /// The repeat penalty of local models. If a provider has only a frequency penalty and none is set, this number is
+    /// used for it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub repeat_penalty: Option<f64>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -32,11 +33,11 @@ pub struct Settings {
 #[serde(rename_all = "snake_case")]
 pub enum OutputFormat {
     Text,
-    /// One JSON object.
+    /// The answer is one JSON object.
     Json,
 }
 
-/// How long a model that can think does so.
+/// The amount of reasoning of a model that can reason.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Effort {
@@ -64,8 +65,8 @@ impl Settings {
         *self == Self::default()
     }
 
-    /// These settings, with `base` where they are silent. A repeat penalty given here beats a frequency penalty of the
-    /// base, since either may stand for the other.
+    /// These settings, with those of `base` for absent fields. A repeat penalty here overrides a frequency penalty of
+    /// the base, because either can stand for the other.
     pub fn or(self, base: &Self) -> Self {
         let inherited = base.frequency_penalty.filter(|_| self.repeat_penalty.is_none());
         Self {
@@ -80,7 +81,7 @@ impl Settings {
         }
     }
 
-    /// What a provider that knows no repeat penalty is sent as its frequency penalty.
+    /// The frequency penalty for a provider that has no repeat penalty.
     pub fn frequency_or_repeat_penalty(&self) -> Option<f64> {
         self.frequency_penalty.or(self.repeat_penalty)
     }

@@ -1,35 +1,37 @@
-//! What one model call may spend, decided before it is made: from what is bounded, what was spent, and what the calls
-//! under way may still spend. Pure; the store decides it inside the transaction that holds what was granted.
+//! The spending of one model call, decided before the call: from the bounds, the amounts that were spent, and the
+//! amounts that active calls hold. The functions are pure; the store calls them inside the transaction that holds the
+//! granted amount.
 
 use crate::Cost;
 
 /// Tokens of an answer below which a call is not worth its prompt, and which every provider takes as a bound.
 pub const LEAST_OUTPUT_TOKENS: u64 = 16;
 
-/// Tokens of an answer for which nobody is made to wait for the next minute, where the minute has more of them.
+/// Tokens of an answer that are enough to make the call in this minute, even if the next minute has more.
 const ENOUGH_OUTPUT_TOKENS: u64 = 1_024;
 
 /// A model call that is about to be made.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct PlannedCall {
     pub input_tokens: u64,
-    /// The longest answer it would have without any bound.
+    /// The longest answer that the call would have without any bound.
     pub output_tokens: u64,
     pub input_cost: Cost,
     /// Billionths of a US dollar for a token of the answer.
     pub output_price: f64,
 }
 
-/// What an app bounds; without a number there is no bound.
+/// The bounds of an app; without a number there is no bound.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct SpendBounds {
     pub run_tokens: Option<u64>,
     pub run_cost: Option<Cost>,
-    /// Of one user in one day, by the app's budget.
+    /// Tokens of one user in one day, by the app's budget.
     pub day_tokens: Option<u64>,
     pub day_cost: Option<Cost>,
-    /// Of one user, by the app's limits.
+    /// Tokens of one user in one minute, by the app's limits.
     pub tokens_per_minute: Option<u64>,
+    /// Tokens of one user in one day, by the app's limits.
     pub tokens_per_day: Option<u64>,
 }
 
@@ -40,7 +42,7 @@ pub struct Outlay {
     pub cost: Cost,
 }
 
-/// What was spent by now, and what is held by other calls of the same user in the same app.
+/// The amounts that were spent by now, and those that other calls of the same user in the same app hold.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Spending {
     pub run: Outlay,
@@ -50,7 +52,7 @@ pub struct Spending {
     pub held: Outlay,
 }
 
-/// Which bound says no.
+/// The bound that refuses a call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SpendBound {
     Run,
@@ -59,14 +61,14 @@ pub enum SpendBound {
     TokensDay,
 }
 
-/// What becomes of a planned call.
+/// The decision about a planned call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SpendGrant {
-    /// It may be made, with an answer of at most so many tokens; this much is held for it.
+    /// The call may be made with an answer of at most so many tokens. The amount `held` is held for it.
     Granted { output_tokens: u64, held: Outlay },
-    /// Not now: others hold what it needs, or the minute is used up.
+    /// The call has to wait: other calls hold the amount that it needs, or the minute is used up.
     Later,
-    /// It does not fit what is left; `never` when it would not fit if nothing had been spent.
+    /// The call does not fit into the rest; `never` if it would not fit before any spending.
     Refused { bound: SpendBound, never: bool },
 }
 
@@ -117,8 +119,8 @@ impl SpendBounds {
 }
 
 impl PlannedCall {
-    /// Decides. A call is cut to what is left for good, but waits for what comes back: what others hold and do not use,
-    /// and the next minute.
+    /// Decides about the call. Its answer is cut to the amount that is left for good. The call waits for amounts that
+    /// come back: the rest of what other calls hold, and the next minute.
     pub fn decide(&self, bounds: &SpendBounds, spending: &Spending) -> SpendGrant {
         let least = LEAST_OUTPUT_TOKENS.min(self.output_tokens);
         let mut output_tokens = self.output_tokens;
@@ -145,8 +147,8 @@ impl PlannedCall {
         SpendGrant::Granted { output_tokens, held }
     }
 
-    /// The longest answer that the bound has room for, if nobody else held anything. A minute that has too little left
-    /// is as good as the next.
+    /// The longest answer that the bound has room for, if no other call held anything. A minute that has too little
+    /// left is as good as the next.
     fn longest(&self, share: &Share) -> Option<u64> {
         let left = self.room(share, share.limit.saturating_sub(share.spent));
         if share.bound != SpendBound::TokensMinute {

@@ -11,9 +11,9 @@ use crate::{Failure, RunId, RunStatus, ThreadId, Usage};
 /// Runs over time.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct StatsReport {
-    /// By time, then by key. Times without a run are left out.
+    /// The points by time, then by key. Times without a run are left out.
     pub data: Vec<StatsPoint>,
-    /// Always null: a report is one page.
+    /// The cursor, which is always null: a report is one page.
     pub next: Option<String>,
 }
 
@@ -26,7 +26,7 @@ pub struct StatsPoint {
     /// The app, the model or the user, if the report is by one of these.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub key: Option<String>,
-    /// All of them; those without an end are in no other number.
+    /// The number of all runs. Runs without an end are in no other number.
     pub runs: u64,
     pub completed: u64,
     pub failed: u64,
@@ -51,19 +51,19 @@ pub struct Latencies {
 /// The usage of all users.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct UsageTotals {
-    /// By day, app, user and model, as far as the report is by these.
+    /// The entries by day, app, user and model, as far as the report is by these.
     pub data: Vec<UsageTotal>,
-    /// Always null: a report is one page.
+    /// The cursor, which is always null: a report is one page.
     pub next: Option<String>,
-    /// All of `data` together.
+    /// The sum of all entries.
     pub total: Usage,
 }
 
-/// The usage of all model calls that have these in common.
+/// The usage of all model calls with the same values of these fields.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct UsageTotal {
-    /// Such as `2026-11-15`.
+    /// The day (UTC), such as `2026-11-15`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub date: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -72,13 +72,13 @@ pub struct UsageTotal {
     pub user_id: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub model: Option<String>,
-    /// Model calls.
+    /// The number of model calls.
     pub calls: u64,
     #[serde(flatten)]
     pub usage: Usage,
 }
 
-/// A run of any user, without what was said in it.
+/// A run of any user, without its messages.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct AdminRunView {

@@ -1,11 +1,11 @@
-//! What model calls use, in tokens and in money.
+//! The usage of model calls, in tokens and in money.
 
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
 use crate::json_fields::is_default;
 
-/// Tokens, as the provider counted them or, where it did not, as estimated.
+/// Tokens as the provider counted them, or else an estimate.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Usage {
@@ -15,11 +15,11 @@ pub struct Usage {
     pub cached_input_tokens: u64,
     #[serde(default, skip_serializing_if = "is_default")]
     pub reasoning_tokens: u64,
-    /// What it costs in US dollars; absent where the model's price is unknown or nothing.
+    /// The cost in US dollars; absent if the model's price is unknown or zero.
     #[serde(rename = "costUsd", default, skip_serializing_if = "is_default")]
     #[schema(value_type = f64)]
     pub cost: Cost,
-    /// True when any part of the numbers is our estimate.
+    /// Whether a part of the numbers is an estimate.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub estimated: bool,
 }
@@ -35,7 +35,7 @@ impl Cost {
         self.0 as f64 / Self::PER_DOLLAR
     }
 
-    /// Negative and unreasonable amounts count as nothing or as the most there is.
+    /// The cost of an amount in US dollars. A negative amount counts as nothing, an unreasonable one as the maximum.
     pub fn from_dollars(dollars: f64) -> Self {
         Self((dollars * Self::PER_DOLLAR).round() as u64)
     }

@@ -1,9 +1,9 @@
-//! Webhooks: the events that an app can tell another system of.
+//! Webhooks: the events that an app can send to another system.
 
-/// An event that a webhook is told of.
+/// An event that is sent to a webhook.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum WebhookEvent {
-    /// A run has ended, however it did.
+    /// A run has ended with any status.
     RunEnded,
     /// A tool call waits for the approval of its user.
     ApprovalOpen,

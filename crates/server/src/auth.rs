@@ -21,7 +21,7 @@ use service::{Grant, GrantSource, KEY_PREFIX, LOCAL_USER, Service, StreamAccess,
 
 use crate::Api;
 use crate::error::{ApiProblem, ProblemCode};
-use crate::serve::PeerAddress;
+use crate::peer::PeerAddress;
 
 pub(crate) use attempts::FailedAttempts;
 pub(crate) use cookies::{SessionCookie, is_secure};

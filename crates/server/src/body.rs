@@ -14,7 +14,7 @@ use serde::de::{DeserializeOwned, MapAccess, Visitor};
 use serde::{Deserialize, Deserializer};
 use serde_json::error::Category;
 use serde_json::{Map, Value};
-use service::{MAX_IMPORT_BYTES, Once};
+use service::{IdempotencyClaim, MAX_IMPORT_BYTES};
 use tokio::time::{Instant, timeout};
 
 use crate::auth::Access;
@@ -31,10 +31,10 @@ const JSON: &str = "application/json";
 const TEXTS: [&str; 2] = ["text/markdown", "text/plain"];
 
 /// A body that must be there, and the key under which it is meant once.
-pub(crate) struct Json<T>(pub(crate) T, pub(crate) Option<Once>);
+pub(crate) struct Json<T>(pub(crate) T, pub(crate) Option<IdempotencyClaim>);
 
 /// A body that may be empty, which is then the default value, and the key under which it is meant once.
-pub(crate) struct OptionalJson<T>(pub(crate) T, pub(crate) Option<Once>);
+pub(crate) struct OptionalJson<T>(pub(crate) T, pub(crate) Option<IdempotencyClaim>);
 
 /// An object of any fields, none of them given twice.
 pub(crate) struct ObjectFields(pub(crate) Map<String, Value>);
@@ -67,7 +67,7 @@ impl<'de> Visitor<'de> for ObjectFieldsVisitor {
 }
 
 /// A text, such as a Markdown file, and the key under which it is meant once.
-pub(crate) struct TextBody(pub(crate) String, pub(crate) Option<Once>);
+pub(crate) struct TextBody(pub(crate) String, pub(crate) Option<IdempotencyClaim>);
 
 impl FromRequest<Api> for TextBody {
     type Rejection = ApiProblem;
@@ -79,7 +79,7 @@ impl FromRequest<Api> for TextBody {
 }
 
 /// A file of any form, which may be larger than other bodies, and the key under which it is meant once.
-pub(crate) struct FileBody(pub(crate) String, pub(crate) Option<Once>);
+pub(crate) struct FileBody(pub(crate) String, pub(crate) Option<IdempotencyClaim>);
 
 impl FromRequest<Api> for FileBody {
     type Rejection = ApiProblem;
@@ -96,7 +96,7 @@ async fn read_text(
     request: Request,
     api: &Api,
     limits: &ServerLimits,
-) -> Result<(String, Option<Once>), ApiProblem> {
+) -> Result<(String, Option<IdempotencyClaim>), ApiProblem> {
     let (body, once) = read(request, api, limits).await?;
     Ok((utf8(&body)?.to_owned(), once))
 }
@@ -114,7 +114,7 @@ pub(crate) async fn read_json<T: DeserializeOwned>(
     request: Request,
     api: &Api,
     limits: &ServerLimits,
-) -> Result<(T, Option<Once>), ApiProblem> {
+) -> Result<(T, Option<IdempotencyClaim>), ApiProblem> {
     check_content_type(request.headers(), &[JSON], JSON)?;
     let (body, once) = read(request, api, limits).await?;
     Ok((parse(&body)?, once))
@@ -139,7 +139,7 @@ async fn read(
     request: Request,
     api: &Api,
     limits: &ServerLimits,
-) -> Result<(Bytes, Option<Once>), ApiProblem> {
+) -> Result<(Bytes, Option<IdempotencyClaim>), ApiProblem> {
     let (mut parts, body) = request.into_parts();
     let body = read_slowly(body, api, limits, &mut parts).await?;
     let once = read_key(&parts, &body)?;

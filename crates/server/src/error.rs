@@ -255,11 +255,11 @@ pub(crate) struct ProblemDocument {
     /// The kind of problem, for people.
     title: String,
     status: u16,
-    /// What happened this time.
+    /// A sentence on this problem, and on the remedy.
     detail: String,
     /// The kind of problem, for programs; it never changes.
     code: String,
-    /// Also in `x-request-id`, and in the server's log.
+    /// The id of the request, as in `x-request-id` and in the server's log.
     request_id: String,
     /// The fields of the request at fault.
     #[serde(skip_serializing_if = "Option::is_none")]

@@ -2,7 +2,7 @@
 
 use axum::extract::FromRequestParts;
 use axum::http::request::Parts;
-use service::Once;
+use service::IdempotencyClaim;
 use sha2::{Digest, Sha256};
 
 use crate::Api;
@@ -14,7 +14,7 @@ const HEADER: &str = "idempotency-key";
 const MAX_KEY_CHARS: usize = 255;
 
 /// The key of a request that has no body.
-pub(crate) struct IdempotencyKey(pub(crate) Option<Once>);
+pub(crate) struct IdempotencyKey(pub(crate) Option<IdempotencyClaim>);
 
 impl FromRequestParts<Api> for IdempotencyKey {
     type Rejection = ApiProblem;
@@ -25,7 +25,7 @@ impl FromRequestParts<Api> for IdempotencyKey {
 }
 
 /// The key, if the client sent one, with a fingerprint of what exactly it asks.
-pub(crate) fn read_key(parts: &Parts, body: &[u8]) -> Result<Option<Once>, ApiProblem> {
+pub(crate) fn read_key(parts: &Parts, body: &[u8]) -> Result<Option<IdempotencyClaim>, ApiProblem> {
     let Some(value) = parts.headers.get(HEADER) else { return Ok(None) };
     let key = value.to_str().unwrap_or_default();
     let path = parts.uri.path_and_query().map_or("", |path| path.as_str());
@@ -33,7 +33,7 @@ pub(crate) fn read_key(parts: &Parts, body: &[u8]) -> Result<Option<Once>, ApiPr
 }
 
 /// A key that a client has given in any place, with a fingerprint of the parts of what it asks.
-pub(crate) fn keyed_request(key: &str, asked: &[&[u8]]) -> Result<Once, ApiProblem> {
+pub(crate) fn keyed_request(key: &str, asked: &[&[u8]]) -> Result<IdempotencyClaim, ApiProblem> {
     if key.is_empty() || key.len() > MAX_KEY_CHARS || !key.bytes().all(|byte| byte.is_ascii_graphic()) {
         let detail =
             format!("Idempotency-Key must be 1 to {MAX_KEY_CHARS} visible characters, such as a UUID");
@@ -44,5 +44,5 @@ pub(crate) fn keyed_request(key: &str, asked: &[&[u8]]) -> Result<Once, ApiProbl
         hash.update(part.len().to_le_bytes());
         hash.update(part);
     }
-    Ok(Once { key: key.to_owned(), fingerprint: hash.finalize().into() })
+    Ok(IdempotencyClaim { key: key.to_owned(), fingerprint: hash.finalize().into() })
 }

@@ -16,6 +16,7 @@ mod mcp_server;
 mod middleware;
 mod openapi;
 mod path;
+mod peer;
 mod proxying;
 mod query;
 mod routes;
@@ -36,8 +37,9 @@ use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 
 pub use base_path::BasePath;
+pub use peer::IsTls;
 pub use proxying::{Proxying, PublicUrl};
-pub use serve::{IsTls, serve, serve_router};
+pub use serve::{serve, serve_router};
 pub use tls::{
     ServerTls, TlsFileError, TlsFileKind, TlsFiles, TlsPair, certificate_fingerprint, fingerprint,
 };

@@ -14,7 +14,7 @@ use tokio::time::Instant;
 
 use crate::error::openai::{is_openai_path, write_openai_problem};
 use crate::error::{ApiProblem, ProblemCode, write_problem};
-use crate::serve::PeerAddress;
+use crate::peer::PeerAddress;
 use crate::{Api, auth};
 
 const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");

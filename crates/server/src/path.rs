@@ -52,13 +52,13 @@ path_types! {
     DocumentPath("document") { document: DocumentId, }
     ImagePath("image") { image: ImageId, }
     ChatPath("chat") {
-        /// The chat's id, or a thread's
+        /// The chat's id, or a thread's id
         chat: String,
     }
     PersonaPath("persona") {
         /// The app's name
         app: String,
-        /// Its id
+        /// The persona's id
         persona: String,
     }
     RecordsPath("record type") {
@@ -91,7 +91,7 @@ path_types! {
     McpServerPath("server") {
         /// The app's name
         app: String,
-        /// Its name in the app
+        /// The MCP server's name in the app
         server: String,
     }
 }

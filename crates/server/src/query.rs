@@ -55,11 +55,11 @@ fn broken_rule(rejection: &dyn std::error::Error) -> Option<ApiProblem> {
     None
 }
 
-/// Which part of a list.
+/// The part of a list.
 #[derive(Deserialize, IntoParams)]
 #[into_params(parameter_in = Query)]
 pub(crate) struct PageParams {
-    /// How many items at most.
+    /// The number of items at most.
     #[serde(default, deserialize_with = "page_limit")]
     #[param(minimum = 1, maximum = 1000)]
     limit: Option<u32>,
@@ -73,15 +73,16 @@ impl From<PageParams> for PageQuery {
     }
 }
 
-/// Which threads to list.
+/// The threads to list.
 #[derive(Deserialize, IntoParams)]
 #[into_params(parameter_in = Query)]
 pub(crate) struct ThreadParams {
-    /// `false` (when absent) for threads that are not archived, `true` for archived ones, or `all`.
+    /// The archived threads: `false` (when absent) leaves them out, `true` lists only them, and `all` lists all
+    /// threads.
     #[serde(default = "not_archived", deserialize_with = "yes_no_or_all")]
     #[param(value_type = Option<String>)]
     archived: Option<bool>,
-    /// `true` for pinned threads only, `false` for all others only.
+    /// The pinned threads: `true` lists only them, `false` leaves them out.
     #[serde(default, deserialize_with = "yes_or_no")]
     pinned: Option<bool>,
 }
@@ -92,44 +93,44 @@ impl From<ThreadParams> for ThreadQuery {
     }
 }
 
-/// Which threads to look for; the service knows which values are good.
+/// A search for threads. The service checks the values.
 #[derive(Deserialize, IntoParams)]
 #[into_params(parameter_in = Query)]
 pub(crate) struct ThreadSearchParams {
-    /// What to look for, in 1 to 1000 characters.
+    /// The search words, in 1 to 1000 characters.
     #[serde(default)]
     #[param(required = true)]
     pub(crate) q: String,
-    /// How many threads at most; 10 when absent.
+    /// The number of threads at most; 10 when absent.
     #[serde(default, deserialize_with = "number_or_zero")]
     #[param(minimum = 1, maximum = 100)]
     pub(crate) limit: Option<u32>,
 }
 
-/// Which form the file of a thread is to have.
+/// The format of the file of a thread.
 #[derive(Deserialize, IntoParams)]
 #[into_params(parameter_in = Query)]
 pub(crate) struct ThreadExportParams {
-    /// `json` (when absent) or `markdown`.
+    /// The format: `json` (when absent) or `markdown`.
     pub(crate) format: Option<String>,
 }
 
-/// Which actions to list.
+/// The actions to list.
 #[derive(Deserialize, IntoParams)]
 #[into_params(parameter_in = Query)]
 pub(crate) struct ActionParams {
-    /// Only the actions of this run.
+    /// The run to which the actions belong.
     #[serde(default, deserialize_with = "id")]
     run: Option<RunId>,
-    /// Only the actions of this thread.
+    /// The thread to which the actions belong.
     #[serde(default, deserialize_with = "id")]
     thread: Option<ThreadId>,
     tool: Option<String>,
-    /// `started`, `complete`, `failed`, `denied`, `cancelled` or `unknown`.
+    /// The status of the actions: `started`, `complete`, `failed`, `denied`, `cancelled` or `unknown`.
     status: Option<String>,
-    /// `read`, `idempotent`, `reversible` or `irreversible`.
+    /// The effect of the actions: `read`, `idempotent`, `reversible` or `irreversible`.
     effect: Option<String>,
-    /// `true` for undone actions only, `false` for all others only.
+    /// The undone actions: `true` lists only them, `false` leaves them out.
     #[serde(default, deserialize_with = "yes_or_no")]
     undone: Option<bool>,
 }
@@ -141,20 +142,20 @@ impl From<ActionParams> for ActionQuery {
     }
 }
 
-/// Which proposals or calls to list.
+/// The proposals or calls to list.
 #[derive(Deserialize, IntoParams)]
 #[into_params(parameter_in = Query)]
 pub(crate) struct OpenParams {
-    /// `true` for those that still wait; all when absent.
+    /// The open ones: `true` lists only them. All when absent.
     #[serde(default, deserialize_with = "yes_or_no")]
     pub(crate) open: Option<bool>,
 }
 
-/// Which memories to list; the service knows which statuses there are.
+/// The memories to list. The service checks the status.
 #[derive(Deserialize, IntoParams)]
 #[into_params(parameter_in = Query)]
 pub(crate) struct MemoryParams {
-    /// `active` (when absent), `forgotten`, `removed`, `expired`, `superseded` or `all`.
+    /// The status of the memories: `active` (when absent), `forgotten`, `removed`, `expired`, `superseded` or `all`.
     pub(crate) status: Option<String>,
 }
 
@@ -162,7 +163,7 @@ pub(crate) struct MemoryParams {
 #[derive(Deserialize, IntoParams)]
 #[into_params(parameter_in = Query)]
 pub(crate) struct PurgeParams {
-    /// `true` deletes the memory permanently; it cannot be restored.
+    /// Whether the memory is deleted permanently. It cannot be restored then.
     #[serde(default, deserialize_with = "yes_or_no")]
     #[param(value_type = Option<String>)]
     pub(crate) purge: Option<bool>,
@@ -176,23 +177,23 @@ pub(crate) struct ProfileParams {
     pub(crate) app: Option<String>,
 }
 
-/// Which form a file of memories is to have.
+/// The format of a file of memories.
 #[derive(Deserialize, IntoParams)]
 #[into_params(parameter_in = Query)]
 pub(crate) struct ExportParams {
-    /// `json` (when absent), `markdown` or `mem0`.
+    /// The format: `json` (when absent), `markdown` or `mem0`.
     pub(crate) format: Option<String>,
 }
 
-/// Which past messages to look for; the service knows which values are good.
+/// A search for past messages. The service checks the values.
 #[derive(Deserialize, IntoParams)]
 #[into_params(parameter_in = Query)]
 pub(crate) struct MessageParams {
-    /// What to look for, in 1 to 1000 characters.
+    /// The search words, in 1 to 1000 characters.
     #[serde(default)]
     #[param(required = true)]
     q: String,
-    /// How many at most; 10 when absent.
+    /// The number of messages at most; 10 when absent.
     #[serde(default, deserialize_with = "number_or_zero")]
     #[param(minimum = 1, maximum = 100)]
     limit: Option<u32>,
@@ -208,16 +209,16 @@ impl From<MessageParams> for MessageQuery {
     }
 }
 
-/// Which summaries to list.
+/// The summaries to list.
 #[derive(Deserialize, IntoParams)]
 #[into_params(parameter_in = Query)]
 pub(crate) struct SummaryParams {
-    /// `true` to include summaries that a later summary has replaced.
+    /// Whether to include summaries that a later summary has replaced.
     #[serde(default, deserialize_with = "yes_or_no")]
     pub(crate) all: Option<bool>,
 }
 
-/// Which part of a document's text.
+/// The part of a document's text.
 #[derive(Deserialize, IntoParams)]
 #[into_params(parameter_in = Query)]
 pub(crate) struct PieceParams {
@@ -230,7 +231,7 @@ pub(crate) struct PieceParams {
 #[derive(Deserialize, IntoParams)]
 #[into_params(parameter_in = Query)]
 pub(crate) struct NameParams {
-    /// Required unless the body is a form, whose file has a name.
+    /// The name of the file. Required unless the body is a form, whose file has a name.
     pub(crate) name: Option<String>,
 }
 
@@ -290,7 +291,7 @@ impl FromRequestParts<Api> for ExpectedVersion {
     }
 }
 
-/// Where to go on in a log.
+/// The place in a log from which to continue.
 #[derive(Deserialize, IntoParams)]
 #[into_params(parameter_in = Query)]
 pub(crate) struct AfterParams {
@@ -327,7 +328,7 @@ impl FromRequestParts<Api> for LastEvent {
     }
 }
 
-/// Which days of a report; the service knows which days are good.
+/// The days of a report. The service checks the days.
 #[derive(Deserialize, IntoParams)]
 #[into_params(parameter_in = Query)]
 pub(crate) struct PeriodParams {

@@ -22,6 +22,7 @@ use tokio_util::task::TaskTracker;
 
 use self::address_counts::AddressCounts;
 use self::connection::{ConnectionSetting, serve_encrypted, serve_plain};
+use crate::peer::{IsTls, PeerAddress};
 use crate::tls::ServerTls;
 use crate::{BasePath, ServerLimits, ServerSettings, Shutdown, routes};
 
@@ -143,14 +144,6 @@ async fn next(
 
 /// A connection and who is at its other end.
 type Accepted = (TcpStream, SocketAddr);
-
-/// Who is at the other end of a request's connection: the client, or a proxy.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct PeerAddress(pub(crate) SocketAddr);
-
-/// Whether a request's connection is encrypted by this server. A proxy in front of it may encrypt on its own.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct IsTls(pub bool);
 
 async fn accept(listener: &TcpListener) -> Accepted {
     loop {

@@ -29,7 +29,8 @@ impl StreamPermits {
 
     /// A permit, unless the user holds `limit` of them already.
     pub(crate) fn permit(&self, user: &UserId, limit: usize) -> Option<StreamPermit> {
-        let elsewhere = self.shared.as_ref().map_or(0, |(held, name)| held.elsewhere(&of_user(name, user)));
+        let elsewhere =
+            self.shared.as_ref().map_or(0, |(held, name)| held.on_other_nodes(&of_user(name, user)));
         let mut open = self.lock();
         let count = open.get(user).copied().unwrap_or(0);
         if count + elsewhere >= limit {

@@ -11,7 +11,7 @@ use hyper::body::Body as _;
 use multer::Multipart;
 use protocol::MAX_IMAGE_BYTES;
 use serde::de::DeserializeOwned;
-use service::{ImageUpload, Once, Service};
+use service::{IdempotencyClaim, ImageUpload, Service};
 use sha2::{Digest, Sha256};
 use tokio::sync::OwnedSemaphorePermit;
 use utoipa::ToSchema;
@@ -54,7 +54,7 @@ const FORM: &str = "multipart/form-data";
 #[derive(ToSchema)]
 #[expect(dead_code, reason = "it describes what the form holds; the form is read part by part")]
 pub(crate) struct UploadForm {
-    /// Its name is the document's, unless the address gives one.
+    /// The file. Its name is the name of the upload, unless the query has one.
     #[schema(value_type = String, format = Binary)]
     file: String,
 }
@@ -71,7 +71,7 @@ pub(crate) struct Upload {
     /// The content type that the client declares.
     pub(crate) declared: Option<String>,
     pub(crate) bytes: Vec<u8>,
-    pub(crate) once: Option<Once>,
+    pub(crate) once: Option<IdempotencyClaim>,
     /// Given back when the upload has been dealt with.
     pub(crate) room: UploadRoom,
 }
@@ -93,7 +93,7 @@ impl FromRequest<Api> for Upload {
 /// An image, and the key under which it is meant once.
 pub(crate) struct PostedImage {
     pub(crate) upload: ImageUpload,
-    pub(crate) once: Option<Once>,
+    pub(crate) once: Option<IdempotencyClaim>,
     /// Given back when the image has been dealt with.
     pub(crate) room: UploadRoom,
 }
@@ -113,7 +113,7 @@ impl FromRequest<Api> for PostedImage {
 /// A JSON object that may hold files, and the key under which it is meant once.
 pub(crate) struct JsonWithFiles<T> {
     pub(crate) value: T,
-    pub(crate) once: Option<Once>,
+    pub(crate) once: Option<IdempotencyClaim>,
     /// Given back when the files have been dealt with. None for a body that is as small as any other.
     pub(crate) room: Option<UploadRoom>,
 }
@@ -148,12 +148,13 @@ async fn take_room(api: &Api, parts: &mut Parts, share: u32) -> Result<UploadRoo
     let refusal = |detail| ApiProblem::new(ProblemCode::Unavailable, detail).retry_after(RETRY_AFTER);
     let of_user =
         (0..share).map(|_| api.uploading.permit(&user, MAX_UPLOADS_PER_USER)).collect::<Option<_>>();
-    let of_user = of_user.ok_or_else(|| {
-        refusal("as many of your uploads are active as the server takes at once; send this one again later")
-    })?;
-    let of_all = api.uploads.clone().try_acquire_many_owned(share).map_err(|_| {
-        refusal("as many uploads are active as the server takes at once; send this one again later")
-    })?;
+    let of_user =
+        of_user.ok_or_else(|| refusal("you have the maximum number of active uploads; try again later"))?;
+    let of_all = api
+        .uploads
+        .clone()
+        .try_acquire_many_owned(share)
+        .map_err(|_| refusal("the server has the maximum number of active uploads; try again later"))?;
     Ok(UploadRoom { _of_all: of_all, _of_user: of_user })
 }
 

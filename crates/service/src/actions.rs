@@ -2,11 +2,11 @@
 
 use agent::{CANNOT_UNDO, OutsideEffect, hide_in_action};
 use protocol::{
-    ActionId, ActionView, Decision, Effect, Page, Principal, RunId, Scope, ThreadId, ToolStatus, UndoRefused,
-    UndoReport,
+    ActionId, ActionStatus, ActionView, Decision, Effect, Page, Principal, RunId, Scope, ThreadId,
+    ToolStatus, UndoRefused, UndoReport,
 };
 use serde_json::{Value, json};
-use store::{ActionFilter, ActionRow, ActionStatus, NewAction, Once, PageOf, ProposalRow, Verified};
+use store::{ActionFilter, ActionRow, IdempotencyClaim, NewAction, PageOf, ProposalRow, Verified};
 
 use crate::checks::{self, PageQuery};
 use crate::keys::check_all_apps;
@@ -65,7 +65,7 @@ impl Service {
         &self,
         principal: &Principal,
         action: ActionId,
-        once: Option<Once>,
+        once: Option<IdempotencyClaim>,
     ) -> Result<ActionView, Error> {
         let row = self.action_row(principal, action).await?;
         self.undo_row(principal, row, once).await
@@ -76,7 +76,7 @@ impl Service {
         &self,
         principal: &Principal,
         row: ActionRow,
-        once: Option<Once>,
+        once: Option<IdempotencyClaim>,
     ) -> Result<ActionView, Error> {
         let by = self.undoing(principal, row.id);
         Ok(self.view(self.agent.undo(principal, row, by, once).await?))
@@ -122,12 +122,12 @@ impl Service {
         for row in rows {
             let refusal = |reason| UndoRefused { action_id: row.id, tool: row.tool.clone(), reason };
             match standing(&row, OutsideEffect::of(&self.world().apps, &row)) {
-                Standing::Nothing => self.report_proposal(&row, report).await?,
-                Standing::Undone(by) => {
+                UndoStanding::Nothing => self.report_proposal(&row, report).await?,
+                UndoStanding::Undone(by) => {
                     report.undone.push(self.view(self.store().action(principal, by).await?));
                 }
-                Standing::Stays(reason) => report.refused.push(refusal(reason.into())),
-                Standing::Undoable => match self.undo_row(principal, row.clone(), None).await {
+                UndoStanding::Stays(reason) => report.refused.push(refusal(reason.into())),
+                UndoStanding::Undoable => match self.undo_row(principal, row.clone(), None).await {
                     Err(Error::Conflict { code: CANNOT_UNDO, message }) => {
                         report.refused.push(refusal(message));
                     }
@@ -183,7 +183,7 @@ impl Service {
 
 /// The standing of an action, as far as its row tells.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) enum Standing {
+pub(crate) enum UndoStanding {
     /// It changed nothing, or took something back itself.
     Nothing,
     Undone(ActionId),
@@ -193,39 +193,41 @@ pub(crate) enum Standing {
 }
 
 /// `elsewhere` says whether it acted outside, and whether its tool can take that back.
-pub(crate) fn standing(row: &ActionRow, elsewhere: OutsideEffect) -> Standing {
+pub(crate) fn standing(row: &ActionRow, elsewhere: OutsideEffect) -> UndoStanding {
     let is = |status: ToolStatus| row.status == ActionStatus::Ended(status);
     if let Some(by) = row.undone_by {
-        return Standing::Undone(by);
+        return UndoStanding::Undone(by);
     }
     if row.undo_of.is_some() {
-        return Standing::Nothing;
+        return UndoStanding::Nothing;
     }
     if row.undo_under_way {
-        return Standing::Stays("an undo is running, or its result is not known; check the external system");
+        return UndoStanding::Stays(
+            "an undo is running, or its result is not known; check the external system",
+        );
     }
     match row.effect {
-        Effect::Read => Standing::Nothing,
+        Effect::Read => UndoStanding::Nothing,
         Effect::Idempotent | Effect::Reversible | Effect::Irreversible if is(ToolStatus::Unknown) => {
-            Standing::Stays(
+            UndoStanding::Stays(
                 "it is not known whether the call took effect; check the external system, and revert the \
                  change there by hand",
             )
         }
         Effect::Irreversible if is(ToolStatus::Complete) => {
-            Standing::Stays("the tool is irreversible, so the action cannot be undone")
+            UndoStanding::Stays("the tool is irreversible, so the action cannot be undone")
         }
         Effect::Idempotent | Effect::Reversible
             if is(ToolStatus::Complete) && (elsewhere == OutsideEffect::Undo || !row.changes.is_empty()) =>
         {
-            Standing::Undoable
+            UndoStanding::Undoable
         }
         Effect::Idempotent | Effect::Reversible
             if is(ToolStatus::Complete) && elsewhere == OutsideEffect::Stays =>
         {
-            Standing::Stays("the call may have changed an external system, and its tool has no undo")
+            UndoStanding::Stays("the call may have changed an external system, and its tool has no undo")
         }
-        Effect::Idempotent | Effect::Reversible | Effect::Irreversible => Standing::Nothing,
+        Effect::Idempotent | Effect::Reversible | Effect::Irreversible => UndoStanding::Nothing,
     }
 }
 
@@ -246,13 +248,13 @@ fn decision_reason(proposal: &ProposalRow, by: &ActionRow) -> Option<String> {
 
 fn view(row: ActionRow, elsewhere: OutsideEffect) -> ActionView {
     ActionView {
-        undoable: standing(&row, elsewhere) == Standing::Undoable,
+        undoable: standing(&row, elsewhere) == UndoStanding::Undoable,
         undone: row.undone_by.is_some(),
         id: row.id,
         tool: row.tool,
         input: row.input,
         output: row.output,
-        status: row.status.name().to_owned(),
+        status: row.status,
         effect: row.effect,
         started_at: row.started_at,
         duration_ms: row.duration_ms,
@@ -323,27 +325,27 @@ mod tests {
         }
     }
 
-    fn stands(row: &ActionRow) -> Standing {
+    fn stands(row: &ActionRow) -> UndoStanding {
         standing(row, OutsideEffect::Nothing)
     }
 
     #[test]
     fn what_was_done_and_can_be_put_back_is_undoable() {
-        assert_eq!(stands(&row()), Standing::Undoable);
+        assert_eq!(stands(&row()), UndoStanding::Undoable);
         assert!(view(row(), OutsideEffect::Nothing).undoable);
         for status in ["started", "failed", "denied", "cancelled"] {
             let status = ActionStatus::parse(status).unwrap();
-            assert_eq!(stands(&ActionRow { status, ..row() }), Standing::Nothing);
+            assert_eq!(stands(&ActionRow { status, ..row() }), UndoStanding::Nothing);
         }
-        assert_eq!(stands(&ActionRow { changes: Vec::new(), ..row() }), Standing::Nothing);
+        assert_eq!(stands(&ActionRow { changes: Vec::new(), ..row() }), UndoStanding::Nothing);
     }
 
     #[test]
     fn an_undo_is_not_undone_and_nothing_is_undone_twice() {
         let other = ActionId::new(Uuid::from_u128(2));
-        assert_eq!(stands(&ActionRow { undo_of: Some(other), ..row() }), Standing::Nothing);
+        assert_eq!(stands(&ActionRow { undo_of: Some(other), ..row() }), UndoStanding::Nothing);
         let undone = ActionRow { undone_by: Some(other), ..row() };
-        assert_eq!(stands(&undone), Standing::Undone(other));
+        assert_eq!(stands(&undone), UndoStanding::Undone(other));
         let view = view(undone, OutsideEffect::Nothing);
         assert_eq!((view.undone, view.undoable, view.undone_by), (true, false, Some(other)));
     }
@@ -351,18 +353,18 @@ mod tests {
     #[test]
     fn what_cannot_be_put_back_is_said_to_stay() {
         let sent = ActionRow { effect: Effect::Irreversible, ..row() };
-        assert!(matches!(stands(&sent), Standing::Stays(_)));
+        assert!(matches!(stands(&sent), UndoStanding::Stays(_)));
         let sent = ActionRow { changes: Vec::new(), ..sent };
-        assert!(matches!(stands(&sent), Standing::Stays(_)));
+        assert!(matches!(stands(&sent), UndoStanding::Stays(_)));
         assert_eq!(
             stands(&ActionRow { status: ActionStatus::Ended(ToolStatus::Denied), ..sent.clone() }),
-            Standing::Nothing
+            UndoStanding::Nothing
         );
         for (effect, stays) in
             [(Effect::Idempotent, true), (Effect::Irreversible, true), (Effect::Read, false)]
         {
             let cut = ActionRow { status: ActionStatus::Ended(ToolStatus::Unknown), effect, ..sent.clone() };
-            assert_eq!(matches!(stands(&cut), Standing::Stays(_)), stays, "{effect:?}");
+            assert_eq!(matches!(stands(&cut), UndoStanding::Stays(_)), stays, "{effect:?}");
         }
     }
 
@@ -370,11 +372,11 @@ mod tests {
     fn what_acted_outside_is_undoable_only_if_its_tool_can_take_it_back() {
         for effect in [Effect::Idempotent, Effect::Reversible] {
             let called = ActionRow { changes: Vec::new(), effect, ..row() };
-            assert_eq!(standing(&called, OutsideEffect::Undo), Standing::Undoable, "{effect:?}");
-            assert!(matches!(standing(&called, OutsideEffect::Stays), Standing::Stays(_)), "{effect:?}");
-            assert_eq!(standing(&called, OutsideEffect::Nothing), Standing::Nothing, "{effect:?}");
+            assert_eq!(standing(&called, OutsideEffect::Undo), UndoStanding::Undoable, "{effect:?}");
+            assert!(matches!(standing(&called, OutsideEffect::Stays), UndoStanding::Stays(_)), "{effect:?}");
+            assert_eq!(standing(&called, OutsideEffect::Nothing), UndoStanding::Nothing, "{effect:?}");
             let failed = ActionRow { status: ActionStatus::Ended(ToolStatus::Failed), ..called };
-            assert_eq!(standing(&failed, OutsideEffect::Stays), Standing::Nothing, "{effect:?}");
+            assert_eq!(standing(&failed, OutsideEffect::Stays), UndoStanding::Nothing, "{effect:?}");
         }
     }
 

@@ -2,7 +2,7 @@
 
 use protocol::{CallId, ClientCallView, NewCallResult, Page, Principal};
 use serde_json::Value;
-use store::{ClientCallRow, Once};
+use store::{ClientCallRow, IdempotencyClaim};
 use tools::{CallOutcome, ClientAnswer, ClientResultRefusal, client_outcome};
 
 use crate::checks::{self, PageQuery};
@@ -32,7 +32,7 @@ impl Service {
         principal: &Principal,
         id: CallId,
         answer: NewCallResult,
-        once: Option<Once>,
+        once: Option<IdempotencyClaim>,
     ) -> Result<ClientCallView, Error> {
         let row = self.client_call_row(principal, id).await?;
         let outcome = outcome_of(&row.tool, &row.input, answer)?;

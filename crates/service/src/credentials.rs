@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use agent::look_at_personal_servers;
 use protocol::{CredentialView, Principal};
-use store::{MAX_CREDENTIAL_NAME_BYTES, Once};
+use store::{IdempotencyClaim, MAX_CREDENTIAL_NAME_BYTES};
 
 use crate::{Error, Service};
 
@@ -24,7 +24,7 @@ impl Service {
         principal: &Principal,
         (app, name): (&str, &str),
         value: &str,
-        once: Option<Once>,
+        once: Option<IdempotencyClaim>,
     ) -> Result<CredentialView, Error> {
         let (scope, _) = self.share_of(principal, app)?;
         let letters = |c: char| c.is_ascii_alphanumeric() || c == '_';
@@ -52,7 +52,7 @@ impl Service {
         &self,
         principal: &Principal,
         (app, name): (&str, &str),
-        once: Option<Once>,
+        once: Option<IdempotencyClaim>,
     ) -> Result<(), Error> {
         let (scope, _) = self.share_of(principal, app)?;
         Ok(self.store().delete_credential(&scope, name, once).await?)

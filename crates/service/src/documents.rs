@@ -8,10 +8,10 @@ use memory::documents::{self, DocumentKind, DocumentProblem, ExtractedDocument};
 use memory::recall::Passage;
 use memory::suspicion;
 use protocol::{
-    DocumentHit, DocumentId, DocumentProgress, DocumentQuery, DocumentText, DocumentView, Page, Principal,
-    Scope,
+    DocumentHit, DocumentId, DocumentProgress, DocumentQuery, DocumentStatus, DocumentText, DocumentView,
+    Page, Principal, Scope,
 };
-use store::{DocumentRow, MAX_CHUNKS_PER_READ, NewChunk, NewDocument, Once};
+use store::{DocumentRow, IdempotencyClaim, MAX_CHUNKS_PER_READ, NewChunk, NewDocument};
 
 use crate::checks::{self, PageQuery, time_cursor};
 use crate::{Error, Service};
@@ -48,7 +48,7 @@ impl Service {
         principal: &Principal,
         app: &str,
         (name, declared, bytes): (String, Option<String>, Vec<u8>),
-        once: Option<Once>,
+        once: Option<IdempotencyClaim>,
     ) -> Result<DocumentView, Error> {
         let (scope, _) = self.share_of(principal, app)?;
         let name = checks::name(&name)?;
@@ -134,7 +134,7 @@ impl Service {
         &self,
         principal: &Principal,
         document: DocumentId,
-        once: Option<Once>,
+        once: Option<IdempotencyClaim>,
     ) -> Result<(), Error> {
         if let Ok(row) = self.store().document(principal, document).await
             && !principal.may_use(&row.scope.app)
@@ -229,7 +229,7 @@ impl Service {
             kind: row.kind,
             bytes: row.bytes,
             pages: row.pages,
-            status: if done >= row.chunks { "ready" } else { "indexing" }.into(),
+            status: if done >= row.chunks { DocumentStatus::Ready } else { DocumentStatus::Indexing },
             progress: DocumentProgress { done, total: row.chunks },
             suspicious: row.suspicious,
             knowledge: row.scope.is_of_app(),

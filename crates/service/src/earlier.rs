@@ -8,7 +8,7 @@ use protocol::{
     value_depth,
 };
 use serde_json::{Map, Value};
-use store::{EarlierAnswer, EarlierRun, MessageRow, Once, ThreadImport};
+use store::{EarlierAnswer, EarlierRun, IdempotencyClaim, MessageRow, ThreadImport};
 
 use crate::checks::{self, MAX_MESSAGE_BYTES};
 use crate::parts::{KeptParts, check_parts};
@@ -135,7 +135,7 @@ impl Service {
         &self,
         (principal, scope): (&Principal, &Scope),
         new: &mut NewRun,
-        once: Option<&Once>,
+        once: Option<&IdempotencyClaim>,
     ) -> Result<(KeptParts, Vec<EarlierRun>), Error> {
         let mut kept = self.keep_parts(principal, scope, std::mem::take(&mut new.parts), once).await?;
         let turns = std::mem::take(&mut new.earlier);
@@ -149,7 +149,7 @@ impl Service {
         &self,
         (principal, scope): (&Principal, &Scope),
         turns: Vec<EarlierTurn>,
-        once: Option<&Once>,
+        once: Option<&IdempotencyClaim>,
         kept: &mut KeptParts,
     ) -> Result<Vec<EarlierRun>, Error> {
         let mut runs = Vec::with_capacity(turns.len());

@@ -6,7 +6,7 @@ use std::time::Duration;
 use images::{ImageProblem, KeptImage, check_type, keep_image};
 use protocol::{ImageId, ImageView, MAX_IMAGE_BYTES, Page, Principal, Scope};
 use sha2::{Digest, Sha256};
-use store::{ImageRow, NewImage, Once};
+use store::{IdempotencyClaim, ImageRow, NewImage};
 
 use crate::checks::{self, PageQuery, time_cursor};
 use crate::{Error, Service};
@@ -38,7 +38,7 @@ impl Service {
         principal: &Principal,
         app: &str,
         upload: ImageUpload,
-        once: Option<Once>,
+        once: Option<IdempotencyClaim>,
     ) -> Result<ImageView, Error> {
         let (scope, _) = self.share_of(principal, app)?;
         Ok(view(self.keep_upload(&scope, upload, once).await?))
@@ -48,7 +48,7 @@ impl Service {
         &self,
         scope: &Scope,
         upload: ImageUpload,
-        once: Option<Once>,
+        once: Option<IdempotencyClaim>,
     ) -> Result<ImageRow, Error> {
         let ImageUpload { name, declared, bytes } = upload;
         let name = name.map(|name| checks::name(&name)).transpose()?;
@@ -122,7 +122,7 @@ impl Service {
         &self,
         principal: &Principal,
         image: ImageId,
-        once: Option<Once>,
+        once: Option<IdempotencyClaim>,
     ) -> Result<(), Error> {
         if let Ok(row) = self.store().image(principal, image).await
             && !principal.may_use(&row.scope.app)

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use jiff::{SignedDuration, Timestamp};
 use protocol::{AppId, KeyId, KeyMade, KeyRotation, KeyView, NewKey, Page, Principal, Right, Rights, Scope};
-use store::{NewKeyRotation, Once};
+use store::{IdempotencyClaim, NewKeyRotation};
 use tokio_util::sync::CancellationToken;
 
 use crate::access::secret_hash;
@@ -119,7 +119,7 @@ impl Service {
     pub async fn add_key(
         &self,
         new: NewKey,
-        by: Option<(&Principal, Option<Once>)>,
+        by: Option<(&Principal, Option<IdempotencyClaim>)>,
     ) -> Result<KeyMade, Error> {
         let (by, once) = by.unzip();
         let row = self.new_key(new, by)?;
@@ -164,7 +164,7 @@ impl Service {
         &self,
         row: KeyView,
         token: String,
-        once: Option<(Scope, Once)>,
+        once: Option<(Scope, IdempotencyClaim)>,
     ) -> Result<KeyMade, Error> {
         let _turn = self.access().turn().await;
         if let Some(id) = self.store().add_key(row.clone(), secret_hash(&token), once).await? {
@@ -182,7 +182,7 @@ impl Service {
         &self,
         old: KeyId,
         rotation: KeyRotation,
-        by: Option<(&Principal, Option<Once>)>,
+        by: Option<(&Principal, Option<IdempotencyClaim>)>,
     ) -> Result<KeyMade, Error> {
         let (by, once) = by.unzip();
         let overlap = rotation.overlap_seconds.unwrap_or(DEFAULT_OVERLAP_SECONDS);

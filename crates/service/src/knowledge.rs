@@ -165,7 +165,7 @@ async fn update_once(service: &Service, id: &AppId) {
         match service.read_knowledge(&app).await {
             Ok(problems) => {
                 for problem in updates.note(&app, &problems) {
-                    tracing::warn!(app = %id, "a document of the app is not served as it is: {problem}");
+                    tracing::warn!(app = %id, "a document of the app is not up to date: {problem}");
                 }
                 return;
             }

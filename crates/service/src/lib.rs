@@ -72,5 +72,5 @@ pub use records::{Edit, RecordPlace, RecordSearch, RecordsPlace, Terms};
 pub use service::{Service, ServiceParts};
 pub use sessions::{SESSION_HOURS, SessionMade, SessionProof};
 pub use statistics::{RunsRequest, StatsRequest, UsageRequest};
-pub use store::{HeldByUsers, NumberedNotice, Once};
+pub use store::{HeldByUsers, IdempotencyClaim, NumberedNotice};
 pub use threads::ThreadQuery;

@@ -12,7 +12,7 @@ use protocol::{
     MAX_KIND_BYTES, MemoryHistoryView, MemoryId, MemoryPatch, MemorySettings, MemoryView, NewMemory, Page,
     Principal, Scope, is_kind,
 };
-use store::{MAX_MEMORY_BYTES, MemoryEdit, MemoryRow, Once};
+use store::{IdempotencyClaim, MAX_MEMORY_BYTES, MemoryEdit, MemoryRow};
 
 use crate::checks::{self, PageQuery};
 use crate::{Error, Service, views};
@@ -40,7 +40,7 @@ impl Service {
         principal: &Principal,
         app: &str,
         new: NewMemory,
-        once: Option<Once>,
+        once: Option<IdempotencyClaim>,
     ) -> Result<Added, Error> {
         let (scope, _) = self.share_of(principal, app)?;
         let (text, kind) = (memory_text(&new.text)?, kind(new.kind)?);
@@ -104,7 +104,7 @@ impl Service {
         principal: &Principal,
         memory: MemoryId,
         patch: MemoryPatch,
-        once: Option<Once>,
+        once: Option<IdempotencyClaim>,
     ) -> Result<MemoryView, Error> {
         let row = self.memory_row(principal, memory).await?;
         if patch.text.is_none() && patch.kind.is_none() {
@@ -122,7 +122,7 @@ impl Service {
         &self,
         principal: &Principal,
         memory: MemoryId,
-        once: Option<Once>,
+        once: Option<IdempotencyClaim>,
     ) -> Result<(), Error> {
         self.memory_row(principal, memory).await?;
         Ok(self.store().forget_memory(principal, memory, once).await?)
@@ -134,7 +134,7 @@ impl Service {
         &self,
         principal: &Principal,
         memory: MemoryId,
-        once: Option<Once>,
+        once: Option<IdempotencyClaim>,
     ) -> Result<(), Error> {
         let (service, principal) = (self.clone(), principal.clone());
         self.world().tasks.finish(async move { service.purge_words(&principal, memory, once).await }).await
@@ -144,7 +144,7 @@ impl Service {
         &self,
         principal: &Principal,
         memory: MemoryId,
-        once: Option<Once>,
+        once: Option<IdempotencyClaim>,
     ) -> Result<MemoryView, Error> {
         let row = self.memory_row(principal, memory).await?;
         let restored = self.store().restore_memory(principal, memory, once).await?;
@@ -163,7 +163,7 @@ impl Service {
         principal: &Principal,
         app: &str,
         settings: MemorySettings,
-        once: Option<Once>,
+        once: Option<IdempotencyClaim>,
     ) -> Result<MemorySettings, Error> {
         let (scope, _) = self.share_of(principal, app)?;
         self.store().set_memory_off(&scope, !settings.enabled, once).await?;

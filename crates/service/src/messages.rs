@@ -6,7 +6,8 @@ use protocol::{
     ThreadId, ThreadTree, ThreadView, ToolCallView, TreeMessage, Usage,
 };
 use store::{
-    AnswerRun, MAX_TREE_TEXT_CHARS, MessageRow, Once, QueuedRun, RawEvent, RunInput, ShownMessage, TreeRow,
+    AnswerRun, IdempotencyClaim, MAX_TREE_TEXT_CHARS, MessageRow, QueuedRun, RawEvent, RunInput,
+    ShownMessage, TreeRow,
 };
 
 use crate::checks::PageQuery;
@@ -93,7 +94,7 @@ impl Service {
         principal: &Principal,
         thread: ThreadId,
         choice: HeadChoice,
-        once: Option<Once>,
+        once: Option<IdempotencyClaim>,
     ) -> Result<ThreadView, Error> {
         agent::thread_row(self.store(), principal, thread).await?;
         let row = self.store().choose_head(principal, thread, choice.message_id, once).await?;

@@ -11,7 +11,7 @@ use protocol::{
     DocumentId, DocumentView, ImageId, MAX_DOCUMENTS_PER_MESSAGE, MAX_IMAGE_BYTES, MAX_IMAGES_PER_MESSAGE,
     MessagePart, NewPart, Principal, Scope,
 };
-use store::{ImageRow, Once};
+use store::{IdempotencyClaim, ImageRow};
 
 use crate::images::ImageUpload;
 use crate::{Error, Service};
@@ -101,7 +101,7 @@ impl Service {
         principal: &Principal,
         scope: &Scope,
         new: Vec<NewPart>,
-        once: Option<&Once>,
+        once: Option<&IdempotencyClaim>,
     ) -> Result<KeptParts, Error> {
         if new.is_empty() {
             return Ok(KeptParts::default());

@@ -5,7 +5,7 @@ use app::{App, Persona};
 use protocol::{NewPersona, Page, PersonaPatch, PersonaSettings, PersonaView, Principal};
 use serde_json::{Map, Value};
 use sha2::{Digest, Sha256};
-use store::{MAX_PERSONA_BYTES, Once, PersonaRow};
+use store::{IdempotencyClaim, MAX_PERSONA_BYTES, PersonaRow};
 
 use crate::checks::PageQuery;
 use crate::{Error, Service, checks};
@@ -45,7 +45,7 @@ impl Service {
         principal: &Principal,
         app: &str,
         new: NewPersona,
-        once: Option<Once>,
+        once: Option<IdempotencyClaim>,
     ) -> Result<PersonaView, Error> {
         let (scope, app) = self.share_of(principal, app)?;
         let id = match new.id {
@@ -78,7 +78,7 @@ impl Service {
         principal: &Principal,
         (app, id): (&str, &str),
         patch: PersonaPatch,
-        once: Option<Once>,
+        once: Option<IdempotencyClaim>,
     ) -> Result<PersonaView, Error> {
         let (scope, app) = self.share_of(principal, app)?;
         if app.personas.contains_key(id) {
@@ -110,7 +110,7 @@ impl Service {
         &self,
         principal: &Principal,
         (app, id): (&str, &str),
-        once: Option<Once>,
+        once: Option<IdempotencyClaim>,
     ) -> Result<(), Error> {
         let (scope, app) = self.share_of(principal, app)?;
         // The user's may have been there before the app's of the same id.
@@ -123,7 +123,7 @@ impl Service {
     }
 
     /// Under a key it is the same each time: what a key made is found again by its id.
-    fn made_up_id(&self, once: Option<&Once>) -> String {
+    fn made_up_id(&self, once: Option<&IdempotencyClaim>) -> String {
         let drawn = match once {
             Some(once) => {
                 Sha256::new().chain_update(&once.key).chain_update(once.fingerprint).finalize().to_vec()

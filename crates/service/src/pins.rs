@@ -3,7 +3,7 @@
 use agent::most_pin_tokens;
 use model::Counter;
 use protocol::{NewPin, Page, PinId, PinView, Principal, Scope, ThreadId};
-use store::{MAX_PIN_BYTES, Once};
+use store::{IdempotencyClaim, MAX_PIN_BYTES};
 
 use crate::checks::{self, PageQuery};
 use crate::{Error, Service};
@@ -15,7 +15,7 @@ impl Service {
         principal: &Principal,
         thread: ThreadId,
         new: NewPin,
-        once: Option<Once>,
+        once: Option<IdempotencyClaim>,
     ) -> Result<PinView, Error> {
         let scope = agent::thread_row(self.store(), principal, thread).await?.scope;
         self.add_pin(&scope, Some(thread), new, once).await
@@ -27,7 +27,7 @@ impl Service {
         principal: &Principal,
         app: &str,
         new: NewPin,
-        once: Option<Once>,
+        once: Option<IdempotencyClaim>,
     ) -> Result<PinView, Error> {
         let (scope, _) = self.share_of(principal, app)?;
         self.add_pin(&scope, None, new, once).await
@@ -55,7 +55,12 @@ impl Service {
         self.pins(&scope, None, &page).await
     }
 
-    pub async fn unpin(&self, principal: &Principal, pin: PinId, once: Option<Once>) -> Result<(), Error> {
+    pub async fn unpin(
+        &self,
+        principal: &Principal,
+        pin: PinId,
+        once: Option<IdempotencyClaim>,
+    ) -> Result<(), Error> {
         self.store().delete_pin(principal, pin, once).await?;
         self.world().sweeper.sweep(); // it is gone from every file, not from the list alone
         Ok(())
@@ -66,7 +71,7 @@ impl Service {
         scope: &Scope,
         thread: Option<ThreadId>,
         new: NewPin,
-        once: Option<Once>,
+        once: Option<IdempotencyClaim>,
     ) -> Result<PinView, Error> {
         let text = checks::text_to_keep(&new.text, MAX_PIN_BYTES, "is empty; say what is important")?;
         self.refuse_unshowable(scope, &text)?;

@@ -7,7 +7,7 @@ use agent::ALL_APPS;
 use jiff::tz::TimeZone;
 use protocol::{AppId, Principal, ProfilePatch, ProfileView, Scope};
 use serde_json::{Map, Value};
-use store::{MAX_PROFILE_BYTES, Once, ProfileRow};
+use store::{IdempotencyClaim, MAX_PROFILE_BYTES, ProfileRow};
 
 use crate::{Error, Service, checks};
 
@@ -27,7 +27,7 @@ const MAX_PART_CHARS: usize = 8;
 impl Service {
     /// The profile for all apps, or for one of them.
     pub async fn profile(&self, principal: &Principal, app: Option<&str>) -> Result<ProfileView, Error> {
-        Ok(view(principal, self.store().profile(&self.said_to(principal, app)?).await?))
+        Ok(view(principal, self.store().profile(&self.profile_scope(principal, app)?).await?))
     }
 
     /// Changes what the patch names. Another change that comes in between is not lost.
@@ -36,13 +36,13 @@ impl Service {
         principal: &Principal,
         app: Option<&str>,
         patch: ProfilePatch,
-        once: Option<Once>,
+        once: Option<IdempotencyClaim>,
     ) -> Result<ProfileView, Error> {
         let ProfilePatch { name, timezone, locale, fields } = patch;
         let name = name.map(|name| name.as_deref().map(checks::name).transpose()).transpose()?;
         let timezone = timezone.map(|name| name.as_deref().map(zone).transpose()).transpose()?;
         let locale = locale.map(|name| name.as_deref().map(good_locale).transpose()).transpose()?;
-        let scope = self.said_to(principal, app)?;
+        let scope = self.profile_scope(principal, app)?;
         for _ in 0..MAX_TRIES {
             let row = self.store().profile(&scope).await?;
             let changed = ProfileRow {
@@ -67,7 +67,7 @@ impl Service {
 
     /// To whom a user speaks of themselves: to the app that is named, or to those the key is for. Other apps are neither
     /// told nor asked by a key that is for one.
-    fn said_to(&self, principal: &Principal, app: Option<&str>) -> Result<Scope, Error> {
+    fn profile_scope(&self, principal: &Principal, app: Option<&str>) -> Result<Scope, Error> {
         let named =
             app.map(|app| Ok::<_, Error>(self.serving(principal, app)?.app.id.clone())).transpose()?;
         // Access to some apps says nothing to the others.

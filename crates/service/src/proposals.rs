@@ -1,7 +1,7 @@
 //! Proposals as clients ask for them: listed, shown, confirmed and rejected.
 
 use protocol::{Decision, Page, Principal, ProposalId, ProposalView};
-use store::{Once, ProposalRow};
+use store::{IdempotencyClaim, ProposalRow};
 
 use crate::checks::{self, PageQuery};
 use crate::{Error, Service, views};
@@ -29,7 +29,7 @@ impl Service {
         &self,
         principal: &Principal,
         id: ProposalId,
-        once: Option<Once>,
+        once: Option<IdempotencyClaim>,
     ) -> Result<ProposalView, Error> {
         let row = self.proposal_row(principal, id).await?;
         if row.run.is_none() && row.decision.is_none() {
@@ -43,7 +43,7 @@ impl Service {
         &self,
         principal: &Principal,
         id: ProposalId,
-        once: Option<Once>,
+        once: Option<IdempotencyClaim>,
     ) -> Result<ProposalView, Error> {
         let row = self.proposal_row(principal, id).await?;
         Ok(views::proposal(self.agent.decide_proposal(principal, row, Decision::Rejected, once).await?))

@@ -1,11 +1,11 @@
 //! Records as the outside asks for them: typed objects of an app, made and changed by the user's own hand.
 
-use app::{Declared, RecordType, ToolKind};
+use app::{DeclaredTool, RecordType, ToolKind};
 use protocol::{
     Page, Principal, RecordId, RecordToolView, RecordTypeView, RecordVersionView, RecordView, Scope,
 };
 use serde_json::{Map, Value};
-use store::{MAX_RECORD_BYTES, Once, RecordQuery, ThingVersion, Write};
+use store::{IdempotencyClaim, MAX_RECORD_BYTES, RecordQuery, ThingVersion, Write};
 use tools::Reference;
 
 use crate::checks::{self, PageQuery};
@@ -57,7 +57,7 @@ pub enum Edit {
 pub struct Terms {
     /// The version it is meant for; whatever there is when absent.
     pub expected: Option<u64>,
-    pub once: Option<Once>,
+    pub once: Option<IdempotencyClaim>,
 }
 
 impl Edit {
@@ -71,7 +71,7 @@ impl Service {
     /// The record types of an app, by name.
     pub fn record_types(&self, principal: &Principal, app: &str) -> Result<Page<RecordTypeView>, Error> {
         let (_, app) = self.share_of(principal, app)?;
-        let tool = |declared: &Declared, of: &str| match &declared.kind {
+        let tool = |declared: &DeclaredTool, of: &str| match &declared.kind {
             ToolKind::Record(tool) if tool.record == of => {
                 let (name, does) = (declared.tool.name.clone(), tool.does.name().to_owned());
                 Some(RecordToolView { name, does })
@@ -91,7 +91,7 @@ impl Service {
         principal: &Principal,
         of: &RecordsPlace,
         data: Map<String, Value>,
-        once: Option<Once>,
+        once: Option<IdempotencyClaim>,
     ) -> Result<RecordView, Error> {
         let (scope, kind) = self.record_type(principal, of)?;
         let data = checked(&kind, data)?;

@@ -5,7 +5,7 @@ use app::App;
 use protocol::{
     Event, NewRun, PersonaSettings, Principal, RunId, RunResult, RunStatus, RunView, Scope, Seq, ThreadId,
 };
-use store::{Once, RunInput, Submission, Target};
+use store::{IdempotencyClaim, RunInput, Submission, Target};
 use tokio::sync::oneshot;
 use tools::{check_client_tools, checked_answer_schema};
 
@@ -32,7 +32,7 @@ impl Service {
         principal: &Principal,
         app: &str,
         new: NewRun,
-        once: Option<Once>,
+        once: Option<IdempotencyClaim>,
     ) -> Result<AcceptedRun, Error> {
         let PreparedRun { submission, spent, kept } = self.prepare(principal, app, new, once).await?;
         let submitted = self.agent.submit(submission, spent).await;
@@ -45,7 +45,7 @@ impl Service {
         principal: &Principal,
         app: &str,
         new: NewRun,
-        once: Option<Once>,
+        once: Option<IdempotencyClaim>,
     ) -> Result<(AcceptedRun, Option<Follower>), Error> {
         let PreparedRun { submission, spent, kept } = self.prepare(principal, app, new, once).await?;
         let submitted = agent::submit_and_follow(&self.agent, principal, submission, spent).await;
@@ -58,7 +58,7 @@ impl Service {
         principal: &Principal,
         app: &str,
         new: NewRun,
-        once: Option<Once>,
+        once: Option<IdempotencyClaim>,
     ) -> Result<(AcceptedRun, Option<Follower>), Error> {
         let (submitted, wait) = oneshot::channel();
         let (service, principal, app) = (self.clone(), principal.clone(), app.to_owned());
@@ -90,7 +90,7 @@ impl Service {
         principal: &Principal,
         app: &str,
         mut new: NewRun,
-        once: Option<Once>,
+        once: Option<IdempotencyClaim>,
     ) -> Result<PreparedRun, Error> {
         self.check_ready()?;
         let serving = self.serving(principal, app)?;
@@ -248,7 +248,7 @@ impl Service {
         &self,
         principal: &Principal,
         run: RunId,
-        once: Option<Once>,
+        once: Option<IdempotencyClaim>,
     ) -> Result<RunView, Error> {
         agent::run_row(self.store(), principal, run).await?;
         Ok(views::run(self.agent.cancel(principal, run, once).await?))

@@ -87,7 +87,9 @@ impl Service {
         let data = self.store().usage_totals(query).await?.map_err(|too_large| match too_large {
             TooLarge::Points => Error::invalid(
                 "by",
-                format!("the report would have more than {MAX_USAGE_GROUPS} entries; tell less apart"),
+                format!(
+                    "the report would have more than {MAX_USAGE_GROUPS} entries; name fewer fields in `by`"
+                ),
             ),
             TooLarge::Rows => Error::invalid(
                 "from",

@@ -2,7 +2,7 @@
 
 use std::collections::HashSet;
 
-use memory::index::{Among, ItemRef};
+use memory::index::{ItemRef, RecallFilter};
 use memory::recall::{RecallHit, RecallQuestion};
 use memory::words;
 use protocol::{MessageMatch, Page, Principal, ThreadHit, ThreadId};
@@ -52,7 +52,7 @@ impl Service {
             let look = move || named_threads(titles, is_named, limit);
             tokio::task::spawn_blocking(look).await.map_err(|_| Error::Internal)?
         };
-        let asked = RecallQuestion::new(text, self.now(), MAX_MESSAGES, Among::Messages);
+        let asked = RecallQuestion::new(text, self.now(), MAX_MESSAGES, RecallFilter::Messages);
         let said = self.recall().search(&scope, asked).await?;
         let ids = threads_of(&named, &said, limit);
         let rows = self.store().threads_by_id(&scope, &ids).await?;

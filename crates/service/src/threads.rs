@@ -1,7 +1,7 @@
 //! Threads as clients ask for them: created, listed, shown, changed and deleted.
 
 use protocol::{AppId, NewThread, Page, Principal, ThreadChange, ThreadId, ThreadView};
-use store::{Once, PageRows, ThreadEdit, ThreadFilter, ThreadRow};
+use store::{IdempotencyClaim, PageRows, ThreadEdit, ThreadFilter, ThreadRow};
 
 use crate::checks::{self, PageQuery};
 use crate::{Error, Service, views};
@@ -25,7 +25,7 @@ impl Service {
         principal: &Principal,
         app: &str,
         new: NewThread,
-        once: Option<Once>,
+        once: Option<IdempotencyClaim>,
     ) -> Result<ThreadView, Error> {
         let (scope, _) = self.share_of(principal, app)?;
         let title = new.title.as_deref().map(checks::title).transpose()?;
@@ -67,7 +67,7 @@ impl Service {
         principal: &Principal,
         thread: ThreadId,
         change: ThreadChange,
-        once: Option<Once>,
+        once: Option<IdempotencyClaim>,
     ) -> Result<ThreadView, Error> {
         let title = change.title.as_deref().map(checks::title).transpose()?;
         let persona =
@@ -87,7 +87,7 @@ impl Service {
         &self,
         principal: &Principal,
         thread: ThreadId,
-        once: Option<Once>,
+        once: Option<IdempotencyClaim>,
     ) -> Result<(), Error> {
         if let Ok(row) = self.store().thread(principal, thread).await
             && !principal.may_use(&row.scope.app)

@@ -6,7 +6,7 @@ use serde_json::Value;
 use store::rules::undo::UndoneThings;
 use store::{ActionFilter, ActionRow, AppliedChange, PageOf, PlannedChange, UndoPlace, UndoPlan};
 
-use crate::actions::{MAX_UNDONE_AT_ONCE, RUN_ACTIVE, Standing, standing};
+use crate::actions::{MAX_UNDONE_AT_ONCE, RUN_ACTIVE, UndoStanding, standing};
 use crate::{Error, Service};
 
 impl Service {
@@ -50,9 +50,9 @@ impl Service {
         let mut undone = undone;
         for row in rows {
             match standing(&row, OutsideEffect::of(&self.world().apps, &row)) {
-                Standing::Nothing => {}
-                Standing::Stays(reason) => previews.push(impossible(row, reason.to_owned())),
-                Standing::Undone(_) | Standing::Undoable => {
+                UndoStanding::Nothing => {}
+                UndoStanding::Stays(reason) => previews.push(impossible(row, reason.to_owned())),
+                UndoStanding::Undone(_) | UndoStanding::Undoable => {
                     let place = self.undo_place(&row);
                     let planned = self.store().undo_plans(vec![(row.clone(), place)], undone).await?;
                     let (mut plans, now_undone) = planned;

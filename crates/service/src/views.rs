@@ -1,12 +1,11 @@
 //! Rows as the API shows them.
 
 use protocol::{
-    AdminRunView, ClientCallView, Decision, JobView, MemoryHistoryView, MemorySource, MemoryView,
-    ProposalView, RunView, SaidView, ThreadView,
+    AdminRunView, ClientCallView, JobView, MemoryHistoryView, MemorySource, MemoryStatus, MemoryView,
+    ProposalStatus, ProposalView, RunView, SaidView, ThreadView,
 };
 use store::{
-    ClientCallRow, JobRow, MemoryHistory, MemoryOrigin, MemoryRow, MemoryStatus, ProposalRow, RunRow, Stop,
-    ThreadRow,
+    ClientCallRow, JobRow, MemoryHistory, MemoryOrigin, MemoryRow, ProposalRow, RunRow, Stop, ThreadRow,
 };
 
 /// The note about a source that was deleted.
@@ -67,7 +66,7 @@ pub(crate) fn job(row: JobRow) -> JobView {
     JobView {
         id: row.id,
         kind: row.kind,
-        status: row.status.name().to_owned(),
+        status: row.status,
         attempts: row.attempts,
         app_id: row.scope.app.to_string(),
         user_id: row.scope.user.to_string(),
@@ -86,7 +85,7 @@ pub(crate) fn proposal(row: ProposalRow) -> ProposalView {
         tool: row.tool,
         input: row.input,
         note: row.note,
-        status: row.decision.map_or("open", Decision::name).to_owned(),
+        status: row.decision.map_or(ProposalStatus::Open, ProposalStatus::Decided),
         thread_id: row.thread,
         run_id: row.run,
         call_id: row.call,
@@ -123,7 +122,7 @@ pub(crate) fn memory(row: MemoryRow) -> MemoryView {
         app_id: row.scope.app.to_string(),
         text: row.text,
         kind: row.kind,
-        status: row.status.name().to_owned(),
+        status: row.status,
         version: row.version,
         access_count: row.access_count,
         last_accessed_at: row.last_accessed_at,

@@ -3,7 +3,7 @@
 use jiff::Timestamp;
 use protocol::{AppId, KeyId, KeyView, Scope, SessionView};
 
-use crate::Once;
+use crate::IdempotencyClaim;
 
 /// Open sessions of one user. One more ends the oldest.
 pub const MAX_SESSIONS_PER_USER: usize = 100;
@@ -20,7 +20,7 @@ pub struct NewKeyRotation {
     pub hash: [u8; 32],
     /// The end of the old key, unless it ends before.
     pub old_ends_at: Timestamp,
-    pub once: Option<(Scope, Once)>,
+    pub once: Option<(Scope, IdempotencyClaim)>,
 }
 
 /// The answer to a request for a new key in place of another.

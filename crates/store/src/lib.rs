@@ -74,14 +74,16 @@ pub use notice::{MAX_NOTICES_PER_READ, NewestNotice, NoticesRead, NumberedNotice
 pub use packed_vector::PackedVector;
 pub use prompt::{HiddenWords, PromptRows};
 pub use rows::{
-    Admitted, AnswerRun, BegunRun, EarlierAnswer, EarlierRun, ForcedEnd, JobRow, MessageRow, NewJob,
-    NewThreadRow, Once, PageOf, PageRows, QueuedRun, RawEvent, Retry, RunInput, RunJob, RunRequest, RunRow,
-    ShownMessage, Spent, Submission, SubmittedRun, Target, ThreadEdit, ThreadFilter, ThreadImport, ThreadRow,
-    ThreadTitle, TreeRow,
+    AnswerRun, BegunRun, EarlierAnswer, EarlierRun, ForcedEnd, IdempotencyClaim, JobRow, JobUsage,
+    MessageRow, NewJob, NewThreadRow, PageOf, PageRows, QueuedRun, RawEvent, Retry, RunAcceptance, RunInput,
+    RunJob, RunRequest, RunRow, ShownMessage, Submission, SubmittedRun, Target, ThreadEdit, ThreadFilter,
+    ThreadImport, ThreadRow, ThreadTitle, TreeRow,
 };
 pub use run_list::{RunFilter, ScannedRuns};
 pub use run_log::RunLog;
 pub use sql::{Boundary, Coalesce, Moment, StoreOptions, day};
-pub use status::{ActionStatus, JobStatus, LedgerKind, MemoryStatus, MessageRole, RecallKind, Stop};
+pub use status::{
+    ActionStatus, JobStatus, LedgerKind, MemoryStatus, MessageRole, RecallKind, Stop, VersionReason,
+};
 pub use store::Store;
 pub use webhooks::{WEBHOOK_JOB, WatchedApps, WatchedWebhook, WebhookMessageRow};

@@ -3,7 +3,7 @@
 use jiff::Timestamp;
 use protocol::{ChunkId, DocumentId, MemoryId, MemoryVersionView, MessageId, Scope, Seq, ThreadId};
 
-use crate::{ChunkRow, MemoryStatus, MessageRole, PackedVector, RawEvent, Spent};
+use crate::{ChunkRow, JobUsage, MemoryStatus, MessageRole, PackedVector, RawEvent};
 
 /// Something to be remembered, checked.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -111,7 +111,7 @@ pub struct MemoryExtraction {
     pub limit: Option<usize>,
     /// Whether that many may stay of each subject, which is what a kind says before a slash.
     pub per_subject: bool,
-    pub spent: Option<Spent>,
+    pub spent: Option<JobUsage>,
     /// The newest change of the scope before the job read it, as [`crate::Store::recall_head`] counts: a memory purged later is
     /// not said again.
     pub as_of: Option<u64>,

@@ -89,7 +89,7 @@ impl HeldByUsers {
     }
 
     /// How many are held on other nodes.
-    pub fn elsewhere(&self, what: &str) -> usize {
+    pub fn on_other_nodes(&self, what: &str) -> usize {
         lock(&self.elsewhere).get(what).copied().unwrap_or(0) as usize
     }
 
@@ -161,11 +161,11 @@ mod tests {
         }
         there.add("streams of bob");
         here.hear([there.heavy_users(), there.heavy_users(), String::new()].into_iter());
-        assert_eq!(here.elsewhere("streams of ann"), 2 * TOLD_FROM as usize);
-        assert_eq!(here.elsewhere("streams of bob"), 0, "a few are not told");
+        assert_eq!(here.on_other_nodes("streams of ann"), 2 * TOLD_FROM as usize);
+        assert_eq!(here.on_other_nodes("streams of bob"), 0, "a few are not told");
         there.remove("streams of ann");
         here.hear([there.heavy_users()].into_iter());
-        assert_eq!(here.elsewhere("streams of ann"), 0);
+        assert_eq!(here.on_other_nodes("streams of ann"), 0);
     }
 
     #[test]

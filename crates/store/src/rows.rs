@@ -224,7 +224,7 @@ pub struct Submission {
     pub thread: Target,
     pub run: RunId,
     pub on_busy: OnBusy,
-    pub once: Option<Once>,
+    pub once: Option<IdempotencyClaim>,
     /// Nothing new may begin; only what was asked before under the same key is found again.
     pub replay_only: bool,
     /// Limits of the user. A replay under the same key is not held against them.
@@ -355,7 +355,7 @@ pub struct QueuedRun {
 
 /// A key under which something happens once, and what exactly was asked under it.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Once {
+pub struct IdempotencyClaim {
     pub key: String,
     pub fingerprint: [u8; 32],
 }
@@ -364,7 +364,7 @@ pub struct Once {
 pub struct SubmittedRun {
     pub thread: ThreadId,
     pub run: RunId,
-    pub admitted: Admitted,
+    pub admitted: RunAcceptance,
 }
 
 /// A run that began with its request, as it was stored: who drives it need not read it.
@@ -378,7 +378,7 @@ pub struct BegunRun {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Admitted {
+pub enum RunAcceptance {
     /// It is under way.
     Running,
     /// It waits; the run before it was told to stop, if one is named. `resumed` says that the run before it waited for
@@ -427,7 +427,7 @@ pub enum Retry {
 
 /// Usage of a model call outside a run.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Spent {
+pub struct JobUsage {
     pub model: String,
     pub usage: Usage,
 }

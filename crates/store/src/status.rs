@@ -1,6 +1,7 @@
 //! States of stored things. Each has one text in the database, and none is compared as text elsewhere.
 
-use protocol::{Role, ToolStatus};
+use protocol::Role;
+pub use protocol::{ActionStatus, JobStatus, MemoryStatus};
 
 /// Declares an enum whose variants are stored as texts.
 macro_rules! stored_enum {
@@ -30,29 +31,22 @@ macro_rules! stored_enum {
 }
 
 stored_enum! {
-    /// The state of a job.
-    pub enum JobStatus {
-        /// It waits for its time or for a worker.
-        Ready = "ready",
-        Running = "running",
-        Done = "done",
-        /// It failed as often as it may, and is not tried again.
-        Dead = "dead",
-    }
-}
-
-stored_enum! {
-    /// The state of a memory. Only an active one is in prompts.
-    pub enum MemoryStatus {
-        Active = "active",
-        /// The user has forgotten it, with the words it rests on.
-        Forgotten = "forgotten",
-        /// It is so no more.
+    /// Why a memory has a version.
+    pub enum VersionReason {
+        Created = "created",
+        /// The user has changed it by hand.
+        Edited = "edited",
+        /// It is otherwise from then on.
+        Updated = "updated",
+        /// It says what others said, too.
+        Merged = "merged",
         Removed = "removed",
-        /// It was worth least when there were too many.
+        Forgotten = "forgotten",
+        Restored = "restored",
         Expired = "expired",
-        /// Another memory says the same, and more.
         Superseded = "superseded",
+        /// The call that had added it was undone.
+        Undone = "undone",
     }
 }
 
@@ -91,35 +85,6 @@ stored_enum! {
         Thread = "thread",
         Document = "document",
         Tombstone = "tombstone",
-    }
-}
-
-/// The state of an action: under way, or ended as its tool call did.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum ActionStatus {
-    Started,
-    Ended(ToolStatus),
-}
-
-impl ActionStatus {
-    pub const ALL: [ActionStatus; 6] = [
-        ActionStatus::Started,
-        ActionStatus::Ended(ToolStatus::Complete),
-        ActionStatus::Ended(ToolStatus::Failed),
-        ActionStatus::Ended(ToolStatus::Denied),
-        ActionStatus::Ended(ToolStatus::Cancelled),
-        ActionStatus::Ended(ToolStatus::Unknown),
-    ];
-
-    pub fn name(self) -> &'static str {
-        match self {
-            ActionStatus::Started => "started",
-            ActionStatus::Ended(status) => status.name(),
-        }
-    }
-
-    pub fn parse(name: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|status| status.name() == name)
     }
 }
 

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use app::source::did_you_mean;
-use app::{Adjusted, App, Declared, MAX_TOOLS, Problem, ToolKind, ToolRef};
+use app::{AdjustedTool, App, DeclaredTool, MAX_TOOLS, Problem, ToolKind, ToolRef};
 use protocol::Clock;
 use serde_json::Value;
 use store::McpToolRow;
@@ -121,7 +121,7 @@ impl Catalog {
         build(&chosen.iter().collect::<Vec<_>>())
     }
 
-    fn made(&self, declared: &Declared, app: &App) -> Result<OfferedTool, Problem> {
+    fn made(&self, declared: &DeclaredTool, app: &App) -> Result<OfferedTool, Problem> {
         let place = &declared.tool;
         let spec = |parameters: &Value| ToolSpec {
             name: place.name.clone(),
@@ -187,7 +187,7 @@ fn members(name: &str) -> Vec<&str> {
 }
 
 impl OfferedTool {
-    fn with_adjustments(self, changes: &[Adjusted]) -> Self {
+    fn with_adjustments(self, changes: &[AdjustedTool]) -> Self {
         match changes.iter().find(|change| change.tool.name == self.spec.name) {
             Some(change) => self.adjusted(change),
             None => self,
@@ -195,8 +195,9 @@ impl OfferedTool {
     }
 
     /// The tool with what an app says about it.
-    fn adjusted(mut self, change: &Adjusted) -> Self {
-        let Adjusted { tool: _, description, permission, effect, flows, plausible, marker } = change.clone();
+    fn adjusted(mut self, change: &AdjustedTool) -> Self {
+        let AdjustedTool { tool: _, description, permission, effect, flows, plausible, marker } =
+            change.clone();
         self.spec.description = description.unwrap_or(self.spec.description);
         let facts = &mut self.facts;
         facts.permission = permission.or(facts.permission);
@@ -210,7 +211,7 @@ impl OfferedTool {
 /// The words of an app about a tool must be about one that it has. Which tools an MCP server has is known only once it
 /// has answered.
 fn check_adjusted(app: &App, chosen: &[Chosen<'_>]) -> Result<(), Problem> {
-    for Adjusted { tool, .. } in &app.adjusted {
+    for AdjustedTool { tool, .. } in &app.adjusted {
         let is_chosen = chosen.iter().any(|chosen| chosen.name == tool.name);
         let is_search = SEARCHES.contains(&tool.name.as_str()) && lists(app, &tool.name);
         if !is_chosen && !is_search && app.server_of(&tool.name).is_none() {
@@ -246,7 +247,7 @@ fn check_names(chosen: &[Chosen<'_>]) -> Result<(), Problem> {
 
 /// Proposals are about the app's other tools, so these come last. An undo is not proposed: it can be made at once. Nor is a
 /// call of the client: no run would wait for its result.
-fn add_proposals(chosen: &mut [Chosen<'_>], changes: &[Adjusted]) -> Result<(), Problem> {
+fn add_proposals(chosen: &mut [Chosen<'_>], changes: &[AdjustedTool]) -> Result<(), Problem> {
     let Some(place) = chosen.iter().find(|chosen| chosen.tool.is_none()).map(|chosen| chosen.place) else {
         return Ok(());
     };

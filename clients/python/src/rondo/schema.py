@@ -34,7 +34,7 @@ class AccessView(_AccessView, total=False):
     actor: Optional[str]
     #: The apps that the access is limited to; null for all apps.
     apps: Optional[List[str]]
-    #: When the access ends; null without an end.
+    #: The end of the access; null without an end.
     expiresAt: Optional[str]
 
 
@@ -42,23 +42,22 @@ class _ActionView(TypedDict):
     appId: str
     effect: Effect
     id: ActionId
-    #: Null once erased.
+    #: The arguments; null once erased.
     input: Any
-    #: Null while it is under way, and once erased.
+    #: The result; null until the call has ended, and once erased.
     output: Any
     startedAt: str
-    #: `started`, `complete`, `failed`, `denied`, `cancelled` or `unknown`.
-    status: str
+    status: ActionStatus
     tool: str
-    #: Whether it can be taken back now, as far as is known without trying.
+    #: Whether the action can be undone now, as far as this is known without a try.
     undoable: bool
-    #: Whether it was taken back.
+    #: Whether the action was undone.
     undone: bool
     userId: str
 
 
 class ActionView(_ActionView, total=False):
-    """A tool call as the ledger tells it."""
+    """A tool call as the ledger has it."""
 
     #: The holder of the acting key that spoke for the user.
     actor: Optional[str]
@@ -82,7 +81,7 @@ class _AdminRunView(TypedDict):
 
 
 class AdminRunView(_AdminRunView, total=False):
-    """A run of any user, without what was said in it."""
+    """A run of any user, without its messages."""
 
     #: The holder of the acting key that spoke for the user.
     actor: Optional[str]
@@ -92,7 +91,7 @@ class AdminRunView(_AdminRunView, total=False):
 
 
 class _AgUiContext(TypedDict):
-    #: Most clients send a text.
+    #: The value, which most clients send as a text.
     value: Any
 
 
@@ -121,7 +120,7 @@ class _AgUiPart(TypedDict):
 
 
 class AgUiPart(_AgUiPart, total=False):
-    #: Some front ends give a document its name here.
+    #: Metadata, in which some front ends give a document its name.
     metadata: Any
     source: Optional[AgUiSource]
     text: Optional[str]
@@ -153,7 +152,7 @@ class AgUiToolCall(TypedDict):
 class AnswerSchema(TypedDict):
     """The schema of an answer."""
 
-    #: Letters, digits, `_` and `-`; at most 64.
+    #: The name: at most 64 letters, digits, `_` and `-`.
     name: str
     #: A JSON Schema of an object.
     schema: Any
@@ -170,7 +169,8 @@ class AppView(_AppView, total=False):
     model: Optional[str]
     #: The models that a request, a persona or a thread may choose; `*` alone for all.
     models: List[str]
-    #: Why its folder, as it is now, cannot be served, and the version before it is; or why one of its documents is not.
+    #: A problem with the present folder of the app, so that the version before it is served, or with one of its
+    #: documents.
     problem: Optional[str]
     #: First messages that a front end can offer.
     starters: List[str]
@@ -178,23 +178,23 @@ class AppView(_AppView, total=False):
 
 class _AuditEntryView(TypedDict):
     at: str
-    #: Who did it: a user, or `ACTOR for USER` where an acting key spoke for a user.
+    #: The user who did it, or `ACTOR for USER` if an acting key spoke for a user.
     by: str
-    #: More about it, such as the user and the rights of a key.
+    #: Details of the change, such as the user and the rights of a key.
     detail: Any
     #: SHA-256 over this entry and the hash before it, in hex.
     hash: str
     kind: AuditKind
-    #: Counts from 1 without a gap.
+    #: The number of the entry, from 1 without a gap.
     number: int
-    #: What it was done to: the id of a key, a session, a run or a job, or the name of an MCP server.
+    #: The object of the change: the id of a key, a session, a run or a job, or the name of an MCP server.
     target: str
 
 
 class AuditEntryView(_AuditEntryView, total=False):
-    """One entry of the audit of admins: who did what, and when. Entries are chained by hash."""
+    """One entry of the audit of admins, with the user, the change and the time. Entries are chained by hash."""
 
-    #: The app that it concerns; null where it concerns all apps.
+    #: The app that the entry concerns; null for all apps.
     app: Optional[str]
 
 
@@ -206,7 +206,7 @@ class _Call(TypedDict):
 
 
 class Call(_Call, total=False):
-    """A tool call as the model asked for it."""
+    """A tool call as the model requested it."""
 
     #: The provider's own id, unique within the step only.
     providerId: Optional[str]
@@ -215,13 +215,13 @@ class Call(_Call, total=False):
 
 
 class CallNotice(TypedDict):
-    """`notice:call`: a call of a tool that the client runs waits for its result, or does not any more."""
+    """`notice:call`: a call that the client makes waits for its result, or no longer waits."""
 
     appId: str
     callId: CallId
     name: str
     runId: RunId
-    #: The status that the notice tells of.
+    #: The status that the notice is about.
     status: ClientCallStatus
     threadId: ThreadId
 
@@ -242,32 +242,32 @@ class CallOpen(_CallOpen, total=False):
 class ChatCompletion(TypedDict):
     """A whole answer."""
 
-    #: Always one.
+    #: The choices, of which there is always one.
     choices: List[ChatCompletionChoice]
-    #: When the run was made, in seconds.
+    #: The time at which the run was made, in seconds.
     created: int
-    #: `chatcmpl-` and the hexadecimal digits of the run's id.
+    #: The id: `chatcmpl-` and the hexadecimal digits of the run's id.
     id: str
-    #: As the request named it.
+    #: The model as the request named it.
     model: str
     object: str
     usage: ChatCompletionUsage
 
 
 class _ChatCompletionChoice(TypedDict):
-    #: `stop`, `length`, `tool_calls` or `content_filter`.
+    #: The reason for the end: `stop`, `length`, `tool_calls` or `content_filter`.
     finish_reason: str
     index: int
     message: ChatCompletionMessage
 
 
 class ChatCompletionChoice(_ChatCompletionChoice, total=False):
-    #: Always null.
+    #: A field of OpenAI that is always null.
     logprobs: Any
 
 
 class ChatCompletionFunction(TypedDict):
-    #: JSON.
+    #: The arguments as JSON.
     arguments: str
     name: str
 
@@ -278,9 +278,9 @@ class _ChatCompletionMessage(TypedDict):
 
 class ChatCompletionMessage(_ChatCompletionMessage, total=False):
     content: Optional[str]
-    #: What the model thought.
+    #: The reasoning of the model.
     reasoning_content: Optional[str]
-    #: Always null.
+    #: A field of OpenAI that is always null.
     refusal: Optional[str]
     #: Calls that the client is to make.
     tool_calls: Optional[List[ChatCompletionToolCall]]
@@ -297,20 +297,20 @@ class ChatCompletionRequest(_ChatCompletionRequest, total=False):
 
     frequency_penalty: Optional[float]
     max_completion_tokens: Optional[int]
-    #: The older name.
+    #: The older name of `max_completion_tokens`.
     max_tokens: Optional[int]
     metadata: Optional[RequestMetadata]
-    #: Only 1.
+    #: The number of answers, which can only be 1.
     n: Optional[int]
     presence_penalty: Optional[float]
-    #: `none`, `minimal`, `low`, `medium` or `high`.
+    #: The amount of reasoning: `none`, `minimal`, `low`, `medium` or `high`.
     reasoning_effort: Optional[str]
     response_format: Optional[ResponseFormat]
-    #: Whether the answer is streamed; not when absent.
+    #: Whether the answer is streamed; false when absent.
     stream: Optional[bool]
     stream_options: Optional[StreamOptions]
     temperature: Optional[float]
-    #: `none` keeps the tools from the model. Everything else is as `auto`.
+    #: The choice of tools: `none` keeps the tools from the model. All other values count as `auto`.
     tool_choice: Any
     #: Tools that the client runs.
     tools: Optional[List[RequestTool]]
@@ -341,7 +341,7 @@ class ChatMessage(_ChatMessage, total=False):
     #: The name of a model; the app's model when absent.
     model: Optional[str]
     sessionId: Optional[ThreadId]
-    #: Within the range of the app; the app's value when absent.
+    #: The temperature, within the range of the app; the app's value when absent.
     temperature: Optional[float]
 
 
@@ -360,14 +360,14 @@ class _ClientCallView(TypedDict):
 class ClientCallView(_ClientCallView, total=False):
     """A call that the client makes."""
 
-    #: When it got a result, from whomever.
+    #: The time at which the call got its result.
     answeredAt: Optional[str]
 
 
 class _ClientTool(TypedDict):
-    #: Tells the model what the tool does.
+    #: The description of the tool for the model.
     description: str
-    #: Letters, digits, underscores and dashes. No tool of the server has it.
+    #: The name: letters, digits, underscores and dashes. No tool of the server has this name.
     name: str
 
 
@@ -396,7 +396,7 @@ class ContentPart(_ContentPart, total=False):
 
 
 class _ContextLoaded(TypedDict):
-    #: The date the model is told.
+    #: The date in the prompt.
     date: str
     #: Ids of the memories in the prompt.
     memories: List[str]
@@ -405,51 +405,51 @@ class _ContextLoaded(TypedDict):
 
 
 class ContextLoaded(_ContextLoaded, total=False):
-    """What was loaded from outside the log, so that the prompt stays a function of the log."""
+    """The items that were loaded from outside the log, so that the prompt stays a function of the log."""
 
-    #: Ids of the documents of which something is in the prompt.
+    #: Ids of the documents with a piece in the prompt.
     documents: List[str]
-    #: Ids of memories in the prompt whose day has come. A memory counts as used once an answer names it or speaks of it;
+    #: Ids of memories in the prompt that are due. A memory counts as used once an answer names it or is about it;
     #: until then the next prompt shows it again.
     followUps: List[str]
     forgetting: Optional[Forgetting]
-    #: Which of the earlier messages of the path are in the prompt. Absent in logs of older servers.
+    #: The earlier messages of the path that are in the prompt. Absent in logs of older servers.
     history: Optional[List[Stretch]]
-    #: Bytes to which longer ones of these messages are shortened, where not all of them fit whole.
+    #: The bytes to which longer messages of these are shortened, if not all of them fit whole.
     historyBytes: Optional[int]
-    #: Ids of the documents of the app itself of which something is in the prompt.
+    #: Ids of the app's own documents with a piece in the prompt.
     knowledge: List[str]
-    #: What there was no room for.
+    #: Items that did not fit into the prompt.
     leftOut: List[LeftOut]
-    #: Tools that reach outside and whose words are in the earlier messages of the prompt.
+    #: External tools with output in the earlier messages of the prompt.
     outside: List[str]
-    #: Texts from outside the log that the prompt is made of. They are kept beside it, where forgetting reaches them.
+    #: Texts of the prompt from outside the log. They are stored beside it, where they can be deleted.
     parts: List[Part]
-    #: The persona that speaks.
+    #: The persona of the answer.
     persona: Optional[str]
     pinned: Optional[Pinned]
     #: Ids of the pins in the prompt.
     pins: List[str]
-    #: How the proposals of this conversation that outlive their runs stand, a line each.
+    #: The proposals of this conversation that outlive their runs, with their statuses, a line each.
     proposals: List[str]
     #: Ids of messages of earlier conversations in the prompt.
     recalled: List[str]
     remembered: Optional[Remembered]
     #: Names of the app's context sections in the prompt.
     sections: List[str]
-    #: Ids of the user's messages in the prompt, this run's or earlier ones, that hold text which reads like instructions
-    #: to an assistant, as a pasted letter may.
+    #: Ids of messages of the user in the prompt with text that reads like instructions to an assistant, such as a
+    #: pasted letter.
     suspicious: List[str]
-    #: What was asked for and could not be had.
+    #: Requested items that were not available.
     warnings: List[Warning]
 
 
 class CreateConversation(TypedDict, total=False):
-    """A conversation to make."""
+    """A new conversation."""
 
-    #: None: messages are sent with a response.
+    #: Items, which must be absent or empty: messages are sent with a response.
     items: Any
-    #: `app` names the app; `server.chat_app` when absent, or else the only app.
+    #: Metadata, whose field `app` names the app; `server.chat_app` when absent, or else the only app.
     metadata: Any
 
 
@@ -461,25 +461,25 @@ class _CreateResponse(TypedDict):
 class CreateResponse(_CreateResponse, total=False):
     """A request for a response."""
 
-    #: Whether the response goes on without its client.
+    #: Whether the response continues without its client.
     background: Optional[bool]
     conversation: Optional[NamedConversation]
     input: Optional[ResponseInput]
-    #: Added to the app's instructions. They are not inherited from an earlier response.
+    #: Instructions that are added to those of the app. A response does not inherit them from an earlier one.
     instructions: Optional[str]
     max_output_tokens: Optional[int]
-    #: Up to 16 texts, which the response repeats.
+    #: Metadata that the response repeats, up to 16 texts.
     metadata: Any
-    #: The response that this one continues. An older one makes a branch.
+    #: The response that this one continues. An older response makes a branch.
     previous_response_id: Optional[str]
     reasoning: Optional[ReasoningOptions]
-    #: Accepted. Every run is kept with its thread.
+    #: A setting without effect: every run is stored with its thread.
     store: Optional[bool]
-    #: Server-sent events when true.
+    #: Whether the response is streamed as server-sent events.
     stream: Optional[bool]
     temperature: Optional[float]
     text: Optional[TextOptions]
-    #: `none` leaves the tools of the request out. Other values count as `auto`.
+    #: The choice of tools: `none` leaves the tools of the request out. All other values count as `auto`.
     tool_choice: Any
     tools: List[RequestedTool]
     top_p: Optional[float]
@@ -500,7 +500,7 @@ class _DocumentHit(TypedDict):
     documentId: DocumentId
     name: str
     place: str
-    #: From 0 to 1.
+    #: The score, from 0 to 1.
     score: float
     text: str
 
@@ -517,13 +517,13 @@ class DocumentNotice(TypedDict):
 
     appId: str
     documentId: DocumentId
-    #: `added`, `ready` once every piece can be found by its meaning, or `deleted`. Without a model for meanings it is ready at
-    #: once, and only `added` is told.
+    #: The change: `added`, `ready` once every piece can be found by its meaning, or `deleted`. Without an embedding
+    #: model the document is ready at once, and `ready` is not sent.
     status: str
 
 
 class DocumentProgress(TypedDict):
-    """Pieces that are indexed, and all of them."""
+    """The number of indexed pieces, and the number of all pieces."""
 
     done: int
     total: int
@@ -534,7 +534,7 @@ class _DocumentQuery(TypedDict):
 
 
 class DocumentQuery(_DocumentQuery, total=False):
-    #: Only in these; in all of the user's and the app's when absent.
+    #: The documents to search; all documents of the user and of the app when absent.
     documentIds: List[DocumentId]
     limit: Optional[int]
 
@@ -544,24 +544,23 @@ DocumentText = TypedDict("DocumentText", {"from": "int", "id": "DocumentId", "ne
 
 
 class _DocumentView(TypedDict):
-    #: Bytes of the file.
+    #: The size of the file in bytes.
     bytes: int
     createdAt: str
     id: DocumentId
-    #: `text`, `markdown`, `html`, `pdf`, `docx`, `csv` or `xlsx`.
+    #: The type of the file: `text`, `markdown`, `html`, `pdf`, `docx`, `csv` or `xlsx`.
     kind: str
     name: str
     progress: DocumentProgress
-    #: `indexing` until every piece can be found by meaning too, then `ready`. It can be searched by its words at once.
-    status: str
-    #: Pieces that read like instructions to an assistant rather than like data.
+    status: DocumentStatus
+    #: The number of pieces that read like instructions to an assistant rather than like data.
     suspicious: int
 
 
 class DocumentView(_DocumentView, total=False):
-    """Something that was uploaded, or that belongs to the app."""
+    """A document: an upload of the user, or knowledge of the app."""
 
-    #: Whether it belongs to the app: all of its users read it, and none of them deletes it.
+    #: Whether the document belongs to the app. All users of the app read it, and none of them can delete it.
     knowledge: bool
     pages: Optional[int]
     title: Optional[str]
@@ -594,19 +593,19 @@ class EmbeddingRequest(_EmbeddingRequest, total=False):
 
     #: The length of the vectors. Only the model's own length is accepted.
     dimensions: Optional[int]
-    #: `float` (when absent) or `base64`, which is little-endian 32-bit floats.
+    #: The encoding: `float` (when absent) or `base64`, which is little-endian 32-bit floats.
     encoding_format: Optional[str]
 
 
 class EmbeddingUsage(TypedDict):
-    """Counted here."""
+    """The tokens, as this server counts them."""
 
     prompt_tokens: int
     total_tokens: int
 
 
 class Failure(TypedDict):
-    """Why a run did not complete: a stable code and a sentence for people."""
+    """The reason why a run did not complete: a stable code and a sentence for people."""
 
     code: str
     message: str
@@ -620,7 +619,7 @@ class FieldError(TypedDict):
 
 class _FileVersionView(TypedDict):
     deleted: bool
-    #: When this version was made.
+    #: The time of this version.
     updatedAt: str
     version: int
 
@@ -629,7 +628,7 @@ class FileVersionView(_FileVersionView, total=False):
     """A version of a file."""
 
     actionId: Optional[ActionId]
-    #: Null if the file was deleted.
+    #: The content; null if the file was deleted.
     content: Optional[str]
 
 
@@ -637,29 +636,29 @@ class _FileView(TypedDict):
     bytes: int
     path: str
     updatedAt: str
-    #: Grows with each change, from 1.
+    #: The version, which grows with each change, from 1.
     version: int
 
 
 class FileView(_FileView, total=False):
     """A Markdown file of the user."""
 
-    #: Left out in lists.
+    #: The content, which lists leave out.
     content: Optional[str]
 
 
 class _Forgetting(TypedDict):
-    #: The language of the request, such as `en`: its answer is in the same.
+    #: The language of the request and of its answer, such as `en`.
     language: str
     outcome: ForgettingOutcome
-    #: The answer: no model is needed for one.
+    #: The answer, which no model is needed for.
     reply: str
 
 
 class Forgetting(_Forgetting, total=False):
-    """A message asked to forget something, or answered whether it is to be forgotten."""
+    """The outcome of a request to forget something, or of the user's answer to the question about it."""
 
-    #: The memories it is about.
+    #: The memories that the request is about.
     memories: List[MemoryId]
 
 
@@ -667,13 +666,13 @@ class FoundMessage(TypedDict):
     createdAt: str
     id: MessageId
     role: Role
-    #: Without words that were forgotten.
+    #: The text, without words that were forgotten.
     text: str
     threadId: ThreadId
 
 
 class FragmentCost(TypedDict):
-    """What one fragment takes."""
+    """The tokens of one fragment."""
 
     fragment: str
     tokens: int
@@ -698,7 +697,7 @@ class FunctionTool(_FunctionTool, total=False):
 
 
 class HeadChoice(TypedDict):
-    """Which branch of a thread is to be shown."""
+    """The choice of the branch of a thread that is shown."""
 
     #: A message of the branch. The newest message that follows it becomes the head.
     messageId: MessageId
@@ -711,7 +710,7 @@ class _ImageView(TypedDict):
     createdAt: str
     height: int
     id: ImageId
-    #: `image/jpeg`, or `image/png` for an image with transparent parts.
+    #: The media type: `image/jpeg`, or `image/png` for an image with transparent parts.
     mediaType: str
     width: int
 
@@ -723,15 +722,15 @@ class ImageView(_ImageView, total=False):
 
 
 class ImportRefused(TypedDict):
-    #: Its place in the file, counted from 0.
+    #: The place of the entry in the file, counted from 0.
     index: int
     reason: str
 
 
 class ImportReport(TypedDict):
-    """What has become of a file of memories."""
+    """The result of the import of a file of memories."""
 
-    #: Those that say what is known already.
+    #: The number of entries that were known already.
     duplicates: int
     imported: int
     refused: List[ImportRefused]
@@ -742,47 +741,47 @@ class _ImportedCall(TypedDict):
 
 
 class ImportedCall(_ImportedCall, total=False):
-    """A tool call of an imported answer. It was made elsewhere, so it is no action here."""
+    """A tool call of an imported answer. Another system made it, so it is not an action here."""
 
     #: Whether the call failed.
     failed: bool
-    #: The id that it had there.
+    #: The id of the call in the other system.
     id: str
-    #: The arguments.
+    #: The arguments of the call.
     input: Any
-    #: What the tool gave back; absent if that was lost.
+    #: The result of the tool; absent if it was lost.
     result: Optional[str]
 
 
 class ImportedStep(TypedDict, total=False):
-    """One call of a model in an imported answer."""
+    """One model call of an imported answer."""
 
-    #: At most 32.
+    #: The tool calls, at most 32.
     calls: List[ImportedCall]
     text: str
 
 
 class ImportedThread(TypedDict):
-    """The thread that an imported conversation is."""
+    """The thread of an imported conversation."""
 
-    #: Whether the conversation was imported before; then nothing has changed.
+    #: Whether the conversation was imported before. If so, nothing has changed.
     alreadyThere: bool
     threadId: ThreadId
 
 
 class ImportedTurn(TypedDict, total=False):
-    """What the user said in an imported conversation, and how it was answered."""
+    """A message of the user in an imported conversation, and its answer."""
 
-    #: When it was said; the time of the import when absent.
+    #: The time of the turn; the time of the import when absent.
     at: Optional[str]
-    #: The answer, one entry for each call of a model; none if nobody answered.
+    #: The answer: one entry for each model call, none without an answer.
     steps: List[ImportedStep]
-    #: Empty for an answer to nothing, such as a greeting.
+    #: The text of the user; empty for an answer without a question, such as a greeting.
     text: str
 
 
 class InputItem(TypedDict, total=False):
-    """An item of the input. Its `type` says which of the fields it has."""
+    """An item of the input. The `type` decides which of the fields it has."""
 
     approval_request_id: Optional[str]
     approve: Optional[bool]
@@ -794,29 +793,28 @@ class InputItem(TypedDict, total=False):
     name: Optional[str]
     output: Optional[ItemContent]
     role: Optional[str]
-    #: `message` when absent.
+    #: The type of the item; `message` when absent.
     type: Optional[str]
 
 
 class _JobView(TypedDict):
     appId: str
-    #: Times it was begun.
+    #: The number of attempts that were begun.
     attempts: int
     createdAt: str
     id: JobId
     kind: str
-    #: When it is due.
+    #: The time at which the job is due.
     runAt: str
-    #: `ready`, `running`, `done` or `dead`.
-    status: str
+    status: JobStatus
     updatedAt: str
     userId: str
 
 
 class JobView(_JobView, total=False):
-    """Work in the background."""
+    """A background job."""
 
-    #: Why the last attempt failed.
+    #: The error of the last attempt.
     error: Optional[str]
     threadId: Optional[ThreadId]
 
@@ -836,9 +834,10 @@ class _KeyMade(TypedDict):
 class KeyMade(_KeyMade, total=False):
     """A key that was just made."""
 
-    #: Present for the first key of a server: what it changes, and how to undo that.
+    #: A text about the first key of a server: its effect, and how to undo that.
     notice: Optional[str]
-    #: Sent as `Authorization: Bearer`. It is shown here and never again: a repeated request gets null.
+    #: The secret, which requests send as `Authorization: Bearer`. The server shows it only once: a repeated request
+    #: gets null.
     token: Optional[str]
 
 
@@ -849,11 +848,11 @@ class _KeyRequest(TypedDict):
 
 class KeyRequest(_KeyRequest, total=False):
     actsFor: Optional[ActsFor]
-    #: Adds the right `admin`.
+    #: Whether the right `admin` is added.
     admin: bool
-    #: The only app that the key is good for; all apps when absent.
+    #: The only app that the key is valid for; all apps when absent.
     app: Optional[str]
-    #: The time after which the key is no longer good; it has no end when absent.
+    #: The time after which the key is no longer valid; no end when absent.
     expiresAt: Optional[str]
     #: The rights of the key: `read`, `run`, `admin`. `run` includes `read`. A key has `run` when this is absent.
     rights: Optional[List[Right]]
@@ -862,7 +861,7 @@ class KeyRequest(_KeyRequest, total=False):
 class KeyRotationRequest(TypedDict, total=False):
     """A request for a new key in place of another."""
 
-    #: For how long the old key stays good, in seconds: a day when absent, at most 30 days.
+    #: The seconds for which the old key stays valid: a day when absent, at most 30 days.
     overlapSeconds: Optional[int]
 
 
@@ -879,7 +878,7 @@ class KeyView(_KeyView, total=False):
     actsFor: Optional[ActsFor]
     app: Optional[str]
     expiresAt: Optional[str]
-    #: The user who made the key; none for keys from before this was noted.
+    #: The user who made the key; null for a key of an older server.
     madeBy: Optional[str]
     replacedBy: Optional[KeyId]
     revokedAt: Optional[str]
@@ -903,27 +902,27 @@ class LedgerReport(TypedDict):
     """The result of a check of the whole ledger."""
 
     entries: int
-    #: Entries whose content was erased. Their hash chain is still valid.
+    #: The number of entries with erased content. Their hash chain is still valid.
     erased: int
     #: The faults, as texts; empty if the ledger is valid.
     faults: List[str]
-    #: Chains: one for each user in each app.
+    #: The number of hash chains: one for each user in each app.
     scopes: int
 
 
 class LeftOut(TypedDict):
-    """What would have been in a prompt, had there been room."""
+    """An item that did not fit into a prompt."""
 
     fragment: str
     tokens: int
-    #: How much, for people.
+    #: The amount that was left out, for people.
     what: str
 
 
 class ListedModel(TypedDict):
     """A model as clients of OpenAI's API list it."""
 
-    #: Always 0: apps have no date.
+    #: The date, which is always 0, because apps have none.
     created: int
     #: An app, an app and a model with a slash between them, or the embedding model.
     id: str
@@ -932,16 +931,16 @@ class ListedModel(TypedDict):
 
 
 class McpApproval(TypedDict, total=False):
-    """A yes to tools as they were shown."""
+    """The approval of tools with the definitions that were shown."""
 
-    #: All that wait for one when absent.
+    #: The tools to approve; all tools that wait for approval when absent.
     tools: Optional[List[McpApprovalOf]]
 
 
 class McpApprovalOf(TypedDict):
-    #: Of the definition that was looked at: if it is another by now, nothing is approved.
+    #: The hash of the definition that was shown. If the definition has changed since then, nothing is approved.
     hash: str
-    #: As the server calls it.
+    #: The name of the tool at the MCP server.
     tool: str
 
 
@@ -954,7 +953,7 @@ class McpRevocation(TypedDict):
 
 class _McpServerView(TypedDict):
     app: str
-    #: Its name in the app.
+    #: The name of the MCP server in the app.
     server: str
     state: McpState
     tools: List[McpToolView]
@@ -962,48 +961,48 @@ class _McpServerView(TypedDict):
 
 
 class McpServerView(_McpServerView, total=False):
-    """A server of tools that an app uses."""
+    """An MCP server that an app uses."""
 
-    #: Why it could not be reached the last time; null once it could.
+    #: The error of the last attempt to reach the server; null after a success.
     lastError: Optional[str]
 
 
 class _McpToolView(TypedDict):
-    #: What the server says of it now.
+    #: The present definition of the tool.
     definition: Dict[str, Any]
-    #: Of the definition.
+    #: The hash of the present definition.
     hash: str
-    #: As the model sees it.
+    #: The name of the tool for the model.
     name: str
     state: McpToolState
-    #: As the server calls it.
+    #: The name of the tool at the MCP server.
     tool: str
 
 
 class McpToolView(_McpToolView, total=False):
-    """A tool that a server offers, or has offered."""
+    """A tool that an MCP server offers, or has offered."""
 
     approvedAt: Optional[str]
-    #: Absent for one that was approved automatically, when the server was first seen.
+    #: The admin who approved the tool. Absent if it was approved automatically, when the server was first seen.
     approvedBy: Optional[str]
-    #: What it said when it was approved.
+    #: The definition that was approved.
     approvedDefinition: Optional[Dict[str, Any]]
     approvedHash: Optional[str]
 
 
 class MemoryHistoryView(TypedDict):
-    """Why a memory is known: what it was, and what it rests on."""
+    """The history of a memory: its versions and its sources."""
 
     memory: MemoryView
-    #: Oldest first.
+    #: The sources, oldest first.
     sources: List[SaidView]
-    #: Oldest first.
+    #: The versions, oldest first.
     versions: List[MemoryVersionView]
 
 
 class MemoryHit(TypedDict):
     memory: MemoryView
-    #: From 0 to 1.
+    #: The score, from 0 to 1.
     score: float
 
 
@@ -1011,13 +1010,13 @@ class MemoryNotice(TypedDict):
     """`notice:memory`: memories that changed together."""
 
     appId: str
-    #: `deleted` for memories that are no longer active, for whatever reason.
+    #: The change; `deleted` for memories that are no longer active, for any reason.
     change: NoticeChange
     memoryIds: List[MemoryId]
 
 
 class MemoryPatch(TypedDict, total=False):
-    """A change of a memory. What is absent stays."""
+    """A change of a memory. Absent fields stay as they are."""
 
     kind: Optional[str]
     text: Optional[str]
@@ -1028,24 +1027,25 @@ class _MemoryQuery(TypedDict):
 
 
 class MemoryQuery(_MemoryQuery, total=False):
-    """What to look for among memories."""
+    """A search for memories."""
 
-    #: From 1 to 100; 10 when absent.
+    #: The number of results at most, from 1 to 100; 10 when absent.
     limit: Optional[int]
 
 
 class MemorySettings(TypedDict):
-    """Whether the user wants anything to be remembered."""
+    """The memory settings of a user in an app."""
 
+    #: Whether memory is on: memories are recalled, extracted and remembered.
     enabled: bool
 
 
 class MemoryUpdate(TypedDict, total=False):
-    """What looking at messages has changed, by the ids of the memories."""
+    """The changes by an extraction from messages, with the ids of the memories."""
 
     created: List[MemoryId]
     expired: List[MemoryId]
-    #: Those whose place another one has taken.
+    #: Memories that another one has replaced.
     merged: List[MemoryId]
     removed: List[MemoryId]
     updated: List[MemoryId]
@@ -1054,33 +1054,33 @@ class MemoryUpdate(TypedDict, total=False):
 class _MemoryVersionView(TypedDict):
     at: str
     kind: str
-    #: `created`, `edited`, `updated`, `merged`, `removed`, `forgotten`, `restored`, `expired`, `superseded` or `undone`.
+    #: The reason for the version: `created`, `edited`, `updated`, `merged`, `removed`, `forgotten`, `restored`,
+    #: `expired`, `superseded` or `undone`.
     reason: str
-    status: str
+    status: MemoryStatus
     text: str
     version: int
 
 
 class MemoryVersionView(_MemoryVersionView, total=False):
-    """A memory as one change has left it."""
+    """A version of a memory: its state after one change."""
 
     validFrom: Optional[str]
     validUntil: Optional[str]
 
 
 class _MemoryView(TypedDict):
-    #: How many answers referred to it.
+    #: The number of answers that referred to the memory.
     accessCount: int
     appId: str
     createdAt: str
     id: MemoryId
     kind: str
     source: MemorySource
-    #: `active`, `forgotten`, `removed`, `expired` or `superseded`.
-    status: str
+    status: MemoryStatus
     text: str
     updatedAt: str
-    #: Grows with each change.
+    #: The version, which grows with each change.
     version: int
 
 
@@ -1089,9 +1089,9 @@ class MemoryView(_MemoryView, total=False):
 
     lastAccessedAt: Optional[str]
     supersededBy: Optional[MemoryId]
-    #: Since when it is so, where that is known.
+    #: The time from which the fact holds, if it is known.
     validFrom: Optional[str]
-    #: When it ceased to be so.
+    #: The time at which the fact ceased to hold.
     validUntil: Optional[str]
 
 
@@ -1106,14 +1106,14 @@ class _Message(TypedDict):
 
 
 class Message(_Message, total=False):
-    #: From the start of the answer's run to its end.
+    #: The milliseconds from the start of the answer's run to its end.
     durationMs: Optional[int]
     error: Optional[Failure]
     model: Optional[str]
     parentId: Optional[MessageId]
     #: Images and documents that go with the text.
     parts: List[MessagePart]
-    #: What the model thought before it answered.
+    #: The reasoning of the model before its answer.
     reasoning: Optional[str]
     runId: Optional[RunId]
     siblings: Optional[Siblings]
@@ -1126,12 +1126,12 @@ class Message(_Message, total=False):
 class MessageHit(TypedDict):
     """A past message that was found."""
 
-    #: What was said just after it, oldest first.
+    #: The messages just after it, oldest first.
     after: List[FoundMessage]
-    #: What was said just before it, oldest first.
+    #: The messages just before it, oldest first.
     before: List[FoundMessage]
     message: FoundMessage
-    #: From 0 to 1.
+    #: The score, from 0 to 1.
     score: float
 
 
@@ -1141,7 +1141,7 @@ class MessageMatch(TypedDict):
     createdAt: str
     messageId: MessageId
     role: Role
-    #: The part of the message around the first word that was looked for.
+    #: The part of the message around the first word of the search.
     text: str
 
 
@@ -1157,7 +1157,7 @@ class MessageUser(_MessageUser, total=False):
 
 
 class Metadata(TypedDict, total=False):
-    """Front ends may keep anything here; what is not ours is ignored."""
+    """Metadata of a message. Front ends can add fields of their own, which are ignored."""
 
     answerId: Optional[str]
     threadId: Optional[str]
@@ -1169,18 +1169,18 @@ class ModelList(TypedDict):
 
 
 class _ModelView(TypedDict):
-    #: False while its provider is being left alone after failures.
+    #: Whether the model can be called. False while its provider is paused after failures.
     available: bool
-    #: In tokens, prompt and answer together.
+    #: The context window in tokens, for prompt and answer together.
     contextWindow: int
-    #: Whether it answers when nobody asks for another.
+    #: Whether this is the default model.
     default: bool
     id: str
-    #: `cloud` or `local`.
+    #: The kind of model: `cloud` or `local`.
     kind: str
     provider: str
     streaming: bool
-    #: How it takes a JSON Schema for its answer: `with_tools`, `alone` or `prompt`.
+    #: The way in which the model takes a JSON Schema for its answer: `with_tools`, `alone` or `prompt`.
     structured: str
     tools: bool
     vision: bool
@@ -1189,7 +1189,7 @@ class _ModelView(TypedDict):
 class ModelView(_ModelView, total=False):
     """A model that apps and requests may name."""
 
-    #: In tokens.
+    #: The longest answer in tokens.
     maxOutput: Optional[int]
     price: Optional[PriceView]
 
@@ -1202,9 +1202,9 @@ class NamedTool(TypedDict, total=False):
 class NewCallResult(TypedDict, total=False):
     """The result of a call that the client made: one of the two fields."""
 
-    #: Why there is no result, in words for the model.
+    #: The reason why there is no result, as a text for the model.
     error: Optional[str]
-    #: Any JSON value, null included.
+    #: The result: any JSON value, including null.
     result: Any
 
 
@@ -1220,9 +1220,9 @@ class NewChat(_NewChat, total=False):
     app: Optional[str]
     documentIds: Optional[List[DocumentId]]
     message: Optional[UiMessage]
-    #: The answer to give again, or the message that this one takes the place of.
+    #: The answer to regenerate, or the message that the new one replaces.
     messageId: Optional[str]
-    #: Everything that was said. Only the last one counts.
+    #: The messages of the chat. Only the last one counts.
     messages: List[UiMessage]
     model: Optional[str]
     onBusy: OnBusy
@@ -1237,18 +1237,18 @@ class _NewMemory(TypedDict):
 
 
 class NewMemory(_NewMemory, total=False):
-    """Something to be remembered about the user."""
+    """A new memory of the user."""
 
-    #: What sort of fact it is; `fact` when absent.
+    #: The kind of the memory; `fact` when absent.
     kind: Optional[str]
 
 
 class NewPersona(TypedDict, total=False):
-    #: Letters, digits, `_` and `-`; made up when absent.
+    #: The id: letters, digits, `_` and `-`. The server makes one when it is absent.
     id: Optional[str]
-    #: The id when absent.
+    #: The name; the id when absent.
     name: Optional[str]
-    #: May be empty where there are settings: then the persona says only how the model answers.
+    #: The prompt. It can be empty if there are settings: such a persona only changes the settings of the model.
     prompt: str
     settings: PersonaSettings
 
@@ -1261,25 +1261,25 @@ class NewRun(TypedDict, total=False):
     """A request for a run: a new message, or another answer to an old one."""
 
     answerSchema: Optional[AnswerSchema]
-    #: Documents to answer from; none for an empty list. Absent, what the app says.
+    #: Documents to answer from; none for an empty list, the choice of the app when absent.
     documentIds: Optional[List[DocumentId]]
-    #: What the user says. Required unless `regenerate` is given or `parts` has an entry.
+    #: The text of the user. Required unless `regenerate` is given or `parts` has an entry.
     message: Optional[str]
-    #: A model by name; the app's when absent.
+    #: The name of a model; the app's model when absent.
     model: Optional[str]
-    #: What to do when the thread is still answering.
+    #: The treatment of the message if the thread has an active run.
     onBusy: OnBusy
     parentId: Optional[MessageId]
     #: Images and documents that go with the message: at most 8 of each.
     parts: List[NewPart]
-    #: Who answers: a persona of the app or of the user. The one that the thread was given when absent.
+    #: A persona of the app or of the user; the persona of the thread when absent.
     personaId: Optional[str]
     regenerate: Optional[Regenerate]
-    #: With `model`, which counts where the field beside them is absent.
+    #: Settings of the model for this run. The `model` in them counts if the field `model` of the request is absent.
     settings: PersonaSettings
-    #: Server-sent events when true (the default), one JSON answer at the end when false.
+    #: True (the default) for server-sent events, false for one JSON answer at the end.
     stream: Optional[bool]
-    #: Added to the app's instructions for this run.
+    #: A text that is added to the app's instructions for this run.
     systemPrompt: Optional[str]
     threadId: Optional[ThreadId]
     #: Tools of this run whose calls the client makes. It answers them with `POST /v1/calls/{call}/result`.
@@ -1287,13 +1287,13 @@ class NewRun(TypedDict, total=False):
 
 
 class NewThread(TypedDict, total=False):
-    #: Who answers in it unless a run says otherwise.
+    #: The persona that answers, unless a run names another one.
     personaId: Optional[str]
     title: Optional[str]
 
 
 class _OpenAiError(TypedDict):
-    #: What happened, and how to mend it.
+    #: A sentence on the error, and on the remedy.
     message: str
     #: The kind of error, such as `invalid_request_error`.
     type: str
@@ -1313,23 +1313,23 @@ class OpenAiErrorBody(TypedDict):
 
 
 class _Part(TypedDict):
-    #: The fragment of the prompt it belongs to.
+    #: The fragment of the prompt that the text belongs to.
     fragment: str
-    #: Names the text.
+    #: The hash of the text.
     hash: str
-    #: What it comes from, by id; when that is deleted, so is the text.
+    #: The id of the source. If the source is deleted, so is the text.
     source: str
 
 
 class Part(_Part, total=False):
-    """A text that is kept beside the log."""
+    """A text that is stored beside the log."""
 
-    #: Whether it reads like instructions to an assistant rather than like data.
+    #: Whether the text reads like instructions to an assistant rather than like data.
     suspicious: bool
 
 
 class PersonaPatch(TypedDict, total=False):
-    """What is absent stays as it is; `settings` is replaced as a whole."""
+    """A change of a persona. Absent fields stay as they are; `settings` is replaced as a whole."""
 
     name: Optional[str]
     prompt: Optional[str]
@@ -1339,7 +1339,8 @@ class PersonaPatch(TypedDict, total=False):
 class _PersonaView(TypedDict):
     id: str
     name: str
-    #: `app` for one of the app's folder, which cannot be changed here; `user` for one of the user's own.
+    #: The origin: `app` for a persona of the app folder, which the API cannot change, or `user` for a persona of the
+    #: user.
     origin: str
     prompt: str
     settings: PersonaSettings
@@ -1349,7 +1350,7 @@ class PersonaView(_PersonaView, total=False):
     """A named prompt with model settings."""
 
     createdAt: Optional[str]
-    #: Why it cannot be used, if it cannot.
+    #: The reason why the persona cannot be used, if there is one.
     problem: Optional[str]
     updatedAt: Optional[str]
 
@@ -1361,24 +1362,24 @@ class _PinView(TypedDict):
 
 
 class PinView(_PinView, total=False):
-    """Text that the user marked as important, for one thread or for all of an app's."""
+    """A text that the user marked as important, for one thread or for all threads of an app."""
 
     threadId: Optional[ThreadId]
 
 
 class _Pinned(TypedDict):
-    #: The answer: no model is needed for one.
+    #: The answer, which no model is needed for.
     reply: str
 
 
 class Pinned(_Pinned, total=False):
-    """A message asked to pin something."""
+    """The outcome of a request to pin something."""
 
     pinId: Optional[PinId]
 
 
 class PriceView(TypedDict):
-    """US dollars for a million tokens."""
+    """Prices in US dollars for a million tokens."""
 
     cachedInput: float
     input: float
@@ -1388,9 +1389,9 @@ class PriceView(TypedDict):
 class _Problem(TypedDict):
     #: The kind of problem, for programs; it never changes.
     code: str
-    #: What happened this time.
+    #: A sentence on this problem, and on the remedy.
     detail: str
-    #: Also in `x-request-id`, and in the server's log.
+    #: The id of the request, as in `x-request-id` and in the server's log.
     requestId: str
     status: int
     #: The kind of problem, for people.
@@ -1406,9 +1407,9 @@ class Problem(_Problem, total=False):
 
 
 class ProfilePatch(TypedDict, total=False):
-    """What is absent stays as it is; null removes."""
+    """A change of a profile. Absent fields stay as they are; null removes a field."""
 
-    #: Each field by itself; null removes it.
+    #: Changes of single fields; null removes a field.
     fields: Dict[str, Any]
     locale: Optional[str]
     name: Optional[str]
@@ -1416,18 +1417,18 @@ class ProfilePatch(TypedDict, total=False):
 
 
 class _ProfileView(TypedDict):
-    #: Anything else the app should know.
+    #: Further facts for the app.
     fields: Dict[str, Any]
     userId: str
 
 
 class ProfileView(_ProfileView, total=False):
-    """What a user says of themselves. It is the same in every app."""
+    """Facts that a user states about themselves, for all apps or for one."""
 
-    #: Such as `pt-PT`.
+    #: The locale, such as `pt-PT`.
     locale: Optional[str]
     name: Optional[str]
-    #: Such as `Europe/Lisbon`; dates in prompts are told in it.
+    #: The time zone of dates in prompts, such as `Europe/Lisbon`.
     timezone: Optional[str]
     updatedAt: Optional[str]
 
@@ -1437,46 +1438,47 @@ class PromptDetails(TypedDict):
 
 
 class _PromptLedger(TypedDict):
-    #: Whether they were counted as the model counts them, rather than estimated.
+    #: Whether the tokens were counted as the model counts them, rather than estimated.
     exact: bool
     fragments: List[FragmentCost]
-    #: What the model takes, less what its answer may need.
+    #: The context window of the model, less the room for its answer.
     limit: int
     tokens: int
 
 
 class PromptLedger(_PromptLedger, total=False):
-    """What a prompt was made of, in tokens as they were counted before it was sent."""
+    """The parts of a prompt, in tokens as they were counted before it was sent."""
 
-    #: Earlier exchanges that were dropped for want of room, the oldest ones.
+    #: The number of earlier exchanges that were dropped for lack of room, the oldest ones.
     droppedExchanges: int
-    #: Images of earlier messages that were shown beside those of the message itself. Absent where no image was shown.
+    #: The number of images of earlier messages in the prompt, beside those of the message itself. Absent if no image
+    #: was in the prompt.
     earlierImages: Optional[int]
     leftOut: List[LeftOut]
-    #: Bytes to which the message itself was cut.
+    #: The bytes to which the message itself was cut.
     messageBytes: Optional[int]
-    #: Bytes to which results of this run's own calls were cut, where that was needed.
+    #: The bytes to which results of this run's own calls were cut, if that was necessary.
     resultBytes: Optional[int]
-    #: Fragments that were left out whole.
+    #: The names of fragments that were left out completely.
     without: List[str]
 
 
 class _PromptView(TypedDict):
-    #: In tokens, prompt and answer together.
+    #: The context window in tokens, for prompt and answer together.
     contextWindow: int
-    #: In the order in which the model reads them.
+    #: The fragments, in the order in which the model reads them.
     fragments: List[FragmentView]
     ledger: PromptLedger
-    #: The messages as sent, free of any provider's shape.
+    #: The messages as sent, in a form that does not depend on the provider.
     messages: List[Dict[str, Any]]
     runId: RunId
     step: int
-    #: Names of the tools on offer.
+    #: The names of the tools that the model could call.
     tools: List[str]
 
 
 class PromptView(_PromptView, total=False):
-    """What the model saw in one step of a run."""
+    """The prompt of one step of a run, as the model saw it."""
 
     model: Optional[str]
     usage: Optional[Usage]
@@ -1490,15 +1492,15 @@ class _ProposalClosed(TypedDict):
 
 
 class ProposalClosed(_ProposalClosed, total=False):
-    #: Who decided, if an acting key spoke for the user: `ACTOR for USER`.
+    #: The sender of the decision, as `ACTOR for USER`, if an acting key spoke for the user.
     by: Optional[str]
 
 
 class _ProposalNotice(TypedDict):
     appId: str
     proposalId: ProposalId
-    #: `open`, or how it was decided.
-    status: str
+    #: The status that the notice is about. A later notice can be about another status.
+    status: ProposalStatus
     tool: str
 
 
@@ -1523,18 +1525,17 @@ class _ProposalView(TypedDict):
     expiresAt: str
     id: ProposalId
     input: Any
-    #: `open`, `confirmed`, `rejected`, `expired`, `superseded` or `withdrawn`.
-    status: str
+    status: ProposalStatus
     tool: str
 
 
 class ProposalView(_ProposalView, total=False):
-    """A call that waits for the user's yes."""
+    """A tool call that waits for the user's approval."""
 
     actionId: Optional[ActionId]
     callId: Optional[CallId]
     decidedAt: Optional[str]
-    #: Why, in the words of whoever proposed it.
+    #: The reason that was given with the proposal.
     note: Optional[str]
     runId: Optional[RunId]
     threadId: Optional[ThreadId]
@@ -1542,9 +1543,9 @@ class ProposalView(_ProposalView, total=False):
 
 class _QueuedMessage(TypedDict):
     createdAt: str
-    #: The run that will answer it. Cancel this run to take the message back.
+    #: The run that will answer the message. Cancel this run to withdraw the message.
     runId: RunId
-    #: Empty if an earlier message is to be answered again.
+    #: The text of the message; empty if an earlier message is to be answered again.
     text: str
 
 
@@ -1565,15 +1566,15 @@ class ReasoningOptions(TypedDict, total=False):
 
 
 class RecordToolView(TypedDict):
-    """A tool of an app that works on one type of records."""
+    """A tool of an app for one type of records."""
 
-    #: `search`, `get`, `create`, `update`, `list` or `delete`.
+    #: The operation: `search`, `get`, `create`, `update`, `list` or `delete`.
     does: str
     name: str
 
 
 class RecordTypeView(TypedDict):
-    """A type of records, with the tools that work on it."""
+    """A type of records, with the tools for it."""
 
     #: The JSON Schema of the data.
     schema: Dict[str, Any]
@@ -1583,7 +1584,7 @@ class RecordTypeView(TypedDict):
 
 class _RecordVersionView(TypedDict):
     deleted: bool
-    #: When this version was made.
+    #: The time of this version.
     updatedAt: str
     version: int
 
@@ -1592,7 +1593,7 @@ class RecordVersionView(_RecordVersionView, total=False):
     """A version of a record."""
 
     actionId: Optional[ActionId]
-    #: Null if the record was deleted.
+    #: The data; null if the record was deleted.
     data: Any
 
 
@@ -1604,7 +1605,7 @@ class RecordView(TypedDict):
     id: RecordId
     type: str
     updatedAt: str
-    #: Grows with each change, from 1.
+    #: The version, which grows with each change, from 1.
     version: int
 
 
@@ -1613,12 +1614,12 @@ class _Remembered(TypedDict):
 
 
 class Remembered(_Remembered, total=False):
-    """A message asked to remember something."""
+    """The outcome of a request to remember something."""
 
     memoryId: Optional[MemoryId]
-    #: The answer, where no model is needed for one.
+    #: The answer, if no model is needed for one.
     reply: Optional[str]
-    #: What was to be remembered; empty where it must not be repeated.
+    #: The text to remember; empty if it must not be repeated.
     text: str
 
 
@@ -1632,12 +1633,12 @@ class _RequestFunction(TypedDict):
 
 
 class RequestFunction(_RequestFunction, total=False):
-    #: JSON.
+    #: The arguments as JSON.
     arguments: Optional[str]
 
 
 class _RequestMessage(TypedDict):
-    #: `system`, `developer`, `user`, `assistant`, `tool` or `function`.
+    #: The role: `system`, `developer`, `user`, `assistant`, `tool` or `function`.
     role: str
 
 
@@ -1655,13 +1656,13 @@ class RequestMessage(_RequestMessage, total=False):
 
 
 class RequestMetadata(TypedDict, total=False):
-    #: A thread by its id, or by a name that the client has chosen. The header `X-Thread-Id` does the same.
+    #: A thread by its id, or by a name that the client has chosen. The header `X-Thread-Id` has the same effect.
     thread_id: Optional[str]
 
 
 class RequestTool(TypedDict, total=False):
     function: Optional[FunctionTool]
-    #: Only `function`.
+    #: The kind of tool, which can only be `function`.
     type: Optional[str]
 
 
@@ -1677,7 +1678,7 @@ class RequestedTool(_RequestedTool, total=False):
 
 
 class _ResponseFormat(TypedDict):
-    #: `text`, `json_object` or `json_schema`.
+    #: The form: `text`, `json_object` or `json_schema`.
     type: str
 
 
@@ -1691,12 +1692,12 @@ class _ResumeEntry(TypedDict):
 
 
 class ResumeEntry(_ResumeEntry, total=False):
-    #: `{"approved": true}` for a yes.
+    #: The answer of the user: `{"approved": true}` approves the call.
     payload: Any
 
 
 class _RunAgentInput(TypedDict):
-    #: The run as the client names it. Under the same id, the same run is told again.
+    #: The run as the client names it. A repeated id gives the events of the first run again.
     runId: str
     #: The thread as the client names it, or the id of a thread.
     threadId: str
@@ -1705,11 +1706,11 @@ class _RunAgentInput(TypedDict):
 class RunAgentInput(_RunAgentInput, total=False):
     """A request for a run (`RunAgentInput`)."""
 
-    #: Facts of the application, which the model is shown as data.
+    #: Facts of the application, which the model sees as data.
     context: List[AgUiContext]
-    #: `model` and `personaId` are read, if they are texts.
+    #: Properties of the front end. The server reads `model` and `personaId`, if they are texts.
     forwardedProps: Any
-    #: Everything that was said. What the thread knows already is ignored.
+    #: The messages of the conversation. Messages that the thread has already are ignored.
     messages: List[AgUiMessage]
     #: Answers to interrupts.
     resume: Optional[List[ResumeEntry]]
@@ -1730,11 +1731,11 @@ class RunEnd(_RunEnd, total=False):
 
 
 class RunNotice(TypedDict):
-    """`notice:run`: a run began, waits, goes on or has ended."""
+    """`notice:run`: a run began, waits, continues or has ended."""
 
     appId: str
     runId: RunId
-    #: The status that the notice tells of. A later notice may tell of another.
+    #: The status that the notice is about. A later notice can be about another status.
     status: RunStatus
     threadId: ThreadId
 
@@ -1751,49 +1752,49 @@ class _RunResult(TypedDict):
 
 
 class RunResult(_RunResult, total=False):
-    """The answer to a run that was not streamed."""
+    """The result of a run that was not streamed."""
 
     #: The calls that the client has to answer, when the status is `waiting`.
     clientCalls: List[ClientCallView]
-    #: The answer as the object the app's schema describes, where it has one.
+    #: The answer as an object, if the app has a schema for its answers.
     data: Any
     error: Optional[Failure]
-    #: What the run waits for, when its status is `waiting`.
+    #: The proposals that the run waits for, when its status is `waiting`.
     proposals: List[ProposalView]
-    #: All tokens of the run together; null when no model was called.
+    #: The sum of all tokens of the run; null when no model was called.
     tokenUsage: Optional[int]
-    #: Whether any part of that number is our estimate, because a provider did not count.
+    #: Whether a part of `tokenUsage` is an estimate, because a provider did not count.
     tokenUsageEstimated: bool
-    #: What was asked for and could not be had, such as a persona that is not there.
+    #: Requested items that were not available, such as an unknown persona.
     warnings: List[Warning]
 
 
 class _RunStart(TypedDict):
-    #: Names the content of the app folder that answered.
+    #: The revision of the app folder that answered.
     appRevision: str
-    #: The user message this run answers.
+    #: The user message that this run answers.
     messageId: MessageId
     runId: RunId
     threadId: ThreadId
 
 
 class RunStart(_RunStart, total=False):
-    """The request as it was accepted; with the log it is all a run needs to go on after a crash."""
+    """The request as it was accepted. With the log, it is all that a run needs to continue after a crash."""
 
     #: The holder of the acting key that spoke for the user.
     actor: Optional[str]
     answerSchema: Optional[AnswerSchema]
     #: The names of the app's own tools whose calls the client makes.
     clientTools: List[str]
-    #: The documents asked about; an empty list if the run is to read none.
+    #: The requested documents; an empty list if the run is to read none.
     documentIds: Optional[List[DocumentId]]
     #: Fields of the request that answers in another contract repeat, by the name of the contract.
     echo: Any
-    #: Whether this run was made elsewhere and is only told here: no model was called, and no tool.
+    #: Whether another system made this run. No model and no tool was called for it here.
     imported: bool
-    #: The model asked for; none when nothing is configured.
+    #: The requested model; null if no model is configured.
     model: Optional[str]
-    #: The persona asked for, whether or not there is one of that id.
+    #: The id of the requested persona, which may not exist.
     personaId: Optional[str]
     settings: Settings
     systemPrompt: Optional[str]
@@ -1802,16 +1803,16 @@ class RunStart(_RunStart, total=False):
 
 
 class _RunUndoPreview(TypedDict):
-    #: Newest first, as they would be undone. Actions that changed nothing are left out.
+    #: The actions, newest first, as they would be undone. Actions that changed nothing are left out.
     actions: List[UndoPreview]
     #: Whether the undo of at least one action is possible.
     possible: bool
 
 
 class RunUndoPreview(_RunUndoPreview, total=False):
-    """What an undo of all actions of a run would do."""
+    """A preview of the undo of all actions of a run."""
 
-    #: Why nothing is possible before the run has ended.
+    #: The reason why no undo is possible before the run has ended.
     reason: Optional[str]
 
 
@@ -1820,7 +1821,7 @@ class _RunView(TypedDict):
     cancelRequested: bool
     createdAt: str
     id: RunId
-    #: The user message it answers.
+    #: The user message that the run answers.
     messageId: MessageId
     status: RunStatus
     threadId: ThreadId
@@ -1834,14 +1835,14 @@ class RunView(_RunView, total=False):
 
 
 class SaidView(TypedDict, total=False):
-    """The user's words that a memory rests on, and where they were said."""
+    """The words of the user that a memory rests on, and their place."""
 
     at: Optional[str]
     messageId: Optional[MessageId]
-    #: `deleted conversation`, where that is why the ids are null.
+    #: The text `deleted conversation`, if the ids are null for this reason.
     note: Optional[str]
     threadId: Optional[ThreadId]
-    #: Null where there were none, and of a forgotten memory.
+    #: The words; null if there were none, and for a forgotten memory.
     words: Optional[str]
 
 
@@ -1864,8 +1865,8 @@ class SessionView(_SessionView, total=False):
 
 
 class Settings(TypedDict, total=False):
-    """What a caller asks of a model, beyond the message. Absent fields fall to the app's own settings, and what a provider
-    has no word for is left out. The app says in which ranges numbers must be.
+    """Settings of a model. Absent fields have the app's own values. A setting that a provider does not have is left out.
+    The app defines the ranges of numbers.
     """
 
     frequencyPenalty: Optional[float]
@@ -1873,16 +1874,17 @@ class Settings(TypedDict, total=False):
     outputFormat: Optional[OutputFormat]
     presencePenalty: Optional[float]
     reasoningEffort: Optional[Effort]
-    #: The repeat penalty of local models; where a provider has only a frequency penalty and none is set, that one.
+    #: The repeat penalty of local models. If a provider has only a frequency penalty and none is set, this number is
+    #: used for it.
     repeatPenalty: Optional[float]
     temperature: Optional[float]
     topP: Optional[float]
 
 
 class Siblings(TypedDict):
-    """The messages with the parent and the role of a message, itself included."""
+    """The messages with the parent and the role of a message, including that message."""
 
-    #: Oldest first.
+    #: The ids of the messages, oldest first.
     ids: List[MessageId]
     #: The place of the message among them, from 0.
     index: int
@@ -1891,15 +1893,15 @@ class Siblings(TypedDict):
 class _Snapshot(TypedDict):
     runId: RunId
     status: RunStatus
-    #: The answer, or what there is of it.
+    #: The answer, or the part of it that exists.
     text: str
     threadId: ThreadId
 
 
 class Snapshot(_Snapshot, total=False):
-    """Sent, never stored: the state of a run up to `id`, for a reader whose place in the log is gone."""
+    """The state of a run up to `id`, for a reader whose place in the log is gone. A snapshot is sent and never stored."""
 
-    #: The object of an app whose answers follow a schema of its own.
+    #: The answer as an object, if the app has a schema of its own.
     data: Any
     error: Optional[Failure]
     memoriesReferenced: List[str]
@@ -1907,25 +1909,25 @@ class Snapshot(_Snapshot, total=False):
 
 
 class Source(TypedDict):
-    """Something from outside the conversation that is in the prompt."""
+    """An item from outside the conversation that is in the prompt."""
 
     id: str
-    #: Such as `document`.
+    #: The kind of item, such as `document`.
     kind: str
-    #: Where in it, for people.
+    #: The place within the item, for people.
     place: str
     title: str
 
 
 class _StatsReport(TypedDict):
-    #: By time, then by key. Times without a run are left out.
+    #: The points by time, then by key. Times without a run are left out.
     data: List[StatsPoint]
 
 
 class StatsReport(_StatsReport, total=False):
     """Runs over time."""
 
-    #: Always null: a report is one page.
+    #: The cursor, which is always null: a report is one page.
     next: Optional[str]
 
 
@@ -1938,15 +1940,15 @@ class _StepEnd(TypedDict):
 
 
 class StepEnd(_StepEnd, total=False):
-    #: Names of the calls beyond the bound of a step. They were not kept.
+    #: The names of the calls beyond the limit of a step, which were not kept.
     dropped: List[str]
     error: Optional[Failure]
-    #: The model that was asked because the run's own had failed.
+    #: The fallback model that was called, because the run's own model had failed.
     fallback: Optional[str]
-    #: The model that answered, where the provider names another than was asked.
+    #: The model that answered, if the provider names another one than the requested one.
     model: Optional[str]
     prompt: Optional[PromptLedger]
-    #: What the provider wants back unchanged, such as signed thinking. Opaque.
+    #: Opaque data that the provider needs back unchanged, such as signed thinking.
     provider: Any
     reasoning: Optional[str]
     structured: Optional[Structured]
@@ -1958,20 +1960,20 @@ class _StepReset(TypedDict):
 
 
 class StepReset(_StepReset, total=False):
-    #: The model that is asked next, where it is another.
+    #: The model of the next attempt, if it is another one.
     model: Optional[str]
     usage: Optional[Usage]
 
 
 class _StepRetry(TypedDict):
-    #: Milliseconds until the next try.
+    #: The milliseconds until the next attempt.
     after: int
     reason: str
     step: int
 
 
 class StepRetry(_StepRetry, total=False):
-    #: The model that is asked next, where it is another.
+    #: The model of the next attempt, if it is another one.
     model: Optional[str]
 
 
@@ -1989,12 +1991,12 @@ class _StreamComplete(TypedDict):
 
 
 class StreamComplete(_StreamComplete, total=False):
-    #: The answer as an object, for a schema of the app's own.
+    #: The answer as an object, if the app has a schema of its own.
     data: Any
 
 
 class StreamOptions(TypedDict, total=False):
-    #: Whether the last chunk says how many tokens were used.
+    #: Whether the last chunk has the number of tokens.
     include_usage: Optional[bool]
 
 
@@ -2003,21 +2005,21 @@ Stretch = TypedDict("Stretch", {"from": "int", "to": "int"})
 
 
 class Structured(TypedDict, total=False):
-    """A structured answer, checked."""
+    """A structured answer that was checked."""
 
-    #: The whole object, for a schema of the app's own.
+    #: The whole object, if the app has a schema of its own.
     data: Any
-    #: References to anything else, which were dropped.
+    #: The number of references to anything else, which were dropped.
     dropped: int
-    #: The memories it refers to, all of them in the prompt.
+    #: The memories that the answer refers to. All of them are in the prompt.
     memoriesReferenced: List[str]
 
 
-#: A summary of a stretch of a path. Its text is kept beside the log.
+#: A summary of a part of a path. Its text is stored beside the log.
 Summary = TypedDict("Summary", {"afterMessageId": "Optional[MessageId]", "from": "int", "fromMessageId": "MessageId", "hash": "str", "level": "int", "merged": "List[SummaryId]", "messages": "int", "summaryId": "SummaryId", "to": "int", "toMessageId": "MessageId"}, total=False)
 
 
-#: A compressed stretch of a conversation.
+#: A summary of a part of a conversation.
 SummaryView = TypedDict("SummaryView", {"createdAt": "str", "from": "int", "fromMessageId": "MessageId", "id": "SummaryId", "level": "int", "merged": "bool", "messages": "int", "text": "Optional[str]", "to": "int", "toMessageId": "MessageId"}, total=False)
 
 
@@ -2031,10 +2033,10 @@ class TextOptions(TypedDict, total=False):
 
 
 class ThreadChange(TypedDict, total=False):
-    """What is absent stays as it is."""
+    """A change of a thread. Absent fields stay as they are."""
 
     archived: Optional[bool]
-    #: Null for none.
+    #: The persona of the thread; null removes it.
     personaId: Optional[str]
     pinned: Optional[bool]
     title: Optional[str]
@@ -2053,10 +2055,10 @@ class ThreadHead(TypedDict):
 class ThreadHit(TypedDict):
     """A thread that a search has found."""
 
-    #: Its messages that match best, best first.
+    #: The messages that match best, best first.
     matches: List[MessageMatch]
     thread: ThreadView
-    #: Whether its title has all words of the search.
+    #: Whether the title of the thread has all words of the search.
     titleMatch: bool
 
 
@@ -2078,23 +2080,24 @@ class ThreadNotice(_ThreadNotice, total=False):
     """`notice:thread`: a thread as it is when the notice is sent."""
 
     activeRunId: Optional[RunId]
-    #: Null without a title, and for a deleted thread.
+    #: The title; null without a title, and for a deleted thread.
     title: Optional[str]
 
 
 class _ThreadToImport(TypedDict):
-    #: Names the conversation where it comes from, in at most 256 bytes. A second import of the same id changes nothing.
+    #: The id of the conversation in the other system, in at most 256 bytes. A second import of the same id changes
+    #: nothing.
     sourceId: str
-    #: Oldest first, at most 2,000.
+    #: The turns, oldest first, at most 2,000.
     turns: List[ImportedTurn]
 
 
 class ThreadToImport(_ThreadToImport, total=False):
-    """A conversation that was held elsewhere, to be stored as a thread."""
+    """A conversation of another system, to be stored as a thread."""
 
-    #: The time of the first turn when absent.
+    #: The time at which the conversation began; the time of the first turn when absent.
     createdAt: Optional[str]
-    #: The first words of the conversation when absent.
+    #: The title; the first words of the conversation when absent.
     title: Optional[str]
 
 
@@ -2103,7 +2106,7 @@ class _ThreadTree(TypedDict):
 
 
 class ThreadTree(_ThreadTree, total=False):
-    """A page of all messages of a thread, whatever branch they are on, oldest first."""
+    """A page of the messages of all branches of a thread, oldest first."""
 
     headId: Optional[MessageId]
     next: Optional[str]
@@ -2121,14 +2124,14 @@ class _ThreadView(TypedDict):
 
 class ThreadView(_ThreadView, total=False):
     activeRunId: Optional[RunId]
-    #: Whether the user has put it away; lists leave it out unless they are asked for it.
+    #: Whether the user has archived the thread. Lists leave it out by default.
     archived: bool
     headId: Optional[MessageId]
     #: The model that answered last.
     model: Optional[str]
-    #: Who answers in it unless a run says otherwise.
+    #: The persona that answers, unless a run names another one.
     personaId: Optional[str]
-    #: Whether the user has put it above the others.
+    #: Whether the user has pinned the thread above the others.
     pinned: bool
     title: Optional[str]
 
@@ -2143,17 +2146,17 @@ class _ToolComplete(TypedDict):
     callId: CallId
     durationMs: int
     name: str
-    #: What the model is told: the result, or why there is none.
+    #: The output for the model: the result, or the reason why there is none.
     output: Any
     status: ToolStatus
 
 
 class ToolComplete(_ToolComplete, total=False):
-    #: Who gave the result of a client's call, if an acting key spoke for the user: `ACTOR for USER`.
+    #: The sender of the result of a client's call, as `ACTOR for USER`, if an acting key spoke for the user.
     by: Optional[str]
-    #: Whether the output came from outside, so that it may hold anybody's words.
+    #: Whether the output came from an external source, so that it can contain the words of anybody.
     outside: bool
-    #: Whether it reads like instructions to an assistant rather than like data.
+    #: Whether the output reads like instructions to an assistant rather than like data.
     suspicious: bool
 
 
@@ -2189,7 +2192,7 @@ class _TreeMessage(TypedDict):
     createdAt: str
     id: MessageId
     role: Role
-    #: Its beginning.
+    #: The beginning of the text.
     text: str
 
 
@@ -2249,14 +2252,14 @@ class _UndoChange(TypedDict):
     before: Any
     #: The id of a record or a memory, the path of a file, `profile`, or the name of the tool.
     id: str
-    #: `record`, `file`, `memory`, `profile` or `external`.
+    #: The kind of object: `record`, `file`, `memory`, `profile` or `external`.
     kind: str
 
 
 class UndoChange(_UndoChange, total=False):
     """One change that an undo would make."""
 
-    #: True if the contents are left out, because all of them together are too large.
+    #: Whether the contents are left out, because all of them together are too large.
     contentsLeftOut: bool
     #: The type of a record, or the method and the address of the request to an external system.
     label: Optional[str]
@@ -2264,16 +2267,16 @@ class UndoChange(_UndoChange, total=False):
 
 class _UndoPreview(TypedDict):
     actionId: ActionId
-    #: In the order in which they would be made. Empty if the undo is not possible.
+    #: The changes in the order in which they would be made. Empty if the undo is not possible.
     changes: List[UndoChange]
     possible: bool
     tool: str
 
 
 class UndoPreview(_UndoPreview, total=False):
-    """What an undo of one action would do."""
+    """A preview of the undo of one action."""
 
-    #: Why it is not possible.
+    #: The reason why the undo is not possible.
     reason: Optional[str]
 
 
@@ -2284,20 +2287,20 @@ class UndoRefused(TypedDict):
 
 
 class UndoReport(TypedDict):
-    """What came of undoing all actions of a run, newest first: everything the run did is in one of the three."""
+    """The result of the undo of a run. Each change that the run made or proposed is in one of the three lists."""
 
-    #: What the run has proposed and the user has not decided: nothing was done, and a yes would still do it.
+    #: Open proposals of the run. They changed nothing yet; an approval still runs them.
     proposals: List[ProposalView]
-    #: Those that could not be, and why.
+    #: The actions that could not be undone, with the reasons.
     refused: List[UndoRefused]
-    #: The actions that were taken back, by the actions that took them back.
+    #: The actions that were undone, in the order in which they were undone.
     undone: List[ActionView]
 
 
 class UploadForm(TypedDict):
     """A form with a file in it."""
 
-    #: Its name is the document's, unless the address gives one.
+    #: The file. Its name is the name of the upload, unless the query has one.
     file: str
 
 
@@ -2307,51 +2310,54 @@ class _Usage(TypedDict):
 
 
 class Usage(_Usage, total=False):
-    """Tokens, as the provider counted them or, where it did not, as estimated."""
+    """Tokens as the provider counted them, or else an estimate."""
 
     cachedInputTokens: int
-    #: What it costs in US dollars; absent where the model's price is unknown or nothing.
+    #: The cost in US dollars; absent if the model's price is unknown or zero.
     costUsd: float
-    #: True when any part of the numbers is our estimate.
+    #: Whether a part of the numbers is an estimate.
     estimated: bool
     reasoningTokens: int
 
 
 class _UsageReport(TypedDict):
     data: List[UsageView]
-    #: All of `data` together.
+    #: The sum of all entries.
     total: Usage
 
 
 class UsageReport(_UsageReport, total=False):
-    """What a user has used, by day (UTC), app and model, newest first."""
+    """The usage of a user by day (UTC), app and model, newest first."""
 
-    #: Always null: a report is one page.
+    #: The cursor, which is always null: a report is one page.
     next: Optional[str]
 
 
 class _UsageTotals(TypedDict):
-    #: By day, app, user and model, as far as the report is by these.
+    #: The entries by day, app, user and model, as far as the report is by these.
     data: List[UsageTotal]
-    #: All of `data` together.
+    #: The sum of all entries.
     total: Usage
 
 
 class UsageTotals(_UsageTotals, total=False):
     """The usage of all users."""
 
-    #: Always null: a report is one page.
+    #: The cursor, which is always null: a report is one page.
     next: Optional[str]
 
 
 class Warning(TypedDict):
-    """Something that was asked for and could not be had; the run went on without it."""
+    """A warning about a requested item that was not available. The run continued without it."""
 
     code: str
     message: str
 
 
 ActionId = str
+
+#: The status of an action.
+ActionStatus = Literal["started", "complete", "failed", "denied", "cancelled", "unknown"]
 
 #: The users for whom an acting key may speak.
 ActsFor = Literal["any"]
@@ -2368,26 +2374,29 @@ CallId = str
 #: Tools as front ends of the AI SDK name them.
 ChatTools = Union[List[ClientTool], Dict[str, NamedTool]]
 
-#: What became of a call that the client makes.
+#: The status of a call that the client makes.
 ClientCallStatus = Literal["open", "answered", "expired", "superseded", "cancelled"]
 
-#: What became of a proposal.
+#: The decision about a proposal.
 Decision = Literal["confirmed", "rejected", "expired", "superseded", "withdrawn"]
 
 DocumentId = str
 
-#: What a call does to the world. It decides what happens after a crash, who is asked first, and what can be undone.
+#: The status of a document. Its words can be searched in any status.
+DocumentStatus = Literal["indexing", "ready"]
+
+#: The kind of change that a call makes. Recovery after a crash, approval and undo depend on it.
 Effect = Literal["read", "idempotent", "reversible", "irreversible"]
 
-#: How long a model that can think does so.
+#: The amount of reasoning of a model that can reason.
 Effort = Literal["none", "minimal", "low", "medium", "high"]
 
 EncodedVector = Union[List[float], str]
 
-#: Why a step ended.
+#: The reason for the end of a step.
 Finish = Literal["stop", "length", "tool_calls", "content_filter", "cancelled", "failed"]
 
-#: What came of a request to forget.
+#: The kind of outcome of a request to forget.
 ForgettingOutcome = Literal["asked", "forgotten", "kept", "nothing_found"]
 
 ImageId = str
@@ -2396,21 +2405,27 @@ ItemContent = Union[str, List[ContentPart]]
 
 JobId = str
 
+#: The status of a job.
+JobStatus = Literal["ready", "running", "done", "dead"]
+
 KeyId = str
 
-#: How a server of tools is, from well to worse.
+#: The health of an MCP server, best first.
 McpState = Literal["idle", "connected", "failing", "open"]
 
-#: Whether a tool can be used: only an approved one can.
+#: The approval of a tool. Only an approved tool can be used.
 McpToolState = Literal["approved", "changed", "new", "gone"]
 
-#: How a server of tools is spoken to.
+#: The transport of an MCP server.
 McpTransport = Literal["stdio", "http"]
 
 MemoryId = str
 
-#: Where a memory comes from first.
+#: The first source of a memory.
 MemorySource = Dict[str, Any]
+
+#: The status of a memory. Only an active memory is in prompts.
+MemoryStatus = Literal["active", "forgotten", "removed", "expired", "superseded"]
 
 MessageId = str
 
@@ -2420,42 +2435,45 @@ MessagePart = Dict[str, Any]
 #: A conversation by its id.
 NamedConversation = Union[str, Dict[str, Any]]
 
-#: A part of a new message. Something that was uploaded is named by its id; anything else comes along as a data URL.
+#: A part of a new message: an upload by its id, or a file as a data URL.
 NewPart = Dict[str, Any]
 
-#: What happened to a thread or to memories.
+#: The change of a thread or of memories.
 NoticeChange = Literal["created", "changed", "deleted"]
 
-#: What becomes of a message to a thread that is still answering.
+#: The treatment of a message to a thread that has an active run.
 OnBusy = Literal["queue", "reject", "interrupt"]
 
 #: The form of an answer.
 OutputFormat = Literal["text", "json"]
 
-#: Settings with the model they are for, of a persona or of a request.
+#: Model settings of a persona or of a request, with the name of the model.
 PersonaSettings = Dict[str, Any]
 
 PinId = str
 
 ProposalId = str
 
+#: The status of a proposal.
+ProposalStatus = Literal["open", "confirmed", "rejected", "expired", "superseded", "withdrawn"]
+
 RecordId = str
 
-#: What came of a request to remember.
+#: The kind of outcome of a request to remember.
 RememberedOutcome = Literal["saved", "known", "refused", "not_said"]
 
 ResponseInput = Union[str, List[InputItem]]
 
 ResumeStatus = Literal["resolved", "cancelled"]
 
-#: One thing that a key, a token or a session allows.
+#: A right that a key, a token or a session gives.
 Right = Literal["read", "run", "admin"]
 
 Role = Literal["user", "assistant"]
 
 RunId = str
 
-#: Where a run is. The last four absorb.
+#: The status of a run. The last four are final.
 RunStatus = Literal["queued", "running", "waiting", "completed", "failed", "cancelled", "interrupted"]
 
 SessionId = str
@@ -2467,18 +2485,18 @@ SummaryId = str
 
 ThreadId = str
 
-#: How a call ended.
+#: The status of a call that has ended.
 ToolStatus = Literal["complete", "failed", "denied", "cancelled", "unknown"]
 
 Trigger = Literal["submit-message", "regenerate-message"]
 
 UiRole = Literal["system", "user", "assistant"]
 
-#: The usage of all model calls that have these in common.
+#: The usage of all model calls with the same values of these fields.
 UsageTotal = Dict[str, Any]
 
 UsageView = Dict[str, Any]
 
-#: Which message to answer again: `true` for the one at the thread's head (or at `parentId`), or a message's id.
-#: An answer's id stands for the user message it answered.
+#: The message to answer again: `true` for the head of the thread (or for `parentId`), or the id of a message. The id
+#: of an answer stands for the user message that it answered.
 Regenerate = Union[bool, MessageId]

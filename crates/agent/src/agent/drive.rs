@@ -23,7 +23,7 @@ impl Agent {
     }
 
     /// From now on the run can be told to stop. False if it is under way already.
-    pub(super) fn stoppable(&self, run: RunId) -> bool {
+    pub(super) fn register_run(&self, run: RunId) -> bool {
         let mut running = self.running();
         let new = !running.contains_key(&run);
         running.entry(run).or_default();
@@ -93,7 +93,7 @@ impl Agent {
         if self.run_waits_unseen(&row).await {
             return Ok(());
         }
-        if self.stoppable(row.id) {
+        if self.register_run(row.id) {
             // Read again: what was told to stop before it could be told here is seen now.
             let newest = self.world.store.active_run(thread).await;
             if let Ok(Some(newest)) = &newest
@@ -130,17 +130,17 @@ impl Agent {
             if let Some(stop) = row.stop {
                 agent.stop(id, stop);
             }
-            let driving = Box::pin(agent.persevere(&row, facts));
+            let driving = Box::pin(agent.drive_with_retries(&row, facts));
             let Some(driven) = agent.world.tasks.unless_abandoned(driving).await else { return };
             agent.running().remove(&id);
             match driven {
                 Ok(()) => {
-                    agent.go_on(thread).await;
+                    agent.look_after_thread(thread).await;
                     embed_soon(&agent.world, &scope).await;
                 }
                 Err(store::Error::Fenced) if agent.world.store.node().is_some() => {
                     tracing::info!(%thread, run = %id, "a run continues on another node");
-                    agent.go_on(thread).await;
+                    agent.look_after_thread(thread).await;
                 }
                 Err(error) => {
                     tracing::error!(%thread, run = %id, %error, "a run stopped before its end; the next start of the server resumes it");
@@ -151,7 +151,7 @@ impl Agent {
 
     /// After a run has ended: the next one of its thread (or, when this process is retiring, left for the next start), the
     /// jobs it caused, and the thread's rows if it was deleted meanwhile.
-    async fn go_on(&self, thread: ThreadId) {
+    async fn look_after_thread(&self, thread: ThreadId) {
         if self.world.store.takes_new_work() {
             self.world.notice_jobs();
         }
@@ -167,7 +167,11 @@ impl Agent {
     /// Drives a run to its end. When the store fails for a while, such as on a full disk, the run goes on from its log
     /// as after a crash, once the store takes what is written again. What does not pass ends the run, and its user is
     /// told.
-    async fn persevere(&self, row: &RunRow, mut facts: Option<Vec<Arc<Stored>>>) -> Result<(), store::Error> {
+    async fn drive_with_retries(
+        &self,
+        row: &RunRow,
+        mut facts: Option<Vec<Arc<Stored>>>,
+    ) -> Result<(), store::Error> {
         let mut failures = 0;
         loop {
             let driven = AssertUnwindSafe(self.drive(row, facts.take())).catch_unwind().await;
@@ -219,7 +223,7 @@ impl Agent {
 
     /// Ends a run that cannot be driven, from its rows alone. A full disk is waited for.
     async fn force_end(&self, row: &RunRow, failure: Failure) -> Result<(), store::Error> {
-        let end = run::forced(failure, &*self.world.ids);
+        let end = run::forced_end(failure, &*self.world.ids);
         loop {
             match self.world.store.force_end(row, end.clone()).await {
                 Err(error) if error.lasts() || matches!(error, store::Error::Overloaded) => {

@@ -30,25 +30,25 @@ pub(super) async fn follow_nodes(agent: Agent) {
                 if std::mem::take(&mut has_jobs) {
                     agent.world.notice_jobs();
                 }
-                agent.overlooked().await
+                agent.read_missed_news().await
             }
         };
         has_jobs |= news.work;
-        if let Err(error) = agent.heed(news).await {
-            tracing::warn!(%error, "changes of other nodes were not looked at; it will be tried again");
+        if let Err(error) = agent.apply_node_news(news).await {
+            tracing::warn!(%error, "the changes of other nodes could not be read; the next look reads them");
         }
     }
 }
 
 impl Agent {
-    /// What may have been overlooked: runs of this node that were told to stop, and threads that were deleted.
-    async fn overlooked(&self) -> NodeNews {
+    /// News that this node may have missed: runs of this node that were told to stop, and threads that were deleted.
+    async fn read_missed_news(&self) -> NodeNews {
         let mut threads = self.world.store.told_to_stop().await.unwrap_or_default();
         threads.extend(self.closing().iter().copied());
         NodeNews { threads, ..NodeNews::default() }
     }
 
-    async fn heed(&self, news: NodeNews) -> Result<(), store::Error> {
+    async fn apply_node_news(&self, news: NodeNews) -> Result<(), store::Error> {
         let NodeNews { threads, access, mcp, work: _, orphans } = news;
         if access {
             self.world.access_changed.send_modify(|changes| *changes += 1);

@@ -4,7 +4,7 @@
 //! of its own when it is confirmed.
 
 use protocol::{ActionId, CallId, Decision, Effect, Principal, Scope};
-use store::{ActionEnd, ActionRow, ClientCallRow, NewAction, Once, ProposalRow};
+use store::{ActionEnd, ActionRow, ClientCallRow, IdempotencyClaim, NewAction, ProposalRow};
 use tokio_util::sync::CancellationToken;
 use tools::{CallOutcome, Calling};
 
@@ -20,7 +20,7 @@ impl Agent {
         principal: &Principal,
         proposal: ProposalRow,
         decision: Decision,
-        once: Option<Once>,
+        once: Option<IdempotencyClaim>,
     ) -> Result<ProposalRow, Error> {
         let (agent, principal) = (self.clone(), principal.clone());
         self.world
@@ -43,7 +43,7 @@ impl Agent {
         &self,
         principal: &Principal,
         row: ProposalRow,
-        once: Option<Once>,
+        once: Option<IdempotencyClaim>,
     ) -> Result<ProposalRow, Error> {
         let (id, effect) = (row.id, self.effect_of(&row.scope, &row.tool));
         let action = NewAction {
@@ -67,7 +67,7 @@ impl Agent {
         principal: &Principal,
         call: CallId,
         outcome: CallOutcome,
-        once: Option<Once>,
+        once: Option<IdempotencyClaim>,
     ) -> Result<ClientCallRow, Error> {
         let (agent, principal) = (self.clone(), principal.clone());
         let answer = ExecutedCall { outcome, duration_ms: 0 }.answer();

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use protocol::{CallId, Effect, Principal, ToolStatus};
 use serde_json::Value;
-use store::{ActionEnd, ActionRow, ActionStatus, NewAction, Once};
+use store::{ActionEnd, ActionRow, ActionStatus, IdempotencyClaim, NewAction};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use tools::Calling;
@@ -68,7 +68,7 @@ impl Agent {
         principal: &Principal,
         undone: ActionRow,
         by: NewAction,
-        once: Option<Once>,
+        once: Option<IdempotencyClaim>,
     ) -> Result<ActionRow, Error> {
         if outside_undo(&self.world.apps, &undone).is_none() {
             return self.world.store.undo(principal, undone.id, by, once).await.map_err(undo_error);
@@ -101,7 +101,7 @@ impl Agent {
         principal: &Principal,
         undone: ActionRow,
         by: NewAction,
-        once: Option<Once>,
+        once: Option<IdempotencyClaim>,
     ) -> Result<ActionRow, Error> {
         let (agent, principal, fresh) = (self.clone(), principal.clone(), by.id);
         self.world

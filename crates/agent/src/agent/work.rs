@@ -9,7 +9,8 @@ use std::time::Duration;
 
 use futures_util::FutureExt;
 use jiff::{SignedDuration, Timestamp};
-use store::{JobRow, MAX_JOB_ATTEMPTS, MAX_WEBHOOK_ATTEMPTS, NewJob, Retry, Spent};
+use store::rules::jobs::is_last_attempt;
+use store::{JobRow, JobUsage, NewJob, Retry};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use super::Agent;
@@ -168,9 +169,9 @@ async fn postpone(agent: &Agent, job: &JobRow, later: Timestamp) {
 
 /// Lets a job run again whose outcome the store did not take, as soon as it takes anything. Otherwise no other of its
 /// line would ever run.
-async fn give_back(agent: &Agent, job: &JobRow, mut error: store::Error, paid: Option<Spent>) {
+async fn give_back(agent: &Agent, job: &JobRow, mut error: store::Error, paid: Option<JobUsage>) {
     let reason = format!("the outcome of the job could not be stored: {error}");
-    let retry = retry(patience_of(job), job.attempts, agent.world.now());
+    let retry = retry(job, agent.world.now());
     let mut failures = 0;
     while !matches!(error, store::Error::Fenced | store::Error::Closed) && failures < MAX_STORE_FAILURES {
         failures += u32::from(!error.lasts());
@@ -188,7 +189,7 @@ async fn failed(agent: &Agent, job: &JobRow, unfinished: UnfinishedJob) -> Resul
     let retry = match (is_final, is_early) {
         (true, _) => Retry::Never,
         (false, true) => Retry::Uncounted(later),
-        (false, false) => retry(patience_of(job), job.attempts, agent.world.now()),
+        (false, false) => retry(job, agent.world.now()),
     };
     let dead = retry == Retry::Never;
     tracing::warn!(job = %job.id, kind = job.kind, attempt = job.attempts, dead, error, "a job failed");
@@ -199,30 +200,53 @@ fn patience_of(job: &JobRow) -> Patience {
     jobs::kind_of(job).map_or(Patience::Short, |kind| kind.patience)
 }
 
-/// The next attempt after so many. Pauses get up to a quarter longer, so that many do not come back at once.
-fn retry(patience: Patience, attempts: u32, now: Timestamp) -> Retry {
-    let Some(wait) = pause(patience, attempts) else { return Retry::Never };
+/// The next attempt of a job, if it may have another. Pauses get up to a quarter longer, so that many do not come back at
+/// once.
+fn retry(job: &JobRow, now: Timestamp) -> Retry {
+    if is_last_attempt(&job.kind, job.attempts) {
+        return Retry::Never;
+    }
+    let wait = pause(patience_of(job), job.attempts);
     let jitter = wait.mul_f64(fastrand::f64() / 4.0);
     let wait = SignedDuration::try_from(wait + jitter).unwrap_or(SignedDuration::from_secs(60));
     now.checked_add(wait).map_or(Retry::Never, Retry::At)
 }
 
-/// The pause after so many attempts; none after the last. A short patience waits two seconds, eight, thirty-two, and so on.
-fn pause(patience: Patience, attempts: u32) -> Option<Duration> {
+/// The pause after so many attempts. A short patience waits two seconds, eight, thirty-two, and so on.
+fn pause(patience: Patience, attempts: u32) -> Duration {
     match patience {
-        Patience::Short if attempts >= MAX_JOB_ATTEMPTS => None,
-        Patience::Short => Some(FIRST_BACKOFF * 4u32.saturating_pow(attempts.saturating_sub(1))),
-        Patience::Long if attempts >= MAX_WEBHOOK_ATTEMPTS => None,
+        Patience::Short => FIRST_BACKOFF * 4u32.saturating_pow(attempts.saturating_sub(1)),
         Patience::Long => {
             let place = usize::try_from(attempts.saturating_sub(1)).unwrap_or(usize::MAX);
-            Some(LONG_PAUSES.get(place).copied().unwrap_or(LAST_LONG_PAUSE))
+            LONG_PAUSES.get(place).copied().unwrap_or(LAST_LONG_PAUSE)
         }
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use protocol::{AppId, JobId, Scope, UserId};
+    use store::{JobStatus, WEBHOOK_JOB};
+    use uuid::Uuid;
+
     use super::*;
+
+    fn job(kind: &str, attempts: u32) -> JobRow {
+        JobRow {
+            id: JobId::new(Uuid::nil()),
+            kind: kind.into(),
+            key: String::new(),
+            scope: Scope { app: AppId::new("app"), user: UserId::new("alice") },
+            thread: None,
+            status: JobStatus::Running,
+            attempts,
+            epoch: 1,
+            run_at: Timestamp::UNIX_EPOCH,
+            error: None,
+            created_at: Timestamp::UNIX_EPOCH,
+            updated_at: Timestamp::UNIX_EPOCH,
+        }
+    }
 
     #[test]
     fn a_schedule_comes_round_once_a_turn() {
@@ -242,17 +266,18 @@ mod tests {
     fn attempts_are_further_and_further_apart_and_then_over() {
         let now = Timestamp::UNIX_EPOCH;
         for (attempt, seconds) in [(1, 2), (2, 8), (3, 32), (4, 128)] {
-            let Retry::At(at) = retry(Patience::Short, attempt, now) else {
+            let Retry::At(at) = retry(&job(SweepStore::NAME, attempt), now) else {
                 panic!("attempt {attempt} was the last")
             };
             let wait = at.duration_since(now).as_millis();
             assert!((seconds * 1000..=seconds * 1250).contains(&wait), "attempt {attempt}: {wait} ms");
         }
-        assert_eq!(retry(Patience::Short, 5, now), Retry::Never, "J4: dead after five");
-        let pauses: Vec<Duration> = (1..10).filter_map(|attempt| pause(Patience::Long, attempt)).collect();
-        assert_eq!(pauses.len(), 9);
+        assert_eq!(retry(&job(SweepStore::NAME, 5), now), Retry::Never, "J4: dead after five");
+        let pauses: Vec<Duration> = (1..10).map(|attempt| pause(Patience::Long, attempt)).collect();
         assert!(pauses.is_sorted(), "{pauses:?}");
         let days = pauses.iter().sum::<Duration>().as_secs() / (24 * 60 * 60);
-        assert_eq!((days, pause(Patience::Long, 10)), (2, None));
+        assert_eq!(days, 2);
+        assert!(matches!(retry(&job(WEBHOOK_JOB, 9), now), Retry::At(_)));
+        assert_eq!(retry(&job(WEBHOOK_JOB, 10), now), Retry::Never);
     }
 }

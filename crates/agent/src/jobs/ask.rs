@@ -5,7 +5,7 @@ use std::time::Duration;
 use futures_util::StreamExt;
 use model::{AnswerPiece, Error, Model, ModelRequest, Phase};
 use protocol::{SpendGrant, Usage};
-use store::{JobRow, Spent};
+use store::{JobRow, JobUsage};
 
 use super::UnfinishedJob;
 use crate::spending;
@@ -17,7 +17,7 @@ pub(super) enum Unanswered {
     /// The model failed, and perhaps was paid for what it had said.
     Failed {
         error: Error,
-        spent: Option<Spent>,
+        spent: Option<JobUsage>,
     },
     /// The user has spent what the app allows, or nobody knows what the model costs. Nothing was asked.
     Unaffordable,
@@ -54,7 +54,7 @@ pub(super) async fn ask(
     model: &Model,
     mut request: ModelRequest,
     most: usize,
-) -> Result<(String, Spent), Unanswered> {
+) -> Result<(String, JobUsage), Unanswered> {
     if !model.health.is_closed() {
         let error = Error::Unavailable {
             reason: "its circuit breaker is open after repeated failures".into(),
@@ -113,7 +113,7 @@ struct Heard {
 
 impl Heard {
     /// As the provider counted it, or else as it is estimated.
-    fn spent(&self, model: &Model, request: &ModelRequest) -> Spent {
+    fn spent(&self, model: &Model, request: &ModelRequest) -> JobUsage {
         let estimated = || Usage {
             input_tokens: model.tokens().request(request) as u64,
             output_tokens: model.tokens().text(&self.answer) as u64,
@@ -121,7 +121,7 @@ impl Heard {
             ..Usage::default()
         };
         let usage = model.priced(self.usage.unwrap_or_else(estimated));
-        Spent { model: model.name().to_owned(), usage }
+        JobUsage { model: model.name().to_owned(), usage }
     }
 }
 

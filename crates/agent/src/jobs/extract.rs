@@ -8,7 +8,7 @@ use async_trait::async_trait;
 use memory::extract::{
     self, ConversationTurn, ExtractedChange, ExtractionBatch, MAX_TURNS, SeenMemory, ShownMemory,
 };
-use memory::index::{Among, ItemRef};
+use memory::index::{ItemRef, RecallFilter};
 use memory::recall::RecallQuestion;
 use memory::tombstone::Forgotten;
 use model::{AnswerFormat, Counter, Error, Model, PromptMessage, Schema, SchemaSupport};
@@ -186,7 +186,7 @@ async fn memories_near(
     }
     let mut ids: Vec<MemoryId> = Vec::new();
     for turn in turns.iter().filter(|turn| turn.role == Role::User) {
-        let question = RecallQuestion::new(&turn.text, world.now(), NEAR_EACH, Among::Memories);
+        let question = RecallQuestion::new(&turn.text, world.now(), NEAR_EACH, RecallFilter::Memories);
         for found in world.recall.search(&job.scope, question).await? {
             match found.item.id {
                 ItemRef::Memory(id) if !ids.contains(&id) => ids.push(id),

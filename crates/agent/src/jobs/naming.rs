@@ -4,7 +4,7 @@
 use async_trait::async_trait;
 use model::PromptMessage;
 use protocol::Settings;
-use store::{JobRow, MessageRow, Spent};
+use store::{JobRow, JobUsage, MessageRow};
 
 use super::ask::Unanswered;
 use super::{BackgroundJob, JobEffect, UnfinishedJob};
@@ -69,7 +69,7 @@ async fn ask(
     world: &World,
     job: &JobRow,
     first: &str,
-) -> Result<Option<(String, Option<Spent>)>, UnfinishedJob> {
+) -> Result<Option<(String, Option<JobUsage>)>, UnfinishedJob> {
     let Some(app) = world.app(&job.scope.app) else { return Ok(None) };
     let Some(prompt) = app.title.as_ref().filter(|_| job.attempts <= MAX_ASKED) else { return Ok(None) };
     let Some(model) = world.model_for_job(&app, None) else { return Ok(None) };

@@ -27,7 +27,7 @@ impl BackgroundJob for DeliverWebhook {
         let Some(webhook) = webhook else { return Ok(JobEffect::Nothing) };
         let access = world.catalog.external_access();
         let access =
-            access.ok_or_else(|| UnfinishedJob::from("nothing outside can be reached".to_owned()))?;
+            access.ok_or_else(|| UnfinishedJob::from("the server has no egress for webhooks".to_owned()))?;
         let message = WebhookMessage {
             url: &webhook.url,
             secret: &webhook.secret,

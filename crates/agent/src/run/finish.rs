@@ -67,7 +67,7 @@ impl Run {
         let mut events = last_events((self.id, self.thread), state, (ending, left), &*self.world.ids);
         for event in &mut events {
             if let Event::StreamComplete(complete) = event {
-                let brought_up = self.brought_up(state, complete).await?;
+                let brought_up = self.mentioned_follow_ups(state, complete).await?;
                 complete.memories_referenced.extend(brought_up);
             }
         }
@@ -81,7 +81,7 @@ impl Run {
     }
 
     /// Ids of follow-up memories that the answer speaks of but does not name. Other follow-ups stay due.
-    async fn brought_up(
+    async fn mentioned_follow_ups(
         &self,
         state: &RunState,
         complete: &StreamComplete,
@@ -117,7 +117,7 @@ fn stopped(stop: Stop) -> RunEnding {
 }
 
 /// The end of a run that cannot be driven any more.
-pub(crate) fn forced(error: Failure, ids: &dyn Ids) -> ForcedEnd {
+pub(crate) fn forced_end(error: Failure, ids: &dyn Ids) -> ForcedEnd {
     ForcedEnd {
         status: RunStatus::Failed,
         error,

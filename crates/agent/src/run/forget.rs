@@ -1,7 +1,7 @@
 //! Messages that ask to forget something: what is meant is shown, and forgotten when the user says yes.
 
 use memory::forgetting::{self, About, ForgetReply, ForgetRequest, MAX_SHOWN};
-use memory::index::{Among, ItemRef};
+use memory::index::{ItemRef, RecallFilter};
 use memory::recall::RecallQuestion;
 use memory::words;
 use protocol::{ContextLoaded, Event, Forgetting, ForgettingOutcome, MemoryId, Role};
@@ -84,7 +84,7 @@ impl Run {
 
     /// The memories that have words of the topic; or else the one nearest to it in meaning.
     async fn known_about(&self, topic: &str) -> Result<Vec<MemoryRow>, store::Error> {
-        let question = RecallQuestion::new(topic, self.started, MAX_NEAR, Among::Memories);
+        let question = RecallQuestion::new(topic, self.started, MAX_NEAR, RecallFilter::Memories);
         let found = self.world.recall.search(&self.scope, question).await?;
         let id = |id: ItemRef| match id {
             ItemRef::Memory(id) => Some(id),

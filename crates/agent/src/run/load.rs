@@ -52,7 +52,7 @@ impl Run {
             return self.note(vec![Event::ContextLoaded(loaded)], writes).await;
         }
         let (everywhere, here) = profiles?;
-        let profile = profile::laid_over(everywhere, here);
+        let profile = profile::merge_profiles(everywhere, here);
         let _ = self.zone.set(profile::zone_of(&profile, &self.app)); // tools want it, too
         let forgotten = self.world.recall.forgotten_of(&self.scope, &hidden?).await?;
         let user = UserFacts { profile, forgotten };

@@ -37,7 +37,7 @@ use crate::world::World;
 
 pub use executor::earlier_result;
 pub(crate) use executor::{ExecutedCall, Executor, calling};
-pub(crate) use finish::forced;
+pub(crate) use finish::forced_end;
 pub(crate) use obstacle::{Obstacle, read_facts, read_stored};
 
 /// A run and what it needs to go on.

@@ -118,11 +118,11 @@ impl Run {
         let Composed { mut request, wanted, ledger } = match self.request(&model, state, offer, tries).await?
         {
             Ok(composed) => composed,
-            Err(too_long) => return Ok(self.unasked(step, too_long, tries)),
+            Err(too_long) => return Ok(self.step_without_call(step, too_long, tries)),
         };
         tries.half = context::half(&ledger);
         if let Err(unfunded) = self.fund(&model, &mut request, ledger.tokens).await? {
-            return Ok(self.unfunded(step, unfunded, tries));
+            return Ok(self.step_over_budget(step, unfunded, tries));
         }
         self.read_images(&mut request).await?;
         let mut collected = Collected::new(step, wanted);
@@ -345,17 +345,17 @@ impl Run {
     }
 
     /// The call is not made, because it may not be paid for.
-    fn unfunded(&self, step: u32, unfunded: Unfunded, tries: &mut Tries) -> Vec<Event> {
+    fn step_over_budget(&self, step: u32, unfunded: Unfunded, tries: &mut Tries) -> Vec<Event> {
         let nothing = Collected::new(step, WantedAnswer::Words);
         match unfunded {
             Unfunded::Halted(halt) => vec![halted(nothing, halt)],
-            Unfunded::WithoutPrice(error) => self.unasked(step, error, tries),
+            Unfunded::WithoutPrice(error) => self.step_without_call(step, error, tries),
             Unfunded::Refused(error) => self.given_up(nothing, error),
         }
     }
 
     /// The prompt does not fit this model; it may fit the next.
-    fn unasked(&self, step: u32, error: Failure, tries: &mut Tries) -> Vec<Event> {
+    fn step_without_call(&self, step: u32, error: Failure, tries: &mut Tries) -> Vec<Event> {
         match self.next_model(tries) {
             Some(next) => vec![retry(step, error.message, 0, Some(next))],
             None => self.given_up(Collected::new(step, WantedAnswer::Words), error),

@@ -7,7 +7,7 @@ fn classifier(embedder: Option<&str>) -> Classifier {
     weights[3] = 2.0;
     weights[4] = -1.0;
     let meaning = embedder.map(|_| MatterWeights::of(&[0.5, -0.25], 0.125));
-    let matter = |name: &str| Matter {
+    let matter = |name: &str| MessageClass {
         name: name.into(),
         words: MatterWeights::of(&weights, -0.5),
         meaning: meaning.clone(),

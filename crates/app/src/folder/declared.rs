@@ -15,7 +15,9 @@ use super::plausible::RawPlausible;
 use super::records::{check_field, known_types, record_type};
 use crate::source::bounds::WholeNumber;
 use crate::source::{FileText, Problem, Spanned};
-use crate::{Adjusted, Declared, DeclaredRecordTool, Does, Permission, RecordType, ToolKind, ToolRef};
+use crate::{
+    AdjustedTool, DeclaredRecordTool, DeclaredTool, Permission, RecordAction, RecordType, ToolKind, ToolRef,
+};
 use crate::{AppMcpServer, external_tools};
 
 /// Records that one call may need as evidence.
@@ -44,7 +46,7 @@ pub(super) struct RawTool {
     pub(super) wasm: Option<Spanned<RawWasm>>,
     client: Option<Spanned<bool>>,
     record: Option<Spanned<String>>,
-    does: Option<Spanned<Does>>,
+    does: Option<Spanned<RecordAction>>,
     requires: BTreeMap<Spanned<String>, Spanned<i64>>,
     defaults: BTreeMap<Spanned<String>, toml::Value>,
     fixed: BTreeMap<Spanned<String>, toml::Value>,
@@ -81,8 +83,8 @@ pub(super) use spans;
 
 /// The result of reading a `[tool.NAME]`.
 pub(super) enum ReadTool {
-    Declared(Box<Declared>),
-    Adjusted(Adjusted),
+    Declared(Box<DeclaredTool>),
+    Adjusted(AdjustedTool),
 }
 
 /// Reads one table; `tool` is its name and where it stands.
@@ -115,7 +117,7 @@ impl<'a> ToolTable<'a> {
         Self { source, beside, table: format!("{kind}.{}", name.get_ref()), span: name.span() }
     }
 
-    fn adjusted(&self, tool: ToolRef, raw: RawTool) -> Result<Adjusted, Problem> {
+    fn adjusted(&self, tool: ToolRef, raw: RawTool) -> Result<AdjustedTool, Problem> {
         let of_records = self.of_records(&raw);
         let beyond = spans!(raw, parameters, parameters_file, undo);
         if of_records.into_iter().chain(beyond).any(|(_, span)| span.is_some()) {
@@ -125,7 +127,7 @@ impl<'a> ToolTable<'a> {
             return Err(self.problem(message, remedy));
         }
         let effect = raw.effect.as_ref().map(|effect| self.effect_of_server(&tool, effect)).transpose()?;
-        Ok(Adjusted {
+        Ok(AdjustedTool {
             tool,
             description: self.source.text(&self.field("description"), raw.description)?,
             permission: self.permission(raw.policy, raw.confirm)?,
@@ -151,7 +153,7 @@ impl<'a> ToolTable<'a> {
         Ok(*effect.get_ref())
     }
 
-    fn declared(&self, tool: ToolRef, kind: &str, mut raw: RawTool) -> Result<Declared, Problem> {
+    fn declared(&self, tool: ToolRef, kind: &str, mut raw: RawTool) -> Result<DeclaredTool, Problem> {
         self.is_free(&tool)?;
         let description = self.source.text(&self.field("description"), raw.description.take())?;
         if description.is_none() && kind != "record" {
@@ -174,7 +176,7 @@ impl<'a> ToolTable<'a> {
             ToolKind::Http(_) | ToolKind::Sandbox(_) | ToolKind::Client(_) => None,
         };
         let plausible = self.plausible(plausible, record)?;
-        Ok(Declared { tool, description, permission, flows, plausible, kind })
+        Ok(DeclaredTool { tool, description, permission, flows, plausible, kind })
     }
 
     fn is_free(&self, tool: &ToolRef) -> Result<(), Problem> {
@@ -233,7 +235,7 @@ impl<'a> ToolTable<'a> {
     fn record(&self, raw: RawTool) -> Result<DeclaredRecordTool, Problem> {
         let Some(does) = raw.does.as_ref().map(|does| *does.get_ref()) else {
             let message = format!("{} does not say what it does", self.table);
-            return Err(self.problem(message, format!("add does = {}", Does::choices())));
+            return Err(self.problem(message, format!("add does = {}", RecordAction::choices())));
         };
         let Some(record) = raw.record.as_ref() else {
             let message = format!("{} names no record type", self.table);
@@ -257,14 +259,14 @@ impl<'a> ToolTable<'a> {
     }
 
     /// Every key must mean something for the action of the tool.
-    fn check_keys(&self, does: Does, raw: &RawTool) -> Result<(), Problem> {
+    fn check_keys(&self, does: RecordAction, raw: &RawTool) -> Result<(), Problem> {
         let of_others = spans!(raw, effect, marker, parameters, parameters_file, undo);
         self.refuse("for a tool over records", of_others)?;
-        let writes = matches!(does, Does::Create | Does::Update);
+        let writes = matches!(does, RecordAction::Create | RecordAction::Update);
         let fits = |key: &str| match key {
-            "defaults" => does == Does::Create,
-            "fields" => writes || does == Does::List,
-            "limit" => matches!(does, Does::List | Does::Search),
+            "defaults" => does == RecordAction::Create,
+            "fields" => writes || does == RecordAction::List,
+            "limit" => matches!(does, RecordAction::List | RecordAction::Search),
             _ => writes,
         };
         let unfit = self.of_records(raw).into_iter().filter(|(key, _)| !fits(key));
@@ -360,7 +362,7 @@ impl<'a> ToolTable<'a> {
                 || declared.requires.contains_key(name)
         };
         let missing = names().find(|name| record.requires(name) && !supplied(name));
-        if let Some(name) = missing.filter(|_| declared.does == Does::Create) {
+        if let Some(name) = missing.filter(|_| declared.does == RecordAction::Create) {
             let message = format!(
                 "{} does not set the field {name:?}, which is required in {}",
                 self.table, record.name

@@ -10,7 +10,7 @@ use super::mcp::RawServers;
 use super::problems::{self, Problems};
 use super::{MAX_TOOLS, too_many_tools, tool_ref};
 use crate::source::{FileText, Problem, files_in, read_file};
-use crate::{Adjusted, Declared, RecordType, ToolRef};
+use crate::{AdjustedTool, DeclaredTool, RecordType, ToolRef};
 use crate::{AppMcpServer, ToolKind};
 
 const MAX_FILES: usize = 100;
@@ -33,8 +33,8 @@ struct RawTables {
 /// The tools and MCP servers of all files.
 #[derive(Default)]
 pub(super) struct Toolset {
-    pub(super) declared: Vec<Declared>,
-    pub(super) adjusted: Vec<Adjusted>,
+    pub(super) declared: Vec<DeclaredTool>,
+    pub(super) adjusted: Vec<AdjustedTool>,
     pub(super) mcp: Vec<AppMcpServer>,
 }
 
@@ -128,9 +128,9 @@ impl Seen<'_> {
 }
 
 /// Contents that tools are made of beyond the files that declare them.
-pub(super) fn contents(declared: &[Declared]) -> Vec<Vec<u8>> {
+pub(super) fn contents(declared: &[DeclaredTool]) -> Vec<Vec<u8>> {
     let mut contents = Vec::new();
-    for Declared { kind, .. } in declared {
+    for DeclaredTool { kind, .. } in declared {
         match kind {
             ToolKind::Record(_) => {}
             ToolKind::Http(tool) => contents.push(tool.parameters.to_string().into_bytes()),

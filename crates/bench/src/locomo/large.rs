@@ -5,7 +5,7 @@ use std::time::Instant;
 
 use jiff::tz::TimeZone;
 use jiff::{SignedDuration, Timestamp};
-use memory::index::{Among, Index, IndexItem, Query, SearchMethod};
+use memory::index::{Index, IndexItem, Query, RecallFilter, SearchMethod};
 use protocol::Role;
 
 use super::{Failure, id, report};
@@ -42,7 +42,7 @@ pub(super) fn run() -> Result<String, Failure> {
                 zone: &TimeZone::UTC,
                 within: None,
                 limit: 20,
-                among: Among::Both,
+                among: RecallFilter::Both,
                 method,
             };
             let begin = Instant::now();

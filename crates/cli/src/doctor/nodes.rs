@@ -51,8 +51,8 @@ fn node_finding(sharing: Sharing, found: &ExaminedPostgres) -> Finding {
             Finding::Good(format!("nodes: RONDO_VAULT_KEY is set, so this server is a node; {running}"))
         }
         (Sharing::Node, None) if found.is_taken => Finding::Note(
-            "nodes: RONDO_VAULT_KEY is set, so this server is a node; it is refused as long as a server without \
-             RONDO_VAULT_KEY, or a command such as `rondo copy`, has the database for itself, as one has now"
+            "nodes: RONDO_VAULT_KEY is set, so this server is a node. The database is in exclusive use by a server \
+             without RONDO_VAULT_KEY or by a command such as `rondo copy`; this server is refused until it ends"
                 .to_owned(),
         ),
         (Sharing::Node, None) => Finding::Good(

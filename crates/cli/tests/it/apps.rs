@@ -416,7 +416,7 @@ async fn documents_of_the_folder_are_taken_up_while_the_server_runs() {
         apps[0]["problem"].as_str().unwrap().starts_with("documents/photo.png: this is a binary file"),
         "{apps:?}"
     );
-    server.process.errors.line("a document of the app is not served as it is").await;
+    server.process.errors.line("a document of the app is not up to date").await;
     server.post(RUNS, &ask).await;
     let asked = world.upstream.requests().pop().unwrap().body.to_string();
     assert!(asked.contains("fifty beds") && !asked.contains("forty beds"), "{asked}");

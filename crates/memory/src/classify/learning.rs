@@ -1,6 +1,6 @@
 //! Logistic regression over examples, the same each time.
 
-use app::{BUCKETS, Matter, MatterWeights};
+use app::{BUCKETS, MatterWeights, MessageClass};
 
 use super::features::{Feature, features};
 
@@ -28,7 +28,7 @@ pub struct Lesson<'a> {
 
 /// Learns a matter for each name. What a matter has fewer examples of counts more, so that neither its yes nor its no is
 /// drowned by the other. Meaning is learned of the lessons that have a vector.
-pub fn learn(names: &[&str], lessons: &[Lesson<'_>]) -> Vec<Matter> {
+pub fn learn(names: &[&str], lessons: &[Lesson<'_>]) -> Vec<MessageClass> {
     let words: Vec<Vec<Feature>> = lessons.iter().map(|lesson| features(lesson.text)).collect();
     let numbers =
         |lesson: &Lesson<'_>| lesson.vector.unwrap_or_default().iter().copied().enumerate().collect();
@@ -37,7 +37,7 @@ pub fn learn(names: &[&str], lessons: &[Lesson<'_>]) -> Vec<Matter> {
     let matter = |(at, name): (usize, &&str)| {
         let is: Vec<Option<bool>> =
             lessons.iter().map(|lesson| lesson.is.get(at).copied().flatten()).collect();
-        Matter {
+        MessageClass {
             name: (*name).to_owned(),
             words: fit(&words, &is, BUCKETS),
             meaning: (length > 0).then(|| descend(&vectors, &is, (length, MEANING_DECAY))),

@@ -4,20 +4,21 @@ use jiff::Timestamp;
 use serde_json::{Value, json};
 
 use super::{
-    DEFAULT_KIND, ImportProblem, MAX_MEMORIES, Portable, ReadError, clean_source, clean_text, is_kind, moment,
+    DEFAULT_KIND, ExportedMemory, ImportProblem, MAX_MEMORIES, ReadError, clean_source, clean_text, is_kind,
+    moment,
 };
 
 const FORMAT: &str = "rondo.memories";
 
 pub(super) const VERSION: u64 = 1;
 
-pub(super) fn write(memories: &[Portable]) -> String {
+pub(super) fn write(memories: &[ExportedMemory]) -> String {
     let file = json!({"format": FORMAT, "version": VERSION, "memories": memories});
     format!("{file:#}\n")
 }
 
 /// Fields that are not known are those of a later version, and no loss.
-pub(super) fn read(file: &Value, now: Timestamp) -> Result<Vec<Portable>, ReadError> {
+pub(super) fn read(file: &Value, now: Timestamp) -> Result<Vec<ExportedMemory>, ReadError> {
     if file.get("format").and_then(Value::as_str) != Some(FORMAT) {
         return Err(ReadError::UnknownFormat);
     }
@@ -32,14 +33,14 @@ pub(super) fn read(file: &Value, now: Timestamp) -> Result<Vec<Portable>, ReadEr
     list.iter().enumerate().map(|(index, item)| memory(&ImportFields { index, item }, now)).collect()
 }
 
-fn memory(fields: &ImportFields<'_>, now: Timestamp) -> Result<Portable, ReadError> {
+fn memory(fields: &ImportFields<'_>, now: Timestamp) -> Result<ExportedMemory, ReadError> {
     let text = fields.text("text")?.ok_or_else(|| fields.error("text", ImportProblem::Missing))?;
     let text = clean_text(text).map_err(|problem| fields.error("text", problem))?;
     let kind = fields.text("kind")?.unwrap_or(DEFAULT_KIND);
     if !is_kind(kind) {
         return Err(fields.error("kind", ImportProblem::NotAWord));
     }
-    Ok(Portable {
+    Ok(ExportedMemory {
         text,
         kind: kind.to_owned(),
         created_at: fields.moment("createdAt")?.unwrap_or(now),

@@ -11,7 +11,8 @@ use std::fmt::Write as _;
 use jiff::Timestamp;
 
 use super::{
-    DEFAULT_KIND, ImportProblem, MAX_MEMORIES, Portable, ReadError, clean_source, clean_text, is_kind, moment,
+    DEFAULT_KIND, ExportedMemory, ImportProblem, MAX_MEMORIES, ReadError, clean_source, clean_text, is_kind,
+    moment,
 };
 
 const TITLE: &str = "# Memories";
@@ -20,7 +21,7 @@ const INDENT: &str = "  ";
 const VALID_FROM: &str = "valid from ";
 const FROM: &str = "from ";
 
-pub(super) fn write(memories: &[Portable]) -> String {
+pub(super) fn write(memories: &[ExportedMemory]) -> String {
     let mut out = format!("{TITLE}\n\n");
     for memory in memories {
         let mut lines = memory.text.lines();
@@ -52,7 +53,7 @@ struct Item {
     empty: usize,
 }
 
-pub(super) fn read(text: &str, now: Timestamp) -> Result<Vec<Portable>, ReadError> {
+pub(super) fn read(text: &str, now: Timestamp) -> Result<Vec<ExportedMemory>, ReadError> {
     let mut memories = Vec::new();
     let mut open: Option<Item> = None;
     for (number, line) in (1..).zip(text.lines()) {
@@ -79,7 +80,7 @@ fn item(line: &str) -> Option<&str> {
     if rest.is_empty() { Some(rest) } else { rest.strip_prefix(' ') }
 }
 
-fn close(item: Option<Item>, now: Timestamp, memories: &mut Vec<Portable>) -> Result<(), ReadError> {
+fn close(item: Option<Item>, now: Timestamp, memories: &mut Vec<ExportedMemory>) -> Result<(), ReadError> {
     let Some(item) = item else { return Ok(()) };
     if memories.len() == MAX_MEMORIES {
         return Err(ReadError::TooMany);
@@ -91,13 +92,13 @@ fn close(item: Option<Item>, now: Timestamp, memories: &mut Vec<Portable>) -> Re
     Ok(())
 }
 
-fn plain(text: &str, created_at: Timestamp) -> Portable {
+fn plain(text: &str, created_at: Timestamp) -> ExportedMemory {
     let (text, kind) = (text.to_owned(), DEFAULT_KIND.to_owned());
-    Portable { text, kind, created_at, valid_from: None, source: None }
+    ExportedMemory { text, kind, created_at, valid_from: None, source: None }
 }
 
 /// A memory with the details after the dash, if [`write`] puts such details there and they are no part of the text.
-fn read_details(text: &str, details: &str) -> Option<Portable> {
+fn read_details(text: &str, details: &str) -> Option<ExportedMemory> {
     let (kind, rest) = details.split_once(", ")?;
     let (date, mut rest) = rest.split_once(", ").map_or((rest, None), |(date, rest)| (date, Some(rest)));
     let created_at = moment(date)?;
@@ -112,5 +113,5 @@ fn read_details(text: &str, details: &str) -> Option<Portable> {
         None => None,
     };
     let (text, kind) = (text.to_owned(), kind.to_owned());
-    is_kind(&kind).then_some(Portable { text, kind, created_at, valid_from, source })
+    is_kind(&kind).then_some(ExportedMemory { text, kind, created_at, valid_from, source })
 }

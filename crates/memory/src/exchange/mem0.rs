@@ -4,13 +4,13 @@ use jiff::Timestamp;
 use serde_json::{Value, json};
 
 use super::json::ImportFields;
-use super::{DEFAULT_KIND, ImportProblem, MAX_MEMORIES, Portable, ReadError, clean_text, is_kind};
+use super::{DEFAULT_KIND, ExportedMemory, ImportProblem, MAX_MEMORIES, ReadError, clean_text, is_kind};
 
 /// The source of what comes from there.
 const SOURCE: &str = "mem0";
 
-pub(super) fn write(memories: &[Portable]) -> String {
-    let item = |memory: &Portable| {
+pub(super) fn write(memories: &[ExportedMemory]) -> String {
+    let item = |memory: &ExportedMemory| {
         json!({
             "memory": memory.text,
             "metadata": {"kind": memory.kind},
@@ -23,7 +23,7 @@ pub(super) fn write(memories: &[Portable]) -> String {
     format!("{:#}\n", json!({ "results": results }))
 }
 
-pub(super) fn read(file: &Value, now: Timestamp) -> Result<Vec<Portable>, ReadError> {
+pub(super) fn read(file: &Value, now: Timestamp) -> Result<Vec<ExportedMemory>, ReadError> {
     let list = file
         .as_array()
         .or_else(|| file.get("results")?.as_array())
@@ -37,7 +37,7 @@ pub(super) fn read(file: &Value, now: Timestamp) -> Result<Vec<Portable>, ReadEr
 }
 
 /// Nothing for an item without any text, which such exports contain.
-fn memory(fields: &ImportFields<'_>, now: Timestamp) -> Result<Option<Portable>, ReadError> {
+fn memory(fields: &ImportFields<'_>, now: Timestamp) -> Result<Option<ExportedMemory>, ReadError> {
     if !fields.item.is_object() {
         return Err(fields.error("memory", ImportProblem::Missing));
     }
@@ -54,7 +54,7 @@ fn memory(fields: &ImportFields<'_>, now: Timestamp) -> Result<Option<Portable>,
     let dated = fields.text("created_at")?.is_some_and(|date| date != "None");
     let created_at = if dated { fields.moment("created_at")? } else { None };
     let (created_at, source) = (created_at.unwrap_or(now), Some(SOURCE.to_owned()));
-    Ok(Some(Portable { text, kind: kind(fields.item), created_at, valid_from: None, source }))
+    Ok(Some(ExportedMemory { text, kind: kind(fields.item), created_at, valid_from: None, source }))
 }
 
 /// The kind in its metadata, or else its first category.

@@ -12,14 +12,14 @@ fn now() -> Timestamp {
     at("2026-02-03T14:05:06Z")
 }
 
-fn memory(text: &str, kind: &str) -> Portable {
-    Portable { text: text.into(), kind: kind.into(), created_at: now(), valid_from: None, source: None }
+fn memory(text: &str, kind: &str) -> ExportedMemory {
+    ExportedMemory { text: text.into(), kind: kind.into(), created_at: now(), valid_from: None, source: None }
 }
 
-fn samples() -> Vec<Portable> {
+fn samples() -> Vec<ExportedMemory> {
     vec![
         memory("Has a cat called Miso", "pet"),
-        Portable {
+        ExportedMemory {
             created_at: at("2024-02-29T23:59:59.123456789Z"),
             valid_from: Some(at("2024-01-01T00:00:00Z")),
             source: Some("user".into()),
@@ -45,7 +45,7 @@ fn a_list_written_by_hand_is_read() {
     let expected = [
         memory("likes tea", "fact"),
         memory("Ann — my sister", "fact"),
-        Portable { created_at: at("2025-01-01T00:00:00Z"), ..memory("lives in Oslo", "place") },
+        ExportedMemory { created_at: at("2025-01-01T00:00:00Z"), ..memory("lives in Oslo", "place") },
         memory("two\nlines\n\nand a third", "fact"),
     ];
     assert_eq!(read(text, now()), Ok(expected.to_vec()));
@@ -61,7 +61,7 @@ fn exports_of_mem0_are_read_in_every_shape() {
         {"id": "4", "memory": "  "},
         {"id": "5", "memory": null}
     ]"#;
-    let from = |text, kind, created_at: &str| Portable {
+    let from = |text, kind, created_at: &str| ExportedMemory {
         created_at: at(created_at),
         source: Some("mem0".into()),
         ..memory(text, kind)
@@ -133,7 +133,7 @@ fn files_are_bounded() {
     }
 }
 
-fn portable() -> impl Strategy<Value = Portable> {
+fn portable() -> impl Strategy<Value = ExportedMemory> {
     let text = prop_oneof![
         any::<String>(),
         "([ab]|—| |, |fact|2026-02-03|\n|- |# |from ){1,12}",
@@ -146,7 +146,7 @@ fn portable() -> impl Strategy<Value = Portable> {
     let source =
         proptest::option::of(any::<String>()).prop_map(|source| source.as_deref().and_then(clean_source));
     (text, "[a-z0-9_-]{1,32}", moment.clone(), proptest::option::of(moment), source).prop_map(
-        |(text, kind, created_at, valid_from, source)| Portable {
+        |(text, kind, created_at, valid_from, source)| ExportedMemory {
             text,
             kind,
             created_at,
@@ -161,7 +161,7 @@ proptest! {
     fn what_goes_out_comes_back(memories in proptest::collection::vec(portable(), 0..6)) {
         prop_assert_eq!(read(&write(&memories, ExchangeFormat::Json), now()), Ok(memories.clone()));
         prop_assert_eq!(read(&write(&memories, ExchangeFormat::Markdown), now()), Ok(memories.clone()));
-        let same = |memory: &Portable| (memory.text.clone(), memory.kind.clone(), memory.created_at);
+        let same = |memory: &ExportedMemory| (memory.text.clone(), memory.kind.clone(), memory.created_at);
         let through = read(&write(&memories, ExchangeFormat::Mem0), now()).unwrap();
         prop_assert!(through.iter().map(same).eq(memories.iter().map(same)));
     }

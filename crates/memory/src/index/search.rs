@@ -11,7 +11,7 @@ use std::collections::{BTreeMap, BTreeSet, BinaryHeap};
 
 use super::people::NOBODY;
 use super::threads::{NO_THREAD, ThreadOrder};
-use super::{Among, Facts, Hit, Index, ItemRef, Kind, MAX_HITS, Query, SearchMethod, Slot, index};
+use super::{Facts, Hit, Index, ItemRef, Kind, MAX_HITS, Query, RecallFilter, SearchMethod, Slot, index};
 use crate::dates::{self, TimeSpan};
 use crate::words;
 
@@ -92,10 +92,10 @@ struct Wanted<'a> {
 impl Wanted<'_> {
     fn has(&self, slot: usize, facts: &Facts) -> bool {
         let is_kind = match self.query.among {
-            Among::Memories => facts.kind == Kind::Memory,
-            Among::Messages => facts.kind == Kind::Message,
-            Among::Both => facts.kind == Kind::Memory || facts.kind == Kind::Message,
-            Among::Documents => facts.kind == Kind::Chunk,
+            RecallFilter::Memories => facts.kind == Kind::Memory,
+            RecallFilter::Messages => facts.kind == Kind::Message,
+            RecallFilter::Both => facts.kind == Kind::Memory || facts.kind == Kind::Message,
+            RecallFilter::Documents => facts.kind == Kind::Chunk,
         };
         let is_then = |span: TimeSpan| span.start.as_second() <= facts.at && facts.at < span.end.as_second();
         let is_one = |only: &[bool]| only.get(slot).is_some_and(|only| *only);
@@ -136,7 +136,7 @@ enum AskedPerson {
 impl Question {
     fn read(index: &Index, query: &Query<'_>) -> Self {
         let text = beginning(query.text);
-        let is_of_people = query.among != Among::Documents;
+        let is_of_people = query.among != RecallFilter::Documents;
         let (names, rest): (Vec<&str>, Vec<&str>) = words::tokens(text)
             .partition(|token| is_of_people && !index.people.speakers_named(token).is_empty());
         let terms = match query.method {
@@ -146,7 +146,7 @@ impl Question {
         let (words, masks) = by_words(index, &terms);
         let vector = query.vector.filter(|_| query.method != SearchMethod::Words);
         // Memories are told apart by how far they are, too.
-        let least = if query.among == Among::Memories { -1.0 } else { 0.0 };
+        let least = if query.among == RecallFilter::Memories { -1.0 } else { 0.0 };
         let asked = if is_of_people { person_asked_about(index, &names, text) } else { AskedPerson::Anybody };
         Self {
             words,
@@ -451,10 +451,11 @@ fn nearest(
 ) -> Vec<Hit> {
     let now = wanted.query.now.as_second();
     let (importance, recent) = match (wanted.query.method, wanted.query.among) {
-        (SearchMethod::Words | SearchMethod::Vectors, _) | (SearchMethod::Hybrid, Among::Documents) => {
-            (0.0, 0.0)
+        (SearchMethod::Words | SearchMethod::Vectors, _)
+        | (SearchMethod::Hybrid, RecallFilter::Documents) => (0.0, 0.0),
+        (SearchMethod::Hybrid, RecallFilter::Memories | RecallFilter::Messages | RecallFilter::Both) => {
+            (IMPORTANCE, RECENCY)
         }
-        (SearchMethod::Hybrid, Among::Memories | Among::Messages | Among::Both) => (IMPORTANCE, RECENCY),
     };
     let mut best: BinaryHeap<Reverse<Ranked>> = BinaryHeap::with_capacity(limit + 1);
     let mut least = 0.0;

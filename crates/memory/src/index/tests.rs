@@ -82,7 +82,7 @@ fn query(text: &str) -> Query<'_> {
         zone: &ZONE,
         within: None,
         limit: 10,
-        among: Among::Both,
+        among: RecallFilter::Both,
         method: SearchMethod::Hybrid,
     }
 }

@@ -8,7 +8,7 @@ use jiff::tz::TimeZone;
 use protocol::{ChunkId, DocumentId};
 use store::ChunkRow;
 
-use crate::index::{Among, Hit, Index, IndexItem, ItemRef, MAX_HITS, Query, Refused, SearchMethod};
+use crate::index::{Hit, Index, IndexItem, ItemRef, MAX_HITS, Query, RecallFilter, Refused, SearchMethod};
 
 #[derive(Default)]
 pub(super) struct DocumentIndex {
@@ -101,7 +101,7 @@ impl DocumentIndex {
     ) -> Vec<(ChunkRow, f32)> {
         let method = if vector.is_some() { SearchMethod::Hybrid } else { SearchMethod::Words };
         let (now, zone, within, limit) = (Timestamp::UNIX_EPOCH, &TimeZone::UTC, None, limit.min(MAX_HITS));
-        let query = Query { text, vector, now, zone, within, limit, among: Among::Documents, method };
+        let query = Query { text, vector, now, zone, within, limit, among: RecallFilter::Documents, method };
         let hits = match among {
             None => self.index.search(&query),
             Some(among) => self.search_in(&query, among),

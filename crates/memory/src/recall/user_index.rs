@@ -13,7 +13,7 @@ use tokio::sync::Semaphore;
 
 use super::documents::DocumentIndex;
 use super::{Hash, hash};
-use crate::index::{Among, Index, IndexItem, Refused};
+use crate::index::{Index, IndexItem, RecallFilter, Refused};
 use crate::tombstone::{FORGOTTEN, Forgotten};
 
 /// Memory that one user's index may hold, about: what is oldest is left out of a larger one.
@@ -294,10 +294,10 @@ impl UserIndexState {
     }
 
     /// The index that has it.
-    pub(super) fn index_of(&self, among: Among) -> &Index {
+    pub(super) fn index_of(&self, among: RecallFilter) -> &Index {
         match among {
-            Among::Memories | Among::Messages | Among::Both => &self.index,
-            Among::Documents => &self.documents.index,
+            RecallFilter::Memories | RecallFilter::Messages | RecallFilter::Both => &self.index,
+            RecallFilter::Documents => &self.documents.index,
         }
     }
 

@@ -1,6 +1,6 @@
 //! Learns the weights from the examples. What comes of it is kept in a file beside them, so nothing here runs in a server.
 
-use app::{Classifier, Matter};
+use app::{Classifier, MessageClass};
 use sha2::{Digest, Sha256};
 
 use super::Detector;
@@ -43,7 +43,7 @@ impl OrderExamples<'_> {
         let lessons = [of(self.attacks, true), of(self.harmless, false)].concat();
         let (examples, is): (Vec<Vec<Feature>>, Vec<Option<bool>>) = lessons.into_iter().unzip();
         let words = fit(&examples, &is, BUCKETS);
-        let matters = vec![Matter { name: ORDER.to_owned(), words, meaning: None }];
+        let matters = vec![MessageClass { name: ORDER.to_owned(), words, meaning: None }];
         Classifier { examples: self.name(), embedder: None, matters }.to_text()
     }
 }

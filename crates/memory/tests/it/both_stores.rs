@@ -7,7 +7,7 @@ use std::sync::Arc;
 use jiff::Timestamp;
 use jiff::fmt::strtime;
 use jiff::tz::TimeZone;
-use memory::index::{Among, ItemRef};
+use memory::index::{ItemRef, RecallFilter};
 use memory::recall::{Recall, RecallQuestion};
 use model::Embedder;
 use protocol::{Ids as _, MessageId};
@@ -83,7 +83,7 @@ async fn ask(recall: &Recall, turns: &[NamedTurn], questions: &Value) -> FoundTu
             continue;
         }
         let text = question["question"].as_str().unwrap();
-        let asked = RecallQuestion::new(text, moment("9:30 am on 3 June, 2024"), 5, Among::Messages);
+        let asked = RecallQuestion::new(text, moment("9:30 am on 3 June, 2024"), 5, RecallFilter::Messages);
         let hits = recall.search(&scope("greta"), asked).await.unwrap();
         let hits: Vec<(ItemRef, f32)> = hits.into_iter().map(|hit| (hit.item.id, hit.score)).collect();
         for (sum, depth) in found.recall.iter_mut().zip(DEPTHS) {

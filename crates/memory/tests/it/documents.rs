@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex};
 
 use futures_util::FutureExt;
 use futures_util::future::{BoxFuture, join3, ready};
-use memory::index::Among;
+use memory::index::RecallFilter;
 use memory::recall::{Passage, Recall, RecallHit, RecallQuestion};
 use model::Embedder;
 use proptest::prelude::*;
@@ -101,7 +101,7 @@ async fn a_passage_is_the_piece_as_it_was_uploaded() {
     assert_eq!(world.recall.passages(&scope("bob"), "leaks", Some(&[id]), 5).await.unwrap(), []);
     assert_eq!(world.texts("zebra", None, 5).await, Vec::<String>::new(), "nothing is near");
     assert_eq!(world.texts("leaks", None, 0).await, Vec::<String>::new());
-    let question = RecallQuestion::new("leaks", SystemClock.now(), 5, Among::Documents);
+    let question = RecallQuestion::new("leaks", SystemClock.now(), 5, RecallFilter::Documents);
     let same = world.recall.search(&scope("alice"), question).await.unwrap();
     assert_eq!((same.len(), &*same[0].item.text), (1, rows[1].text.as_str()));
 }
@@ -149,7 +149,7 @@ async fn a_thousand_pieces_change_nothing_of_what_memories_are_found() {
     world.recall.embed(&scope("alice")).await.unwrap();
     let ask = async || {
         let mut all: Vec<RecallHit> = Vec::new();
-        for (text, among) in [("boat key", Among::Both), ("my spare stone", Among::Memories)] {
+        for (text, among) in [("boat key", RecallFilter::Both), ("my spare stone", RecallFilter::Memories)] {
             let now = "2030-01-01T00:00:00Z".parse().unwrap();
             all.extend(
                 world.recall.search(&scope("alice"), RecallQuestion::new(text, now, 9, among)).await.unwrap(),
@@ -234,7 +234,7 @@ async fn a_question_is_embedded_once_for_everything_that_looks_it_up() {
     let (scope, others) = (scope("alice"), ["boats".to_owned()]);
     world.recall.likeness("first of all", &others).await.unwrap();
     for (question, calls) in [("Which boat?", 1), ("Which boat?", 1), ("Whose boat is it?", 2)] {
-        let asked = RecallQuestion::new(question, SystemClock.now(), 5, Among::Both);
+        let asked = RecallQuestion::new(question, SystemClock.now(), 5, RecallFilter::Both);
         let (memories, passages, alike) = join3(
             world.recall.search(&scope, asked),
             world.recall.passages(&scope, question, None, 5),

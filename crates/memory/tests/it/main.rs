@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use futures_util::FutureExt;
 use futures_util::future::{BoxFuture, ready};
-use memory::index::{Among, ItemRef};
+use memory::index::{ItemRef, RecallFilter};
 use memory::recall::{Recall, RecallQuestion};
 use model::Embedder;
 use proptest::prelude::*;
@@ -84,7 +84,7 @@ impl World {
 }
 
 async fn found(recall: &Recall, user: &str, text: &str) -> Vec<String> {
-    let question = RecallQuestion::new(text, SystemClock.now(), 20, Among::Both);
+    let question = RecallQuestion::new(text, SystemClock.now(), 20, RecallFilter::Both);
     let found = recall.search(&scope(user), question).await.unwrap();
     found.into_iter().map(|found| found.item.text.to_string()).collect()
 }
@@ -172,7 +172,7 @@ async fn the_built_in_embedder_is_told_that_memories_are_facts_and_what_a_questi
     world.recall.embed(&scope("alice")).await.unwrap();
     assert_eq!(*embedder.0.lock().unwrap(), ["A fact about me: quick zebras"]);
     let ask = async |text: &str| {
-        let question = RecallQuestion::new(text, SystemClock.now(), 5, Among::Memories);
+        let question = RecallQuestion::new(text, SystemClock.now(), 5, RecallFilter::Memories);
         world.recall.search(&scope("alice"), question).await.unwrap()
     };
     assert_eq!(ask("quiet zoos").await.len(), 1);
@@ -238,7 +238,7 @@ proptest! {
             }
             let fresh = Recall::new(world.store.clone(), Some(Arc::new(Letters("first"))));
             for question in ["number 7", "word number 3 and 4", "anything at all"] {
-                let ask = |recall| { let recall: &Recall = recall; recall.search(&SCOPE, RecallQuestion::new(question, SystemClock.now(), 50, Among::Both)) };
+                let ask = |recall| { let recall: &Recall = recall; recall.search(&SCOPE, RecallQuestion::new(question, SystemClock.now(), 50, RecallFilter::Both)) };
                 let kept: Vec<ItemRef> = ask(&world.recall).await.unwrap().iter().map(|found| found.item.id).collect();
                 let new: Vec<ItemRef> = ask(&fresh).await.unwrap().iter().map(|found| found.item.id).collect();
                 assert_eq!(kept, new, "{question}");

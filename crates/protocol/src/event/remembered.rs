@@ -1,68 +1,68 @@
-//! What events say of memories.
+//! Bodies of events about memories.
 
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
 use crate::MemoryId;
 
-/// A message asked to remember something.
+/// The outcome of a request to remember something.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Remembered {
     pub outcome: RememberedOutcome,
-    /// The memory that says it.
+    /// The memory with this fact.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub memory_id: Option<MemoryId>,
-    /// What was to be remembered; empty where it must not be repeated.
+    /// The text to remember; empty if it must not be repeated.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub text: String,
-    /// The answer, where no model is needed for one.
+    /// The answer, if no model is needed for one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reply: Option<String>,
 }
 
-/// What came of a request to remember.
+/// The kind of outcome of a request to remember.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum RememberedOutcome {
     Saved,
-    /// It was known already.
+    /// The fact was known already.
     Known,
-    /// It holds a secret.
+    /// The text contains a secret.
     Refused,
-    /// There was nothing to save, or too much.
+    /// The request had nothing to save, or too much.
     NotSaid,
 }
 
-/// A message asked to forget something, or answered whether it is to be forgotten.
+/// The outcome of a request to forget something, or of the user's answer to the question about it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Forgetting {
     pub outcome: ForgettingOutcome,
-    /// The memories it is about.
+    /// The memories that the request is about.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub memories: Vec<MemoryId>,
-    /// The language of the request, such as `en`: its answer is in the same.
+    /// The language of the request and of its answer, such as `en`.
     pub language: String,
-    /// The answer: no model is needed for one.
+    /// The answer, which no model is needed for.
     pub reply: String,
 }
 
-/// What came of a request to forget.
+/// The kind of outcome of a request to forget.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum ForgettingOutcome {
-    /// The user is asked whether these are meant; nothing is forgotten yet.
+    /// The user is asked to confirm these memories. Nothing is forgotten yet.
     Asked,
-    /// The user said yes.
+    /// The user confirmed, and the memories are forgotten.
     Forgotten,
-    /// The user said no.
+    /// The user declined, and the memories are kept.
     Kept,
-    /// Nothing is remembered that could be meant.
+    /// No memory matches the request.
     NothingFound,
 }
 
-/// What looking at messages has changed, by the ids of the memories.
+/// The changes by an extraction from messages, with the ids of the memories.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct MemoryUpdate {
@@ -70,7 +70,7 @@ pub struct MemoryUpdate {
     pub created: Vec<MemoryId>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub updated: Vec<MemoryId>,
-    /// Those whose place another one has taken.
+    /// Memories that another one has replaced.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub merged: Vec<MemoryId>,
     #[serde(skip_serializing_if = "Vec::is_empty")]

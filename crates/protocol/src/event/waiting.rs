@@ -23,7 +23,7 @@ pub struct ProposalClosed {
     pub proposal_id: ProposalId,
     pub call_id: CallId,
     pub decision: Decision,
-    /// Who decided, if an acting key spoke for the user: `ACTOR for USER`.
+    /// The sender of the decision, as `ACTOR for USER`, if an acting key spoke for the user.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub by: Option<String>,
 }

@@ -3,7 +3,7 @@
 use axum::http::request::Parts;
 use axum::http::{HeaderMap, HeaderName, header};
 
-use crate::serve::IsTls;
+use crate::peer::IsTls;
 use crate::{Api, Proxying};
 
 /// The cookie's name over https. Browsers take such a name only from this very host, and only over https.

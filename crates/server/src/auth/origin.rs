@@ -12,7 +12,7 @@ use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, header}
 use axum::response::{IntoResponse, Response};
 
 use crate::error::{ApiProblem, ProblemCode};
-use crate::serve::IsTls;
+use crate::peer::IsTls;
 use crate::{Api, Proxying};
 
 /// Methods that a page of an allowed origin may use.

@@ -33,7 +33,7 @@ pub(crate) struct OpenAiErrorBody {
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, ToSchema)]
 pub(crate) struct OpenAiError {
-    /// What happened, and how to mend it.
+    /// A sentence on the error, and on the remedy.
     pub(crate) message: String,
     /// The kind of error, such as `invalid_request_error`.
     #[serde(rename = "type")]

@@ -25,7 +25,7 @@ pub(super) async fn list_actions(
     Ok(Answer(caller.service.actions(&caller.principal, &app, query.into(), page.into()).await?))
 }
 
-/// One action.
+/// Returns an action.
 #[utoipa::path(
     get,
     path = "/v1/actions/{action}",
@@ -41,7 +41,7 @@ pub(super) async fn get_action(caller: Caller, ActionPath { action }: ActionPath
     post,
     path = "/v1/actions/{action}/undo",
     params(ActionPath),
-    responses((status = 200, description = "The action that undid it", body = ActionView))
+    responses((status = 200, description = "The action that undid the action", body = ActionView))
 )]
 pub(super) async fn undo_action(
     caller: Caller,
@@ -51,18 +51,18 @@ pub(super) async fn undo_action(
     Ok(Answer(caller.service.undo_action(&caller.principal, action, once).await?))
 }
 
-/// Says what an undo of an action would do now. Nothing is changed.
+/// Returns a preview of the undo of an action. Nothing is changed.
 #[utoipa::path(
     get,
     path = "/v1/actions/{action}/undo",
     params(ActionPath),
-    responses((status = 200, description = "Whether it is possible, and the changes", body = UndoPreview))
+    responses((status = 200, description = "The preview, with the changes", body = UndoPreview))
 )]
 pub(super) async fn preview_undo(caller: Caller, ActionPath { action }: ActionPath) -> Reply<UndoPreview> {
     Ok(Answer(caller.service.preview_undo(&caller.principal, action).await?))
 }
 
-/// Says what an undo of the actions of a run would do now. Nothing is changed.
+/// Returns a preview of the undo of the actions of a run. Nothing is changed.
 #[utoipa::path(
     get,
     path = "/v1/runs/{run}/undo",

@@ -39,10 +39,10 @@ pub(super) async fn list_jobs(
 /// The result of a check of the whole ledger.
 #[derive(Serialize, ToSchema)]
 pub(super) struct LedgerReport {
-    /// Chains: one for each user in each app.
+    /// The number of hash chains: one for each user in each app.
     scopes: u64,
     entries: u64,
-    /// Entries whose content was erased. Their hash chain is still valid.
+    /// The number of entries with erased content. Their hash chain is still valid.
     erased: u64,
     /// The faults, as texts; empty if the ledger is valid.
     faults: Vec<String>,
@@ -74,7 +74,7 @@ pub(super) async fn list_keys(
     Ok(Answer(caller.service.keys(page.into(), Some(&caller.principal)).await?))
 }
 
-/// Makes a key. Its rights do not exceed those of the admin key. The token is shown only in this response.
+/// Creates a key. Its rights do not exceed those of the admin key. The token is shown only in this response.
 #[utoipa::path(
     post,
     path = "/v1/admin/keys",
@@ -106,7 +106,7 @@ pub(super) async fn revoke_key(
     Ok(StatusCode::NO_CONTENT)
 }
 
-/// Makes a new key in place of another. The old key stays good for a while, a day by default.
+/// Creates a new key in place of another. The old key stays valid for a while, a day by default.
 #[utoipa::path(
     post,
     path = "/v1/admin/keys/{key}/rotate",
@@ -152,7 +152,7 @@ pub(super) async fn end_session(
     Ok(StatusCode::NO_CONTENT)
 }
 
-/// Lists what admins did, newest first: who made, revoked and approved what. Entries are chained by hash.
+/// Lists the changes by admins, newest first, such as new keys and approvals. Entries are chained by hash.
 #[utoipa::path(
     get,
     path = "/v1/admin/audit",

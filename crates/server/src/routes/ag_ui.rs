@@ -10,7 +10,7 @@ use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
 use protocol::{MemoryId, NewRun, Principal, RunId, ThreadId};
-use service::{Follower, Once, PageQuery};
+use service::{Follower, IdempotencyClaim, PageQuery};
 use sha2::{Digest, Sha256};
 
 use self::request::{AgUiAsk, RunAgentInput};
@@ -57,7 +57,7 @@ pub(super) async fn run_agent(
             drop(room);
             answer
         }
-        AgUiAsk::GoOn(given) => place.go_on(&api, caller, given, &input).await,
+        AgUiAsk::GoOn(given) => place.resume_run(&api, caller, given, &input).await,
     };
     let answer = answer.map_err(|problem| problem.rename_field(ag_ui_field));
     Ok(api.with_allowance(&principal, &place.app, answer).await)
@@ -114,7 +114,7 @@ impl AgUiPlace {
     }
 
     /// The key under which a run of the client is meant once.
-    fn key_of_run(&self, new: &NewRun, input: &RunAgentInput) -> Once {
+    fn key_of_run(&self, new: &NewRun, input: &RunAgentInput) -> IdempotencyClaim {
         let digest = |parts: &[&str]| {
             let mut hash = Sha256::new();
             for part in parts {
@@ -126,7 +126,10 @@ impl AgUiPlace {
         let (thread, run) = (self.thread.to_string(), input.run_id.as_str());
         let key: String = digest(&[&thread, run]).iter().map(|byte| format!("{byte:02x}")).collect();
         let message = new.message.as_deref().unwrap_or_default();
-        Once { key: format!("ag-ui-{key}"), fingerprint: digest(&["ag-ui", &thread, run, message]) }
+        IdempotencyClaim {
+            key: format!("ag-ui-{key}"),
+            fingerprint: digest(&["ag-ui", &thread, run, message]),
+        }
     }
 
     async fn state(
@@ -174,7 +177,7 @@ impl AgUiPlace {
     }
 
     /// Takes the words that a run waits for, and streams what follows from them.
-    async fn go_on(
+    async fn resume_run(
         &self,
         api: &Api,
         StreamCaller { principal, access }: StreamCaller,

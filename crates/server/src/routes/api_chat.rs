@@ -37,7 +37,7 @@ const RESETTING_VERSION: u32 = 7;
 const NOT_OLLAMA: &str = "this is the endpoint of the AI SDK (useChat), which sends an id, and not the one of Ollama; \
     without the AI SDK, send the message to POST /v1/apps/{app}/runs, see /openapi.json";
 
-/// Which app answers.
+/// The app that answers.
 #[derive(Deserialize, IntoParams)]
 #[into_params(parameter_in = Query)]
 pub(super) struct ChatAppParams {

@@ -39,7 +39,7 @@ pub(super) async fn list_messages(
     get,
     path = "/v1/threads/{thread}/queue",
     params(ThreadPath),
-    responses((status = 200, description = "All of them; `next` is always null", body = Page<QueuedMessage>))
+    responses((status = 200, description = "The messages; `next` is always null", body = Page<QueuedMessage>))
 )]
 pub(super) async fn list_queued_messages(
     caller: Caller,

@@ -26,7 +26,7 @@ pub(super) async fn list_calls(
     Ok(Answer(calls.await?))
 }
 
-/// One call that the client makes.
+/// Returns a call that the client makes.
 #[utoipa::path(
     get,
     path = "/v1/calls/{call}",

@@ -13,8 +13,8 @@ use crate::query::{NameParams, PageParams, Params, PieceParams};
 use crate::routes::{Created, Reply, created};
 use crate::upload::{Upload, UploadForm};
 
-/// Uploads a document: text, Markdown, HTML, PDF, DOCX, XLSX or CSV, up to 20 MiB, as the whole body or as the only file
-/// of a form. It is found by its words at once, and by its meaning when its `status` is `ready`.
+/// Uploads a document: text, Markdown, HTML, PDF, DOCX, XLSX or CSV, up to 20 MiB, as the whole body or as the only
+/// file of a form. Searches find it by its words at once, and by its meaning when its `status` is `ready`.
 #[utoipa::path(
     post,
     path = "/v1/apps/{app}/documents",
@@ -32,7 +32,7 @@ pub(super) async fn create_document(
     Ok(created(made?))
 }
 
-/// The user's documents in an app, newest first.
+/// Lists the documents of the user in an app, newest first.
 #[utoipa::path(
     get,
     path = "/v1/apps/{app}/documents",
@@ -47,7 +47,7 @@ pub(super) async fn list_documents(
     Ok(Answer(caller.service.documents(&caller.principal, &app, page.into()).await?))
 }
 
-/// The documents of an app, by name. All users of the app read them, and its runs answer from them.
+/// Lists the documents of an app by name. All users of the app read them, and its runs answer from them.
 #[utoipa::path(
     get,
     path = "/v1/apps/{app}/knowledge",
@@ -78,7 +78,7 @@ pub(super) async fn search_documents(
     Ok(Answer(caller.service.search_documents(&caller.principal, &app, query).await?))
 }
 
-/// One document, without its text.
+/// Returns a document, without its text.
 #[utoipa::path(
     get,
     path = "/v1/documents/{document}",
@@ -92,7 +92,7 @@ pub(super) async fn get_document(
     Ok(Answer(caller.service.document(&caller.principal, document).await?))
 }
 
-/// The text of a document, a part at a time.
+/// Returns the text of a document, one part at a time.
 #[utoipa::path(
     get,
     path = "/v1/documents/{document}/text",

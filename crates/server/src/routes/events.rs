@@ -14,7 +14,7 @@ use crate::event_stream::{self, StreamSetting};
 use crate::query::{AfterParams, LastEvent, LastEventId, place_number, read_params};
 use crate::sse::ChannelFrames;
 
-/// Which threads to follow.
+/// The threads to follow.
 #[derive(Deserialize, IntoParams)]
 #[into_params(parameter_in = Query)]
 pub(super) struct FollowParams {
@@ -46,9 +46,9 @@ fn followed_thread(text: &str) -> Option<(ThreadId, Seq)> {
     Some((thread.parse().ok()?, place_number(seq)?))
 }
 
-/// Streams what happens in all apps of the user, after the last seen notice or from now on. The stream does not end. With
-/// `follow`, it also has the events of some threads, without an `id`, each as
-/// `{"threadId", "seq", "runId", "data": {…}}`.
+/// Streams the notices of all apps of the user, after the last seen notice or from now on. The stream does not end.
+/// With `follow`, the stream also has the events of some threads, without an `id`, each as `{"threadId", "seq",
+/// "runId", "data": {…}}`.
 #[utoipa::path(
     get,
     path = "/v1/events",

@@ -16,7 +16,7 @@ use crate::routes::Reply;
 
 const MARKDOWN: &str = "text/markdown; charset=utf-8";
 
-/// The user's files in an app by path, without their contents.
+/// Lists the files of the user in an app by path, without their contents.
 #[utoipa::path(
     get,
     path = "/v1/apps/{app}/files",
@@ -27,7 +27,7 @@ pub(super) async fn list_files(caller: Caller, AppPath { app }: AppPath) -> Repl
     Ok(Answer(caller.service.files(&caller.principal, &app).await?))
 }
 
-/// The content of a file; with `Accept: application/json`, as an object.
+/// Returns the content of a file; with `Accept: application/json`, as an object.
 #[utoipa::path(
     get,
     path = "/v1/apps/{app}/files/{*path}",
@@ -36,7 +36,7 @@ pub(super) async fn list_files(caller: Caller, AppPath { app }: AppPath) -> Repl
         status = 200,
         description = "The file",
         content((String = "text/markdown"), (FileView = "application/json")),
-        headers(("etag" = String, description = "Its version, in quotes"))
+        headers(("etag" = String, description = "The version of the file, in quotes"))
     ))
 )]
 pub(super) async fn get_file(
@@ -56,7 +56,7 @@ pub(super) async fn get_file(
     Ok(([tag, vary, plain, (header::CONTENT_TYPE, MARKDOWN.to_owned())], content).into_response())
 }
 
-/// The versions of a file, the present one first: at most 50 earlier ones.
+/// Lists the versions of a file, the present one first: at most 50 earlier ones.
 #[utoipa::path(
     get,
     path = "/v1/apps/{app}/file-versions/{*path}",
@@ -70,7 +70,7 @@ pub(super) async fn file_versions(
     Ok(Answer(caller.service.file_versions(&caller.principal, (&app, &path)).await?))
 }
 
-/// Makes a file, or replaces all of it. The body is its content.
+/// Creates a file, or replaces all of it. The body is the content.
 #[utoipa::path(
     put,
     path = "/v1/apps/{app}/files/{*path}",

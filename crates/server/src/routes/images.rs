@@ -22,7 +22,8 @@ const IMAGE_HEADERS: [(HeaderName, &str); 4] = [
 ];
 
 /// Uploads an image for a message: PNG, JPEG, WebP or GIF, up to 10 MiB and 20 megapixels, as the whole body or as the
-/// only file of a form. It is encoded anew, without metadata. The same bytes again are the same image.
+/// only file of a form. The server encodes the image anew, without metadata. A second upload of the same bytes gives
+/// the same image.
 #[utoipa::path(
     post,
     path = "/v1/apps/{app}/images",
@@ -46,7 +47,7 @@ pub(super) async fn create_image(
     Ok(created(made?))
 }
 
-/// The user's images in an app, newest first.
+/// Lists the images of the user in an app, newest first.
 #[utoipa::path(
     get,
     path = "/v1/apps/{app}/images",
@@ -61,7 +62,7 @@ pub(super) async fn list_images(
     Ok(Answer(caller.service.images(&caller.principal, &app, page.into()).await?))
 }
 
-/// An image as the server keeps it.
+/// Returns an image as the server stores it.
 #[utoipa::path(
     get,
     path = "/v1/images/{image}",

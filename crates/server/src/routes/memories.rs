@@ -17,7 +17,7 @@ use crate::path::{AppPath, MemoryPath};
 use crate::query::{ExportParams, MemoryParams, PageParams, Params, PurgeParams};
 use crate::routes::{Created, Reply, created};
 
-/// Adds a memory of the user. It can be in the prompt from the next run on, if the app uses memories.
+/// Adds a memory of the user. The memory can be in the prompt from the next run on, if the app uses memories.
 #[utoipa::path(
     post,
     path = "/v1/apps/{app}/memories",
@@ -71,7 +71,7 @@ pub(super) async fn search_memories(
     Ok(Answer(caller.service.search_memories(&caller.principal, &app, query).await?))
 }
 
-/// One memory, whatever its status.
+/// Returns a memory, with any status.
 #[utoipa::path(
     get,
     path = "/v1/memories/{memory}",
@@ -82,7 +82,7 @@ pub(super) async fn get_memory(caller: Caller, MemoryPath { memory }: MemoryPath
     Ok(Answer(caller.service.memory(&caller.principal, memory).await?))
 }
 
-/// Changes an active memory, as a new version of it.
+/// Changes an active memory. The change makes a new version.
 #[utoipa::path(
     patch,
     path = "/v1/memories/{memory}",
@@ -98,8 +98,8 @@ pub(super) async fn edit_memory(
     Ok(Answer(caller.service.edit_memory(&caller.principal, memory, patch, once).await?))
 }
 
-/// Forgets a memory and the words that it came from. From the next run on, they are in no prompt. With `purge`, the
-/// memory is deleted permanently.
+/// Forgets a memory and the words that it came from. From the next run on, no prompt has them. With `purge`, the memory
+/// is deleted permanently.
 #[utoipa::path(
     delete,
     path = "/v1/memories/{memory}",
@@ -139,7 +139,7 @@ pub(super) async fn restore_memory(
     get,
     path = "/v1/memories/{memory}/history",
     params(MemoryPath),
-    responses((status = 200, description = "The memory with its past", body = MemoryHistoryView))
+    responses((status = 200, description = "The memory with its history", body = MemoryHistoryView))
 )]
 pub(super) async fn memory_history(
     caller: Caller,
@@ -186,7 +186,7 @@ pub(super) async fn export_memories(
     path = "/v1/apps/{app}/memories/import",
     params(AppPath),
     request_body(content((serde_json::Value = "application/json"), (String = "text/markdown"))),
-    responses((status = 200, description = "How many were imported, skipped and refused", body = ImportReport))
+    responses((status = 200, description = "The numbers of imported, skipped and refused memories", body = ImportReport))
 )]
 pub(super) async fn import_memories(
     caller: Caller,

@@ -43,7 +43,7 @@ pub(super) async fn list_personas(
     Ok(Answer(caller.service.personas(&caller.principal, &app, page.into()).await?))
 }
 
-/// One persona.
+/// Returns a persona.
 #[utoipa::path(
     get,
     path = "/v1/apps/{app}/personas/{persona}",

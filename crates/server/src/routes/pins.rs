@@ -12,7 +12,7 @@ use crate::path::{AppPath, PinPath, ThreadPath};
 use crate::query::{PageParams, Params};
 use crate::routes::{Created, Reply, created};
 
-/// Marks a text as important in one thread. It is part of the prompt from the next run on.
+/// Marks a text as important in one thread. The text is part of the prompt from the next run on.
 #[utoipa::path(
     post,
     path = "/v1/threads/{thread}/pins",
@@ -28,7 +28,7 @@ pub(super) async fn create_pin(
     Ok(created(caller.service.pin_in_thread(&caller.principal, thread, new, once).await?))
 }
 
-/// The pins of a thread and those of all threads, oldest first.
+/// Lists the pins of a thread and the pins for all threads of the app, oldest first.
 #[utoipa::path(
     get,
     path = "/v1/threads/{thread}/pins",
@@ -59,7 +59,7 @@ pub(super) async fn create_pin_for_all(
     Ok(created(caller.service.pin_in_app(&caller.principal, &app, new, once).await?))
 }
 
-/// The pins that are for all threads of an app, oldest first.
+/// Lists the pins for all threads of an app, oldest first.
 #[utoipa::path(
     get,
     path = "/v1/apps/{app}/pins",
@@ -74,7 +74,7 @@ pub(super) async fn list_pins_for_all(
     Ok(Answer(caller.service.pins_of_app(&caller.principal, &app, page.into()).await?))
 }
 
-/// Removes a pin: from the next run on it is in no prompt.
+/// Deletes a pin. From the next run on, no prompt has it.
 #[utoipa::path(
     delete,
     path = "/v1/pins/{pin}",

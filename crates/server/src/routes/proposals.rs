@@ -25,7 +25,7 @@ pub(super) async fn list_proposals(
     Ok(Answer(caller.service.proposals(&caller.principal, &app, open.unwrap_or(false), page.into()).await?))
 }
 
-/// One proposal.
+/// Returns a proposal.
 #[utoipa::path(
     get,
     path = "/v1/proposals/{proposal}",

@@ -13,7 +13,7 @@ use crate::path::{AppPath, RecordPath, RecordsPath};
 use crate::query::{ExpectedVersion, IfMatch, PageParams, Params, RecordParams, VersionParams};
 use crate::routes::{Created, Reply, created};
 
-/// Lists the record types of an app, each with its JSON Schema and the tools that work on it.
+/// Lists the record types of an app, each with its JSON Schema and its tools.
 #[utoipa::path(
     get,
     path = "/v1/apps/{app}/records",
@@ -27,7 +27,7 @@ pub(super) async fn list_record_types(
     Ok(Answer(caller.service.record_types(&caller.principal, &app)?))
 }
 
-/// Makes a record. The body is its data.
+/// Creates a record. The body is its data.
 #[utoipa::path(
     post,
     path = "/v1/apps/{app}/records/{type}",
@@ -64,7 +64,7 @@ pub(super) async fn list_records(
     Ok(Answer(caller.service.records(&caller.principal, &records.into(), search, page.into()).await?))
 }
 
-/// One record.
+/// Returns a record.
 #[utoipa::path(
     get,
     path = "/v1/apps/{app}/records/{type}/{record}",
@@ -75,7 +75,7 @@ pub(super) async fn get_record(caller: Caller, record: RecordPath) -> Reply<Reco
     Ok(Answer(caller.service.record(&caller.principal, &record.into()).await?))
 }
 
-/// The versions of a record, the present one first: at most 50 earlier ones.
+/// Lists the versions of a record, the present one first: at most 50 earlier ones.
 #[utoipa::path(
     get,
     path = "/v1/apps/{app}/records/{type}/{record}/versions",

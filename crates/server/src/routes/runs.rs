@@ -7,7 +7,7 @@ use axum::response::{IntoResponse, Response};
 use protocol::{NewRun, Principal, PromptView, RunResult, RunView};
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer};
-use service::{AcceptedRun, Once};
+use service::{AcceptedRun, IdempotencyClaim};
 use utoipa::IntoParams;
 
 use crate::Api;
@@ -23,11 +23,11 @@ use crate::upload::{JsonWithFiles, UploadRoom};
 /// Seconds after which a server that is stopping is likely to be back.
 const RESTART_RETRY_AFTER: u32 = 2;
 
-/// How an answer is streamed.
+/// The form of a streamed answer.
 #[derive(Deserialize, IntoParams)]
 #[into_params(parameter_in = Query)]
 pub(super) struct AnswerParams {
-    /// `events` (when absent), or `delta` for `{delta, done?, tokenUsage?}`.
+    /// The form of the stream: `events` (when absent), or `delta` for `{delta, done?, tokenUsage?}`.
     #[serde(default)]
     #[param(value_type = Option<String>)]
     format: AnswerFormat,
@@ -50,7 +50,7 @@ impl<'de> Deserialize<'de> for AnswerFormat {
     }
 }
 
-/// Starts a run and streams its events. With `stream: false`, it responds when the run has ended. A client that
+/// Starts a run and streams its events. With `stream: false`, the server responds when the run has ended. A client that
 /// disconnects does not stop the run.
 #[utoipa::path(
     post,
@@ -85,7 +85,7 @@ pub(super) async fn create_run(
 pub(super) struct RunPost<'a> {
     pub(super) app: &'a str,
     pub(super) new: NewRun,
-    pub(super) once: Option<Once>,
+    pub(super) once: Option<IdempotencyClaim>,
     /// Room for files that came along, given back once the message is stored.
     pub(super) room: Option<UploadRoom>,
 }
@@ -187,15 +187,15 @@ pub(super) async fn run_events(
     Ok(response.unwrap_or_else(|| StatusCode::NO_CONTENT.into_response()))
 }
 
-/// Which step of a run.
+/// A step of a run.
 #[derive(Deserialize, IntoParams)]
 #[into_params(parameter_in = Query)]
 pub(super) struct StepParams {
-    /// From 1; the last one when absent.
+    /// The number of the step, from 1; the last step when absent.
     step: Option<u32>,
 }
 
-/// Returns the prompt of a step of a run: all fragments, their tokens, and what was left out.
+/// Returns the prompt of a step of a run: all fragments with their tokens, and the items that were left out.
 #[utoipa::path(
     get,
     path = "/v1/runs/{run}/prompt",
@@ -210,7 +210,7 @@ pub(super) async fn run_prompt(
     Ok(Answer(caller.service.prompt(&caller.principal, run, step).await?))
 }
 
-/// Cancels a run. Its text so far is kept. A run that has ended does not change.
+/// Cancels a run. The text so far is kept. A run that has ended does not change.
 #[utoipa::path(
     post,
     path = "/v1/runs/{run}/cancel",

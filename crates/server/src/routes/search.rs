@@ -8,7 +8,7 @@ use crate::path::AppPath;
 use crate::query::{MessageParams, Params, ThreadSearchParams};
 use crate::routes::Reply;
 
-/// Searches the messages of all your threads in an app, best match first. It understands times in the question, such as
+/// Searches the messages of all threads of the user in an app, best match first. The question can name a time, such as
 /// "last Tuesday".
 #[utoipa::path(
     get,
@@ -24,7 +24,7 @@ pub(super) async fn search_messages(
     Ok(Answer(caller.service.search_messages(&caller.principal, &app, query.into()).await?))
 }
 
-/// Searches your threads in an app by their titles and messages. Threads with a matching title come first.
+/// Searches the threads of the user in an app by their titles and messages. Threads with a matching title come first.
 #[utoipa::path(
     get,
     path = "/v1/apps/{app}/threads/search",

@@ -33,7 +33,7 @@ pub(super) struct AccessView {
     rights: Rights,
     /// The proof: `none` on a machine without keys, `key`, `jwt` or `session`.
     proof: &'static str,
-    /// When the access ends; null without an end.
+    /// The end of the access; null without an end.
     expires_at: Option<Timestamp>,
 }
 
@@ -74,7 +74,7 @@ fn view(access: &Access, expires_at: Option<Timestamp>) -> AccessView {
     }
 }
 
-/// Returns who the sender is, and what their access allows.
+/// Returns the sender, and the rights of their access.
 #[utoipa::path(
     get,
     path = "/v1/session",

@@ -13,7 +13,7 @@ use crate::path::{JobPath, RunPath};
 use crate::query::{PageParams, Params, PeriodParams, number_or_zero};
 use crate::routes::{Created, Reply};
 
-/// Which runs a report is about.
+/// The runs of a report.
 #[derive(Deserialize, IntoParams)]
 #[into_params(parameter_in = Query)]
 pub(super) struct StatsParams {
@@ -21,15 +21,15 @@ pub(super) struct StatsParams {
     from: Option<String>,
     /// The end, a moment or a day (UTC); now when absent.
     to: Option<String>,
-    /// Seconds of one point, 60 to 86400; an hour when absent. A report has at most 2000 points.
+    /// The seconds of one point, 60 to 86400; an hour when absent. A report has at most 2000 points.
     #[serde(default, deserialize_with = "number_or_zero")]
     #[param(minimum = 60, maximum = 86400)]
     step: Option<u32>,
-    /// `app`, `model` or `user`; all together when absent.
+    /// The grouping of the runs: `app`, `model` or `user`; all runs together when absent.
     by: Option<String>,
 }
 
-/// Counts runs by the time of their request: how they ended, what they used, how long they took, and why they failed.
+/// Counts runs by the time of their request, with their ends, usage, durations and errors.
 #[utoipa::path(
     get,
     path = "/v1/admin/stats",
@@ -45,11 +45,12 @@ pub(super) async fn run_stats(
     Ok(Answer(caller.service.run_stats(request, Some(&caller.principal)).await?))
 }
 
-/// What a report of usage tells apart.
+/// The grouping of a report of usage.
 #[derive(Deserialize, IntoParams)]
 #[into_params(parameter_in = Query)]
 pub(super) struct UsageByParams {
-    /// Some of `day`, `app`, `user` and `model`, with commas between them; `app` when absent.
+    /// The grouping of the usage: some of `day`, `app`, `user` and `model`, with commas between them; `app` when
+    /// absent.
     by: Option<String>,
 }
 
@@ -69,19 +70,19 @@ pub(super) async fn usage_totals(
     Ok(Answer(caller.service.usage_totals(request, Some(&caller.principal)).await?))
 }
 
-/// Which runs to list.
+/// The runs to list.
 #[derive(Deserialize, IntoParams)]
 #[into_params(parameter_in = Query)]
 pub(super) struct RunsParams {
-    /// `queued`, `running`, `waiting`, `completed`, `failed`, `cancelled`, `interrupted`, or `active` for the first three;
-    /// all when absent.
+    /// The status of the runs: `queued`, `running`, `waiting`, `completed`, `failed`, `cancelled`, `interrupted`, or
+    /// `active` for the first three; all when absent.
     status: Option<String>,
-    /// Only the runs of this app.
+    /// The app of the runs; all apps when absent.
     app: Option<String>,
 }
 
-/// Lists the runs of all users, newest first, without what was said in them. A page can be short, because it looks at a
-/// bounded number of runs: the list ends where `next` is null.
+/// Lists the runs of all users, newest first, without their messages. A page can be short, because the server reads a
+/// bounded number of runs for it. The list ends where `next` is null.
 #[utoipa::path(
     get,
     path = "/v1/admin/runs",
@@ -112,7 +113,7 @@ pub(super) async fn cancel_any_run(
     Ok((StatusCode::ACCEPTED, Answer(caller.service.cancel_as_admin(run, Some(&caller.principal)).await?)))
 }
 
-/// Tries a dead job again, from its first attempt on. A job that waits or is at work stays as it is.
+/// Retries a dead job, from its first attempt on. A job that waits or runs stays as it is.
 #[utoipa::path(
     post,
     path = "/v1/admin/jobs/{job}/retry",

@@ -21,7 +21,7 @@ pub(super) struct ChatMessage {
     session_id: Option<ThreadId>,
     /// The name of a model; the app's model when absent.
     model: Option<String>,
-    /// Within the range of the app; the app's value when absent.
+    /// The temperature, within the range of the app; the app's value when absent.
     temperature: Option<f64>,
 }
 

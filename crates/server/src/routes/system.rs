@@ -32,7 +32,7 @@ pub(super) async fn list_apps(State(api): State<Api>, principal: Principal) -> A
     get,
     path = "/healthz",
     responses(
-        (status = 200, description = "It lives"),
+        (status = 200, description = "The process is alive"),
         (
             status = 503,
             description = "The server can no longer write, and stops",
@@ -70,7 +70,7 @@ pub(super) async fn readyz(State(api): State<Api>) -> Result<StatusCode, ApiProb
     Ok(StatusCode::OK)
 }
 
-/// This description.
+/// Returns this OpenAPI description.
 #[utoipa::path(
     get,
     path = "/openapi.json",

@@ -33,7 +33,7 @@ pub(super) async fn create_thread(
     Ok(created(caller.service.create_thread(&caller.principal, &app, new, once).await?))
 }
 
-/// Imports a conversation that was held elsewhere. A second import of the same `sourceId` changes nothing.
+/// Imports a conversation of another system. A second import of the same `sourceId` changes nothing.
 #[utoipa::path(
     post,
     path = "/v1/apps/{app}/threads/import",
@@ -56,7 +56,7 @@ pub(super) async fn import_thread(
     Ok((status, Answer(imported)))
 }
 
-/// The user's threads in an app, the most recently used first.
+/// Lists the threads of the user in an app, the most recently used first.
 #[utoipa::path(
     get,
     path = "/v1/apps/{app}/threads",
@@ -72,7 +72,7 @@ pub(super) async fn list_threads(
     Ok(Answer(caller.service.threads(&caller.principal, &app, query.into(), page.into()).await?))
 }
 
-/// The user's threads in all apps, the most recently used first.
+/// Lists the threads of the user in all apps, the most recently used first.
 #[utoipa::path(
     get,
     path = "/v1/threads",
@@ -88,7 +88,7 @@ pub(super) async fn list_all_threads(
     Ok(Answer(page))
 }
 
-/// One thread.
+/// Returns a thread.
 #[utoipa::path(
     get,
     path = "/v1/threads/{thread}",
@@ -116,7 +116,7 @@ pub(super) async fn change_thread(
     Ok(Answer(caller.service.change_thread(&caller.principal, thread, change, once).await?))
 }
 
-/// Deletes a thread. A run under way in it is cancelled.
+/// Deletes a thread. Its active run is cancelled.
 #[utoipa::path(
     delete,
     path = "/v1/threads/{thread}",

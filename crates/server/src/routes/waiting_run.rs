@@ -3,8 +3,8 @@
 use std::collections::HashSet;
 
 use protocol::{
-    CallId, ClientCallStatus, ClientCallView, NewCallResult, Principal, ProposalId, ProposalView, RunId,
-    ThreadId,
+    CallId, ClientCallStatus, ClientCallView, Decision, NewCallResult, Principal, ProposalId, ProposalStatus,
+    ProposalView, RunId, ThreadId,
 };
 
 use service::Service;
@@ -99,7 +99,7 @@ impl WaitingRun {
             return Err(ApiProblem::new(ProblemCode::InvalidRequest, problem));
         }
         // A decision about a call that is decided already can be refused; one about an open call is taken.
-        self.approvals.sort_by_key(|(_, proposal)| proposal.status == "open");
+        self.approvals.sort_by_key(|(_, proposal)| proposal.status == ProposalStatus::Open);
         for (approval, proposal) in &self.approvals {
             decide(api, principal, approval, proposal).await?;
         }
@@ -121,10 +121,20 @@ async fn decide(
     approval: &Approval,
     proposal: &ProposalView,
 ) -> Result<(), ApiProblem> {
-    match (approval.approved, proposal.status.as_str()) {
-        (true, "confirmed") | (false, "rejected" | "expired" | "superseded" | "withdrawn") => {}
-        (true, _) => drop(api.service.confirm_proposal(principal, approval.id, None).await?),
-        (false, _) => drop(api.service.reject_proposal(principal, approval.id, None).await?),
+    let is_settled = match proposal.status {
+        ProposalStatus::Open => false,
+        ProposalStatus::Decided(Decision::Confirmed) => approval.approved,
+        ProposalStatus::Decided(
+            Decision::Rejected | Decision::Expired | Decision::Superseded | Decision::Withdrawn,
+        ) => !approval.approved,
+    };
+    if is_settled {
+        return Ok(());
+    }
+    if approval.approved {
+        api.service.confirm_proposal(principal, approval.id, None).await?;
+    } else {
+        api.service.reject_proposal(principal, approval.id, None).await?;
     }
     Ok(())
 }

@@ -3,11 +3,13 @@
 use agent::embed_soon;
 use futures_util::future::try_join_all;
 use jiff::Timestamp;
-use memory::exchange::{self, ExchangeFormat, Portable};
+use memory::exchange::{self, ExchangeFormat, ExportedMemory};
 use memory::extract::is_duplicate;
 use memory::{secrets, suspicion};
 use protocol::{ImportRefused, ImportReport, Principal, Scope};
-use store::{MAX_MEMORIES_PER_SCOPE, MemoryRow, NewMemoryRow, Once, PageOf, PageRows, TimeCursor};
+use store::{
+    IdempotencyClaim, MAX_MEMORIES_PER_SCOPE, MemoryRow, NewMemoryRow, PageOf, PageRows, TimeCursor,
+};
 
 use crate::{Error, Service};
 
@@ -29,7 +31,7 @@ const ORDERS: &str = "is an instruction to an assistant, not a fact";
 const FULL: &str = "the user has the maximum number of memories";
 
 /// A memory of a file, or why it is not wanted.
-type Judged = Result<Portable, String>;
+type Judged = Result<ExportedMemory, String>;
 
 /// The fate of one memory of a file.
 enum Fate {
@@ -63,7 +65,7 @@ impl Service {
     }
 
     /// Newest first.
-    async fn all_active(&self, scope: &Scope) -> Result<Vec<Portable>, Error> {
+    async fn all_active(&self, scope: &Scope) -> Result<Vec<ExportedMemory>, Error> {
         let (mut all, mut after, mut bytes) = (Vec::new(), None, 0);
         while all.len() < MAX_MEMORIES_PER_SCOPE {
             let PageRows { rows, more } =
@@ -89,7 +91,7 @@ impl Service {
         principal: &Principal,
         app: &str,
         file: String,
-        once: Option<Once>,
+        once: Option<IdempotencyClaim>,
     ) -> Result<ImportReport, Error> {
         let (scope, _) = self.share_of(principal, app)?;
         self.refuse_if_off(&scope).await?;
@@ -121,10 +123,10 @@ impl Service {
         scope: &Scope,
         batch: &[Judged],
         first: usize,
-        once: Option<&Once>,
+        once: Option<&IdempotencyClaim>,
     ) -> Result<Vec<Fate>, Error> {
         let now = self.now();
-        let (mut fates, mut wanted) = (Vec::new(), Vec::<&Portable>::new());
+        let (mut fates, mut wanted) = (Vec::new(), Vec::<&ExportedMemory>::new());
         for judged in batch {
             let fate = match judged {
                 Err(reason) => Some(Fate::Refused(reason.clone())),
@@ -153,15 +155,20 @@ impl Service {
     async fn is_known(
         &self,
         scope: &Scope,
-        memory: &Portable,
-        wanted: &[&Portable],
+        memory: &ExportedMemory,
+        wanted: &[&ExportedMemory],
         now: Timestamp,
     ) -> Result<bool, Error> {
-        let is_same = |other: &&Portable| is_duplicate(&memory.text, &other.text, None);
+        let is_same = |other: &&ExportedMemory| is_duplicate(&memory.text, &other.text, None);
         Ok(wanted.iter().any(is_same) || self.recall().duplicate(scope, &memory.text, now).await?.is_some())
     }
 
-    async fn put(&self, scope: &Scope, memory: Portable, once: Option<Once>) -> Result<Fate, Error> {
+    async fn put(
+        &self,
+        scope: &Scope,
+        memory: ExportedMemory,
+        once: Option<IdempotencyClaim>,
+    ) -> Result<Fate, Error> {
         let id = self.world().ids.memory();
         let new = NewMemoryRow {
             id,
@@ -182,14 +189,14 @@ impl Service {
     }
 }
 
-fn portable(row: MemoryRow) -> Portable {
+fn portable(row: MemoryRow) -> ExportedMemory {
     let MemoryRow { text, kind, created_at, valid_from, source, .. } = row;
-    Portable { text, kind, created_at, valid_from, source: Some(source) }
+    ExportedMemory { text, kind, created_at, valid_from, source: Some(source) }
 }
 
 fn judged(file: &str, now: Timestamp) -> Result<Vec<Judged>, Error> {
     let read = exchange::read(file, now).map_err(|error| Error::invalid("file", error.to_string()))?;
-    let judge = |memory: Portable| match secrets::find(&memory.text) {
+    let judge = |memory: ExportedMemory| match secrets::find(&memory.text) {
         Some(secret) => Err(format!("looks like {}, and secrets are not remembered", secret.kind)),
         None if suspicion::is_instruction(&memory.text) => Err(ORDERS.to_owned()),
         None => Ok(memory),
@@ -198,8 +205,8 @@ fn judged(file: &str, now: Timestamp) -> Result<Vec<Judged>, Error> {
 }
 
 /// The key under which one memory of a file is added. It has a space, as no key of a client has.
-fn part(once: &Once, index: usize) -> Once {
-    Once { key: format!("{} {index}", once.key), fingerprint: once.fingerprint }
+fn part(once: &IdempotencyClaim, index: usize) -> IdempotencyClaim {
+    IdempotencyClaim { key: format!("{} {index}", once.key), fingerprint: once.fingerprint }
 }
 
 /// Works on a whole file where it holds nobody up.

@@ -2,9 +2,9 @@
 
 use jiff::Timestamp;
 use memory::tombstone::{Forgotten, Shadow};
-use protocol::{ActionId, MemoryId, Principal, Scope};
+use protocol::{ActionId, ActionStatus, MemoryId, Principal, Scope};
 use store::{
-    ActionFilter, ActionRow, ActionStatus, MAX_ACTIONS_PER_PURGE, MemoryPurge, Once, PageOf, PurgedWords,
+    ActionFilter, ActionRow, IdempotencyClaim, MAX_ACTIONS_PER_PURGE, MemoryPurge, PageOf, PurgedWords,
     TombstoneRow,
 };
 
@@ -19,7 +19,7 @@ impl Service {
         &self,
         principal: &Principal,
         memory: MemoryId,
-        once: Option<Once>,
+        once: Option<IdempotencyClaim>,
     ) -> Result<(), Error> {
         let row = match self.memory_row(principal, memory).await {
             // Under a key, purging twice is purging once.

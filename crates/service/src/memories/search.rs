@@ -7,7 +7,7 @@ use jiff::civil::{Date, Time};
 use jiff::tz::TimeZone;
 use jiff::{SignedDuration, Timestamp, ToSpan};
 use memory::dates::TimeSpan;
-use memory::index::{Among, IndexItem, ItemRef};
+use memory::index::{IndexItem, ItemRef, RecallFilter};
 use memory::recall::{RecallHit, RecallQuestion};
 use protocol::{FoundMessage, MemoryHit, MemoryId, MemoryQuery, MessageHit, Page, Principal, Scope};
 
@@ -44,8 +44,9 @@ impl Service {
         let (scope, _) = self.share_of(principal, app)?;
         let text = question("query", &query.query)?;
         let limit = hits(query.limit)?;
-        let found =
-            self.recall().search(&scope, RecallQuestion::new(text, self.now(), limit, Among::Memories));
+        let found = self
+            .recall()
+            .search(&scope, RecallQuestion::new(text, self.now(), limit, RecallFilter::Memories));
         let scores: Vec<(MemoryId, f32)> = found.await?.iter().filter_map(memory_score).collect();
         let ids: Vec<MemoryId> = scores.iter().map(|(id, _)| *id).collect();
         let scores: HashMap<MemoryId, f32> = scores.into_iter().collect();
@@ -69,7 +70,7 @@ impl Service {
         let limit = hits(query.limit)?;
         let within = within(query.from.as_deref(), query.to.as_deref())?;
         let asked =
-            RecallQuestion { within, ..RecallQuestion::new(text, self.now(), limit, Among::Messages) };
+            RecallQuestion { within, ..RecallQuestion::new(text, self.now(), limit, RecallFilter::Messages) };
         let mut data = Vec::new();
         for found in self.recall().search(&scope, asked).await? {
             data.extend(self.message_hit(&scope, &found).await?);

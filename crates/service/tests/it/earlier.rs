@@ -5,7 +5,7 @@ use protocol::{
     EarlierCall, EarlierStep, EarlierTurn, MAX_EARLIER_TURNS, NewRun, Principal, ThreadId, UserId,
 };
 use serde_json::{Value, json};
-use service::{AcceptedRun, Error, LOCAL_USER, Once};
+use service::{AcceptedRun, Error, IdempotencyClaim, LOCAL_USER};
 use testkit::upstream::{Gate, Reply};
 use testkit::{Setup, TestApp};
 
@@ -222,7 +222,7 @@ async fn earlier_turns_wait_with_their_message() {
 async fn a_repeated_request_and_a_crash_write_them_once() {
     let app = TestApp::start().await;
     app.upstream.script([Reply::stream().text("Half").stall(), Reply::says("Whole.")]);
-    let once = || Some(Once { key: "k".into(), fingerprint: [7; 32] });
+    let once = || Some(IdempotencyClaim { key: "k".into(), fingerprint: [7; 32] });
     let asked = || new("Now", vec![said("Before", "Indeed.")]);
     let first = app.service.submit(&user(), "test", asked(), once()).await.unwrap();
     app.upstream.wait_for_requests(1).await;

@@ -91,7 +91,7 @@ impl CopyTarget {
         for table in tables.iter().filter(|table| !table.is_filled) {
             if has_any(&self.conn, &format!("SELECT 1 FROM \"{}\" LIMIT 1", table.name), [])? {
                 return Err(Error::Unusable(format!(
-                    "the target has {} that no copy has brought there; choose an empty target",
+                    "the table {} of the target has rows that are not from a copy; choose an empty target",
                     table.name
                 )));
             }

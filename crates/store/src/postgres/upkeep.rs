@@ -113,7 +113,7 @@ impl PostgresUpkeep {
     }
 
     /// Connects until the outcome of a commit is known.
-    fn find_out(&mut self, conn: &mut SqlConnection, number: i64) -> Result<(), Error> {
+    fn resolve_lost_commit(&mut self, conn: &mut SqlConnection, number: i64) -> Result<(), Error> {
         while let Err(error) = self.reconnect(conn) {
             if matches!(error, Error::Rewound) {
                 return Err(error);
@@ -215,7 +215,7 @@ impl Upkeep for PostgresUpkeep {
         if let Some(node) = &mut self.node {
             tracing::warn!(
                 node = node.seat.number(),
-                "this node was taken for dead; its runs continue elsewhere, and it joins as a new node"
+                "the lease of this node ended; other nodes continue its runs, and this server joins as a new node"
             );
             node.must_join = true;
         }
@@ -262,7 +262,7 @@ impl Upkeep for PostgresUpkeep {
             }
             Err(error @ Error::Disconnected(_)) => {
                 tracing::warn!(%error, "the answer to a commit is lost; the next connection says whether it has happened");
-                self.find_out(conn, number)
+                self.resolve_lost_commit(conn, number)
             }
             Err(error) => Err(error),
         }
@@ -272,7 +272,7 @@ impl Upkeep for PostgresUpkeep {
         if let Some(node) = &self.node
             && let Err(error) = node::leave(conn, &node.seat)
         {
-            tracing::warn!(%error, "this node did not say that it leaves; the others find out when its lease is over");
+            tracing::warn!(%error, "this node could not give up its lease; other nodes take over when the lease ends");
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use uuid::Uuid;
 
-use crate::{Error, Once};
+use crate::{Error, IdempotencyClaim};
 
 /// A key that was used before.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -14,7 +14,7 @@ pub struct UsedKey {
 }
 
 /// The target of an earlier request under the same key. [`Error::KeyReused`] if that was another request.
-pub fn replayed(used: Option<UsedKey>, once: &Once) -> Result<Option<Uuid>, Error> {
+pub fn replayed(used: Option<UsedKey>, once: &IdempotencyClaim) -> Result<Option<Uuid>, Error> {
     match used {
         None => Ok(None),
         Some(used) if used.fingerprint == once.fingerprint => Ok(Some(used.target)),
@@ -28,7 +28,7 @@ mod tests {
 
     #[test]
     fn a_key_gives_its_target_to_the_same_request_alone() {
-        let once = Once { key: "k".into(), fingerprint: [1; 32] };
+        let once = IdempotencyClaim { key: "k".into(), fingerprint: [1; 32] };
         let used = |byte| Some(UsedKey { fingerprint: vec![byte; 32], target: Uuid::nil() });
         assert_eq!(replayed(None, &once).unwrap(), None);
         assert_eq!(replayed(used(1), &once).unwrap(), Some(Uuid::nil()));

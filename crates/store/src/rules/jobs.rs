@@ -3,7 +3,7 @@
 use jiff::Timestamp;
 use protocol::{Event, Kind, Scope};
 
-use crate::{Error, JobRow, JobStatus, Retry};
+use crate::{Error, JobRow, JobStatus, MAX_JOB_ATTEMPTS, MAX_WEBHOOK_ATTEMPTS, Retry, WEBHOOK_JOB};
 
 /// Jobs of one user that are at work at once. A back end claims the first job of the line that is due longest, of the user
 /// who has waited longest and has fewer than these at work. A line is a kind of job in one thread.
@@ -26,6 +26,22 @@ pub fn due_at(at: i64, delay: std::time::Duration) -> i64 {
 /// The key of a scope's own job. A key is good for all scopes, so this one is made of the scope, too.
 pub fn scope_key(scope: &Scope, key: &str) -> Result<String, Error> {
     serde_json::to_string(&[scope.app.as_str(), scope.user.as_str(), key]).map_err(|_| Error::Aborted)
+}
+
+/// Attempts after which a job of a kind is dead. The delivery of a webhook waits for a system of somebody else.
+pub fn max_attempts(kind: &str) -> u32 {
+    if kind == WEBHOOK_JOB { MAX_WEBHOOK_ATTEMPTS } else { MAX_JOB_ATTEMPTS }
+}
+
+/// Whether a job of a kind was begun as often as it may be, so that it is dead if this attempt fails.
+pub fn is_last_attempt(kind: &str, attempts: u32) -> bool {
+    attempts >= max_attempts(kind)
+}
+
+/// The state of a job whose process ended in the midst of an attempt. After the last attempt the job is dead: it may be
+/// what killed the process.
+pub fn after_process_end(kind: &str, attempts: u32) -> JobStatus {
+    if is_last_attempt(kind, attempts) { JobStatus::Dead } else { JobStatus::Ready }
 }
 
 /// A job after an attempt.
@@ -75,5 +91,13 @@ mod tests {
     fn every_time_a_job_is_due_can_be_read() {
         assert_eq!(due_at(5, Duration::from_millis(7)), 12);
         assert!(Timestamp::from_millisecond(due_at(i64::MAX, Duration::MAX)).is_ok());
+    }
+
+    #[test]
+    fn a_job_that_was_begun_as_often_as_it_may_be_is_dead() {
+        let left = |kind, attempts| after_process_end(kind, attempts);
+        assert_eq!([left("name_thread", 4), left("name_thread", 5)], [JobStatus::Ready, JobStatus::Dead]);
+        assert_eq!([left(WEBHOOK_JOB, 9), left(WEBHOOK_JOB, 10)], [JobStatus::Ready, JobStatus::Dead]);
+        assert_eq!(left("of another version", u32::MAX), JobStatus::Dead);
     }
 }

@@ -1,4 +1,4 @@
-//! Memories: when two say the same, what an edit comes to, and which findings of a job still count.
+//! Memories: when two say the same, how many may stay, and which findings of a job still count.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -6,12 +6,9 @@ use protocol::{MemoryId, MemoryUpdate, MemoryVersionView, Seq};
 use sha2::{Digest, Sha256};
 
 use crate::{
-    Error, ExtractedMemories, MAX_EXPIRED_PER_EXTRACTION, MAX_MEMORIES_PER_SCOPE, MemoryEdit, MemoryRow,
-    MemoryStatus,
+    Error, ExtractedMemories, MAX_ACTIONS_PER_PURGE, MAX_EXPIRED_PER_EXTRACTION, MAX_MEMORIES_PER_SCOPE,
+    MemoryRow, MemoryStatus, VersionReason,
 };
-
-/// The reason of a version in which an update took the place of another.
-pub const UPDATED: &str = "updated";
 
 /// Bytes of a hash that are kept: enough that no two texts of one user share it.
 const WORDS_HASH_BYTES: usize = 16;
@@ -28,17 +25,6 @@ pub fn words_hash(text: &str) -> Vec<u8> {
 /// Whether a scope that has so many active memories may have another.
 pub fn check_room(active: u64) -> Result<(), Error> {
     if active >= MAX_MEMORIES_PER_SCOPE as u64 { Err(Error::MemoriesFull) } else { Ok(()) }
-}
-
-/// A memory after an edit by hand; none if the edit changes nothing. [`Error::Changed`] unless the memory is active.
-pub fn edited(row: MemoryRow, edit: MemoryEdit) -> Result<Option<MemoryRow>, Error> {
-    if row.status != MemoryStatus::Active {
-        return Err(Error::Changed(format!("the memory is {}; restore it first", row.status.name())));
-    }
-    let (text, kind) = (row.text.clone(), row.kind.clone());
-    let edited =
-        MemoryRow { text: edit.text.unwrap_or(row.text), kind: edit.kind.unwrap_or(row.kind), ..row };
-    Ok((edited.text != text || edited.kind != kind).then_some(edited))
 }
 
 /// Whether a memory is as a change of an extraction expects it.
@@ -69,6 +55,22 @@ pub fn purged_meanwhile() -> Error {
     Error::Changed("a memory was purged meanwhile".into())
 }
 
+/// How many memories an extraction lets go of, where so many are active and `limit` may stay.
+pub fn number_to_expire(active: u64, limit: usize) -> u64 {
+    active.saturating_sub(limit as u64).min(MAX_EXPIRED_PER_EXTRACTION as u64)
+}
+
+/// Whether a memory can be purged, with so many actions that say it.
+pub fn check_purge(status: MemoryStatus, actions: usize) -> Result<(), Error> {
+    if status != MemoryStatus::Forgotten {
+        return Err(Error::Changed("the memory was restored meanwhile; forget it again".into()));
+    }
+    if actions > MAX_ACTIONS_PER_PURGE {
+        return Err(Error::Changed(format!("at most {MAX_ACTIONS_PER_PURGE} actions are erased at once")));
+    }
+    Ok(())
+}
+
 /// Memories beyond what may stay of each subject, those worth least first. `ranked` has the memories by worth, the
 /// greatest first, each with its subject.
 pub fn beyond_limit(ranked: impl IntoIterator<Item = (MemoryId, String)>, limit: usize) -> Vec<MemoryId> {
@@ -97,7 +99,9 @@ pub fn update_event(extracted: &ExtractedMemories) -> Option<MemoryUpdate> {
 pub fn end_updated_versions(versions: &mut [MemoryVersionView]) {
     let mut next: Option<MemoryVersionView> = None;
     for version in versions {
-        let updated = next.take().filter(|next| next.reason == UPDATED);
+        let is_update =
+            |next: &MemoryVersionView| VersionReason::parse(&next.reason) == Some(VersionReason::Updated);
+        let updated = next.take().filter(is_update);
         version.valid_until = version.valid_until.or(updated.and_then(|next| next.valid_from));
         next = Some(version.clone());
     }
@@ -133,6 +137,19 @@ mod tests {
         let ranked =
             [(1, "a"), (2, "a"), (3, "b"), (4, "a")].map(|(number, kind)| (id(number), kind.to_owned()));
         assert_eq!(beyond_limit(ranked, 1), [id(4), id(2)]);
+    }
+
+    #[test]
+    fn a_bounded_number_of_memories_beyond_the_limit_expires() {
+        assert_eq!([number_to_expire(3, 5), number_to_expire(7, 5)], [0, 2]);
+        assert_eq!(number_to_expire(u64::MAX, 5), MAX_EXPIRED_PER_EXTRACTION as u64);
+    }
+
+    #[test]
+    fn only_a_forgotten_memory_is_purged() {
+        assert!(check_purge(MemoryStatus::Forgotten, MAX_ACTIONS_PER_PURGE).is_ok());
+        assert!(check_purge(MemoryStatus::Forgotten, MAX_ACTIONS_PER_PURGE + 1).is_err());
+        assert!(check_purge(MemoryStatus::Active, 0).is_err());
     }
 
     #[test]

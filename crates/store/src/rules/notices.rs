@@ -2,6 +2,8 @@
 
 use protocol::{CallId, DocumentId, MemoryId, NoticeChange, ProposalId, RunId, Scope, ThreadId};
 
+use crate::VersionReason;
+
 /// Memories that one notice names at most.
 pub const MAX_MEMORIES_PER_NOTICE: usize = 100;
 
@@ -207,11 +209,17 @@ fn together(before: NoticeChange, after: NoticeChange) -> NoticeChange {
 }
 
 /// The change of a memory that got a version for this reason.
-pub fn memory_change(reason: &str) -> NoticeChange {
+pub fn memory_change(reason: VersionReason) -> NoticeChange {
     match reason {
-        "created" => NoticeChange::Created,
-        "removed" | "forgotten" | "expired" | "superseded" | "undone" => NoticeChange::Deleted,
-        _ => NoticeChange::Changed, // edited, updated, merged, restored
+        VersionReason::Created => NoticeChange::Created,
+        VersionReason::Edited | VersionReason::Updated | VersionReason::Merged | VersionReason::Restored => {
+            NoticeChange::Changed
+        }
+        VersionReason::Removed
+        | VersionReason::Forgotten
+        | VersionReason::Expired
+        | VersionReason::Superseded
+        | VersionReason::Undone => NoticeChange::Deleted,
     }
 }
 

@@ -52,6 +52,10 @@ pub fn closing(row: &ProposalRow, decision: Decision, by: Option<&str>) -> Optio
     Some(ProposalClosing { thread, run, events })
 }
 
+/// The decision on the proposals of a run that are open when it ends. No event tells of it, because `run:end` is the last
+/// of a run.
+pub const DECISION_AT_RUN_END: Decision = Decision::Superseded;
+
 /// The result of a call that may not run.
 fn denied_result(call_id: CallId, tool: &str, decision: Decision) -> Option<ToolComplete> {
     let message = denial(decision)?;

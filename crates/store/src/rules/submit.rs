@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use protocol::{MessageId, MessageUser, OnBusy, RunId, RunStart, ThreadId};
 
-use crate::{Error, MAX_QUEUED_PER_THREAD, MessageRole, RunInput, RunJob, RunRequest};
+use crate::{Error, MAX_QUEUED_PER_THREAD, MessageRole, RunInput, RunJob, RunRequest, Stop};
 
 /// Jobs that one message causes.
 const MAX_JOBS_PER_MESSAGE: usize = 16;
@@ -36,6 +36,11 @@ pub fn check_queue_room(waiting: u64) -> Result<(), Error> {
 /// Whether a queued message goes before others, and interrupts a run that begins before it.
 pub fn is_urgent(on_busy: OnBusy) -> bool {
     on_busy == OnBusy::Interrupt
+}
+
+/// Why a queued run stops as soon as it begins: an urgent message waits, which would have interrupted it.
+pub fn stop_at_begin(is_urgent_waiting: bool) -> Option<Stop> {
+    is_urgent_waiting.then_some(Stop::Interrupted)
 }
 
 /// A message that a request names.
@@ -145,6 +150,8 @@ mod tests {
         assert_eq!(admission(Some(active), OnBusy::Queue).unwrap(), waits(false));
         assert_eq!(admission(Some(active), OnBusy::Interrupt).unwrap(), waits(true));
         assert!(check_queue_room(19).is_ok() && check_queue_room(20).is_err());
+        let stops = [OnBusy::Queue, OnBusy::Interrupt].map(|on_busy| stop_at_begin(is_urgent(on_busy)));
+        assert_eq!(stops, [None, Some(Stop::Interrupted)]);
     }
 
     #[test]

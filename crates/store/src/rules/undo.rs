@@ -62,6 +62,19 @@ impl UndoRequest<'_> {
     }
 }
 
+/// The state of an earlier attempt to undo an action that stands in the way of another, among the states of all attempts.
+pub fn attempt_in_the_way(attempts: impl IntoIterator<Item = ActionStatus>) -> Option<ActionStatus> {
+    attempts.into_iter().find(|attempt| may_have_effect(*attempt))
+}
+
+/// Whether an attempt has undone the action, or may do so or have done so.
+fn may_have_effect(attempt: ActionStatus) -> bool {
+    match attempt {
+        ActionStatus::Started | ActionStatus::Ended(ToolStatus::Complete | ToolStatus::Unknown) => true,
+        ActionStatus::Ended(ToolStatus::Failed | ToolStatus::Denied | ToolStatus::Cancelled) => false,
+    }
+}
+
 fn refuse(reason: Option<&'static str>) -> Result<(), Error> {
     reason.map_or(Ok(()), |reason| Err(Error::Changed(reason.into())))
 }
@@ -279,6 +292,16 @@ mod tests {
         let read = done(Effect::Read, vec![file("a", 1)]);
         refused(UndoRequest { action: &read, ..fresh }, "nothing that can be undone");
         assert!(words(UndoRequest { action: &read, ..fresh }.check_outside()).contains("nothing that can"));
+    }
+
+    #[test]
+    fn an_attempt_that_came_to_nothing_stands_in_no_way() {
+        let in_the_way = ActionStatus::ALL.map(|attempt| attempt_in_the_way([attempt]));
+        let [started, complete, failed, denied, cancelled, unknown] = ActionStatus::ALL;
+        assert_eq!([failed, denied, cancelled].map(|attempt| attempt_in_the_way([attempt])), [None; 3]);
+        assert_eq!(in_the_way.iter().flatten().collect::<Vec<_>>(), [&started, &complete, &unknown]);
+        assert_eq!(attempt_in_the_way([failed, unknown, cancelled]), Some(unknown));
+        assert_eq!(attempt_in_the_way([]), None);
     }
 
     #[test]

@@ -16,8 +16,8 @@ use crate::rules::actions::{
 use crate::rules::ledger::{LedgerPayload, OutputPlace};
 use crate::rules::undo::end_by_user;
 use crate::{
-    ActionEnd, ActionFilter, ActionRow, ActionStatus, Error, LedgerKind, NewAction, Once, PageOf, PageRows,
-    Write,
+    ActionEnd, ActionFilter, ActionRow, ActionStatus, Error, IdempotencyClaim, LedgerKind, NewAction, PageOf,
+    PageRows, Write,
 };
 
 impl SqlStore {
@@ -52,7 +52,7 @@ impl SqlStore {
         principal: &Principal,
         action: ActionId,
         by: NewAction,
-        once: Option<Once>,
+        once: Option<IdempotencyClaim>,
     ) -> Result<ActionRow, Error> {
         let rows = RowsOf::user(principal.user());
         let user = principal.user().clone();
@@ -66,7 +66,7 @@ impl SqlStore {
         principal: &Principal,
         action: ActionId,
         by: NewAction,
-        once: Option<Once>,
+        once: Option<IdempotencyClaim>,
     ) -> Result<ActionRow, Error> {
         let rows = RowsOf::user(principal.user());
         let user = principal.user().clone();
@@ -80,7 +80,7 @@ impl SqlStore {
         scope: &Scope,
         proposal: ProposalId,
         action: NewAction,
-        once: Option<Once>,
+        once: Option<IdempotencyClaim>,
     ) -> Result<ActionRow, Error> {
         let scope = scope.clone();
         let work = move |batch: &mut Batch<'_>| {
@@ -119,7 +119,7 @@ fn undo_by_user(
     user: &str,
     action: ActionId,
     by: NewAction,
-    once: Option<&Once>,
+    once: Option<&IdempotencyClaim>,
 ) -> Result<ActionRow, Error> {
     let undone = of_user(batch.conn(), action, user)?;
     if let Some(earlier) = idempotency::claim(batch, &undone.scope, once, by.id.uuid())? {
@@ -136,7 +136,7 @@ fn begin_undo(
     user: &str,
     action: ActionId,
     by: NewAction,
-    once: Option<&Once>,
+    once: Option<&IdempotencyClaim>,
 ) -> Result<ActionRow, Error> {
     let undone = of_user(batch.conn(), action, user)?;
     if let Some(earlier) = idempotency::claim(batch, &undone.scope, once, by.id.uuid())? {

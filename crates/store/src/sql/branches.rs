@@ -6,7 +6,9 @@ use protocol::{Event, MessageId, Principal, Seq, ThreadHead, ThreadId};
 use super::append::Batch;
 use super::read::{count, find_first, find_page, has_any, id, maybe_id, one_more, sql, text, time};
 use super::{RowsOf, SqlStore, idempotency, threads};
-use crate::{Error, MAX_TREE_TEXT_CHARS, MessageRole, Once, PageOf, PageRows, ThreadRow, TreeRow};
+use crate::{
+    Error, IdempotencyClaim, MAX_TREE_TEXT_CHARS, MessageRole, PageOf, PageRows, ThreadRow, TreeRow,
+};
 
 /// Messages of a branch that are looked at for its newest one.
 const MAX_BRANCH: i64 = 200_000;
@@ -24,7 +26,7 @@ impl SqlStore {
         principal: &Principal,
         thread: ThreadId,
         message: MessageId,
-        once: Option<Once>,
+        once: Option<IdempotencyClaim>,
     ) -> Result<ThreadRow, Error> {
         let rows = RowsOf::user(principal.user());
         for _ in 0..MAX_TRIES {
@@ -51,7 +53,7 @@ fn choose(
     batch: &mut Batch<'_>,
     principal: &Principal,
     (thread, leaf): (ThreadId, MessageId),
-    once: Option<&Once>,
+    once: Option<&IdempotencyClaim>,
 ) -> Result<Option<ThreadRow>, Error> {
     let user = principal.user().as_str();
     let row = threads::find(batch.conn(), thread, user)?;

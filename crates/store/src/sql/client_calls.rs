@@ -14,7 +14,7 @@ use super::read::{
 use super::{RowsOf, SqlStore, actions, idempotency, waiting_calls};
 use crate::rules::client_calls::{answered, check_answerable, closed_as, unanswered};
 use crate::rules::notices::NoticedChange;
-use crate::{CallAnswer, ClientCallRow, Error, Once, PageOf, PageRows, TimeCursor};
+use crate::{CallAnswer, ClientCallRow, Error, IdempotencyClaim, PageOf, PageRows, TimeCursor};
 
 const COLUMNS: &str =
     "c.id, c.app, c.user, c.thread, c.run, a.tool, a.input, a.effect, c.status, c.expires_at,
@@ -63,7 +63,7 @@ impl SqlStore {
         principal: &Principal,
         call: CallId,
         answer: CallAnswer,
-        once: Option<Once>,
+        once: Option<IdempotencyClaim>,
     ) -> Result<ClientCallRow, Error> {
         let rows = RowsOf::user(principal.user());
         let principal = principal.clone();
@@ -77,7 +77,7 @@ fn record_answer(
     principal: &Principal,
     call: CallId,
     answer: CallAnswer,
-    once: Option<&Once>,
+    once: Option<&IdempotencyClaim>,
 ) -> Result<ClientCallRow, Error> {
     let user = principal.user().as_str();
     let row = find(batch.conn(), call, user)?;
@@ -138,7 +138,7 @@ pub(super) fn closed(batch: &Batch<'_>, run: RunId, result: &ToolComplete) -> Re
         return Ok(());
     }
     batch.notice(NoticedChange::Call(result.call_id));
-    waiting_calls::go_on(batch, run)
+    waiting_calls::continue_run(batch, run)
 }
 
 fn find(conn: &SqlConnection, call: CallId, user: &str) -> Result<ClientCallRow, Error> {

@@ -7,7 +7,8 @@ use uuid::Uuid;
 use super::append::Batch;
 use super::read::{count, find_all, find_first, find_only, text, time};
 use super::{RowsOf, SqlStore, idempotency};
-use crate::{Error, MAX_CREDENTIAL_BYTES, MAX_CREDENTIAL_NAME_BYTES, MAX_CREDENTIALS_PER_SCOPE, Once};
+use crate::rules::credentials::{check_credential, check_credential_room};
+use crate::{Error, IdempotencyClaim, MAX_CREDENTIALS_PER_SCOPE};
 
 impl SqlStore {
     pub(crate) async fn credentials(&self, scope: &Scope) -> Result<Vec<CredentialView>, Error> {
@@ -27,7 +28,7 @@ impl SqlStore {
         scope: &Scope,
         name: &str,
         sealed: Vec<u8>,
-        once: Option<Once>,
+        once: Option<IdempotencyClaim>,
     ) -> Result<CredentialView, Error> {
         let (scope, name) = (scope.clone(), name.to_owned());
         let work = move |batch: &mut Batch<'_>| {
@@ -43,7 +44,7 @@ impl SqlStore {
         &self,
         scope: &Scope,
         name: &str,
-        once: Option<Once>,
+        once: Option<IdempotencyClaim>,
     ) -> Result<(), Error> {
         let (scope, name) = (scope.clone(), name.to_owned());
         let work = move |batch: &mut Batch<'_>| {
@@ -57,27 +58,13 @@ impl SqlStore {
 }
 
 fn put(batch: &Batch<'_>, scope: &Scope, name: &str, sealed: &[u8]) -> Result<(), Error> {
-    if let Some(reason) = refusal(batch.conn(), scope, name, sealed)? {
-        return Err(Error::Changed(reason));
-    }
+    check_credential(name, sealed.len())?;
+    let key = [scope.app.as_str(), scope.user.as_str(), name];
+    let statement = "SELECT count(*) FROM credentials WHERE app = ?1 AND user = ?2 AND name <> ?3";
+    check_credential_room(find_only(batch.conn(), statement, key, |row| count(row, 0))?)?;
     let statement = "INSERT INTO credentials (app, user, name, sealed, updated_at) VALUES (?1, ?2, ?3, ?4, ?5)
                 ON CONFLICT (app, user, name) DO UPDATE SET sealed = excluded.sealed, updated_at = excluded.updated_at";
     batch.execute(statement, params![scope.app.as_str(), scope.user.as_str(), name, sealed, batch.at()])
-}
-
-/// Why a credential cannot be kept.
-fn refusal(conn: &SqlConnection, scope: &Scope, name: &str, sealed: &[u8]) -> Result<Option<String>, Error> {
-    if name.is_empty() || name.len() > MAX_CREDENTIAL_NAME_BYTES {
-        return Ok(Some(format!("the name of a credential has 1 to {MAX_CREDENTIAL_NAME_BYTES} bytes")));
-    }
-    if sealed.len() > MAX_CREDENTIAL_BYTES {
-        return Ok(Some(format!("a sealed credential has at most {MAX_CREDENTIAL_BYTES} bytes")));
-    }
-    let statement = "SELECT count(*) FROM credentials WHERE app = ?1 AND user = ?2 AND name <> ?3";
-    let there =
-        find_only(conn, statement, [scope.app.as_str(), scope.user.as_str(), name], |row| count(row, 0))?;
-    let full = there >= MAX_CREDENTIALS_PER_SCOPE as u64;
-    Ok(full.then(|| format!("there are already {MAX_CREDENTIALS_PER_SCOPE} credentials; delete some first")))
 }
 
 fn delete(batch: &Batch<'_>, scope: &Scope, name: &str) -> Result<(), Error> {

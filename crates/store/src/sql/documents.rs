@@ -13,11 +13,11 @@ use super::read::{
     text, time,
 };
 use super::{RowsOf, SqlStore, idempotency, items, texts};
+use crate::rules::documents::{DocumentTotals, check_document, check_document_room};
 use crate::rules::notices::{DocumentNews, NoticedChange};
 use crate::{
-    ChunkRow, DocumentRow, Error, ItemRef, MAX_CHUNK_BYTES, MAX_CHUNKS_PER_DOCUMENT, MAX_CHUNKS_PER_READ,
-    MAX_DOCUMENTS_PER_SCOPE, NewChunk, NewDocument, NewVector, Once, PageOf, PageRows, RecallKind,
-    TimeCursor,
+    ChunkRow, DocumentRow, Error, IdempotencyClaim, ItemRef, MAX_CHUNKS_PER_READ, NewChunk, NewDocument,
+    NewVector, PageOf, PageRows, RecallKind, TimeCursor,
 };
 
 /// Pieces that are added, listed or removed in one transaction, and bytes of their texts: streams must not feel it.
@@ -38,9 +38,9 @@ impl SqlStore {
         &self,
         scope: &Scope,
         document: NewDocument,
-        once: Option<Once>,
+        once: Option<IdempotencyClaim>,
     ) -> Result<DocumentRow, Error> {
-        check(&document)?;
+        check_document(&document)?;
         let row = DocumentRow::of_new(scope, &document);
         let (new, key, quota) = (row.clone(), once.clone(), document.quota);
         if let Some(earlier) = self.writer.write(move |batch| begin(batch, &new, quota, key.as_ref())).await?
@@ -73,7 +73,7 @@ impl SqlStore {
     pub(crate) async fn document_made(
         &self,
         scope: &Scope,
-        once: &Once,
+        once: &IdempotencyClaim,
     ) -> Result<Option<DocumentRow>, Error> {
         let rows = RowsOf::user(&scope.user);
         let (scope, once) = (scope.clone(), once.clone());
@@ -119,7 +119,7 @@ impl SqlStore {
         &self,
         principal: &Principal,
         document: DocumentId,
-        once: Option<Once>,
+        once: Option<IdempotencyClaim>,
     ) -> Result<(), Error> {
         let rows = RowsOf::user(principal.user());
         let principal = principal.clone();
@@ -159,16 +159,6 @@ impl DocumentRow {
     }
 }
 
-pub(super) fn check(document: &NewDocument) -> Result<(), Error> {
-    if document.chunks.len() > MAX_CHUNKS_PER_DOCUMENT {
-        return Err(Error::Changed(format!("a document has at most {MAX_CHUNKS_PER_DOCUMENT} pieces")));
-    }
-    if document.chunks.iter().any(|chunk| chunk.text.is_empty() || chunk.text.len() > MAX_CHUNK_BYTES) {
-        return Err(Error::Changed(format!("a piece of a document has 1 to {MAX_CHUNK_BYTES} bytes")));
-    }
-    Ok(())
-}
-
 /// What goes into one transaction each, with the number of its first piece.
 fn parts(chunks: Vec<NewChunk>) -> Vec<(u32, Vec<NewChunk>)> {
     let mut parts: Vec<(u32, Vec<NewChunk>)> = Vec::new();
@@ -193,28 +183,17 @@ fn begin(
     batch: &Batch<'_>,
     new: &DocumentRow,
     quota: u64,
-    once: Option<&Once>,
+    once: Option<&IdempotencyClaim>,
 ) -> Result<Option<DocumentRow>, Error> {
     let scope = &new.scope;
     if let Some(earlier) = idempotency::earlier(batch, scope, once)? {
         return find(batch.conn(), earlier.into(), scope.user.as_str()).map(Some);
     }
     let statement = "SELECT count(*), coalesce(CAST(sum(text_bytes) AS BIGINT), 0) FROM documents WHERE app = ?1 AND user = ?2 AND deleted_at IS NULL";
-    let (there, held) =
-        find_only(batch.conn(), statement, [scope.app.as_str(), scope.user.as_str()], |row| {
-            Ok((count(row, 0)?, count(row, 1)?))
-        })?;
-    if there >= MAX_DOCUMENTS_PER_SCOPE as u64 {
-        let message = format!("there are already {MAX_DOCUMENTS_PER_SCOPE} documents; delete some first");
-        return Err(Error::Changed(message));
-    }
-    if held.saturating_add(new.text_bytes) > quota {
-        return Err(Error::Changed(format!(
-            "your documents have {held} bytes of text, this one has {}, and {quota} are allowed; delete some \
-             first",
-            new.text_bytes
-        )));
-    }
+    let totals = find_only(batch.conn(), statement, [scope.app.as_str(), scope.user.as_str()], |row| {
+        Ok(DocumentTotals { documents: count(row, 0)?, text_bytes: count(row, 1)? })
+    })?;
+    check_document_room(totals, new.text_bytes, quota)?;
     insert_row(batch, new, None).map(|()| None)
 }
 
@@ -254,7 +233,11 @@ fn insert(batch: &Batch<'_>, document: DocumentId, first: u32, part: &[NewChunk]
 }
 
 /// Shows a document that is whole. If the same was added meanwhile under the same key, that one stays, and this one goes.
-fn finish(batch: &Batch<'_>, new: &DocumentRow, once: Option<&Once>) -> Result<DocumentRow, Error> {
+fn finish(
+    batch: &Batch<'_>,
+    new: &DocumentRow,
+    once: Option<&IdempotencyClaim>,
+) -> Result<DocumentRow, Error> {
     let user = new.scope.user.as_str();
     if let Some(earlier) = idempotency::claim(batch, &new.scope, once, new.id.uuid())? {
         let statement = "UPDATE documents SET deleted_at = ?2 WHERE id = ?1";
@@ -327,7 +310,7 @@ fn delete(
     batch: &Batch<'_>,
     principal: &Principal,
     document: DocumentId,
-    once: Option<&Once>,
+    once: Option<&IdempotencyClaim>,
 ) -> Result<(), Error> {
     if idempotency::repeated(batch, principal, once)? {
         return Ok(());

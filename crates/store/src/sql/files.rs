@@ -11,7 +11,7 @@ use crate::rules::records::{
     FileTotals, StandingVersion, check_file_room, check_file_size, check_path, file_name, not_there,
 };
 use crate::rules::undo::is_as_left;
-use crate::{AppliedChange, Error, FileRow, MAX_FILES_PER_SCOPE, Once, Write};
+use crate::{AppliedChange, Error, FileRow, IdempotencyClaim, MAX_FILES_PER_SCOPE, Write};
 
 const COLUMNS: &str = "path, version, content, updated_at";
 
@@ -55,7 +55,7 @@ impl SqlStore {
         &self,
         scope: &Scope,
         write: Write,
-        once: Option<Once>,
+        once: Option<IdempotencyClaim>,
     ) -> Result<Option<FileRow>, Error> {
         let Write::File { path, content, expected } = write else { return Err(Error::NotFound("file")) };
         let scope = scope.clone();

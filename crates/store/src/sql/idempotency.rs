@@ -7,15 +7,23 @@ use uuid::Uuid;
 use super::append::Batch;
 use super::read::{find_first, has_any, id};
 use crate::rules::idempotency::{UsedKey, replayed};
-use crate::{Error, Once};
+use crate::{Error, IdempotencyClaim};
 
 /// The target of an earlier request under the key; an error if the key was used for another request.
-pub(super) fn earlier(batch: &Batch<'_>, scope: &Scope, once: Option<&Once>) -> Result<Option<Uuid>, Error> {
+pub(super) fn earlier(
+    batch: &Batch<'_>,
+    scope: &Scope,
+    once: Option<&IdempotencyClaim>,
+) -> Result<Option<Uuid>, Error> {
     made(batch.conn(), scope, once)
 }
 
 /// The target of an earlier request, for a reader.
-pub(super) fn made(conn: &SqlConnection, scope: &Scope, once: Option<&Once>) -> Result<Option<Uuid>, Error> {
+pub(super) fn made(
+    conn: &SqlConnection,
+    scope: &Scope,
+    once: Option<&IdempotencyClaim>,
+) -> Result<Option<Uuid>, Error> {
     let Some(once) = once else { return Ok(None) };
     let statement = "SELECT fingerprint, target FROM idempotency WHERE app = ?1 AND user = ?2 AND key = ?3";
     let used =
@@ -27,7 +35,11 @@ pub(super) fn made(conn: &SqlConnection, scope: &Scope, once: Option<&Once>) -> 
 
 /// Whether a request was made before that names a thing instead of an app, which may be gone by now. The fingerprint covers what
 /// was asked of which thing, so it finds its own row in whatever app that was.
-pub(super) fn repeated(batch: &Batch<'_>, principal: &Principal, once: Option<&Once>) -> Result<bool, Error> {
+pub(super) fn repeated(
+    batch: &Batch<'_>,
+    principal: &Principal,
+    once: Option<&IdempotencyClaim>,
+) -> Result<bool, Error> {
     let Some(once) = once else { return Ok(false) };
     let statement = "SELECT 1 FROM idempotency WHERE user = ?1 AND key = ?2 AND fingerprint = ?3";
     has_any(batch.conn(), statement, params![principal.user().as_str(), once.key, once.fingerprint])
@@ -38,7 +50,7 @@ pub(super) fn repeated(batch: &Batch<'_>, principal: &Principal, once: Option<&O
 pub(super) fn claim(
     batch: &Batch<'_>,
     scope: &Scope,
-    once: Option<&Once>,
+    once: Option<&IdempotencyClaim>,
     target: Uuid,
 ) -> Result<Option<Uuid>, Error> {
     let earlier = earlier(batch, scope, once)?;
@@ -51,7 +63,7 @@ pub(super) fn claim(
 pub(super) fn remember(
     batch: &Batch<'_>,
     scope: &Scope,
-    once: Option<&Once>,
+    once: Option<&IdempotencyClaim>,
     target: Uuid,
 ) -> Result<(), Error> {
     if let Some(once) = once {

@@ -14,7 +14,7 @@ use super::read::{
 };
 use super::{RowsOf, SqlStore, idempotency};
 use crate::rules::images::{check_image_room, check_unused};
-use crate::{Error, ImageRow, MAX_IMAGES_PER_READ, NewImage, Once, PageOf, PageRows, TimeCursor};
+use crate::{Error, IdempotencyClaim, ImageRow, MAX_IMAGES_PER_READ, NewImage, PageOf, PageRows, TimeCursor};
 
 /// Images removed in one transaction: each may have a few megabytes.
 const MAX_REMOVED: usize = 4;
@@ -26,7 +26,7 @@ impl SqlStore {
         &self,
         scope: &Scope,
         image: NewImage,
-        once: Option<Once>,
+        once: Option<IdempotencyClaim>,
     ) -> Result<ImageRow, Error> {
         let scope = scope.clone();
         self.writer.write(move |batch| add(batch, &scope, &image, once.as_ref())).await
@@ -36,7 +36,7 @@ impl SqlStore {
         &self,
         scope: &Scope,
         hash: [u8; 32],
-        once: Option<Once>,
+        once: Option<IdempotencyClaim>,
     ) -> Result<Option<ImageRow>, Error> {
         let scope = scope.clone();
         self.writer.write(move |batch| find_content(batch, &scope, &hash, once.as_ref())).await
@@ -72,7 +72,7 @@ impl SqlStore {
         &self,
         principal: &Principal,
         image: ImageId,
-        once: Option<Once>,
+        once: Option<IdempotencyClaim>,
     ) -> Result<(), Error> {
         let rows = RowsOf::user(principal.user());
         let principal = principal.clone();
@@ -80,7 +80,12 @@ impl SqlStore {
     }
 }
 
-fn add(batch: &Batch<'_>, scope: &Scope, new: &NewImage, once: Option<&Once>) -> Result<ImageRow, Error> {
+fn add(
+    batch: &Batch<'_>,
+    scope: &Scope,
+    new: &NewImage,
+    once: Option<&IdempotencyClaim>,
+) -> Result<ImageRow, Error> {
     if let Some(known) = find_content(batch, scope, &new.hash, once)? {
         return Ok(known);
     }
@@ -117,7 +122,7 @@ fn find_content(
     batch: &Batch<'_>,
     scope: &Scope,
     hash: &[u8; 32],
-    once: Option<&Once>,
+    once: Option<&IdempotencyClaim>,
 ) -> Result<Option<ImageRow>, Error> {
     let (app, user) = (scope.app.as_str(), scope.user.as_str());
     if let Some(earlier) = idempotency::earlier(batch, scope, once)? {
@@ -200,7 +205,7 @@ fn delete(
     batch: &Batch<'_>,
     principal: &Principal,
     image: ImageId,
-    once: Option<&Once>,
+    once: Option<&IdempotencyClaim>,
 ) -> Result<(), Error> {
     if idempotency::repeated(batch, principal, once)? {
         return Ok(());

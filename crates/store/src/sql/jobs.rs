@@ -11,18 +11,16 @@ use serde_json::json;
 
 use super::append::Batch;
 use super::read::{
-    count, find_first, find_only, find_page, id, maybe_id, one_more, page_start, scope_at, sql, text, time,
+    count, find_all, find_first, find_only, find_page, id, maybe_id, one_more, page_start, scope_at, sql,
+    text, time,
 };
 use super::{RowsOf, SqlStore, admin_audit, events, reserve, usage};
 use crate::rules::admin_audit::AdminAct;
 use crate::rules::jobs::{
-    JobMove, MAX_WORKING_PER_USER, PROCESS_ENDED, after_failure, dead_before, due_at, is_late, is_to_retry,
-    scope_key,
+    JobMove, MAX_WORKING_PER_USER, PROCESS_ENDED, after_failure, after_process_end, dead_before, due_at,
+    is_late, is_to_retry, scope_key,
 };
-use crate::{
-    Error, JobRow, JobStatus, MAX_JOB_ATTEMPTS, MAX_WEBHOOK_ATTEMPTS, NewJob, PageOf, PageRows, Retry, Spent,
-    TimeCursor, WEBHOOK_JOB,
-};
+use crate::{Error, JobRow, JobStatus, JobUsage, NewJob, PageOf, PageRows, Retry, TimeCursor};
 
 const COLUMNS: &str =
     "id, kind, key, app, user, thread, status, attempts, epoch, run_at, error, created_at, updated_at";
@@ -62,7 +60,7 @@ impl SqlStore {
         &self,
         job: &JobRow,
         effect: Option<Event>,
-        spent: Option<Spent>,
+        spent: Option<JobUsage>,
     ) -> Result<(), Error> {
         let job = job.clone();
         let work = move |batch: &mut Batch<'_>| {
@@ -77,7 +75,7 @@ impl SqlStore {
         job: &JobRow,
         error: String,
         retry: Retry,
-        spent: Option<Spent>,
+        spent: Option<JobUsage>,
     ) -> Result<(), Error> {
         let job = job.clone();
         let work = move |batch: &mut Batch<'_>| {
@@ -151,7 +149,7 @@ fn add(
 ) -> Result<(), Error> {
     let statement =
         "INSERT INTO jobs (id, kind, key, app, user, thread, status, run_at, created_at, updated_at)
-                VALUES (?1, ?2, ?3, ?4, ?5, ?6, 'ready', ?7, ?8, ?8) ON CONFLICT (kind, key) DO NOTHING";
+                VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?9) ON CONFLICT (kind, key) DO NOTHING";
     let added = batch.count_changed(
         statement,
         params![
@@ -161,6 +159,7 @@ fn add(
             app,
             user,
             thread.as_ref().map(ThreadId::bytes),
+            JobStatus::Ready.name(),
             due_at(batch.at(), task.delay),
             batch.at()
         ],
@@ -180,14 +179,17 @@ fn schedule_for(batch: &Batch<'_>, scope: &Scope, job: &NewJob) -> Result<(), Er
     add(batch, (app, user), None, &Task::of(job, &key))
 }
 
-/// Takes back what a process that is gone had begun. A job that was begun as often as it may be is dead: it may be what
-/// killed the process.
+/// Takes back what a process that is gone had begun.
 pub(super) fn adopt(batch: &Batch<'_>) -> Result<(), Error> {
-    batch.conn().execute(
-        "UPDATE jobs SET status = CASE WHEN attempts >= CASE kind WHEN ?4 THEN ?5 ELSE ?1 END THEN 'dead' ELSE 'ready' END, updated_at = ?2,
-                error = ?3 WHERE status = 'running' AND NOT EXISTS (SELECT 1 FROM nodes n WHERE n.number = jobs.owner)",
-        params![MAX_JOB_ATTEMPTS, batch.at(), PROCESS_ENDED, WEBHOOK_JOB, MAX_WEBHOOK_ATTEMPTS],
-    )?;
+    let statement = "SELECT id, kind, attempts FROM jobs WHERE status = 'running'
+                AND NOT EXISTS (SELECT 1 FROM nodes n WHERE n.number = jobs.owner)";
+    let begun: Vec<(JobId, String, u32)> =
+        find_all(batch.conn(), statement, [], |row| Ok((id(row, 0)?, text(row, 1)?, attempts(row, 2)?)))?;
+    for (job, kind, attempts) in begun {
+        let status = after_process_end(&kind, attempts).name();
+        let statement = "UPDATE jobs SET status = ?2, error = ?3, updated_at = ?4 WHERE id = ?1";
+        batch.execute(statement, params![job.bytes(), status, PROCESS_ENDED, batch.at()])?;
+    }
     // A clock that was put back must not keep those waiting who were served by the later one.
     batch.conn().execute("UPDATE job_users SET served_at = ?1 WHERE served_at > ?1", [batch.at()])?;
     batch.conn().execute(
@@ -237,13 +239,15 @@ fn claim(batch: &mut Batch<'_>) -> Result<Option<JobRow>, Error> {
         return Ok(None);
     };
     let statement = format!(
-        "UPDATE jobs SET status = 'running', attempts = attempts + 1, epoch = epoch + 1, updated_at = ?1, owner = ?6
+        "UPDATE jobs SET status = ?7, attempts = attempts + 1, epoch = epoch + 1, updated_at = ?1, owner = ?6
             WHERE id = (SELECT id FROM jobs WHERE status = 'ready' AND user = ?2 AND kind = ?3 AND app = ?4
                 AND thread IS NOT DISTINCT FROM ?5 ORDER BY run_at, id LIMIT 1)
             RETURNING {COLUMNS}"
     );
     let thread = thread.as_ref().map(ThreadId::bytes);
-    find_first(batch.conn(), &statement, params![batch.at(), user, kind, app, thread, batch.node()], job_row)
+    let running = JobStatus::Running.name();
+    let key = params![batch.at(), user, kind, app, thread, batch.node(), running];
+    find_first(batch.conn(), &statement, key, job_row)
 }
 
 /// Marks a job as done, if it is still this owner's.
@@ -285,10 +289,9 @@ fn retry(
     if !is_to_retry(&row)? {
         return Ok(Some(row));
     }
-    let statement =
-        "UPDATE jobs SET status = 'ready', attempts = 0, run_at = ?2, updated_at = ?2 WHERE id = ?1";
+    let statement = "UPDATE jobs SET status = ?3, attempts = 0, run_at = ?2, updated_at = ?2 WHERE id = ?1";
     batch.adds_work();
-    batch.execute(statement, params![job.bytes(), batch.at()])?;
+    batch.execute(statement, params![job.bytes(), batch.at(), JobStatus::Ready.name()])?;
     // A job without an app is the server's own.
     let app = Some(row.scope.app.to_string()).filter(|app| !app.is_empty());
     let detail = json!({ "kind": row.kind, "user": row.scope.user.as_str() });
@@ -338,6 +341,10 @@ fn list_of_app(
     find_page(conn, &statement, key, page.limit, job_row)
 }
 
+fn attempts(row: &SqlRow<'_>, column: usize) -> Result<u32, Error> {
+    count(row, column).map(|number| u32::try_from(number).unwrap_or(u32::MAX))
+}
+
 fn job_row(row: &SqlRow<'_>) -> Result<JobRow, Error> {
     Ok(JobRow {
         id: id::<JobId>(row, 0)?,
@@ -346,7 +353,7 @@ fn job_row(row: &SqlRow<'_>) -> Result<JobRow, Error> {
         scope: scope_at(row, 3)?,
         thread: maybe_id(row, 5)?,
         status: JobStatus::parse(&text(row, 6)?).unwrap_or(JobStatus::Dead),
-        attempts: u32::try_from(count(row, 7)?).unwrap_or(u32::MAX),
+        attempts: attempts(row, 7)?,
         epoch: count(row, 8)?,
         run_at: time(row, 9)?,
         error: row.get(10)?,

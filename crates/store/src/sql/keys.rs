@@ -14,7 +14,10 @@ use super::read::{
 use super::{SqlStore, admin_audit, idempotency};
 use crate::rules::admin_audit::AdminAct;
 use crate::rules::keys::{check_rotatable, end_of_replaced, end_of_successor, is_within};
-use crate::{Error, NewKeyRotation, Once, PageOf, PageRows, ReplacedKey, RevokedKey, RotatedKey, TimeCursor};
+use crate::{
+    Error, IdempotencyClaim, NewKeyRotation, PageOf, PageRows, ReplacedKey, RevokedKey, RotatedKey,
+    TimeCursor,
+};
 
 const COLUMNS: &str =
     "id, user, app, rights, acts_for, created_at, expires_at, used_at, revoked_at, made_by, revoked_by,
@@ -31,7 +34,7 @@ impl SqlStore {
         &self,
         key: KeyView,
         hash: [u8; 32],
-        once: Option<(Scope, Once)>,
+        once: Option<(Scope, IdempotencyClaim)>,
     ) -> Result<Option<KeyId>, Error> {
         let work = move |batch: &mut Batch<'_>| {
             if let Some((scope, once)) = &once

@@ -7,6 +7,7 @@ use super::append::Batch;
 use super::documents::{self, COLUMNS, document_row};
 use super::read::{count, find_all, find_first, find_only, id, one_more};
 use super::{SqlStore, items, texts};
+use crate::rules::documents::check_document;
 use crate::rules::knowledge::{KnowledgeSize, check_room};
 use crate::{
     DocumentRow, Error, KnowledgeRow, MAX_DOCUMENTS_PER_SCOPE, NewDocument, PageOf, PageRows, RecallKind,
@@ -32,7 +33,7 @@ impl SqlStore {
         hash: [u8; 32],
         document: NewDocument,
     ) -> Result<DocumentRow, Error> {
-        documents::check(&document)?;
+        check_document(&document)?;
         let row = DocumentRow::of_new(&Scope::of_app(app.clone()), &document);
         let new = row.clone();
         self.writer.write(move |batch| begin(batch, &new, &hash)).await?;

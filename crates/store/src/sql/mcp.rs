@@ -1,6 +1,6 @@
 //! Tools of servers: what each offers, beside the definition that was approved.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
 use crate::sql::{SqlConnection, SqlRow, params};
 use protocol::{AppId, AuditKind};
@@ -10,10 +10,10 @@ use super::append::Batch;
 use super::read::{count, find_all, find_first, find_only, maybe_time, text, time};
 use super::{SqlStore, admin_audit};
 use crate::rules::admin_audit::AdminAct;
-use crate::{
-    Approved, Error, MAX_MCP_DEFINITION_BYTES, MAX_MCP_NAME_BYTES, MAX_MCP_SERVERS_PER_APP,
-    MAX_MCP_TOOLS_PER_SERVER, McpOffer, McpToolRow,
+use crate::rules::mcp::{
+    KnownTool, KnownTools, check_approval, check_offers, check_server_room, is_first_sight,
 };
+use crate::{Approved, Error, MAX_MCP_SERVERS_PER_APP, MAX_MCP_TOOLS_PER_SERVER, McpOffer, McpToolRow};
 
 const COLUMNS: &str =
     "server, tool, definition, hash, approved_hash, approved_definition, approved_at, approved_by,
@@ -86,6 +86,18 @@ impl Key {
         Self { app: app.clone(), server: server.to_owned() }
     }
 
+    /// The tools of the server that were stored before.
+    fn known_tools(&self, conn: &SqlConnection) -> Result<KnownTools, Error> {
+        let statement = "SELECT tool, definition, hash, present, position FROM mcp_tools WHERE app = ?1 AND server = ?2 LIMIT ?3";
+        let known = |row: &SqlRow<'_>| {
+            let (definition, hash) = (text(row, 1)?, text(row, 2)?);
+            Ok((text(row, 0)?, KnownTool { definition, hash, present: row.get(3)?, position: row.get(4)? }))
+        };
+        let bound = MAX_MCP_TOOLS_PER_SERVER as i64;
+        let found = find_all(conn, statement, params![self.app.as_str(), self.server, bound], known)?;
+        Ok(found.into_iter().collect())
+    }
+
     fn all(&self, conn: &SqlConnection) -> Result<Vec<McpToolRow>, Error> {
         let statement = format!(
             "SELECT {COLUMNS} FROM mcp_tools WHERE app = ?1 AND server = ?2 ORDER BY position, tool LIMIT ?3"
@@ -96,89 +108,28 @@ impl Key {
 }
 
 fn put(batch: &Batch<'_>, key: &Key, offered: &[McpOffer]) -> Result<(), Error> {
-    let known = Known::of(batch.conn(), key)?;
-    if let Some(reason) = refusal(batch.conn(), key, offered, &known)? {
-        return Err(Error::Changed(reason));
+    let known = key.known_tools(batch.conn())?;
+    check_offers(&key.server, offered)?;
+    let first_sight = is_first_sight(&known);
+    if first_sight {
+        let statement = "SELECT count(DISTINCT server) FROM mcp_tools WHERE app = ?1";
+        check_server_room(find_only(batch.conn(), statement, [key.app.as_str()], |row| count(row, 0))?)?;
     }
-    let first_sight = known.0.is_empty();
     for (position, offer) in (0_i64..).zip(offered) {
         let definition = offer.definition.to_string();
-        let there = known.0.get(&offer.tool);
-        let same = there.is_some_and(|there| there.is(offer, &definition, position));
+        let there = known.get(&offer.tool);
+        let same = there.is_some_and(|there| there.is_same(offer, &definition, position));
         if !same {
             upsert(batch, key, Offered { offer, definition, position, first_sight })?;
         }
     }
     let now: BTreeSet<&str> = offered.iter().map(|offer| offer.tool.as_str()).collect();
-    for (tool, _) in known.0.iter().filter(|(tool, there)| there.present && !now.contains(tool.as_str())) {
+    for (tool, _) in known.iter().filter(|(tool, there)| there.present && !now.contains(tool.as_str())) {
         let statement =
             "UPDATE mcp_tools SET present = 0, seen_at = ?4 WHERE app = ?1 AND server = ?2 AND tool = ?3";
         batch.execute(statement, params![key.app.as_str(), key.server, tool, batch.at()])?;
     }
     forget_surplus(batch, key)
-}
-
-/// What of a server was put down before, by tool.
-struct Known(BTreeMap<String, There>);
-
-struct There {
-    definition: String,
-    hash: String,
-    present: bool,
-    position: i64,
-}
-
-impl There {
-    fn is(&self, offer: &McpOffer, definition: &str, position: i64) -> bool {
-        self.present && self.position == position && self.hash == offer.hash && self.definition == definition
-    }
-}
-
-impl Known {
-    fn of(conn: &SqlConnection, key: &Key) -> Result<Self, Error> {
-        let statement = "SELECT tool, definition, hash, present, position FROM mcp_tools WHERE app = ?1 AND server = ?2 LIMIT ?3";
-        let there = |row: &SqlRow<'_>| {
-            let (definition, hash) = (text(row, 1)?, text(row, 2)?);
-            Ok((text(row, 0)?, There { definition, hash, present: row.get(3)?, position: row.get(4)? }))
-        };
-        let bound = MAX_MCP_TOOLS_PER_SERVER as i64;
-        let found = find_all(conn, statement, params![key.app.as_str(), key.server, bound], there)?;
-        Ok(Self(found.into_iter().collect()))
-    }
-}
-
-/// What is wrong with what a server offers.
-fn refusal(
-    conn: &SqlConnection,
-    key: &Key,
-    offered: &[McpOffer],
-    known: &Known,
-) -> Result<Option<String>, Error> {
-    let server = &key.server;
-    if offered.len() > MAX_MCP_TOOLS_PER_SERVER {
-        return Ok(Some(format!("{server} offers more than {MAX_MCP_TOOLS_PER_SERVER} tools")));
-    }
-    let long = |name: &str| name.is_empty() || name.len() > MAX_MCP_NAME_BYTES;
-    if long(server) || offered.iter().any(|offer| long(&offer.tool)) {
-        return Ok(Some(format!("the names of {server} and its tools have 1 to {MAX_MCP_NAME_BYTES} bytes")));
-    }
-    let mut seen = BTreeSet::new();
-    for McpOffer { tool, definition, .. } in offered {
-        if !seen.insert(tool) {
-            return Ok(Some(format!("{server} offers {tool} twice")));
-        }
-        if definition.to_string().len() > MAX_MCP_DEFINITION_BYTES {
-            let bound = MAX_MCP_DEFINITION_BYTES;
-            return Ok(Some(format!("the definition of {tool} of {server} has more than {bound} bytes")));
-        }
-    }
-    if !known.0.is_empty() {
-        return Ok(None);
-    }
-    let statement = "SELECT count(DISTINCT server) FROM mcp_tools WHERE app = ?1";
-    let servers = find_only(conn, statement, [key.app.as_str()], |row| count(row, 0))?;
-    let full = servers >= MAX_MCP_SERVERS_PER_APP as u64;
-    Ok(full.then(|| format!("the app already has tools of {MAX_MCP_SERVERS_PER_APP} MCP servers")))
 }
 
 /// A tool to be put down, with the definition as it is stored.
@@ -224,22 +175,7 @@ fn forget_surplus(batch: &Batch<'_>, key: &Key) -> Result<(), Error> {
 }
 
 fn approve(batch: &Batch<'_>, key: &Key, wanted: &[(String, String)], by: &str) -> Result<(), Error> {
-    let known = Known::of(batch.conn(), key)?;
-    let mut changed = Vec::new();
-    for (tool, hash) in wanted {
-        let there = known.0.get(tool).ok_or(Error::NotFound("tool"))?;
-        if !there.present || there.hash != *hash {
-            changed.push(tool.as_str());
-        }
-    }
-    if !changed.is_empty() {
-        let message = format!(
-            "{} of {} changed meanwhile; look at the definitions again",
-            changed.join(", "),
-            key.server
-        );
-        return Err(Error::Changed(message));
-    }
+    check_approval(&key.server, &key.known_tools(batch.conn())?, wanted)?;
     for (tool, _) in wanted {
         let statement =
             "UPDATE mcp_tools SET approved_hash = hash, approved_definition = definition, approved_at = ?4,

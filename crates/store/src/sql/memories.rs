@@ -19,9 +19,9 @@ use super::read::{
 use super::{RowsOf, SqlStore, history, idempotency};
 use crate::rules::memories::end_updated_versions;
 use crate::{
-    Error, ExtractedMemories, JobRow, MAX_SOURCES_PER_MEMORY, MemoryEdit, MemoryExtraction, MemoryHistory,
-    MemoryOrigin, MemoryRow, MemoryStatus, MessageRow, NewMemoryRow, Once, PageOf, PageRows, SnapshotLine,
-    TimeCursor,
+    Error, ExtractedMemories, IdempotencyClaim, JobRow, MAX_SOURCES_PER_MEMORY, MemoryEdit, MemoryExtraction,
+    MemoryHistory, MemoryOrigin, MemoryRow, MemoryStatus, MessageRow, NewMemoryRow, PageOf, PageRows,
+    SnapshotLine, TimeCursor,
 };
 
 /// The word for memories of any status in a list.
@@ -41,7 +41,7 @@ impl SqlStore {
         &self,
         scope: &Scope,
         memory: NewMemoryRow,
-        once: Option<Once>,
+        once: Option<IdempotencyClaim>,
     ) -> Result<MemoryRow, Error> {
         let scope = scope.clone();
         let work = move |batch: &mut Batch<'_>| {
@@ -55,7 +55,7 @@ impl SqlStore {
         self.writer.write(work).await
     }
 
-    pub(crate) async fn begin_import(&self, scope: &Scope, once: Once) -> Result<(), Error> {
+    pub(crate) async fn begin_import(&self, scope: &Scope, once: IdempotencyClaim) -> Result<(), Error> {
         let scope = scope.clone();
         let work = move |batch: &mut Batch<'_>| idempotency::claim(batch, &scope, Some(&once), Uuid::nil());
         self.writer.write(work).await.map(drop)
@@ -116,7 +116,7 @@ impl SqlStore {
         principal: &Principal,
         memory: MemoryId,
         edit: MemoryEdit,
-        once: Option<Once>,
+        once: Option<IdempotencyClaim>,
     ) -> Result<MemoryRow, Error> {
         self.by_hand(principal, memory, once, move |batch, row| change::edit(batch, row, edit)).await
     }
@@ -125,7 +125,7 @@ impl SqlStore {
         &self,
         principal: &Principal,
         memory: MemoryId,
-        once: Option<Once>,
+        once: Option<IdempotencyClaim>,
     ) -> Result<(), Error> {
         self.by_hand(principal, memory, once, change::forget).await.map(drop)
     }
@@ -134,7 +134,7 @@ impl SqlStore {
         &self,
         principal: &Principal,
         memory: MemoryId,
-        once: Option<Once>,
+        once: Option<IdempotencyClaim>,
     ) -> Result<MemoryRow, Error> {
         self.by_hand(principal, memory, once, change::restore).await
     }
@@ -149,7 +149,7 @@ impl SqlStore {
         &self,
         scope: &Scope,
         off: bool,
-        once: Option<Once>,
+        once: Option<IdempotencyClaim>,
     ) -> Result<(), Error> {
         let scope = scope.clone();
         self.writer.write(move |batch| set_off(batch, &scope, off, once.as_ref())).await
@@ -218,7 +218,7 @@ impl SqlStore {
         &self,
         principal: &Principal,
         memory: MemoryId,
-        once: Option<Once>,
+        once: Option<IdempotencyClaim>,
         change: impl FnOnce(&Batch<'_>, MemoryRow) -> Result<(), Error> + Send + 'static,
     ) -> Result<MemoryRow, Error> {
         let user = principal.user().clone();
@@ -311,7 +311,12 @@ pub(super) fn is_off(conn: &SqlConnection, scope: &Scope) -> Result<bool, Error>
     has_any(conn, statement, [scope.app.as_str(), scope.user.as_str()])
 }
 
-fn set_off(batch: &Batch<'_>, scope: &Scope, off: bool, once: Option<&Once>) -> Result<(), Error> {
+fn set_off(
+    batch: &Batch<'_>,
+    scope: &Scope,
+    off: bool,
+    once: Option<&IdempotencyClaim>,
+) -> Result<(), Error> {
     if idempotency::claim(batch, scope, once, Uuid::nil())?.is_some() {
         return Ok(());
     }

@@ -102,9 +102,11 @@ pub(super) fn after(
     if leaf.seq <= after {
         return Ok(Some(Vec::new()));
     }
-    let Some(first) = way.back(leaf, |stop| stop.seq > after)? else { return Ok(None) };
+    let Some(first) = way.walk_back_while(leaf, |stop| stop.seq > after)? else { return Ok(None) };
     let deepest = first.place.depth.saturating_add(limit as u64).saturating_sub(1);
-    let Some(mut stop) = way.back(leaf, |stop| stop.place.depth >= deepest)? else { return Ok(None) };
+    let Some(mut stop) = way.walk_back_while(leaf, |stop| stop.place.depth >= deepest)? else {
+        return Ok(None);
+    };
     let mut found = vec![stop.id];
     while stop.id != first.id {
         let parent = stop.parent.map(|parent| way.before(stop, parent)).transpose()?.flatten();
@@ -143,7 +145,11 @@ impl Way<'_> {
 
     /// Goes back while `holds`, and gives the last one for which it does: it holds up to some message of the path, and for
     /// none before that. Gives `from` itself if it holds for no other.
-    fn back(&self, from: Waypoint, holds: impl Fn(&Waypoint) -> bool) -> Result<Option<Waypoint>, Error> {
+    fn walk_back_while(
+        &self,
+        from: Waypoint,
+        holds: impl Fn(&Waypoint) -> bool,
+    ) -> Result<Option<Waypoint>, Error> {
         let mut stop = from;
         while let Some(parent) = stop.parent {
             let Some(leap) = self.before(stop, stop.place.leap)? else { return Ok(None) };

@@ -90,7 +90,7 @@ pub(crate) use node_log::{NodeLog, NodeSeat, SilentNode};
 pub use open_databases::wait_until_closed;
 pub(crate) use read::{ReadThread, Readers, find_all, find_first, find_only, has_any};
 pub(crate) use records::index_words;
-pub(crate) use tidy::{Afresh, note_removed};
+pub(crate) use tidy::{WalRestart, note_removed};
 pub(crate) use upkeep::{CommitKind, NodeTurn, Upkeep};
 pub use usage::day;
 pub(crate) use verify::verify_on;

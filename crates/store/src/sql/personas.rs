@@ -7,10 +7,8 @@ use uuid::Uuid;
 use super::append::Batch;
 use super::read::{count, find_first, find_only, find_page, one_more, sql, text, time};
 use super::{RowsOf, SqlStore, idempotency, texts};
-use crate::{
-    Error, MAX_PERSONA_BYTES, MAX_PERSONAS_PER_SCOPE, NewPersonaRow, Once, PageOf, PageRows, PersonaRow,
-    source,
-};
+use crate::rules::personas::{check_persona_id, check_persona_prompt, check_persona_room};
+use crate::{Error, IdempotencyClaim, NewPersonaRow, PageOf, PageRows, PersonaRow, source};
 
 const COLUMNS: &str = "id, name, prompt, settings, created_at, updated_at";
 
@@ -35,7 +33,7 @@ impl SqlStore {
         &self,
         scope: &Scope,
         persona: NewPersonaRow,
-        once: Option<Once>,
+        once: Option<IdempotencyClaim>,
     ) -> Result<PersonaRow, Error> {
         self.put(scope, persona, once, insert).await
     }
@@ -44,7 +42,7 @@ impl SqlStore {
         &self,
         scope: &Scope,
         persona: NewPersonaRow,
-        once: Option<Once>,
+        once: Option<IdempotencyClaim>,
     ) -> Result<PersonaRow, Error> {
         self.put(scope, persona, once, update).await
     }
@@ -53,7 +51,7 @@ impl SqlStore {
         &self,
         scope: &Scope,
         id: &str,
-        once: Option<Once>,
+        once: Option<IdempotencyClaim>,
     ) -> Result<(), Error> {
         let (scope, id) = (scope.clone(), id.to_owned());
         let work = move |batch: &mut Batch<'_>| {
@@ -72,16 +70,13 @@ impl SqlStore {
         &self,
         scope: &Scope,
         persona: NewPersonaRow,
-        once: Option<Once>,
+        once: Option<IdempotencyClaim>,
         put: fn(&Batch<'_>, &Scope, &NewPersonaRow) -> Result<(), Error>,
     ) -> Result<PersonaRow, Error> {
         let scope = scope.clone();
         let work = move |batch: &mut Batch<'_>| {
             if idempotency::claim(batch, &scope, once.as_ref(), Uuid::nil())?.is_none() {
-                if persona.prompt.len() > MAX_PERSONA_BYTES {
-                    let message = format!("the prompt of a persona has at most {MAX_PERSONA_BYTES} bytes");
-                    return Err(Error::Changed(message));
-                }
+                check_persona_prompt(&persona.prompt)?;
                 put(batch, &scope, &persona)?;
             }
             find(batch.conn(), &scope, &persona.id)?.ok_or(Error::NotFound("persona"))
@@ -91,16 +86,11 @@ impl SqlStore {
 }
 
 fn insert(batch: &Batch<'_>, scope: &Scope, new: &NewPersonaRow) -> Result<(), Error> {
-    if find(batch.conn(), scope, &new.id)?.is_some() {
-        return Err(Error::Changed(format!("there is a persona {} already", new.id)));
-    }
+    check_persona_id(&new.id, find(batch.conn(), scope, &new.id)?.is_some())?;
     let statement = "SELECT count(*) FROM personas WHERE app = ?1 AND user = ?2";
     let there =
         find_only(batch.conn(), statement, [scope.app.as_str(), scope.user.as_str()], |row| count(row, 0))?;
-    if there >= MAX_PERSONAS_PER_SCOPE as u64 {
-        let message = format!("there are already {MAX_PERSONAS_PER_SCOPE} personas; delete some first");
-        return Err(Error::Changed(message));
-    }
+    check_persona_room(there)?;
     let statement = "INSERT INTO personas (app, user, id, name, prompt, settings, created_at, updated_at)
                 VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?7)";
     write(batch, scope, new, statement)

@@ -8,7 +8,8 @@ use super::read::{
     count, find_first, find_only, find_page, has_any, id, maybe_id, one_more, scope_at, sql, text, time,
 };
 use super::{RowsOf, SqlStore, idempotency, texts};
-use crate::{Error, MAX_PIN_BYTES, MAX_PINS_PER_SCOPE, NewPinRow, Once, PageOf, PageRows};
+use crate::rules::pins::{check_pin_room, check_pin_text};
+use crate::{Error, IdempotencyClaim, MAX_PINS_PER_SCOPE, NewPinRow, PageOf, PageRows};
 
 const COLUMNS: &str = "p.id, p.thread, p.text, p.created_at";
 
@@ -17,7 +18,7 @@ impl SqlStore {
         &self,
         scope: &Scope,
         pin: NewPinRow,
-        once: Option<Once>,
+        once: Option<IdempotencyClaim>,
     ) -> Result<PinView, Error> {
         let scope = scope.clone();
         let work = move |batch: &mut Batch<'_>| {
@@ -51,7 +52,7 @@ impl SqlStore {
         &self,
         principal: &Principal,
         pin: PinId,
-        once: Option<Once>,
+        once: Option<IdempotencyClaim>,
     ) -> Result<(), Error> {
         let rows = RowsOf::user(principal.user());
         let principal = principal.clone();
@@ -61,9 +62,7 @@ impl SqlStore {
 
 /// Adds a pin; its thread, if it has one, must be the scope's.
 pub(super) fn insert(batch: &Batch<'_>, scope: &Scope, new: &NewPinRow) -> Result<(), Error> {
-    if new.text.is_empty() || new.text.len() > MAX_PIN_BYTES {
-        return Err(Error::Changed(format!("a pin has 1 to {MAX_PIN_BYTES} bytes")));
-    }
+    check_pin_text(&new.text)?;
     let (app, user) = (scope.app.as_str(), scope.user.as_str());
     if let Some(thread) = new.thread {
         let statement =
@@ -74,10 +73,7 @@ pub(super) fn insert(batch: &Batch<'_>, scope: &Scope, new: &NewPinRow) -> Resul
         }
     }
     let statement = "SELECT count(*) FROM pins WHERE app = ?1 AND user = ?2";
-    if find_only(batch.conn(), statement, [app, user], |row| count(row, 0))? >= MAX_PINS_PER_SCOPE as u64 {
-        let message = format!("there are already {MAX_PINS_PER_SCOPE} pins; delete some first");
-        return Err(Error::Changed(message));
-    }
+    check_pin_room(find_only(batch.conn(), statement, [app, user], |row| count(row, 0))?)?;
     let statement =
         "INSERT INTO pins (id, app, user, thread, text, created_at) VALUES (?1, ?2, ?3, ?4, ?5, ?6)";
     batch.execute(
@@ -86,7 +82,12 @@ pub(super) fn insert(batch: &Batch<'_>, scope: &Scope, new: &NewPinRow) -> Resul
     )
 }
 
-fn delete(batch: &Batch<'_>, principal: &Principal, pin: PinId, once: Option<&Once>) -> Result<(), Error> {
+fn delete(
+    batch: &Batch<'_>,
+    principal: &Principal,
+    pin: PinId,
+    once: Option<&IdempotencyClaim>,
+) -> Result<(), Error> {
     if idempotency::repeated(batch, principal, once)? {
         return Ok(());
     }

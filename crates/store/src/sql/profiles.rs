@@ -9,8 +9,9 @@ use super::append::Batch;
 use super::read::{count, find_first, maybe_time, text};
 use super::{RowsOf, SqlStore, erasures, idempotency, texts};
 use crate::rules::erasure::{self, DeletedBy};
+use crate::rules::profiles::{check_profile_version, stored_fields};
 use crate::rules::undo::is_as_left;
-use crate::{AppliedChange, Error, MAX_PROFILE_BYTES, Once, ProfileRow};
+use crate::{AppliedChange, Error, IdempotencyClaim, ProfileRow};
 
 impl SqlStore {
     pub(crate) async fn profile(&self, scope: &Scope) -> Result<ProfileRow, Error> {
@@ -23,7 +24,7 @@ impl SqlStore {
         &self,
         scope: &Scope,
         profile: ProfileRow,
-        once: Option<Once>,
+        once: Option<IdempotencyClaim>,
     ) -> Result<ProfileRow, Error> {
         let scope = scope.clone();
         let work = move |batch: &mut Batch<'_>| {
@@ -77,20 +78,8 @@ fn as_said(said: &Value) -> ProfileRow {
 }
 
 fn put(batch: &Batch<'_>, scope: &Scope, profile: &ProfileRow) -> Result<(), Error> {
-    let fields = match &profile.fields {
-        Value::Null => "{}".to_owned(),
-        fields @ Value::Object(_) => fields.to_string(),
-        Value::Bool(_) | Value::Number(_) | Value::String(_) | Value::Array(_) => {
-            return Err(Error::Changed("the fields of a profile are an object".into()));
-        }
-    };
-    if fields.len() > MAX_PROFILE_BYTES {
-        let message = format!("the fields of a profile have at most {MAX_PROFILE_BYTES} bytes");
-        return Err(Error::Changed(message));
-    }
-    if find(batch.conn(), scope)?.version != profile.version {
-        return Err(Error::Changed("the profile was changed meanwhile".into()));
-    }
+    let fields = stored_fields(&profile.fields)?;
+    check_profile_version(find(batch.conn(), scope)?.version, profile.version)?;
     // What it said before is the user's to take away, from kept prompts too.
     texts::drop_profiles(batch, scope.user.as_str())?;
     batch.note_removed()?;

@@ -14,10 +14,12 @@ use super::read::{
 use super::{RowsOf, SqlStore, idempotency, waiting_calls};
 use crate::rules::notices::NoticedChange;
 use crate::rules::proposals::{
-    DecisionRuling, ProposalClosing, call_hash, changeable, check_confirmable, check_room, closing,
-    opened as proposal_of, rule_on_decision,
+    DECISION_AT_RUN_END, DecisionRuling, ProposalClosing, call_hash, changeable, check_confirmable,
+    check_room, closing, opened as proposal_of, rule_on_decision,
 };
-use crate::{ActionRow, Error, NewAction, NewProposal, Once, PageOf, PageRows, ProposalRow, TimeCursor};
+use crate::{
+    ActionRow, Error, IdempotencyClaim, NewAction, NewProposal, PageOf, PageRows, ProposalRow, TimeCursor,
+};
 
 const COLUMNS: &str =
     "p.id, p.app, p.user, p.thread, p.run, p.call, p.tool, p.input, p.hash, p.note, p.status, p.action,
@@ -77,7 +79,7 @@ impl SqlStore {
         principal: &Principal,
         proposal: ProposalId,
         decision: Decision,
-        once: Option<Once>,
+        once: Option<IdempotencyClaim>,
     ) -> Result<ProposalRow, Error> {
         let rows = RowsOf::user(principal.user());
         let principal = principal.clone();
@@ -100,7 +102,7 @@ fn decide(
     principal: &Principal,
     proposal: ProposalId,
     decision: Decision,
-    once: Option<&Once>,
+    once: Option<&IdempotencyClaim>,
 ) -> Result<DecisionAnswer, Error> {
     let user = principal.user().as_str();
     let row = find(batch.conn(), proposal, user)?;
@@ -176,7 +178,7 @@ pub(super) fn opened(
 pub(super) fn closed(batch: &Batch<'_>, run: RunId, closed: &ProposalClosed) -> Result<(), Error> {
     let action = (closed.decision == Decision::Confirmed).then(|| ActionId::from(closed.call_id));
     set(batch, closed.proposal_id, closed.decision, action)?;
-    waiting_calls::go_on(batch, run)
+    waiting_calls::continue_run(batch, run)
 }
 
 /// Whether a `proposal:closed` of the run comes after another decision, which stays.
@@ -188,9 +190,9 @@ pub(super) fn is_closed(batch: &Batch<'_>, closed: &ProposalClosed) -> Result<bo
 /// `run:end`: nothing waits for an ended run.
 pub(super) fn run_ended(batch: &Batch<'_>, run: RunId) -> Result<(), Error> {
     let statement =
-        "UPDATE proposals SET status = 'superseded', decided_at = ?2 WHERE run = ?1 AND status = 'open'
-            RETURNING id";
-    let closed = find_all(batch.conn(), statement, params![run.bytes(), batch.at()], |row| id(row, 0))?;
+        "UPDATE proposals SET status = ?3, decided_at = ?2 WHERE run = ?1 AND status = 'open' RETURNING id";
+    let key = params![run.bytes(), batch.at(), DECISION_AT_RUN_END.name()];
+    let closed = find_all(batch.conn(), statement, key, |row| id(row, 0))?;
     closed.into_iter().for_each(|proposal| batch.notice(NoticedChange::Proposal(proposal)));
     Ok(())
 }

@@ -8,7 +8,7 @@ use super::append::Batch;
 use super::read::{count, find_all, find_first, find_only, has_any, id, text, time};
 use super::{SqlStore, images, run_start};
 use crate::rules::notices::NoticedChange;
-use crate::rules::submit::{check_queue_room, is_urgent};
+use crate::rules::submit::{check_queue_room, is_urgent, stop_at_begin};
 use crate::{Error, QueuedRun, RunRequest};
 
 pub(super) fn push(
@@ -75,9 +75,10 @@ pub(super) fn start_next(batch: &mut Batch<'_>, thread: ThreadId) -> Result<(), 
 
 /// A run that begins while a message is waiting that would have interrupted it is interrupted.
 fn yield_to_urgent(batch: &Batch<'_>, thread: ThreadId, run: RunId) -> Result<(), Error> {
-    let statement = "UPDATE runs SET stop = 'interrupted'
-                WHERE id = ?2 AND EXISTS (SELECT 1 FROM queue WHERE thread = ?1 AND urgent = 1)";
-    batch.execute(statement, params![thread.bytes(), run.bytes()])
+    let statement = "SELECT 1 FROM queue WHERE thread = ?1 AND urgent = 1 LIMIT 1";
+    let is_urgent_waiting = has_any(batch.conn(), statement, [thread.bytes()])?;
+    let Some(stop) = stop_at_begin(is_urgent_waiting) else { return Ok(()) };
+    batch.execute("UPDATE runs SET stop = ?2 WHERE id = ?1", params![run.bytes(), stop.name()])
 }
 
 /// Takes a waiting run out of the queue and ends it. False when it was not waiting.

@@ -17,7 +17,8 @@ use crate::rules::erasure::{self, DeletedBy};
 use crate::rules::records::{StandingVersion, check_record_room, check_record_size, not_there, record_name};
 use crate::rules::undo::is_as_left;
 use crate::{
-    AppliedChange, Error, MAX_RECORDS_PER_TYPE, Once, PageOf, PageRows, RecordQuery, TimeCursor, Write,
+    AppliedChange, Error, IdempotencyClaim, MAX_RECORDS_PER_TYPE, PageOf, PageRows, RecordQuery, TimeCursor,
+    Write,
 };
 
 /// Words of a search that count, and characters of each.
@@ -46,7 +47,7 @@ const HAS_FIELDS_SQLITE: &str = "NOT EXISTS (
 
 /// The new state of a record.
 #[derive(Clone, Copy)]
-pub(super) struct Put<'a> {
+pub(super) struct PutRecord<'a> {
     pub(super) id: RecordId,
     pub(super) kind: &'a str,
     pub(super) data: Option<&'a Value>,
@@ -101,7 +102,7 @@ impl SqlStore {
         &self,
         scope: &Scope,
         write: Write,
-        once: Option<Once>,
+        once: Option<IdempotencyClaim>,
     ) -> Result<Option<RecordView>, Error> {
         let Write::Record { id: record, kind, data, expected } = write else {
             return Err(Error::NotFound("record"));
@@ -111,7 +112,7 @@ impl SqlStore {
             if let Some(earlier) = idempotency::claim(batch, &scope, once.as_ref(), record.uuid())? {
                 return find(batch.conn(), &scope, &kind, earlier.into());
             }
-            let put = Put { id: record, kind: &kind, data: data.as_ref(), by: None };
+            let put = PutRecord { id: record, kind: &kind, data: data.as_ref(), by: None };
             self::write(batch, &scope, put, expected, DeletedBy::User)?;
             find(batch.conn(), &scope, &kind, record)
         };
@@ -123,7 +124,7 @@ impl SqlStore {
 pub(super) fn write(
     batch: &Batch<'_>,
     scope: &Scope,
-    put: Put<'_>,
+    put: PutRecord<'_>,
     expected: u64,
     by: DeletedBy,
 ) -> Result<AppliedChange, Error> {
@@ -145,7 +146,7 @@ pub(super) fn write(
 pub(super) fn restore(
     batch: &Batch<'_>,
     scope: &Scope,
-    put: Put<'_>,
+    put: PutRecord<'_>,
     (left, was): (u64, u64),
 ) -> Result<Option<AppliedChange>, Error> {
     let standing = standing(batch.conn(), scope, put)?;
@@ -166,7 +167,7 @@ pub(super) fn restore(
 pub(super) fn check_put(
     conn: &SqlConnection,
     scope: &Scope,
-    put: Put<'_>,
+    put: PutRecord<'_>,
     is_there: bool,
 ) -> Result<(), Error> {
     match put.data {
@@ -186,11 +187,11 @@ pub(super) fn check_put(
 fn set(
     batch: &Batch<'_>,
     scope: &Scope,
-    put: Put<'_>,
+    put: PutRecord<'_>,
     standing: StandingVersion<Value>,
     state: u64,
 ) -> Result<AppliedChange, Error> {
-    let Put { id: record, kind, data, by } = put;
+    let PutRecord { id: record, kind, data, by } = put;
     let json = data.map(Value::to_string);
     let version = standing.version + 1;
     let statement =
@@ -307,7 +308,7 @@ fn number_of_type(conn: &SqlConnection, scope: &Scope, kind: &str) -> Result<u64
 pub(super) fn standing(
     conn: &SqlConnection,
     scope: &Scope,
-    put: Put<'_>,
+    put: PutRecord<'_>,
 ) -> Result<StandingVersion<Value>, Error> {
     let statement = "SELECT version, state, data, app, user, type FROM records WHERE id = ?1";
     let found = find_first(conn, statement, [put.id.bytes()], |row| {

@@ -9,7 +9,9 @@ use super::read::{count, find_all, find_first, has_any, id, maybe_time, scope_at
 use super::{RowsOf, SqlStore};
 use super::{admin_audit, idempotency, queue, run_end, submit, usage};
 use crate::rules::admin_audit::AdminAct;
-use crate::{Admitted, BegunRun, Error, ForcedEnd, Once, RunRow, Stop, Submission, SubmittedRun};
+use crate::{
+    BegunRun, Error, ForcedEnd, IdempotencyClaim, RunAcceptance, RunRow, Stop, Submission, SubmittedRun,
+};
 
 /// As [`run_row`] expects them, of runs `r`.
 pub(super) const COLUMNS: &str =
@@ -24,7 +26,7 @@ impl SqlStore {
     ) -> Result<(SubmittedRun, Option<BegunRun>), Error> {
         let work = move |batch: &mut Batch<'_>| {
             let (submitted, used) = submit::submit(batch, submission)?;
-            let is_begun = submitted.admitted == Admitted::Running;
+            let is_begun = submitted.admitted == RunAcceptance::Running;
             let row = if is_begun { active(batch.conn(), submitted.thread)? } else { None };
             let begun = row.map(|row| BegunRun { facts: batch.recorded_of(row.id), row, used });
             Ok((submitted, begun))
@@ -32,7 +34,7 @@ impl SqlStore {
         self.writer.write(work).await
     }
 
-    pub(crate) async fn is_made(&self, scope: &Scope, once: Once) -> Result<bool, Error> {
+    pub(crate) async fn is_made(&self, scope: &Scope, once: IdempotencyClaim) -> Result<bool, Error> {
         let rows = RowsOf::user(&scope.user);
         let scope = scope.clone();
         let made = move |conn: &SqlConnection| Ok(idempotency::made(conn, &scope, Some(&once))?.is_some());
@@ -49,7 +51,7 @@ impl SqlStore {
         &self,
         principal: &Principal,
         run: RunId,
-        once: Option<Once>,
+        once: Option<IdempotencyClaim>,
     ) -> Result<RunRow, Error> {
         let rows = RowsOf::user(principal.user());
         let principal = principal.clone();
@@ -81,7 +83,7 @@ fn cancel(
     batch: &mut Batch<'_>,
     principal: &Principal,
     run: RunId,
-    once: Option<&Once>,
+    once: Option<&IdempotencyClaim>,
 ) -> Result<RunRow, Error> {
     let user = principal.user().as_str();
     let row = find(batch.conn(), run, user)?;

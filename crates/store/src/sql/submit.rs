@@ -7,14 +7,16 @@ use super::append::Batch;
 use super::read::{find_first, id, maybe_id};
 use super::{idempotency, images, queue, rate_limits, run_start, threads, waiting_calls};
 use crate::rules::submit::{RunAdmission, admission};
-use crate::{Admitted, Error, NewThreadRow, RunInput, RunRequest, Stop, Submission, SubmittedRun, Target};
+use crate::{
+    Error, NewThreadRow, RunAcceptance, RunInput, RunRequest, Stop, Submission, SubmittedRun, Target,
+};
 
 /// Gives the run, and what its user has used with it.
 pub(super) fn submit(batch: &mut Batch<'_>, submission: Submission) -> Result<(SubmittedRun, Used), Error> {
     let Submission { scope, thread, run, on_busy, once, replay_only, limits, request } = submission;
     if let Some(earlier) = idempotency::earlier(batch, &scope, once.as_ref())? {
         let thread = thread_of(batch, earlier.into())?;
-        let replayed = SubmittedRun { thread, run: earlier.into(), admitted: Admitted::Replayed };
+        let replayed = SubmittedRun { thread, run: earlier.into(), admitted: RunAcceptance::Replayed };
         return Ok((replayed, Used::default()));
     }
     if replay_only {
@@ -34,7 +36,7 @@ pub(super) fn submit(batch: &mut Batch<'_>, submission: Submission) -> Result<(S
         RunAdmission::Begin => {
             insert(batch, &scope, thread, (run, &request))?;
             run_start::begin(batch, thread, run, request)?;
-            Admitted::Running
+            RunAcceptance::Running
         }
         RunAdmission::Wait { active, interrupts } => {
             let interrupted = interrupts.then_some(active);
@@ -43,7 +45,7 @@ pub(super) fn submit(batch: &mut Batch<'_>, submission: Submission) -> Result<(S
             insert(batch, &scope, thread, (run, &request))?;
             queue::push(batch, thread, run, &request, on_busy)?;
             let resumed = waiting_calls::supersede(batch, active)?;
-            Admitted::Queued { interrupted, resumed }
+            RunAcceptance::Queued { interrupted, resumed }
         }
     };
     rate_limits::accepted(batch, &scope)?;

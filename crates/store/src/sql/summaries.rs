@@ -7,7 +7,7 @@ use uuid::Uuid;
 use super::append::Batch;
 use super::read::{count, find_all, find_page, has_any, id, maybe_id, one_more, sql, time};
 use super::{SqlStore, jobs, texts, usage};
-use crate::{Error, JobRow, MAX_SUMMARIES_PER_READ, NewText, PageOf, PageRows, Spent, SummaryRow};
+use crate::{Error, JobRow, JobUsage, MAX_SUMMARIES_PER_READ, NewText, PageOf, PageRows, SummaryRow};
 
 impl SqlStore {
     pub(crate) async fn summaries(&self, thread: ThreadId, all: bool) -> Result<Vec<SummaryRow>, Error> {
@@ -27,7 +27,7 @@ impl SqlStore {
         &self,
         job: &JobRow,
         summary: Option<(Summary, String)>,
-        spent: Option<Spent>,
+        spent: Option<JobUsage>,
     ) -> Result<(), Error> {
         let job = job.clone();
         let work = move |batch: &mut Batch<'_>| {

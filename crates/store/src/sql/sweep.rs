@@ -9,7 +9,7 @@ use super::erasures::count_erasure;
 use super::read::{count, find_all, find_first, id, scope_at, sql, text};
 use super::{RowsOf, SqlStore, action_rows, erasures, memories, recall, records, texts, tidy, versions};
 use crate::rules::erasure::{THING_DELETED, text_source};
-use crate::{Error, MAX_ACTIONS_PER_PURGE, MemoryPurge, Once, TombstoneRow};
+use crate::{Error, IdempotencyClaim, MAX_ACTIONS_PER_PURGE, MemoryPurge, TombstoneRow};
 
 /// Actions erased in one transaction.
 const MAX_ACTIONS: i64 = 100;
@@ -36,7 +36,7 @@ impl SqlStore {
         principal: &Principal,
         memory: MemoryId,
         purge: MemoryPurge,
-        once: Option<Once>,
+        once: Option<IdempotencyClaim>,
     ) -> Result<(), Error> {
         let rows = RowsOf::user(principal.user());
         let principal = principal.clone();

@@ -10,7 +10,8 @@ use super::read::{count, find_first, id, maybe_id, scope_at, time};
 use super::{RowsOf, SqlStore, history, idempotency, items, queue, shown_messages};
 use crate::rules::notices::NoticedChange;
 use crate::{
-    Error, MessageRow, NewThreadRow, Once, PageOf, PageRows, RecallKind, ShownMessage, ThreadEdit, ThreadRow,
+    Error, IdempotencyClaim, MessageRow, NewThreadRow, PageOf, PageRows, RecallKind, ShownMessage,
+    ThreadEdit, ThreadRow,
 };
 
 pub(super) const COLUMNS: &str = "t.id, t.app, t.user, t.title, t.head, t.model, t.message_count,
@@ -22,7 +23,7 @@ impl SqlStore {
         &self,
         scope: &Scope,
         thread: NewThreadRow,
-        once: Option<Once>,
+        once: Option<IdempotencyClaim>,
     ) -> Result<ThreadRow, Error> {
         let scope = scope.clone();
         let work = move |batch: &mut Batch<'_>| {
@@ -48,7 +49,7 @@ impl SqlStore {
         principal: &Principal,
         thread: ThreadId,
         change: ThreadEdit,
-        once: Option<Once>,
+        once: Option<IdempotencyClaim>,
     ) -> Result<ThreadRow, Error> {
         let rows = RowsOf::user(principal.user());
         let user = principal.user().clone();
@@ -84,7 +85,7 @@ impl SqlStore {
         &self,
         principal: &Principal,
         thread: ThreadId,
-        once: Option<Once>,
+        once: Option<IdempotencyClaim>,
     ) -> Result<Option<RunId>, Error> {
         let rows = RowsOf::user(principal.user());
         let principal = principal.clone();
@@ -114,7 +115,7 @@ fn delete(
     batch: &mut Batch<'_>,
     principal: &Principal,
     thread: ThreadId,
-    once: Option<&Once>,
+    once: Option<&IdempotencyClaim>,
 ) -> Result<Option<RunId>, Error> {
     if idempotency::repeated(batch, principal, once)? {
         return Ok(None);

@@ -22,9 +22,9 @@ const REMOVED: &str = "removed";
 
 /// Whether the write-ahead log is to be started afresh after the next commit.
 #[derive(Debug, Default)]
-pub(crate) struct Afresh(AtomicU8);
+pub(crate) struct WalRestart(AtomicU8);
 
-impl Afresh {
+impl WalRestart {
     const NO: u8 = 0;
     const NOW: u8 = 1;
     /// Somebody read an old moment when it was tried.
@@ -53,7 +53,7 @@ pub(crate) fn note_removed(conn: &SqlConnection) -> Result<(), Error> {
 }
 
 /// Whether there is anything to do.
-pub(super) fn is_due(conn: &SqlConnection, afresh: &Afresh) -> Result<bool, Error> {
+pub(super) fn is_due(conn: &SqlConnection, afresh: &WalRestart) -> Result<bool, Error> {
     match conn {
         SqlConnection::Sqlite(file) => Ok(afresh.is_left() || is_removed(conn)? || spare_pages(file)? > 0),
         SqlConnection::Postgres(_) => Ok(false),
@@ -76,7 +76,7 @@ fn spare_pages(conn: &rusqlite::Connection) -> Result<i64, Error> {
 }
 
 /// Gives some pages back, or, when there are none, has the log started afresh. True when more is left.
-pub(super) fn step(batch: &Batch<'_>, afresh: &Afresh) -> Result<bool, Error> {
+pub(super) fn step(batch: &Batch<'_>, afresh: &WalRestart) -> Result<bool, Error> {
     let SqlConnection::Sqlite(file) = batch.conn() else { return Ok(false) };
     let spare = spare_pages(file)?.min(PAGES_PER_STEP);
     if spare > 0 {

@@ -9,14 +9,15 @@ use uuid::Uuid;
 use super::append::Batch;
 use super::files::PutFile;
 use super::memories::change as memory;
-use super::read::{find_first, sql, text, time};
-use super::records::Put;
+use super::read::{find_all, find_first, sql, text, time};
+use super::records::PutRecord;
 use super::{SqlStore, action_rows, files, ledger, memories, profiles, records};
 use crate::rules::erasure::change_name;
 use crate::rules::ledger::LedgerPayload;
 use crate::rules::memories::is_current;
 use crate::rules::undo::{
-    ChangedThing, NOT_ACTIVE, StandingThing, ThingChange, UndoRequest, UndoneThings, changes_by_thing,
+    ChangedThing, NOT_ACTIVE, StandingThing, ThingChange, UndoRequest, UndoneThings, attempt_in_the_way,
+    changes_by_thing,
 };
 use crate::{ActionRow, ActionStatus, AppliedChange, Error, LedgerKind, PlannedChange, UndoPlace, UndoPlan};
 
@@ -36,7 +37,7 @@ pub(super) fn take_back(
     for ThingChange { change, left } in changes_by_thing(&undone.changes) {
         let put_back = match change {
             AppliedChange::Record { id, kind, before, was, .. } => {
-                let put = Put { id: *id, kind, data: before.as_ref(), by: Some(by.id) };
+                let put = PutRecord { id: *id, kind, data: before.as_ref(), by: Some(by.id) };
                 records::restore(batch, &by.scope, put, (left, *was))?
             }
             AppliedChange::File { path, before, was, .. } => {
@@ -127,7 +128,7 @@ fn planned_changes(
 fn standing(conn: &SqlConnection, scope: &Scope, change: &AppliedChange) -> Result<StandingThing, Error> {
     match change {
         AppliedChange::Record { id, kind, .. } => {
-            let found = records::standing(conn, scope, Put { id: *id, kind, data: None, by: None })?;
+            let found = records::standing(conn, scope, PutRecord { id: *id, kind, data: None, by: None })?;
             Ok(StandingThing { state: found.state, contents: found.contents })
         }
         AppliedChange::File { path, .. } => {
@@ -156,7 +157,7 @@ fn check_room(
 ) -> Result<(), Error> {
     match change {
         AppliedChange::Record { id, kind, before, .. } => {
-            let put = Put { id: *id, kind, data: before.as_ref(), by: None };
+            let put = PutRecord { id: *id, kind, data: before.as_ref(), by: None };
             records::check_put(conn, scope, put, now.contents.is_some())
         }
         AppliedChange::File { path, before, .. } => {
@@ -181,10 +182,10 @@ pub(super) fn request<'a>(
     action: &'a ActionRow,
     by: ActionId,
 ) -> Result<UndoRequest<'a>, Error> {
-    let statement = "SELECT status FROM actions
-                WHERE undo_of = ?1 AND id <> ?2 AND status IN ('started', 'complete', 'unknown')";
-    let attempt = find_first(conn, statement, params![action.id.bytes(), by.bytes()], |row| text(row, 0))?;
-    let attempt = attempt.and_then(|status| ActionStatus::parse(&status));
+    // One row for each state at most, however many attempts there were.
+    let statement = "SELECT DISTINCT status FROM actions WHERE undo_of = ?1 AND id <> ?2";
+    let attempts = find_all(conn, statement, params![action.id.bytes(), by.bytes()], |row| text(row, 0))?;
+    let attempt = attempt_in_the_way(attempts.iter().filter_map(|status| ActionStatus::parse(status)));
     Ok(UndoRequest { action, by, erased: action_rows::is_erased(conn, action.id)?, attempt })
 }
 

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::node_log::NodeSeat;
-use super::{Afresh, SqlConnection};
+use super::{SqlConnection, WalRestart};
 use crate::Error;
 
 /// What a transaction of the writer holds.
@@ -77,7 +77,7 @@ pub(crate) trait Upkeep: Send {
     fn close(&self, _conn: &SqlConnection) {}
 
     /// Says when removed rows leave the files of the database, if somebody has to see to that.
-    fn afresh(&self) -> Arc<Afresh> {
+    fn afresh(&self) -> Arc<WalRestart> {
         Arc::default()
     }
 }

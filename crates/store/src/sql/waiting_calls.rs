@@ -18,7 +18,7 @@ pub(super) fn wait(batch: &Batch<'_>, run: RunId) -> Result<(), Error> {
 }
 
 /// The run goes on, unless something else of it waits.
-pub(super) fn go_on(batch: &Batch<'_>, run: RunId) -> Result<(), Error> {
+pub(super) fn continue_run(batch: &Batch<'_>, run: RunId) -> Result<(), Error> {
     let statement = "UPDATE runs SET status = 'running' WHERE id = ?1 AND status = 'waiting'
                 AND NOT EXISTS (SELECT 1 FROM proposals WHERE run = ?1 AND status = 'open')
                 AND NOT EXISTS (SELECT 1 FROM client_calls WHERE run = ?1 AND status = 'open')";

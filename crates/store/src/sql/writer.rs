@@ -25,7 +25,7 @@ use super::deltas::{DeltaLog, DuePacking, TABLE_LIFE};
 use super::node_log::{NodeKnowledge, NodeLog, NodeSeat};
 use super::open_databases::OpenDatabase;
 use super::upkeep::NodeTurn;
-use super::{Afresh, Boundary, CommitKind, Moment, RowsOf, SqlConnection, Upkeep};
+use super::{Boundary, CommitKind, Moment, RowsOf, SqlConnection, Upkeep, WalRestart};
 use crate::outbox::Outbox;
 use crate::webhooks::WebhookWatch;
 use crate::{Error, NewestNotice, Publish};
@@ -49,7 +49,7 @@ pub(crate) struct Writer {
     pause: Arc<WriterPause>,
     /// Nothing is ever sent. The other end is the thread's, and gone when the thread is, however it has ended.
     alive: watch::Receiver<()>,
-    afresh: Arc<Afresh>,
+    afresh: Arc<WalRestart>,
     new_work: Arc<AtomicBool>,
 }
 
@@ -191,7 +191,7 @@ impl Writer {
     }
 
     /// Says when the write-ahead log is started afresh.
-    pub(super) fn afresh(&self) -> Arc<Afresh> {
+    pub(super) fn afresh(&self) -> Arc<WalRestart> {
         Arc::clone(&self.afresh)
     }
 

@@ -6,7 +6,7 @@ use super::append::Batch;
 use super::files::PutFile;
 use super::memories::change;
 use super::read::{find_only, id, scope_at};
-use super::records::Put;
+use super::records::PutRecord;
 use super::{files, pins, profiles, proposals, records, texts, undo};
 use crate::rules::actions::{AppliedWrites, second_undo};
 use crate::rules::erasure::DeletedBy;
@@ -22,7 +22,7 @@ pub(super) fn apply(batch: &Batch<'_>, by: &ActionRow, writes: &[Write]) -> Resu
     for write in writes {
         match write {
             Write::Record { id, kind, data, expected } => {
-                let put = Put { id: *id, kind, data: data.as_ref(), by: Some(by.id) };
+                let put = PutRecord { id: *id, kind, data: data.as_ref(), by: Some(by.id) };
                 applied.changes.push(records::write(batch, scope, put, *expected, DeletedBy::Tool)?);
             }
             Write::File { path, content, expected } => {

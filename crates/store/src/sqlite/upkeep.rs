@@ -11,7 +11,7 @@ use rusqlite::Connection;
 use super::checkpoint::{Checkpointer, full_or_failed};
 use super::{BUSY_TIMEOUT, file_of};
 use crate::Error;
-use crate::sql::{Afresh, CommitKind, POWER_LOSS_MARGIN, SqlConnection, Upkeep};
+use crate::sql::{CommitKind, POWER_LOSS_MARGIN, SqlConnection, Upkeep, WalRestart};
 
 pub(crate) struct SqliteUpkeep {
     /// The write-ahead log.
@@ -21,7 +21,7 @@ pub(crate) struct SqliteUpkeep {
     sync: Option<SyncLevel>,
     /// Events committed since the last sync: what a power failure can take, though it was published.
     unsynced: u64,
-    afresh: Arc<Afresh>,
+    afresh: Arc<WalRestart>,
     /// Last, so that the folder is free only when the database is closed.
     _lock: File,
 }
@@ -71,7 +71,7 @@ impl SqliteUpkeep {
 }
 
 impl Upkeep for SqliteUpkeep {
-    fn afresh(&self) -> Arc<Afresh> {
+    fn afresh(&self) -> Arc<WalRestart> {
         Arc::clone(&self.afresh)
     }
 

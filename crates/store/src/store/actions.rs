@@ -7,8 +7,9 @@ use protocol::{
 use super::Store;
 use crate::rules::undo::UndoneThings;
 use crate::{
-    ActionEnd, ActionFilter, ActionRow, CallAnswer, ClientCallRow, Error, FileRow, NewAction, Once, PageOf,
-    PageRows, ProposalRow, RecordQuery, ThingVersion, TimeCursor, UndoPlace, UndoPlan, Write,
+    ActionEnd, ActionFilter, ActionRow, CallAnswer, ClientCallRow, Error, FileRow, IdempotencyClaim,
+    NewAction, PageOf, PageRows, ProposalRow, RecordQuery, ThingVersion, TimeCursor, UndoPlace, UndoPlan,
+    Write,
 };
 
 // The ledger of what tools did. Actions of runs are written with the events that tell of them.
@@ -21,18 +22,18 @@ store_methods! {
     fn action_of(scope: &Scope, id: ActionId) -> ActionRow;
     /// Takes back what an action changed, as the new action `by`, in one transaction. [`Error::Changed`] says why it
     /// cannot be. Under the key of an earlier request, gives what that one made.
-    fn undo(principal: &Principal, id: ActionId, by: NewAction, once: Option<Once>) -> ActionRow;
+    fn undo(principal: &Principal, id: ActionId, by: NewAction, once: Option<IdempotencyClaim>) -> ActionRow;
     /// Begins to take back an action that acted outside: commits the intent of `by`, which is to be ended with
     /// [`Store::end_action`]. Complete, it has taken the action back; failed, another may try; unknown, none may.
     /// [`Error::Changed`] says why the action cannot be taken back. Under the key of an earlier request, gives what that
     /// one began, as it is now.
-    fn begin_undo(principal: &Principal, id: ActionId, by: NewAction, once: Option<Once>) -> ActionRow;
+    fn begin_undo(principal: &Principal, id: ActionId, by: NewAction, once: Option<IdempotencyClaim>) -> ActionRow;
     /// What an undo of each of these actions of the scope would do, one after the other in this order. `undone` has the things
     /// that earlier ones would have put back, and gets those of these.
     fn undo_plans(actions: Vec<(ActionRow, UndoPlace)>, undone: UndoneThings) -> (Vec<UndoPlan>, UndoneThings);
     /// Confirms an open proposal that outlives its run, and commits the intent of the action it becomes. Under the key
     /// of an earlier request, gives the action that one made. [`Error::Decided`] if it is decided already or too late.
-    fn begin_action(scope: &Scope, proposal: ProposalId, action: NewAction, once: Option<Once>) -> ActionRow;
+    fn begin_action(scope: &Scope, proposal: ProposalId, action: NewAction, once: Option<IdempotencyClaim>) -> ActionRow;
     /// Commits its outcome with its writes.
     fn end_action(scope: &Scope, id: ActionId, end: ActionEnd) -> ActionRow;
 }
@@ -50,7 +51,7 @@ store_methods! {
     /// is confirmed. [`Error::Decided`] if it is decided already or too late; one of a run whose time is over is closed by
     /// [`Store::expire_waiting`], which says which threads go on. Under the key of an earlier request, gives it
     /// as it is now.
-    fn decide(principal: &Principal, id: ProposalId, decision: Decision, once: Option<Once>) -> ProposalRow;
+    fn decide(principal: &Principal, id: ProposalId, decision: Decision, once: Option<IdempotencyClaim>) -> ProposalRow;
 }
 
 // Calls that the client makes.
@@ -64,7 +65,7 @@ store_methods! {
     /// Records the result of an open call. [`Error::CallClosed`] if it has one already or its time is over; what is over
     /// is closed by [`Store::expire_waiting`], which says which threads go on. Under the key of an earlier request, gives
     /// the call as it is now.
-    fn answer_call(principal: &Principal, id: CallId, answer: CallAnswer, once: Option<Once>) -> ClientCallRow;
+    fn answer_call(principal: &Principal, id: CallId, answer: CallAnswer, once: Option<IdempotencyClaim>) -> ClientCallRow;
 }
 
 // Typed objects of apps.
@@ -75,7 +76,7 @@ store_methods! {
     /// How many of these are records of this kind in the scope.
     fn count_records(scope: &Scope, kind: &str, ids: &[RecordId]) -> usize;
     /// Makes, changes or deletes a record by the user's own hand. None when it was deleted.
-    fn put_record(scope: &Scope, write: Write, once: Option<Once>) -> Option<RecordView>;
+    fn put_record(scope: &Scope, write: Write, once: Option<IdempotencyClaim>) -> Option<RecordView>;
     /// The versions of a record, the present one first. [`Error::NotFound`] once nothing of it is left.
     fn record_versions(scope: &Scope, kind: &str, id: RecordId) -> Vec<ThingVersion>;
 }
@@ -90,7 +91,7 @@ store_methods! {
     /// The version a path has or had; 0 if there never was a file.
     fn file_version(scope: &Scope, path: &str) -> u64;
     /// Makes, changes or deletes a file by the user's own hand. None when it was deleted.
-    fn put_file(scope: &Scope, write: Write, once: Option<Once>) -> Option<FileRow>;
+    fn put_file(scope: &Scope, write: Write, once: Option<IdempotencyClaim>) -> Option<FileRow>;
     /// The versions of a file, the present one first. [`Error::NotFound`] once nothing of it is left.
     fn file_versions(scope: &Scope, path: &str) -> Vec<ThingVersion>;
 }

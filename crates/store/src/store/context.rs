@@ -6,8 +6,9 @@ use protocol::{AppId, DocumentId, ImageId, MessageId, PinId, PinView, Principal,
 
 use super::Store;
 use crate::{
-    ChunkRow, DocumentRow, Error, ImageRow, JobRow, KnowledgeRow, NewDocument, NewImage, NewPersonaRow,
-    NewPinRow, Once, PageOf, PageRows, PersonaRow, ProfileRow, PromptRows, Spent, SummaryRow, TimeCursor,
+    ChunkRow, DocumentRow, Error, IdempotencyClaim, ImageRow, JobRow, JobUsage, KnowledgeRow, NewDocument,
+    NewImage, NewPersonaRow, NewPinRow, PageOf, PageRows, PersonaRow, ProfileRow, PromptRows, SummaryRow,
+    TimeCursor,
 };
 
 store_methods! {
@@ -22,29 +23,29 @@ store_methods! {
     fn texts(scope: &Scope, named: &[(String, [u8; 16])]) -> Vec<Option<String>>;
 }
 
-// Named prompts of users. Under a key ([`Once`]) a change happens once.
+// Named prompts of users. Under a key ([`IdempotencyClaim`]) a change happens once.
 store_methods! {
     /// By name. The cursor is how many come before.
     fn personas(scope: &Scope, page: PageOf<u64>) -> PageRows<PersonaRow>;
     fn persona(scope: &Scope, id: &str) -> Option<PersonaRow>;
     /// [`Error::Changed`] if there is one of that id, or no room.
-    fn add_persona(scope: &Scope, persona: NewPersonaRow, once: Option<Once>) -> PersonaRow;
+    fn add_persona(scope: &Scope, persona: NewPersonaRow, once: Option<IdempotencyClaim>) -> PersonaRow;
     /// [`Error::NotFound`] if there is none of that id.
-    fn change_persona(scope: &Scope, persona: NewPersonaRow, once: Option<Once>) -> PersonaRow;
+    fn change_persona(scope: &Scope, persona: NewPersonaRow, once: Option<IdempotencyClaim>) -> PersonaRow;
     /// Removes it, also as the default of threads.
-    fn delete_persona(scope: &Scope, id: &str, once: Option<Once>) -> ();
+    fn delete_persona(scope: &Scope, id: &str, once: Option<IdempotencyClaim>) -> ();
 }
 
 // Pins.
 store_methods! {
     /// The thread must be the scope's. [`Error::Changed`] when there is no room.
-    fn add_pin(scope: &Scope, pin: NewPinRow, once: Option<Once>) -> PinView;
+    fn add_pin(scope: &Scope, pin: NewPinRow, once: Option<IdempotencyClaim>) -> PinView;
     /// Oldest first: those of the thread and those of all threads; the latter alone without a thread.
     fn pins(scope: &Scope, thread: Option<ThreadId>) -> Vec<PinView>;
     /// A page of these. The cursor is how many come before.
     fn pin_page(scope: &Scope, thread: Option<ThreadId>, page: PageOf<u64>) -> PageRows<PinView>;
     /// Removes it and what prompts kept of it. Removing what is gone is [`Error::NotFound`].
-    fn delete_pin(principal: &Principal, id: PinId, once: Option<Once>) -> ();
+    fn delete_pin(principal: &Principal, id: PinId, once: Option<IdempotencyClaim>) -> ();
 }
 
 // Summaries of older parts of conversations.
@@ -55,15 +56,15 @@ store_methods! {
     fn summary_page(thread: ThreadId, all: bool, page: PageOf<u64>) -> PageRows<SummaryRow>;
     /// Commits a summary, its text, the job as done and what it spent, together. Nothing is changed where the thread is
     /// deleted, another summary of the same level ends at the same message, or one it merges is merged already.
-    fn summarise(job: &JobRow, summary: Option<(Summary, String)>, spent: Option<Spent>) -> ();
+    fn summarise(job: &JobRow, summary: Option<(Summary, String)>, spent: Option<JobUsage>) -> ();
 }
 
 // Documents that users uploaded.
 store_methods! {
     /// Adds it with all of its pieces, a few at a time; nobody sees it before the last. One that was left half is purged.
-    fn add_document(scope: &Scope, document: NewDocument, once: Option<Once>) -> DocumentRow;
+    fn add_document(scope: &Scope, document: NewDocument, once: Option<IdempotencyClaim>) -> DocumentRow;
     /// The document that was made under this key, if any.
-    fn document_made(scope: &Scope, once: &Once) -> Option<DocumentRow>;
+    fn document_made(scope: &Scope, once: &IdempotencyClaim) -> Option<DocumentRow>;
     /// The document if it is this principal's, or an app's. Whether the principal may use the app is the caller's to check.
     fn document(principal: &Principal, id: DocumentId) -> DocumentRow;
     /// Newest first.
@@ -72,7 +73,7 @@ store_methods! {
     fn document_embedded(id: DocumentId, model: &str) -> u32;
     /// Hides it at once, with every piece and every text that prompts kept of it; [`Store::purge`] removes
     /// the rows.
-    fn delete_document(principal: &Principal, id: DocumentId, once: Option<Once>) -> ();
+    fn delete_document(principal: &Principal, id: DocumentId, once: Option<IdempotencyClaim>) -> ();
     /// Pieces of a document of the scope or of its app, from a number on, at most `limit` and [`crate::MAX_CHUNKS_PER_READ`].
     fn chunks(scope: &Scope, document: DocumentId, from: u32, limit: usize) -> Vec<ChunkRow>;
 }
@@ -94,16 +95,16 @@ store_methods! {
 store_methods! {
     /// Adds it, unless the scope has one of the same content: then it is that one, and its time without use begins anew.
     /// [`Error::Changed`] when there is no room.
-    fn add_image(scope: &Scope, image: NewImage, once: Option<Once>) -> ImageRow;
+    fn add_image(scope: &Scope, image: NewImage, once: Option<IdempotencyClaim>) -> ImageRow;
     /// The image that was made under this key, or the one of this content; its time without use begins anew.
-    fn known_image(scope: &Scope, hash: [u8; 32], once: Option<Once>) -> Option<ImageRow>;
+    fn known_image(scope: &Scope, hash: [u8; 32], once: Option<IdempotencyClaim>) -> Option<ImageRow>;
     fn image(principal: &Principal, id: ImageId) -> ImageRow;
     /// Newest first.
     fn images(scope: &Scope, page: PageOf<TimeCursor<ImageId>>) -> PageRows<ImageRow>;
     /// The contents of the scope's images, in this order, at most [`crate::MAX_IMAGES_PER_READ`]; none for one that is gone.
     fn image_contents(scope: &Scope, ids: Vec<ImageId>) -> Vec<Option<Arc<[u8]>>>;
     /// Removes it with its content. [`Error::Changed`] while a message shows it.
-    fn delete_image(principal: &Principal, id: ImageId, once: Option<Once>) -> ();
+    fn delete_image(principal: &Principal, id: ImageId, once: Option<IdempotencyClaim>) -> ();
 }
 
 // Profiles of users: for all apps, or for one. A scope without an app stands for all of them.
@@ -111,6 +112,6 @@ store_methods! {
     /// The profile of exactly this scope; empty if there is none.
     fn profile(scope: &Scope) -> ProfileRow;
     /// Puts it in the place of the one of its version; [`Error::Changed`] if there is another by now. Under a key
-    /// ([`Once`]) that happens once; a second time gives what there is now.
-    fn put_profile(scope: &Scope, profile: ProfileRow, once: Option<Once>) -> ProfileRow;
+    /// ([`IdempotencyClaim`]) that happens once; a second time gives what there is now.
+    fn put_profile(scope: &Scope, profile: ProfileRow, once: Option<IdempotencyClaim>) -> ProfileRow;
 }

@@ -1,4 +1,4 @@
-//! Threads, messages, runs, the log and jobs. Under an idempotency key ([`Once`]) a change happens once; a second request
+//! Threads, messages, runs, the log and jobs. Under an idempotency key ([`IdempotencyClaim`]) a change happens once; a second request
 //! with the same key gets the present state.
 
 use std::sync::Arc;
@@ -11,17 +11,17 @@ use protocol::{
 
 use super::Store;
 use crate::{
-    BegunRun, Error, ForcedEnd, JobRow, MessageRow, NewJob, NewThreadRow, NoticesRead, Once, PageOf,
-    PageRows, QueuedRun, RawEvent, Retry, RunLog, RunRow, ShownMessage, Spent, Submission, SubmittedRun,
-    ThreadEdit, ThreadFilter, ThreadImport, ThreadRow, ThreadTitle, TimeCursor, TreeRow, WatchedApps,
-    WebhookMessageRow,
+    BegunRun, Error, ForcedEnd, IdempotencyClaim, JobRow, JobUsage, MessageRow, NewJob, NewThreadRow,
+    NoticesRead, PageOf, PageRows, QueuedRun, RawEvent, Retry, RunLog, RunRow, ShownMessage, Submission,
+    SubmittedRun, ThreadEdit, ThreadFilter, ThreadImport, ThreadRow, ThreadTitle, TimeCursor, TreeRow,
+    WatchedApps, WebhookMessageRow,
 };
 
-// Conversations and what was said in them. Under a key ([`Once`]) a change happens once; a second time gives what
+// Conversations and what was said in them. Under a key ([`IdempotencyClaim`]) a change happens once; a second time gives what
 // there is now.
 store_methods! {
     /// One that is there already is given back. [`Error::Changed`] while one of that id is being deleted.
-    fn create_thread(scope: &Scope, thread: NewThreadRow, once: Option<Once>) -> ThreadRow;
+    fn create_thread(scope: &Scope, thread: NewThreadRow, once: Option<IdempotencyClaim>) -> ThreadRow;
     /// Writes a conversation that was held elsewhere, all of it or nothing. False if its thread was there already: then
     /// nothing changes. [`Error::Changed`] while one of that id is being deleted.
     fn import_thread(scope: &Scope, import: ThreadImport) -> bool;
@@ -37,10 +37,10 @@ store_methods! {
     /// [`crate::MAX_TITLES_PER_READ`] of each.
     fn titles(scope: &Scope) -> Vec<ThreadTitle>;
     /// Changes what is named, all of it or nothing; a title is recorded as `thread:named`, the rest as `thread:changed`.
-    fn change_thread(principal: &Principal, id: ThreadId, change: ThreadEdit, once: Option<Once>) -> ThreadRow;
+    fn change_thread(principal: &Principal, id: ThreadId, change: ThreadEdit, once: Option<IdempotencyClaim>) -> ThreadRow;
     /// Hides the thread at once and ends what waits for it; [`Store::purge`] removes its rows later. Gives back
     /// the run to stop.
-    fn delete_thread(principal: &Principal, id: ThreadId, once: Option<Once>) -> Option<RunId>;
+    fn delete_thread(principal: &Principal, id: ThreadId, once: Option<IdempotencyClaim>) -> Option<RunId>;
     /// The newest messages of the path that ends in `leaf`, oldest of them first.
     fn path(thread: ThreadId, leaf: MessageId, newest: usize) -> Vec<MessageRow>;
     /// A page of that path from its beginning, oldest first. The cursor is the place in the log of the last one seen.
@@ -52,7 +52,7 @@ store_methods! {
     fn tree(thread: ThreadId, page: PageOf<Seq>) -> PageRows<TreeRow>;
     /// Shows the branch through a message up to its newest message, and records it as `thread:head`. [`Error::Busy`]
     /// while a run is under way in the thread.
-    fn choose_head(principal: &Principal, thread: ThreadId, message: MessageId, once: Option<Once>) -> ThreadRow;
+    fn choose_head(principal: &Principal, thread: ThreadId, message: MessageId, once: Option<IdempotencyClaim>) -> ThreadRow;
 }
 
 // Runs and the log they write.
@@ -61,14 +61,14 @@ store_methods! {
     /// ([`Error::Limited`]) make of it.
     fn submit(submission: Submission) -> (SubmittedRun, Option<BegunRun>);
     /// Whether a request was accepted before under this key. [`Error::KeyReused`] if that was another one.
-    fn is_made(scope: &Scope, once: Once) -> bool;
+    fn is_made(scope: &Scope, once: IdempotencyClaim) -> bool;
     /// The run if it is this principal's and its thread is not deleted.
     fn run(principal: &Principal, id: RunId) -> RunRow;
     /// The runs that wait for a thread, the next one first. A thread has few of them.
     fn queued_runs(thread: ThreadId) -> Vec<QueuedRun>;
     /// Marks the run as to be cancelled, or ends it if it is only queued; a run that has ended stays as it is. Either
     /// way, gives it back.
-    fn cancel(principal: &Principal, id: RunId, once: Option<Once>) -> RunRow;
+    fn cancel(principal: &Principal, id: RunId, once: Option<IdempotencyClaim>) -> RunRow;
     /// Ends a run from its rows alone, whatever its log contains: each call without a result gets one. A run that was
     /// told to stop ends so. Nothing changes if it has ended; [`Error::Fenced`] for an earlier owner.
     fn force_end(run: &RunRow, end: ForcedEnd) -> ();
@@ -112,9 +112,9 @@ store_methods! {
     /// When the next job is due, if any is ready.
     fn next_due() -> Option<Timestamp>;
     /// Commits a job's effect, if it has one, the job as done, and what it spent on a model, together.
-    fn complete(job: &JobRow, effect: Option<Event>, spent: Option<Spent>) -> ();
+    fn complete(job: &JobRow, effect: Option<Event>, spent: Option<JobUsage>) -> ();
     /// Notes why an attempt failed, when there is another, and what this one spent on a model.
-    fn fail(job: &JobRow, error: String, retry: Retry, spent: Option<Spent>) -> ();
+    fn fail(job: &JobRow, error: String, retry: Retry, spent: Option<JobUsage>) -> ();
     /// Holds what a model call of the job may spend, as [`RunLog::reserve`] does, until the job is done or has failed.
     fn reserve_for_job(job: &JobRow, call: PlannedCall, bounds: SpendBounds) -> SpendGrant;
     /// Jobs of all scopes, newest first: for the admin.

@@ -7,18 +7,18 @@ use protocol::{ActionId, MemoryId, Principal, Scope, ThreadId};
 
 use super::Store;
 use crate::{
-    Error, ExtractedMemories, HiddenWords, ItemRow, JobRow, MemoryEdit, MemoryExtraction, MemoryHistory,
-    MemoryPurge, MemoryRow, MessageRow, NewMemoryRow, NewVector, Once, PageOf, PageRows, SnapshotLine,
-    TimeCursor, TombstoneRow,
+    Error, ExtractedMemories, HiddenWords, IdempotencyClaim, ItemRow, JobRow, MemoryEdit, MemoryExtraction,
+    MemoryHistory, MemoryPurge, MemoryRow, MessageRow, NewMemoryRow, NewVector, PageOf, PageRows,
+    SnapshotLine, TimeCursor, TombstoneRow,
 };
 
 // Durable facts about users. Each change is a version of its own; one that is not active is in no prompt, but can still
-// be looked at and brought back. Under a key ([`Once`]) a change happens once; a second time gives what there is now.
+// be looked at and brought back. Under a key ([`IdempotencyClaim`]) a change happens once; a second time gives what there is now.
 store_methods! {
-    fn add_memory(scope: &Scope, memory: NewMemoryRow, once: Option<Once>) -> MemoryRow;
+    fn add_memory(scope: &Scope, memory: NewMemoryRow, once: Option<IdempotencyClaim>) -> MemoryRow;
     /// Marks the key of an import as used, so that nothing else is asked under it. The same import again is no other: what
     /// it adds has keys of its own.
-    fn begin_import(scope: &Scope, once: Once) -> ();
+    fn begin_import(scope: &Scope, once: IdempotencyClaim) -> ();
     /// The memory if it is this principal's, whatever its status.
     fn memory(principal: &Principal, id: MemoryId) -> MemoryRow;
     fn memory_history(principal: &Principal, id: MemoryId) -> MemoryHistory;
@@ -29,14 +29,14 @@ store_methods! {
     /// The active memories of the scope among these, in the given order.
     fn memories_by_id(scope: &Scope, ids: &[MemoryId]) -> Vec<MemoryRow>;
     /// Changes an active one by hand. [`Error::Changed`] for any other.
-    fn edit_memory(principal: &Principal, id: MemoryId, edit: MemoryEdit, once: Option<Once>) -> MemoryRow;
+    fn edit_memory(principal: &Principal, id: MemoryId, edit: MemoryEdit, once: Option<IdempotencyClaim>) -> MemoryRow;
     /// Forgets the memory, its vectors and the words it rests on. Forgetting what is forgotten changes nothing.
-    fn forget_memory(principal: &Principal, id: MemoryId, once: Option<Once>) -> ();
+    fn forget_memory(principal: &Principal, id: MemoryId, once: Option<IdempotencyClaim>) -> ();
     /// Makes it active again, and the words it rests on usable. Restoring an active one changes nothing.
-    fn restore_memory(principal: &Principal, id: MemoryId, once: Option<Once>) -> MemoryRow;
+    fn restore_memory(principal: &Principal, id: MemoryId, once: Option<IdempotencyClaim>) -> MemoryRow;
     /// Whether the user wants nothing to be remembered.
     fn memory_is_off(scope: &Scope) -> bool;
-    fn set_memory_off(scope: &Scope, off: bool, once: Option<Once>) -> ();
+    fn set_memory_off(scope: &Scope, off: bool, once: Option<IdempotencyClaim>) -> ();
     /// Messages of the thread, on any branch, that no job has looked at for memories: oldest first.
     fn unextracted(thread: ThreadId, limit: usize) -> Vec<MessageRow>;
     /// Commits what a job has extracted, the job as done and what it spent, together. Nothing is changed where memory is
@@ -71,7 +71,7 @@ store_methods! {
     fn words_of_memory(principal: &Principal, id: MemoryId) -> Vec<TombstoneRow>;
     /// Removes a forgotten memory for good, with those that it took the place of, its versions, sources and words, and
     /// with what these actions said. Shadows take the place of the words. [`Error::Changed`] unless it is forgotten.
-    fn purge_memory(principal: &Principal, id: MemoryId, purge: MemoryPurge, once: Option<Once>) -> ();
+    fn purge_memory(principal: &Principal, id: MemoryId, purge: MemoryPurge, once: Option<IdempotencyClaim>) -> ();
     /// Erases what these actions of a scope said, at most [`crate::MAX_ACTIONS_PER_PURGE`].
     fn erase_actions(scope: &Scope, actions: Vec<ActionId>) -> ();
     /// Words of the scope that no model sees any more.

@@ -12,14 +12,14 @@ use uuid::Uuid;
 use super::Store;
 use crate::rules::statistics::{StatsQuery, TooLarge, UsageQuery};
 use crate::{
-    ActionRow, Error, HeldByUsers, JobRow, McpOffer, McpToolRow, NewKeyRotation, Once, PageOf, PageRows,
-    RevokedKey, RotatedKey, RunFilter, RunRow, ScannedRuns, SessionRow, TimeCursor, Verified,
+    ActionRow, Error, HeldByUsers, IdempotencyClaim, JobRow, McpOffer, McpToolRow, NewKeyRotation, PageOf,
+    PageRows, RevokedKey, RotatedKey, RunFilter, RunRow, ScannedRuns, SessionRow, TimeCursor, Verified,
 };
 
 // Keys of users. The store knows the secret of a key by its hash alone.
 store_methods! {
     /// Adds a key. Under the key of a request that the scope made before, gives the one made then.
-    fn add_key(key: KeyView, hash: [u8; 32], once: Option<(Scope, Once)>) -> Option<KeyId>;
+    fn add_key(key: KeyView, hash: [u8; 32], once: Option<(Scope, IdempotencyClaim)>) -> Option<KeyId>;
     /// The key with this hash, also if it is revoked or has expired.
     fn key_by_hash(hash: [u8; 32]) -> Option<KeyView>;
     /// Whether there is any key, revoked ones included.
@@ -110,16 +110,16 @@ store_methods! {
     fn revoke_mcp_tools(app: &AppId, server: &str, tools: Vec<String>, by: &str) -> ();
 }
 
-// Credentials of users, sealed before they come here. Under a key ([`Once`]) a change happens once.
+// Credentials of users, sealed before they come here. Under a key ([`IdempotencyClaim`]) a change happens once.
 store_methods! {
     /// By name.
     fn credentials(scope: &Scope) -> Vec<CredentialView>;
     /// As it was sealed.
     fn credential(scope: &Scope, name: &str) -> Option<Vec<u8>>;
     /// Adds it or takes the place of the one of its name. [`Error::Changed`] when it is too long or there is no room.
-    fn put_credential(scope: &Scope, name: &str, sealed: Vec<u8>, once: Option<Once>) -> CredentialView;
+    fn put_credential(scope: &Scope, name: &str, sealed: Vec<u8>, once: Option<IdempotencyClaim>) -> CredentialView;
     /// [`Error::NotFound`] if there is none of that name.
-    fn delete_credential(scope: &Scope, name: &str, once: Option<Once>) -> ();
+    fn delete_credential(scope: &Scope, name: &str, once: Option<IdempotencyClaim>) -> ();
 }
 
 // Work that crosses scopes.

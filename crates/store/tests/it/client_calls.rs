@@ -8,7 +8,8 @@ use protocol::{
 };
 use serde_json::{Value, json};
 use store::{
-    Admitted, CallAnswer, ClientCallRow, Error, PageOf, RunLog, Submission, SubmittedRun, Target, TimeCursor,
+    CallAnswer, ClientCallRow, Error, PageOf, RunAcceptance, RunLog, Submission, SubmittedRun, Target,
+    TimeCursor,
 };
 
 use crate::actions::run_with_calls;
@@ -120,7 +121,7 @@ async fn a_new_message_and_the_end_of_the_run_close_it() {
     let next = fixture.submission(Target::Existing(submitted.thread));
     let next = Submission { on_busy: OnBusy::Queue, ..next };
     let admitted = fixture.store.submit(next).await.unwrap().0.admitted;
-    assert_eq!(admitted, Admitted::Queued { interrupted: None, resumed: true });
+    assert_eq!(admitted, RunAcceptance::Queued { interrupted: None, resumed: true });
     assert_eq!(call(&fixture, calls[0]).await.status, ClientCallStatus::Superseded);
     log.record(vec![end(submitted.run, RunStatus::Completed)], vec![], vec![]).await.unwrap();
 

@@ -4,7 +4,7 @@ use std::sync::{Arc, Mutex};
 
 use jiff::Timestamp;
 use protocol::{AppId, Clock, Event, Ids, OnBusy, Quota, RunStatus, Scope, StepEnd, Usage, Used, UserLimits};
-use store::{Admitted, Error, Once, Submission, SubmittedRun, Target};
+use store::{Error, IdempotencyClaim, RunAcceptance, Submission, SubmittedRun, Target};
 
 use crate::support::{Fixture, end, principal, scope, step_end};
 
@@ -131,12 +131,12 @@ async fn deleting_what_was_said_gives_nothing_back() {
 #[tokio::test]
 async fn what_came_before_under_the_same_key_is_never_refused() {
     let (fixture, _) = fixture("2026-11-15T12:00:00Z");
-    let once = Once { key: "k".into(), fingerprint: [1; 32] };
+    let once = IdempotencyClaim { key: "k".into(), fingerprint: [1; 32] };
     let keyed = || Submission { once: Some(once.clone()), ..submission(&fixture, runs_per_minute(1)) };
     let first = fixture.store.submit(keyed()).await.unwrap().0;
     let before = rows(&fixture);
     let again = fixture.store.submit(keyed()).await.unwrap().0;
-    assert_eq!((again.run, again.admitted), (first.run, Admitted::Replayed));
+    assert_eq!((again.run, again.admitted), (first.run, RunAcceptance::Replayed));
     assert_eq!(rows(&fixture), before);
     assert_eq!(refused(&fixture, runs_per_minute(1)).await, (Quota::RunsMinute, 60));
 }
@@ -161,7 +161,7 @@ async fn a_message_that_waits_counts_when_it_is_accepted_but_does_not_work() {
     };
     assert_eq!(refused(&fixture, limits).await, (Quota::Running, 2));
     let second = fixture.store.submit(queued()).await.unwrap().0;
-    assert!(matches!(second.admitted, Admitted::Queued { .. }));
+    assert!(matches!(second.admitted, RunAcceptance::Queued { .. }));
     fixture.store.submit(queued()).await.unwrap();
     assert!(matches!(fixture.store.submit(queued()).await, Err(Error::Limited(_))));
     // The next of the thread begins with the end of the first, so that the place stays taken.

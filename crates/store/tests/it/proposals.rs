@@ -9,7 +9,7 @@ use protocol::{
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 use store::{
-    ActionEnd, Admitted, Error, MAX_OPEN_PROPOSALS, NewAction, NewProposal, PageOf, ProposalRow, RunLog,
+    ActionEnd, Error, MAX_OPEN_PROPOSALS, NewAction, NewProposal, PageOf, ProposalRow, RunAcceptance, RunLog,
     Stop, SubmittedRun, Target, TimeCursor, Write,
 };
 
@@ -177,7 +177,7 @@ async fn q1_a_message_to_a_waiting_thread_goes_on_without_the_answer_unless_it_i
         submission.on_busy = on_busy;
         let second = fixture.store.submit(submission).await.unwrap().0;
         let interrupted = stop.map(|_| first.run);
-        assert_eq!(second.admitted, Admitted::Queued { interrupted, resumed: true });
+        assert_eq!(second.admitted, RunAcceptance::Queued { interrupted, resumed: true });
         let pair = ["proposal:closed superseded", "tool:complete superseded"];
         assert_eq!(newest(&fixture, first, 4), [pair, pair].concat());
         let row = fixture.store.run(&principal("alice"), first.run).await.unwrap();
@@ -189,7 +189,7 @@ async fn q1_a_message_to_a_waiting_thread_goes_on_without_the_answer_unless_it_i
         let mut third = fixture.submission(Target::Existing(first.thread));
         third.on_busy = OnBusy::Queue;
         let third = fixture.store.submit(third).await.unwrap().0;
-        assert_eq!(third.admitted, Admitted::Queued { interrupted: None, resumed: false });
+        assert_eq!(third.admitted, RunAcceptance::Queued { interrupted: None, resumed: false });
         let ended = stop.map_or(RunStatus::Completed, Stop::status);
         log.record(vec![end(first.run, ended)], vec![], vec![]).await.unwrap();
         assert_eq!(status(&fixture, second).await, RunStatus::Running);

@@ -1,7 +1,7 @@
 //! Busy threads, keys and owners: whoever comes twice, late or after somebody else.
 
 use protocol::{Event, Ids, OnBusy, RunStatus};
-use store::{Admitted, Error, MAX_QUEUED_PER_THREAD, Once, Stop, SubmittedRun, Target};
+use store::{Error, IdempotencyClaim, MAX_QUEUED_PER_THREAD, RunAcceptance, Stop, SubmittedRun, Target};
 
 use crate::support::{Fixture, end, principal, scope, step_end, text};
 
@@ -22,7 +22,7 @@ async fn q2_waiting_messages_have_their_turn_in_order_with_the_urgent_first() {
     let second = queue(&fixture, first, OnBusy::Queue).await.unwrap();
     let third = queue(&fixture, first, OnBusy::Queue).await.unwrap();
     let urgent = queue(&fixture, first, OnBusy::Interrupt).await.unwrap();
-    assert_eq!(urgent.admitted, Admitted::Queued { interrupted: Some(first.run), resumed: false });
+    assert_eq!(urgent.admitted, RunAcceptance::Queued { interrupted: Some(first.run), resumed: false });
     assert_eq!(
         fixture.store.run(&principal("alice"), first.run).await.unwrap().stop,
         Some(Stop::Interrupted)
@@ -49,6 +49,21 @@ async fn q2_waiting_messages_have_their_turn_in_order_with_the_urgent_first() {
         .collect();
     let chained = parents.windows(2).all(|pair| pair[1].0 == Some(pair[0].1));
     assert!(chained, "each follows the head of its time: {parents:?}");
+}
+
+#[tokio::test]
+async fn a_run_that_begins_while_an_urgent_message_waits_is_interrupted() {
+    let fixture = Fixture::new();
+    let (first, log) = fixture.run().await;
+    let urgent = queue(&fixture, first, OnBusy::Interrupt).await.unwrap();
+    let last = queue(&fixture, first, OnBusy::Interrupt).await.unwrap();
+    log.record(vec![end(first.run, RunStatus::Interrupted)], vec![], vec![]).await.unwrap();
+    for (next, stop) in [(urgent, Some(Stop::Interrupted)), (last, None)] {
+        let begun = fixture.store.run(&principal("alice"), next.run).await.unwrap();
+        assert_eq!((begun.status, begun.stop), (RunStatus::Running, stop));
+        let ended = end(next.run, stop.map_or(RunStatus::Completed, Stop::status));
+        fixture.log(next).await.record(vec![ended], vec![], vec![]).await.unwrap();
+    }
 }
 
 #[tokio::test]
@@ -81,18 +96,18 @@ async fn q3_a_key_means_once() {
     let fixture = Fixture::new();
     let keyed = |key: &str, asked: u8| {
         let mut submission = fixture.submission(Target::New(fixture.ids.thread()));
-        submission.once = Some(Once { key: key.into(), fingerprint: [asked; 32] });
+        submission.once = Some(IdempotencyClaim { key: key.into(), fingerprint: [asked; 32] });
         submission
     };
     let first = fixture.store.submit(keyed("a", 1)).await.unwrap().0;
     let again = fixture.store.submit(keyed("a", 1)).await.unwrap().0;
-    assert_eq!((again.run, again.thread, again.admitted), (first.run, first.thread, Admitted::Replayed));
+    assert_eq!((again.run, again.thread, again.admitted), (first.run, first.thread, RunAcceptance::Replayed));
     assert!(matches!(fixture.store.submit(keyed("a", 2)).await, Err(Error::KeyReused)));
     let mut other = keyed("a", 2);
     other.scope = scope("bob");
     assert_eq!(
         fixture.store.submit(other).await.unwrap().0.admitted,
-        Admitted::Running,
+        RunAcceptance::Running,
         "keys are a user's own"
     );
     let mut refused = keyed("b", 1);
@@ -100,7 +115,7 @@ async fn q3_a_key_means_once() {
     assert!(matches!(fixture.store.submit(refused).await, Err(Error::NotFound("thread"))));
     assert_eq!(
         fixture.store.submit(keyed("b", 9)).await.unwrap().0.admitted,
-        Admitted::Running,
+        RunAcceptance::Running,
         "a refusal uses up no key"
     );
     let now = protocol::Clock::now(&testkit::still::StandingClock);
@@ -108,7 +123,7 @@ async fn q3_a_key_means_once() {
     while fixture.store.purge(now, later).await.unwrap() {}
     assert_eq!(
         fixture.store.submit(keyed("a", 2)).await.unwrap().0.admitted,
-        Admitted::Running,
+        RunAcceptance::Running,
         "forgotten in time"
     );
 }

@@ -5,7 +5,7 @@ use std::time::Duration;
 use protocol::{
     Cost, Event, Ids, Outlay, PlannedCall, RunStatus, SpendBound, SpendBounds, SpendGrant, StepRetry, Usage,
 };
-use store::{Error, NewJob, Retry, Spent, Target};
+use store::{Error, JobUsage, NewJob, Retry, Target};
 
 use crate::support::{Fixture, after, end, principal, reset, scope, step_end};
 
@@ -93,7 +93,7 @@ async fn a_deleted_thread_is_purged_when_its_job_is_over_and_what_that_has_cost_
     while fixture.store.purge(after(0), after(0)).await.unwrap() {}
     assert_eq!(held(&fixture), [60], "its call is under way");
     let usage = Usage { input_tokens: 7, output_tokens: 1, ..Usage::default() };
-    let spent = Some(Spent { model: "small".into(), usage });
+    let spent = Some(JobUsage { model: "small".into(), usage });
     fixture.store.complete(&job, None, spent).await.unwrap();
     while fixture.store.purge(after(0), after(0)).await.unwrap() {}
     assert_eq!(held(&fixture), [0; 0]);
@@ -121,7 +121,7 @@ async fn a_job_holds_until_it_is_done_or_has_failed() {
     fixture.store.complete(&first, None, None).await.unwrap();
     assert_eq!(held(&fixture), [60]);
     let usage = Usage { input_tokens: 7, output_tokens: 1, ..Usage::default() };
-    let spent = Some(Spent { model: "small".into(), usage });
+    let spent = Some(JobUsage { model: "small".into(), usage });
     fixture.store.fail(&second, "nonsense".into(), Retry::Never, spent).await.unwrap();
     assert_eq!(held(&fixture), [0; 0]);
     let used: i64 = fixture

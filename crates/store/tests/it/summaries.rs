@@ -1,7 +1,7 @@
 //! Summaries: told in the log, one of a level for each end, merged once, and gone with their thread.
 
 use protocol::{Event, Ids, MessageId, RunStatus, Summary, SummaryId, ThreadId, Usage};
-use store::{Error, JobRow, MAX_TEXT_BYTES, NewJob, PageOf, Spent, SummaryRow, Target};
+use store::{Error, JobRow, JobUsage, MAX_TEXT_BYTES, NewJob, PageOf, SummaryRow, Target};
 
 use crate::support::{Fixture, after, answer, end, principal, scope, step_end};
 
@@ -94,7 +94,8 @@ async fn a_summary_is_told_and_reads_back_with_its_text() {
     let job = begun(&fixture, talk.thread).await;
     let before = fixture.store.usage_of_day(&scope("alice"), store::day(after(0))).await.unwrap();
     let summary = talk.summary(&fixture, 0, (1, 2));
-    let spent = Some(Spent { model: "small".into(), usage: Usage { input_tokens: 7, ..Usage::default() } });
+    let spent =
+        Some(JobUsage { model: "small".into(), usage: Usage { input_tokens: 7, ..Usage::default() } });
     fixture.store.summarise(&job, Some((summary.clone(), "they met".into())), spent).await.unwrap();
     let expected = SummaryRow {
         id: summary.summary_id,

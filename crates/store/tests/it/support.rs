@@ -13,7 +13,8 @@ use protocol::{
 use rusqlite::Connection;
 use serde_json::json;
 use store::{
-    Error, Once, Publish, RunInput, RunLog, RunRequest, Store, StoreOptions, Submission, SubmittedRun, Target,
+    Error, IdempotencyClaim, Publish, RunInput, RunLog, RunRequest, Store, StoreOptions, Submission,
+    SubmittedRun, Target,
 };
 use tempfile::TempDir;
 use testkit::database::open_store;
@@ -192,8 +193,8 @@ pub(crate) fn after(seconds: i64) -> Timestamp {
     StandingClock.now().checked_add(SignedDuration::from_secs(seconds)).unwrap()
 }
 
-pub(crate) fn once(key: &str, asked: u8) -> Option<Once> {
-    Some(Once { key: key.into(), fingerprint: [asked; 32] })
+pub(crate) fn once(key: &str, asked: u8) -> Option<IdempotencyClaim> {
+    Some(IdempotencyClaim { key: key.into(), fingerprint: [asked; 32] })
 }
 
 pub(crate) fn answer(message_id: MessageId) -> Event {

@@ -8,7 +8,7 @@ use protocol::{
     AppId, Clock, Cost, Event, Ids, RunStatus, Scope, StepEnd, StepReset, StepRetry, StepStart, Usage,
     UsageView,
 };
-use store::{Error, NewJob, Spent, Target};
+use store::{Error, JobUsage, NewJob, Target};
 use testkit::still::StandingClock;
 
 use crate::support::{Fixture, call, end, principal, reset, result, scope, step_end};
@@ -185,7 +185,7 @@ async fn a_job_pays_with_its_end_and_only_then() {
     let job = NewJob { id: fixture.ids.job(), kind: "name_thread", key: "a".into(), delay: Duration::ZERO };
     log.record(vec![reset(1, None)], vec![job], vec![]).await.unwrap();
     let job = fixture.store.claim().await.unwrap().unwrap();
-    let spent = || Some(Spent { model: "small".into(), usage: used(6, 60) });
+    let spent = || Some(JobUsage { model: "small".into(), usage: used(6, 60) });
     fixture.store.complete(&job, None, spent()).await.unwrap();
     assert!(matches!(fixture.store.complete(&job, None, spent()).await, Err(Error::Fenced)));
     assert_eq!(report(&fixture, "alice").await, [row("2026-03-01", "small", 1, used(6, 60))]);

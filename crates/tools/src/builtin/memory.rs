@@ -7,7 +7,7 @@ use async_trait::async_trait;
 use jiff::civil::Date;
 use jiff::{Span, Timestamp};
 use memory::dates;
-use memory::index::{Among, IndexItem, ItemRef};
+use memory::index::{IndexItem, ItemRef, RecallFilter};
 use memory::recall::{RecallHit, RecallQuestion};
 use memory::{extract, secrets, suspicion};
 use protocol::{MemoryId, Role};
@@ -30,7 +30,7 @@ pub(crate) struct SaveMemory;
 impl Tool for SearchHistory {
     async fn call(&self, calling: Calling<'_>) -> Result<ToolOutput, Failed> {
         check_on(&calling).await?;
-        let mut question = question(&calling, Among::Messages);
+        let mut question = question(&calling, RecallFilter::Messages);
         question.within = within(&calling)?;
         question.without = calling.thread;
         let found = calling.recall.search(calling.scope, question).await.map_err(failed)?;
@@ -46,7 +46,7 @@ impl Tool for SearchHistory {
 impl Tool for SearchMemories {
     async fn call(&self, calling: Calling<'_>) -> Result<ToolOutput, Failed> {
         check_on(&calling).await?;
-        let found = calling.recall.search(calling.scope, question(&calling, Among::Memories)).await;
+        let found = calling.recall.search(calling.scope, question(&calling, RecallFilter::Memories)).await;
         let memory = |found: &RecallHit| match found.item.id {
             ItemRef::Memory(id) => {
                 Some(json!({ "memoryId": id, "text": &*found.item.text, "since": day(&found.item) }))
@@ -110,7 +110,7 @@ pub fn known_already(memory: MemoryId) -> Value {
     json!({ "memoryId": memory, "saved": false, "note": "this is known already" })
 }
 
-fn question<'a>(calling: &'a Calling<'_>, among: Among) -> RecallQuestion<'a> {
+fn question<'a>(calling: &'a Calling<'_>, among: RecallFilter) -> RecallQuestion<'a> {
     let limit = found_limit(&calling.input);
     let question =
         RecallQuestion::new(text(&calling.input, "query").unwrap_or_default(), calling.now, limit, among);

@@ -19,7 +19,7 @@ use super::log::{RowId, hex, id};
 const TOOK_OVER: &str = "took over the runs of a node that is gone";
 
 /// What a node writes when another went on with its runs.
-const FENCED: &str = "this node was taken for dead; its runs continue elsewhere";
+const FENCED: &str = "the lease of this node ended; other nodes continue its runs";
 
 /// The longest time from the end of a node to the next event of its runs.
 const LONGEST: Micros = 15_000_000;

@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use app::{Fragment, Inject};
-use memory::index::{Among, IndexItem, ItemRef};
+use memory::index::{IndexItem, ItemRef, RecallFilter};
 use memory::recall::{RecallHit, RecallQuestion};
 use memory::words::says_something;
 use protocol::{ContextLoaded, Role};
@@ -29,7 +29,7 @@ pub(in crate::context) async fn read(
     let mut left = memory.recall_tokens.min(from.share(SHARE));
     let mut ids = Vec::new();
     if memory.inject == Inject::Top {
-        for RecallHit { item, .. } in search(from, message, memory.limit, Among::Memories).await? {
+        for RecallHit { item, .. } in search(from, message, memory.limit, RecallFilter::Memories).await? {
             let rest = left.checked_sub(from.counter.text(&item.text));
             if let (ItemRef::Memory(id), Some(rest)) = (item.id, rest) {
                 ids.push(id);
@@ -55,7 +55,7 @@ async fn messages(
     }
     let looked_at = memory.history_limit.saturating_mul(LOOKED_AT);
     let mut near = Vec::new();
-    for RecallHit { item, score } in search(from, message, looked_at, Among::Messages).await? {
+    for RecallHit { item, score } in search(from, message, looked_at, RecallFilter::Messages).await? {
         if near.len() >= memory.history_limit || score < MIN_MESSAGE_SCORE {
             break;
         }
@@ -72,7 +72,7 @@ async fn search(
     from: &Sources<'_>,
     message: &str,
     limit: usize,
-    among: Among,
+    among: RecallFilter,
 ) -> Result<Vec<RecallHit>, store::Error> {
     let mut question = RecallQuestion::new(message, from.now, limit, among);
     question.without = Some(from.thread);

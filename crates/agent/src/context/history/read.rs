@@ -101,7 +101,10 @@ pub(in crate::context) async fn read(
     let warning = |what: &str| Warning { code: "history_reduced".into(), message: what.into() };
     if !newest.is_complete {
         let warnings = vec![warning("earlier messages could not be read")];
-        return Ok(ReadHistory { warnings, ..parted(pasts(from.thread, &newest.rows, forgotten, leaf)) });
+        return Ok(ReadHistory {
+            warnings,
+            ..split_newest_turn(pasts(from.thread, &newest.rows, forgotten, leaf))
+        });
     }
     let rich = match &newest.background {
         Ok(background) => match rich(from, leaf, (newest, background), forgotten).await {
@@ -115,7 +118,10 @@ pub(in crate::context) async fn read(
         Err(error) => {
             tracing::error!(thread = %from.thread, %error, "summaries and pins could not be read; the prompt has only the last messages");
             let warnings = vec![warning("summaries and pins could not be read; the last messages are shown")];
-            Ok(ReadHistory { warnings, ..parted(pasts(from.thread, newest.last(FALLBACK), forgotten, leaf)) })
+            Ok(ReadHistory {
+                warnings,
+                ..split_newest_turn(pasts(from.thread, newest.last(FALLBACK), forgotten, leaf))
+            })
         }
     }
 }
@@ -127,7 +133,7 @@ async fn rich(
     forgotten: &Forgotten,
 ) -> Result<ReadHistory, store::Error> {
     let (rows, end) = tail(from, newest, all).await?;
-    let mut rich = parted(pasts(from.thread, &rows, forgotten, leaf));
+    let mut rich = split_newest_turn(pasts(from.thread, &rows, forgotten, leaf));
     for mut summary in end.map(|end| chain(all, end)).unwrap_or_default() {
         match summary.text.take() {
             Some(text) => {
@@ -205,7 +211,7 @@ pub(in crate::context) async fn again(
     let most = WINDOWS.last().map_or(0, |most| most + 1);
     let rows = store.path(thread, leaf, most).await?;
     // A message that was sent again since is a message of its own: the one that is answered is as old as its run.
-    let mut rich = parted(read_path(thread, &rows, Some(forgotten)));
+    let mut rich = split_newest_turn(read_path(thread, &rows, Some(forgotten)));
     if let Some(shown) = shown {
         let is_shown =
             |past: &PastTurn| shown.iter().any(|stretch| (stretch.from..=stretch.to).contains(&past.seq));
@@ -247,7 +253,7 @@ fn pasts(thread: ThreadId, rows: &[MessageRow], forgotten: &Forgotten, leaf: Mes
 }
 
 /// The message that is answered, which is the last, and those before it.
-fn parted(mut pasts: Vec<PastTurn>) -> ReadHistory {
+fn split_newest_turn(mut pasts: Vec<PastTurn>) -> ReadHistory {
     let message = pasts.pop();
     ReadHistory { turns: pasts, message, ..ReadHistory::default() }
 }

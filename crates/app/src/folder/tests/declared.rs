@@ -3,7 +3,7 @@
 use serde_json::json;
 
 use super::*;
-use crate::{Adjusted, Declared, DeclaredRecordTool, Does, Permission, ToolKind};
+use crate::{AdjustedTool, DeclaredRecordTool, DeclaredTool, Permission, RecordAction, ToolKind};
 
 const PART: &str = r#"{"type": "object", "title": "part", "additionalProperties": false, "required": ["name"],
     "properties": {"name": {"type": "string"}, "status": {"type": "string"}, "source": {"type": "string"},
@@ -66,7 +66,7 @@ fn declared_tools_are_read_in_the_order_of_the_file() {
         fields: None,
         limit: 20,
     };
-    let declared = |tool, record| Declared {
+    let declared = |tool, record| DeclaredTool {
         tool,
         description: None,
         permission: None,
@@ -80,20 +80,23 @@ fn declared_tools_are_read_in_the_order_of_the_file() {
         defaults: object(json!({ "status": "emerging" })),
         fixed: object(json!({ "source": "agent" })),
         fields: Some(BTreeSet::from(["name".into(), "status".into()])),
-        ..plain("part", Does::Create)
+        ..plain("part", RecordAction::Create)
     };
     let expected = vec![
-        declared(tool("searchParts", 4), DeclaredRecordTool { limit: 5, ..plain("part", Does::Search) }),
-        Declared {
+        declared(
+            tool("searchParts", 4),
+            DeclaredRecordTool { limit: 5, ..plain("part", RecordAction::Search) },
+        ),
+        DeclaredTool {
             description: Some("Creates a part.".into()),
             permission: Some(Permission::Ask),
             ..declared(tool("createEmergingPart", 9), emerging)
         },
-        declared(tool("addEvidence", 19), plain("evidence", Does::Create)),
+        declared(tool("addEvidence", 19), plain("evidence", RecordAction::Create)),
     ];
     assert_eq!(app.declared, expected);
     let denied = tool("readMarkdown", 23);
-    let adjusted = Adjusted {
+    let adjusted = AdjustedTool {
         tool: denied,
         description: None,
         permission: Some(Permission::Deny),

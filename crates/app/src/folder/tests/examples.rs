@@ -1,7 +1,7 @@
 //! `context/examples.toml` and `context/learned.json`, as they may be written and as they may not.
 
 use super::*;
-use crate::{BUCKETS, Matter, MatterWeights};
+use crate::{BUCKETS, MatterWeights, MessageClass};
 
 const SECTION: (&str, &str) = ("context/pets.md", "---\ntitle: Pets\n---\nx");
 
@@ -18,7 +18,7 @@ fn read(examples: &str) -> Result<Option<Examples>, String> {
 
 fn classifier(examples: &str, names: &[&str]) -> Classifier {
     let words = MatterWeights::of(&vec![0.0; BUCKETS], 0.0);
-    let matter = |name: &&str| Matter { name: (*name).to_owned(), words: words.clone(), meaning: None };
+    let matter = |name: &&str| MessageClass { name: (*name).to_owned(), words: words.clone(), meaning: None };
     Classifier { examples: examples.to_owned(), embedder: None, matters: names.iter().map(matter).collect() }
 }
 

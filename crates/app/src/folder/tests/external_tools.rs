@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 
 use super::*;
 use crate::{
-    AnswerPart, BodyTemplate, Declared, FlowRule, HttpMethod, HttpTool, Names, Permission, SandboxTool,
+    AnswerPart, BodyTemplate, DeclaredTool, FlowRule, HttpMethod, HttpTool, Names, Permission, SandboxTool,
     TextTemplate, ToolKind,
 };
 
@@ -452,7 +452,7 @@ fn further_files_hold_further_tools() {
 #[test]
 fn a_tool_of_the_client_says_what_the_client_does() {
     let app = demo("[tool.x]\nclient = true\ndescription = 'd'\neffect = 'irreversible'", PROMPT);
-    let Declared { kind: ToolKind::Client(tool), .. } = &app.declared[0] else {
+    let DeclaredTool { kind: ToolKind::Client(tool), .. } = &app.declared[0] else {
         panic!("{:?}", app.declared)
     };
     assert_eq!(tool.effect, Effect::Irreversible);

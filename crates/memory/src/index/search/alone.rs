@@ -6,7 +6,7 @@
 //! it. Pieces of documents are long, and say what they are about in the words of their field, which count for them.
 
 use super::{Question, Term, at, from_then};
-use crate::index::{Among, Index, Kind, Slot};
+use crate::index::{Index, Kind, RecallFilter, Slot};
 
 /// The nearness that a name or a number of the question adds to a memory that has it.
 const TELLING: f32 = 0.2;
@@ -23,17 +23,17 @@ const MEMORY_DATE: f32 = 0.05;
 const FARTHEST: f32 = -0.2;
 
 /// Whether scores are made here.
-pub(super) fn is_for(question: &Question, among: Among) -> bool {
-    question.meaning.is_some() && matches!(among, Among::Memories | Among::Documents)
+pub(super) fn is_for(question: &Question, among: RecallFilter) -> bool {
+    question.meaning.is_some() && matches!(among, RecallFilter::Memories | RecallFilter::Documents)
 }
 
 /// Every slot with its score.
-pub(super) fn by_meaning(index: &Index, question: &Question, among: Among) -> Vec<(usize, f32)> {
+pub(super) fn by_meaning(index: &Index, question: &Question, among: RecallFilter) -> Vec<(usize, f32)> {
     let meaning = question.meaning.as_deref().unwrap_or_default();
-    let telling = if among == Among::Documents { Vec::new() } else { telling(index, &question.terms) };
+    let telling = if among == RecallFilter::Documents { Vec::new() } else { telling(index, &question.terms) };
     let score = |(slot, near): (usize, &f32)| {
         let words = at(&question.words, slot);
-        let score = if among == Among::Documents {
+        let score = if among == RecallFilter::Documents {
             near + PASSAGE_WORDS * words
         } else {
             let date = question.span.zip(index.facts.get(slot));

@@ -179,7 +179,7 @@ proptest! {
             prop_assert_eq!(changed.to_embed(text), new.to_embed(text));
             let methods = [SearchMethod::Words, SearchMethod::Vectors, SearchMethod::Hybrid];
             let ways = methods.into_iter().flat_map(|method| {
-                [Among::Both, Among::Documents].map(|among| (method, among))
+                [RecallFilter::Both, RecallFilter::Documents].map(|among| (method, among))
             });
             for (method, among) in ways {
                 let query = Query { vector: Some(&[0.3, -0.2, 0.5]), method, among, ..query(text) };

@@ -137,11 +137,11 @@ fn what_is_from_the_time_asked_about_comes_first() {
 #[test]
 fn only_what_is_asked_for_is_found() {
     let index = index([memory(1, "A beagle"), message(2, 1, "A beagle"), chunk(3, "A beagle")]);
-    let among = |among: Among| found_ids(&index, &Query { among, ..query("beagle") });
-    assert_eq!(among(Among::Memories), [memory_id(1)]);
-    assert_eq!(among(Among::Messages), [message_id(2)]);
-    assert_eq!(among(Among::Both).len(), 2);
-    assert_eq!(among(Among::Documents), [chunk_id(3)]);
+    let among = |among: RecallFilter| found_ids(&index, &Query { among, ..query("beagle") });
+    assert_eq!(among(RecallFilter::Memories), [memory_id(1)]);
+    assert_eq!(among(RecallFilter::Messages), [message_id(2)]);
+    assert_eq!(among(RecallFilter::Both).len(), 2);
+    assert_eq!(among(RecallFilter::Documents), [chunk_id(3)]);
 }
 
 #[test]
@@ -205,8 +205,8 @@ fn one_memory_is_found_among_very_many_messages_that_are_nearer() {
     let among = |among| {
         found_ids(&index, &Query { among, limit: 3, ..query("Where is the blue boat in the harbour?") })
     };
-    assert_eq!(among(Among::Memories), [memory_id(7)]);
-    assert_eq!(among(Among::Messages).len(), 3);
+    assert_eq!(among(RecallFilter::Memories), [memory_id(7)]);
+    assert_eq!(among(RecallFilter::Messages).len(), 3);
 }
 
 #[test]
@@ -219,7 +219,7 @@ fn only_named_items_are_found_however_near_very_many_others_are() {
     }
     let text = "Where is the blue boat in the harbour?";
     for (method, vector) in [(SearchMethod::Words, None), (SearchMethod::Hybrid, Some(&[1.0, 0.0][..]))] {
-        let query = Query { among: Among::Documents, limit: 5, method, vector, ..query(text) };
+        let query = Query { among: RecallFilter::Documents, limit: 5, method, vector, ..query(text) };
         let mut hits = index.search_among(&query, [chunk_id(2), chunk_id(1), chunk_id(5), memory_id(1)]);
         hits.sort_by_key(|hit| hit.id);
         assert_eq!(hits.iter().map(|hit| hit.id).collect::<Vec<_>>(), [1, 2].map(chunk_id));
@@ -232,7 +232,7 @@ fn only_named_items_are_found_however_near_very_many_others_are() {
 fn who_and_when_a_question_asks_for_is_nothing_to_documents() {
     let old = IndexItem { at: days_ago(400), ..chunk(1, "Invoice for the boat") };
     let index = index([old, chunk(2, "Invoice for the boat"), chunk(3, "Something else")]);
-    let hits = |text: &str| index.search(&Query { among: Among::Documents, ..query(text) });
+    let hits = |text: &str| index.search(&Query { among: RecallFilter::Documents, ..query(text) });
     let scores = |text: &str| hits(text).iter().map(|hit| hit.score).collect::<Vec<_>>();
     assert_eq!(scores("invoice yesterday"), scores("invoice yesteryear"), "as for any other unknown word");
     assert_eq!(scores("my invoice"), scores("the invoice"));
@@ -250,7 +250,7 @@ fn remembered(memories: &[(u128, &str, f32)]) -> Index {
 }
 
 fn about_me(text: &str) -> Query<'_> {
-    Query { vector: Some(&[1.0, 0.0]), among: Among::Memories, ..query(text) }
+    Query { vector: Some(&[1.0, 0.0]), among: RecallFilter::Memories, ..query(text) }
 }
 
 #[test]
@@ -302,7 +302,7 @@ fn pieces_of_documents_are_found_by_meaning_and_by_words() {
         index.set_vector(chunk_id(number), &[near, (1.0 - near * near).sqrt()]).unwrap();
     }
     let ask = |text: &str| {
-        let query = Query { vector: Some(&[1.0, 0.0]), among: Among::Documents, ..query(text) };
+        let query = Query { vector: Some(&[1.0, 0.0]), among: RecallFilter::Documents, ..query(text) };
         index.search(&query).iter().map(|hit| (hit.id, hit.score)).collect::<Vec<_>>()
     };
     let by_meaning = ask("How does she get around?");

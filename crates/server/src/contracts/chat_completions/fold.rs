@@ -90,7 +90,7 @@ impl CompletionFold {
     pub(super) fn read(&mut self, event: Event) -> Vec<CompletionPiece> {
         let mut pieces = Vec::new();
         if !self.given.is_empty() && self.is_awaited(&event) {
-            self.go_on(&mut pieces);
+            self.begin_answer(&mut pieces);
         }
         self.fold(event, &mut pieces);
         if !self.given.is_empty() {
@@ -107,7 +107,7 @@ impl CompletionFold {
     }
 
     /// Begins the answer to the words that the client has given. Calls that have them do not wait any more.
-    fn go_on(&mut self, pieces: &mut Vec<CompletionPiece>) {
+    fn begin_answer(&mut self, pieces: &mut Vec<CompletionPiece>) {
         let given = std::mem::take(&mut self.given);
         for waiting in self.waiting.extract_if(.., |waiting| given.contains(&waiting.word)) {
             self.pending.push(waiting.call);

@@ -8,15 +8,15 @@ use utoipa::ToSchema;
 /// A whole answer.
 #[derive(Debug, Serialize, ToSchema)]
 pub(crate) struct ChatCompletion {
-    /// `chatcmpl-` and the hexadecimal digits of the run's id.
+    /// The id: `chatcmpl-` and the hexadecimal digits of the run's id.
     pub(super) id: String,
     #[schema(value_type = String)]
     pub(super) object: &'static str,
-    /// When the run was made, in seconds.
+    /// The time at which the run was made, in seconds.
     pub(super) created: u64,
-    /// As the request named it.
+    /// The model as the request named it.
     pub(super) model: String,
-    /// Always one.
+    /// The choices, of which there is always one.
     pub(super) choices: Vec<Choice>,
     pub(super) usage: Usage,
 }
@@ -26,9 +26,9 @@ pub(crate) struct ChatCompletion {
 pub(crate) struct Choice {
     pub(super) index: u32,
     pub(super) message: Message,
-    /// Always null.
+    /// A field of OpenAI that is always null.
     pub(super) logprobs: Option<Value>,
-    /// `stop`, `length`, `tool_calls` or `content_filter`.
+    /// The reason for the end: `stop`, `length`, `tool_calls` or `content_filter`.
     #[schema(value_type = String)]
     pub(super) finish_reason: &'static str,
 }
@@ -39,9 +39,9 @@ pub(crate) struct Message {
     #[schema(value_type = String)]
     pub(super) role: &'static str,
     pub(super) content: Option<String>,
-    /// Always null.
+    /// A field of OpenAI that is always null.
     pub(super) refusal: Option<String>,
-    /// What the model thought.
+    /// The reasoning of the model.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) reasoning_content: Option<String>,
     /// Calls that the client is to make.
@@ -69,7 +69,7 @@ impl MessageCall {
 #[schema(as = ChatCompletionFunction)]
 struct OwnedFunction {
     name: String,
-    /// JSON.
+    /// The arguments as JSON.
     arguments: String,
 }
 
@@ -113,7 +113,7 @@ pub(super) struct Chunk<'a> {
     pub(super) created: u64,
     pub(super) model: &'a str,
     pub(super) choices: Vec<ChunkChoice<'a>>,
-    /// Null in all but the last chunk; absent if the client did not ask for it.
+    /// The usage. Null in all chunks but the last; absent if the client did not ask for it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) usage: Option<Option<Usage>>,
 }

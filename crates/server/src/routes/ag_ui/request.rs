@@ -30,21 +30,21 @@ const OTHER_SOURCE: &str = "the source of an image or a document must be data, o
 pub(in crate::routes) struct RunAgentInput {
     /// The thread as the client names it, or the id of a thread.
     pub(super) thread_id: String,
-    /// The run as the client names it. Under the same id, the same run is told again.
+    /// The run as the client names it. A repeated id gives the events of the first run again.
     pub(super) run_id: String,
-    /// Everything that was said. What the thread knows already is ignored.
+    /// The messages of the conversation. Messages that the thread has already are ignored.
     #[serde(default)]
     messages: Vec<AgUiMessage>,
     /// Tools that the front end runs.
     #[serde(default)]
     tools: Vec<AgUiTool>,
-    /// Facts of the application, which the model is shown as data.
+    /// Facts of the application, which the model sees as data.
     #[serde(default)]
     context: Vec<AgUiContext>,
     /// The state that the client has. The server writes its field `memory`.
     #[schema(value_type = Option<Value>)]
     pub(super) state: Option<Value>,
-    /// `model` and `personaId` are read, if they are texts.
+    /// Properties of the front end. The server reads `model` and `personaId`, if they are texts.
     #[schema(value_type = Option<Value>)]
     forwarded_props: Option<Value>,
     /// Answers to interrupts.
@@ -79,7 +79,7 @@ enum AgUiRole {
 enum AgUiContent {
     Text(String),
     Parts(Vec<AgUiPart>),
-    /// The content of an activity, which is nothing that was said.
+    /// The content of an activity, which is no part of the conversation.
     Activity {},
 }
 
@@ -89,7 +89,7 @@ struct AgUiPart {
     kind: String,
     text: Option<String>,
     source: Option<AgUiSource>,
-    /// Some front ends give a document its name here.
+    /// Metadata, in which some front ends give a document its name.
     #[schema(value_type = Option<Value>)]
     metadata: Option<Value>,
 }
@@ -127,7 +127,7 @@ struct AgUiTool {
 struct AgUiContext {
     #[serde(default)]
     description: String,
-    /// Most clients send a text.
+    /// The value, which most clients send as a text.
     #[schema(value_type = Value)]
     value: Value,
 }
@@ -137,7 +137,7 @@ struct AgUiContext {
 struct ResumeEntry {
     interrupt_id: String,
     status: ResumeStatus,
-    /// `{"approved": true}` for a yes.
+    /// The answer of the user: `{"approved": true}` approves the call.
     #[schema(value_type = Option<Value>)]
     payload: Option<Value>,
 }

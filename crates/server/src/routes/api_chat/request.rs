@@ -36,14 +36,14 @@ const OTHER_ADDRESS: &str = "the url of a file must be a data URL, or the addres
 pub(in crate::routes) struct NewChat {
     /// The chat as the client names it, or the id of a thread.
     pub(super) id: String,
-    /// Everything that was said. Only the last one counts.
+    /// The messages of the chat. Only the last one counts.
     #[serde(default)]
     messages: Vec<UiMessage>,
-    /// The last one alone, for clients that send no more.
+    /// The last message alone, for clients that send no more.
     message: Option<UiMessage>,
     #[serde(default)]
     trigger: Trigger,
-    /// The answer to give again, or the message that this one takes the place of.
+    /// The answer to regenerate, or the message that the new one replaces.
     message_id: Option<String>,
     /// The app's name; `server.chat_app` when absent, or else the only app.
     pub(super) app: Option<String>,
@@ -95,7 +95,7 @@ struct UiMessage {
     parts: Vec<UiPart>,
     /// The whole text, for clients that know no parts.
     content: Option<String>,
-    /// As the answer's stream gave it.
+    /// The metadata as the stream of the answer had it.
     metadata: Option<Metadata>,
 }
 
@@ -139,7 +139,7 @@ struct UiApproval {
     approved: Option<bool>,
 }
 
-/// Front ends may keep anything here; what is not ours is ignored.
+/// Metadata of a message. Front ends can add fields of their own, which are ignored.
 #[derive(Debug, Default, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 struct Metadata {
@@ -199,7 +199,7 @@ impl NewChat {
         let last = self.message.as_ref().or(self.messages.last());
         match last {
             Some(message) if message.role == UiRole::User => self.say(message, parts),
-            Some(message) if message.role == UiRole::Assistant => go_on(message),
+            Some(message) if message.role == UiRole::Assistant => decided_calls(message),
             Some(_) => Err(ApiProblem::invalid("messages", "the last one must be the user's")),
             None => {
                 Err(ApiProblem::invalid("messages", "is required; send at least the user's last message"))
@@ -318,7 +318,7 @@ fn image_at(url: &str, is_own: &impl Fn(&str) -> bool) -> Option<ImageId> {
 }
 
 /// The decisions and results in an answer that the client sends back.
-fn go_on(message: &UiMessage) -> Result<ChatAsk, ApiProblem> {
+fn decided_calls(message: &UiMessage) -> Result<ChatAsk, ApiProblem> {
     let responded = |part: &&UiPart| part.state.as_deref() == Some("approval-responded");
     let mut approvals = Vec::new();
     for approval in message.parts.iter().filter(responded).filter_map(|part| part.approval.as_ref()) {

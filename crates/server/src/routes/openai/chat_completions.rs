@@ -14,7 +14,7 @@ use protocol::{
     AnswerSchema, ClientTool, Event, NewRun, PersonaSettings, Principal, RunId, Settings, ThreadId,
 };
 use serde_json::Value;
-use service::{Follower, Once};
+use service::{Follower, IdempotencyClaim};
 
 use self::conversation::{ConversationAsk, SentConversation, stray_result};
 use self::wire::{ChatCompletionRequest, RequestTool};
@@ -69,7 +69,7 @@ pub(in crate::routes) async fn create_chat_completion(
 /// A request as it came.
 struct SentCompletion {
     request: ChatCompletionRequest,
-    once: Option<Once>,
+    once: Option<IdempotencyClaim>,
     /// Room for files that came along, given back once the message is stored.
     room: Option<UploadRoom>,
     /// The thread that the header names.

@@ -26,13 +26,13 @@ const MAX_LISTED: u32 = 1_000;
 const DEFAULT_PAGE: usize = 20;
 const MAX_PAGE: usize = 100;
 
-/// A conversation to make.
+/// A new conversation.
 #[derive(Debug, Default, Deserialize, ToSchema)]
 pub(in crate::routes) struct CreateConversation {
-    /// `app` names the app; `server.chat_app` when absent, or else the only app.
+    /// Metadata, whose field `app` names the app; `server.chat_app` when absent, or else the only app.
     #[schema(value_type = Option<Value>)]
     metadata: Option<Map<String, Value>>,
-    /// None: messages are sent with a response.
+    /// Items, which must be absent or empty: messages are sent with a response.
     #[schema(value_type = Option<Value>)]
     items: Option<Vec<Value>>,
 }
@@ -41,7 +41,7 @@ pub(in crate::routes) struct CreateConversation {
 #[derive(Deserialize, IntoParams)]
 #[into_params(parameter_in = Path)]
 pub(in crate::routes) struct ConversationPath {
-    /// Its id
+    /// The id of the conversation
     conversation: String,
 }
 
@@ -71,7 +71,7 @@ impl ConversationPath {
     }
 }
 
-/// Makes a conversation.
+/// Creates a conversation.
 #[utoipa::path(
     post,
     path = "/openai/v1/conversations",
@@ -123,7 +123,7 @@ pub(in crate::routes) async fn get_conversation(
     delete,
     path = "/openai/v1/conversations/{conversation}",
     params(ConversationPath),
-    responses((status = 200, description = "The conversation is gone", body = Value))
+    responses((status = 200, description = "The conversation is deleted", body = Value))
 )]
 pub(in crate::routes) async fn delete_conversation(
     State(api): State<Api>,
@@ -137,19 +137,20 @@ pub(in crate::routes) async fn delete_conversation(
     Ok(Answer(json!({ "id": id, "object": "conversation.deleted", "deleted": true })))
 }
 
-/// Which items of a conversation.
+/// The items of a conversation to list.
 #[derive(Deserialize, IntoParams)]
 #[into_params(parameter_in = Query)]
 pub(in crate::routes) struct ItemParams {
-    /// From 1 to 100; 20 when absent
+    /// The number of items at most, from 1 to 100; 20 when absent
     limit: Option<usize>,
-    /// `desc` (when absent) or `asc`
+    /// The order: `desc` (when absent) or `asc`
     order: Option<String>,
-    /// Only items behind the one with this id
+    /// The id of the item after which the list begins
     after: Option<String>,
 }
 
-/// Lists the messages of a conversation, newest first unless `order` is `asc`. Of a long one, the oldest thousand.
+/// Lists the messages of a conversation, newest first unless `order` is `asc`. The list of a long conversation has the
+/// oldest thousand messages.
 #[utoipa::path(
     get,
     path = "/openai/v1/conversations/{conversation}/items",

@@ -25,7 +25,7 @@ pub(in crate::routes) struct EmbeddingRequest {
     model: String,
     /// A text, or a list of texts. Lists of tokens are refused.
     input: Value,
-    /// `float` (when absent) or `base64`, which is little-endian 32-bit floats.
+    /// The encoding: `float` (when absent) or `base64`, which is little-endian 32-bit floats.
     encoding_format: Option<String>,
     /// The length of the vectors. Only the model's own length is accepted.
     dimensions: Option<u64>,
@@ -56,7 +56,7 @@ pub(in crate::routes) enum EncodedVector {
     Base64(String),
 }
 
-/// Counted here.
+/// The tokens, as this server counts them.
 #[derive(Debug, Serialize, ToSchema)]
 pub(in crate::routes) struct EmbeddingUsage {
     prompt_tokens: u64,
@@ -89,7 +89,7 @@ impl VectorEncoding {
     }
 }
 
-/// Makes vectors of texts.
+/// Creates the embeddings of texts.
 #[utoipa::path(
     post,
     path = "/openai/v1/embeddings",

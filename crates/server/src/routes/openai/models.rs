@@ -64,7 +64,7 @@ pub(in crate::routes) struct ListedModel {
     id: String,
     #[schema(value_type = String)]
     object: &'static str,
-    /// Always 0: apps have no date.
+    /// The date, which is always 0, because apps have none.
     created: u64,
     #[schema(value_type = String)]
     owned_by: &'static str,

@@ -4,7 +4,7 @@
 //! before the end, the run is cancelled. The end of the server is not the client's end: such a run continues.
 
 use protocol::{Event, NewRun, Principal, RunId};
-use service::{AcceptedRun, Follower, Once, Service};
+use service::{AcceptedRun, Follower, IdempotencyClaim, Service};
 use tokio_util::sync::CancellationToken;
 
 use crate::Api;
@@ -45,7 +45,7 @@ impl Drop for ClientPresence {
 pub(super) async fn submit(
     api: &Api,
     principal: &Principal,
-    (app, new, once): (&str, NewRun, Option<Once>),
+    (app, new, once): (&str, NewRun, Option<IdempotencyClaim>),
     is_alone: bool,
 ) -> Result<(AcceptedRun, Option<Follower>, Option<ClientPresence>), ApiProblem> {
     if !is_alone {

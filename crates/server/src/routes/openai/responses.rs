@@ -13,7 +13,7 @@ use axum::extract::State;
 use axum::response::{IntoResponse, Response};
 use protocol::{Event, MessageId, NewRun, Principal, RunId, RunView, ThreadId};
 use serde_json::Value;
-use service::{Follower, Once};
+use service::{Follower, IdempotencyClaim};
 
 use self::input::{ReadInput, ResponseAsk};
 use self::request::CreateResponse;
@@ -85,7 +85,7 @@ fn response_field(field: &str) -> Option<&'static str> {
 /// A request as it came.
 struct SentRequest {
     request: CreateResponse,
-    once: Option<Once>,
+    once: Option<IdempotencyClaim>,
     /// Room for files that came along, given back once the message is stored.
     room: Option<UploadRoom>,
 }
@@ -112,7 +112,7 @@ async fn answer(
     instructions.retain(|text| !text.trim().is_empty());
     let permit = api.may_be_answered(&principal)?;
     let started = match ask {
-        ResponseAsk::GoOn(given) => place.go_on(api, &principal, &chosen.app, given).await?,
+        ResponseAsk::GoOn(given) => place.resume_run(api, &principal, &chosen.app, given).await?,
         ResponseAsk::Say { text, parts } => {
             let system_prompt = (!instructions.is_empty()).then(|| instructions.join("\n\n"));
             let new = NewRun { message: Some(text), parts, system_prompt, earlier, ..new };
@@ -256,7 +256,7 @@ impl ResponsePlace {
         &self,
         api: &Api,
         principal: &Principal,
-        (app, new, once): (&str, NewRun, Option<Once>),
+        (app, new, once): (&str, NewRun, Option<IdempotencyClaim>),
         is_alone: bool,
     ) -> Result<StartedResponse, ApiProblem> {
         let new = NewRun { thread_id: self.thread, parent_id: self.parent, ..new };
@@ -276,7 +276,7 @@ impl ResponsePlace {
     }
 
     /// Gives a run the words that it waits for, and follows it from there.
-    async fn go_on(
+    async fn resume_run(
         &self,
         api: &Api,
         principal: &Principal,

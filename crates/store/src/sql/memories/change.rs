@@ -6,30 +6,32 @@ use protocol::{MemoryId, MessageId, Scope, ThreadId};
 
 use super::of_scope;
 use super::purge::FAMILY;
-use crate::rules::memories::{self, UPDATED, is_current, words_hash};
+use crate::rules::memories::{check_room, is_current, words_hash};
+use crate::rules::memory_changes::{
+    ChangedMemory, FIRST_MEMORY_VERSION, creation_time, edited_memory, expired_memory, forgotten_memory,
+    merged_memory, removed_memory, restored_memory, superseded_memory, undone_memory, updated_memory,
+};
 use crate::rules::notices::{NoticedChange, memory_change};
 use crate::sql::append::Batch;
 use crate::sql::read::{count, find_first, has_any, id, sql};
 use crate::sql::{items, texts};
 use crate::{
     AppliedChange, Error, MAX_SOURCES_PER_MEMORY, MemoryEdit, MemoryOrigin, MemoryRow, MemoryStatus,
-    NewMemoryRow, RecallKind,
+    NewMemoryRow, RecallKind, VersionReason,
 };
 
 /// Adds a memory, and gives its id; if an active one says the same, that one's, and adds nothing. This is decided where
 /// it is written, so that of two at the same moment the second finds the first. [`Error::MemoriesFull`] if the scope has
 /// as many as it may have.
 pub(super) fn insert(batch: &Batch<'_>, scope: &Scope, memory: &NewMemoryRow) -> Result<MemoryId, Error> {
-    if let Some(known) = same(batch, scope, &memory.text)? {
+    if let Some(known) = find_same_words(batch, scope, &memory.text)? {
         return Ok(known);
     }
     has_room(batch, scope)?;
     let NewMemoryRow { id, text, kind, source, sources, valid_from, created_at } = memory;
-    // What comes from the future counts as new.
-    let created_at = created_at.map_or(batch.at(), Timestamp::as_millisecond).min(batch.at());
     let statement = "INSERT INTO memories
                     (id, app, user, text, kind, status, version, valid_from, source, created_at, updated_at, same)
-                VALUES (?1, ?2, ?3, ?4, ?5, 'active', 1, ?6, ?7, ?8, ?9, ?10)";
+                VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12)";
     batch.execute(
         statement,
         params![
@@ -38,9 +40,11 @@ pub(super) fn insert(batch: &Batch<'_>, scope: &Scope, memory: &NewMemoryRow) ->
             scope.user.as_str(),
             text,
             kind,
+            MemoryStatus::Active.name(),
+            sql(FIRST_MEMORY_VERSION),
             valid_from.map(Timestamp::as_millisecond),
             source,
-            created_at,
+            creation_time(*created_at, batch.at()),
             batch.at(),
             words_hash(text)
         ],
@@ -48,12 +52,12 @@ pub(super) fn insert(batch: &Batch<'_>, scope: &Scope, memory: &NewMemoryRow) ->
     for source in sources.iter().take(MAX_SOURCES_PER_MEMORY) {
         add_source(batch, *id, source)?;
     }
-    note(batch, scope, *id, "created")?;
+    note(batch, scope, *id, VersionReason::Created)?;
     Ok(*id)
 }
 
 /// The active memory that has the same words.
-fn same(batch: &Batch<'_>, scope: &Scope, text: &str) -> Result<Option<MemoryId>, Error> {
+fn find_same_words(batch: &Batch<'_>, scope: &Scope, text: &str) -> Result<Option<MemoryId>, Error> {
     let statement = "SELECT id FROM memories INDEXED BY memories_same
             WHERE app = ?1 AND user = ?2 AND same = ?3 AND status = 'active' LIMIT 1";
     find_first(
@@ -74,7 +78,7 @@ pub(in crate::sql) fn remember(
         // It is the call's to answer for.
         Err(full @ Error::MemoriesFull) => Err(Error::Changed(full.to_string())),
         Ok(known) if known != memory.id => Err(Error::Known(known)),
-        added => added.map(|id| AppliedChange::Memory { id, version: 1 }),
+        added => added.map(|id| AppliedChange::Memory { id, version: FIRST_MEMORY_VERSION }),
     }
 }
 
@@ -86,15 +90,13 @@ pub(in crate::sql) fn undo(
     left: u64,
 ) -> Result<Option<AppliedChange>, Error> {
     let Some(row) = current(batch, scope, memory, left)? else { return Ok(None) };
-    let version = advance(batch, &MemoryRow { status: MemoryStatus::Removed, ..row }, "undone")?;
-    Ok(Some(AppliedChange::Memory { id: memory, version }))
+    let undone = undone_memory(row);
+    advance(batch, &undone)?;
+    Ok(Some(AppliedChange::Memory { id: memory, version: undone.row.version }))
 }
 
 pub(super) fn edit(batch: &Batch<'_>, row: MemoryRow, edit: MemoryEdit) -> Result<(), Error> {
-    match memories::edited(row, edit)? {
-        Some(edited) => advance(batch, &edited, "edited").map(drop),
-        None => Ok(()),
-    }
+    edited_memory(row, edit)?.map_or(Ok(()), |edited| advance(batch, &edited))
 }
 
 /// Forgets the scope's memory of that id, if there is one.
@@ -104,10 +106,8 @@ pub(in crate::sql) fn forget_named(batch: &Batch<'_>, scope: &Scope, memory: Mem
 
 /// What it rests on is forgotten with it, and nothing that was made of its text stays.
 pub(super) fn forget(batch: &Batch<'_>, row: MemoryRow) -> Result<(), Error> {
-    if row.status == MemoryStatus::Forgotten {
-        return Ok(());
-    }
-    let (memory, scope) = (row.id, row.scope.clone());
+    let Some(forgotten) = forgotten_memory(row) else { return Ok(()) };
+    let (memory, scope) = (forgotten.row.id, &forgotten.row.scope);
     let statement = format!(
         "INSERT INTO tombstones (app, user, memory, words, at)
                 WITH RECURSIVE {FAMILY} SELECT ?2, ?3, ?1, words, ?4 FROM
@@ -117,59 +117,53 @@ pub(super) fn forget(batch: &Batch<'_>, row: MemoryRow) -> Result<(), Error> {
     );
     batch
         .execute(&statement, params![memory.bytes(), scope.app.as_str(), scope.user.as_str(), batch.at()])?;
-    advance(batch, &MemoryRow { status: MemoryStatus::Forgotten, ..row }, "forgotten")?;
+    advance(batch, &forgotten)?;
     items::drop_vectors(batch, memory)?;
-    texts::drop_kept(batch, &scope, &memory.to_string())?;
-    items::changed(batch, &scope, RecallKind::Tombstone, memory.bytes())
+    texts::drop_kept(batch, scope, &memory.to_string())?;
+    items::changed(batch, scope, RecallKind::Tombstone, memory.bytes())
 }
 
 pub(super) fn restore(batch: &Batch<'_>, row: MemoryRow) -> Result<(), Error> {
-    if row.status == MemoryStatus::Active {
-        return Ok(());
-    }
-    has_room(batch, &row.scope)?;
-    let (memory, scope) = (row.id, row.scope.clone());
-    let restored = MemoryRow { status: MemoryStatus::Active, valid_until: None, superseded_by: None, ..row };
-    advance(batch, &restored, "restored")?;
+    let Some(restored) = restored_memory(row) else { return Ok(()) };
+    let (memory, scope) = (restored.row.id, &restored.row.scope);
+    has_room(batch, scope)?;
+    advance(batch, &restored)?;
     let statement = "DELETE FROM tombstones WHERE memory = ?1";
     let freed = batch.count_changed(statement, [memory.bytes()])?;
-    if freed == 0 { Ok(()) } else { items::changed(batch, &scope, RecallKind::Tombstone, memory.bytes()) }
+    if freed == 0 { Ok(()) } else { items::changed(batch, scope, RecallKind::Tombstone, memory.bytes()) }
 }
 
 /// What was so until now is otherwise from now on.
 pub(super) fn update(
     batch: &Batch<'_>,
     row: MemoryRow,
-    (text, kind): (String, String),
+    said: (String, String),
     source: &MemoryOrigin,
 ) -> Result<(), Error> {
     add_source(batch, row.id, source)?;
-    let valid_from = Some(batch.now()?);
-    advance(batch, &MemoryRow { text, kind, valid_from, ..row }, UPDATED).map(drop)
+    advance(batch, &updated_memory(row, said, batch.now()?))
 }
 
 pub(super) fn remove(batch: &Batch<'_>, row: MemoryRow, source: &MemoryOrigin) -> Result<(), Error> {
     add_source(batch, row.id, source)?;
-    let valid_until = Some(batch.now()?);
-    advance(batch, &MemoryRow { status: MemoryStatus::Removed, valid_until, ..row }, "removed").map(drop)
+    advance(batch, &removed_memory(row, batch.now()?))
 }
 
 pub(super) fn merge(
     batch: &Batch<'_>,
     into: MemoryRow,
-    (text, kind): (String, String),
+    said: (String, String),
     from: Vec<MemoryRow>,
 ) -> Result<(), Error> {
     for row in from {
         inherit(batch, into.id, row.id)?;
-        let superseded = MemoryRow { status: MemoryStatus::Superseded, superseded_by: Some(into.id), ..row };
-        advance(batch, &superseded, "superseded")?;
+        advance(batch, &superseded_memory(row, into.id))?;
     }
-    advance(batch, &MemoryRow { text, kind, ..into }, "merged").map(drop)
+    advance(batch, &merged_memory(into, said))
 }
 
 pub(super) fn expire(batch: &Batch<'_>, row: MemoryRow) -> Result<(), Error> {
-    advance(batch, &MemoryRow { status: MemoryStatus::Expired, ..row }, "expired").map(drop)
+    advance(batch, &expired_memory(row))
 }
 
 /// The scope's memory, if it is active and still has this version.
@@ -220,17 +214,16 @@ fn inherit(batch: &Batch<'_>, into: MemoryId, from: MemoryId) -> Result<(), Erro
 }
 
 fn has_room(batch: &Batch<'_>, scope: &Scope) -> Result<(), Error> {
-    memories::check_room(active(batch, scope)?)
+    check_room(active(batch, scope)?)
 }
 
-/// Writes what a memory is after a change, as its next version. Gives that.
-fn advance(batch: &Batch<'_>, row: &MemoryRow, reason: &str) -> Result<u64, Error> {
+/// Writes a memory as it is after a change, with its next version.
+fn advance(batch: &Batch<'_>, ChangedMemory { row, reason }: &ChangedMemory) -> Result<(), Error> {
     // A vector is of a text: it goes with it.
     let statement = "SELECT 1 FROM memories WHERE id = ?1 AND text <> ?2";
     if has_any(batch.conn(), statement, params![row.id.bytes(), row.text])? {
         items::drop_vectors(batch, row.id)?;
     }
-    let version = row.version.saturating_add(1);
     let statement = "UPDATE memories SET text = ?2, kind = ?3, status = ?4, version = ?5, valid_from = ?6, valid_until = ?7,
                     superseded_by = ?8, updated_at = ?9, same = ?10 WHERE id = ?1";
     batch.execute(
@@ -240,7 +233,7 @@ fn advance(batch: &Batch<'_>, row: &MemoryRow, reason: &str) -> Result<u64, Erro
             row.text,
             row.kind,
             row.status.name(),
-            sql(version),
+            sql(row.version),
             row.valid_from.map(Timestamp::as_millisecond),
             row.valid_until.map(Timestamp::as_millisecond),
             row.superseded_by.as_ref().map(MemoryId::bytes),
@@ -248,15 +241,14 @@ fn advance(batch: &Batch<'_>, row: &MemoryRow, reason: &str) -> Result<u64, Erro
             words_hash(&row.text)
         ],
     )?;
-    note(batch, &row.scope, row.id, reason)?;
-    Ok(version)
+    note(batch, &row.scope, row.id, *reason)
 }
 
 /// Notes what the memory's row says now as a version, and that it changed.
-fn note(batch: &Batch<'_>, scope: &Scope, memory: MemoryId, reason: &str) -> Result<(), Error> {
+fn note(batch: &Batch<'_>, scope: &Scope, memory: MemoryId, reason: VersionReason) -> Result<(), Error> {
     let statement = "INSERT INTO memory_versions (memory, version, text, kind, status, reason, valid_from, valid_until, at)
                 SELECT id, version, text, kind, status, ?2, valid_from, valid_until, ?3 FROM memories WHERE id = ?1";
-    batch.execute(statement, params![memory.bytes(), reason, batch.at()])?;
+    batch.execute(statement, params![memory.bytes(), reason.name(), batch.at()])?;
     batch.notice(NoticedChange::Memory { scope: scope.clone(), memory, change: memory_change(reason) });
     items::changed(batch, scope, RecallKind::Memory, memory.bytes())
 }

@@ -5,14 +5,14 @@ use protocol::{Event, MemoryId, Scope, Seq, ThreadId};
 
 use super::{change, is_off, of_scope};
 use crate::rules::memories::{
-    are_different, beyond_limit, is_extraction_wanted, purged_meanwhile, update_event,
+    are_different, beyond_limit, is_extraction_wanted, number_to_expire, purged_meanwhile, update_event,
 };
 use crate::sql::append::Batch;
 use crate::sql::read::{count, find_all, find_first, has_any, id, sql, text};
 use crate::sql::{jobs, usage};
 use crate::{
-    Error, ExtractedMemories, JobRow, MAX_CHANGES_PER_EXTRACTION, MAX_EXPIRED_PER_EXTRACTION, MemoryChange,
-    MemoryExtraction, MemoryOrigin, MemoryRow,
+    Error, ExtractedMemories, JobRow, MAX_CHANGES_PER_EXTRACTION, MemoryChange, MemoryExtraction,
+    MemoryOrigin, MemoryRow,
 };
 
 pub(super) fn extract(
@@ -161,11 +161,10 @@ fn is_forgotten(batch: &Batch<'_>, scope: &Scope, source: &MemoryOrigin) -> Resu
 
 /// Lets go of the memories worth least, while there are more than may stay.
 fn expire(batch: &Batch<'_>, scope: &Scope, limit: usize) -> Result<Vec<MemoryId>, Error> {
-    let over = change::active(batch, scope)?.saturating_sub(limit as u64);
+    let over = number_to_expire(change::active(batch, scope)?, limit);
     if over == 0 {
         return Ok(Vec::new());
     }
-    let over = over.min(MAX_EXPIRED_PER_EXTRACTION as u64);
     // As the index of the same order has it.
     let statement = "SELECT id FROM memories WHERE app = ?1 AND user = ?2 AND status = 'active'
                 ORDER BY access_count * 864000000 + created_at, created_at, id LIMIT ?3";
@@ -181,7 +180,7 @@ fn expire(batch: &Batch<'_>, scope: &Scope, limit: usize) -> Result<Vec<MemoryId
 /// Expires memories of each subject by itself. Every active memory of the scope is looked at, and there are never more than
 /// [`crate::MAX_MEMORIES_PER_SCOPE`].
 fn expire_by_subject(batch: &Batch<'_>, scope: &Scope, limit: usize) -> Result<Vec<MemoryId>, Error> {
-    if change::active(batch, scope)? <= limit as u64 {
+    if number_to_expire(change::active(batch, scope)?, limit) == 0 {
         return Ok(Vec::new());
     }
     let statement = "SELECT id, substr(kind, 1, max(0, instr(kind, '/') - 1)) FROM memories

@@ -4,11 +4,12 @@ use crate::sql::params;
 use protocol::{MemoryId, NoticeChange, Principal, Scope};
 
 use super::find;
+use crate::rules::memories::check_purge;
 use crate::rules::notices::NoticedChange;
 use crate::sql::append::Batch;
 use crate::sql::read::{find_all, id};
 use crate::sql::{action_rows, idempotency, items, texts};
-use crate::{Error, MAX_ACTIONS_PER_PURGE, MemoryPurge, MemoryStatus, Once, RecallKind};
+use crate::{Error, IdempotencyClaim, MemoryPurge, RecallKind};
 
 pub(in crate::sql) const REASON: &str = "a memory was purged";
 
@@ -22,18 +23,13 @@ pub(in crate::sql) fn purge(
     principal: &Principal,
     memory: MemoryId,
     purge: &MemoryPurge,
-    once: Option<&Once>,
+    once: Option<&IdempotencyClaim>,
 ) -> Result<(), Error> {
     if idempotency::repeated(batch, principal, once)? {
         return Ok(());
     }
     let row = find(batch.conn(), memory, principal.user().as_str())?;
-    if row.status != MemoryStatus::Forgotten {
-        return Err(Error::Changed("the memory was restored meanwhile; forget it again".into()));
-    }
-    if purge.actions.len() > MAX_ACTIONS_PER_PURGE {
-        return Err(Error::Changed(format!("at most {MAX_ACTIONS_PER_PURGE} actions are erased at once")));
-    }
+    check_purge(row.status, purge.actions.len())?;
     idempotency::claim(batch, &row.scope, once, memory.uuid())?;
     for action in &purge.actions {
         action_rows::erase_one(batch, &row.scope, *action, REASON)?;

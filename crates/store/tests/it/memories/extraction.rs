@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use protocol::{Event, Ids, MemoryId, MemoryUpdate, MessageId, RunStatus, Scope, ThreadId, Usage};
 use store::{
-    Error, ExtractedMemories, JobRow, MAX_CHANGES_PER_EXTRACTION, MAX_EXPIRED_PER_EXTRACTION, MemoryChange,
-    MemoryExtraction, MemoryOrigin, MemoryPurge, MemoryRow, NewJob, NewMemoryRow, Spent, SubmittedRun,
+    Error, ExtractedMemories, JobRow, JobUsage, MAX_CHANGES_PER_EXTRACTION, MAX_EXPIRED_PER_EXTRACTION,
+    MemoryChange, MemoryExtraction, MemoryOrigin, MemoryPurge, MemoryRow, NewJob, NewMemoryRow, SubmittedRun,
     Target,
 };
 
@@ -106,7 +106,8 @@ async fn every_kind_of_change_is_made_and_told() {
         merge(&green, &[&tea, &same], "drinks green tea in the morning"),
         remove(&stopped),
     ];
-    let spent = Some(Spent { model: "small".into(), usage: Usage { input_tokens: 7, ..Usage::default() } });
+    let spent =
+        Some(JobUsage { model: "small".into(), usage: Usage { input_tokens: 7, ..Usage::default() } });
     let done = fixture.store.extract(&job, MemoryExtraction { spent, ..of(changes) }).await.unwrap();
     let expected = ExtractedMemories {
         created: vec![born.id],
@@ -151,7 +152,7 @@ async fn j2_a_stale_owner_extracts_nothing_and_nobody_does_twice() {
     fixture.store.adopt().await.unwrap(); // as a restart does
     let owner = fixture.store.claim().await.unwrap().unwrap();
     let create = || of(vec![MemoryChange::Create(new(&fixture, "born"))]);
-    let spent = Some(Spent { model: "stale".into(), usage: Usage::default() });
+    let spent = Some(JobUsage { model: "stale".into(), usage: Usage::default() });
     let refused = fixture.store.extract(&stale, MemoryExtraction { spent, ..create() }).await;
     assert!(matches!(refused, Err(Error::Fenced)));
     assert_eq!(listed(&fixture, &scope("alice")).await, Vec::<String>::new());

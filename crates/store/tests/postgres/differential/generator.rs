@@ -11,7 +11,7 @@ use protocol::{
     ActionId, AppId, CallId, Clock, DocumentId, ImageId, KeyId, MemoryId, MessageId, PinId, Principal,
     ProposalId, RecordId, RunId, Scope, SessionId, ThreadId, UserId,
 };
-use store::{Error, JobRow, Once, PageOf, Store, TimeCursor};
+use store::{Error, IdempotencyClaim, JobRow, PageOf, Store, TimeCursor};
 
 use super::two_stores::{IdsFrom, ToldParts, TwoStores};
 
@@ -62,7 +62,7 @@ pub(super) struct KnownThings {
     pub(super) hashes: Vec<[u8; 32]>,
     pub(super) jobs: Vec<JobRow>,
     pub(super) texts: Vec<(Scope, (String, [u8; 16]))>,
-    pub(super) once: Vec<Once>,
+    pub(super) once: Vec<IdempotencyClaim>,
 }
 
 pub(super) struct ComparedPlan {
@@ -258,14 +258,16 @@ impl ComparedPlan {
     }
 
     /// Mostly no key; else a new one, one that was used before, or one that was used for something else.
-    pub(super) fn once(&mut self) -> Option<Once> {
+    pub(super) fn once(&mut self) -> Option<IdempotencyClaim> {
         let made = match self.random.u32(..8) {
             0 => {
                 let key = format!("key {} {}", self.known.once.len(), self.word());
-                Once { key, fingerprint: [self.random.u8(..); 32] }
+                IdempotencyClaim { key, fingerprint: [self.random.u8(..); 32] }
             }
             1 => self.pick(|known| &known.once)?,
-            2 if self.once_in(3) => Once { fingerprint: [0; 32], ..self.pick(|known| &known.once)? },
+            2 if self.once_in(3) => {
+                IdempotencyClaim { fingerprint: [0; 32], ..self.pick(|known| &known.once)? }
+            }
             _ => return None,
         };
         self.known.once.push(made.clone());

@@ -2,8 +2,8 @@
 
 use protocol::{Ids as _, MemoryId, ThreadId};
 use store::{
-    MAX_MEMORY_BYTES, MemoryChange, MemoryEdit, MemoryExtraction, MemoryOrigin, MemoryPurge, NewMemoryRow,
-    PurgedWords, SnapshotLine, Spent,
+    JobUsage, MAX_MEMORY_BYTES, MemoryChange, MemoryEdit, MemoryExtraction, MemoryOrigin, MemoryPurge,
+    NewMemoryRow, PurgedWords, SnapshotLine,
 };
 
 use super::generator::ComparedPlan;
@@ -45,8 +45,8 @@ impl ComparedPlan {
         self.thing(|known| &known.memories, |ids| ids.memory())
     }
 
-    pub(super) fn spent(&mut self) -> Option<Spent> {
-        self.maybe(|plan| Spent { model: plan.model(), usage: plan.usage() })
+    pub(super) fn spent(&mut self) -> Option<JobUsage> {
+        self.maybe(|plan| JobUsage { model: plan.model(), usage: plan.usage() })
     }
 
     fn extracted_change(&mut self, versions: &[(MemoryId, u64)]) -> MemoryChange {
@@ -122,7 +122,7 @@ pub(super) async fn purge(plan: &mut ComparedPlan) {
         actions: plan.pick(|known| &known.actions).map(|(_, id)| id).into_iter().collect(),
     };
     if plan.random.bool() {
-        ask!(plan, forget_memory(&principal, id, None::<store::Once>));
+        ask!(plan, forget_memory(&principal, id, None::<store::IdempotencyClaim>));
     }
     ask!(plan, purge_memory(&principal, id, purge.clone(), once.clone()));
     ask!(plan, hidden_words(&scope));

@@ -6,8 +6,8 @@ use protocol::{
 };
 use serde_json::json;
 use store::{
-    ActionEnd, MAX_MCP_NAME_BYTES, McpOffer, NewChunk, NewDocument, NewKeyRotation, Once, PageOf, RunInput,
-    Target, ThreadImport, TimeCursor, Write,
+    ActionEnd, IdempotencyClaim, MAX_MCP_NAME_BYTES, McpOffer, NewChunk, NewDocument, NewKeyRotation, PageOf,
+    RunInput, Target, ThreadImport, TimeCursor, Write,
 };
 
 use super::generator::ComparedPlan;
@@ -44,23 +44,23 @@ pub(super) async fn ask_all(plan: &mut ComparedPlan) {
 
 /// An idempotency key stands for one request.
 async fn use_key_twice(plan: &mut ComparedPlan, scope: &Scope) {
-    let first = Once { key: "a rare key".into(), fingerprint: [1; 32] };
-    let reused = Once { fingerprint: [2; 32], ..first.clone() };
+    let first = IdempotencyClaim { key: "a rare key".into(), fingerprint: [1; 32] };
+    let reused = IdempotencyClaim { fingerprint: [2; 32], ..first.clone() };
     ask!(plan, put_credential(scope, "rare", vec![1], Some(first.clone())));
-    ask!(plan, delete_credential(scope, "rare", None::<Once>));
-    ask!(plan, delete_credential(scope, "rare", None::<Once>));
+    ask!(plan, delete_credential(scope, "rare", None::<IdempotencyClaim>));
+    ask!(plan, delete_credential(scope, "rare", None::<IdempotencyClaim>));
     let image = plan.new_image([9; 32]);
-    let added = ask!(plan, add_image(scope, image.clone(), None::<Once>));
+    let added = ask!(plan, add_image(scope, image.clone(), None::<IdempotencyClaim>));
     ask!(plan, add_image(scope, image.clone(), Some(reused.clone())));
-    ask!(plan, known_image(scope, [9; 32], None::<Once>));
+    ask!(plan, known_image(scope, [9; 32], None::<IdempotencyClaim>));
     ask!(plan, known_image(scope, [9; 32], Some(reused.clone())));
     if let Some(row) = added {
         let owner = Principal::authenticated(scope.user.clone());
-        ask!(plan, delete_image(&owner, row.id, None::<Once>));
+        ask!(plan, delete_image(&owner, row.id, None::<IdempotencyClaim>));
     }
-    ask!(plan, begin_import(scope, Once { key: "another".into(), fingerprint: [1; 32] }));
+    ask!(plan, begin_import(scope, IdempotencyClaim { key: "another".into(), fingerprint: [1; 32] }));
     ask!(plan, begin_import(scope, reused.clone()));
-    ask!(plan, set_memory_off(scope, false, None::<Once>));
+    ask!(plan, set_memory_off(scope, false, None::<IdempotencyClaim>));
     ask!(plan, set_memory_off(scope, true, Some(reused.clone())));
 }
 
@@ -69,7 +69,7 @@ async fn name_unknown_things(plan: &mut ComparedPlan, scope: &Scope) {
     ask!(plan, memory(&alice, memory));
     ask!(plan, memory_history(&alice, memory));
     let document = NewDocument { quota: 100_000_000, chunks: vec![], ..plan.new_document() };
-    ask!(plan, add_document(scope, document.clone(), None::<Once>));
+    ask!(plan, add_document(scope, document.clone(), None::<IdempotencyClaim>));
     ask!(plan, document(&alice, document.id));
     if let Some((of, known)) = plan.known.memories.last().cloned() {
         ask!(plan, memory(&Principal::authenticated(of.user.clone()), known));
@@ -108,13 +108,13 @@ async fn put_wrong_things_first(plan: &mut ComparedPlan, scope: &Scope) {
     import.runs.pop();
     ask!(plan, import_thread(scope, import.clone()));
     let owner = Principal::authenticated(scope.user.clone());
-    ask!(plan, choose_head(&owner, id, run.message, None::<Once>));
+    ask!(plan, choose_head(&owner, id, run.message, None::<IdempotencyClaim>));
 }
 
 async fn change_keys(plan: &mut ComparedPlan) {
     let (mut old, hash) = plan.new_key();
     old.expires_at = None;
-    ask!(plan, add_key(old.clone(), hash, None::<(Scope, Once)>));
+    ask!(plan, add_key(old.clone(), hash, None::<(Scope, IdempotencyClaim)>));
     let ((new, hash), old_ends_at) = (plan.new_key(), plan.in_seconds(60));
     let rotation = NewKeyRotation { old: old.id, only_apps: None, new, hash, old_ends_at, once: None };
     ask!(plan, rotate_key(rotation.clone()));
@@ -132,12 +132,12 @@ async fn confirm_proposals(plan: &mut ComparedPlan) {
         };
         if row.call.is_some() {
             let owner = Principal::authenticated(scope.user.clone());
-            ask!(plan, decide(&owner, id, Decision::Confirmed, None::<Once>));
+            ask!(plan, decide(&owner, id, Decision::Confirmed, None::<IdempotencyClaim>));
             continue;
         }
         let mut action = plan.new_action();
         (action.tool, action.input) = (row.tool, row.input);
-        if let Some(begun) = ask!(plan, begin_action(&scope, id, action.clone(), None::<Once>)) {
+        if let Some(begun) = ask!(plan, begin_action(&scope, id, action.clone(), None::<IdempotencyClaim>)) {
             let (status, output) = (ToolStatus::Complete, json!("done"));
             let end = ActionEnd { status, output, duration_ms: 1, writes: vec![] };
             ask!(plan, end_action(&scope, begun.id, end.clone()));
@@ -172,8 +172,8 @@ async fn change_and_propose(plan: &mut ComparedPlan, scope: &Scope) {
         plan.record(&logs, vec![done], vec![], writes).await;
     }
     let [here, outside] = [plan.new_action(), plan.new_action()];
-    ask!(plan, undo(&owner, ActionId::from(calls[0]), here.clone(), None::<Once>));
-    ask!(plan, begin_undo(&owner, ActionId::from(calls[1]), outside.clone(), None::<Once>));
+    ask!(plan, undo(&owner, ActionId::from(calls[0]), here.clone(), None::<IdempotencyClaim>));
+    ask!(plan, begin_undo(&owner, ActionId::from(calls[1]), outside.clone(), None::<IdempotencyClaim>));
 }
 
 /// The deltas of a run that was pruned cannot be told.

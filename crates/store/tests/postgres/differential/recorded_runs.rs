@@ -7,7 +7,7 @@ use protocol::{
 };
 use serde_json::json;
 use store::{
-    Admitted, ForcedEnd, NewJob, RunInput, RunJob, RunLog, RunRequest, RunRow, Submission, Target, Write,
+    ForcedEnd, NewJob, RunAcceptance, RunInput, RunJob, RunLog, RunRequest, RunRow, Submission, Target, Write,
 };
 
 use super::generator::ComparedPlan;
@@ -161,7 +161,7 @@ impl ComparedPlan {
 pub(super) async fn submit(plan: &mut ComparedPlan) {
     let submission = plan.submission();
     let Some((made, _)) = ask!(plan, submit(submission.clone())) else { return };
-    if made.admitted != Admitted::Replayed {
+    if made.admitted != RunAcceptance::Replayed {
         plan.learn_submission(&submission.scope, made.thread, &submission.request.ask, made.run);
     }
     if let Some(once) = submission.once {

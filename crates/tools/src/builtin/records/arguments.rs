@@ -1,6 +1,6 @@
 //! The spec of a tool over records: its description and its arguments, made from the record's schema.
 
-use app::{DeclaredRecordTool, Does, RECORD_FORMAT, RecordType};
+use app::{DeclaredRecordTool, RECORD_FORMAT, RecordAction, RecordType};
 use serde_json::{Map, Value, json};
 
 use super::{ID, LIMIT, MAX_EVIDENCE, MAX_QUERY_CHARS, QUERY};
@@ -12,18 +12,18 @@ const ID_PATTERN: &str = "^rec_[0-9a-f]{32}$";
 pub(super) fn description(declared: &DeclaredRecordTool, record: &RecordType) -> String {
     let title = record.title();
     let mut words = match declared.does {
-        Does::Search => format!("Finds {title} records by the words in them, best match first."),
-        Does::Get => format!("Reads one {title} record by its id."),
-        Does::Create => format!("Creates one {title} record."),
-        Does::Update => format!(
+        RecordAction::Search => format!("Finds {title} records by the words in them, best match first."),
+        RecordAction::Get => format!("Reads one {title} record by its id."),
+        RecordAction::Create => format!("Creates one {title} record."),
+        RecordAction::Update => format!(
             "Changes fields of one {title} record; what is not given stays, and null clears a field that may be absent."
         ),
-        Does::List => {
+        RecordAction::List => {
             format!(
                 "Lists {title} records, the newest change first; a field that is given must have that value."
             )
         }
-        Does::Delete => format!("Deletes one {title} record; this can be undone."),
+        RecordAction::Delete => format!("Deletes one {title} record; this can be undone."),
     };
     for (kind, count) in &declared.requires {
         words.push_str(&format!(" Needs the ids of {count} distinct {kind} records."));
@@ -36,17 +36,17 @@ pub(super) fn description(declared: &DeclaredRecordTool, record: &RecordType) ->
 
 pub(super) fn parameters(declared: &DeclaredRecordTool, record: &RecordType) -> Value {
     let (properties, required) = match declared.does {
-        Does::Search => {
+        RecordAction::Search => {
             let about = "words to look for; the beginnings of words are enough";
             let query = json!({
                 "type": "string", "minLength": 1, "maxLength": MAX_QUERY_CHARS, "description": about,
             });
             (Map::from_iter([(QUERY.into(), query), limit(declared.limit)]), vec![QUERY.to_owned()])
         }
-        Does::Get | Does::Delete => (Map::from_iter([id(record)]), vec![ID.to_owned()]),
-        Does::Create => create(declared, record),
-        Does::Update => update(declared, record),
-        Does::List => {
+        RecordAction::Get | RecordAction::Delete => (Map::from_iter([id(record)]), vec![ID.to_owned()]),
+        RecordAction::Create => create(declared, record),
+        RecordAction::Update => update(declared, record),
+        RecordAction::List => {
             let filters =
                 given_fields(declared, record).filter_map(|(name, field)| Some((name, filter(&field)?)));
             // The number of results is asked for by the same name as a field might have.

@@ -10,7 +10,7 @@ mod tests;
 
 use std::collections::BTreeSet;
 
-use app::{App, Does, Problem, RecordType, ToolKind, ToolRef};
+use app::{App, Problem, RecordAction, RecordType, ToolKind, ToolRef};
 use async_trait::async_trait;
 use jsonschema::Validator;
 use protocol::{Effect, RecordId, RecordView};
@@ -79,7 +79,7 @@ impl RecordTypeTool {
         check_values(tool, declared, record)?;
         let made_by = |kind: &str| {
             let makes = |other: &ToolKind| match other {
-                ToolKind::Record(other) => other.does == Does::Create && other.record == kind,
+                ToolKind::Record(other) => other.does == RecordAction::Create && other.record == kind,
                 ToolKind::Http(_) | ToolKind::Sandbox(_) | ToolKind::Client(_) => false,
             };
             app.declared.iter().find(|other| makes(&other.kind)).map(|other| other.tool.name.clone())
@@ -105,8 +105,8 @@ impl RecordTypeTool {
             parameters: arguments::parameters(&self.declared, &self.record),
         };
         let facts = match self.declared.does {
-            Does::Search | Does::Get | Does::List => ToolFacts::default(),
-            Does::Create | Does::Update | Does::Delete => {
+            RecordAction::Search | RecordAction::Get | RecordAction::List => ToolFacts::default(),
+            RecordAction::Create | RecordAction::Update | RecordAction::Delete => {
                 ToolFacts { effect: Effect::Reversible, exclusive: Some(RECORDS), ..ToolFacts::default() }
             }
         };
@@ -118,7 +118,7 @@ impl RecordTypeTool {
         given.remove(ID);
         self.check_evidence(calling, &given).await?;
         given.retain(|name, _| self.record.property(name).is_some());
-        let plan = if self.declared.does == Does::Update {
+        let plan = if self.declared.does == RecordAction::Update {
             self.plan_update(&self.existing(calling).await?, given.clone())?
         } else {
             self.plan_create(calling, given.clone())
@@ -228,7 +228,7 @@ impl RecordTypeTool {
         let mut fields = object(&calling.input);
         let limit = count(&calling.input, LIMIT).unwrap_or(self.declared.limit).min(self.declared.limit);
         fields.remove(LIMIT);
-        let query = if self.declared.does == Does::Search {
+        let query = if self.declared.does == RecordAction::Search {
             let words = text(&calling.input, QUERY).unwrap_or_default();
             RecordQuery { text: Some(words.to_owned()), fields: Vec::new() }
         } else {
@@ -256,18 +256,18 @@ impl RecordTypeTool {
 impl Tool for RecordTypeTool {
     async fn check(&self, calling: &Calling<'_>) -> Result<(), Failed> {
         match self.declared.does {
-            Does::Create | Does::Update => self.plan(calling).await.map(drop),
-            Does::Delete | Does::Get => self.existing(calling).await.map(drop),
-            Does::Search | Does::List => Ok(()),
+            RecordAction::Create | RecordAction::Update => self.plan(calling).await.map(drop),
+            RecordAction::Delete | RecordAction::Get => self.existing(calling).await.map(drop),
+            RecordAction::Search | RecordAction::List => Ok(()),
         }
     }
 
     async fn call(&self, calling: Calling<'_>) -> Result<ToolOutput, Failed> {
         match self.declared.does {
-            Does::Create | Does::Update => self.write(&calling).await,
-            Does::Delete => self.delete(&calling).await,
-            Does::Get => self.existing(&calling).await.map(|row| view(&row).into()),
-            Does::Search | Does::List => self.find(&calling).await,
+            RecordAction::Create | RecordAction::Update => self.write(&calling).await,
+            RecordAction::Delete => self.delete(&calling).await,
+            RecordAction::Get => self.existing(&calling).await.map(|row| view(&row).into()),
+            RecordAction::Search | RecordAction::List => self.find(&calling).await,
         }
     }
 }

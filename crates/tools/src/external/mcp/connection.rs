@@ -73,7 +73,7 @@ impl Address {
 }
 
 /// The means to reach a server, beside its address.
-pub(super) struct Dial<'a> {
+pub(super) struct ConnectionOptions<'a> {
     /// The list of tools is asked for even if it is known.
     pub(super) anew: bool,
     /// Must not be told.
@@ -109,7 +109,7 @@ impl ClientHandler for Client {
 
 impl Connection {
     /// Reaches a server and agrees with it on one of the two protocols. The reason of a failure is for people.
-    pub(super) async fn open(address: Address, dial: &Dial<'_>) -> Result<Self, String> {
+    pub(super) async fn open(address: Address, dial: &ConnectionOptions<'_>) -> Result<Self, String> {
         match tokio::time::timeout(CONNECT_TIMEOUT, connect(address, dial)).await {
             Ok(connection) => connection.map_err(|reason| dial.hidden.text(&reason)),
             Err(_) => Err(format!("it was not ready within {} s", CONNECT_TIMEOUT.as_secs())),
@@ -157,7 +157,7 @@ impl Connection {
     }
 }
 
-async fn connect(address: Address, dial: &Dial<'_>) -> Result<Connection, String> {
+async fn connect(address: Address, dial: &ConnectionOptions<'_>) -> Result<Connection, String> {
     let handler = Client { changed: Arc::default() };
     let (client, process) = match address {
         Address::Host { url, headers, egress } => {
@@ -245,7 +245,11 @@ fn spawn(
 }
 
 /// Lets a process end by itself once its input is closed, and ends it with all it has started if it does not.
-fn watch((mut child, group): (Child, Option<Pid>), dial: &Dial<'_>, command: String) -> DropGuard {
+fn watch(
+    (mut child, group): (Child, Option<Pid>),
+    dial: &ConnectionOptions<'_>,
+    command: String,
+) -> DropGuard {
     let over = CancellationToken::new();
     let ending = over.clone();
     if let Some(remarks) = child.stderr.take() {

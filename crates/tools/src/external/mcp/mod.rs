@@ -22,7 +22,7 @@ use store::{McpOffer, McpToolRow};
 use tokio::sync::Notify;
 use tokio_util::task::TaskTracker;
 
-use self::connection::{Address, Dial};
+use self::connection::{Address, ConnectionOptions};
 use self::http::trouble;
 use self::session::{McpSession, ReachedMcpServer};
 use super::egress::Egress;
@@ -162,7 +162,7 @@ impl McpServerHandle {
         filling: &Filling,
         anew: bool,
     ) -> Result<ReachedMcpServer, Failed> {
-        let dial = Dial { anew, hidden: &filling.hidden, tasks: &self.parts.tasks };
+        let dial = ConnectionOptions { anew, hidden: &filling.hidden, tasks: &self.parts.tasks };
         session.reach(self.name(), self.address(filling)?, &dial).await
     }
 

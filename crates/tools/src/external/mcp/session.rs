@@ -10,7 +10,7 @@ use rmcp::model::Tool;
 use tokio::sync::Semaphore;
 use tokio::time::Instant;
 
-use super::connection::{Address, AddressDigest, Connection, Dial};
+use super::connection::{Address, AddressDigest, Connection, ConnectionOptions};
 use crate::Failed;
 
 /// A server is tried again with growing pauses, and left alone after so many failures in a row.
@@ -68,7 +68,7 @@ impl McpSession {
         &self,
         server: &str,
         address: Address,
-        dial: &Dial<'_>,
+        dial: &ConnectionOptions<'_>,
     ) -> Result<ReachedMcpServer, Failed> {
         let _turn = self.turn.acquire().await; // never closed
         let connection = self.connected(server, address, dial).await?;
@@ -96,7 +96,7 @@ impl McpSession {
         &self,
         server: &str,
         address: Address,
-        dial: &Dial<'_>,
+        dial: &ConnectionOptions<'_>,
     ) -> Result<Arc<Connection>, Failed> {
         let mark = address.mark();
         let wait = {

@@ -14,43 +14,43 @@ pub(in crate::routes) struct ChatCompletionRequest {
     /// An app, or an app and a model with a slash between them.
     pub(super) model: String,
     pub(super) messages: Vec<RequestMessage>,
-    /// Whether the answer is streamed; not when absent.
+    /// Whether the answer is streamed; false when absent.
     pub(super) stream: Option<bool>,
     pub(super) stream_options: Option<StreamOptions>,
     /// Tools that the client runs.
     pub(super) tools: Option<Vec<RequestTool>>,
-    /// `none` keeps the tools from the model. Everything else is as `auto`.
+    /// The choice of tools: `none` keeps the tools from the model. All other values count as `auto`.
     pub(super) tool_choice: Option<Value>,
     pub(super) response_format: Option<ResponseFormat>,
     pub(super) temperature: Option<f64>,
     pub(super) top_p: Option<f64>,
     pub(super) max_completion_tokens: Option<u32>,
-    /// The older name.
+    /// The older name of `max_completion_tokens`.
     pub(super) max_tokens: Option<u32>,
     pub(super) frequency_penalty: Option<f64>,
     pub(super) presence_penalty: Option<f64>,
-    /// `none`, `minimal`, `low`, `medium` or `high`.
+    /// The amount of reasoning: `none`, `minimal`, `low`, `medium` or `high`.
     pub(super) reasoning_effort: Option<String>,
-    /// Only 1.
+    /// The number of answers, which can only be 1.
     pub(super) n: Option<u64>,
     pub(super) metadata: Option<RequestMetadata>,
 }
 
 #[derive(Debug, Deserialize, ToSchema)]
 pub(super) struct StreamOptions {
-    /// Whether the last chunk says how many tokens were used.
+    /// Whether the last chunk has the number of tokens.
     pub(super) include_usage: Option<bool>,
 }
 
 #[derive(Debug, Deserialize, ToSchema)]
 pub(super) struct RequestMetadata {
-    /// A thread by its id, or by a name that the client has chosen. The header `X-Thread-Id` does the same.
+    /// A thread by its id, or by a name that the client has chosen. The header `X-Thread-Id` has the same effect.
     pub(super) thread_id: Option<String>,
 }
 
 #[derive(Debug, Deserialize, ToSchema)]
 pub(super) struct RequestMessage {
-    /// `system`, `developer`, `user`, `assistant`, `tool` or `function`.
+    /// The role: `system`, `developer`, `user`, `assistant`, `tool` or `function`.
     pub(super) role: String,
     /// A text, or a list of parts.
     #[schema(value_type = Option<Value>)]
@@ -104,7 +104,7 @@ impl<'de> Visitor<'de> for ContentVisitor {
 
 #[derive(Debug, Deserialize)]
 pub(super) struct ContentPart {
-    /// `text`, `image_url`, `file` or `refusal`.
+    /// The kind of part: `text`, `image_url`, `file` or `refusal`.
     #[serde(rename = "type")]
     pub(super) kind: String,
     pub(super) text: Option<String>,
@@ -134,13 +134,13 @@ pub(super) struct RequestCall {
 #[derive(Debug, Deserialize, ToSchema)]
 pub(super) struct RequestFunction {
     pub(super) name: String,
-    /// JSON.
+    /// The arguments as JSON.
     pub(super) arguments: Option<String>,
 }
 
 #[derive(Debug, Deserialize, ToSchema)]
 pub(super) struct RequestTool {
-    /// Only `function`.
+    /// The kind of tool, which can only be `function`.
     #[serde(rename = "type")]
     pub(super) kind: Option<String>,
     pub(super) function: Option<FunctionTool>,
@@ -156,7 +156,7 @@ pub(super) struct FunctionTool {
 
 #[derive(Debug, Deserialize, ToSchema)]
 pub(super) struct ResponseFormat {
-    /// `text`, `json_object` or `json_schema`.
+    /// The form: `text`, `json_object` or `json_schema`.
     #[serde(rename = "type")]
     pub(super) kind: String,
     pub(super) json_schema: Option<JsonSchema>,

@@ -23,10 +23,10 @@ pub(in crate::routes) enum ResponseInput {
     Items(Vec<InputItem>),
 }
 
-/// An item of the input. Its `type` says which of the fields it has.
+/// An item of the input. The `type` decides which of the fields it has.
 #[derive(Debug, Default, Deserialize, ToSchema)]
 pub(in crate::routes) struct InputItem {
-    /// `message` when absent.
+    /// The type of the item; `message` when absent.
     #[serde(rename = "type")]
     kind: Option<String>,
     role: Option<String>,

@@ -21,14 +21,14 @@ pub(in crate::routes) struct CreateResponse {
     /// An app, or an app and a model with a slash between them.
     pub(super) model: String,
     pub(super) input: Option<ResponseInput>,
-    /// Added to the app's instructions. They are not inherited from an earlier response.
+    /// Instructions that are added to those of the app. A response does not inherit them from an earlier one.
     pub(super) instructions: Option<String>,
-    /// The response that this one continues. An older one makes a branch.
+    /// The response that this one continues. An older response makes a branch.
     pub(super) previous_response_id: Option<String>,
     pub(super) conversation: Option<NamedConversation>,
     #[serde(default)]
     tools: Vec<RequestedTool>,
-    /// `none` leaves the tools of the request out. Other values count as `auto`.
+    /// The choice of tools: `none` leaves the tools of the request out. All other values count as `auto`.
     #[schema(value_type = Option<Value>)]
     tool_choice: Option<Value>,
     text: Option<TextOptions>,
@@ -36,14 +36,14 @@ pub(in crate::routes) struct CreateResponse {
     max_output_tokens: Option<u32>,
     temperature: Option<f64>,
     top_p: Option<f64>,
-    /// Up to 16 texts, which the response repeats.
+    /// Metadata that the response repeats, up to 16 texts.
     #[schema(value_type = Option<Value>)]
     metadata: Option<Map<String, Value>>,
-    /// Server-sent events when true.
+    /// Whether the response is streamed as server-sent events.
     pub(super) stream: Option<bool>,
-    /// Whether the response goes on without its client.
+    /// Whether the response continues without its client.
     pub(super) background: Option<bool>,
-    /// Accepted. Every run is kept with its thread.
+    /// A setting without effect: every run is stored with its thread.
     store: Option<bool>,
 }
 

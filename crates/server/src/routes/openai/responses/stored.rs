@@ -34,7 +34,7 @@ const MESSAGES_OF_ONE: u32 = 2;
 #[derive(Deserialize, IntoParams)]
 #[into_params(parameter_in = Path)]
 pub(in crate::routes) struct ResponsePath {
-    /// Its id
+    /// The id of the response
     response: String,
 }
 
@@ -57,13 +57,13 @@ fn missing() -> ApiProblem {
     service::Error::NotFound { what: "response" }.into()
 }
 
-/// How a response is read.
+/// The form in which a response is read.
 #[derive(Deserialize, IntoParams)]
 #[into_params(parameter_in = Query)]
 pub(in crate::routes) struct RetrieveParams {
-    /// Events instead of one object
+    /// Whether to stream events instead of one object
     stream: Option<bool>,
-    /// Only events with a larger `sequence_number`
+    /// The `sequence_number` after which the events begin
     starting_after: Option<u64>,
 }
 
@@ -140,7 +140,7 @@ async fn current(api: &Api, principal: &Principal, id: ResponseId) -> Result<Val
     if teller.exists() { Ok(teller.object()) } else { Err(missing()) }
 }
 
-/// Cancels a response. One that has ended does not change.
+/// Cancels a response. A response that has ended does not change.
 #[utoipa::path(
     post,
     path = "/openai/v1/responses/{response}/cancel",
