@@ -137,7 +137,7 @@ impl Outbox {
         }
     }
 
-    /// Takes no more deltas, and lets go of those that wait: the log refused some, or the run has left this outbox.
+    /// Takes no more deltas, and drops those that wait: the log refused some, or the run does not use this outbox any more.
     pub(crate) fn close(&self) {
         {
             let mut waiting = self.lock();

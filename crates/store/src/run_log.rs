@@ -33,8 +33,8 @@ impl RunLog {
         self.end.room().await
     }
 
-    /// Lets go of the deltas that wait. Whoever goes on with the run from its log has a handle of its own, and these would
-    /// come after what that one writes.
+    /// Drops the deltas that wait, and takes no more. A run that continues from its log has a new handle. Deltas of the old
+    /// handle would be written after the events of the new one.
     pub fn close(&self) {
         self.end.close();
     }

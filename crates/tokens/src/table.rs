@@ -7,8 +7,8 @@ pub(crate) struct TokenTable {
     /// The records of all tokens: the rank in three bytes, the length in one, and the bytes of the token.
     records: &'static [u8],
     /// A hash table whose slots are numbers of four bytes: the tag of a hash, and the place of a record plus one.
-    /// A token stands in the slot that its hash names, or in one of the next slots without an empty one between. The first
-    /// slot is next to the last one.
+    /// A token stands in the slot that its hash names, or in one of the next slots without an empty one between. After the
+    /// last slot, the search continues at the first one.
     slots: &'static [[u8; 4]],
     /// For every two bytes, the rank plus one of the token that they make, or zero. More than half of the tokens that
     /// are looked for have two bytes, so these are found without a hash.

@@ -150,7 +150,7 @@ async fn serve_http1<S>(
         }
     };
     if let Err(error) = ended {
-        tracing::trace!(%error, "connection ended early");
+        tracing::debug!(%error, "a connection ended early");
     }
 }
 

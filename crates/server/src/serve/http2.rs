@@ -102,7 +102,7 @@ fn builder(limits: &ServerLimits, streams: StreamTasks) -> http2::Builder<Stream
 
 fn log_end(ended: hyper::Result<()>) {
     if let Err(error) = ended {
-        tracing::trace!(%error, "connection ended early");
+        tracing::debug!(%error, "a connection ended early");
     }
 }
 

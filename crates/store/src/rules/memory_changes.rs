@@ -8,10 +8,10 @@ use crate::{Error, MemoryEdit, MemoryRow, MemoryStatus, VersionReason};
 /// The version of a memory that was not there before.
 pub const FIRST_MEMORY_VERSION: u64 = 1;
 
-/// A memory in its next version, and why it has one.
+/// The next version of a memory, and the reason for it.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ChangedMemory {
-    /// Its times but for those of its validity are as before: they are for whoever writes it.
+    /// The row after the change. Its `updated_at` is still that of the version before: the transaction writes a new one.
     pub row: MemoryRow,
     pub reason: VersionReason,
 }
@@ -22,7 +22,7 @@ impl ChangedMemory {
     }
 }
 
-/// When a memory was made, in milliseconds, where an import may say so. A time in the future counts as now.
+/// The time at which a memory was made, in milliseconds. An import can name it; a time in the future counts as now.
 pub fn creation_time(imported: Option<Timestamp>, at: i64) -> i64 {
     imported.map_or(at, Timestamp::as_millisecond).min(at)
 }
@@ -56,24 +56,24 @@ pub fn undone_memory(row: MemoryRow) -> ChangedMemory {
     ChangedMemory::new(MemoryRow { status: MemoryStatus::Removed, ..row }, VersionReason::Undone)
 }
 
-/// A memory that was so until now, and is otherwise from now on.
+/// A memory whose fact changes now.
 pub fn updated_memory(row: MemoryRow, (text, kind): (String, String), now: Timestamp) -> ChangedMemory {
     ChangedMemory::new(MemoryRow { text, kind, valid_from: Some(now), ..row }, VersionReason::Updated)
 }
 
-/// A memory that is so no more from now on.
+/// A memory whose fact no longer holds from now on.
 pub fn removed_memory(row: MemoryRow, now: Timestamp) -> ChangedMemory {
     let removed = MemoryRow { status: MemoryStatus::Removed, valid_until: Some(now), ..row };
     ChangedMemory::new(removed, VersionReason::Removed)
 }
 
-/// A memory whose place another takes, into which it was merged.
+/// A memory that was merged into another memory, which replaces it.
 pub fn superseded_memory(row: MemoryRow, by: MemoryId) -> ChangedMemory {
     let superseded = MemoryRow { status: MemoryStatus::Superseded, superseded_by: Some(by), ..row };
     ChangedMemory::new(superseded, VersionReason::Superseded)
 }
 
-/// A memory that says what others said, too.
+/// A memory into which others were merged.
 pub fn merged_memory(row: MemoryRow, (text, kind): (String, String)) -> ChangedMemory {
     ChangedMemory::new(MemoryRow { text, kind, ..row }, VersionReason::Merged)
 }
