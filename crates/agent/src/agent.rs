@@ -128,7 +128,7 @@ impl Agent {
         self.inner.ready.load(Ordering::Acquire) && self.world.store.is_open()
     }
 
-    /// Takes no new runs from here on. Those under way go on.
+    /// Takes no new runs from here on. Runs that are under way go on.
     pub fn retire(&self) {
         self.inner.ready.store(false, Ordering::Release);
     }

@@ -62,9 +62,10 @@ const MAX_READY_REVISIONS: usize = 8;
 
 /// Earlier revisions of apps, of which the store keeps the files.
 pub(crate) struct AppRevisions {
-    /// Where files are unpacked. If there is no such folder, every run continues with the app that is served.
+    /// The folder into which files are unpacked. If there is no such folder, every run continues with the app that is
+    /// served.
     pub(crate) folder: Option<PathBuf>,
-    /// Those used last. Locked for a look, never over an await.
+    /// The apps that were used last, ready for use. Locked for a look, never over an await.
     ready: Mutex<VecDeque<Arc<ServedApp>>>,
     /// Held by whoever unpacks files.
     unpacking: Semaphore,

@@ -1,9 +1,10 @@
-//! Who may ask a model now: a bounded number of calls at once, shared between users, and for each user between providers.
+//! The gate before the models: a bounded number of calls at once, shared between users, and for each user between
+//! providers.
 //!
 //! Calls take long, so taking turns is not enough: whoever came first with many slow calls would hold every place for
 //! minutes. So one user never holds more than a share of all places, and neither does one provider where there are
-//! several. Those who wait are served user by user, and the calls of a user provider by provider. A place is given in
-//! constant time, however many wait.
+//! several. Waiting users are served in turn, and for each user the providers in turn. A place is given in constant
+//! time, however many wait.
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -64,7 +65,7 @@ pub(crate) struct CallPlace {
     provider: Arc<str>,
 }
 
-/// Everybody who waits or holds a place. Who does neither is not in here.
+/// Everybody who waits or holds a place. A user who does neither is not in here.
 #[derive(Debug)]
 struct Lines {
     bounds: Bounds,
@@ -95,7 +96,7 @@ struct Line {
     listed: Listed,
 }
 
-/// Where a line is listed, so that it is at one place only.
+/// The list that a line is in, so that it is in one list only.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
 enum Listed {
     #[default]
@@ -143,7 +144,7 @@ impl CallGate {
         Self { lines: Mutex::new(lines) }
     }
 
-    /// Waits for a place. Whoever stops waiting leaves nothing behind.
+    /// Waits for a place. A caller that stops waiting leaves nothing behind.
     pub(crate) async fn place(self: &Arc<Self>, user: &UserId, provider: &str) -> CallPlace {
         let mut waiter = self.enter(user, provider);
         self.serve();

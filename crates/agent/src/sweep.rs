@@ -1,8 +1,8 @@
 //! Sweeping: purging what was deleted, forgetting what is too old to matter, pruning old runs, erasing what is said of
 //! deleted things and giving their space back, one sweep at a time.
 //!
-//! A sweep is asked for at a start, once an hour, and by whatever leaves something to purge. Whoever asks while one is
-//! under way is served by one more after it, however many ask.
+//! A sweep is asked for at a start, once an hour, and by whatever leaves something to purge. A request that comes
+//! while a sweep is under way is served by one more after it, however many ask.
 
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
@@ -22,7 +22,7 @@ const KEYS_REMEMBERED: SignedDuration = SignedDuration::from_hours(24);
 /// The pause between two sweeps, so that a client that deletes all the time does not keep the writer busy.
 const PAUSE_BETWEEN_SWEEPS: Duration = Duration::from_millis(100);
 
-/// Where sweeping stands: [`IDLE`], [`UNDER_WAY`] or [`ONCE_MORE`].
+/// The state of sweeping: [`IDLE`], [`UNDER_WAY`] or [`ONCE_MORE`]. [`IDLE`], [`UNDER_WAY`] or [`ONCE_MORE`].
 #[derive(Default)]
 struct Sweeps(AtomicU8);
 
@@ -122,8 +122,8 @@ impl Sweeper {
         }
     }
 
-    /// Sweeps if the thread waits for it: it was deleted while something of it was under way. The same if the last sweep
-    /// could not leave the files tidy.
+    /// Sweeps if the thread waits for it: it was deleted while something of it was under way. A sweep also begins if
+    /// the last one could not leave the files tidy.
     pub(crate) async fn sweep_if_deleted(&self, thread: ThreadId) {
         if self.0.store.is_untidy() {
             return self.sweep();

@@ -11,8 +11,8 @@ use crate::Error;
 /// How long whoever could not write waits before trying again.
 pub(crate) const STORE_PAUSE: Duration = Duration::from_millis(500);
 
-/// Times work goes on after the store failed it; beyond, it is left for the next start. What lasts, such as a full disk,
-/// does not count.
+/// Times work goes on after the store failed it; beyond, it is left for the next start. A lasting failure, such as a
+/// full disk, does not count.
 pub(crate) const MAX_STORE_FAILURES: u32 = 5;
 
 /// The tasks that this process works on.

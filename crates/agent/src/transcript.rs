@@ -99,7 +99,7 @@ pub fn read(row: &MessageRow) -> MessageTurn {
 }
 
 /// The safeguard against corrupt history: `min(results, calls × 2, 100)` where there are more results than calls, or
-/// several of one call. What is sound stays whole.
+/// several of one call. A history without such faults stays whole.
 fn allowed_results(results: u64, calls: usize, repeated: bool) -> usize {
     let results = usize::try_from(results).unwrap_or(usize::MAX);
     if results <= calls && !repeated {
@@ -121,7 +121,7 @@ fn result(raw: &RawEvent) -> Option<ToolComplete> {
     }
 }
 
-/// What the event of a message says.
+/// The words and outcome that the event of a message holds.
 #[derive(Default)]
 struct Said {
     text: String,

@@ -2,7 +2,8 @@
 
 use protocol::{LeftOut, StepEnd, Warning};
 
-/// Images of the message that a run answers, in the ledger of a prompt. Those of earlier messages count with the history.
+/// Images of the message that a run answers, in the ledger of a prompt. Images of earlier messages count with the
+/// history.
 pub(crate) const IMAGES: &str = "images";
 
 const CODE: &str = "images_left_out";

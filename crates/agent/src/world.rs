@@ -25,8 +25,8 @@ pub struct AgentParts {
     /// The bus that the store publishes to.
     pub bus: Arc<Bus>,
     pub apps: Apps,
-    /// Where files of earlier versions of apps are unpacked, for runs that began with them. Without such a folder, every
-    /// run continues with the app as it is then.
+    /// The folder into which files of earlier versions of apps are unpacked, for runs that began with them. Without
+    /// such a folder, every run continues with the app as it is then.
     pub app_revisions: Option<PathBuf>,
     pub tools: Catalog,
     pub models: Models,

@@ -24,7 +24,7 @@ word_enum! {
         Summaries = "summaries",
         Proposals = "proposals",
         Date = "date",
-        /// That only the current message is to be answered.
+        /// The notice that only the current message is to be answered.
         Focus = "focus",
         History = "history",
         /// The app's own sections, filled from records.

@@ -133,7 +133,7 @@ pub fn check(dir: &Path) -> Result<App, Vec<Problem>> {
     problems.or(app).map_err(Problems::sorted)
 }
 
-/// What to do about a folder without an `app.toml`.
+/// The advice for a folder without an `app.toml`.
 const NO_APP_FILE: &str = "create it (it may be empty), or move the folder out of the apps folder";
 
 /// The app as far as it can be read.
@@ -338,7 +338,7 @@ fn optional_text(file: &Path, purpose: &str) -> Result<Option<String>, Problem> 
     Ok(Some(text.trim().to_owned()))
 }
 
-/// Where the users live who do not say.
+/// Returns the time zone of users who do not name their own.
 fn zone(source: &FileText<'_>, raw: Option<Spanned<String>>) -> Result<Option<TimeZone>, Problem> {
     let Some(name) = raw else { return Ok(None) };
     let known = TimeZone::get(name.get_ref()).ok().filter(|zone| !zone.is_unknown());

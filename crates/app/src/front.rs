@@ -31,7 +31,7 @@ struct Line<'a> {
     key: &'static str,
     /// As written, without what surrounds it.
     value: &'a str,
-    /// Where the value begins.
+    /// The place at which the value begins.
     offset: usize,
 }
 

@@ -8,7 +8,7 @@ use crate::words::word_enum;
 const MAX_EARLIER_IMAGES: i64 = 32;
 
 word_enum! {
-    /// What becomes of a message with images for a model without vision.
+    /// The treatment of a message with images by a model without vision.
     pub enum WithoutVision {
         /// The request is refused.
         Refuse = "refuse",

@@ -10,7 +10,7 @@ use minijinja::{UndefinedBehavior, Value};
 use crate::source::{Problem, read_file};
 use crate::template::{Mistake, environment};
 
-/// The one name that a template of instructions knows: whether tools are on offer.
+/// The only name that a template of instructions knows: whether tools are on offer.
 const TOOLS: &str = "tools";
 
 /// Reads the file. The text must not be empty, neither with tools nor without.

@@ -82,7 +82,7 @@ impl KnowledgeFile {
 pub struct KnowledgeFolder {
     /// By name.
     pub files: Vec<KnowledgeFile>,
-    /// What is not served, and why.
+    /// The files that are not served, and why.
     pub problems: Vec<Problem>,
     /// Whether a part of the folder could not be looked at. Then an absent file may still be there.
     pub is_partial: bool,

@@ -23,7 +23,7 @@ use crate::{
 pub struct App {
     /// The folder's name.
     pub id: AppId,
-    /// Where it was read from.
+    /// The folder that it was read from.
     pub folder: PathBuf,
     pub name: String,
     pub description: String,
@@ -31,7 +31,7 @@ pub struct App {
     pub starters: Vec<String>,
     /// Names the content of the folder: equal content, equal revision.
     pub revision: String,
-    /// Where its users live, unless they say otherwise.
+    /// The time zone of its users, unless they say otherwise.
     pub zone: TimeZone,
     /// The server's default model when absent.
     pub model: Option<String>,
@@ -94,7 +94,7 @@ pub struct Webhook {
 pub const ANY_MODEL: &str = "*";
 
 impl App {
-    /// The same app, as if it had been read from another folder that has its files.
+    /// Returns this app as if it had been read from another folder that has its files.
     pub fn moved_to(mut self, folder: &Path) -> Self {
         let old = std::mem::replace(&mut self.folder, folder.into());
         for server in &mut self.mcp {
@@ -210,7 +210,7 @@ pub enum ToolKind {
 /// A tool whose calls the client makes.
 #[derive(Debug, Clone, PartialEq)]
 pub struct DeclaredClientTool {
-    /// What the app says that a call does; the server cannot know.
+    /// The effect of a call, as the app declares it; the server cannot know.
     pub effect: Effect,
     /// A JSON Schema of the arguments.
     pub parameters: Value,

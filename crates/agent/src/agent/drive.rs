@@ -165,8 +165,8 @@ impl Agent {
     }
 
     /// Drives a run to its end. When the store fails for a while, such as on a full disk, the run goes on from its log
-    /// as after a crash, once the store takes what is written again. What does not pass ends the run, and its user is
-    /// told.
+    /// as after a crash, once the store takes what is written again. A failure that does not pass ends the run, and
+    /// its user is told.
     async fn drive_with_retries(
         &self,
         row: &RunRow,

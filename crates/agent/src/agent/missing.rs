@@ -59,8 +59,8 @@ impl Agent {
         Ok(())
     }
 
-    /// Whether a run waits for its app. It is then taken up when the app is back, or gone. What was told to stop does not
-    /// wait: stopping needs no app.
+    /// Whether a run waits for its app. It is then taken up when the app is back, or gone. A run that was told to stop
+    /// does not wait: stopping needs no app.
     pub(crate) async fn run_waits_for_app(&self, run: &RunRow) -> bool {
         let thread = run.thread;
         run.stop.is_none()
@@ -146,7 +146,7 @@ impl Agent {
             threads.append(&mut missing.threads);
             actions.append(&mut missing.actions);
         }
-        // Whoever looks for work asks this every time, and would wake itself for ever.
+        // This function is called each time somebody looks for work, and would wake itself for ever.
         if !threads.is_empty() || !actions.is_empty() {
             self.go_on_with(threads, actions).await;
         }

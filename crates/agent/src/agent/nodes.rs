@@ -1,7 +1,7 @@
 //! Other servers on the same database: what they change that this one has to look at.
 //!
-//! The commits of other nodes say what they have changed, so nothing is lost as long as this node takes commits in. What a
-//! node that died did not say is found by looking from time to time.
+//! The commits of other nodes say what they have changed, so nothing is lost as long as this node takes commits in.
+//! Changes that a node did not announce before it died are found by looking from time to time.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;

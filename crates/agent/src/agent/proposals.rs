@@ -135,7 +135,7 @@ impl Agent {
         self.end_call(&scope, id, if unsure { executed.of_second_try() } else { executed }).await
     }
 
-    /// Commits the outcome of an action. What was done cannot be done again just to be written down, so a full disk, or a
+    /// Commits the outcome of an action. An action cannot be done again just to be written down, so a full disk, or a
     /// database that is away, is waited for.
     pub(crate) async fn end_action(
         &self,

@@ -24,7 +24,7 @@ const UNDO_FAILED: &str = "the undo failed: ";
 /// The effect of an action outside, as far as it can be taken back.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum OutsideEffect {
-    /// It did nothing there.
+    /// The action did nothing there.
     Nothing,
     /// Its tool takes it back by another call.
     Undo,
@@ -170,7 +170,7 @@ impl Agent {
     }
 }
 
-/// What was changed since cannot be undone.
+/// Data that was changed since cannot be undone.
 fn undo_error(error: store::Error) -> Error {
     if let store::Error::Changed(message) = error {
         return Error::Conflict { code: CANNOT_UNDO, message };

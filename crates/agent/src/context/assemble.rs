@@ -35,7 +35,7 @@ pub(crate) struct Assembled {
 pub(crate) fn assemble(context: &Context, state: &RunState, offer: ToolOffer, cuts: &Cuts) -> Assembled {
     let order = &context.rules.order;
     let middle = order.iter().position(|fragment| *fragment == Fragment::History).unwrap_or(order.len());
-    // Who has used tools and must answer now is still told what they were for.
+    // A model that has used tools and must answer now is still told what they were for.
     let tools = match offer {
         ToolOffer::Tools => true,
         ToolOffer::Words => state.has_used_tools(),

@@ -38,7 +38,7 @@ const FRAME_TOKENS: usize = 260;
 /// Documents that a run answers from at most, where messages name them.
 const MAX_NAMED_DOCUMENTS: usize = 50;
 
-/// Where a prompt's parts come from, and what they may take.
+/// The sources of a prompt's parts, and the room that they may take.
 pub(crate) struct Sources<'a> {
     pub(crate) world: &'a World,
     pub(crate) app: &'a App,
@@ -46,7 +46,7 @@ pub(crate) struct Sources<'a> {
     pub(crate) thread: ThreadId,
     pub(crate) fence: &'a Fence,
     pub(crate) now: Timestamp,
-    /// Where the user lives.
+    /// The time zone in which the user lives.
     pub(crate) zone: TimeZone,
     pub(crate) counter: &'a Counter,
     /// Tokens the model takes, answer included.
@@ -215,7 +215,7 @@ impl AnsweredMessage {
     }
 }
 
-/// What the user said last.
+/// Returns the user's last message.
 fn last_of_user(turns: &[history::PastTurn]) -> Option<&str> {
     let said = turns.iter().rev().find(|past| past.turn.role == Some(Role::User));
     said.map(|past| past.turn.text.as_str())

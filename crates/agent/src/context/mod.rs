@@ -129,6 +129,6 @@ pub(crate) enum ToolOffer {
     Tools,
     /// None: the model has no use for them. Nothing is said of tools.
     Nothing,
-    /// Words only. What the tools found so far becomes part of the instructions.
+    /// Words only. The results of tools so far become part of the instructions.
     Words,
 }

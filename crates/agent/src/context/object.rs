@@ -11,8 +11,8 @@ pub(crate) const TEXT_FIELD: &str = "response";
 /// The field that names memories.
 pub(crate) const MEMORIES_FIELD: &str = "memoriesReferenced";
 
-/// Takes a JSON object in, as it arrives, and gives out the text of its field [`TEXT_FIELD`]. What is no object at all
-/// is given out as it is, since a model that ignores the schema has still said something.
+/// Takes a JSON object in, as it arrives, and gives out the text of its field [`TEXT_FIELD`]. A text that is no object
+/// at all is given out as it is, since a model that ignores the schema has still said something.
 #[derive(Debug, Default)]
 pub(crate) struct TextOf {
     place: Place,
@@ -26,7 +26,7 @@ pub(crate) struct TextOf {
     escape: Option<String>,
 }
 
-/// Where in the object the reader stands.
+/// The place in the object at which the reader stands.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 enum Place {
     /// Nothing but white space so far.
@@ -133,7 +133,7 @@ impl TextOf {
         }
     }
 
-    /// A character by its number. Those beyond the first plane come as two.
+    /// A character by its number. Characters beyond the first plane come as two.
     fn code(&mut self, code: &str) -> Option<char> {
         let unit = code.get(1..).and_then(|hex| u16::from_str_radix(hex, 16).ok())?;
         let units = [self.high.take(), Some(unit)];

@@ -1,4 +1,5 @@
-//! The context of a run again, from what its log says of it. What was forgotten or deleted since is not in it.
+//! The context of a run again, from what its log says of it. Words and items that were forgotten or deleted since are
+//! not in it.
 
 use std::sync::Arc;
 

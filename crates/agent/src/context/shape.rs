@@ -58,7 +58,7 @@ impl AnswerShape {
         }
     }
 
-    /// The shape of one run's answer, which its request asks for. Who asks reads all of it.
+    /// The shape of one run's answer, which its request asks for. The client that asks reads all of it.
     pub(crate) fn of_request(asked: &AnswerSchema) -> Self {
         let AnswerSchema { name, schema } = asked.clone();
         let own = jsonschema::validator_for(&schema).ok();
@@ -99,7 +99,7 @@ impl AnswerShape {
         AnswerFormat::Schema(Arc::clone(&self.schema))
     }
 
-    /// What the model is told of the shape where its provider takes a schema: nothing if it is held to it.
+    /// The words that tell the model of the shape where its provider takes a schema: none if it is held to the schema.
     pub(crate) fn told_beside(&self) -> String {
         if self.schema.strict { String::new() } else { self.in_words() }
     }

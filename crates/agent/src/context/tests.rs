@@ -1,4 +1,4 @@
-//! Whatever the rows and whatever the run did, the prompt is one a provider takes and one that fits.
+//! A prompt is one that its provider takes and that fits, for all rows and all runs.
 
 mod fitting;
 mod styles;

@@ -11,7 +11,7 @@ use super::{MAX_CALLS_PER_RUN, REPEATS_STOPPED};
 pub(crate) enum CallVerdict {
     /// Its tool and the policy of its app have the say.
     Run { approved: bool, begun: bool },
-    /// It is not run, and this is its result.
+    /// The call is not run, and this is its result.
     Refuse(CallOutcome),
 }
 

@@ -99,7 +99,7 @@ pub(crate) fn at_limit(state: &RunState, limits: &LoopLimits) -> bool {
 }
 
 fn ending(state: &RunState, limits: &LoopLimits, halt: Option<Halt>) -> Option<RunEnding> {
-    // Who has told a run to stop is told that it has, whatever it had come to; what it has said stays.
+    // A user who has told a run to stop is told that it has, whatever it had come to; what it has said stays.
     match halt {
         Some(Halt::Cancelled) => return Some(RunEnding::Other { status: RunStatus::Cancelled, error: None }),
         Some(Halt::Interrupted) => {

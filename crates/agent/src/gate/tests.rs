@@ -102,7 +102,7 @@ fn who_stops_waiting_leaves_nothing_and_a_place_given_too_late_goes_on() {
     assert!(is_empty(&gate));
 }
 
-/// Whatever happens in whatever order: no bound is broken, and no place is free that somebody who waits could have.
+/// Events in any order break no bound, and leave no place free that somebody who waits could have.
 #[test]
 fn places_are_neither_lost_nor_left_free() {
     for seed in 0..200 {

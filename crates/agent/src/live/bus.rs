@@ -30,7 +30,7 @@ pub struct Bus {
     /// Threads that are followed. Locked for a look-up, never over an await.
     threads: Mutex<HashMap<ThreadId, Weak<Channel>>>,
     users: Arc<UserChannels>,
-    /// What other nodes have changed and nobody has looked at yet. Locked for a look.
+    /// Changes by other nodes that nobody has looked at yet. Locked for a look.
     news: Mutex<NodeNews>,
     has_news: Notify,
 }
@@ -85,7 +85,7 @@ impl Bus {
         self.users.subscribe(user)
     }
 
-    /// What other nodes have changed since this was asked last. Waits until there is something.
+    /// Returns the changes by other nodes since the last call. Waits until there is something.
     pub(crate) async fn node_news(&self) -> NodeNews {
         loop {
             let news = std::mem::take(&mut *lock(&self.news));

@@ -77,7 +77,7 @@ fn marked(facts: &[RawEvent], reply: &str) -> String {
     markers.iter().map(|marker| format!("{marker}\n\n")).collect::<String>() + reply
 }
 
-/// Where the step that is streaming began, or began again, if one is.
+/// Returns the number of the event with which the step that is streaming began, or began again, if there is one.
 pub(crate) fn open_since(facts: &[RawEvent]) -> Option<Seq> {
     let of_a_step = |fact: &&RawEvent| fact.kind.starts_with("step:") && fact.kind != Kind::StepRetry.name();
     facts.iter().rev().find(of_a_step).filter(|fact| fact.kind != Kind::StepEnd.name()).map(|fact| fact.seq)

@@ -1,4 +1,4 @@
-//! The one executor of tool calls: for runs, for proposals that outlive their run, and for undo.
+//! The executor of tool calls: for runs, for proposals that outlive their run, and for undo.
 
 use std::time::Duration;
 

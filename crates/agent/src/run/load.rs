@@ -85,7 +85,7 @@ impl Run {
         Box::pin(context::gather(&sources, start, user, newest, self.tools.specs())).await
     }
 
-    /// Where the parts of this run's prompt come from.
+    /// Collects the sources of this run's prompt.
     pub(super) fn sources<'a>(
         &'a self,
         start: &RunStart,

@@ -65,7 +65,7 @@ pub(crate) struct Run {
     pub(crate) context: Option<Context>,
     /// The tries of a step that has begun together with the context.
     pub(crate) begun: Option<Tries>,
-    /// Where the user lives, once it was read.
+    /// The time zone in which the user lives, once it was read.
     pub(crate) zone: OnceCell<TimeZone>,
 }
 

@@ -233,8 +233,8 @@ impl Run {
         self.stream(model, request, into).await
     }
 
-    /// Waits for a place among the calls under way. What others take is not taken off the run's own time: each of them
-    /// has an end, so the wait has one, too.
+    /// Waits for a place among the calls under way. Time spent on the calls of others is not taken off the run's own
+    /// time: each of them has an end, so the wait has one, too.
     async fn place(&mut self, model: &Model) -> Result<CallPlace, Halt> {
         let came = Instant::now();
         let place = tokio::select! {
@@ -295,8 +295,8 @@ impl Run {
         Ok(())
     }
 
-    /// The end of a step. What it calls without having been offered it has its result at once, in the same commit, so
-    /// that nobody who takes the run up can ever make such a call.
+    /// The end of a step. A call of a tool that was not offered has its result at once, in the same commit, so that
+    /// nobody who takes the run up can ever make such a call.
     fn ended(
         &self,
         mut collected: Collected,
@@ -387,7 +387,7 @@ impl Run {
     }
 }
 
-/// The text of a failure. Who is told that there is no such model wants to know which.
+/// The text of a failure. A user who is told that there is no such model wants to know which.
 fn failure_text(error: &Error, model: &str) -> String {
     match error.code() {
         "provider_model_not_found" => format!("{error} ({model:?})"),

@@ -1,4 +1,4 @@
-//! Whatever happens to a run, it does what a simple model of it says, and it ends.
+//! A run does what a simple model of it says, whatever happens to it, and it ends.
 //!
 //! A story is a list of turns: what the model says, what becomes of calls, what the user decides, when the run is to
 //! stop and when the process dies. [`world`] plays it as the real loop would, with a list for a store.
@@ -29,7 +29,7 @@ use world::{Policy, World, ended};
 /// Stories that are tried: 138,000 decisions in nine seconds, without optimisation.
 const STORIES: u32 = 20_000;
 
-/// Turns of one story. What follows is fair: the model answers, tools work, the user says yes.
+/// Turns of one story. The turns after them are fair: the model answers, tools work, the user says yes.
 const MAX_TURNS: usize = 40;
 
 /// Logs that nobody should have written.
@@ -383,7 +383,7 @@ fn strange() -> impl Strategy<Value = Event> {
     ]
 }
 
-/// Whatever was written into the log around the server: there is a next step, and fair steps lead to an end.
+/// A log that was written around the server has a next step, too, and fair steps lead to its end.
 #[test]
 fn a_run_with_any_log_at_all_can_be_brought_to_an_end() {
     let halt = prop_oneof![Just(Halt::Cancelled), Just(Halt::Interrupted), Just(Halt::TimedOut)];
@@ -406,7 +406,7 @@ fn a_run_with_any_log_at_all_can_be_brought_to_an_end() {
     runner(STRANGE_LOGS).run(&story, ends).unwrap_or_else(|wrong| panic!("{wrong}"));
 }
 
-/// What a step records when all goes well.
+/// The events that a step records when all goes well.
 fn fair(state: &RunState, step: &NextStep) -> Vec<Event> {
     let done = |call: &Call| {
         let (call_id, name, output) = (call.id, call.name.clone(), json!("ok"));

@@ -1,8 +1,8 @@
 //! The tool half of a step: calls run side by side, each with one start and one result.
 //!
-//! A call is looked up, checked and ruled on before anything is begun. What needs a yes becomes a proposal, what the
-//! client does is left to the client, and the siblings go on. What is allowed begins with a committed intent and ends with a committed outcome, together with
-//! whatever it writes.
+//! A call is looked up, checked and ruled on before anything is begun. A call that needs a yes becomes a proposal, a
+//! call that the client does is left to the client, and the siblings go on. A call that is allowed begins with a
+//! committed intent and ends with a committed outcome, together with whatever it writes.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -159,7 +159,7 @@ impl Run {
         self.tools.get(&call.name).is_none_or(|tool| tool.facts().changes_elsewhere())
     }
 
-    /// Where the user lives; read once for all calls of a run.
+    /// Returns the time zone in which the user lives; it is read once for all calls of a run.
     async fn zone(&self) -> TimeZone {
         let read = || profile::zone_in_app(&self.world.store, &self.scope, &self.app);
         self.zone.get_or_init(read).await.clone()

@@ -167,7 +167,7 @@ fn pieces(tail: &str) -> Result<Vec<Piece<'_>>, Mistake> {
     Ok(pieces)
 }
 
-/// Where the tag that begins the text ends, not counting what stands in quotes.
+/// Returns the place at which the tag that begins the text ends, not counting what stands in quotes.
 fn tag_end(text: &str) -> Option<usize> {
     let mut quote = None;
     let mut escaped = false;

@@ -1,4 +1,4 @@
-//! What templates make of values, good and hostile ones, and where a request ends up.
+//! Values in templates, good and hostile ones, and the address that a request ends up with.
 
 use proptest::prelude::*;
 use serde_json::{Value, json};

@@ -6,7 +6,7 @@ use super::declared::ToolTable;
 use crate::source::{Problem, Spanned};
 
 impl ToolTable<'_> {
-    /// Where a file or folder of the app is, which the value of a key names.
+    /// Returns the path of a file or folder of the app, which the value of a key names.
     pub(super) fn app_path(&self, key: &str, name: &Spanned<String>) -> Result<PathBuf, Problem> {
         let (dir, field, written) = (self.beside.dir, self.field(key), name.get_ref());
         let relative = Path::new(written);

@@ -68,7 +68,7 @@ pub(super) struct ToolTable<'a> {
     pub(super) beside: &'a ToolContext<'a>,
     /// The full name of the table, for messages.
     pub(super) table: String,
-    /// Where its name stands.
+    /// The place of its name in the file.
     pub(super) span: Range<usize>,
 }
 

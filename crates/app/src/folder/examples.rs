@@ -48,7 +48,7 @@ pub struct Example {
     pub text: String,
     /// Sections that it needs, by name.
     pub sections: Vec<String>,
-    /// It only means something after another message.
+    /// The message only means something after another message.
     pub continues: bool,
     /// The line it was made of, counted from 0: those of one line are alike.
     pub line: usize,
@@ -73,7 +73,7 @@ fn examples_file(dir: &Path) -> PathBuf {
     dir.join("context/examples.toml")
 }
 
-/// Where what was learned of an app's examples is kept.
+/// Returns the file that keeps what was learned of an app's examples.
 pub fn learned_file(dir: &Path) -> PathBuf {
     dir.join("context/learned.json")
 }

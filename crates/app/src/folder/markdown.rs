@@ -33,7 +33,7 @@ const PERSONA_KEYS: &[&str] = &[
     "frequency_penalty",
     "presence_penalty",
 ];
-/// Where a section stands among the others that are shown, and where when it does not say.
+/// The highest place that a section can have among the others that are shown, and its place if it names none.
 const MAX_ORDER: i64 = 1_000;
 const DEFAULT_ORDER: u32 = 100;
 const SECTION_KEYS: &[&str] =

@@ -14,7 +14,7 @@ const MAX_SCHEMA_DEPTH: usize = 10;
 pub(super) enum Objects {
     /// Anything goes.
     Any,
-    /// It allows no properties but those it names.
+    /// The object allows no properties but those it names.
     Closed,
     /// And each of them is required, as strict providers want it.
     ClosedAndWhole,

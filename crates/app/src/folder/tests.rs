@@ -170,7 +170,7 @@ document_tokens = 900
 history = 2
 "#;
 
-/// What [`EVERY_FIELD`] says of the loop.
+/// The limits of the loop in [`EVERY_FIELD`].
 fn every_limit() -> LoopLimits {
     LoopLimits {
         max_steps: 3,

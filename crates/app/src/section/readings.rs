@@ -19,9 +19,10 @@ pub(super) fn range(numbers: &[f64]) -> String {
     if low == high { low.to_string() } else { format!("{low}-{high}") }
 }
 
-/// Where numbers are going, oldest first. They rise when three of four pairs do, earlier against later, and when the
-/// usual step from one to the next, taken over all of them, comes to more than [`STABLE_SHARE`] and to more than the
-/// numbers scatter around that line. Numbers that go nowhere are stable, or varying where they lie far apart.
+/// Returns the direction of numbers that come oldest first. They rise when three of four pairs do, earlier against
+/// later, and when the usual step from one to the next, taken over all of them, comes to more than [`STABLE_SHARE`] and
+/// to more than the numbers scatter around that line. Numbers that go nowhere are stable, or varying where they lie far
+/// apart.
 pub(super) fn trend(numbers: &[f64]) -> &'static str {
     let numbers = numbers.get(numbers.len().saturating_sub(MAX_TREND_VALUES)..).unwrap_or_default();
     let Some((low, high)) = ends(numbers).filter(|_| numbers.len() >= MIN_TREND_VALUES) else { return "" };

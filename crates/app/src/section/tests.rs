@@ -34,7 +34,7 @@ fn render_in(zone: &str, source: &str, records: Vec<Value>) -> Result<String, St
     section.render(&data).map(|text| if text.is_empty() { String::new() } else { text.full_text() })
 }
 
-/// What readings of the kind `a` are held against, and all others.
+/// Target ranges for readings of the kind `a`, and for all others.
 fn targets() -> [TargetRange; 2] {
     let target = |matching: Value, low, high| TargetRange {
         record: "item".into(),
@@ -46,14 +46,14 @@ fn targets() -> [TargetRange; 2] {
     [target(json!({"kind": "a"}), Some(80.0), Some(130.0)), target(json!({}), Some(60.0), None)]
 }
 
-/// What the template makes of one record called `it`, without the title.
+/// Renders the template of one record called `it`, without the title.
 fn one(expression: &str, record: Value) -> String {
     let source = format!("{{% set it = item | first %}}{{{{ {expression} }}}}");
     let text = render_in(ZONE, &source, vec![record]).unwrap();
     text.strip_prefix("Title:\n").unwrap_or(&text).to_owned()
 }
 
-/// The same over all records.
+/// Renders the template over all records.
 fn all(expression: &str, records: Value) -> String {
     let Value::Array(records) = records else { panic!("{records}") };
     let text = render_in(ZONE, &format!("{{{{ {expression} }}}}"), records).unwrap();

@@ -38,9 +38,9 @@ pub(in crate::context) struct ChosenDocuments {
 
 /// The documents that a run names.
 pub(in crate::context) struct NamedDocuments {
-    /// Those of its request and its message: a missing one is told.
+    /// The documents of its request and its message: a missing one is told.
     pub(in crate::context) asked: Vec<DocumentId>,
-    /// Those that are searched. None if nobody names any.
+    /// The documents that are searched. None if nobody names any.
     pub(in crate::context) among: Option<Vec<DocumentId>>,
 }
 

@@ -110,7 +110,8 @@ async fn by_meaning(
     scores
 }
 
-/// Writes those that say something. What does not fit is shortened by whole items, those first that the message names.
+/// Writes those that say something. A section that does not fit is shortened by whole items; the items that the message
+/// names are kept first.
 async fn write(
     from: &Sources<'_>,
     sections: &[&Section],

@@ -1,4 +1,5 @@
-//! Who speaks: a persona's prompt. Its bound is that of personas; what cannot be used is left out with a warning.
+//! The fragment that says who speaks: a persona's prompt. Its bound is that of personas; what cannot be used is left
+//! out with a warning.
 
 use app::Fragment;
 use protocol::Warning;

@@ -97,7 +97,7 @@ fn earlier(item: &IndexItem) -> PromptPiece {
     PromptPiece::of_data(Fragment::Recalled, source, line)
 }
 
-/// It stands before the message, and so after all that stays the same.
+/// The recalled text stands before the message, and so after all that stays the same.
 pub(super) fn text(pieces: &[&PromptPiece], loaded: &ContextLoaded, fence: &Fence) -> String {
     let of_memory = |piece: &&&PromptPiece| loaded.memories.contains(&piece.source);
     let (memories, earlier): (Vec<&PromptPiece>, Vec<&PromptPiece>) = pieces.iter().partition(of_memory);

@@ -85,7 +85,7 @@ fn text_of(message: &PromptMessage) -> &str {
     }
 }
 
-/// A call with its result, made acceptable to every provider. What came from outside is marked as data.
+/// A call with its result, made acceptable to every provider. A result that came from outside is marked as data.
 pub(in crate::context) fn exchange(call: &Call, result: Option<&ToolComplete>, fence: &Fence) -> Exchange {
     Exchange {
         id: call.id,

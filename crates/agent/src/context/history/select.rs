@@ -24,7 +24,7 @@ const MAX_HALVINGS: usize = 8;
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(in crate::context) struct SelectedTurns {
     pub(in crate::context) turns: Vec<PastTurn>,
-    /// Where they stand, neighbours together.
+    /// The places of the turns, neighbours together.
     pub(in crate::context) stretches: Vec<Stretch>,
     pub(in crate::context) left_out: Option<LeftOut>,
     /// Bytes to which longer messages were shortened.

@@ -1,4 +1,4 @@
-//! What gives way when a prompt does not fit, in which order, and what the ledger says of it.
+//! The parts that give way when a prompt does not fit, their order, and the ledger's words for them.
 
 use protocol::{Finish, LeftOut};
 

@@ -45,7 +45,7 @@ fn theirs() -> RunId {
 /// The choices of one schedule, and so the way to the next.
 #[derive(Default)]
 struct Choices {
-    /// What was chosen, of how many.
+    /// The choices that were made, each with the number of possible ones.
     taken: Vec<(usize, usize)>,
     at: usize,
 }
@@ -92,8 +92,8 @@ impl Future for Pause {
     }
 }
 
-/// What has been committed, read as a database is: at one moment, which is neither when it was asked nor when it
-/// answers.
+/// The events that have been committed, read as a database is: at one moment, which is neither when it was asked
+/// nor when it answers.
 #[derive(Default)]
 struct Committed {
     events: Mutex<Vec<Arc<Stored>>>,
@@ -148,7 +148,7 @@ enum Closing {
     LogIsPurged,
 }
 
-/// What is written, and what of it somebody wants to read.
+/// The events that are written, and the part of them that somebody wants to read.
 #[derive(Debug, Clone)]
 struct Case {
     /// Each is committed at once and then published at once.
@@ -167,7 +167,7 @@ struct Case {
 }
 
 impl Case {
-    /// What a reader gets: the log after its cursor, as far as it is for it.
+    /// The events that a reader gets: the log after its cursor, as far as it is for it.
     fn expected(&self) -> Vec<Arc<Stored>> {
         let all = self.batches.iter().flatten();
         all.filter(|event| event.seq > self.after && is_of(event, self.run)).cloned().collect()
@@ -181,7 +181,7 @@ struct Writer<'a> {
     bus: Arc<Bus>,
     /// How many commits and publications have been made.
     made: usize,
-    /// Whether somebody reads. Who looks for a thread that is gone is refused before.
+    /// Whether somebody reads. A reader that looks for a thread that is gone is refused before.
     is_read: bool,
     closed: bool,
 }
@@ -214,7 +214,7 @@ impl Writer<'_> {
     }
 }
 
-/// Whatever can be followed with.
+/// A reader under test, correct or with a planted mistake.
 trait Reading {
     fn begin(log: &Arc<Committed>, bus: &Arc<Bus>, case: &Case) -> Self;
     fn next(&mut self) -> impl Future<Output = Option<Vec<Arc<Stored>>>>;
@@ -310,7 +310,7 @@ impl Schedule<'_> {
         Ok(())
     }
 
-    /// What holds once nobody can move any more.
+    /// Checks the conditions that hold once nobody can move any more.
     fn check(&self) -> Result<(), String> {
         let run_ended = self.expected.last().is_some_and(|event| event.kind == Kind::RunEnd.name());
         let must_end = self.writer.closed || self.writer.case.run.is_some() && run_ended;

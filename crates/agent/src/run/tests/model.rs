@@ -14,7 +14,7 @@ const MOST_CALLS_OF_A_RUN: usize = 200 - 1 + MOST_CALLS_OF_A_STEP;
 /// Times a step begins again because the process died.
 const MOST_RESTARTS: u32 = 3;
 
-/// Where a call is that has no result.
+/// The place of a call that has no result.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Open {
     Ready,
@@ -22,7 +22,7 @@ enum Open {
     AwaitsResult,
 }
 
-/// What the last step came to.
+/// The outcome of the last step.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Last {
     Words,
@@ -31,7 +31,7 @@ enum Last {
     Cut { by_user: bool, excusable: bool },
 }
 
-/// What comes next, without its details.
+/// The next step, without its details.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Next {
     Load,
@@ -74,7 +74,7 @@ pub(super) struct Model {
     started: BTreeSet<CallId>,
     /// Calls of the step under way, in their order, and whether their arguments could be used.
     usable: Vec<(CallId, Option<bool>)>,
-    /// The same of the steps before: how many at the end could not.
+    /// The number of steps just before this one that had no usable call.
     unusable_before: u32,
     same: HashMap<String, u32>,
     pub(super) ended: Option<RunStatus>,
@@ -205,7 +205,7 @@ impl Model {
         self.unanswered.iter().filter(|(_, open)| **open == Open::AwaitsYes).map(|(id, _)| *id)
     }
 
-    /// What has to come next.
+    /// The step that has to come next.
     pub(super) fn next(&self, limits: &LoopLimits, halt: Option<Halt>) -> Next {
         match halt {
             Some(Halt::Cancelled) => return Next::Finish(RunStatus::Cancelled),

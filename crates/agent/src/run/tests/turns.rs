@@ -1,4 +1,5 @@
-//! What can happen to a run: one turn for each step it takes, made of choices that mean something whatever that step is.
+//! Turns that can happen to a run: one for each step it takes, made of choices that mean something whatever that step
+//! is.
 
 use fastrand::Rng;
 use protocol::{Decision, Finish};
@@ -8,7 +9,7 @@ use crate::decide::Halt;
 /// Calls a model may ask for at once, beyond what a step may hold.
 const MAX_ASKED_CALLS: usize = 40;
 
-/// What happens while a run takes one step. Of this only what fits the step plays a part.
+/// The events around one step of a run. Of this only what fits the step plays a part.
 #[derive(Debug, Clone)]
 pub(super) struct Turn {
     /// Comes before the step.
@@ -18,16 +19,16 @@ pub(super) struct Turn {
     /// The process dies once so many commits of the step are made.
     pub(super) crash: Option<u8>,
     pub(super) loaded: Loaded,
-    /// What goes wrong before the model ends.
+    /// The failures before the model ends.
     pub(super) tries: Vec<Try>,
     pub(super) said: Said,
-    /// What becomes of the calls, one after the other and then from the beginning.
+    /// The outcomes of the calls, one after the other and then from the beginning.
     pub(super) fates: Vec<Fate>,
     /// Which of the calls under way goes on next.
     pub(super) order: Vec<u8>,
-    /// What the user says of open proposals, as soon as there are some.
+    /// The user's decisions about open proposals, as soon as there are some.
     pub(super) words: Vec<Decision>,
-    /// What has been done comes once more.
+    /// The last action of a run is recorded a second time.
     pub(super) echo: bool,
 }
 
@@ -70,12 +71,12 @@ pub(super) enum Said {
     OverBudget,
 }
 
-/// What the calls of a step have in common.
+/// The likeness between the calls of a step.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Alike {
     /// Each is another.
     No,
-    /// The same call again and again, its fields in another order now and then.
+    /// One call again and again, its fields in another order now and then.
     Same,
     /// Arguments that are no object.
     Unusable,
@@ -86,14 +87,14 @@ pub(super) enum Alike {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Fate {
     Complete,
-    /// The same, with words of others.
+    /// The call is done, and its result has words of others.
     Outside,
     Failed,
     /// The arguments do not fit the tool.
     Unusable,
     /// Its tool may not be used.
     Denied,
-    /// It needs a yes.
+    /// The call needs a yes.
     Ask,
     Unknown,
 }
@@ -127,7 +128,7 @@ impl Turn {
 pub(super) enum Mood {
     /// Little, so that the run gets far.
     Quiet,
-    /// It is told to stop sooner or later.
+    /// The run is told to stop sooner or later.
     Stopped,
     /// The process dies all the time.
     Dying,

@@ -20,10 +20,10 @@ use crate::run::finish::{last_events, unanswered};
 use crate::state::{INVALID_ARGUMENTS, RunState};
 use crate::transcript::MAX_CALLS_PER_STEP;
 
-/// What decides, so that a wrong one can be tried.
+/// The function that decides, so that a wrong one can be tried.
 pub(super) type Policy = fn(&RunState, &LoopLimits, Option<Halt>) -> NextStep;
 
-/// What ends a step before it is done.
+/// The events that end a step before it is done.
 #[derive(Debug)]
 enum Cut {
     /// The process has died.
@@ -51,12 +51,12 @@ pub(super) struct World {
     policy: Policy,
     limits: LoopLimits,
     ids: Counted,
-    /// What is committed.
+    /// The committed events.
     pub(super) log: Vec<Event>,
     /// The fold of it.
     truth: RunState,
     pub(super) model: Model,
-    /// What the process makes of it; none while the run waits for the user and no process has it.
+    /// The state that the process keeps; none while the run waits for the user and no process has it.
     state: Option<RunState>,
     /// Others have written what the process has not looked at.
     behind: bool,
@@ -159,7 +159,7 @@ impl World {
         self.check()
     }
 
-    /// What the process knows is what the log says, but for what others have just written.
+    /// The state that the process keeps is that of the log, but for what others have just written.
     fn check(&self) -> Result<(), String> {
         match &self.state {
             Some(state) if !self.behind && *state != self.truth => {
@@ -230,7 +230,7 @@ impl World {
         Ok(kept)
     }
 
-    /// What the store takes: a second result, and a second word on a proposal, are not kept.
+    /// Keeps the events that the store would take: not a second result, and not a second word on a proposal.
     fn store(&mut self, events: Vec<Event>) -> Result<Vec<Event>, String> {
         let mut kept = Vec::new();
         for event in events {
@@ -273,7 +273,7 @@ impl World {
         Ok(())
     }
 
-    /// Whatever was done last is done again by somebody who comes late: nothing changes.
+    /// Records the last result or decision again, like somebody who comes late: nothing changes.
     fn echo(&mut self) -> Result<(), String> {
         let done = |event: &&Event| matches!(event, Event::ToolComplete(_) | Event::ProposalClosed(_));
         let Some(last) = self.log.iter().rev().find(done).cloned() else { return Ok(()) };
@@ -463,7 +463,7 @@ const USED: Usage = Usage {
     estimated: false,
 };
 
-/// What becomes of a call, whatever its turn has for it: some things come first.
+/// The outcome of a call, whatever its turn has for it: some things come first.
 fn fate(state: &RunState, call: &Call, fate: Fate) -> Fate {
     let begun = state.has_begun(call.id);
     if call.raw.is_some() {

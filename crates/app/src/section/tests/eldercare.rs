@@ -1,4 +1,4 @@
-//! What the sections of the eldercare app make of its sample, of several people, and of anything at all.
+//! The sections of the eldercare app for its sample, for several people, and for any records at all.
 
 use std::path::Path;
 

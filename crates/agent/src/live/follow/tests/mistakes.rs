@@ -2,7 +2,7 @@
 
 use super::*;
 
-/// What a reader can get wrong.
+/// The mistakes that a reader can make.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Mistake {
     None,
@@ -44,7 +44,7 @@ struct Plain<const MISTAKE: usize> {
     subscription: Option<Subscription>,
     run: Option<RunId>,
     seen: Seq,
-    /// Where the ring begins, as far as is known, while the log is read.
+    /// The beginning of the ring, as far as it is known while the log is read.
     reads: Option<Seq>,
     ended: bool,
 }

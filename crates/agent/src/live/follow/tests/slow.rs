@@ -193,7 +193,7 @@ async fn a_reader_whose_run_is_pruned_under_it_gets_a_snapshot_and_the_end() {
     let (seq, told) = body(&mut reader).await;
     assert_eq!((seq, &told["text"], &told["status"]), (1_002, &json!("So."), &json!("completed")));
     assert_eq!(reader.next().await.unwrap(), None);
-    // Who can do with facts gets those that are left.
+    // A reader that takes facts gets those that are left.
     assert_eq!(numbers(&mut by_facts).await, [1_001, 1_002]);
     assert_eq!(by_facts.next().await.unwrap(), None);
 }
