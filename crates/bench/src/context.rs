@@ -1,4 +1,4 @@
-//! What a run costs in a short, a long and a very long thread: from the message to the model, and in tokens.
+//! The cost of a run in a short, a long and a very long thread: from the message to the model, and in tokens.
 //!
 //! One conversation grows to ten thousand messages, run by run, with the summaries it causes. At each size a few runs are
 //! measured: the time from submitting the message to the moment the model is asked (commit, every read, choosing, writing
@@ -22,7 +22,7 @@ const SIZES: [usize; 3] = [10, 200, 10_000];
 /// Runs that are measured at each size.
 const MEASURED: usize = 30;
 
-/// What people and the model say: about forty words.
+/// The words of each message, by people and the model: about forty words.
 const WORDS: &str = "The clinic called about the appointment on Tuesday at ten and asked whether the new tablets are \
     taken with breakfast; I said yes, because the nurse told us so last week, and wrote the dose into the plan.";
 

@@ -18,7 +18,7 @@ use crate::locomo;
 type Failure = Box<dyn Error>;
 
 const LIST: &str = include_str!("../data/injection.json");
-/// Where examples and weights are.
+/// The folder of the examples and the weights.
 const DATA: &str = "crates/memory/src/suspicion/data";
 /// The aims, on the half that is reported.
 const MIN_HITS: f64 = 0.80;

@@ -1,7 +1,7 @@
 //! Models in this process, beside the programs that others use for the same: llama.cpp and onnxruntime, each asked in turn
 //! on the same machine in the same minute, because only the ratio means anything on a machine with other work.
 //!
-//! What cannot be had to compare with is said, and its column stays empty.
+//! A program that cannot be had to compare with is named, and its column stays empty.
 
 mod calm;
 mod chat;

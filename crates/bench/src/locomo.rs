@@ -31,11 +31,11 @@ struct Asked {
     category: u64,
     /// By method, the recall at each depth.
     recalls: Vec<(SearchMethod, [f64; DEPTHS.len()])>,
-    /// What the search by everything took.
+    /// The time that the search by everything took.
     took: Duration,
 }
 
-/// What the embedder made of a conversation.
+/// The vectors of a conversation.
 struct Vectors {
     turns: Vec<Vec<f32>>,
     questions: Vec<Vec<f32>>,

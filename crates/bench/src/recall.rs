@@ -24,7 +24,7 @@ const DATA: &str = include_str!("../data/recall_meaning.json");
 const MODEL: &str = "all-MiniLM-L6-v2";
 /// How many of the first hits are looked at.
 const DEPTHS: [usize; 3] = [1, 3, 5];
-/// What `--check` expects at each depth of questions that share no word with the answer.
+/// The recall that `--check` expects at each depth of questions that share no word with the answer.
 const LEAST_BY_MEANING: [f64; DEPTHS.len()] = [0.0, 0.52, 0.70];
 /// And of questions with a name or a number.
 const LEAST_BY_NAME: [f64; DEPTHS.len()] = [0.90, 0.95, 1.0];

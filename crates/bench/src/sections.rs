@@ -18,7 +18,7 @@ use serde_json::Value;
 type Failure = Box<dyn Error>;
 
 const LIST: &str = include_str!("../data/kalito_sections.json");
-/// What the server calls its built-in embedder.
+/// The server's name of its built-in embedder.
 const MODEL: &str = "minilm";
 /// The aims, on the half that is reported.
 const MIN_RECALL: f64 = 0.90;
@@ -192,7 +192,7 @@ fn table(out: &mut String, title: &str, list: &[Asked], gets: &[Vec<&str>]) -> s
     row("all", rates(list, gets, |_| true))
 }
 
-/// What went wrong, message by message.
+/// Writes the mistakes, message by message.
 fn missed(out: &mut String, list: &[Asked], gets: &[Vec<&str>]) -> std::fmt::Result {
     for (asked, gets) in list.iter().zip(gets) {
         let missing: Vec<&String> =

@@ -1,4 +1,4 @@
-//! What a streamed answer costs: a scripted upstream, a load generator, and three servers beside each other.
+//! The cost of a streamed answer: a scripted upstream, a load generator, and three servers beside each other.
 //!
 //! `rondo` is the server of this repository. `floor` is the least agent server that could work, and `proxy` only passes
 //! bytes on. Each server runs alone on one core; the upstream and the load generator share another. The upstream, the

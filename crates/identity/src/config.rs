@@ -119,7 +119,7 @@ fn is_text(text: &str) -> bool {
     (1..=MAX_TEXT_BYTES).contains(&text.len()) && text.trim() == text && !text.chars().any(char::is_control)
 }
 
-/// Where the public keys of an issuer come from.
+/// The source of an issuer's public keys.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum JwksSource {
     /// A key set (JWKS) at this URL.

@@ -94,7 +94,7 @@ impl Decoded<'_> {
     }
 }
 
-/// The average of some pixels. What is transparent does not colour it.
+/// The average of some pixels. A transparent pixel does not colour it.
 #[derive(Default)]
 struct Average {
     colours: [u64; 3],
@@ -138,7 +138,7 @@ impl Pixels {
     /// Turned and mirrored as the camera says.
     pub(crate) fn turned(self, orientation: Orientation) -> Self {
         let (right, bottom) = (self.width.saturating_sub(1), self.height.saturating_sub(1));
-        // Where the pixel at `x` and `y` of the turned image comes from.
+        // The place that the pixel at `x` and `y` of the turned image comes from.
         let from: fn(u32, u32, u32, u32) -> (u32, u32) = match orientation {
             Orientation::NoTransforms => return self,
             Orientation::FlipHorizontal => |x, y, right, _| (right - x, y),

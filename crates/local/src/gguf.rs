@@ -64,7 +64,7 @@ pub enum Value {
     List(Vec<Value>),
 }
 
-/// Where a tensor's weights are. A row is what runs along the first dimension.
+/// The place and shape of a tensor's weights. A row is what runs along the first dimension.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Tensor {
     pub columns: usize,

@@ -88,7 +88,7 @@ impl Cpu {
         }
     }
 
-    /// This processor and every lesser one it can stand in for.
+    /// Returns this processor and every lesser one it can stand in for.
     #[cfg(test)]
     pub(crate) fn all() -> Vec<Self> {
         let best = Self::detect();

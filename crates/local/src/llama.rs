@@ -105,7 +105,7 @@ impl Cache {
 pub struct StepPart<'a> {
     pub cache: &'a mut Cache,
     pub tokens: &'a [u32],
-    /// Where to put what may come next, after the last of the tokens.
+    /// The scores of the tokens that may come next, after the last of these tokens.
     pub scores: Option<&'a mut Vec<f32>>,
 }
 

@@ -1,7 +1,7 @@
 //! Memories as files: taken along, and brought from elsewhere.
 //!
 //! Three forms are read, told apart by their content: the server's own JSON, a Markdown list that people can edit, and
-//! what mem0 exports. Whoever imports still has to look for secrets and orders in what [`read`] returns.
+//! what mem0 exports. A caller that imports still has to look for secrets and orders in what [`read`] returns.
 
 mod json;
 mod markdown;
@@ -37,7 +37,7 @@ pub struct ExportedMemory {
     /// Since when it is true, where that is known.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub valid_from: Option<Timestamp>,
-    /// Where it comes from, in a word or a line.
+    /// The origin of the memory, in a word or a line.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub source: Option<String>,
 }

@@ -65,7 +65,7 @@ pub struct ExtractionBatch<'a> {
     /// Context from the app, such as a lesson plan; may be empty.
     pub extra: &'a str,
     pub today: Date,
-    /// Where the user lives.
+    /// The time zone in which the user lives.
     pub zone: &'a TimeZone,
 }
 

@@ -46,7 +46,7 @@ pub enum About<'m> {
 /// The result of a request to forget, or of the answer to the question that followed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ForgetReply<'a> {
-    /// These are meant, by their texts.
+    /// The memories that are meant, by their texts.
     Ask(&'a [String]),
     Forgotten,
     Kept,

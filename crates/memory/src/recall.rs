@@ -263,7 +263,7 @@ impl Recall {
         Ok(Arc::new(self.words_to_hide(scope).await?))
     }
 
-    /// The same, where the rows of these words were read a moment ago.
+    /// The words that the user has asked to forget, whose rows were read a moment ago.
     pub async fn forgotten_of(
         &self,
         scope: &Scope,

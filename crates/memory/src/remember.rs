@@ -155,7 +155,7 @@ fn capitalised(text: &str) -> String {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RememberOutcome<'a> {
     Saved(&'a str),
-    /// It was known in these words already.
+    /// The statement was known in these words already.
     Known(&'a str),
     Refused(FoundSecret),
     TooLong,

@@ -40,7 +40,7 @@ const MANY: usize = 5;
 /// Findings that are kept; one that is not used goes first.
 const MAX_FINDINGS: usize = 8192;
 
-/// Findings about texts. The same summaries, memories and messages are in the prompt of every run of a thread.
+/// Findings about texts. Summaries, memories and messages of a thread are in the prompt of each of its runs.
 static FINDINGS: LazyLock<Findings> =
     LazyLock::new(|| Findings { hasher: RandomState::new(), kept: Cache::new(MAX_FINDINGS) });
 

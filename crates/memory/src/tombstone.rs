@@ -1,7 +1,7 @@
 //! Words that were forgotten, and are not used until they are said anew.
 //!
-//! A tombstone holds the exact words a forgotten memory rested on; of one that was purged, a [`Shadow`] is left. What was
-//! said before stays in its log, but whoever reads it to make prompts or memories reads it through [`Forgotten`].
+//! A tombstone holds the exact words a forgotten memory rested on; of one that was purged, a [`Shadow`] is left. The
+//! forgotten words stay in the log, but whoever reads it to make prompts or memories reads it through [`Forgotten`].
 
 mod retold;
 mod shadow;

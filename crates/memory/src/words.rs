@@ -246,8 +246,8 @@ pub fn is_about_the_writer(text: &str) -> bool {
 }
 
 /// The text with names replaced as their owners would speak of themselves: "When did Ann see Ben's dog?" becomes "When
-/// did I see my dog?". What somebody said is nearer in meaning to that than to a question with names, because people
-/// seldom say their own names, and often the other's.
+/// did I see my dog?". A person's own words are nearer in meaning to that than to a question with names, because
+/// people seldom say their own names, and often the other's.
 pub fn in_first_person(text: &str, is_name: impl Fn(&str) -> bool) -> String {
     let mut out = String::with_capacity(text.len());
     let mut rest = text;

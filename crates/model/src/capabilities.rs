@@ -8,7 +8,7 @@ use crate::Tokens;
 /// Tokens a price is for.
 const PER: f64 = 1e6;
 
-/// Where a model runs.
+/// The kind of place at which a model runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ProviderKind {
     Cloud,
@@ -35,11 +35,11 @@ pub struct Capabilities {
     pub most_tools: Option<usize>,
     pub structured: SchemaSupport,
     pub vision: bool,
-    /// It takes temperature, top-p and penalties; models that think at length refuse them.
+    /// The model takes temperature, top-p and penalties; models that think at length refuse them.
     pub sampling: bool,
-    /// It takes word of how long to think; to one that cannot think, that is not sent.
+    /// The model takes word of how long to think; to one that cannot think, that is not sent.
     pub thinking: bool,
-    /// It writes tool calls as JSON into its text, where they are to be found.
+    /// The model writes tool calls as JSON into its text, where they are to be found.
     pub calls_in_text: bool,
     /// Tokens it takes, prompt and answer together.
     pub context_window: u32,
@@ -52,11 +52,11 @@ pub struct Capabilities {
 /// How a model is held to a JSON Schema.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SchemaSupport {
-    /// It takes tools and a schema in one call.
+    /// The model takes tools and a schema in one call.
     WithTools,
-    /// It takes a schema, but not together with tools.
+    /// The model takes a schema, but not together with tools.
     Alone,
-    /// It can only be told of the schema in words.
+    /// The model can only be told of the schema in words.
     Prompt,
 }
 

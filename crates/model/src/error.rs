@@ -48,7 +48,7 @@ pub enum Error {
     /// The prompt does not fit. Shorten it.
     #[error("the prompt is longer than the model's context window; shorten it, or choose another model")]
     ContextLength,
-    /// Any other 4xx. The same request will be refused again.
+    /// Any other 4xx. An equal request will be refused again.
     #[error("the model provider refused the request (status {status}): {summary}")]
     Rejected { status: u16, summary: String },
     /// Any other 4xx that names a setting which the provider does not take. Without that it may take the request; a

@@ -26,7 +26,7 @@ const MAX_LEARNED_MODELS: usize = 256;
 pub struct ProviderHealth {
     /// Locked for a look, never over an await.
     breaker: Mutex<CircuitBreaker>,
-    /// It refused tools and a schema in one request.
+    /// The provider refused tools and a schema in one request.
     apart: AtomicBool,
     /// The settings that its models do not take, by the provider's names for them. Locked for a look, never over an await.
     learned: Mutex<HashMap<String, Learned>>,

@@ -1,4 +1,4 @@
-//! The one place that opens sockets to a model provider.
+//! The only place that opens sockets to a model provider.
 //!
 //! A request is one POST of JSON; the answer is read chunk by chunk under four bounds of time. Nothing is followed,
 //! unpacked or taken from the environment: no redirects, no compression, no proxies. Dropping a [`AnswerBody`] closes the
@@ -23,7 +23,7 @@ const MAX_ERROR_BYTES: usize = 64 << 10;
 /// How long the end of a body is waited for when nothing more of it matters.
 const FAREWELL: Duration = Duration::from_millis(50);
 
-/// Where a provider answers, and how long we wait for it.
+/// The address of a provider, and how long we wait for it.
 #[derive(Debug, Clone)]
 pub struct Endpoint {
     /// The name that people use; it appears in errors.
@@ -118,7 +118,7 @@ pub(crate) struct Headers {
     pub(crate) fixed: &'static [(&'static str, &'static str)],
 }
 
-/// Where the key goes.
+/// The header that carries the key.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) enum KeyHeader {
     #[default]

@@ -14,11 +14,11 @@ pub(crate) struct Learned {
     dropped: Vec<ModelSetting>,
     /// Levels of effort that it does not know.
     efforts: Vec<Effort>,
-    /// It takes one of temperature and top-p.
+    /// The model takes one of temperature and top-p.
     one_of_two: bool,
-    /// It takes tools only when it is told not to think.
+    /// The model takes tools only when it is told not to think.
     no_thought_with_tools: bool,
-    /// It knows the longest answer by the other of the two names.
+    /// The model knows the longest answer by the other of the two names.
     other_limit: bool,
 }
 
@@ -75,7 +75,7 @@ impl Learned {
         wire: ProviderWire,
     ) {
         match (setting, sent.settings.reasoning_effort) {
-            // What was asked for is too much, which is no matter of the name.
+            // The length that was asked for is too much, which is no matter of the name.
             (ModelSetting::TokenLimit, _) if complaint == SettingComplaint::Value => {}
             (ModelSetting::TokenLimit, _) if wire == ProviderWire::Chat && !sent.other_limit => {
                 self.other_limit = true

@@ -20,7 +20,7 @@ const MAX_ASKED_AGAIN: usize = 6;
 pub(crate) struct Learning {
     chat: Arc<dyn ChatModel>,
     wire: ProviderWire,
-    /// Where it is remembered.
+    /// The provider's health, which keeps what was learned.
     health: Arc<ProviderHealth>,
 }
 

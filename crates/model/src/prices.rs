@@ -11,7 +11,7 @@ pub enum Prices {
     Unknown,
     /// The list prices of the models that everybody knows.
     Known,
-    /// They cost nothing, as on the operator's own machine.
+    /// Tokens cost nothing, as on the operator's own machine.
     Free,
 }
 

@@ -154,7 +154,8 @@ impl Refusal {
     }
 }
 
-/// Where it points at: OpenAI's `param`, and the `loc` of each detail, as servers in Python write it.
+/// Returns the places that a refusal points at: OpenAI's `param`, and the `loc` of each detail, as servers in Python
+/// write it. OpenAI's `param`, and the `loc` of each detail, as servers in Python write it.
 fn places(error: &Value) -> Vec<String> {
     let param = error.get("param").and_then(Value::as_str).map(str::to_owned);
     let located = details(error).filter_map(|detail| {

@@ -21,7 +21,7 @@ use crate::{ChatModel, ModelRequest, PromptMessage, ProviderWire, ToolSpec};
 pub const MODEL_CHOICES: &str = "set OPENAI_API_KEY or ANTHROPIC_API_KEY, or OPENAI_BASE_URL for a local server, or add \
     a provider to rondo.toml, or start Ollama, or get a small model for this process with `rondo models pull qwen2.5-coder-0.5b`";
 
-/// Who serves models.
+/// A provider of models.
 #[derive(Clone)]
 pub struct ModelProvider {
     pub name: String,

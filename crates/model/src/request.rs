@@ -126,7 +126,7 @@ pub enum PromptMessage {
     },
 }
 
-/// What the user says, with the images that go with it.
+/// The words of the user, with the images that go with them.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct UserTurn {
     pub text: String,

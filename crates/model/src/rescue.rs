@@ -145,9 +145,9 @@ fn scan_char(scanner: JsonScanner, next: char) -> JsonScanner {
 
 /// The next step with a character.
 enum Step {
-    /// It is held, and this is expected after it.
+    /// The character is held, and this is expected after it.
     Hold(State),
-    /// It is words.
+    /// The character is part of the words.
     Say,
     /// The held text is no call, and this character does not continue one.
     Release,

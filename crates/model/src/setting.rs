@@ -1,7 +1,7 @@
 //! Settings of a request that a provider may refuse by name, and how its refusals name them.
 //!
-//! Providers write differently: OpenAI gives `param`, others a place in the body, most only a sentence. What is found
-//! there is one of the names below or nothing, so nothing of a provider's text is passed on.
+//! Providers write differently: OpenAI gives `param`, others a place in the body, most only a sentence. A finding is
+//! one of the names below or nothing, so nothing of a provider's text is passed on.
 
 /// Names that are looked at in one refusal.
 const MAX_NAMED: usize = 8;

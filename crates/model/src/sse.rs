@@ -1,7 +1,7 @@
 //! Server-sent events, read incrementally.
 //!
-//! Chunks may be cut anywhere: inside a character, between CR and LF, inside the byte order mark. What comes out does
-//! not depend on where. Lines are collected as bytes and become text only when their event is whole, so a character is
+//! Chunks may be cut anywhere: inside a character, between CR and LF, inside the byte order mark. The events do not
+//! depend on where. Lines are collected as bytes and become text only when their event is whole, so a character is
 //! never torn; bytes that are not UTF-8 become U+FFFD and the stream goes on.
 
 use std::borrow::Cow;
@@ -58,8 +58,8 @@ struct Pending {
 }
 
 impl SseParser {
-    /// Reads a chunk and hands over each event that it completes. What is left unfinished when the stream ends is no
-    /// event, as the standard has it.
+    /// Reads a chunk and hands over each event that it completes. An event that is left unfinished when the stream
+    /// ends is none, as the standard has it.
     pub fn feed<E: From<SseTooLong>>(
         &mut self,
         chunk: &[u8],

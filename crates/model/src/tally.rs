@@ -118,7 +118,7 @@ pub(crate) fn plausible(count: u64) -> Option<u64> {
     (count <= MAX_PLAUSIBLE_TOKENS).then_some(count)
 }
 
-/// Where a provider writes its counts of tokens, as JSON pointers.
+/// The places of a provider's counts of tokens, as JSON pointers.
 pub(crate) struct UsagePointers {
     pub(crate) input: &'static str,
     pub(crate) output: &'static str,

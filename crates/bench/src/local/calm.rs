@@ -1,5 +1,5 @@
-//! What others notice while models compute: how late a timer of the runtime is, and how long a question waits behind a
-//! long list.
+//! The effects on others while models compute: how late a timer of the runtime is, and how long a question waits
+//! behind a long list.
 
 use std::fmt::Write;
 use std::time::{Duration, Instant};

@@ -64,7 +64,7 @@ fn conversation(sample: &Value) -> Result<Conversation, String> {
     Ok(Conversation { turns, questions })
 }
 
-/// Such as "1:56 pm on 8 May, 2023". The place is not said.
+/// Reads a moment such as "1:56 pm on 8 May, 2023". The place is not said.
 fn moment(text: &str) -> Option<Timestamp> {
     let time = strtime::parse("%I:%M %p on %d %B, %Y", text.trim()).ok()?;
     Some(time.to_datetime().ok()?.to_zoned(TimeZone::UTC).ok()?.timestamp())

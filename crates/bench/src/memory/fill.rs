@@ -16,7 +16,7 @@ const WORDS: usize = 12;
 const WORDS_OF_QUESTION: usize = 6;
 const DATABASE: &str = "rondo.db";
 
-/// The same numbers for the same seed.
+/// A source of random numbers, which are equal for equal seeds.
 struct Chance(u64);
 
 impl Chance {

@@ -1,4 +1,4 @@
-//! The same vectors searched by others: numpy, faiss and sqlite-vec, all of them without an index of their own.
+//! A search of these vectors by other programs: numpy, faiss and sqlite-vec, all of them without an index of their own.
 
 use std::error::Error;
 use std::io::Write;
@@ -7,7 +7,7 @@ use std::process::Command;
 
 use super::fill;
 
-/// Where `cargo xtask bench memory` puts the packages.
+/// The folder into which `cargo xtask bench memory` puts the packages.
 const PACKAGES: &str = "target/bench-memory";
 const SCRIPT: &str = include_str!("peers.py");
 

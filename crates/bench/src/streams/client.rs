@@ -19,7 +19,7 @@ const READ_BYTES: usize = 4096;
 const SHOWN_BYTES: usize = 300;
 const JSON: &str = "application/json";
 
-/// What is sent; the rest of a request is always the same.
+/// The part of a request that differs; the rest is always the same.
 pub(super) struct PlainRequest<'r> {
     pub(super) method: &'static str,
     pub(super) path: &'r str,

@@ -48,7 +48,7 @@ pub(super) struct TurnKind {
     calls: u64,
 }
 
-/// Where both kinds of turns run.
+/// The world and the servers in which both kinds of turns run.
 pub(super) struct TurnPair<'p> {
     pub(super) world: &'p StreamWorld,
     pub(super) server: &'p ServerUnderTest,

@@ -18,7 +18,7 @@ pub(super) struct HttpHead {
     pub(super) bytes: usize,
 }
 
-/// Where the reader of a body is.
+/// The place of a reader within a body.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum BodyPlace {
     /// So many bytes of a body with a known length are still to come.

@@ -24,7 +24,7 @@ const ID_DIGITS: usize = 16;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum ServerKind {
     Rondo,
-    /// The same program, on PostgreSQL.
+    /// Rondo on PostgreSQL.
     RondoPostgres,
     Floor,
     Proxy,
@@ -57,7 +57,7 @@ pub(super) struct LoadThread {
     pub(super) key: Option<Rc<str>>,
 }
 
-/// Where turns go, and how many tokens each answer has.
+/// The server that turns go to, and the number of tokens in each answer.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct LoadTarget {
     pub(super) kind: ServerKind,

@@ -1,4 +1,4 @@
-//! What the kernel says about a process: its CPU time, its memory, and what it has written.
+//! The kernel's figures about a process: its CPU time, its memory, and what it has written.
 
 use std::path::Path;
 
@@ -7,7 +7,7 @@ const TICK_MS: f64 = 10.0;
 /// Two times in ticks are each rounded, so their difference is only so exact.
 const DOUBT_MS: f64 = 2.0 * TICK_MS;
 const BYTES_PER_KIB: f64 = 1024.0;
-/// Where `stat` has the parent of a process, its own times, and those of its children that have ended.
+/// Positions in `stat` of the parent of a process, its own times, and those of its children that have ended.
 const PARENT: usize = 1;
 const OWN_TIMES: usize = 11;
 const CHILDREN_TIMES: usize = 13;
@@ -25,7 +25,7 @@ pub(super) struct ProcessReading {
     passed: f64,
 }
 
-/// What a process has done between two moments.
+/// The work of a process between two moments.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct ProcessWork {
     pub(super) cpu_ms: f64,

@@ -22,7 +22,7 @@ const HEADER_BYTES: usize = 1 + LENGTH_BYTES;
 const EXECUTE: u8 = b'E';
 const QUERY: u8 = b'Q';
 
-/// What has passed over all connections.
+/// The traffic that has passed over all connections.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
 pub(super) struct PassedTraffic {
     pub(super) statements: usize,

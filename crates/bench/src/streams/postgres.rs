@@ -23,7 +23,7 @@ pub(super) struct BenchPostgres {
     schemas: Cell<usize>,
 }
 
-/// Where a server under test finds its database.
+/// The schema in which a server under test finds its database.
 #[derive(Debug)]
 pub(super) struct BenchSchema {
     /// The value of `RONDO_STORE`.

@@ -1,7 +1,8 @@
 //! Several nodes on one PostgreSQL: what they share, and what grows with them.
 //!
-//! The same load runs on one server that is alone, and on one, two and three nodes. All of them share one core, so that
-//! nothing becomes faster here. The figures are processor time, commits, memory and delays, which do not depend on that.
+//! One load runs on one server that is alone, and on one, two and three nodes. All of them share one core, so that
+//! nothing becomes faster here. The figures are processor time, commits, memory and delays, which do not depend on
+//! that.
 
 mod delay;
 mod node_group;

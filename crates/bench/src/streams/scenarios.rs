@@ -60,7 +60,7 @@ pub(super) enum ScenarioWork {
     Recall,
 }
 
-/// What is aimed at. Rows are named by their servers.
+/// The aim of a scenario. Rows are named by their servers.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum StreamAim {
     /// At most so many times the CPU time of another row.
@@ -190,7 +190,7 @@ pub(super) const SCENARIOS: &[StreamScenario] = &[
     },
 ];
 
-/// What is aimed at on PostgreSQL, by scenario.
+/// The aims on PostgreSQL, by scenario.
 const POSTGRES_AIMS: &[(&str, &[StreamAim])] = &[
     (
         "pace-100",

@@ -1,4 +1,4 @@
-//! What the upstream says: the settings of a scenario, and the bytes of every event, made before a request comes.
+//! The script of the upstream: the settings of a scenario, and the bytes of every event, made before a request comes.
 
 use std::time::Duration;
 
@@ -40,7 +40,7 @@ impl AnswerScript {
         Duration::from_millis(self.gap_ms)
     }
 
-    /// The same answers without any delay.
+    /// Returns these answers without any delay.
     pub(super) fn at_once(self) -> Self {
         Self { first_ms: 0, gap_ms: 0, in_step: false, ..self }
     }

@@ -22,7 +22,7 @@ use super::upstream::{SCRIPT_PATH, UpstreamCounts};
 
 /// A server that is not ready by then will never be.
 const READY_WITHIN: Duration = Duration::from_secs(30);
-/// The same for a server under callgrind, which is fifty times slower.
+/// The time for a server under callgrind, which is fifty times slower.
 const COUNTED_READY_WITHIN: Duration = Duration::from_secs(300);
 const READY_POLL: Duration = Duration::from_millis(1);
 /// Limits that a single machine with thousands of clients of a benchmark needs, and nobody else.
@@ -54,9 +54,9 @@ pub(super) struct ServerStart<'s> {
     pub(super) apps: Option<&'s Path>,
 }
 
-/// What is the same for all scenarios.
+/// The parts that are the same for all scenarios.
 pub(super) struct StreamWorld {
-    /// This program, which also plays the roles.
+    /// The program of the benchmark, which also plays the roles.
     bench: PathBuf,
     rondo: PathBuf,
     cores: Option<CorePair>,

@@ -210,7 +210,7 @@ pub(super) fn reasons(label: &str, figures: &ServerFigures) -> String {
     text
 }
 
-/// What makes the times of a row too high without a fault of the server.
+/// Names the causes that make the times of a row too high without a fault of the server.
 pub(super) fn doubts(label: &str, figures: &ServerFigures) -> String {
     let is_above = |figure, most| figures.get(figure).is_some_and(|value| value > most);
     let mut text = String::new();

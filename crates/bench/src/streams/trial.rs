@@ -38,7 +38,7 @@ struct PreparedLoad {
     threads: Vec<LoadThread>,
 }
 
-/// What was seen while the load ran.
+/// The samples that were taken while the load ran.
 struct Samples {
     anon_peak_kib: f64,
     counter: CommitCounter,

@@ -34,7 +34,7 @@ const MAX_DELAYS: usize = 1_000_000;
 const CHAT_PATH: &str = "/chat/completions";
 const MODELS_PATH: &str = "/models";
 
-/// What the upstream has seen since its script was set.
+/// The requests and answers of the upstream since its script was set.
 #[derive(Debug, Default, Clone, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct UpstreamCounts {

@@ -9,12 +9,12 @@ use std::path::PathBuf;
 
 const HEADER_BYTES: u64 = 32;
 const FRAME_HEADER_BYTES: u64 = 24;
-/// Where the header of the log has the size of a page, and where headers have their salts.
+/// Offsets of the page size in the header of the log, and of the salts in headers.
 const PAGE_SIZE_AT: usize = 8;
 const SALT_AT: usize = 16;
 const FRAME_SALT_AT: usize = 8;
 const SALT_BYTES: usize = 8;
-/// Where a frame has the size of the database after a commit.
+/// The offset in the header of a frame of the size that the database has after a commit.
 const COMMIT_AT: usize = 4;
 /// Frames that one look reads at most, which takes less than a tenth of a second.
 const MAX_FRAMES: usize = 20_000;
@@ -22,7 +22,7 @@ const MAX_FRAMES: usize = 20_000;
 pub(super) struct CommitCounter {
     file: PathBuf,
     salt: Vec<u8>,
-    /// Where the next frame begins.
+    /// The place at which the next frame begins.
     next: u64,
     pub(super) commits: usize,
 }

@@ -58,7 +58,7 @@ fn two_entries_accept_different_tokens_and_name_different_users() {
     assert_eq!(beside(|two| two.prefix = "one:two:".into()), same_prefix);
     assert_eq!(beside(|two| two.prefix = "o".into()), same_prefix);
     assert_eq!(beside(|two| two.prefix.clear()), None);
-    // The same users, who sign in to two clients of one issuer.
+    // Both entries name one set of users, who sign in to two clients of one issuer.
     let shared = |two: &mut JwtIssuerConfig| {
         two.issuer = "https://one".into();
         two.audiences = vec!["phone".into()];

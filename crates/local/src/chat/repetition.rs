@@ -1,4 +1,4 @@
-//! Small models that find no end say the same thing again and again. Such an answer is ended.
+//! Small models that find no end say the same thing again and again. An answer that does so is ended.
 
 /// Tokens of the longest phrase that is looked for.
 const MAX_PHRASE: usize = 64;

@@ -22,7 +22,7 @@ pub(super) struct ChatJob {
     pub(super) repeats: usize,
     pub(super) sampler: Sampler,
     pub(super) stops: Stops,
-    /// What is added to the scores of tokens that the answer may begin with.
+    /// The bonus that is added to the scores of tokens that the answer may begin with.
     pub(super) first_bias: Vec<(u32, f32)>,
     /// The grammar that the answer follows.
     pub(super) grammar: Option<Matcher>,

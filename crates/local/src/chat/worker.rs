@@ -30,7 +30,7 @@ pub(super) struct Worker {
     /// Caches of ended sequences, the oldest first. A prompt that begins like one of them goes on from there.
     idle: Vec<Cache>,
     sequences: usize,
-    /// Where to tell how many bytes the caches take.
+    /// The number of bytes that the caches take, for others to read.
     cache_bytes: Arc<AtomicUsize>,
 }
 

@@ -81,7 +81,7 @@ impl LocalEmbedder {
         self.dimensions
     }
 
-    /// Memory that the weights take, in bytes. What comes to it is bounded by a job, and small beside them.
+    /// Memory that the weights take, in bytes. Memory beyond them is bounded by a job, and small beside them.
     pub fn weight_bytes(&self) -> usize {
         self.weights
     }
@@ -126,7 +126,7 @@ impl Network {
     fn serve(&self, mut machine: Machine, mut work: EmbedWork<Job>) {
         let mut room = Room::default();
         while let Some(Job { texts, reply }) = work.pop() {
-            // Whoever asked may have gone away; then there is nothing to do.
+            // The caller may have gone away; then there is nothing to do.
             if !reply.is_closed() {
                 drop(reply.send(self.embed(&mut machine, &texts, &mut room)));
             }

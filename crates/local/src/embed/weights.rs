@@ -26,7 +26,7 @@ pub(super) struct BertWeights {
     path: PathBuf,
     file: File,
     tensors: HashMap<String, Tensor>,
-    /// Where the numbers begin, and how many bytes they take.
+    /// The place at which the numbers begin, and the bytes that they take.
     start: u64,
     length: u64,
 }
@@ -82,7 +82,7 @@ impl BertWeights {
         }
     }
 
-    /// Where a tensor begins in the file, and how many numbers it has.
+    /// Returns the place of a tensor in the file, and how many numbers it has.
     fn place(&self, name: &str, shape: &[usize]) -> Result<(u64, usize), EmbedderLoadError> {
         let found = self.tensors.get(name).or_else(|| self.tensors.get(&format!("{PREFIX}{name}")));
         let Some(Tensor { dtype, shape: its, data_offsets: [start, end] }) = found else {

@@ -10,7 +10,7 @@ use unicode_properties::{GeneralCategory, GeneralCategoryGroup, UnicodeGeneralCa
 
 use super::load::{self, EmbedderLoadError};
 
-/// Characters of a word; a longer one is unknown. What the files say, and what holds where they do not.
+/// Characters of a word; a longer one is unknown. These are the default and the bound for what the files say.
 const DEFAULT_WORD_CHARS: usize = 100;
 const MAX_WORD_CHARS: usize = 1000;
 

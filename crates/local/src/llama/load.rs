@@ -8,7 +8,7 @@ const MAX_LAYERS: usize = 512;
 const MAX_WIDTH: usize = 1 << 16;
 const MAX_HEADS: usize = 512;
 const MAX_CONTEXT: usize = 1 << 20;
-/// Where files do not say how fast positions turn, or how small a norm may get.
+/// Defaults for files that do not say how fast positions turn, or how small a norm may get.
 const DEFAULT_BASE: f32 = 10_000.0;
 const DEFAULT_EPSILON: f32 = 1e-5;
 

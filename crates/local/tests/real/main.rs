@@ -1,4 +1,5 @@
-//! A real model, asked in process. What llama.cpp makes of the same file is written down here to compare with.
+//! A real model, asked in process. The answers that llama.cpp gives from this file are written down here to compare
+//! with.
 
 #![expect(
     clippy::unwrap_used,
@@ -272,7 +273,7 @@ async fn an_answer_that_nobody_reads_stops_at_the_token_it_is_at() {
         assert!(matches!(pieces.next().await, Some(Ok(AnswerPiece::Text(_)))));
     }
     drop(pieces);
-    // What is kept of the story now is what was computed of it.
+    // The cache now holds as much of the story as was computed.
     request.messages.push(PromptMessage::Assistant {
         text: whole.text,
         exchanges: Vec::new(),

@@ -12,7 +12,7 @@ use serde::Deserialize;
 /// one of the 384 numbers may differ.
 const ALIKE: f32 = 0.999;
 const NEAR: f32 = 8e-3;
-/// The same for the numbers that were published.
+/// The greatest difference from the numbers that were published.
 const PUBLISHED_NEAR: f32 = 5e-3;
 
 /// A text, and what an independent computation in double precision makes of it, over tokens that another tokenizer cut.

@@ -7,7 +7,7 @@ use crate::words;
 /// A feature's number below [`BUCKETS`], and how much of it there is; the squares of all add up to one.
 pub type Feature = (usize, f32);
 
-/// Bytes of a text that are looked at. What somebody is about is said at the beginning.
+/// Bytes of a text that are looked at. The topic of a text is told at its beginning.
 pub(super) const MAX_TEXT_BYTES: usize = 2 * 1024;
 /// Letters of a word that are looked at.
 const MAX_WORD_CHARS: usize = 40;

@@ -13,7 +13,7 @@ const WORD_DECAY: f32 = 1e-5;
 const MEANING_DECAY: f32 = 1e-4;
 /// The distance that each weight counts as having moved before it has, so that first steps stay small.
 const BEGUN: f32 = 1e-2;
-/// Where the order of examples begins; any number would do.
+/// The seed of the order of examples; any number would do.
 const SEED: u64 = 0x9e37_79b9_7f4a_7c15;
 
 /// A text, and which of the matters it is an example of.
@@ -26,8 +26,8 @@ pub struct Lesson<'a> {
     pub vector: Option<&'a [f32]>,
 }
 
-/// Learns a matter for each name. What a matter has fewer examples of counts more, so that neither its yes nor its no is
-/// drowned by the other. Meaning is learned of the lessons that have a vector.
+/// Learns a matter for each name. The side of a matter that has fewer examples counts more, so that neither its yes nor
+/// its no is drowned by the other. Meaning is learned of the lessons that have a vector.
 pub fn learn(names: &[&str], lessons: &[Lesson<'_>]) -> Vec<MessageClass> {
     let words: Vec<Vec<Feature>> = lessons.iter().map(|lesson| features(lesson.text)).collect();
     let numbers =

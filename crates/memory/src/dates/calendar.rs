@@ -105,7 +105,7 @@ impl Days {
         Self::new(self.start.min(other.start), self.end.max(other.end))
     }
 
-    /// This day of the week among the days.
+    /// Returns the date of this day of the week among the days.
     pub(super) fn weekday(self, weekday: Weekday) -> Option<Date> {
         self.start.saturating_sub(1.days()).nth_weekday(1, weekday).ok().filter(|day| *day < self.end)
     }

@@ -18,7 +18,8 @@ const MAX_PLACE_BYTES: usize = 200;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DocumentChunk {
     pub text: String,
-    /// Where it is, for people: "page 3, Dosage", "Setup > Linux", or "part 4" when nothing better is known.
+    /// The place of the chunk, for people: "page 3, Dosage", "Setup > Linux", or "part 4" when nothing better is known.
+    /// "page 3, Dosage", "Setup > Linux", or "part 4" when nothing better is known.
     pub place: String,
     pub page: Option<u32>,
     pub from: usize,
@@ -43,7 +44,7 @@ pub fn chunks(extracted: &ExtractedDocument) -> Vec<DocumentChunk> {
     chunks.collect()
 }
 
-/// Where text stands: what chunks do not cross.
+/// The section that a text stands in, whose bounds no chunk crosses.
 #[derive(Clone, PartialEq, Eq)]
 struct Section<'a> {
     above: &'a [String],
@@ -191,7 +192,7 @@ fn sentence_end(text: &str) -> usize {
     text.len()
 }
 
-/// As many words as fit. What has no blank in so much text is no word, and is cut between characters.
+/// As many words as fit. A text of this length without a blank is no word, and is cut between characters.
 fn words_end(text: &str) -> usize {
     let most = text.floor_char_boundary(TARGET_CHUNK_BYTES);
     let fits = text.get(..most).unwrap_or(text);

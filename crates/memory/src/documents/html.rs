@@ -20,7 +20,7 @@ use super::outline::Outline;
 use super::table::TableText;
 use super::{BlockKind, DocumentProblem, ExtractedDocument, MAX_TEXT_BYTES, text};
 
-/// Where a document says its encoding, in bytes from its start.
+/// Bytes from the start of a document in which it names its encoding.
 const CHARSET_BYTES: usize = 1024;
 
 pub(super) fn extract(bytes: &[u8]) -> Result<ExtractedDocument, DocumentProblem> {

@@ -46,7 +46,7 @@ pub(super) fn write(memories: &[ExportedMemory]) -> String {
 
 /// An item whose lines are being read.
 struct Item {
-    /// Where it begins, from 1.
+    /// The line at which the item begins, from 1.
     line: usize,
     text: String,
     /// Empty lines that belong to it if more of it follows.

@@ -95,8 +95,8 @@ impl Vectors {
         (length > 0.0).then(|| dot * own / length)
     }
 
-    /// How near each of the first `slots` slots is to the vector, from `least` to 1. What has no vector yet is taken to be
-    /// as near as the others are on average. None if the vector can be compared with none.
+    /// How near each of the first `slots` slots is to the vector, from `least` to 1. A slot that has no vector yet is
+    /// taken to be as near as the others are on average. None if the vector can be compared with none.
     pub(super) fn nearness(&self, vector: &[f32], slots: usize, least: f32) -> Option<Vec<f32>> {
         if self.count == 0 || vector.len() != self.dimensions {
             return None;

@@ -1,4 +1,4 @@
-//! Who said what, and whom a question names.
+//! The speakers of items, and the people whom a question names.
 
 use std::collections::HashMap;
 use std::sync::Arc;

@@ -25,17 +25,17 @@ const WORDS: f32 = 0.1;
 const AROUND: f32 = 0.2;
 /// The item means the same.
 const MEANING: f32 = 0.3;
-/// The one asked about said it.
+/// The item was said by the person that the question asks about.
 const SPEAKER: f32 = 0.12;
 /// The item says enough to answer something.
 const SUBSTANCE: f32 = 0.12;
 /// Its thread has more that is near.
 const THREAD: f32 = 0.32;
-/// It follows a question that is near.
+/// The item follows a question that is near.
 const ANSWER: f32 = 0.14;
-/// It is from the time asked about.
+/// The item is from the time asked about.
 const DATE: f32 = 0.2;
-/// These two only decide between items that are as near as each other.
+/// Importance and recency only decide between items that are as near as each other.
 const IMPORTANCE: f32 = 0.002;
 const RECENCY: f32 = 0.001;
 
@@ -254,8 +254,8 @@ fn all(scores: &[f32]) -> impl Iterator<Item = (usize, f32)> {
     scores.iter().copied().enumerate()
 }
 
-/// Slots with all signs of nearness together. What a slot says by itself is looked at first, and of very many slots only
-/// the best by that go on: what their neighbours add is never enough for the rest.
+/// Slots with all signs of nearness together. The words of a slot itself are looked at first, and of very many slots
+/// only the best by them go on: what their neighbours add is never enough for the rest.
 fn by_everything(index: &Index, question: &Question, wanted: &Wanted<'_>) -> Vec<(usize, f32)> {
     let none = vec![0.0; question.words.len()];
     let meaning = question.meaning.as_deref().unwrap_or(&none);

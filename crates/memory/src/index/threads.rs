@@ -18,7 +18,7 @@ pub(super) struct ThreadOrder {
     places: Vec<ThreadPosition>,
 }
 
-/// Where an item stands.
+/// The position of an item in its thread.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct ThreadPosition {
     pub(super) thread: u32,

@@ -117,8 +117,8 @@ impl DocumentIndex {
             .map(|(number, id)| (*number, ItemRef::Chunk(*id)))
             .collect();
         let mut hits = self.index.search_among(query, pieces.iter().map(|(_, id)| *id));
-        // Whoever names a document wants it read: whole if it is short, and from its beginning if nothing else speaks for
-        // a piece of it.
+        // A user who names a document wants it read: whole if it is short, and from its beginning if nothing else
+        // speaks for a piece of it.
         if hits.is_empty() || pieces.len() <= query.limit {
             let found: HashSet<ItemRef> = hits.iter().map(|hit| hit.id).collect();
             pieces.sort_by_key(|(number, _)| *number);

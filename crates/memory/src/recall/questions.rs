@@ -22,8 +22,8 @@ const FOR_ALL: &str = "";
 const SHORT_SIGHTED: &str = "minilm";
 /// Text before a memory when it is embedded, so that the memory is near to questions of its user.
 const FACT: &str = "A fact about me: ";
-/// Questions that ask for nothing in particular. What they have in common is the form of a question, which says nothing
-/// about what is asked for, and is taken out of a question's vector.
+/// Questions that ask for nothing in particular. Their common part is the form of a question, which says nothing about
+/// what is asked for, and is taken out of a question's vector.
 const BLANK_QUESTIONS: &str = include_str!("blank_questions.txt");
 
 pub(super) struct Questions {

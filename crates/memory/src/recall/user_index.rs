@@ -120,7 +120,7 @@ impl UserIndexState {
         self.reading.or(Some(self.rev).filter(|rev| *rev > 0))
     }
 
-    /// Everything is to be read again. What `forgotten` says was complete when the newest change was `as_of`.
+    /// Everything is to be read again. The words in `forgotten` were complete when the newest change was `as_of`.
     pub(super) fn read_again(&mut self, forgotten: Forgotten, as_of: u64) {
         self.forgotten = Arc::new(forgotten);
         self.tombstones_of = as_of;

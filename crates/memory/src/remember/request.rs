@@ -160,7 +160,7 @@ fn lead(reader: &mut Reader<'_>) -> (bool, bool) {
     (as_question, polite)
 }
 
-/// Where the statement begins after the phrase of the request.
+/// Returns the place at which the statement begins after the phrase of the request.
 fn content(reader: &mut Reader<'_>, phrase: &str, begins: usize) -> Option<(usize, Marker)> {
     if let Some(at) = after_colon(reader) {
         return Some((at, Marker::Colon));

@@ -1,4 +1,4 @@
-//! Where a statement ends, and what else a message holds.
+//! The end of a statement, and the rest of its message.
 
 use std::ops::Range;
 
@@ -41,7 +41,7 @@ pub(super) struct Clause {
     pub(super) length: usize,
     /// Something other than the statement came after it.
     pub(super) cut: bool,
-    /// It is itself a question.
+    /// The sentence is itself a question.
     pub(super) asks: bool,
 }
 

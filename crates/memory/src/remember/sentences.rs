@@ -7,7 +7,7 @@ use std::str::CharIndices;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Sentence<'m> {
     pub(crate) text: &'m str,
-    /// Where it begins in the message.
+    /// The place at which the sentence begins in the message.
     pub(crate) start: usize,
     /// Ends with a question mark.
     pub(crate) asks: bool,
@@ -52,7 +52,7 @@ fn ends_with_colon(text: &str, start: usize, at: usize) -> bool {
     text.get(start..at).is_some_and(|line| line.trim_end().ends_with(':'))
 }
 
-/// Where the sentence ends if the sign at `at` ends it, with further signs and closing quotes.
+/// Returns the end of the sentence if the sign at `at` ends it, with further signs and closing quotes.
 fn sentence_end(text: &str, start: usize, at: usize, chars: &mut Peekable<CharIndices<'_>>) -> Option<usize> {
     let closes =
         |c: char| matches!(c, '.' | '!' | '?' | '…' | '"' | '\'' | ')' | ']' | '\u{201d}' | '\u{2019}' | '»');

@@ -1,7 +1,7 @@
 //! The ideas that orders to an assistant are made of, told by their words in five languages.
 //!
-//! "Ignore your rules" and "Vergiss deine Vorgaben" share no word, but two ideas. What is learned of ideas in one language
-//! holds in the others.
+//! "Ignore your rules" and "Vergiss deine Vorgaben" share no word, but two ideas. Knowledge of ideas that is learned in
+//! one language holds in the others.
 
 use std::collections::HashMap;
 
@@ -19,7 +19,7 @@ pub(super) type Idea = usize;
 #[derive(Debug, Default)]
 pub(super) struct Ideas {
     names: Vec<String>,
-    /// Whole words. Those of scripts without blanks are found inside others.
+    /// Whole words. Words of scripts without blanks are found inside others.
     words: HashMap<String, Vec<Idea>>,
     /// Beginnings of words.
     beginnings: HashMap<String, Vec<Idea>>,

@@ -1,4 +1,5 @@
-//! Learns the weights from the examples. What comes of it is kept in a file beside them, so nothing here runs in a server.
+//! Learns the weights from the examples. The learned weights are kept in a file beside them, so nothing here runs in a
+//! server.
 
 use app::{Classifier, MessageClass};
 use sha2::{Digest, Sha256};

@@ -19,7 +19,7 @@ lists! {
 
 /// Single letters in a row that are no abbreviation: a text with so many has its letters apart.
 const APART: usize = 5;
-/// Where letters stand apart, fewer are a word too.
+/// The number of letters that make a word if they stand apart.
 const APART_WORD: usize = 2;
 /// Letters and digits of a word that may have digits for letters.
 const MIN_DIGIT_WORD: usize = 4;

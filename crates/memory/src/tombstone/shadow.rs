@@ -1,8 +1,8 @@
 //! The rest of words that were purged: enough to hide them where they are still said, too little to read them.
 //!
 //! A shadow holds how many words there were, 32 bits made of all of them in order, and 14 bits of each telling word,
-//! which many other words have as well. All are made with a key of the server. Whoever has the data folder can test a
-//! guess of the whole sentence, and read nothing.
+//! which many other words have as well. All are made with a key of the server. A person who has the data folder can
+//! test a guess of the whole sentence, and read nothing.
 
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet, HashMap};

@@ -56,7 +56,7 @@ async fn load(store: &Store, dialogue: &Value) -> Vec<NamedTurn> {
     named
 }
 
-/// What was found in a store.
+/// The items that were found in a store.
 #[derive(Debug, PartialEq)]
 struct FoundTurns {
     /// The hits of each question with their scores, best first.

@@ -58,7 +58,7 @@ enum Thought {
 /// Tokens of the prompt as last reported; a later report replaces an earlier one, number by number.
 #[derive(Debug, Default)]
 struct Counts {
-    /// Neither read from what the provider had kept nor written to it.
+    /// Tokens that were neither read from what the provider had kept nor written to it.
     fresh: Option<u64>,
     read: Option<u64>,
     written: Option<u64>,

@@ -76,7 +76,7 @@ fn may_think(request: &ModelRequest, provider: &str) -> bool {
         }
         PromptMessage::Assistant { .. } | PromptMessage::User(_) | PromptMessage::System(_) => None,
     };
-    // What the user or the system says after results goes into one message with them.
+    // Messages of the user or the system after results go into one message with them.
     let messages = request.messages.iter().rev();
     let calling = messages.skip_while(|message| !matches!(message, PromptMessage::Assistant { .. }));
     calling.map_while(has_thought).all(|thought| thought)

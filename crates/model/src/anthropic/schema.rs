@@ -29,7 +29,8 @@ fn accepted_keyword(keyword: &str) -> &str {
     if keyword == "oneOf" { "anyOf" } else { keyword }
 }
 
-/// A keyword's value. What stands for itself, such as an enumeration, is left alone even if it looks like a schema.
+/// A keyword's value. A value that stands for itself, such as an enumeration, is left alone even if it looks like a
+/// schema.
 fn accepted_value(keyword: &str, value: &Value) -> Value {
     match (keyword, value) {
         ("properties" | "$defs" | "definitions", Value::Object(named)) => {

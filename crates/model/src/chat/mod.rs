@@ -15,7 +15,7 @@ use crate::http::{Client, Headers};
 use crate::served::ServedModels;
 use crate::{ChatModel, Endpoint, Error, InvalidEndpoint, ModelRequest, PieceStream, reading};
 
-/// Where servers of this protocol differ in what they take.
+/// The differences between servers of this protocol in what they take.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Quirks {
     pub token_limit: TokenLimit,

@@ -30,7 +30,7 @@ fn list(items: &[Value]) -> Value {
     json!({"object": "list", "data": items, "model": "embedder", "usage": {"prompt_tokens": 1}})
 }
 
-/// What is made of an answer to two texts.
+/// Returns the vectors that an answer to two texts is read as.
 async fn answer_to(reply: Reply, dimensions: Option<u32>) -> Result<Vec<Vec<f32>>, Error> {
     let upstream = Upstream::start().await;
     upstream.script_embeddings([reply]);

@@ -20,7 +20,7 @@ pub struct Catalogue {
     pub(super) format: u32,
     /// The day on which somebody compared it with what the providers say.
     pub checked_on: Date,
-    /// Where the facts are from.
+    /// The source of the facts.
     pub source: String,
     /// The model of each provider when nobody names one.
     pub(super) defaults: BTreeMap<String, String>,
@@ -51,7 +51,7 @@ pub struct KnownModel {
     pub retires_on: Option<Date>,
     /// The model to choose when it is retired.
     pub instead: Option<String>,
-    /// Where this entry is from, if not from where the others are.
+    /// The source of this entry, if it is another than that of the others.
     pub source: Option<String>,
 }
 
@@ -90,7 +90,7 @@ impl ModelFamily {
 }
 
 impl Catalogue {
-    /// The one that this program was built with. A test holds that it can be read.
+    /// Returns the catalogue that this program was built with. A test holds that it can be read.
     pub fn built_in() -> Arc<Self> {
         static PARSED: LazyLock<Arc<Catalogue>> =
             LazyLock::new(|| Arc::new(Catalogue::parse(BUILT_IN).unwrap_or_default()));
@@ -112,7 +112,7 @@ impl Catalogue {
         self.defaults.get(provider).map(String::as_str)
     }
 
-    /// Who serves a model of this name, of those who are there.
+    /// Returns the provider that serves a model of this name, of those who are there.
     pub fn provider_of(&self, name: &str, is_there: impl Fn(&str) -> bool) -> Option<&str> {
         let by_model = self.models.iter().filter(|model| model.is(name)).map(|model| &model.provider);
         let families = self.families.iter().filter(|family| name.starts_with(family.beginning()));

@@ -1,4 +1,4 @@
-//! What small models write, and what becomes of it.
+//! Texts of small models, and the calls that are found in them.
 
 use futures_util::stream;
 use protocol::Usage;
@@ -16,7 +16,7 @@ fn tools() -> Arc<[ToolSpec]> {
     [tool("search"), tool("now")].into()
 }
 
-/// What comes of an answer in these parts: its words, its calls, and how it ended.
+/// Returns what an answer in these parts comes to: its words, its calls, and how it ended.
 fn found(parts: &[&str], finish: Finish) -> (String, Vec<(String, String)>, Finish) {
     let mut finder = Finder::new(tools());
     let mut pieces: Vec<AnswerPiece> =

@@ -1,4 +1,4 @@
-//! The same stream, cut in every way, gives the same events.
+//! A stream gives the same events wherever it is cut.
 
 use proptest::prelude::*;
 

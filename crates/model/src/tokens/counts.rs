@@ -1,4 +1,4 @@
-//! What the tokenizers counted in long texts: the same instructions and turns are counted in every request.
+//! Counts of the tokenizers for long texts: most instructions and turns are counted again in every request.
 
 use std::hash::{BuildHasher, RandomState};
 

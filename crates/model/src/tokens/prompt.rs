@@ -48,7 +48,7 @@ impl Counter {
     /// it.
     pub fn learn(&self, request: &ModelRequest, actual: u64) {
         if !self.is_exact() {
-            // What its images take is not text, and says nothing of the tokenizer.
+            // Tokens of its images are not text, and say nothing of the tokenizer.
             let of_text = actual.saturating_sub(self.images_of_request(request) as u64);
             self.observe(self.counted_request(request), of_text);
         }

@@ -27,7 +27,7 @@ async fn text_and_reasoning() {
     }
 }
 
-/// What a model thought comes back to its provider with the calls that came of it, as it was sent.
+/// A model's thoughts come back to its provider with the calls that came of them, as they were sent.
 #[tokio::test]
 async fn reasoning_is_kept_for_the_provider_that_needs_it() {
     for (wire, kept) in [

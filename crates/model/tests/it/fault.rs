@@ -78,8 +78,8 @@ async fn a_handshake_that_is_not_answered() {
     }
 }
 
-/// Where in this body the answer is known to be over: after the event that gives the reason, which usage and a farewell
-/// may follow. A line needs no end to be one.
+/// Returns the place in this body at which the answer is known to be over: after the event that gives the reason, which
+/// usage and a farewell may follow. A line needs no end to be one.
 fn known_over(wire: ProviderWire, body: &str) -> usize {
     let end_of = |mark: &str| {
         let at = body.find(mark).unwrap();
@@ -93,7 +93,7 @@ fn known_over(wire: ProviderWire, body: &str) -> usize {
     }
 }
 
-/// The same events with nothing in them but what matters, so that there are fewer places to cut them at.
+/// Returns the events with nothing in them but what matters, so that there are fewer places to cut them at.
 fn slim(body: &str) -> String {
     let slim = |line: &str| match line.strip_prefix("data: ").map(serde_json::from_str::<Value>) {
         Some(Ok(mut data)) => {
@@ -289,7 +289,7 @@ async fn dropping_the_stream_closes_the_socket() {
     }
 }
 
-/// Whoever asked sees that they are not JSON, or why they are not whole.
+/// The caller sees that they are not JSON, or why they are not whole.
 #[tokio::test]
 async fn arguments_that_are_cut_are_handed_on_as_they_are() {
     for wire in ProviderWire::ALL {

@@ -1,4 +1,5 @@
-//! What is sent, as the provider reads it. The upstream has checked each of these as strictly as its provider would.
+//! The requests that are sent, as the provider reads them. The upstream has checked each of these as strictly as its
+//! provider would.
 
 use std::sync::Arc;
 
@@ -216,7 +217,7 @@ async fn a_field_of_the_providers_own_is_sent_once() {
     }
 }
 
-/// What came of reasoning and calls goes back in the next request, in which the provider finds its own items.
+/// Items of reasoning and calls go back in the next request, in which the provider finds its own items.
 #[tokio::test]
 async fn a_turn_with_reasoning_and_calls_goes_back_as_it_came() {
     for wire in ProviderWire::ALL {

@@ -1,4 +1,4 @@
-//! What every test here needs.
+//! The helpers that every test here needs.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -66,7 +66,7 @@ pub(crate) async fn ask(client: &dyn ChatModel) -> (Vec<AnswerPiece>, Option<Err
     ask_for(client, &hello()).await
 }
 
-/// What a fresh client makes of one reply.
+/// Returns the outcome of one reply for a fresh client.
 pub(crate) async fn answer_to(
     wire: ProviderWire,
     reply: Reply,
@@ -120,7 +120,7 @@ pub(crate) fn readable(pieces: Vec<AnswerPiece>) -> Vec<AnswerPiece> {
     pieces.into_iter().filter(|piece| !matches!(piece, AnswerPiece::Provider(_))).collect()
 }
 
-/// What only the provider can read.
+/// Returns the part of an answer that only the provider can read.
 pub(crate) fn opaque(pieces: &[AnswerPiece]) -> Option<Value> {
     pieces
         .iter()

@@ -20,7 +20,7 @@ const TABLES: [&str; 10] = [
     "packed_deltas",
 ];
 const ID_BYTES: usize = 16;
-/// Where an id has the moment at which it was made.
+/// The bytes of an id that hold the moment at which it was made.
 const ID_TIME: std::ops::Range<usize> = 2..6;
 /// The user of the rows that are copied, and how many users the copies have.
 const TEMPLATE_USER: &str = "local";

@@ -29,7 +29,7 @@ pub(super) struct NodeGroup {
     nodes: Vec<ServerUnderTest>,
 }
 
-/// What all clients do.
+/// The load of all clients.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct GroupLoad {
     pub(super) script: AnswerScript,
@@ -47,7 +47,7 @@ pub(super) struct GroupReading {
     load: [ProcessReading; 2],
 }
 
-/// What all processes have done between two moments.
+/// The work of all processes between two moments.
 pub(super) struct GroupWork {
     pub(super) seconds: f64,
     /// Milliseconds of each node.

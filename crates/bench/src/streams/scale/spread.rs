@@ -1,4 +1,4 @@
-//! What it costs when the requests of a user reach all nodes in turn, instead of the one that already knows the user.
+//! The cost when the requests of a user reach all nodes in turn, instead of the one that already knows the user.
 //!
 //! A node keeps an index of the memories of each user who speaks. With pinned users there is one index for each of them,
 //! and otherwise one at every node.

@@ -16,7 +16,7 @@ pub(super) struct TurnWatch {
     psql: Child,
 }
 
-/// What was seen.
+/// The shares that were observed.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct TurnShare {
     /// The part of the time in which somebody had the turn, in percent.

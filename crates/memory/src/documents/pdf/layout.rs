@@ -34,7 +34,7 @@ const SAME_DIRECTION: f64 = 0.1;
 /// The finest difference between sizes that is seen, as a share of a point.
 const SIZE_STEPS: f64 = 2.0;
 
-/// Where a glyph stands, and how large its font is.
+/// The place of a glyph, and the size of its font.
 #[derive(Clone, Copy)]
 pub(super) struct GlyphMark {
     pub(super) start: Point,

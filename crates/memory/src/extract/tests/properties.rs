@@ -1,4 +1,4 @@
-//! Whatever a model answers, and however it is put.
+//! Properties that hold for any answer of a model, however it is put.
 
 use std::collections::HashSet;
 

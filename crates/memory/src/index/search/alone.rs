@@ -1,9 +1,9 @@
 //! Items that stand alone: memories and pieces of documents. No neighbours speak for them, and their meaning decides.
 //!
-//! Where there are few items, a word they share with a question is mostly chance. So words of a memory count only where
-//! they tell something: names, numbers and words of languages that the embedding model may not know, the rarer among the
-//! user's own items the more; and other words a little, if they are rare among many. `cargo xtask eval recall` measures
-//! it. Pieces of documents are long, and say what they are about in the words of their field, which count for them.
+//! Among few items, a word they share with a question is mostly chance. So words of a memory count only where they tell
+//! something: names, numbers and words of languages that the embedding model may not know, the rarer among the user's
+//! own items the more; and other words a little, if they are rare among many. `cargo xtask eval recall` measures it.
+//! Pieces of documents are long, and say what they are about in the words of their field, which count for them.
 
 use super::{Question, Term, at, from_then};
 use crate::index::{Index, Kind, RecallFilter, Slot};

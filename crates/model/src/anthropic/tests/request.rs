@@ -1,4 +1,4 @@
-//! What is sent. Each body is also shown to the strict upstream, which refuses what the provider would.
+//! The requests that are sent. Each body is also shown to the strict upstream, which refuses what the provider would.
 
 use std::sync::Arc;
 
