@@ -160,7 +160,7 @@ export interface Call {
   name: string;
   /** The provider's own id, unique within the step only. */
   providerId?: string | null;
-  /** The arguments as sent, kept when they do not parse. Such a call is never executed. */
+  /** The arguments as sent, kept when they do not parse. A call whose arguments do not parse is never executed. */
   raw?: string | null;
 }
 

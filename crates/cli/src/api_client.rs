@@ -63,7 +63,7 @@ pub(crate) struct ApiClient {
     base: String,
     /// Proves who we are, where that is asked.
     token: Option<String>,
-    /// How errors call the server. Those of a command's private server name nobody: the command itself refuses.
+    /// How errors call the server. Errors of a command's private server name nobody: the command itself refuses.
     server_name: Option<String>,
     private: Option<PrivateServer>,
 }

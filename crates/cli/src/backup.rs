@@ -46,7 +46,7 @@ fn copy(data: &Path, partial: &Path) -> CommandResult<Audited> {
     sqlite::backup(data, partial, report).map_err(|error| format!("{}: {error}", data.display()).into())
 }
 
-/// Where the copy is to be, and where it is made.
+/// The place of the copy, and the place where it is made.
 struct Place {
     parent: PathBuf,
     folder: PathBuf,

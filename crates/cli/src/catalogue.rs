@@ -69,7 +69,7 @@ pub(crate) fn end_of(config: &Config, name: &str, today: Date) -> Option<Retirem
     Some(Retirement { model: name.to_owned(), ..end })
 }
 
-/// Takes a newer catalogue into the data folder. Whatever is wrong with it, nothing has changed then.
+/// Takes a newer catalogue into the data folder. An error of any kind leaves all as it was.
 pub(crate) async fn update(config: &Config, from: Option<&str>) -> CommandResult {
     let from = from.ok_or(WHERE)?;
     let text = if from.contains("://") {

@@ -79,7 +79,7 @@ struct Chat {
     remembered: bool,
     /// The names of models in a process whose answers are often wrong.
     small_models: BTreeSet<String>,
-    /// Where the server is, if that was said.
+    /// The address of the server, if the user named one.
     url: Option<String>,
     screen: ChatScreen,
     input: ChatInput,

@@ -194,8 +194,8 @@ pub(crate) struct TavilyAccount {
     pub(crate) key: ConfigSecret,
 }
 
-/// Where `rondo models pull` looks. Other programs use the same variables for more than Rondo takes, so these are
-/// checked where they are used, not when another command starts.
+/// The places in which `rondo models pull` looks. Other programs use the same variables for more than Rondo
+/// takes, so these are checked where they are used, not when another command starts.
 #[derive(Clone, PartialEq, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub(crate) struct Pull {
@@ -343,7 +343,7 @@ pub(crate) fn load(named: Option<&Path>, environment: &Environment<'_>) -> Resul
     Ok(Config { file: file.clone(), ..raw::read(FileText { file: path, text: &text }, environment)? })
 }
 
-/// Where this program is.
+/// Returns the path of this program.
 pub(crate) fn this_program() -> Option<PathBuf> {
     std::env::current_exe().ok()
 }

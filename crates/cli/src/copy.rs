@@ -12,7 +12,7 @@ use crate::{CommandResult, audit, print, vault};
 /// Names the target without showing its password in the list of processes.
 const TARGET_VARIABLE: &str = "RONDO_COPY_TO";
 
-/// What addresses of PostgreSQL begin with.
+/// The beginnings of addresses of PostgreSQL.
 const SCHEMES: [&str; 2] = ["postgres://", "postgresql://"];
 
 #[derive(clap::Args)]
@@ -84,7 +84,7 @@ fn copy_key(config: &Config, from: &StorePlace, to: &StorePlace) -> CommandResul
     }
 }
 
-/// Where a server on the copy gets the key from.
+/// Says where a server on the copy gets the key from.
 fn key_for_postgres(from: &StorePlace, is_from_outside: bool) -> String {
     let what = "the vault key, which decrypts the users' credentials, is not in the copy";
     match from {

@@ -14,7 +14,8 @@ pub(crate) fn builder(url: &str) -> ClientBuilder {
     if url.starts_with("http://") { builder.tls_certs_only([]) } else { builder }
 }
 
-/// The same for the server of this machine, which has one of these certificates. Without any, the usual rules hold.
+/// Begins a client for the server of this machine, which has one of these certificates. Without any, the usual rules
+/// hold.
 pub(crate) fn own_builder(url: &str, certificates: &[String]) -> CommandResult<ClientBuilder> {
     let builder = builder(url);
     if certificates.is_empty() {

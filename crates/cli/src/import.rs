@@ -1,5 +1,5 @@
-//! `rondo import`: records and files from JSON into a user's share of an app, all of them or none. What the user has
-//! already is not made a second time.
+//! `rondo import`: records and files from JSON into a user's share of an app, all of them or none. Records and files
+//! that the user has already are not made a second time.
 
 mod existing;
 mod read;

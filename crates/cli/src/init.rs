@@ -78,8 +78,8 @@ pub(crate) async fn init(config: Config, options: InitOptions) -> CommandResult 
     )?)
 }
 
-/// What the new app still needs to work as it is described: a model, or a model with tools. `rondo apps check` reports
-/// mistakes.
+/// Names the part that the new app still needs to work as it is described: a model, or a model with tools. `rondo apps
+/// check` reports mistakes.
 fn missing_for(config: &Config, folder: &Path) -> Option<String> {
     let app = Arc::new(app::check(folder).ok()?);
     let models = service_setup::registry(config).ok()?;

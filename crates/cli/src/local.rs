@@ -24,7 +24,7 @@ pub(crate) use {
     speed::{measure, speed},
 };
 
-/// Who makes vectors when nobody says who, the best first.
+/// The models that make vectors when nobody names one, the best first.
 const PREFERRED_EMBEDDERS: [&str; 3] = ["bge-base", "bge-small", "minilm"];
 
 pub(crate) fn preferred_embedder(config: &Config) -> Option<&PulledModel> {

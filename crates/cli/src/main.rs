@@ -185,7 +185,7 @@ struct LocatedCommands<T: Subcommand> {
     places: Locations,
 }
 
-/// Where things are; each beats its environment variable.
+/// The places of things; each beats its environment variable.
 #[derive(clap::Args, Default)]
 struct Locations {
     #[arg(

@@ -81,11 +81,11 @@ enum FoundItem {
 struct FoundMemory {
     text: String,
     at: Option<Timestamp>,
-    /// Where it comes from, in a word or a line.
+    /// The origin of the memory, in a word or a line.
     source: String,
 }
 
-/// What became of a file.
+/// The outcome of the import of a file.
 #[derive(Debug, Default)]
 struct MigrationReport {
     conversations: u64,

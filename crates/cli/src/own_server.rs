@@ -5,7 +5,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use crate::config::Config;
 use crate::control::ControlFile;
 
-/// Where the server is, and which certificates it may show.
+/// The address of the server, and the certificates that it may show.
 pub(crate) struct OwnServer {
     pub(crate) url: String,
     /// Fingerprints; none for a server without TLS.

@@ -19,9 +19,9 @@ const NOT_A_TALKER: &str = "bert";
 pub(crate) enum ModelOffer {
     /// The provider's own names of its models.
     Models(Vec<String>),
-    /// It answers, but does not list its models.
+    /// The provider answers, but does not list its models.
     NoList(StatusCode),
-    /// It wants a key, or another one.
+    /// The provider wants a key, or another one.
     Refused(StatusCode),
     /// Nobody answers, for this reason.
     Nobody(String),

@@ -34,7 +34,7 @@ pub(crate) use model_list::{DEFAULT_CHAT, DEFAULT_EMBEDDER, SMALLEST_CHAT};
 
 const GGUF_ENDING: &str = ".gguf";
 
-/// Where the weights are to come from.
+/// The place from which the weights are to come.
 enum Origin {
     Known(&'static PullableModel),
     Url(Url),

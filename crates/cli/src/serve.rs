@@ -171,7 +171,7 @@ async fn load_issuer_keys(issuers: Option<Arc<JwtIssuers>>) {
     std::future::pending().await
 }
 
-/// Where others reach the server.
+/// Returns the addresses at which others reach the server.
 fn urls(config: &Config) -> String {
     let urls: Vec<String> = config.server.proxying.public_urls.iter().map(ToString::to_string).collect();
     urls.join(", ")

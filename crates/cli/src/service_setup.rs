@@ -210,7 +210,8 @@ fn endpoint(provider: &ProviderConfig) -> Endpoint {
 /// An embedder, and whose it is.
 pub(crate) type Embeds<'c> = (Arc<dyn Embedder>, &'c ProviderConfig);
 
-/// Who turns texts into vectors, and whose it is: as configured, or else a model in this process if there is one.
+/// Returns the embedder, and the provider it belongs to: as configured, or else a model in this process if there is
+/// one.
 pub(crate) fn embedder(config: &Config) -> CommandResult<Option<Embeds<'_>>> {
     let pulled = match &config.embeddings {
         None => local::preferred_embedder(config),

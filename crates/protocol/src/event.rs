@@ -307,7 +307,7 @@ pub struct Call {
     pub name: String,
     /// The arguments; null when they were not valid JSON.
     pub input: Value,
-    /// The arguments as sent, kept when they do not parse. Such a call is never executed.
+    /// The arguments as sent, kept when they do not parse. A call whose arguments do not parse is never executed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub raw: Option<String>,
     /// The provider's own id, unique within the step only.

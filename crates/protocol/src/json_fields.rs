@@ -35,7 +35,7 @@ pub(crate) fn from_object<'de, D: Deserializer<'de>, T: Deserialize<'de>>(
     deserializer.deserialize_map(Object(PhantomData))
 }
 
-/// Whether a number is zero, or another value is its default. Such a value is left out of JSON.
+/// Whether a number is zero, or another value is its default. A default value is left out of JSON.
 pub(crate) fn is_default<T: Default + PartialEq>(value: &T) -> bool {
     *value == T::default()
 }

@@ -65,8 +65,8 @@ impl Settings {
         *self == Self::default()
     }
 
-    /// These settings, with those of `base` for absent fields. A repeat penalty here overrides a frequency penalty of
-    /// the base, because either can stand for the other.
+    /// Returns these settings, with those of `base` for absent fields. A repeat penalty here overrides a frequency
+    /// penalty of the base, because either can stand for the other.
     pub fn or(self, base: &Self) -> Self {
         let inherited = base.frequency_penalty.filter(|_| self.repeat_penalty.is_none());
         Self {

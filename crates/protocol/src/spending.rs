@@ -268,7 +268,7 @@ mod tests {
     }
 
     proptest! {
-        /// Whatever is granted fits beside what is spent and held.
+        /// A grant always fits beside what is spent and held.
         #[test]
         fn nothing_is_granted_beyond_a_bound(
             limits in prop::array::uniform6(prop::option::of(0u64..5_000)),

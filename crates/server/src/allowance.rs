@@ -32,7 +32,7 @@ impl Api {
         header_fields(&self.service.allowances(principal, app).await.unwrap_or_default())
     }
 
-    /// The same for a user of whom it is known how much they have used.
+    /// The rest of the limits of a user of whom it is known how much they have used, as header fields.
     pub(crate) fn allowance_with(&self, principal: &Principal, app: &str, used: &Used) -> HeaderMap {
         header_fields(&self.service.allowances_with(principal, app, used))
     }

@@ -1,8 +1,8 @@
-//! Who speaks: the holder of a key, of a JWT or of a session's cookie, or, as long as there is no key, the one user of
-//! this machine.
+//! Authentication: the holder of a key, of a JWT or of a session's cookie, or, as long as there is no key, the one
+//! user of this machine.
 //!
-//! Identity comes from these proofs alone. The one name that a request may state itself is the user for whom the holder of
-//! an acting key speaks.
+//! Identity comes from these proofs alone. The only name that a request may state itself is the user for whom the
+//! holder of an acting key speaks.
 
 mod attempts;
 mod cookies;
@@ -37,7 +37,7 @@ const NO_PROOF_WITH_ISSUER: &str =
 /// The proof that a request has shown.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum AccessProof {
-    /// It comes from this machine, and no key was ever made.
+    /// The request comes from this machine, and no key was ever made.
     Local,
     Stored(GrantSource),
     /// A JWT of the issuer with this entry in the configuration.
@@ -317,8 +317,8 @@ impl FromRequestParts<Api> for StreamCaller {
     }
 }
 
-/// A user of a protocol whose requests say in their bodies what they do, so that the right `read` is enough to be heard.
-/// Whoever takes the request checks the right for what it does.
+/// A user of a protocol whose requests say in their bodies what they do, so that the right `read` is enough to be
+/// heard. The code that takes the request checks the right for what it does.
 pub(crate) struct ReadingCaller {
     pub(crate) principal: Principal,
     /// The access that a stream ends with.
@@ -374,7 +374,7 @@ impl FromRequestParts<Api> for ControlHolder {
     }
 }
 
-/// The one secret that a request carries. A header that is no bearer token counts as none that is good.
+/// Reads the only secret that a request carries. A header that is no bearer token counts as none that is good.
 fn credentials<'a>(api: &Api, parts: &'a Parts) -> Result<Credentials<'a>, ApiProblem> {
     let mut headers = parts.headers.get_all(header::AUTHORIZATION).iter();
     match (headers.next(), headers.next()) {

@@ -146,8 +146,8 @@ async fn read(
     Ok((body, once))
 }
 
-/// The whole body. Who may send it was checked when its headers came. A body that took long is checked again, because the
-/// key may have been revoked meanwhile.
+/// The whole body. The right to send it was checked when its headers came. A body that took long is checked again,
+/// because the key may have been revoked meanwhile.
 pub(crate) async fn read_slowly(
     body: Body,
     api: &Api,

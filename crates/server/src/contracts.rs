@@ -1,8 +1,8 @@
 //! Doors: a run's log in the words of other people's contracts.
 //!
 //! An encoder is a fold over the events of one run, so a stream that is read again has the same bytes; the facts alone
-//! say the same in fewer pieces, so a run whose deltas are pruned is told like any other. What a contract cannot take
-//! back it does not repeat: the stream ends with an error, and the run goes on without it.
+//! say the same in fewer pieces, so a run whose deltas are pruned is told like any other. A text that a contract
+//! cannot take back is not repeated in it: the stream ends with an error, and the run goes on without it.
 
 mod ag_ui;
 mod chat_completions;
@@ -57,14 +57,15 @@ pub(crate) trait Encoder: Send + Sync + 'static {
     /// Appends the end of a stream that is cut while its run goes on.
     fn cut(&mut self, why: &str, out: &mut Vec<u8>);
 
-    /// What the user or the client must do before there can be more, where this contract ends its stream for that.
+    /// The words that the user or the client must give before there can be more, where this contract ends its stream
+    /// for that.
     fn waits_for(&self) -> Vec<AwaitedWord>;
 
     /// Appends the end of a stream whose run waits for the user.
     fn park(&mut self, out: &mut Vec<u8>);
 }
 
-/// What a run waits for: a decision of the user, or a result from the client.
+/// The word that a run waits for: a decision of the user, or a result from the client.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum AwaitedWord {
     Decision(ProposalId),
@@ -82,7 +83,7 @@ pub(crate) struct ContractWriter<E> {
     pub(crate) void: VoidPieces,
 }
 
-/// Pieces of steps that began again. Who reads the log late need not see them.
+/// Pieces of steps that began again. A reader that comes late need not see them.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct VoidPieces(Vec<(u32, Seq)>);
 

@@ -40,7 +40,7 @@ pub(crate) use sessions::McpSessions;
 
 const SESSION: HeaderName = HeaderName::from_static("mcp-session-id");
 
-/// Who speaks in one request.
+/// The caller of one request.
 #[derive(Clone)]
 struct McpCaller {
     principal: Principal,

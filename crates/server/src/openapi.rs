@@ -71,7 +71,7 @@ pub(crate) fn document(api: &'static utoipa::openapi::OpenApi, proxying: &Proxyi
     LazyLock::new(Box::new(move || encode(api.clone(), servers)))
 }
 
-/// Where others reach the server: its public URLs, or else the path below which it is.
+/// Returns the addresses at which others reach the server: its public URLs, or else the path below which it is.
 fn servers(proxying: &Proxying) -> Vec<Server> {
     match (proxying.public_urls.as_slice(), &proxying.base_path) {
         ([], base_path) => base_path.iter().map(|path| Server::new(path.to_string())).collect(),

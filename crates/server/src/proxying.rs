@@ -20,9 +20,9 @@ const HTTPS_PORT: u16 = 443;
 /// The operator's settings for proxies in front of the server. A server without a proxy needs none.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Proxying {
-    /// Where browsers and others reach the server.
+    /// The addresses at which browsers and others reach the server.
     pub public_urls: Vec<PublicUrl>,
-    /// Who may say whom a request comes from.
+    /// The proxies that may say whom a request comes from.
     pub trusted_proxies: Vec<IpNet>,
     /// Origins of other web pages that may use this server.
     pub allow_origins: Vec<PublicUrl>,
@@ -68,8 +68,8 @@ impl Proxying {
         self.public_urls.iter().any(|url| url.is_origin(origin))
     }
 
-    /// Who sent a request that came from `peer`. Each proxy adds to the header whom it has it from, so it is read from
-    /// its end, for as long as the one that said so is trusted; anybody can write the rest.
+    /// Returns the sender of a request that came from `peer`. Each proxy adds to the header whom it has it from, so it
+    /// is read from its end, for as long as the one that said so is trusted; anybody can write the rest.
     pub(crate) fn client(&self, peer: IpAddr, headers: &HeaderMap) -> IpAddr {
         let is_trusted = |address: &IpAddr| self.trusted_proxies.iter().any(|net| net.contains(address));
         let values = headers.get_all(FORWARDED_FOR).iter();

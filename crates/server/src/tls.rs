@@ -26,7 +26,7 @@ const PROTOCOLS: [&[u8]; 2] = [HTTP2, b"http/1.1"];
 /// The name of HTTP/2 in a TLS handshake.
 pub(crate) const HTTP2: &[u8] = b"h2";
 
-/// Where the certificate and its key are, both as PEM.
+/// The files of the certificate and its key, both as PEM.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TlsFiles {
     /// The server's certificate first, then those between it and a root.

@@ -210,7 +210,7 @@ class Call(_Call, total=False):
 
     #: The provider's own id, unique within the step only.
     providerId: Optional[str]
-    #: The arguments as sent, kept when they do not parse. Such a call is never executed.
+    #: The arguments as sent, kept when they do not parse. A call whose arguments do not parse is never executed.
     raw: Optional[str]
 
 

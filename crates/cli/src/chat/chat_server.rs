@@ -56,7 +56,7 @@ impl ChatServer {
         {
             return Ok(running);
         }
-        // It may have another data folder. Whoever answers there is not shown our token.
+        // It may have another data folder. The server that answers there is not shown our token.
         let OwnServer { url, certificates } = OwnServer::of(config);
         if let Ok(running) = Self::at_own(&url, None, &certificates).await {
             return Ok(Self { elsewhere: Some(elsewhere_note(config)), ..running });

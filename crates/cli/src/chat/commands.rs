@@ -7,7 +7,7 @@ use super::Chat;
 use crate::terminal_text::{printable, shorten};
 use crate::{CommandResult, model_limits, weights};
 
-/// What a person can type after a slash, for completion.
+/// The commands that a person can type after a slash, for completion.
 pub(super) const COMMAND_NAMES: &[&str] =
     &["/app", "/help", "/memories", "/model", "/pin", "/quit", "/remember", "/threads", "/undo"];
 

@@ -23,7 +23,7 @@ pub(super) const YES_OR_NO: &str = "yes or no: ";
 /// Stands before an answer in free words.
 pub(super) const ANSWER: &str = "your answer: ";
 
-/// What a person or a program has typed.
+/// The input that a person or a program has typed.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum TypedInput {
     Line(String),

@@ -36,7 +36,7 @@ const NOT_UTF8: &str = "[the terminal sent a character that is not UTF-8, so the
 
 const STOPPED: &str = "the line editor has stopped";
 
-/// What the editor is asked for.
+/// A request to the editor.
 enum EditRequest {
     /// A message, of which this text is typed already.
     Message(String),

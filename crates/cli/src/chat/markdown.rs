@@ -227,7 +227,7 @@ impl Fence {
     }
 }
 
-/// What stands before the text of a line.
+/// The signs before the text of a line.
 #[derive(Debug, PartialEq, Eq)]
 struct LinePrefix {
     /// The marks of quotations, and the spaces of a nested list.

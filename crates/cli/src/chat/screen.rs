@@ -43,7 +43,7 @@ impl ChatScreen {
             Event::ContextLoaded(loaded) => {
                 loaded.warnings.iter().try_for_each(|warning| self.note(&warning.message))
             }
-            // Whoever shows it also asks.
+            // The caller that shows these also asks.
             Event::ProposalOpen(_)
             | Event::CallOpen(_)
             | Event::StepEnd(_)

@@ -16,7 +16,7 @@ const MAX_AHEAD_BYTES: usize = 1 << 20;
 /// Ends the line of an editor that waits for keys, and tells the terminal to mark pasted text no longer.
 const EDITOR_LEFT: &[u8] = b"\x1b[?2004l\n";
 
-/// The terminal forgets at Ctrl-C what was typed and not read. This one does not, as long as the guard lives.
+/// The terminal forgets at Ctrl-C what was typed and not read. The terminal keeps it as long as this guard lives.
 pub(super) struct KeepingTerminal {
     before: Termios,
 }

@@ -162,7 +162,7 @@ impl Config {
     }
 }
 
-/// This process, as one that serves models.
+/// Returns this process as a provider, which serves models.
 fn this_process(local: &Local) -> ProviderConfig {
     ProviderConfig {
         name: weights::PROVIDER.to_owned(),

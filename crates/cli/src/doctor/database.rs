@@ -1,4 +1,4 @@
-//! What `rondo doctor` says of the PostgreSQL that `RONDO_STORE` names.
+//! The findings of `rondo doctor` about the PostgreSQL that `RONDO_STORE` names.
 
 use protocol::SystemClock;
 use store::postgres::{self, ExaminedPostgres, PostgresAddress};

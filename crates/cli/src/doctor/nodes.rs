@@ -1,4 +1,5 @@
-//! What `rondo doctor` says of nodes, which share one PostgreSQL, and of the vault key that they have in common.
+//! The findings of `rondo doctor` about nodes, which share one PostgreSQL, and about the vault key that they have in
+//! common.
 
 use store::postgres::{ExaminedNode, ExaminedPostgres, VaultFit};
 

@@ -1,4 +1,4 @@
-//! What files may look like, and where ids are found in data.
+//! The forms that files may have, and the places of ids in data.
 
 use serde_json::{Value, json};
 

@@ -27,7 +27,7 @@ const QUERIES: usize = 5;
 
 #[derive(Debug, PartialEq, Serialize, Deserialize)]
 struct Speed {
-    /// Where it was measured; on another machine it says nothing.
+    /// The machine on which it was measured; on another machine it says nothing.
     machine: String,
     text: String,
 }

@@ -107,7 +107,7 @@ fn add(builder: &mut TurnBuilder, message: &Value) -> Vec<FoundItem> {
     Vec::new()
 }
 
-/// What a message says: its parts, or the text of code and of what a program printed. Thoughts are left out.
+/// Returns the words of a message: its parts, or the text of code and of what a program printed. Thoughts are left out.
 fn content_text(content: Option<&Value>) -> String {
     let Some(content) = content else { return String::new() };
     let kind = content.get("content_type").and_then(Value::as_str).unwrap_or("text");

@@ -11,7 +11,7 @@ use super::{FoundItem, FoundMemory};
 /// Fields of an item of the store that have its text.
 const TEXT_FIELDS: [&str; 4] = ["text", "content", "memory", "data"];
 
-/// What an entry of a file has.
+/// Returns the items of an entry of a file.
 pub(super) fn items(index: usize, entry: &Value) -> Vec<FoundItem> {
     let list = |name: &str| entry.get(name).and_then(Value::as_array);
     if list("threads").is_some() || list("items").is_some() {

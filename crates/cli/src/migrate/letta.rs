@@ -14,7 +14,7 @@ const SPEAK: &str = "send_message";
 /// The block that tells who the agent is, which is the instructions of an app here.
 const PERSONA: &str = "persona";
 
-/// What a file has: blocks as memories, and the messages of each agent as a conversation.
+/// Returns the items of a file: blocks as memories, and the messages of each agent as a conversation.
 pub(super) fn items(file: &Value) -> Vec<FoundItem> {
     let list = |name: &str| file.get(name).and_then(Value::as_array);
     let mut items: Vec<FoundItem> = Vec::new();
@@ -87,7 +87,7 @@ fn add(builder: &mut TurnBuilder, message: &Value) {
         }
         "assistant" => {
             let (spoken, calls) = calls_of(message);
-            // What such an agent writes beside a call that speaks is thought, not said.
+            // Text that such an agent writes beside a call that speaks is thought, not said.
             builder.assistant(if spoken.is_empty() && calls.is_empty() { &text } else { &spoken }, calls, at);
         }
         "tool" => {
@@ -116,7 +116,7 @@ fn said_by_user(text: &str) -> Option<String> {
     }
 }
 
-/// What an assistant says by a call, and its other calls.
+/// Returns the words that an assistant says by a call, and its other calls.
 fn calls_of(message: &Value) -> (String, Vec<ImportedCall>) {
     let (mut spoken, mut calls) = (Vec::new(), Vec::new());
     for call in message.get("tool_calls").and_then(Value::as_array).into_iter().flatten() {
@@ -133,8 +133,8 @@ fn calls_of(message: &Value) -> (String, Vec<ImportedCall>) {
     (spoken.join("\n"), calls)
 }
 
-/// The results that a message of a tool has: id of the call, text, and whether it failed. What a call that speaks gave back
-/// is left out.
+/// The results that a message of a tool has: id of the call, text, and whether it failed. The result of a call that
+/// speaks is left out.
 fn returns_of(message: &Value, text: &str) -> Vec<(String, String, bool)> {
     let id_of =
         |value: &Value| value.get("tool_call_id").and_then(Value::as_str).unwrap_or_default().to_owned();

@@ -120,7 +120,7 @@ fn read_json(reader: impl Read, from: MigrationSource, found: &Sender<FoundItem>
     Ok(())
 }
 
-/// Where a file is not what it must be.
+/// Names the place at which a file is not what it must be.
 fn place_of(error: &serde_json::Error) -> String {
     format!("line {}, column {}: is not a file of this kind: {error}", error.line(), error.column())
 }

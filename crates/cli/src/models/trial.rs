@@ -119,7 +119,7 @@ fn plain(heard: &ModelAnswer, streaming: bool) -> String {
     format!("plain       ok: {pace}{cut}\n            {}\n", shown.replace('\n', "\n            "))
 }
 
-/// What came of one of the harder questions: what was found, or what is wrong.
+/// Judges the answer to one of the harder questions: what was found, or what is wrong.
 fn judge(
     heard: Result<ModelAnswer, Error>,
     usage: &mut Usage,

@@ -1,4 +1,4 @@
-//! One file from the network to the disk. What has arrived stays there, and the next try goes on behind it.
+//! One file from the network to the disk. Bytes that have arrived stay there, and the next try goes on behind them.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{Read, Write};
@@ -174,7 +174,7 @@ impl Note {
     }
 }
 
-/// Where the part that was sent begins; none when everything was sent, or nothing.
+/// Returns the place at which the part that was sent begins; none when everything was sent, or nothing.
 fn begins_at(reply: &Response) -> Option<u64> {
     let range =
         reply.headers().get(CONTENT_RANGE).filter(|_| reply.status() == StatusCode::PARTIAL_CONTENT)?;
@@ -205,7 +205,7 @@ pub(super) fn note_path(path: &Path) -> PathBuf {
     path.with_added_extension("note")
 }
 
-/// Deletes a partial file and what was known of it. What cannot be deleted is found wrong again next time.
+/// Deletes a partial file and what was known of it. A file that cannot be deleted is found wrong again next time.
 pub(super) fn forget(path: &Path) {
     let _ = fs::remove_file(path);
     let _ = fs::remove_file(note_path(path));

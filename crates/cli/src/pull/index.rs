@@ -30,7 +30,7 @@ pub(super) struct WheelLink {
     pub(super) sha256: String,
 }
 
-/// Where the package's wheel is, and what it must hash to.
+/// Finds the address of the package's wheel, and what it must hash to.
 pub(super) async fn find(index: &Url, package: WantedWheel<'_>) -> Result<WheelLink, PullError> {
     let mut page = index.clone();
     page.set_path(&format!("{}/{}/", index.path().trim_end_matches('/'), package.name));

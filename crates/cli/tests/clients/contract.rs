@@ -1,4 +1,4 @@
-//! What the package and the server have in common: types, names of events, and examples that work.
+//! The contract of the package and the server: types, names of events, and examples that work.
 
 use protocol::Kind;
 use testkit::upstream::Reply;

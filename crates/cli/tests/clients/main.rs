@@ -113,7 +113,7 @@ impl ScenarioClient {
     }
 }
 
-/// What the client has printed at its end.
+/// Returns the JSON that the client has printed at its end.
 async fn shown(client: Process) -> Value {
     let ended = succeeded(client).await;
     serde_json::from_str(&ended.output).unwrap_or_else(|_| panic!("{ended:?}"))

@@ -1,4 +1,5 @@
-//! What a page reads and changes besides runs: threads and their branches, uploads, memories, records, files and undo.
+//! The reads and changes of a page besides runs: threads and their branches, uploads, memories, records, files and
+//! undo.
 
 use serde_json::json;
 use testkit::upstream::Reply;

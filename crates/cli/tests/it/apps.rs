@@ -46,7 +46,7 @@ fn named(apps: &[Value], name: &str) -> bool {
     apps.iter().any(|app| app["name"] == name)
 }
 
-/// What the model was told in its last request.
+/// Returns the instructions of the last request to the model.
 fn told(world: &World) -> String {
     let request = world.upstream.requests().pop().unwrap();
     request.body["messages"][0]["content"].as_str().unwrap().to_owned()

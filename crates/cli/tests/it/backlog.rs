@@ -13,7 +13,7 @@ use crate::world::{Server, World};
 
 const TITLE_PROMPT: &str = "Give this conversation a title.";
 
-/// What was said last, in a request to the model.
+/// Returns the last message of a request to the model.
 fn said(body: &Value) -> &str {
     body["messages"].as_array().and_then(|all| all.last()?["content"].as_str()).unwrap_or_default()
 }

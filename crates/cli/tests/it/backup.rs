@@ -110,7 +110,7 @@ async fn what_cannot_be_backed_up_is_refused_with_a_reason() {
     assert!(!world.path("copy").exists());
 }
 
-/// Whatever a backup that was cut has left is not taken for one, and the next makes good for it.
+/// The remains of a backup that was cut are not taken for one, and the next makes good for it.
 #[tokio::test]
 async fn a_backup_that_is_killed_leaves_nothing_that_looks_like_one() {
     let world = World::new().await;

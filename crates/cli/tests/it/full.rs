@@ -44,7 +44,7 @@ fn inside(server: &Server, world: &World) -> PathBuf {
         .join(data.strip_prefix("/").unwrap())
 }
 
-/// Writes until there is no space left. What is left of the last block goes as well.
+/// Writes until there is no space left. The rest of the last block is filled as well.
 fn fill(file: &Path) {
     let mut file = std::fs::File::create(file).unwrap();
     for size in [64 * 1024, 4096, 1] {
@@ -132,7 +132,7 @@ async fn on_a_switched_disk(world: &World) -> Server {
     Server::start(&mut serve).await
 }
 
-/// What Linux says when a user's quota is used up, and when a disk fails.
+/// The numbers that Linux gives when a user's quota is used up, and when a disk fails.
 const EDQUOT: &str = "122";
 const EIO: &str = "5";
 
@@ -157,8 +157,8 @@ async fn a_quota_that_is_used_up_is_a_full_disk_and_heals_by_itself() {
     assert_eq!(memories(&world.path("data")), 2);
 }
 
-/// Nobody knows what is on such a disk: the server says so, and ends, so that it is started again. What it had promised is
-/// there then, and the run that was under way goes on.
+/// Nobody knows what is on such a disk: the server says so, and ends, so that it is started again. The data that it had
+/// promised is there then, and the run that was under way goes on.
 #[tokio::test]
 async fn a_disk_that_fails_ends_the_server_and_the_next_start_goes_on() {
     let world = World::new().await;

@@ -62,14 +62,14 @@ async fn the_sample_of_trailhead_goes_in_and_comes_out_whole() {
     assert_eq!(proofreader["data"]["protects"], json!([reader["id"]]));
     assert_eq!(export(&world, &["--user", "ada"]).await, json!({ "records": [], "files": [] }));
 
-    // What one user exports another can have, with records of their own.
+    // Another user can have what one user exports, with records of their own.
     world.write("all.json", &exported.to_string());
     succeeded(&import(&world, "all.json", &["--user", "ada"]).await);
     let adas = export(&world, &["--user", "ada"]).await;
     assert_ne!(adas["records"][0]["id"], exported["records"][0]["id"]);
     assert_eq!(readable(adas), readable(exported.clone()));
 
-    // The same through a running server, which gives ids of its own.
+    // A running server imports it, too, and gives ids of its own.
     let server = world.serve().await;
     assert_eq!(export(&world, &[]).await, exported);
     succeeded(&import(&world, "all.json", &["--again"]).await);
@@ -103,7 +103,7 @@ async fn what_the_user_has_already_is_not_imported_a_second_time() {
         assert_eq!(export(&world, &[]).await["records"], exported["records"]);
     }
 
-    // What is new among them is added, and names what is there.
+    // A new record among them is added, and names what is there.
     let records = exported["records"].as_array().unwrap();
     let proofreader = records.iter().find(|record| record["data"]["name"] == "The Proofreader").unwrap();
     let about =
@@ -189,7 +189,7 @@ async fn one_mistake_keeps_everything_out_and_is_named() {
     assert!(refused.errors.ends_with("\n  and 20 more\n"), "{}", refused.errors);
 }
 
-/// What only shows while it is written takes back what was written before it.
+/// A fault that only shows while it is written takes back what was written before it.
 #[tokio::test]
 async fn a_failure_on_the_way_leaves_nothing_behind() {
     let world = World::with(&["trailhead"]).await;

@@ -77,7 +77,7 @@ impl Sums {
         Process::start(&mut self.rondo(args)).ended().await
     }
 
-    /// What a command prints when all is well.
+    /// Returns the output of a command when all is well.
     async fn told(&self, args: &[&str]) -> String {
         let ended = self.run(args).await;
         assert_eq!((ended.code, ended.errors.as_str()), (Some(0), ""), "{args:?}: {}", ended.output);
@@ -114,7 +114,7 @@ impl Sums {
     }
 }
 
-/// Where Python is. It is needed here, as on every machine that runs these tests.
+/// Returns the path of Python. It is needed here, as on every machine that runs these tests.
 pub(crate) fn python() -> String {
     // Not whatever stands in front of it, which would add to the environment.
     let itself = "python3 -c 'import sys; print(sys.executable)'";
@@ -246,7 +246,7 @@ async fn a_running_server_is_asked() {
     let first = sums.told(&["mcp", "refresh", "mine", "sums"]).await;
     assert_eq!(first, "mine  sums  stdio  connected\n    approved  add  sums__add\n");
     sums.offer(&[tool("add", "Adds.")]);
-    // What was looked at just now is not looked at again for a moment.
+    // A server that was looked at just now is not looked at again for a moment.
     let seen = async {
         while !sums.told(&["mcp", "refresh", "mine", "sums"]).await.contains("    changed   add") {}
     };

@@ -1,4 +1,4 @@
-//! What a model cannot do is said before somebody waits for it, with the way to a better model.
+//! Limits of a model are named before somebody waits for it, with the way to a better model.
 
 use serde_json::json;
 use testkit::upstream::Reply;

@@ -11,7 +11,7 @@ use tokio::sync::watch;
 /// Longest wait for anything; a hang fails the test that waits.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
 
-/// The same for an answer over HTTP, which a model in the server may take long for.
+/// Longest wait for an answer over HTTP, which a model in the server may take long for.
 pub(crate) const ANSWER_PATIENCE: Duration = Duration::from_secs(120);
 
 pub(crate) struct Process {
@@ -109,7 +109,7 @@ impl Drop for Process {
     }
 }
 
-/// What a process writes to one pipe, readable while it is being written.
+/// The output of a process on one pipe, readable while it is being written.
 #[derive(Clone)]
 pub(crate) struct Captured {
     state: Arc<Mutex<State>>,
@@ -144,7 +144,7 @@ impl Captured {
         captured
     }
 
-    /// What has been written so far.
+    /// Returns the text that has been written so far.
     pub(crate) fn text(&self) -> String {
         String::from_utf8_lossy(&self.state().bytes).into_owned()
     }
@@ -167,7 +167,7 @@ impl Captured {
         text
     }
 
-    /// The same, once it has been written so often.
+    /// Waits until `part` has been written so often, and gives back everything up to now.
     pub(crate) async fn contains_times(&self, times: usize, part: &str) -> String {
         let text = self.until(part, |text, closed| closed || text.matches(part).count() >= times).await;
         assert!(text.matches(part).count() >= times, "{part:?} was not written {times} times: {text}");
@@ -208,7 +208,7 @@ pub(crate) async fn within<T>(what: &str, wait: impl Future<Output = T>) -> T {
     tokio::time::timeout(PATIENCE, wait).await.unwrap_or_else(|_| panic!("waited too long for {what}"))
 }
 
-/// What this system says when nobody listens.
+/// Returns this system's words for a port at which nobody listens.
 pub(crate) fn connection_refused() -> String {
     TcpStream::connect("127.0.0.1:1").expect_err("port 1 is free").to_string()
 }

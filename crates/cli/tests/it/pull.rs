@@ -29,7 +29,7 @@ fn safetensors() -> Vec<u8> {
     [&(header.len() as u64).to_le_bytes(), &header[..], b"1234"].concat()
 }
 
-/// What the system's own tool says, so that the test does not trust the code it tests.
+/// Returns the hash from the system's own tool, so that the test does not trust the code it tests.
 fn sha256(bytes: &[u8]) -> String {
     let file = tempfile::NamedTempFile::new().unwrap();
     std::fs::write(file.path(), bytes).unwrap();
@@ -56,14 +56,14 @@ async fn run(command: &mut Command) -> Ended {
     Process::start(command).ended().await
 }
 
-/// It worked, and this is what it said.
+/// Runs a command that works, and returns what it said.
 async fn done(command: &mut Command) -> String {
     let ended = run(command).await;
     assert_eq!(ended.code, Some(0), "{ended:?}");
     ended.output
 }
 
-/// It failed, and this is why.
+/// Runs a command that fails, and returns the reason.
 async fn failed(command: &mut Command) -> String {
     let ended = run(command).await;
     assert_eq!((ended.code, ended.output.as_str()), (Some(1), ""), "{ended:?}");

@@ -1,4 +1,4 @@
-//! What tests have found about features of clients. `cargo xtask test` compares it with `docs/clients.md`.
+//! The findings of tests about features of clients. `cargo xtask test` compares it with `docs/clients.md`.
 
 use std::path::Path;
 

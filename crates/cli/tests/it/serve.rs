@@ -8,7 +8,7 @@ use testkit::upstream::{Reply, ScriptedCall};
 use crate::process::Process;
 use crate::world::{Server, World, names};
 
-/// What the model is told that this tool returned.
+/// Returns the result of this tool as the model is told it.
 fn result<'a>(body: &'a Value, tool: &str) -> &'a str {
     let messages = body["messages"].as_array().unwrap();
     let mut calls = messages.iter().filter_map(|message| message["tool_calls"].as_array()).flatten();

@@ -23,7 +23,7 @@ async fn idle_it_stops_on_either_signal() {
     }
 }
 
-/// Whatever is deleted right before it, a server that ends in peace leaves an empty log and no word of it.
+/// A server that ends in peace leaves an empty log, and no word of what was deleted right before.
 #[tokio::test]
 async fn what_was_deleted_right_before_a_stop_is_in_no_file() {
     let world = World::new().await;

@@ -20,7 +20,7 @@ const LEFT: &str = "\u{1b}[D";
 /// The prompt of a terminal that only prints text.
 const PROMPT: &str = "\n> ";
 
-/// What the line editor tells a terminal each time it begins to read a line: to mark pasted text.
+/// The sequence that the line editor sends to a terminal each time it begins to read a line: to mark pasted text.
 const READY: &str = "\u{1b}[?2004h";
 
 /// A chat on a terminal that only prints text.
@@ -44,7 +44,7 @@ fn has_style(text: &str) -> bool {
     text.split("\u{1b}[").skip(1).any(is_style)
 }
 
-/// What the user has said in the only thread of an app.
+/// Returns the user's messages in the only thread of an app.
 async fn said(world: &World, app: &str) -> Vec<String> {
     let server = world.serve().await;
     let (_, threads) = server.get(&format!("/v1/apps/{app}/threads")).await;
@@ -55,7 +55,7 @@ async fn said(world: &World, app: &str) -> Vec<String> {
     of_the_user.map(|message| message["text"].as_str().unwrap().to_owned()).collect()
 }
 
-/// What the user said last, in a request to the model.
+/// Returns the user's last message in a request to the model.
 fn last_message(body: &Value) -> String {
     let messages = body["messages"].as_array().unwrap();
     let of_the_user = messages.iter().rev().find(|message| message["role"] == "user").unwrap();

@@ -25,7 +25,7 @@ fn ids(body: &Value, prefix: &str) -> Vec<String> {
     found
 }
 
-/// What tools have answered since the user last spoke.
+/// Returns the results of tools since the user last spoke.
 fn results(body: &Value) -> Vec<Value> {
     let messages = body["messages"].as_array().unwrap();
     let since = messages.iter().rposition(|message| message["role"] == "user").unwrap();

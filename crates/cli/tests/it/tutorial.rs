@@ -30,10 +30,10 @@ fn blocks() -> Vec<Block<'static>> {
     blocks
 }
 
-/// What the model says once a plant is in the journal, and only then.
+/// The answer of the model once a plant is in the journal, and only then.
 const WRITTEN: &str = "It is in your journal.";
 
-/// What the reader types when the chat asks for an approval.
+/// The answer that the reader types when the chat asks for an approval.
 const APPROVAL: &str = "printf 'yes\\n' | ";
 
 /// Plays the model: writes down what was planted, and answers everything else.

@@ -1,4 +1,4 @@
-//! What the binary is run in: a folder of its own, a scripted upstream, and no other environment.
+//! The world that the binary is run in: a folder of its own, a scripted upstream, and no other environment.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;

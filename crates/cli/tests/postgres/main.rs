@@ -45,7 +45,7 @@ async fn ended(world: &World, args: &[&str], of: (&str, Option<&str>)) -> Ended 
     Process::start(&mut rondo(world, args, of)).ended().await
 }
 
-/// What the doctor says of nodes and of the vault key. It looks from a folder that nobody has made.
+/// Returns the doctor's findings about nodes and the vault key. It looks from a folder that nobody has made.
 async fn findings(world: &World, key: Option<&str>) -> String {
     let report = ended(world, &["doctor"], ("nowhere", key)).await;
     assert!(!world.path("nowhere").exists(), "it leaves nothing behind");

@@ -46,7 +46,7 @@ struct Proxied {
     key: String,
 }
 
-/// The one block of the page in this language.
+/// Returns the only block of the page in this language.
 fn block(language: &str) -> &'static str {
     let (_, rest) = PAGE.split_once(&format!("\n```{language}\n")).expect("the page shows one");
     rest.split_once("\n```").expect("it ends").0
@@ -76,7 +76,8 @@ fn put(text: &str, part: &str, instead: &str) -> String {
     text.replace(part, instead)
 }
 
-/// What the page shows, with the places of this test, and around it what nginx needs to run without being installed.
+/// Returns the configuration on the page, with the places of this test, and around it what nginx needs to run without
+/// being installed.
 fn configuration(world: &World, server: &Server, (tls, plain): (u16, u16)) -> String {
     let (certificate, key) = certificate(world);
     let shown = put(block("nginx"), "listen 443 ssl", &format!("listen 127.0.0.1:{tls} ssl"));

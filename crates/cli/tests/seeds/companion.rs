@@ -41,7 +41,7 @@ fn is_conversation(request: &Value) -> bool {
     request["max_tokens"].is_null() && request["max_completion_tokens"].is_null()
 }
 
-/// What the model was asked for the user, in order.
+/// Returns the requests to the model for the user, in order.
 fn asked(product: &Product) -> Vec<Value> {
     let chats = product
         .upstream()

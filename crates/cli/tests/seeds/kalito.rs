@@ -41,7 +41,7 @@ async fn kalito() -> Product {
     product
 }
 
-/// The same with Mary's records.
+/// Kalito with Mary's records.
 async fn with_sample() -> (Product, Server) {
     let product = kalito().await;
     product.import_sample().await;
@@ -75,7 +75,7 @@ fn first(body: &Value) -> &str {
     body["messages"][0]["content"].as_str().unwrap_or_default()
 }
 
-/// What the model was asked for the conversation itself.
+/// Returns the requests to the model for the conversation itself.
 fn asked(product: &Product) -> Vec<Value> {
     let background =
         |body: &Value| ["Name this", "You summarise"].iter().any(|start| first(body).starts_with(start));
@@ -95,7 +95,7 @@ fn told(product: &Product) -> Vec<(String, String)> {
     messages.iter().map(|message| (text(message, "role"), text(message, "content"))).collect()
 }
 
-/// What tools have answered since the user last spoke.
+/// Returns the results of tools since the user last spoke.
 fn results(body: &Value) -> Vec<String> {
     let messages = body["messages"].as_array().unwrap();
     let since = messages.iter().rposition(|message| message["role"] == "user").unwrap();

@@ -107,7 +107,7 @@ impl Product {
         server.stream(&self.path("runs"), &body).await
     }
 
-    /// The same without a stream.
+    /// Sends a message and waits for its answer, without a stream.
     pub(crate) async fn answer(&self, server: &Server, body: Value) -> Value {
         let mut body = body;
         body["stream"] = json!(false);
@@ -116,7 +116,7 @@ impl Product {
         answer
     }
 
-    /// What the model was asked last.
+    /// Returns the last request to the model.
     pub(crate) fn last_request(&self) -> Value {
         self.upstream().requests().last().expect("the model was asked").body.clone()
     }
@@ -143,7 +143,7 @@ pub(crate) fn of<'a>(frames: &'a [Frame], event: &str) -> Vec<&'a Value> {
     frames.iter().filter(|frame| frame.event == event).map(|frame| &frame.data).collect()
 }
 
-/// What the run ended with.
+/// Returns the status that the run ended with.
 pub(crate) fn status(frames: &[Frame]) -> &str {
     of(frames, "run:end")[0]["status"].as_str().unwrap()
 }

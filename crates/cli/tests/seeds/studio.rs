@@ -54,7 +54,7 @@ async fn messages(server: &Server, session: &str) -> Vec<Value> {
     page["data"].as_array().unwrap().clone()
 }
 
-/// What the model was asked, in order.
+/// Returns the requests to the model, in order.
 fn asked(product: &Product) -> Vec<Value> {
     product.upstream().requests().into_iter().map(|request| request.body).collect()
 }

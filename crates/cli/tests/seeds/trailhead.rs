@@ -39,7 +39,7 @@ fn is_title(body: &Value) -> bool {
     body["messages"][0].to_string().contains("ame this conversation")
 }
 
-/// What tools have answered since the user last spoke.
+/// Returns the results of tools since the user last spoke.
 fn results(body: &Value) -> Vec<Value> {
     let messages = body["messages"].as_array().unwrap();
     let since = messages.iter().rposition(|message| message["role"] == "user").unwrap();
@@ -73,14 +73,14 @@ fn outcome(frames: &[Frame], tool: &str) -> Value {
     ended.unwrap_or_else(|| panic!("{tool} was not called: {frames:?}")).clone()
 }
 
-/// What a call answered that went well.
+/// Returns the output of a call that went well.
 async fn output(product: &Product, server: &Server, tool: &str, input: Value) -> Value {
     let ended = does(product, server, tool, input).await;
     assert_eq!(ended["status"], "complete", "{ended}");
     ended["output"].clone()
 }
 
-/// What the model was asked, without the names of conversations.
+/// Returns the requests to the model, without the names of conversations.
 fn asked(product: &Product) -> Vec<Value> {
     product
         .upstream()
@@ -91,7 +91,7 @@ fn asked(product: &Product) -> Vec<Value> {
         .collect()
 }
 
-/// What the model was told in its last request, as one text.
+/// Returns the last request to the model, as one text.
 fn prompt(product: &Product) -> String {
     let asked = asked(product);
     let messages = asked.last().expect("the model was asked")["messages"].as_array().unwrap();

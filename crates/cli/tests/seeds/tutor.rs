@@ -15,7 +15,7 @@ use crate::process::within;
 use crate::product::{Product, of};
 use crate::world::Server;
 
-/// What the model calls every thread.
+/// The model's name for every thread.
 const TITLE: &str = "Adding thirds and sixths";
 
 async fn tutor() -> (Product, Server) {
@@ -37,7 +37,7 @@ fn is_naming(body: &Value) -> bool {
     body.get("tools").is_none() && body.get("response_format").is_none()
 }
 
-/// Who plays the tutor, who plays its memory model; threads are named by the way.
+/// Plays the tutor with one script, and its memory model with another; threads are named by the way.
 fn plays(
     product: &Product,
     tutor: impl Fn(&Value) -> Reply + Send + Sync + 'static,
@@ -61,7 +61,7 @@ fn refers(product: &Product, memories: &[&str]) {
     teaches(product, move |_| Reply::says(&answer));
 }
 
-/// What a memory model answers.
+/// The answer of a memory model.
 fn finds(changes: &[Value]) -> Reply {
     Reply::says(&json!({ "changes": changes }).to_string())
 }
@@ -72,7 +72,7 @@ fn change(action: &str, labels: &[String], text: Option<&str>, quote: &str) -> V
     json!({ "action": action, "ids": labels, "text": text, "kind": kind, "message": "u1", "quote": quote })
 }
 
-/// What the memory model was told.
+/// Returns the words that the memory model was told.
 fn told(body: &Value) -> &str {
     body["messages"][1]["content"].as_str().unwrap()
 }
@@ -88,7 +88,7 @@ fn label(body: &Value, memory: &str) -> String {
         .to_owned()
 }
 
-/// What tools have answered since the learner last spoke.
+/// Returns the results of tools since the learner last spoke.
 fn results(body: &Value) -> Vec<Value> {
     let messages = body["messages"].as_array().unwrap();
     let since = messages.iter().rposition(|message| message["role"] == "user").unwrap();
@@ -100,7 +100,7 @@ fn requests(product: &Product, of: impl Fn(&Value) -> bool) -> Vec<Value> {
     all.into_iter().map(|Received { body, .. }| body).filter(|body| of(body)).collect()
 }
 
-/// What the tutor's model was asked, without naming and the memory model.
+/// Returns the requests to the tutor's model, without naming and the memory model.
 fn asked(product: &Product) -> Vec<Value> {
     requests(product, |body| !is_memory_model(body) && !is_naming(body))
 }
@@ -146,7 +146,7 @@ async fn known(product: &Product, server: &Server, status: &str) -> Vec<String> 
     texts
 }
 
-/// What the thread's channel says of the memory model's work.
+/// Returns the event of the thread's channel about the memory model's work.
 async fn update(server: &Server, thread: &str) -> Value {
     let mut channel = server.follow(&format!("/v1/threads/{thread}/events"), 0).await;
     within("memory:update", channel.until("memory:update")).await.pop().unwrap().data

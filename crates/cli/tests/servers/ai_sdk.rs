@@ -44,7 +44,7 @@ fn client(server: &Server, major: u32, (chat, what): (&str, &str)) -> Process {
     Process::start(&mut node)
 }
 
-/// What the user sees in the end.
+/// Returns what the user sees in the end.
 async fn seen(client: Process) -> Value {
     let ended = client.ended().await;
     assert_eq!(ended.code, Some(0), "{ended:?}");
@@ -61,7 +61,7 @@ fn texts(seen: &Value) -> Vec<&str> {
     parts.filter(|part| part["type"] == "text").map(|part| part["text"].as_str().unwrap()).collect()
 }
 
-/// The one call of the last message.
+/// Returns the only call of the last message.
 fn tool(seen: &Value) -> &Value {
     let parts = seen["messages"].as_array().unwrap().last().unwrap()["parts"].as_array().unwrap();
     parts.iter().find(|part| part["type"] == "dynamic-tool").unwrap_or_else(|| panic!("{seen}"))

@@ -31,7 +31,7 @@ fn free_port() -> u16 {
     std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
 }
 
-/// What a client printed about a back end that cannot reach Rondo.
+/// Checks the output of a client whose back end cannot reach Rondo.
 fn check_lost(output: &str) {
     let seen: Value = serde_json::from_str(output).unwrap();
     let detail = "The agent server cannot be reached.";

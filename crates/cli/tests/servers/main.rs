@@ -80,7 +80,7 @@ async fn seen(server: &Server, name: &str) -> Vec<String> {
     within("the tools of the server", listed).await
 }
 
-/// What a run that makes these calls gets for them, by name.
+/// Returns the results of a run that makes these calls, by name.
 async fn call(world: &World, server: &Server, calls: &[(&str, Value)]) -> Vec<(String, bool, Value)> {
     let step = calls.iter().fold(Reply::stream(), |reply, (name, input)| {
         reply.call(ScriptedCall::new(name, &input.to_string()))
@@ -124,7 +124,7 @@ async fn uses_everything(world: &World, server: &Server) {
     assert!(of(&results, "everything__get-resource-links").0);
     assert!(of(&results, "everything__trigger-long-running-operation").0);
     assert!(!of(&results, "everything__get-env").1.to_string().contains("sk-not-for-tools"));
-    // What does not fit the schema never leaves.
+    // A call that does not fit the schema never leaves.
     let wrong = call(world, server, &[("everything__get-sum", json!({ "a": "two" }))]).await;
     assert_eq!(of(&wrong, "everything__get-sum").1["error"], "invalid_arguments");
 }
@@ -223,7 +223,7 @@ async fn a_public_description_becomes_tools_that_work() {
     assert!(arrivals.iter().all(|arrival| arrival.header("idempotency-key").is_some()));
 }
 
-/// What cannot be taken back is asked for first.
+/// An action that cannot be taken back is asked for first.
 async fn adds_a_pet(world: &World, server: &Server) {
     let add = ScriptedCall::new("pets_addPet", r#"{"name":"Rex","photoUrls":[]}"#);
     world.upstream.script([Reply::stream().call(add), Reply::says("Added.")]);

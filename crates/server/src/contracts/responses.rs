@@ -175,7 +175,7 @@ impl ResponseTeller {
         }
     }
 
-    /// What the run still waits for when the part begins is asked for again.
+    /// Asks again for the words that the run still waits for when the part begins.
     fn ask_again(&mut self) -> StreamState {
         let awaited: Vec<CallId> = self.part.awaited().map(|(call, _)| call).collect();
         for event in std::mem::take(&mut self.asked) {

@@ -170,7 +170,7 @@ fn remembering() -> Vec<Event> {
 fn an_answer_that_no_model_gave_is_sent_whole() {
     insta::assert_snapshot!("remembering_deltas", bytes(DeltaEncoder::default(), remembering()));
     insta::assert_snapshot!("remembering_ui_messages", bytes(UiMessageEncoder::new(false), remembering()));
-    // The same once its piece is gone.
+    // The stream is equal once its piece is gone.
     let pruned = || remembering().into_iter().filter(|event| !event.kind().is_delta()).collect();
     insta::assert_snapshot!("remembering_deltas", bytes(DeltaEncoder::default(), pruned()));
     insta::assert_snapshot!("remembering_ui_messages", bytes(UiMessageEncoder::new(false), pruned()));
@@ -194,7 +194,7 @@ fn a_client_that_can_take_back_a_step_goes_on() {
     insta::assert_snapshot!(bytes(UiMessageEncoder::new(true), begun_again()));
 }
 
-/// Who reads the log late has no text to take back.
+/// A reader that comes late to the log has no text to take back.
 #[test]
 fn what_is_void_already_is_not_sent() {
     for sent in [

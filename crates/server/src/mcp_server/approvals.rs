@@ -23,7 +23,7 @@ const MAX_SHOWN_BYTES: usize = 2 * 1024;
 /// How a client can be asked for an approval.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum AskingWay {
-    /// It cannot.
+    /// The client cannot be asked.
     None,
     /// By a request on the stream of the call.
     Request,

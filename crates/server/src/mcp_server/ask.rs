@@ -26,7 +26,7 @@ const MAX_ANSWERS: usize = 64;
 const STOPPING: &str =
     "the server is stopping; the run continues after the restart: read the answer with the tool get";
 
-/// What came of the waiting for a run.
+/// The outcome of the waiting for a run.
 enum Waited {
     /// The run has ended, or waits for somebody.
     Parked(Box<RunResult>),

@@ -38,7 +38,7 @@ const KNOWN_METHODS: [&str; 7] = [
 /// Methods of the older protocol alone.
 const OLDER_METHODS: [&str; 2] = ["initialize", "ping"];
 
-/// Answers the requests of all callers. Who asks is in each request.
+/// Answers the requests of all callers. The caller is in each request.
 #[derive(Clone)]
 pub(super) struct McpHandler {
     pub(super) api: Api,

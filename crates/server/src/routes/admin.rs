@@ -19,7 +19,7 @@ use crate::path::{KeyPath, SessionPath};
 use crate::query::{PageParams, Params};
 use crate::routes::{Created, Reply, created};
 
-/// Where `rondo keys open` asks for the removal of all keys.
+/// The path at which `rondo keys open` asks for the removal of all keys.
 pub(super) const CONTROL_KEYS: &str = "/control/keys";
 
 /// Lists the background jobs of all users, newest first. A key that is limited to an app sees the jobs of that app.

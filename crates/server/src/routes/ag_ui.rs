@@ -73,7 +73,7 @@ fn ag_ui_field(field: &str) -> Option<&'static str> {
     }
 }
 
-/// Where a request belongs.
+/// The place that a request belongs to.
 struct AgUiPlace {
     app: String,
     thread: ThreadId,

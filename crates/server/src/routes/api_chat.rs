@@ -213,7 +213,7 @@ pub(super) async fn stop_chat(
     Ok(StatusCode::NO_CONTENT)
 }
 
-/// Where a chat is.
+/// The place of a chat.
 struct ChatPlace {
     app: String,
     thread: ThreadId,

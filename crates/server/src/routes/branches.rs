@@ -106,7 +106,7 @@ pub(super) async fn export_thread(
     let headers = [
         (header::CONTENT_TYPE, kind.to_owned()),
         (header::CONTENT_DISPOSITION, format!("attachment; filename=\"{}\"", export.file_name())),
-        // What a user has written is never to be run as a page of ours.
+        // A text of a user is never to be run as a page of ours.
         (header::X_CONTENT_TYPE_OPTIONS, "nosniff".to_owned()),
     ];
     Ok((headers, file_body(export, permit)).into_response())

@@ -1,4 +1,4 @@
-//! Documents: uploaded, listed, read, searched and deleted. Those of apps are listed, read and searched.
+//! Documents: uploaded, listed, read, searched and deleted. Documents of apps are listed, read and searched.
 
 use axum::Json as Answer;
 use axum::http::StatusCode;

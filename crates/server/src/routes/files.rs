@@ -51,7 +51,7 @@ pub(super) async fn get_file(
         return Ok(([tag, vary], Answer(file)).into_response());
     }
     let content = file.content.take().unwrap_or_default();
-    // What a user has written is never to be run as a page of ours.
+    // A text of a user is never to be run as a page of ours.
     let plain = (header::X_CONTENT_TYPE_OPTIONS, "nosniff".to_owned());
     Ok(([tag, vary, plain, (header::CONTENT_TYPE, MARKDOWN.to_owned())], content).into_response())
 }

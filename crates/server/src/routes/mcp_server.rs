@@ -16,7 +16,8 @@ use crate::path::AppPath;
 pub(super) const MCP: &str = "/mcp";
 pub(super) const MCP_OF_APP: &str = "/mcp/{app}";
 
-/// Where clients look for the description of a protected resource (RFC 9728). The path of the resource follows.
+/// The path at which clients look for the description of a protected resource (RFC 9728). The path of the resource
+/// follows.
 pub(super) const PROTECTED_RESOURCE: &str = "/.well-known/oauth-protected-resource";
 
 /// Serves all apps that the caller may use.

@@ -228,7 +228,7 @@ impl Api {
         permit(&self.answering, principal, ANSWERS_PER_STREAM * self.limits.max_streams_per_user)
     }
 
-    /// The right to wait for one more answer through an MCP client. Such a wait can outlive its connection while the user
+    /// The right to wait for one more answer through an MCP client. The wait can outlive its connection while the user
     /// thinks about an approval, so these waits take nothing from other requests.
     pub(crate) fn may_ask(&self, principal: &Principal) -> Result<StreamPermit, ApiProblem> {
         permit(&self.asking, principal, self.limits.max_streams_per_user)
@@ -242,7 +242,7 @@ impl Api {
     ) -> Result<T, ApiProblem> {
         let over = async {
             event_stream::access_end(access).await;
-            // Who waits is told of a server that stops elsewhere.
+            // A caller that waits is told of a server that stops elsewhere.
             if self.shutdown.streams.is_cancelled() {
                 std::future::pending::<()>().await;
             }
@@ -267,7 +267,8 @@ impl Api {
         self.encoded_late(principal, encoder, VoidPieces::default(), followed)
     }
 
-    /// The same for a run that may have begun before, without pieces that are void by now.
+    /// The events of the principal's run, which may have begun before, in the words of another contract, without pieces
+    /// that are void by now.
     fn encoded_late(
         &self,
         principal: &Principal,

@@ -23,7 +23,7 @@ pub(super) const MAX_RESULTS: usize = 32;
 #[derive(Debug, Default)]
 pub(super) struct GivenWords {
     pub(super) approvals: Vec<Approval>,
-    /// Results of calls that the client has made. Those of earlier steps may be among them, too.
+    /// Results of calls that the client has made. Results of calls of earlier steps may be among them, too.
     pub(super) results: Vec<(CallId, NewCallResult)>,
 }
 

@@ -1,4 +1,4 @@
-//! What a stream looks like on the wire, whatever the rows hold and however it ends.
+//! The bytes of a stream on the wire, whatever the rows hold and however it ends.
 
 use std::time::Duration;
 

@@ -408,7 +408,7 @@ async fn a_session_of_a_jwt_ends_when_the_entry_of_its_issuer_changes() {
     let limited = identity_with_apps(&issuer);
     let app = app.restart_with(|setup| setup.issuers = vec![limited]).await;
     assert_eq!(seen(&app).await, 401);
-    // Who is not the machine's own user is not told which apps there are.
+    // A user who is not the machine's own is not told which apps there are.
     let none = issuer.token(&json!({ "sub": "ann", "exp": end, "apps": [] }));
     let detail = refused(send_as(&app, &none, Method::GET, (THREADS, &Value::Null)).await, 404, "not_found");
     assert!(!detail.contains("there is test"), "{detail}");

@@ -245,7 +245,7 @@ async fn a_run_under_way_is_not_taken_back() {
     refused(undo_run(&app, &unknown).await, 404, "not_found");
 }
 
-/// What was done for somebody else is answered like what never was, and stays done.
+/// An action for somebody else is answered like one that never was, and stays done.
 #[tokio::test]
 async fn what_is_not_yours_does_not_exist() {
     let app = start().await;

@@ -271,7 +271,7 @@ async fn an_answer_goes_on_over_a_restart() {
     let resumed = app.request(Method::GET, &path).send().await.unwrap();
     assert_eq!(resumed.status(), 200);
     second.open();
-    // What was cut is void by now, so it is not sent.
+    // The text that was cut is void by now, so it is not sent.
     assert_eq!(text_of(&chunks(&resumed.text().await.unwrap())), "Hello.");
 }
 
@@ -464,7 +464,7 @@ async fn a_call_of_the_page_is_its_own_part_and_its_result_continues_the_answer(
     assert!(kinds(&seen).contains(&"tool-input-start"));
     let of_server = seen.iter().find(|chunk| chunk["type"] == "tool-output-available").unwrap();
     assert_eq!(of_server["providerExecuted"], true);
-    // Whoever comes back sees the same up to there.
+    // A client that comes back sees the same up to there.
     let resumed = app.request(Method::GET, "/api/chat/c/stream").send().await.unwrap();
     assert_eq!(resumed.text().await.unwrap(), first.text);
 

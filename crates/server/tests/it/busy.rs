@@ -256,7 +256,7 @@ async fn deleting_a_thread_ends_what_waits_for_it() {
     assert_eq!(app.upstream.requests().len(), 1);
 }
 
-/// What waits is durable: a server that comes back answers it.
+/// A waiting message is durable: a server that comes back answers it.
 #[tokio::test]
 async fn q2_what_waits_is_answered_after_a_restart() {
     let app = start().await;

@@ -53,7 +53,7 @@ async fn s1_every_client_of_a_thread_sees_the_same_gapless_sequence() {
     let all = [of_runs, vec![named], last_run].concat();
     assert_eq!(seen, all);
 
-    // Whoever comes late begins where they say.
+    // A reader that comes late begins where it says.
     for after in [1, last / 2, last - 1] {
         let mut late = app.follow(&channel, Some(after)).await;
         let rest = &seen[usize::try_from(after).unwrap()..];

@@ -37,7 +37,7 @@ pub(crate) async fn run(app: &TestApp, tool: &str, input: &Value) -> Vec<Frame> 
     frames
 }
 
-/// What `tool:complete` says of the one call of a run.
+/// Returns the data of `tool:complete` for the one call of a run.
 pub(crate) async fn call(app: &TestApp, tool: &str, input: &Value) -> Value {
     the(&run(app, tool, input).await, "tool:complete")
 }
@@ -250,7 +250,7 @@ async fn what_a_reader_would_not_see_does_not_reach_the_model() {
     }
 }
 
-/// What the process has taken at most so far.
+/// Returns the greatest memory that the process has taken so far.
 pub(crate) fn peak_kib() -> u64 {
     let status = std::fs::read_to_string("/proc/self/status").unwrap();
     let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).unwrap();
@@ -319,7 +319,7 @@ async fn what_is_inside_stays_unreached_unless_the_operator_opens_it() {
         let result = call(&app, "hop", &json!({})).await;
         assert!(failure(&result).1.contains("not a public address"), "{result}");
     }
-    // What changes something is not sent on, wherever that leads; and it may have been done.
+    // A request that changes something is not sent on, wherever that leads; and it may have been done.
     outer.on("POST", "/hop", [web::WebReply::redirect(307, "/other")]);
     assert_eq!(status(&call(&app, "post", &json!({})).await), "unknown");
     outer.on("GET", "/hop", [web::WebReply::redirect(302, "/there")]);

@@ -141,7 +141,7 @@ async fn bad_uploads_are_refused_by_name_and_leave_nothing() {
         "invalid_request",
     );
     assert_eq!(app.count("SELECT count(*) FROM images"), 0);
-    // What follows an image is not kept, whatever it is.
+    // Bytes after an image are not kept, whatever they are.
     let polyglot = [png(8, 8), svg.as_bytes().to_vec()].concat();
     let made = good(upload(&app, "image/png", polyglot).await);
     let (_, bytes) = shown(&app, &made).await;
@@ -155,7 +155,7 @@ async fn an_upload_that_no_message_shows_is_swept_after_a_day() {
     let aged = "UPDATE images SET unused_since = unused_since - 86400000 - 1";
     app.service.idle().await;
     app.database().execute(aged, []).unwrap();
-    // The same bytes again begin the day anew.
+    // An upload of equal bytes begins the day anew.
     assert_eq!(good(upload(&app, "image/png", png(30, 30)).await), made);
     let app = app.restart().await;
     app.service.idle().await;

@@ -15,7 +15,7 @@ const CALLS: usize = 32;
 /// Bytes of what comes out of a call.
 const OUTPUT_BYTES: usize = 60_000;
 
-/// What a page may have, with what its entries have besides their texts.
+/// The bytes that a page may have, with what its entries have besides their texts.
 const MAX_BODY_BYTES: usize = 4 * 1024 * 1024 + 256 * 1024;
 
 /// Memory that one page may take for a while: its rows, what is shown of them, and the answer, here and at the client.

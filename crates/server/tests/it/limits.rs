@@ -1,4 +1,4 @@
-//! What one user may hold open, and what a load balancer is told.
+//! The streams and runs that one user may hold open, and the answers to a load balancer.
 
 use std::time::Duration;
 
@@ -85,7 +85,7 @@ async fn l1_a_user_has_so_many_messages_answered_and_no_more() {
     for path in [RUNS, "/test/stream"] {
         refused(app.post(path, &message).await, 429, "too_many_streams");
     }
-    // Whoever waits without a stream costs a request and a follower all the same.
+    // A client that waits without a stream costs a request and a follower all the same.
     let waits = json!({ "message": "Hi", "stream": false });
     refused(app.post(RUNS, &waits).await, 429, "too_many_streams");
     assert_eq!(rows(&app), before);
@@ -168,7 +168,7 @@ async fn l2_a_user_begins_so_many_runs_and_no_more_even_after_a_restart() {
     let detail = refused(app.post(RUNS, &json!({ "message": "Hi" })).await, 429, "rate_limited");
     assert_eq!(detail, "this app answers 2 messages of one user in a minute; wait a little");
     assert_eq!(rows(&app), before);
-    // What came before is answered again, and what is refused for another reason says what is left, too.
+    // An earlier request is answered again, and one that is refused for another reason says what is left, too.
     assert_eq!(paced(&app, "/test/stream", Some("again")).await, (200, expected("-", 0, 7)));
     let wrong = app.request(Method::POST, RUNS).json(&json!({ "message": " " })).send().await.unwrap();
     let expected = format!("{}, \"running\";r=16", left(0, 7));
@@ -296,7 +296,7 @@ async fn l3_a_run_that_waits_for_its_turn_to_ask_has_all_of_its_time_afterwards(
     assert_eq!(app.upstream.requests().len(), 2, "both have asked");
 }
 
-/// Whoever looks after the process has to start it again, so that both probes must say so.
+/// The supervisor of the process has to start it again, so that both probes must say so.
 #[tokio::test]
 async fn both_probes_are_red_once_nothing_can_be_written() {
     let fuse = Fuse::at(0);

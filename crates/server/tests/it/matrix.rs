@@ -21,7 +21,7 @@ use testkit::{Answer, Setup, TestApp};
 
 use crate::support::{good, send_as};
 
-/// What a route is about.
+/// The subject of a route.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum About {
     /// Nobody in particular.
@@ -97,7 +97,7 @@ fn about(path: &str) -> Option<About> {
 /// The answer that an identity must get.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Expected {
-    /// Neither 401, 403 nor 429. A thing of somebody else is another question.
+    /// The status is neither 401, 403 nor 429. A thing of somebody else is another question.
     Served,
     /// 404, or a refusal of the request's own contents.
     Missing,
@@ -156,7 +156,7 @@ fn read_only(about: About, reads: bool) -> Expected {
 fn acting_without_user(about: About, reads: bool) -> Expected {
     match about {
         About::User | About::App | About::Thing => Expected::Problem(403, "user_required"),
-        // Who one is may be asked; a session would be nobody's.
+        // The identity itself may be asked for; a session would be nobody's.
         About::Session if !reads => Expected::Problem(403, "user_required"),
         about => owner(about, reads),
     }
@@ -315,8 +315,8 @@ async fn every_route_answers_every_identity_as_it_must() {
     app.service.idle().await;
     assert_eq!(fingerprint(&app), before, "a refused request changed something");
 
-    // Those who are served may change something, so they come last. The end of a thing, a key or a session would be the
-    // end of the test.
+    // Senders who are served may change something, so they come last. The end of a thing, a key or a session would be
+    // the end of the test.
     for Route { method, path, about } in routes.iter().filter(|route| route.method != Method::DELETE) {
         for sender in &senders {
             let reads = sender.reads(method, path);

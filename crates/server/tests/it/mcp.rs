@@ -285,7 +285,7 @@ async fn give(app: &TestApp, token: &str, value: &str) {
     good(send_as(app, token, Method::PUT, (path, &json!({ "value": value }))).await);
 }
 
-/// What the model was told of its call.
+/// Returns the result of a call as the model was told it.
 async fn call_as(app: &TestApp, token: &str) -> String {
     script(app, "math__add");
     let body = json!({ "message": "Add them", "stream": false });
@@ -297,7 +297,7 @@ async fn call_as(app: &TestApp, token: &str) -> String {
     messages.iter().rfind(|message| message["role"] == "tool").unwrap()["content"].to_string()
 }
 
-/// Whoever looks after the server is told why nothing comes of it.
+/// The operator of the server is told why nothing comes of it.
 #[tokio::test]
 async fn a_server_that_cannot_be_looked_at_says_why() {
     let server = ScriptedMcpServer::start([add()]).await;

@@ -1,4 +1,4 @@
-//! What servers of tools do wrong: whatever it is, the call has a result that is true, and the run goes on to its answer.
+//! Faults of servers of tools: whatever they do, the call has a result that is true, and the run goes on to its answer.
 
 use serde_json::{Value, json};
 use testkit::mcp::{McpReply, ScriptedMcpServer, tool};

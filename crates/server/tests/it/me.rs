@@ -1,4 +1,4 @@
-//! What users say of themselves: to every app or to one, changed field by field, and nobody else's.
+//! Words of users about themselves: to every app or to one, changed field by field, and nobody else's.
 
 use axum::http::Method;
 use serde_json::{Value, json};
@@ -104,7 +104,7 @@ async fn changes_at_the_same_time_are_all_kept_and_one_under_a_key_happens_once(
     assert_eq!(named("Bob", "one").await.status, 422, "the key was for something else");
 }
 
-/// What a key for one app says of its user is for that app, and what the user says elsewhere is not for that key.
+/// A key for one app tells that app alone of its user, and cannot read or change what the user says elsewhere.
 #[tokio::test]
 async fn a_key_for_one_app_neither_reads_nor_changes_what_other_apps_are_told() {
     let files =

@@ -1,4 +1,4 @@
-//! What was said, as a tree: answers with their tool calls, branches, and answers given again.
+//! Messages as a tree: answers with their tool calls, branches, and answers given again.
 
 use serde_json::{Value, json};
 use testkit::upstream::{Reply, ScriptedCall};

@@ -113,7 +113,7 @@ async fn an_image_comes_along_in_a_message_without_words() {
     assert!(content[0]["image_url"]["url"].as_str().unwrap().starts_with("data:image/png;base64,"));
     let thread = good(app.get(&names.thread_path()).await);
     assert_eq!(thread["title"], "[image: logo.png, 12x9]", "it is named by words");
-    // The same image in another thread is stored once, and goes with the last of them.
+    // An image that another thread has, too, is stored once, and goes with the last of them.
     let other = told(&app, json!({ "message": "Again", "parts": parts })).await;
     assert_eq!(app.count("SELECT count(*) FROM image_contents"), 1);
     for (names, left) in [(names, 1), (other, 0)] {

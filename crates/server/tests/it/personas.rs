@@ -177,7 +177,7 @@ async fn what_cannot_be_used_is_listed_with_its_problem() {
             ("hot", Some("temperature of the persona \"hot\" must be from 0 to 1")),
         ]
     );
-    // What stands in the way of the app's can be deleted.
+    // A persona that stands in the way of the app's can be deleted.
     assert_eq!(delete(&app, &at("captain")).await.status, 204);
     refused(delete(&app, &at("captain")).await, 409, "persona_of_app");
 }
@@ -233,7 +233,7 @@ async fn the_personas_of_others_do_not_exist() {
     assert_eq!(app.count("SELECT count(*) FROM personas"), 2);
 }
 
-/// A run names who answers; else the thread does. What the request sets wins over what the persona does.
+/// A run names who answers; else the thread does. Settings of the request win over those of the persona.
 #[tokio::test]
 async fn whoever_is_chosen_speaks() {
     let app = with_captain().await;

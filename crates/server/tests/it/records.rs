@@ -154,7 +154,7 @@ async fn a_record_names_only_records_that_are_there() {
             assert!(detail.contains("/about/1: there is no part"), "{detail}");
         }
     }
-    // What it named before may be gone; it can be changed all the same.
+    // A record that it named before may be gone; it can be changed all the same.
     assert_eq!(delete(&app, &path(&part)).await.status, 204);
     assert_eq!(good(patch(&app, &at, &json!({ "text": "Alone" })).await)["version"], 2);
 }

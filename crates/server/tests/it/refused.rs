@@ -54,7 +54,7 @@ const LARGEST: usize = 2048 * KIB;
 /// The largest body with files in it.
 const LARGEST_WITH_FILES: usize = 16 * 1024 * KIB;
 
-/// What any body can do wrong, where the largest has this many bytes.
+/// The faults that any body can have, where the largest has this many bytes.
 fn garbled(largest: usize) -> Vec<Bad> {
     let json = |name, body: &str| bad(name, body, 400, "invalid_json");
     let deep = format!(r#"{{"message": "hi", "x": {}{}}}"#, "[".repeat(100_000), "]".repeat(100_000));

@@ -307,8 +307,8 @@ async fn s6_a_run_that_is_not_yours_does_not_exist() {
     }
 }
 
-/// Whoever begins to follow a thread in the moment in which it is deleted is refused or sees the end: nobody waits for
-/// what cannot come.
+/// A reader that begins to follow a thread in the moment in which it is deleted is refused or sees the end: nobody
+/// waits for what cannot come.
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn a_reader_that_comes_while_its_thread_is_deleted_is_not_left_waiting() {
     const ROUNDS: usize = 20;

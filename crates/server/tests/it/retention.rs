@@ -36,7 +36,7 @@ fn deltas(app: &TestApp) -> i64 {
     app.count("SELECT coalesce(sum(last - first + 1), 0) FROM packed_deltas")
 }
 
-/// What is answered to a reader of a pruned run, which has said `text`.
+/// Returns the answer to a reader of a pruned run, which has said `text`.
 fn snapshot(names: &Names, end: u64, message: &str, text: &str) -> Frame {
     let data = json!({
         "runId": names.run, "threadId": names.thread, "status": "completed", "text": text, "messageId": message,
@@ -96,7 +96,7 @@ async fn s5_a_pruned_run_is_one_snapshot_for_every_place_before_its_end() {
     let answer = get_after(&app, &names.events_path(), &end.to_string()).await;
     assert_eq!((answer.status, answer.body), (204, Value::Null));
 
-    // Where the thread has gone on, places after the run are in the log.
+    // Places after the run are in the log if the thread has gone on.
     app.upstream.script([Reply::says("More.")]);
     say_in(&app, &names.thread, "Three").await;
     assert_eq!(get_after(&app, &names.events_path(), &(end + 1).to_string()).await.status, 204);
@@ -285,7 +285,7 @@ async fn other_contracts_tell_a_pruned_run_by_its_facts() {
     }
 }
 
-/// What is asked again under its key is answered, streamed or not, long after its run was pruned.
+/// A request that is repeated under its key is answered, streamed or not, long after its run was pruned.
 #[tokio::test]
 async fn a_pruned_run_is_found_under_its_key() {
     let app = TestApp::start().await;
@@ -344,7 +344,7 @@ async fn s6_a_place_that_was_lost_with_the_power_gets_a_snapshot_and_what_follow
     let snapshot = lost.next().await.unwrap();
     assert_eq!((snapshot.event.as_str(), &snapshot.data["text"]), ("snapshot", &json!("Hello")));
     assert!(snapshot.id > head + 3);
-    // Who has seen no more than there is gets the rest, beyond the numbers that were left out.
+    // A reader that has seen no more than there is gets the rest, beyond the numbers that were left out.
     let mut kept = app.follow(&names.events_path(), Some(head)).await;
     let next = kept.next().await.unwrap();
     assert_eq!(next.event, "step:reset");

@@ -1,4 +1,4 @@
-//! What was said before, found over all of a user's threads.
+//! Search of past messages over all of a user's threads.
 
 use axum::http::Method;
 use serde_json::{Value, json};

@@ -1,4 +1,4 @@
-//! What admins read about all users, and what they can end and try again.
+//! Statistics of all users for admins, and the runs and jobs that they can end and try again.
 
 use std::time::Duration;
 

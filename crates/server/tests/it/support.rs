@@ -1,4 +1,4 @@
-//! What these tests share: small readings of answers, streams and rows.
+//! Helpers that these tests share: small readings of answers, streams and rows.
 
 use axum::http::Method;
 use futures_util::future::join_all;
@@ -234,7 +234,7 @@ pub(crate) async fn get_after(app: &TestApp, path: &str, after: &str) -> Answer 
     app.send(app.request(Method::GET, path).header("last-event-id", after)).await
 }
 
-/// What the model was sent in request `index`, a line a message, without the instructions.
+/// Returns the messages of request `index` to the model, a line a message, without the instructions.
 pub(crate) fn prompt(app: &TestApp, index: usize) -> Vec<String> {
     let request = &app.upstream.requests()[index];
     let messages = request.body["messages"].as_array().unwrap();

@@ -118,7 +118,7 @@ async fn a_mark_is_told_on_the_channel_once() {
         (told.event.as_str(), told.data),
         ("thread:changed", json!({ "pinned": true, "archived": false }))
     );
-    // What is so already is no event.
+    // A mark that is set already is no event.
     let again = good(patch(&app, &names.thread_path(), &json!({ "pinned": true })).await);
     assert_eq!(again["lastSeq"], json!(last + 2));
     refused(patch(&app, &names.thread_path(), &json!({})).await, 422, "invalid_request");

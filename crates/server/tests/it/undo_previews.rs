@@ -1,4 +1,4 @@
-//! What an undo would do, and that it then does so.
+//! Previews of an undo, and the undo that then does as they say.
 
 use axum::http::Method;
 use serde_json::{Value, json};
@@ -110,7 +110,7 @@ async fn a_preview_says_what_the_undo_then_does() {
     let both = content(&app).await;
     assert!(both.as_str().unwrap().contains("## More"), "{both}");
 
-    // What only reads has nothing to undo.
+    // A call that only reads has nothing to undo.
     assert_eq!(undo_as_previewed(&app, &all[0]).await["possible"], false);
     let memory = undo_as_previewed(&app, &all[1]).await;
     let change = &memory["changes"][0];

@@ -139,7 +139,7 @@ async fn with_a_key_nobody_comes_in_without_one() {
     good(app.send(request).await);
 }
 
-/// Whatever is somebody else's is answered exactly as if it did not exist.
+/// A thing of somebody else is answered exactly as if it did not exist.
 #[tokio::test]
 async fn two_users_never_see_each_other() {
     let app = TestApp::start().await;

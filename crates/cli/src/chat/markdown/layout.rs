@@ -93,7 +93,7 @@ pub(super) struct LineWriter {
     width: usize,
     /// Before all lines but the first.
     indent: String,
-    /// Where the cursor is.
+    /// The column of the cursor.
     column: usize,
     /// Spaces before the next word.
     gap: usize,

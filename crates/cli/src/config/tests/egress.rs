@@ -1,4 +1,4 @@
-//! What tools may reach, with which secrets, and who searches the web.
+//! The addresses that tools may reach, the secrets that they send, and the providers of web search.
 
 use app::Apps;
 

@@ -1,4 +1,4 @@
-//! Where the operations of a description are: its servers, or the address that was given instead.
+//! The addresses of the operations of a description: its servers, or the address that was given instead.
 
 use reqwest::Url;
 use serde_json::Value;

@@ -211,7 +211,7 @@ fn pieces(path: &str) -> Result<Vec<(&str, Option<&str>)>, String> {
     Ok(pieces)
 }
 
-/// Whatever could mean something in an address or a template is percent-encoded; what is encoded stays so.
+/// Percent-encodes every character that could mean something in an address or a template; what is encoded stays so.
 fn encoded(text: &str) -> String {
     let mut encoded = String::with_capacity(text.len());
     for (at, byte) in text.bytes().enumerate() {

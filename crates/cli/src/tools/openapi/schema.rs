@@ -33,7 +33,7 @@ pub(super) struct SchemaReader<'a> {
     pub(super) notes: BTreeSet<String>,
 }
 
-/// Where in a schema we are.
+/// The place of the reader in a schema.
 #[derive(Clone)]
 struct Place<'a> {
     depth: usize,
@@ -111,7 +111,7 @@ impl<'a> SchemaReader<'a> {
             }
         }
         if let Some(members) = object.get("allOf").and_then(Value::as_array) {
-            // What is merged is no deeper than where it stands.
+            // Merged members are no deeper than where they stand.
             let members = members.iter().map(|member| self.schema(member, place.clone())).collect();
             schema = merged(schema, members);
         }

@@ -77,12 +77,12 @@ fn parameters(imported: &ImportedTools) -> Value {
     }
 }
 
-/// What one argument may be.
+/// Returns the schema of one argument.
 fn argument(imported: &ImportedTools, name: &str) -> Value {
     parameters(imported)["properties"][name].clone()
 }
 
-/// What the first tool sends for these arguments: address, headers and body.
+/// Returns the request that the first tool sends for these arguments: address, headers and body.
 fn sent(imported: &ImportedTools, input: Value) -> (String, Vec<(String, String)>, Value) {
     let app = app(imported);
     let ToolKind::Http(tool) = &app.declared.first().unwrap().kind else { panic!("it is no HTTP tool") };

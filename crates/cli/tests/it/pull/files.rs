@@ -11,7 +11,7 @@ pub(super) struct Entry {
     pub(super) headers: Vec<(&'static str, String)>,
     /// Instead of 200 or 206.
     pub(super) status: Option<&'static str>,
-    /// What is said of the body's length, if not the truth.
+    /// The body's length as it is announced, if not the truth.
     pub(super) length: Option<u64>,
     /// How many bytes of a body are sent before the connection ends.
     pub(super) cut: Option<usize>,

@@ -183,7 +183,7 @@ async fn health_and_what_hurts_is_kept_only_with_a_yes() {
     assert_eq!(known(&product, &server).await, ["Has asthma", "Lives in Porto"]);
 }
 
-/// What the model is instructed with.
+/// Returns the instructions of the model.
 async fn instructions() -> String {
     let (product, server) = companion([]).await;
     product.say(&server, "Good morning").await;

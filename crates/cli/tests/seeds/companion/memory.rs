@@ -1,4 +1,4 @@
-//! What companion is asked to remember, what it keeps by itself, and what it brings back.
+//! The memories that companion is asked to keep, those that it keeps by itself, and those that it brings back.
 
 use reqwest::Method;
 use testkit::upstream::Gate;
@@ -250,7 +250,7 @@ async fn facts_are_looked_for_after_the_answer_and_nobody_waits_for_them() {
     assert_eq!(known(&product, &server).await, ["The user is vegan"]);
 }
 
-/// What the memory model was asked, once it was asked so many times.
+/// Returns the requests to the memory model, once there are so many.
 async fn extractions(product: &Product, count: usize) -> Vec<String> {
     let mut seen = 0;
     loop {

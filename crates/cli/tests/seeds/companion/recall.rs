@@ -1,5 +1,4 @@
-//! What companion finds again by its meaning, by names and in other languages, and how it keeps memories and past messages
-//! apart.
+//! Recall of companion by meaning, by names and in other languages, and how it keeps memories and past messages apart.
 
 use futures_util::future::join_all;
 use reqwest::Method;
@@ -24,7 +23,7 @@ fn near_by(near: f64, place: usize) -> Vec<f64> {
     vector
 }
 
-/// Companion that has these memories. What is asked is nearest to the first of them, a little less near to the others.
+/// Companion that has these memories. The question is nearest to the first of them, a little less near to the others.
 async fn remembering(facts: &'static [&'static str]) -> (Product, Server) {
     let (product, server) = with_embeddings().await;
     product.upstream().embed_with(move |text| match facts.iter().position(|fact| *fact == text) {

@@ -1,4 +1,4 @@
-//! What a request may say: which model, which settings, and what is refused.
+//! The parts of a request: which model, which settings, and what is refused.
 
 use serde_json::{Value, json};
 

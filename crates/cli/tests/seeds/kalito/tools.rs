@@ -14,14 +14,14 @@ fn reading(kind: &str, value: f64, unit: &str) -> Value {
     json!({ "type": kind, "value": value, "unit": unit, "measuredAt": "2026-11-16T08:00:00-05:00" })
 }
 
-/// What is stored of a type.
+/// Returns the stored records of a type.
 async fn stored(product: &Product, server: &Server, path: &str) -> Vec<Value> {
     let (status, page) = server.get(&product.path(path)).await;
     assert_eq!(status, 200, "{page}");
     page["data"].as_array().unwrap().clone()
 }
 
-/// What comes of one call of the model.
+/// Returns the outcome of one call of the model.
 async fn with_call(product: &Product, server: &Server, tool: &'static str, input: Value) -> Value {
     makes(product, tool, input);
     product.answer(server, json!({ "message": "Please write that down." })).await

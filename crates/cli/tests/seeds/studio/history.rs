@@ -1,4 +1,4 @@
-//! What studio stores of a turn, and what it makes of it in the next.
+//! The records that studio stores of a turn, and their use in the next.
 
 use testkit::upstream::Gate;
 

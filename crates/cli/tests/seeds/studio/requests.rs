@@ -1,4 +1,4 @@
-//! What studio is asked with: a message, and perhaps a session, a model and a temperature; and how it streams.
+//! Requests to studio: a message, and perhaps a session, a model and a temperature; and how it streams.
 
 use testkit::upstream::{Gate, ScriptedCall};
 

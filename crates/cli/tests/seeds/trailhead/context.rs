@@ -1,4 +1,4 @@
-//! What the model knows: its instructions, the user, what happened before.
+//! The context of the model: its instructions, the user, what happened before.
 
 use reqwest::Method;
 use serde_json::json;

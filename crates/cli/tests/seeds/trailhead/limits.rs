@@ -1,4 +1,4 @@
-//! What one user may do in a minute and a day, and at once.
+//! The limits of one user in a minute and a day, and at once.
 
 use reqwest::{Method, Response};
 use serde_json::json;
@@ -6,7 +6,7 @@ use testkit::upstream::Gate;
 
 use super::*;
 
-/// What `app.toml` allows.
+/// The limits in `app.toml`.
 const RUNS_PER_MINUTE: usize = 20;
 const MAX_RUNNING: usize = 4;
 const SECONDS_OF_A_DAY: u64 = 86_400;
@@ -21,7 +21,7 @@ fn header(response: &Response, name: &str) -> String {
     response.headers().get(name).map_or("", |value| value.to_str().unwrap()).to_owned()
 }
 
-/// That it was refused for its pace, and how many seconds to wait.
+/// Checks that it was refused for its pace, and returns how many seconds to wait.
 async fn refused(response: Response) -> u64 {
     assert_eq!(response.status(), 429);
     let seconds = header(&response, "retry-after").parse().expect("it says when to come back");

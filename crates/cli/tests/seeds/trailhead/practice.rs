@@ -1,4 +1,4 @@
-//! What a certified therapist would look for, and what a report of an undo tells.
+//! Points that a certified therapist would look for, and the report of an undo.
 
 use reqwest::Method;
 use serde_json::json;
@@ -6,7 +6,7 @@ use testkit::web::{self, Web};
 
 use super::*;
 
-/// What the model is instructed with, in a first conversation.
+/// Returns the instructions of the model in a first conversation.
 async fn instructions() -> String {
     let (product, server) = empty().await;
     plays(&product, |_, _| Reply::says("Hello."));

@@ -1,4 +1,4 @@
-//! What a call must pass before it runs: the schema, and whose it is.
+//! The checks that a call must pass before it runs: the schema, and whose it is.
 
 use serde_json::json;
 

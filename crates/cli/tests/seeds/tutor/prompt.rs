@@ -1,4 +1,4 @@
-//! What is gathered before the tutor's model is asked: the learner, the conversation, the memories.
+//! The parts that are gathered before the tutor's model is asked: the learner, the conversation, the memories.
 
 use reqwest::Method;
 use serde_json::json;

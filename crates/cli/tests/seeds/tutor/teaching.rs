@@ -1,4 +1,5 @@
-//! What an experienced teacher would look for: practice that is spaced, memories by subject, and rules of the trade.
+//! Points that an experienced teacher would look for: practice that is spaced, memories by subject, and rules of the
+//! trade.
 
 use jiff::Span;
 use jiff::tz::TimeZone;
@@ -88,7 +89,7 @@ async fn each_subject_has_room_for_five_memories_of_its_own() {
     assert_eq!(known(&product, &server, "active").await.len(), 11);
 }
 
-/// What the tutor is instructed with.
+/// Returns the instructions of the tutor.
 async fn instructions() -> String {
     let (product, server) = tutor().await;
     refers(&product, &[]);

@@ -117,7 +117,7 @@ pub(super) struct AgUiInterrupt {
     pub(super) expires_at: String,
 }
 
-/// What came of a run, in our own ids.
+/// The outcome of a run, in our own ids.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct AgUiResult<'a> {

@@ -18,7 +18,7 @@ const MAX_NOTICE_CHARS: usize = 300;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum CompletionPiece {
     Begin(RunId),
-    /// What follows can be taken back.
+    /// The pieces that follow can be taken back.
     StepBegin,
     Content(String),
     Reasoning(String),
@@ -76,7 +76,7 @@ struct OpenParagraphs {
 struct WaitingCall {
     call: CallId,
     word: AwaitedWord,
-    /// What the user is told, where they are to decide.
+    /// The notice for the user, where they are to decide.
     notice: Option<String>,
 }
 

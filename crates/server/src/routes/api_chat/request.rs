@@ -20,7 +20,7 @@ const MAX_ID_CHARS: usize = 255;
 
 const DATA: &str = "data:";
 
-/// Where images are found here.
+/// The path below which images are found here.
 const IMAGES: &str = "/v1/images/";
 
 /// The name of a document that comes without one.

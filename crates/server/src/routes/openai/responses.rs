@@ -198,7 +198,7 @@ async fn whole_response(follower: Follower, mut teller: ResponseTeller) -> Resul
     Err(service::Error::Internal.into())
 }
 
-/// Where a response belongs.
+/// The place that a response belongs to.
 #[derive(Default)]
 struct ResponsePlace {
     thread: Option<ThreadId>,

@@ -47,7 +47,7 @@ impl FromRequestParts<Api> for ThreadHeader {
     }
 }
 
-/// Where a conversation is.
+/// The place of a conversation.
 pub(super) enum ConversationPlace {
     /// In no thread yet, and no later request will name the one that is made.
     Unbound,
@@ -176,7 +176,7 @@ fn longest_match(stored: &[StoredTurn], spoken: &[SpokenTurn]) -> Option<(Messag
     Some((last.last, known))
 }
 
-/// The same on the branch where it is longest.
+/// The last message of the longest match on any branch, and the length of the match.
 async fn best_branch(
     api: &Api,
     principal: &Principal,

@@ -1,4 +1,5 @@
-//! What a tool did outside is taken back by another request, once (E4); and what cannot be, asks first.
+//! An action of a tool outside is taken back by another request, once (E4); and one that cannot be taken back asks
+//! first.
 
 use axum::http::Method;
 use serde_json::{Value, json};

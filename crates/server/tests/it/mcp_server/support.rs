@@ -30,7 +30,7 @@ pub(super) enum Era {
 
 pub(super) const ERAS: [Era; 2] = [Era::Old, Era::New];
 
-/// What the user says to a question.
+/// The user's answer to a question.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Word {
     Yes,

@@ -12,7 +12,7 @@ async fn history(app: &TestApp, memory: &Value) -> Value {
     good(app.get(&format!("{}/history", path(memory))).await)
 }
 
-/// What a conversation has left, and the names of that conversation.
+/// Returns the memory that a conversation has left, and the names of that conversation.
 async fn asked_for() -> (TestApp, crate::support::Names, Value) {
     let app = TestApp::with(Setup::app(REMEMBERING)).await;
     let names = say(&app, "Remember that my cat is called Miso.").await;

@@ -46,7 +46,7 @@ fn wrong_messages() -> Vec<(Value, &'static str)> {
     ]
 }
 
-/// The same for all other fields.
+/// Bodies with options that are refused, and the field that each refusal names.
 fn wrong_options() -> Vec<(Value, &'static str)> {
     vec![
         (json!({ "n": 2 }), "n"),

@@ -30,7 +30,7 @@ async fn a_named_thread_grows_by_what_is_new() {
         ["user: a", "assistant: Re: a", "user: b", "assistant: Re: b", "user: c", "assistant: Re: c"];
     assert_eq!(said(&app, &thread).await, expected);
     assert_eq!(prompt(&app, 2), ["user: a", "assistant: Re: a", "user: b", "assistant: Re: b", "user: c"]);
-    // The same thread by its id, by the metadata, and by a client that sends the new message alone.
+    // One thread is found by its id, by the metadata, and by a client that sends the new message alone.
     let by_id = completed_in(&app, Some(&thread), &body(&[user("d")])).await;
     let metadata = json!({ "metadata": { "thread_id": "mine", "other": "x" } });
     let by_metadata = completed(&app, &with(body(&[user("e")]), &metadata)).await;

@@ -1,4 +1,4 @@
-//! What is sent: parameters, bodies and secrets.
+//! The requests that are sent: parameters, bodies and secrets.
 
 use serde_json::{Map, Value, json};
 

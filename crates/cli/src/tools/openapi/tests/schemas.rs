@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use super::{app, argument, notes, one, one_with, parameters};
 
-/// What an argument with this schema may be.
+/// Returns the schema of an argument that is made of this one.
 fn turned(schema: Value) -> Value {
     turned_with(schema, &json!({})).0
 }

@@ -1,4 +1,4 @@
-//! The input of a response: a text, or items of a conversation. What the client adds beyond these is ignored.
+//! The input of a response: a text, or items of a conversation. Fields that the client adds beyond these are ignored.
 
 use std::collections::HashMap;
 
