@@ -24,7 +24,7 @@ pub(crate) const RUN_ACTIVE: &str = "the run has not ended; wait for its end, or
 /// Actions of a run that one request takes back at most.
 pub(crate) const MAX_UNDONE_AT_ONCE: usize = 4096;
 
-/// Which actions to list. What is absent does not matter.
+/// Which actions to list. An absent field does not matter.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ActionQuery {
     pub run: Option<RunId>,
@@ -82,8 +82,8 @@ impl Service {
         Ok(self.view(self.agent.undo(principal, row, by, once).await?))
     }
 
-    /// Takes back what the actions of a run changed, newest first. Those that were taken back before are in the report
-    /// too, so that asking again changes nothing and says the same.
+    /// Takes back what the actions of a run changed, newest first. Actions that were taken back before are in the
+    /// report too, so that asking again changes nothing and says the same.
     pub async fn undo_run(&self, principal: &Principal, run: RunId) -> Result<UndoReport, Error> {
         let row = agent::run_row(self.store(), principal, run).await?;
         if !row.status.is_terminal() {
@@ -184,11 +184,11 @@ impl Service {
 /// The standing of an action, as far as its row tells.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum UndoStanding {
-    /// It changed nothing, or took something back itself.
+    /// The action changed nothing, or took something back itself.
     Nothing,
     Undone(ActionId),
     Undoable,
-    /// It did something, or may have, that nobody here can put back; and why.
+    /// The action did something, or may have, that nobody here can put back; and why.
     Stays(&'static str),
 }
 

@@ -15,7 +15,7 @@ impl Service {
         Ok(limits.allowances(&used, now))
     }
 
-    /// The same for a user who has used so much.
+    /// The rest of each limit for a user who has used so much.
     pub fn allowances_with(&self, principal: &Principal, app: &str, used: &Used) -> Vec<Allowance> {
         let serving = self.serving(principal, app);
         serving.map(|serving| self.user_limits(&serving.app).allowances(used, self.now())).unwrap_or_default()

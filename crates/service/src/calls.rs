@@ -51,7 +51,7 @@ impl Service {
     }
 }
 
-/// What a result of the client is for the run.
+/// Returns the outcome that a result of the client is for the run.
 fn outcome_of(tool: &str, input: &Value, answer: NewCallResult) -> Result<CallOutcome, Error> {
     let answer = match answer {
         NewCallResult { result: Some(result), error: None } => {

@@ -45,7 +45,7 @@ impl Service {
         let write = Write::File { path: path.to_owned(), content: Some(content), expected };
         match self.store().put_file(&scope, write, terms.once).await {
             Err(store::Error::Changed(message)) => {
-                // Where the version was right, what is refused is one more file.
+                // One file more is what is refused if the version was right.
                 let is_right = self.store().file_version(&scope, path).await? == expected;
                 Err(Error::Conflict { code: if is_right { "files_full" } else { "changed" }, message })
             }

@@ -4,7 +4,7 @@ use jiff::Timestamp;
 use protocol::{ActsFor, AppId, KeyId, KeyView, Right, Rights, SessionId};
 use store::SessionRow;
 
-/// The one user of a machine that has no keys.
+/// The user of a machine that has no keys.
 pub const LOCAL_USER: &str = "local";
 
 /// The proof that a holder of access has shown.

@@ -32,7 +32,7 @@ impl Service {
         Error::Conflict { code: "image_too_large", message }
     }
 
-    /// Checks an upload and keeps it. The same bytes again are the same image.
+    /// Checks an upload and keeps it. Equal bytes are the same image.
     pub async fn add_image(
         &self,
         principal: &Principal,

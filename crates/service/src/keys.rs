@@ -1,6 +1,6 @@
 //! Keys: who may speak, known by the hash of the secret they hold.
 //!
-//! Who looks after the keys is an admin, within the apps of their own key, or whoever has the data folder.
+//! An admin looks after the keys, within the apps of their own key, or whoever has the data folder.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -20,7 +20,7 @@ use crate::{Error, Service};
 /// The beginning of a key's secret, so that people and scanners know one when they see one.
 pub const KEY_PREFIX: &str = "rondo_";
 
-/// Where the idempotency keys of requests that concern the server itself are kept; no app has this name.
+/// The app under which the idempotency keys of requests that concern the server itself are kept; no app has this name.
 const NO_APP: &str = "";
 
 /// The pause before keys are read again that could not be read.
@@ -97,8 +97,8 @@ impl Service {
         self.access().is_control(&secret_hash(token))
     }
 
-    /// A token for commands on the same machine, good for as long as this process lives. Whoever can read where it is
-    /// kept could read the database too.
+    /// A token for commands on the same machine, good for as long as this process lives. A person who can read where
+    /// it is kept could read the database too.
     pub fn control_token(&self) -> Result<String, Error> {
         let token = fresh_secret(KEY_PREFIX)?;
         if self.access().set_control(secret_hash(&token)) { Ok(token) } else { Err(Error::Internal) }
@@ -225,8 +225,8 @@ impl Service {
         Ok(KeyMade { id: rotated.id, token: Some(token), notice: None })
     }
 
-    /// Removes all keys, revoked ones too, and gives their number. From here on the machine's own user needs none. Who
-    /// asks for it must have the data folder, which no key gives: see [`Self::is_control_token`].
+    /// Removes all keys, revoked ones too, and gives their number. From here on the machine's own user needs none. The
+    /// caller must have the data folder, which no key gives: see [`Self::is_control_token`].
     pub async fn remove_keys(&self) -> Result<u64, Error> {
         let service = self.clone();
         let remove = async move {
@@ -339,7 +339,8 @@ fn joined(apps: &[AppId]) -> String {
     }
 }
 
-/// Who did something, as it is noted: the admin, or the user of this machine who has the data folder.
+/// Returns the name under which a deed is noted: the admin's, or that of the user of this machine who has the data
+/// folder.
 pub(crate) fn name_of(by: Option<&Principal>) -> String {
     by.map_or_else(|| LOCAL_USER.to_owned(), Principal::name)
 }

@@ -58,7 +58,7 @@ impl Service {
         }
     }
 
-    /// The same for all apps.
+    /// Brings the documents of all apps together with their folders.
     pub(crate) fn update_all_knowledge(&self) {
         for app in self.world().apps.all().keys() {
             self.update_knowledge(app);

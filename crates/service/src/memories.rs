@@ -157,7 +157,7 @@ impl Service {
         Ok(MemorySettings { enabled: !self.store().memory_is_off(&scope).await? })
     }
 
-    /// Switches memory on or off for the user. What is there stays.
+    /// Switches memory on or off for the user. Memories that are there stay.
     pub async fn set_memory(
         &self,
         principal: &Principal,

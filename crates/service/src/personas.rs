@@ -92,7 +92,7 @@ impl Service {
         }
         let settings = match settings {
             Some(settings) => self.good_settings(&app, &settings)?,
-            // Where nothing can be read, there is nothing to keep.
+            // There is nothing to keep if nothing can be read.
             None => serde_json::from_str(&row.settings).unwrap_or_else(|_| Value::Object(Map::new())),
         };
         let is_set = settings.as_object().is_some_and(|settings| !settings.is_empty());

@@ -178,7 +178,7 @@ impl Service {
         }
     }
 
-    /// Records that are named must be there. Those that were named before may be gone since.
+    /// Records that are named must be there. Records that were named before may be gone since.
     async fn check_references(&self, scope: &Scope, of: &RecordType, given: &Value) -> Result<(), Error> {
         for Reference { place, kind, id } in tools::references(&of.schema, given) {
             let count = match id.parse() {
@@ -204,7 +204,7 @@ fn version_view(version: ThingVersion) -> RecordVersionView {
     RecordVersionView {
         version,
         deleted: contents.is_none(),
-        // What cannot be read is shown as nothing.
+        // Contents that cannot be read are shown as nothing.
         data: contents.map(|json| serde_json::from_str(&json).unwrap_or_default()),
         updated_at,
         action_id: action,

@@ -39,7 +39,7 @@ impl Service {
         self.keep_if(principal, submitted, kept).await
     }
 
-    /// The same, and the events of the run from its first on; no follower when it has ended.
+    /// Submits a message, and follows the events of its run from the first on; no follower when it has ended.
     pub async fn submit_and_follow(
         &self,
         principal: &Principal,
@@ -52,7 +52,8 @@ impl Service {
         self.keep_if(principal, submitted, kept).await
     }
 
-    /// The same for a run that ends with its client: if the caller goes away before this returns, the run is cancelled.
+    /// Submits and follows a run that ends with its client: if the caller goes away before this returns, the run is
+    /// cancelled.
     pub async fn submit_while_waited_for(
         &self,
         principal: &Principal,
@@ -159,7 +160,7 @@ impl Service {
         Err(Error::Unavailable { message: "the server is stopping; try again".into(), retry_after: 2 })
     }
 
-    /// Who answers: the persona the request or its thread names, and what that one sets. One that cannot be used sets
+    /// Returns the persona that the request or its thread names, and what it sets. One that cannot be used sets
     /// nothing; the run says so.
     async fn persona_of(
         &self,
@@ -236,7 +237,8 @@ impl Service {
         Ok(RunResult { proposals, client_calls, ..agent::run_result(row, &self.store().facts(run).await?) })
     }
 
-    /// The events of a run without its deltas, each with its place in the log. What cannot be read is left out.
+    /// The events of a run without its deltas, each with its place in the log. An event that cannot be read is left
+    /// out.
     pub async fn run_facts(&self, principal: &Principal, run: RunId) -> Result<Vec<(Seq, Event)>, Error> {
         agent::run_row(self.store(), principal, run).await?;
         let facts = self.store().facts(run).await?.into_iter();

@@ -101,7 +101,7 @@ impl Service {
         self.agent.is_ready()
     }
 
-    /// What users hold open on all nodes; none if this server is alone.
+    /// The counts of things, such as streams, that users hold open on all nodes; none if this server is alone.
     pub fn held_by_users(&self) -> Option<Arc<HeldByUsers>> {
         self.store().held_by_users()
     }
@@ -121,7 +121,7 @@ impl Service {
         self.store().writing_ended().await;
     }
 
-    /// Takes no new runs from here on. Those under way go on.
+    /// Takes no new runs from here on. Runs that are under way go on.
     pub fn retire(&self) {
         self.agent.retire();
     }

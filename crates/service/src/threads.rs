@@ -6,7 +6,7 @@ use store::{IdempotencyClaim, PageRows, ThreadEdit, ThreadFilter, ThreadRow};
 use crate::checks::{self, PageQuery};
 use crate::{Error, Service, views};
 
-/// Which threads to list. What is absent does not matter.
+/// Which threads to list. An absent field does not matter.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct ThreadQuery {
     pub archived: Option<bool>,

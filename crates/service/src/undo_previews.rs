@@ -1,4 +1,4 @@
-//! What an undo would do, before anybody asks for it. The store plans it by the rules of the undo itself.
+//! Previews of an undo, before anybody asks for it. The store plans it by the rules of the undo itself.
 
 use agent::OutsideEffect;
 use protocol::{ActionId, Principal, RunId, RunUndoPreview, UndoChange, UndoPreview};
@@ -10,7 +10,7 @@ use crate::actions::{MAX_UNDONE_AT_ONCE, RUN_ACTIVE, UndoStanding, standing};
 use crate::{Error, Service};
 
 impl Service {
-    /// What an undo of an action would do now.
+    /// Returns the changes that an undo of an action would make now.
     pub async fn preview_undo(&self, principal: &Principal, action: ActionId) -> Result<UndoPreview, Error> {
         let row = self.action_row(principal, action).await?;
         let place = self.undo_place(&row);
@@ -19,8 +19,8 @@ impl Service {
         self.preview(row, place, plans.pop().unwrap_or_default()).await
     }
 
-    /// What an undo of all actions of a run would do now, newest first. An action can be undone after a newer one of the
-    /// run that changed the same thing.
+    /// Returns the changes that an undo of all actions of a run would make now, newest first. An action can be undone
+    /// after a newer one of the run that changed the same thing.
     pub async fn preview_run_undo(&self, principal: &Principal, run: RunId) -> Result<RunUndoPreview, Error> {
         let row = agent::run_row(self.store(), principal, run).await?;
         if !row.status.is_terminal() {

@@ -50,7 +50,7 @@ pub struct RevokedKey {
 #[derive(Debug, Clone, PartialEq)]
 pub struct SessionRow {
     pub view: SessionView,
-    /// Who speaks for the user, if it is not the user.
+    /// The actor who speaks for the user, if it is not the user.
     pub actor: Option<String>,
     /// Whether the session was ended before its time.
     pub ended: bool,

@@ -85,7 +85,7 @@ pub struct NewProposal {
 pub struct ActionRow {
     pub id: ActionId,
     pub scope: Scope,
-    /// Who spoke for the user, if it was not the user.
+    /// The actor who spoke for the user, if it was not the user.
     pub actor: Option<String>,
     pub thread: Option<ThreadId>,
     pub run: Option<RunId>,
@@ -107,7 +107,7 @@ pub struct ActionRow {
     pub position: u64,
 }
 
-/// Which actions to list. What is absent does not matter.
+/// Which actions to list. An absent field does not matter.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ActionFilter {
     pub run: Option<RunId>,
@@ -125,7 +125,7 @@ pub struct NewAction {
     pub tool: String,
     pub effect: Effect,
     pub input: Value,
-    /// Who speaks for the user, if it is not the user.
+    /// The actor who speaks for the user, if it is not the user.
     pub actor: Option<String>,
 }
 
@@ -214,7 +214,7 @@ pub struct ThingVersion {
     pub action: Option<ActionId>,
 }
 
-/// Where an action would be undone.
+/// The place at which an action would be undone.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum UndoPlace {
     /// Its changes in the store are put back.
@@ -223,7 +223,7 @@ pub enum UndoPlace {
     Outside,
 }
 
-/// What an undo of an action would do.
+/// The changes that an undo of an action would make.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct UndoPlan {
     /// Why it is not possible.

@@ -158,7 +158,7 @@ pub struct KnowledgeRow {
 pub struct NewChunk {
     pub id: ChunkId,
     pub text: String,
-    /// Where it stands, for people.
+    /// The place of the chunk, for people.
     pub place: String,
     pub suspicious: bool,
 }

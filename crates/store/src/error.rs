@@ -99,14 +99,14 @@ pub enum Error {
     /// Another server has the database; in words for people.
     #[error("{0}")]
     InUse(String),
-    /// What is configured cannot be used; in words for people.
+    /// A configured part cannot be used; in words for people.
     #[error("{0}")]
     Unusable(String),
     #[error("the database failed: a column does not hold {0}")]
     Column(&'static str),
 }
 
-/// What PostgreSQL says, with the name of its code.
+/// Returns PostgreSQL's words, with the name of its code.
 fn in_words(error: &tokio_postgres::Error) -> String {
     match error.as_db_error() {
         Some(said) => format!("{} ({})", said.message(), said.code().code()),
@@ -145,7 +145,8 @@ fn chain(error: &tokio_postgres::Error) -> String {
 }
 
 impl Error {
-    /// Whether the same write may succeed a little later, in this process. What a constraint refuses it refuses again.
+    /// Whether the same write may succeed a little later, in this process. A write that a constraint refuses is refused
+    /// again.
     pub fn may_pass(&self) -> bool {
         matches!(self, Error::Full | Error::Overloaded | Error::Aborted | Error::Disconnected(_))
             || matches!(self, Error::Sql(_) | Error::Postgres(_)) && !self.is_refusal()
@@ -201,8 +202,8 @@ impl Error {
             || matches!(self, Error::Sql(error) if failed(error))
     }
 
-    /// This error, or a full disk if it is a write for which the system has no space. A sync that fails is never that:
-    /// what it should have brought to the disk is gone from memory by then.
+    /// Returns this error, or a full disk if it is a write for which the system has no space. A sync that fails is
+    /// never that: what it should have brought to the disk is gone from memory by then.
     pub(crate) fn of_system(self, errno: i32) -> Self {
         let is_write =
             matches!(&self, Error::Sql(error) if extended(error).is_some_and(|code| WRITES.contains(&code)));

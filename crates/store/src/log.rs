@@ -17,7 +17,7 @@ pub trait Publish: Send + Sync + 'static {
     /// The newest numbers of threads to which another node has written. The events can be read by now.
     fn publish_newest(&self, _newest: &[(ThreadId, Seq)]) {}
 
-    /// What else other nodes have changed.
+    /// Tells of other changes by other nodes.
     fn publish_news(&self, _news: NodeNews) {}
 
     /// Whether somebody here follows the thread, so that the events of another node are wanted.

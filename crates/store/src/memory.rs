@@ -11,7 +11,8 @@ pub struct NewMemoryRow {
     pub id: MemoryId,
     pub text: String,
     pub kind: String,
-    /// Who it comes from: `user` (by hand), `asked`, `extracted`, `tool` or `import`.
+    /// The origin: `user` (by hand), `asked`, `extracted`, `tool` or `import`. `user` (by hand), `asked`, `extracted`,
+    /// `tool` or `import`.
     pub source: &'static str,
     pub sources: Vec<MemoryOrigin>,
     pub valid_from: Option<Timestamp>,
@@ -64,7 +65,7 @@ impl MemoryHistory {
     pub const MAX_VERSIONS: usize = 1_000;
 }
 
-/// A change by hand. What is absent stays.
+/// A change by hand. An absent field stays as it is.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct MemoryEdit {
     pub text: Option<String>,
@@ -92,7 +93,7 @@ pub enum MemoryChange {
         kind: String,
         source: Option<MemoryOrigin>,
     },
-    /// It is so no more.
+    /// The memory is true no more.
     Remove {
         id: MemoryId,
         version: u64,

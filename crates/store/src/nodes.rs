@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use jiff::{SignedDuration, Timestamp};
 use protocol::{Clock, ThreadId};
 
-/// What other nodes have changed, as far as somebody here has to look.
+/// The changes by other nodes, as far as somebody here has to look.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct NodeNews {
     /// Threads whose run was told to stop, can go on, or was deleted.
@@ -43,7 +43,7 @@ impl NodeNews {
     }
 }
 
-/// What servers that share a database have in common.
+/// The state that servers that share a database have in common.
 pub struct SharedStore {
     /// All of them go by this clock.
     pub clock: Arc<SharedClock>,
@@ -57,8 +57,8 @@ const TOLD_FROM: u32 = 4;
 /// Users of which the others are told.
 const MAX_TOLD: usize = 1_000;
 
-/// What users hold open on each node, such as streams. A user may hold so much on all nodes together. The nodes tell one
-/// another every second.
+/// The counts of things, such as streams, that users hold open on each node. A user may hold so much on all nodes
+/// together. The nodes tell one another every second.
 #[derive(Debug, Default)]
 pub struct HeldByUsers {
     /// Locked for a look.
@@ -93,7 +93,7 @@ impl HeldByUsers {
         lock(&self.elsewhere).get(what).copied().unwrap_or(0) as usize
     }
 
-    /// What the others are told.
+    /// Returns the text that the others are told.
     pub(crate) fn heavy_users(&self) -> String {
         let here = lock(&self.here);
         let many = here.iter().filter(|(_, count)| **count >= TOLD_FROM).take(MAX_TOLD);
@@ -101,7 +101,7 @@ impl HeldByUsers {
         serde_json::to_string(&many).unwrap_or_default()
     }
 
-    /// What all others tell.
+    /// Takes in the texts that all others tell.
     pub(crate) fn hear(&self, told: impl Iterator<Item = String>) {
         let mut all: HashMap<String, u32> = HashMap::new();
         for told in told {

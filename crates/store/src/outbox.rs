@@ -46,7 +46,7 @@ struct Waiting {
     bytes: usize,
     /// The writer has been told and has not come yet.
     announced: bool,
-    /// What the writer has taken, while nobody knows whether it is in the log.
+    /// The deltas that the writer has taken, while nobody knows whether they are in the log.
     taken: Vec<Delta>,
     /// Some of this run's deltas are not in the log; it takes no more.
     closed: bool,

@@ -17,7 +17,7 @@ const DROPPED_BITS: u32 = 0xff;
 pub struct PackedVector(Vec<u8>);
 
 impl PackedVector {
-    /// Packs numbers. What is not a number counts as 0.
+    /// Packs numbers. A value that is not a number counts as 0.
     pub fn pack(numbers: &[f32]) -> Self {
         let largest = numbers.iter().fold(0.0f32, |largest, number| largest.max(number.abs()));
         let is_usable = largest.is_finite() && largest > 0.0;
@@ -75,7 +75,7 @@ impl PackedVector {
         Some(Self::pack(&numbers))
     }
 
-    /// The same vector as it comes back from PostgreSQL.
+    /// Returns this vector as it comes back from PostgreSQL.
     pub(crate) fn shortened(&self) -> Self {
         let Some((scale, levels)) = self.multiples() else { return self.clone() };
         let mut bytes = nearest_short(scale).to_le_bytes().to_vec();

@@ -1,4 +1,4 @@
-//! What a prompt is made of, read at one moment.
+//! The rows that a prompt is made of, read at one moment.
 
 use protocol::PinView;
 

@@ -20,7 +20,7 @@ pub struct ThreadRow {
     pub title: Option<String>,
     pub head: Option<MessageId>,
     pub model: Option<String>,
-    /// Who answers in it unless a run says otherwise.
+    /// The persona that answers in it unless a run says otherwise.
     pub persona: Option<String>,
     pub message_count: u64,
     pub active_run: Option<RunId>,
@@ -48,7 +48,7 @@ pub struct ThreadEdit {
     pub archived: Option<bool>,
 }
 
-/// Which threads to list. What is absent does not matter.
+/// Which threads to list. An absent field does not matter.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct ThreadFilter {
     pub archived: Option<bool>,
@@ -69,7 +69,7 @@ pub struct RunRow {
     pub id: RunId,
     pub thread: ThreadId,
     pub scope: Scope,
-    /// Who spoke for the user, if it was not the user.
+    /// The actor who spoke for the user, if it was not the user.
     pub actor: Option<String>,
     /// The user message it answers.
     pub message: MessageId,
@@ -169,7 +169,7 @@ pub struct ShownMessage {
     /// The messages with its parent and its role, itself included, oldest first. Empty if there is no other, and where all
     /// branches are read.
     pub siblings: Vec<MessageId>,
-    /// What the model thought, step by step; for an answer.
+    /// The thoughts of the model, step by step; for an answer.
     pub reasoning: Vec<String>,
     /// The `source`s of its run, for an answer.
     pub sources: Vec<RawEvent>,
@@ -239,14 +239,14 @@ pub struct RunRequest {
     pub model: Option<String>,
     pub settings: Settings,
     pub system_prompt: Option<String>,
-    /// Who answers; where it begins a thread, there from then on.
+    /// The persona that answers; where the run begins a thread, there from then on.
     pub persona: Option<String>,
     pub documents: Option<Vec<DocumentId>>,
     pub app_revision: String,
     /// Fields of the request that answers in another contract repeat.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub echo: Option<Value>,
-    /// Who speaks for the user, if it is not the user.
+    /// The actor who speaks for the user, if it is not the user.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub actor: Option<String>,
     /// The tools of the request, whose calls the client makes.
@@ -291,7 +291,7 @@ pub struct ThreadImport {
     pub created_at: Option<Timestamp>,
     pub runs: Vec<EarlierRun>,
     pub app_revision: String,
-    /// Who speaks for the user, if it is not the user.
+    /// The actor who speaks for the user, if it is not the user.
     pub actor: Option<String>,
 }
 
@@ -379,10 +379,10 @@ pub struct BegunRun {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RunAcceptance {
-    /// It is under way.
+    /// The run is under way.
     Running,
-    /// It waits; the run before it was told to stop, if one is named. `resumed` says that the run before it waited for
-    /// a yes and goes on without it.
+    /// The run waits; the run before it was told to stop, if one is named. `resumed` says that the run before it
+    /// waited for a yes and goes on without it.
     Queued { interrupted: Option<RunId>, resumed: bool },
     /// The request came before under the same key.
     Replayed,

@@ -1,7 +1,7 @@
 //! Sources of kept texts, as words: the wire id of a thing, or one of the names here.
 //!
-//! A text is kept for as long as its source is what it was. Where a source can change, its name says which state of it
-//! was meant.
+//! A text is kept for as long as its source is what it was. The name of a source that can change says which state of
+//! it was meant.
 
 use protocol::{DocumentId, Scope, ThreadId};
 
@@ -12,7 +12,7 @@ const RECORDS: &str = "records_";
 const FILE: &str = "file_";
 const KNOWLEDGE: &str = "knowledge_";
 
-/// Where the names of what was made of records begin and end.
+/// The bounds of the names of what was made of records.
 pub(crate) const ALL_RECORDS: (&str, &str) = ("records_", "records`");
 
 /// A revision of an app, whose instructions are the same for all users.
@@ -35,7 +35,7 @@ pub fn of_persona(id: &str) -> String {
     format!("{PERSONA}{id}")
 }
 
-/// What was made of the user's records for a thread, when so many things had been erased.
+/// Returns the name of what was made of the user's records for a thread, when so many things had been erased.
 pub fn of_records(thread: ThreadId, erasures: u64) -> String {
     format!("{RECORDS}{thread}{}", erasure_suffix(erasures))
 }
@@ -77,7 +77,7 @@ pub(crate) fn erasure_suffix(erasures: u64) -> String {
     format!("@{erasures}")
 }
 
-/// Where the names of what was made of records for a thread begin and end.
+/// Returns the bounds of the names of what was made of records for a thread.
 pub(crate) fn records_of_thread(thread: ThreadId) -> (String, String) {
     (format!("{RECORDS}{thread}@"), format!("{RECORDS}{thread}A"))
 }

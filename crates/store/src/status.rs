@@ -36,9 +36,9 @@ stored_enum! {
         Created = "created",
         /// The user has changed it by hand.
         Edited = "edited",
-        /// It is otherwise from then on.
+        /// The fact is otherwise from then on.
         Updated = "updated",
-        /// It says what others said, too.
+        /// The memory says what others said, too.
         Merged = "merged",
         Removed = "removed",
         Forgotten = "forgotten",

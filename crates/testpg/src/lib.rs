@@ -49,7 +49,7 @@ impl PostgresServer {
         Self::start_in(Self::prepare(programs, settings)?)
     }
 
-    /// The same, with a small disk of its own. The tables of the role `rondo` are there, the rest is not.
+    /// Starts such a server with a small disk of its own. The tables of the role `rondo` are there, the rest is not.
     pub fn start_with(
         programs: &PostgresPrograms,
         settings: &[&str],

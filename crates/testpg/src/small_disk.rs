@@ -26,7 +26,7 @@ impl SmallDisk {
         }
     }
 
-    /// What asks `unshare` for a namespace in which something can be mounted.
+    /// The options that ask `unshare` for a namespace in which something can be mounted.
     fn namespace(programs: &PostgresPrograms) -> &'static [&'static str] {
         if programs.is_root() {
             &["--mount"]

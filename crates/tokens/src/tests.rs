@@ -13,7 +13,7 @@ use super::*;
 const BOTH: [(Vocabulary, &str); 2] =
     [(Vocabulary::O200k, "o200k_base"), (Vocabulary::Cl100k, "cl100k_base")];
 
-/// The expressions that OpenAI published. What they say of white space at the end, `\s+(?!\S)`, is not in them.
+/// The expressions that OpenAI published. Their alternative for white space at the end, `\s+(?!\S)`, is not in them.
 const O200K_PATTERN: &str = concat!(
     r"^(?:[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]*[\p{Ll}\p{Lm}\p{Lo}\p{M}]+(?i:'s|'t|'re|'ve|'m|'ll|'d)?",
     r"|[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]+[\p{Ll}\p{Lm}\p{Lo}\p{M}]*(?i:'s|'t|'re|'ve|'m|'ll|'d)?",

@@ -73,8 +73,8 @@ fn offered_to_client(tool: &ClientTool) -> Result<OfferedTool, String> {
 }
 
 impl ToolRegistry {
-    /// These tools with those of a request, whose calls the client makes. A tool of the server keeps its name: one that
-    /// came meanwhile, with a new version of the app, counts.
+    /// Returns these tools with those of a request, whose calls the client makes. A tool of the server keeps its name:
+    /// one that came meanwhile, with a new version of the app, counts.
     #[must_use]
     pub fn with_client_tools(self: &Arc<Self>, declared: &[ClientTool]) -> Arc<Self> {
         if declared.is_empty() {
@@ -114,7 +114,7 @@ pub fn check_client_tools(app: &App, registry: &ToolRegistry, tools: &[ClientToo
 }
 
 /// The outcome of a call that was made elsewhere and is only told here: without what a reader would not see, and cut as
-/// every result is. Whoever tells it may say anything, so it counts as text of an external tool.
+/// every result is. The client may say anything, so it counts as text of an external tool.
 pub fn earlier_outcome(result: Option<String>, failed: bool) -> CallOutcome {
     let status = match (&result, failed) {
         (None, _) => ToolStatus::Unknown,

@@ -1,9 +1,9 @@
 //! Tools: what they are, which of them an app has, and the one path every call takes.
 //!
-//! A call is looked up, its arguments are checked against the tool's JSON Schema, policy says whether it may run, and it
-//! runs within a time-out, with its output capped and its panics caught. Whatever goes wrong is an answer to the model,
-//! never an error of the program. A tool of ours never writes: it says what is to be written, and that is committed
-//! together with its result.
+//! A call is looked up, its arguments are checked against the tool's JSON Schema, policy says whether it may run, and
+//! it runs within a time-out, with its output capped and its panics caught. A failure of any kind is an answer to the
+//! model, never an error of the program. A tool of ours never writes: it says what is to be written, and that is
+//! committed together with its result.
 
 mod builtin;
 mod catalog;
@@ -96,7 +96,7 @@ pub trait UndoCall: Send + Sync + 'static {
 /// The sources of words from outside that are in the prompt: the names of tools, and `documents`.
 pub type Taint = BTreeSet<String>;
 
-/// A call on its way to a tool. Who is speaking comes from here, never from the arguments.
+/// A call on its way to a tool. The speaker comes from here, never from the arguments.
 #[derive(Clone)]
 pub struct Calling<'a> {
     pub id: CallId,
@@ -112,7 +112,7 @@ pub struct Calling<'a> {
     pub recall: &'a Arc<Recall>,
     pub ids: &'a Arc<dyn Ids>,
     pub now: Timestamp,
-    /// Where the user lives.
+    /// The time zone in which the user lives.
     pub zone: TimeZone,
     pub stop: &'a CancellationToken,
 }

@@ -53,7 +53,7 @@ impl ToolRegistry {
         Self { tools: HashMap::new(), specs: Arc::new([]) }.with_tools(tools)
     }
 
-    /// These tools, and then others.
+    /// Returns these tools, and then others.
     pub(crate) fn with_tools(&self, others: Vec<OfferedTool>) -> Result<Self, (String, String)> {
         let specs = others.iter().map(|tool| &tool.spec);
         let specs: Arc<[ToolSpec]> = self.specs.iter().chain(specs).cloned().collect();
@@ -152,7 +152,7 @@ async fn again_if_harmless<F: Future<Output = Result<ToolOutput, Failed>>>(
     match call().await {
         Err(failed) if is_repeatable(effect) => match failed.again {
             Some(pause) if stop.run_until_cancelled(tokio::time::sleep(pause)).await.is_some() => {
-                // What may have happened at the first try may still have, whatever becomes of the second.
+                // The first try may still have done something, whatever becomes of the second.
                 call()
                     .await
                     .map_err(|second| Failed { uncertain: second.uncertain || failed.uncertain, ..second })
@@ -229,7 +229,8 @@ fn about_identity(error: &ValidationError<'_>) -> &'static str {
     }
 }
 
-/// The output, or a text that holds the beginning of it. What nests deeper than JSON may becomes its own text, too.
+/// The output, or a text that holds the beginning of it. A value that nests deeper than JSON may becomes its own text,
+/// too.
 pub(crate) fn capped(output: Value) -> Value {
     let size = output.as_str().map_or_else(|| output.to_string().len(), str::len);
     let too_deep = value_depth(&output) > MAX_JSON_DEPTH;

@@ -130,7 +130,7 @@ impl World {
         }
     }
 
-    /// The same store for somebody else.
+    /// Goes on with this store as somebody else.
     pub(crate) fn become_user(&mut self, user: &str) {
         self.scope = Scope { user: UserId::new(user), ..self.scope.clone() };
     }
@@ -152,7 +152,7 @@ impl World {
         }
     }
 
-    /// What a call comes to, with nothing committed.
+    /// Returns the outcome of a call, with nothing committed.
     pub(crate) async fn attempt(&self, name: &str, calling: Calling<'_>) -> CallOutcome {
         let tool = match self.registry.find(name) {
             Ok(tool) => tool,

@@ -1,4 +1,4 @@
-//! What memories and questions may look like.
+//! The forms that memories and questions may have.
 
 use jiff::Timestamp;
 use memory::dates::TimeSpan;

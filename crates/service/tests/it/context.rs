@@ -1,4 +1,5 @@
-//! What the model is shown, from the outside: personas, the user and the date, pins, history, summaries, sections, uploads.
+//! The prompt of the model, from the outside: personas, the user and the date, pins, history, summaries, sections,
+//! uploads.
 
 mod documents;
 mod domain;

@@ -9,7 +9,7 @@ use testkit::upstream::{Reply, ScriptedCall};
 use testkit::{Method, TestApp};
 use tracing_subscriber::fmt::MakeWriter;
 
-/// What was logged on this thread.
+/// The lines that were logged on this thread.
 #[derive(Clone, Default)]
 struct Logged(Arc<Mutex<Vec<u8>>>);
 

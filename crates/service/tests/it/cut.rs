@@ -34,7 +34,7 @@ fn forced(request: &Value) -> Reply {
     Reply::stream().call(ScriptedCall::new("echo", r#"{"text":"again"}"#))
 }
 
-/// What is left of a run once it is over: what it said, called and got.
+/// Returns the rest of a run once it is over: what it said, called and got.
 fn folded(messages: &Value) -> Value {
     let mut messages = messages["data"].clone();
     for message in messages.as_array_mut().unwrap() {

@@ -1,4 +1,4 @@
-//! What becomes of a call that was cut between intent and outcome, by its effect (R5, E1, E2).
+//! The fate of a call that was cut between intent and outcome, by its effect (R5, E1, E2).
 
 use serde_json::{Value, json};
 use testkit::upstream::{Reply, ScriptedCall};

@@ -16,7 +16,7 @@ fn count(frames: &[Frame], event: &str) -> usize {
     frames.iter().filter(|frame| frame.event == event).count()
 }
 
-/// What a reader has at the end: the deltas, forgetting what was reset.
+/// Returns the text that a reader has at the end: the deltas, forgetting what was reset.
 fn folded(frames: &[Frame]) -> String {
     frames.iter().fold(String::new(), |mut text, frame| {
         match frame.event.as_str() {

@@ -1,4 +1,4 @@
-//! What is deleted or purged is in no file of the data folder once the server has stopped, and undo refuses it.
+//! Deleted and purged things are in no file of the data folder once the server has stopped, and undo refuses them.
 
 use std::path::Path;
 
@@ -62,7 +62,7 @@ const WORDS: [&str; 14] = [
     "newtimage",
 ];
 
-/// Where each of the words is, of all files under a folder.
+/// Returns the places of each of the words in all files under a folder.
 fn places(folder: &Path, words: &[&str]) -> Vec<String> {
     let mut found = Vec::new();
     for entry in std::fs::read_dir(folder).unwrap() {

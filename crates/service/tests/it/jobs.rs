@@ -128,7 +128,7 @@ async fn say_as(app: &TestApp, key: &str, body: &Value) -> Vec<Frame> {
     Frames::new(said.send().await.unwrap()).all().await
 }
 
-/// Whatever hangs of one user holds up neither others nor what comes round.
+/// Hanging jobs of one user hold up neither others nor what comes round.
 #[tokio::test]
 async fn jobs_of_one_user_that_hang_hold_up_nobody_elses() {
     let app =

@@ -1,4 +1,4 @@
-//! What is known of keys in memory, which must never say anything else than the database.
+//! The cache of keys in memory, which must never say anything else than the database.
 
 use std::time::Duration;
 
@@ -35,7 +35,7 @@ async fn keys_are_read_and_changed_one_after_the_other() {
     assert_eq!((grant.user.as_str(), grant.rights), ("bob", Rights::USER));
 }
 
-/// Who asked may be gone before the answer is there.
+/// The caller may be gone before the answer is there.
 #[tokio::test]
 async fn a_key_is_revoked_though_nobody_waits_for_it() {
     let app = TestApp::start().await;

@@ -21,7 +21,7 @@ fn end(frames: &[Frame]) -> &Value {
     &frames.last().unwrap().data
 }
 
-/// What is sent for a run with these settings.
+/// Returns the request that is sent for a run with these settings.
 async fn sent(setup: Setup, settings: &Value) -> Value {
     let app = TestApp::with(setup).await;
     app.upstream.script([Reply::says("ok")]);

@@ -1,4 +1,4 @@
-//! What stands in a run's way for good ends it, and its user is told: no run waits for ever.
+//! A lasting obstacle ends its run, and its user is told: no run waits for ever.
 
 use serde_json::{Value, json};
 use testkit::sql::params;

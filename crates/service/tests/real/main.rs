@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 use testkit::real::{CONTEXT_WINDOW, RealModel};
 use testkit::{Frame, Setup, TestApp};
 
-/// Those that the model's server speaks.
+/// The protocols that the model's server speaks.
 const WIRES: [ProviderWire; 4] = [
     ProviderWire::Chat,
     ProviderWire::Responses,

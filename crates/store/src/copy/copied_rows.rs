@@ -14,7 +14,7 @@ const MAX_PIECE_ROWS: usize = 4_000;
 /// Rows of the first piece, while nobody knows how long they are.
 const FIRST_PIECE_ROWS: usize = 16;
 
-/// What a row and a value take beside their bytes.
+/// The bytes that a row and a value take beside their contents.
 const VALUE_BYTES: usize = 16;
 
 /// A row with its key in front.

@@ -24,7 +24,7 @@ use crate::postgres::{PostgresAddress, on_own_thread};
 /// Bytes of rows that are written in one transaction.
 const FLUSH_BYTES: usize = 4 * 1024 * 1024;
 
-/// Where the data of a server is.
+/// The place of a server's data.
 #[derive(Debug, Clone, PartialEq)]
 #[expect(clippy::large_enum_variant, reason = "there are two of them")]
 pub enum StorePlace {
@@ -133,7 +133,7 @@ impl<R: FnMut(CopyProgress)> CopyMeter<R> {
     }
 }
 
-/// What is to be done with the next row.
+/// The step for the next row.
 enum MergeStep {
     Same(CopiedRow),
     Put(CopiedRow),

@@ -51,7 +51,7 @@ impl CopySource {
         has_state(&self.conn, RESTORED)
     }
 
-    /// What names the vault key with which the credentials are encrypted, if the database knows it.
+    /// Returns the name of the vault key with which the credentials are encrypted, if the database knows it.
     pub(super) fn name_of_key(&self) -> Result<Option<String>, Error> {
         postgres::name_of_key(&self.conn)
     }

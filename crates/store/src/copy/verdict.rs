@@ -1,4 +1,4 @@
-//! What a copy has made, with the count and the hash of each table.
+//! The result of a copy, with the count and the hash of each table.
 
 use std::fmt::Write as _;
 

@@ -1,5 +1,5 @@
-//! What PostgreSQL writes differently: places for values have numbers after `$`, `user` is a word of its own, a cross join
-//! has no condition, and no statement names its index.
+//! The dialect of PostgreSQL: places for values have numbers after `$`, `user` is a word of its own, a cross join has
+//! no condition, and no statement names its index.
 
 /// The statement as PostgreSQL reads it.
 pub(super) fn translated(statement: &str) -> String {
@@ -29,7 +29,7 @@ pub(super) fn translated(statement: &str) -> String {
     translated
 }
 
-/// What follows so many words.
+/// Returns the text after so many words.
 fn after_words(text: &str, words: usize) -> &str {
     (0..words).fold(text, |text, _| text.trim_start().trim_start_matches(is_word))
 }

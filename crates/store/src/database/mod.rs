@@ -328,7 +328,7 @@ impl rusqlite::ToSql for SqlValue<'_> {
     }
 }
 
-/// Whose rows a piece of work is about.
+/// The owner of the rows that a piece of work is about.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct RowsOf(Option<UserId>);
 

@@ -29,7 +29,7 @@ const MAX_SENT: usize = 256;
 /// The longest wait for an answer. The server gives up on a statement before (`LIMITS` in `postgres/connect.rs`).
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// The same for statements that look at all rows.
+/// The longest wait for statements that look at all rows.
 const LONG_PATIENCE: Duration = Duration::from_secs(24 * 60 * 60);
 
 /// Codes of the server when it gave up on a statement: a lock was not free in time, or the statement took too long.
@@ -347,7 +347,7 @@ impl OwnedValue {
     }
 }
 
-/// What stands for a zero character.
+/// The bytes that stand for a zero character.
 const ZERO: &[u8] = "\u{fffd}".as_bytes();
 
 /// Gives the text piece by piece, with another character in place of each zero character.

@@ -25,7 +25,7 @@ const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 /// How long after a commit of deltas the next one is made. A commit costs more here than on SQLite.
 const DELTA_PAUSE: Duration = Duration::from_millis(10);
 
-/// Where a database is, and how to sign in there.
+/// The address of a database, and how to sign in there.
 #[derive(Clone)]
 pub struct PostgresAddress {
     pub(super) config: Config,
@@ -41,7 +41,7 @@ impl PartialEq for PostgresAddress {
 }
 
 impl PostgresAddress {
-    /// What the lock of the schema is made of.
+    /// Returns the name that the lock of the schema is made of.
     pub(super) fn lock_name(&self) -> String {
         format!("rondo {}", self.schema)
     }
@@ -64,7 +64,7 @@ impl FromStr for PostgresAddress {
         let schema = schema.unwrap_or_else(|| SCHEMA.to_owned());
         let is_name = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_';
         let begins_well = schema.starts_with(|c: char| c.is_ascii_lowercase());
-        // What stands there may be a part of a password, so no error repeats it.
+        // The text may be a part of a password, so no error repeats it.
         if schema.len() > MAX_SCHEMA_BYTES
             || !begins_well
             || schema.starts_with("pg_")

@@ -59,7 +59,7 @@ where
     }
 }
 
-/// The one connection that writes, once it has the lock and the newest schema.
+/// Returns the only connection that writes, once it has the lock and the newest schema.
 pub(super) fn connect_writer(address: &PostgresAddress) -> Result<(SqlConnection, PostgresUpkeep), Error> {
     let conn = connect(address)?;
     require_version(&conn)?;

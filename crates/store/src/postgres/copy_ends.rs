@@ -23,7 +23,7 @@ pub(crate) fn connect_to_copy(address: &PostgresAddress) -> Result<(SqlConnectio
     Ok((conn, has_lock))
 }
 
-/// The one connection that writes, and which start of the server this is. The tables are made if need be.
+/// Returns the only connection that writes, and which start of the server this is. The tables are made if need be.
 pub(crate) fn connect_to_fill(address: &PostgresAddress) -> Result<(SqlConnection, Option<String>), Error> {
     let conn = connect_patiently(address)?;
     require_version(&conn)?;

@@ -1,4 +1,4 @@
-//! What `rondo doctor` wants to know of a PostgreSQL before a server starts on it.
+//! The facts that `rondo doctor` wants to know of a PostgreSQL before a server starts on it.
 
 use protocol::Clock;
 
@@ -19,7 +19,7 @@ const MAX_LISTED: i64 = 100;
 /// A PostgreSQL as it is found.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ExaminedPostgres {
-    /// Such as `16.14`.
+    /// The version of the server, such as `16.14`.
     pub version: String,
     /// The version of the tables; none if there are no tables yet.
     pub schema_version: Option<i64>,
@@ -38,7 +38,7 @@ pub struct ExaminedPostgres {
     pub nodes: Vec<ExaminedNode>,
     /// Whether a server, a command or a copy has the database for itself.
     pub is_taken: bool,
-    /// What the vault key is to the database; none if the tables do not know keys yet.
+    /// The fit of the vault key to the database; none if the tables do not know keys yet.
     pub vault: Option<VaultFit>,
 }
 

@@ -67,7 +67,7 @@ fn open(
     let (conn, upkeep, nodes) = match &shared {
         None => {
             let (conn, upkeep) = connect_writer(address)?;
-            // Who is refused has changed nothing.
+            // A server that is refused has changed nothing.
             if let Some(vault) = &vault {
                 vault::require_and_note(&conn, vault)?;
             }

@@ -23,7 +23,8 @@ pub(super) const LIMITS_OF_NODES: &str = "SET idle_in_transaction_session_timeou
 /// The time of the database in milliseconds since 1970.
 pub(super) const NOW: &str = "CAST(extract(epoch FROM clock_timestamp()) * 1000 AS BIGINT)";
 
-/// What the lock of a node is made of. Its connection has it, so the database knows when the node has ended.
+/// Returns the name that the lock of a node is made of. Its connection has it, so the database knows when the node has
+/// ended.
 pub(super) fn lock_name(address: &PostgresAddress, node: i64) -> String {
     format!("{} node {node}", address.lock_name())
 }
@@ -39,7 +40,7 @@ pub(super) fn open(
     session_of(&conn)?.run_script(LIMITS_OF_NODES)?;
     shared.clock.set(find_only(&conn, &format!("SELECT {NOW}"), [], |row| row.get(0))?);
     conn.execute("INSERT INTO commits (writer, number) VALUES (0, 0) ON CONFLICT DO NOTHING", [])?;
-    // Who is refused has changed nothing.
+    // A node that is refused has changed nothing.
     vault::require(&conn, &shared.vault)?;
     if !has_any(&conn, "SELECT 1 FROM nodes LIMIT 1", [])? {
         begin(&conn)?;

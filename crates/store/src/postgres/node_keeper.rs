@@ -188,7 +188,7 @@ async fn within<T>(answer: impl Future<Output = Result<T, tokio_postgres::Error>
     }
 }
 
-/// What was seen of the other nodes on this connection.
+/// The other nodes as they were seen on this connection.
 struct SeenNodes {
     since: Instant,
     /// Nodes whose connection had ended, with their leases.

@@ -104,7 +104,7 @@ impl PostgresUpkeep {
         find_first(conn, statement, [self.writer()], |row| row.get(0))?.ok_or(Error::Rewound)
     }
 
-    /// What the lock of this writer's connection is made of.
+    /// Returns the name that the lock of this writer's connection is made of.
     fn lock_name(&self) -> String {
         match &self.node {
             None => self.address.lock_name(),
@@ -178,7 +178,7 @@ impl PostgresUpkeep {
             Err(error) => {
                 // It fails if the connection is lost, and then there is nothing to be undone.
                 let _undone = roll_back(conn);
-                // Whoever has the turn is slow, and loses it soon.
+                // The node that has the turn is slow, and loses it soon.
                 Err(if matches!(error, Error::Aborted) { Error::Overloaded } else { error })
             }
         }
@@ -281,7 +281,7 @@ fn roll_back(conn: &SqlConnection) -> Result<(), Error> {
     conn.execute("ROLLBACK", []).and_then(|()| conn.settle())
 }
 
-/// Whoever has the lock may go away: a copy does when it is complete.
+/// The holder of the lock may go away: a copy does when it is complete.
 fn away(error: Error) -> Error {
     if let Error::InUse(why) = error { Error::Disconnected(why) } else { error }
 }

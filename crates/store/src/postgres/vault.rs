@@ -8,7 +8,7 @@ use crate::sql::{SqlConnection, find_first, has_any, params};
 /// The row of `state` that names the key.
 const VAULT: &str = "vault";
 
-/// What the vault key of a server is to a database.
+/// The fit of a server's vault key to a database.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum VaultFit {
     /// No server has named its key yet.
@@ -70,7 +70,7 @@ pub(crate) fn note(conn: &SqlConnection, vault: &str) -> Result<(), Error> {
     conn.execute(statement, [VAULT, vault])
 }
 
-/// What the key is called with which the credentials are encrypted, if a server has said so.
+/// Returns the name of the key with which the credentials are encrypted, if a server has said so.
 pub(crate) fn name_of_key(conn: &SqlConnection) -> Result<Option<String>, Error> {
     find_first(conn, "SELECT value FROM state WHERE name = ?1", [VAULT], |row| row.get(0))
 }

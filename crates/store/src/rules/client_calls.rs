@@ -59,7 +59,7 @@ pub fn unanswered(row: &ClientCallRow, why: ClientCallStatus) -> ToolComplete {
     }
 }
 
-/// What became of a call of the client that has this result.
+/// Returns the status of a call of the client that has this result.
 pub fn closed_as(result: &ToolComplete) -> ClientCallStatus {
     match result.status {
         ToolStatus::Complete | ToolStatus::Failed => ClientCallStatus::Answered,

@@ -13,7 +13,7 @@ pub struct ImportFacts {
     pub thread: ThreadId,
     /// Names the content of the app folder that was served then.
     pub app_revision: String,
-    /// Who spoke for the user, if it was not the user.
+    /// The actor who spoke for the user, if it was not the user.
     pub actor: Option<String>,
 }
 

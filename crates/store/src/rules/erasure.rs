@@ -12,11 +12,11 @@ pub const THREAD_DELETED: &str = "the conversation was deleted";
 /// How a profile is named.
 pub const PROFILE: &str = "profile";
 
-/// Where the name of a file begins.
+/// The beginning of the name of a file.
 const FILE: &str = "file:";
 
-/// Who deletes a thing. The user's own deletions are erased with the next sweep, and undo refuses them at once; a tool's
-/// deletions, or those of an undo, can be undone until their time is over.
+/// The one who deletes a thing. The user's own deletions are erased with the next sweep, and undo refuses them at once;
+/// a tool's deletions, or those of an undo, can be undone until their time is over.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum DeletedBy {
     User,

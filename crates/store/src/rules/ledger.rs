@@ -50,7 +50,7 @@ pub struct LedgerPayload {
     pub status: Option<String>,
     #[serde(skip_serializing_if = "Value::is_null")]
     pub output: Value,
-    /// Where the output is, if it is not here.
+    /// The place of the output, if it is not here.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub output_in: Option<OutputPlace>,
     #[serde(skip_serializing_if = "Option::is_none")]

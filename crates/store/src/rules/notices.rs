@@ -11,7 +11,7 @@ pub const MAX_MEMORIES_PER_NOTICE: usize = 100;
 /// gets its own, which tells nothing wrong.
 const MAX_COMPARED: usize = 64;
 
-/// What became of a document.
+/// The change of a document.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum DocumentNews {
     Added,
@@ -37,7 +37,7 @@ pub enum NoticedChange {
         thread: ThreadId,
         change: NoticeChange,
     },
-    /// It began, waits, goes on or has ended. Its row says which.
+    /// The run began, waits, goes on or has ended. Its row says which.
     Run {
         run: RunId,
         thread: ThreadId,
@@ -164,7 +164,7 @@ fn add(notices: &mut Vec<NewNotice>, first: usize, change: NoticedChange) {
     }
 }
 
-/// What a notice tells of a thread, if it does.
+/// Returns the change of a thread that a notice tells of, if it does.
 fn thread_change(notice: &mut NewNotice, of: ThreadId) -> Option<&mut NoticeChange> {
     match notice {
         NewNotice::Thread { thread, change } if *thread == of => Some(change),

@@ -12,7 +12,7 @@ const TEXT: u8 = 1;
 const REASONING: u8 = 2;
 const TOOL_INPUT: u8 = 3;
 
-/// What a delta is a piece of.
+/// The topic that a delta is a piece of.
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum DeltaTopic {
     Text { step: u32 },
@@ -95,7 +95,7 @@ impl DeltaPacker {
     }
 }
 
-/// The deltas in these bytes, in order. Whatever follows broken bytes is left out.
+/// The deltas in these bytes, in order. Bytes after broken ones are left out.
 pub fn unpacked_deltas(mut bytes: &[u8]) -> impl Iterator<Item = Delta> {
     let mut topic = None;
     std::iter::from_fn(move || {
@@ -109,7 +109,7 @@ pub fn unpacked_deltas(mut bytes: &[u8]) -> impl Iterator<Item = Delta> {
     })
 }
 
-/// The same deltas in fewer bytes, where some were packed apart from others.
+/// Returns these deltas in fewer bytes, where some were packed apart from others.
 pub fn repacked_deltas(bytes: &[u8]) -> Vec<u8> {
     let mut packer = DeltaPacker::default();
     unpacked_deltas(bytes).for_each(|delta| packer.push(&delta));

@@ -130,7 +130,8 @@ fn undo_by_user(
     settle(batch, by, end_by_user(action), None)
 }
 
-/// The user begins to take back an action that acted outside. What does so is called between this and its outcome.
+/// The user begins to take back an action that acted outside. The tool that does so is called between this and its
+/// outcome.
 fn begin_undo(
     batch: &Batch<'_>,
     user: &str,

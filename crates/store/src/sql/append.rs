@@ -51,12 +51,12 @@ pub(crate) struct Batch<'c> {
     deltas: DeltaChanges,
     /// Threads whose number moved in this batch, with the number before, if it was known.
     moved: Vec<(ThreadId, Option<Seq>)>,
-    /// The same for those of them whose row is to say so, with the number after.
+    /// The threads among them whose row is to say so, with the number after.
     stored: Vec<(ThreadId, Seq)>,
-    /// Where the piece of work under way begins in `moved`.
+    /// The place in `moved` at which the piece of work under way begins.
     barrier: usize,
     recorded: Vec<Arc<Stored>>,
-    /// What users are told of once all is committed.
+    /// The changes that users are told of once all is committed.
     noticed: RefCell<Vec<NoticedChange>>,
     taken: Vec<Delta>,
     body: Vec<u8>,
@@ -64,11 +64,11 @@ pub(crate) struct Batch<'c> {
     adds_work: Cell<bool>,
     /// The turn of this node, if several share the database.
     turn: Option<NodeTurn>,
-    /// What the other nodes are told.
+    /// The news for the other nodes.
     news: RefCell<CommitNews>,
 }
 
-/// What a transaction leaves once it is committed.
+/// The results of a transaction once it is committed.
 pub(super) struct FinishedBatch {
     /// Events to be published.
     pub(super) recorded: Vec<Arc<Stored>>,

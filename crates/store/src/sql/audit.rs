@@ -6,7 +6,7 @@ use super::read::{count, find_only};
 use super::verify::verify_on;
 use crate::Error;
 
-/// What SQLite finds of references. PostgreSQL lets none be broken.
+/// The fault that SQLite finds in references. PostgreSQL lets none be broken.
 const REFERENCES: (&str, &str) = (
     "a foreign key points nowhere",
     "SELECT \"table\" || ' ' || coalesce(rowid, '') FROM pragma_foreign_key_check",
@@ -15,8 +15,8 @@ const REFERENCES: (&str, &str) = (
 /// Rows that one rule names at most.
 const MAX_ROWS_PER_RULE: usize = 20;
 
-/// Each query finds rows that must not be there at any moment. A deleted thread is left out: its rows go bit by bit. Those
-/// that say of a kind which kinds it is not use the index of facts, which has that condition.
+/// Each query finds rows that must not be there at any moment. A deleted thread is left out: its rows go bit by bit.
+/// Queries that say of a kind which kinds it is not use the index of facts, which has that condition.
 const RULES: &[(&str, &str)] = &[
     (
         "an event has no thread",
@@ -162,7 +162,7 @@ const RULES: &[(&str, &str)] = &[
     ),
 ];
 
-/// What an audit has looked at, and what it found wrong.
+/// The things that an audit has looked at, and the faults that it found.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Audited {
     pub threads: u64,
@@ -203,7 +203,7 @@ pub(crate) fn audit_of(conn: &SqlConnection) -> Result<Audited, Error> {
     Ok(Audited { threads, runs, events, entries, admin_entries, findings })
 }
 
-/// What SQLite finds wrong with its file, and with references from one table to another.
+/// Returns the faults that SQLite finds in its file, and in references from one table to another.
 fn damage(conn: &SqlConnection) -> Result<Vec<String>, Error> {
     let damage =
         rows(conn, "SELECT integrity_check FROM pragma_integrity_check WHERE integrity_check <> 'ok'")?;

@@ -1,4 +1,4 @@
-//! What is done before the first write: after a power failure, and in a copy that was restored, numbers are left out of
+//! The steps before the first write: after a power failure, and in a copy that was restored, numbers are left out of
 //! the threads' sequences, because clients may have seen events under them that are lost.
 
 use crate::sql::{SqlConnection, params};
@@ -11,8 +11,8 @@ use crate::Error;
 /// next sync to the disk, over all threads, so no number that anybody has seen is given out again.
 pub(crate) const POWER_LOSS_MARGIN: u64 = 10_000;
 
-/// The same for a thread of a restored copy. Nobody knows how much was seen after the copy was made; these are the events
-/// of a thousand long answers in one thread.
+/// Numbers that a thread of a restored copy leaves out. Nobody knows how much was seen after the copy was made; these
+/// are the events of a thousand long answers in one thread.
 const RESTORED_MARGIN: u64 = 1_000_000;
 
 /// Marks a copy until it is opened for the first time.

@@ -1,4 +1,4 @@
-//! What a commit means to the other nodes, as one row of the delta log tells it.
+//! The meaning of a commit for the other nodes, as one row of the delta log tells it.
 
 use protocol::{Seq, ThreadId, UserId};
 use uuid::Uuid;
@@ -67,7 +67,7 @@ impl CommitNews {
         bytes
     }
 
-    /// None if the bytes are no news. What a newer version has added behind is left alone.
+    /// None if the bytes are no news. Fields that a newer version has added behind are left alone.
     pub(super) fn read(mut bytes: &[u8]) -> Option<Self> {
         let bytes = &mut bytes;
         let (turn, flags) = (read_number(bytes)?, read_number(bytes)?);

@@ -1,4 +1,4 @@
-//! Where deltas are between their commit and the next fact of their thread.
+//! The place of deltas between their commit and the next fact of their thread.
 //!
 //! A commit writes its deltas, of all threads, as one row of the delta log. While the process lives, they are also in
 //! memory, where readers find them. Before the next event of a thread is recorded, its deltas become one row of
@@ -183,13 +183,14 @@ impl DeltaLog {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum DuePacking {
     None,
-    /// Those of the older table, which is emptied.
+    /// The deltas of the older table, which is emptied.
     Older,
     /// All, because the database may have lost some of them.
     All,
 }
 
-/// What one transaction does with deltas. It becomes the state of the delta log once the transaction is committed.
+/// The changes that one transaction makes to deltas. It becomes the state of the delta log once the transaction is
+/// committed.
 #[derive(Debug, Default)]
 pub(super) struct DeltaChanges {
     added: Vec<DeltaRange>,
@@ -334,7 +335,7 @@ impl DeltaChanges {
         Ok(())
     }
 
-    /// What a commit of another node has done. Its row has what it left unpacked.
+    /// Returns the changes of a commit of another node. Its row has what it left unpacked.
     pub(super) fn of_other_node(log: &DeltaLog, body: &[u8], news: &CommitNews) -> Self {
         let mut rest = body;
         let emptied = match (news.empties_both, news.turn > log.turn) {
@@ -356,7 +357,7 @@ impl DeltaChanges {
         &self.added
     }
 
-    /// What was added and is not packed.
+    /// The deltas that were added and are not packed.
     fn left(&self) -> impl Iterator<Item = &DeltaRange> {
         let packed: HashMap<ThreadId, usize> = self.packed.iter().copied().collect();
         let is_left = move |(at, range): &(usize, &DeltaRange)| {
@@ -374,7 +375,7 @@ impl DeltaChanges {
                 log.threads.rotate_left(1);
                 let [current, older] = &mut log.threads;
                 current.clear();
-                // What the other table holds has its turn to be emptied, even if nothing more is written.
+                // Deltas in the other table have their turn to be emptied, even if nothing more is written.
                 (log.since, log.bytes) = ((!older.is_empty()).then_some(at), 0);
             }
             Emptied::Both => {
@@ -471,7 +472,7 @@ fn pack_left(conn: &SqlConnection, at: i64) -> Result<(), Error> {
             Some(known) => *known,
             None => next_number(conn, range.thread)?,
         };
-        // What is older was packed before.
+        // Older deltas were packed before.
         let is_next = expected == Some(range.first);
         next.insert(range.thread, if is_next { Some(range.last + 1) } else { expected });
         if is_next {

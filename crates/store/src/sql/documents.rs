@@ -1,7 +1,7 @@
 //! Documents: added piece by piece out of sight, shown when whole, hidden at once and removed piece by piece.
 //!
-//! Whatever is cut in between goes on from what the rows say: one that never became whole is purged, and one that
-//! recall was told of in part is told of in full by the next purge.
+//! A step that is cut in between goes on from what the rows say: a document that never became whole is purged,
+//! and one that recall was told of in part is told of in full by the next purge.
 
 use crate::sql::{SqlConnection, SqlRow, params};
 use jiff::Timestamp;
@@ -30,7 +30,7 @@ const LEFT_AFTER_MS: i64 = 60 * 60 * 1000;
 pub(super) const COLUMNS: &str =
     "id, app, user, name, title, kind, bytes, text_bytes, pages, chunks, suspicious, created_at";
 
-/// What nobody else sees is no document yet, or none any more.
+/// The condition of a document that others can see: without it, it is no document yet, or none any more.
 const VISIBLE: &str = "status = 'ready' AND deleted_at IS NULL";
 
 impl SqlStore {
@@ -159,7 +159,7 @@ impl DocumentRow {
     }
 }
 
-/// What goes into one transaction each, with the number of its first piece.
+/// Returns the pieces that go into one transaction each, with the number of the first.
 fn parts(chunks: Vec<NewChunk>) -> Vec<(u32, Vec<NewChunk>)> {
     let mut parts: Vec<(u32, Vec<NewChunk>)> = Vec::new();
     let mut bytes = 0;

@@ -60,7 +60,7 @@ impl SqlStore {
         let Write::File { path, content, expected } = write else { return Err(Error::NotFound("file")) };
         let scope = scope.clone();
         let work = move |batch: &mut Batch<'_>| {
-            // What a key made is found by the path, which the request names again.
+            // The file that a key made is found by the path, which the request names again.
             if idempotency::claim(batch, &scope, once.as_ref(), uuid::Uuid::nil())?.is_none() {
                 let put = PutFile { path: &path, content: content.as_deref(), by: None };
                 self::write(batch, &scope, put, expected, DeletedBy::User)?;

@@ -20,7 +20,7 @@ const MAX_STEPS: i64 = 201;
 const COLUMNS: &str = "m.id, m.role, m.parent, m.run, r.model, m.seq, m.created_at, e.seq, e.kind, e.body,
     EXISTS (SELECT 1 FROM tool_calls c WHERE c.run = m.run)";
 
-/// Where the columns are from, after the table of messages.
+/// The tables that the columns are from, after the table of messages.
 const JOINS: &str =
     "LEFT JOIN runs r ON r.id = m.run LEFT JOIN events e ON e.thread = m.thread AND e.seq = m.seq";
 
@@ -35,8 +35,8 @@ pub(super) fn path(
     read.into_iter().map(|read| filled(conn, read)).collect()
 }
 
-/// A page of the path that ends in `leaf`, oldest first. Where the rows do not tell what stands where, because somebody
-/// wrote them past us, the path is walked.
+/// A page of the path that ends in `leaf`, oldest first. The path is walked if the rows do not tell what stands where,
+/// because somebody wrote them past us.
 pub(super) fn page(
     conn: &SqlConnection,
     thread: ThreadId,
@@ -76,8 +76,8 @@ pub(super) fn bytes_of(row: &MessageRow) -> usize {
     events.map(|event| event.body.len()).sum()
 }
 
-/// What was said in a thread that is not deleted, on any branch, and not looked at for memories: oldest first. What was
-/// said elsewhere is not looked at.
+/// Returns the messages of a thread that is not deleted, on any branch, that were not looked at for memories: oldest
+/// first. Imported messages are not looked at.
 pub(super) fn unextracted(
     conn: &SqlConnection,
     thread: ThreadId,

@@ -201,8 +201,8 @@ pub(super) fn adopt(batch: &Batch<'_>) -> Result<(), Error> {
 }
 
 /// Forgets jobs that were done before, and those that died so much earlier that whoever runs the server has had time to
-/// look at them, a bounded number of each. What a key keeps from being done twice meanwhile is known for good by what the
-/// job did: a thread has its name, its messages were looked at, a stretch has its summary.
+/// look at them, a bounded number of each. The work that a key keeps from being done twice meanwhile is known for good
+/// by what the job did: a thread has its name, its messages were looked at, a stretch has its summary.
 pub(super) fn forget(batch: &Batch<'_>, before: Timestamp) -> Result<bool, Error> {
     let before = before.as_millisecond();
     let mut forgotten = 0;

@@ -14,7 +14,7 @@ use crate::{
     source,
 };
 
-/// What belongs to an app and can be seen. The index `documents_of_apps` has exactly these.
+/// The condition of a document that belongs to an app and can be seen. The index `documents_of_apps` has exactly these.
 const VISIBLE: &str = "user = '' AND status = 'ready' AND deleted_at IS NULL";
 
 impl SqlStore {

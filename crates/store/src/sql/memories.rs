@@ -234,7 +234,8 @@ impl SqlStore {
     }
 }
 
-/// Counts an answer for each of the run's scope's memories that it refers to. What names none of those is no reference.
+/// Counts an answer for each of the run's scope's memories that it refers to. A text that names none of those is no
+/// reference.
 pub(super) fn referenced(batch: &Batch<'_>, run: RunId, references: &[String]) -> Result<(), Error> {
     let memories: BTreeSet<MemoryId> = references.iter().filter_map(|text| text.parse().ok()).collect();
     let mut touch = batch.conn().prepare(

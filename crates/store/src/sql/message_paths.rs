@@ -1,4 +1,4 @@
-//! Where a message stands on its path: how many come before it, and one far before it to leap to.
+//! The place of a message on its path: how many come before it, and one far before it to leap to.
 //!
 //! A message leaps to its parent, or, where its parent's leap and the one after that are of the same length, over both
 //! of them. So from any message every earlier one of its path is reached in a number of steps that grows with the
@@ -41,8 +41,8 @@ pub(super) fn below(
     })
 }
 
-/// Places the messages of a database that is older than places, each after its parent, a bounded number at a time. What
-/// has no parent that can be placed stays without, and its path is walked.
+/// Places the messages of a database that is older than places, each after its parent, a bounded number at a time. A
+/// message that has no parent that can be placed stays without, and its path is walked.
 pub(crate) fn fill_in(conn: &SqlConnection) -> Result<(), Error> {
     let mut last = (ThreadId::new(Uuid::nil()), 0);
     while let Some(next) = conn.transaction(|conn| fill_in_some(conn, last))? {
@@ -136,7 +136,7 @@ impl Way<'_> {
         })
     }
 
-    /// The same for one that must come before another. Depth only shrinks, so every way back ends.
+    /// Returns the place of a message that must come before another. Depth only shrinks, so every way back ends.
     fn before(&self, stop: Waypoint, message: MessageId) -> Result<Option<Waypoint>, Error> {
         Ok(self
             .at(message)?

@@ -109,11 +109,11 @@ pub(crate) const DELTA_PAUSE: Duration = Duration::from_millis(4);
 pub(crate) struct SqlStore {
     writer: Writer,
     readers: Arc<Readers>,
-    /// Deltas that are in the delta log only. Whoever reads events looks here first.
+    /// Deltas that are in the delta log only. Readers of events look here first.
     open_deltas: Arc<OpenDeltas>,
     coalesce: Coalesce,
     webhooks: Arc<WebhookWatch>,
-    /// What keeps this process one of the nodes that share the database, if several do.
+    /// The keeper that keeps this process one of the nodes that share the database, if several do.
     node: Option<NodeKeeper>,
 }
 
@@ -145,7 +145,7 @@ impl SqlStore {
         Self { node: Some(node), ..self }
     }
 
-    /// What users hold open on all nodes, if several share the database.
+    /// The counts of things that users hold open on all nodes, if several share the database.
     pub(crate) fn held_by_users(&self) -> Option<Arc<HeldByUsers>> {
         self.node.as_ref().map(|node| Arc::clone(&node.seat.held))
     }
@@ -170,10 +170,10 @@ pub struct StoreOptions {
     pub coalesce: Coalesce,
     /// Which start of the machine this is. Asked of the system when absent.
     pub boot: Option<String>,
-    /// How long after a commit of deltas the next one is made at the earliest; a few milliseconds when absent. Whatever
-    /// comes meanwhile shares it. Anything that somebody waits for is committed at once.
+    /// How long after a commit of deltas the next one is made at the earliest; a few milliseconds when absent. Deltas
+    /// that come meanwhile share it. Anything that somebody waits for is committed at once.
     pub delta_pause: Option<Duration>,
-    /// Who decides at each commit whether the store goes on; for tests that let it die there.
+    /// The test's hook that decides at each commit whether the store goes on, or dies there.
     pub boundary: Option<Arc<dyn Boundary>>,
     /// Lets other servers share the database.
     pub shared: Option<SharedStore>,

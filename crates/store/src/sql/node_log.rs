@@ -23,7 +23,7 @@ pub(crate) struct SilentNode {
     pub(crate) lease_until: i64,
 }
 
-/// What the threads of one node share.
+/// The state that the threads of one node share.
 #[derive(Debug, Default)]
 pub(crate) struct NodeSeat {
     /// Names the key of its vault.
@@ -32,7 +32,7 @@ pub(crate) struct NodeSeat {
     number: AtomicI64,
     /// The number under which the database does not know this node any more.
     missing: AtomicI64,
-    /// What users hold open here and elsewhere.
+    /// The things that users hold open here and elsewhere.
     pub(crate) held: Arc<HeldByUsers>,
     /// Whether there is a commit that the other nodes were not told of.
     has_news: AtomicBool,
@@ -109,7 +109,7 @@ struct CommitRow {
     news: Option<CommitNews>,
 }
 
-/// What the commits of other nodes leave to be published.
+/// The events and news that the commits of other nodes leave to be published.
 #[derive(Default)]
 pub(super) struct ForeignCommits {
     /// In the order of the commits.
@@ -149,7 +149,7 @@ impl ForeignCommits {
     }
 }
 
-/// What the writer knows of the database, which commits of other nodes change.
+/// The writer's knowledge of the database, which commits of other nodes change.
 pub(super) struct NodeKnowledge<'w> {
     pub(super) log: &'w mut DeltaLog,
     pub(super) seqs: &'w mut Seqs,

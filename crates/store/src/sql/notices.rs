@@ -1,7 +1,8 @@
 //! Notices: rows of ids and words, numbered for each user in the transaction of the change that they tell of.
 //!
-//! A row has no text of the user. What a notice says of a thread or a proposal is read when it is sent, so nothing has to be
-//! erased with the thread. A run and its thread share one row, which has two numbers: the row has the higher one.
+//! A row has no text of the user. The words of a notice about a thread or a proposal are read when it is sent, so
+//! nothing has to be erased with the thread. A run and its thread share one row, which has two numbers: the row has the
+//! higher one.
 
 use crate::sql::{SqlConnection, SqlParams, SqlRow, params};
 use jiff::Timestamp;
@@ -170,7 +171,8 @@ fn notice_row(row: &SqlRow<'_>) -> Result<NoticeRow, Error> {
 }
 
 impl NoticeRow {
-    /// Adds the notices of this row after a place. What is gone by now is not told of: its end was a notice, too.
+    /// Adds the notices of this row after a place. A thing that is gone by now is not told of: its end was a notice,
+    /// too.
     fn tell(self, conn: &SqlConnection, after: u64, notices: &mut Vec<NumberedNotice>) -> Result<(), Error> {
         let app = self.app.clone();
         let mut add = |number: u64, notice: Option<Notice>| {

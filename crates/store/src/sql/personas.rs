@@ -65,7 +65,8 @@ impl SqlStore {
 }
 
 impl SqlStore {
-    /// Puts a persona down, once under a key. What a key made is found by the id, which the request names again.
+    /// Puts a persona down, once under a key. The persona that a key made is found by the id, which the request names
+    /// again.
     async fn put(
         &self,
         scope: &Scope,

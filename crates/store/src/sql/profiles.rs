@@ -30,7 +30,7 @@ impl SqlStore {
         let work = move |batch: &mut Batch<'_>| {
             if idempotency::claim(batch, &scope, once.as_ref(), Uuid::nil())?.is_none() {
                 put(batch, &scope, &profile)?;
-                // What calls say of it is the user's to take away, too.
+                // Texts of calls about the profile are the user's to take away, too.
                 erasures::deleted(batch, &scope, erasure::PROFILE, DeletedBy::User)?;
             }
             find(batch.conn(), &scope)
@@ -39,7 +39,7 @@ impl SqlStore {
     }
 }
 
-/// What a call puts in the place of the profile of a version.
+/// Writes the profile that a call puts in the place of one of a version.
 pub(super) fn write(batch: &Batch<'_>, scope: &Scope, profile: &ProfileRow) -> Result<AppliedChange, Error> {
     let standing = find(batch.conn(), scope)?;
     put(batch, scope, profile)?;
@@ -80,7 +80,7 @@ fn as_said(said: &Value) -> ProfileRow {
 fn put(batch: &Batch<'_>, scope: &Scope, profile: &ProfileRow) -> Result<(), Error> {
     let fields = stored_fields(&profile.fields)?;
     check_profile_version(find(batch.conn(), scope)?.version, profile.version)?;
-    // What it said before is the user's to take away, from kept prompts too.
+    // The earlier profile is the user's to take away, from kept prompts too.
     texts::drop_profiles(batch, scope.user.as_str())?;
     batch.note_removed()?;
     let statement = "INSERT INTO profiles (app, user, name, timezone, locale, fields, updated_at, version)

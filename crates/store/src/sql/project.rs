@@ -222,7 +222,7 @@ impl Batch<'_> {
         Ok(())
     }
 
-    /// What is void has been paid for all the same, and by the model before the one that the event may name.
+    /// Void work has been paid for all the same, and by the model before the one that the event may name.
     fn reset(&self, run: RunId, reset: &StepReset, seq: Seq) -> Result<(), Error> {
         reserve::settle(self, run.bytes())?;
         reset.usage.map_or(Ok(()), |used| usage::of_run(self, (run, seq), None, used))

@@ -39,7 +39,7 @@ const BEFORE_MESSAGES: &[&str] = &[
     "DELETE FROM snapshot_lines WHERE (thread, number) IN
         (SELECT thread, number FROM snapshot_lines WHERE source = 'thr_' || lower(hex(?1)) LIMIT ?2)",
     "DELETE FROM snapshots WHERE thread = ?1",
-    // Those of a lower level refer to those that took their place.
+    // Summaries of a lower level refer to those that took their place.
     "DELETE FROM summaries WHERE id IN
         (SELECT id FROM summaries WHERE thread = ?1 ORDER BY level, to_message LIMIT ?2)",
     "DELETE FROM proposals WHERE id IN (SELECT id FROM proposals WHERE thread = ?1 LIMIT ?2)",
@@ -68,7 +68,7 @@ const SOURCES: &[&str] = &[
         (SELECT number FROM memory_sources WHERE thread = ?1 ORDER BY number LIMIT ?2)",
 ];
 
-/// What was made of the newest messages, and then they themselves: none refers to a newer one.
+/// Rows that were made of the newest messages, and then these messages: none refers to a newer one.
 const MESSAGES: &[&str] = &[
     "DELETE FROM texts WHERE (app, user, source, hash) IN
         (SELECT x.app, x.user, x.source, x.hash FROM threads t
@@ -81,7 +81,7 @@ const MESSAGES: &[&str] = &[
     "DELETE FROM messages WHERE id IN (SELECT id FROM messages WHERE thread = ?1 ORDER BY seq DESC LIMIT ?2)",
 ];
 
-/// What a run `?1` has beside its events, at most `?2` of each.
+/// Rows that a run `?1` has beside its events, at most `?2` of each.
 const OF_RUN: &[&str] = &[
     "DELETE FROM tool_results WHERE call IN (SELECT call FROM tool_results WHERE run = ?1 LIMIT ?2)",
     "DELETE FROM tool_calls WHERE id IN (SELECT id FROM tool_calls WHERE run = ?1 LIMIT ?2)",
@@ -102,7 +102,7 @@ pub(super) fn purge(batch: &mut Batch<'_>, deleted_before: Timestamp) -> Result<
 /// Removes as much of the thread as one transaction may, and the thread itself when nothing else is left.
 fn remove_some(batch: &mut Batch<'_>, thread: ThreadId) -> Result<(), Error> {
     batch.forget_deltas(thread)?;
-    // What came out of calls is in the events: the actions that tell of it are erased before those go.
+    // Results of calls are in the events: the actions that tell of them are erased before those go.
     if action_rows::erase(batch, thread, PURGE_ACTIONS)? == PURGE_ACTIONS {
         return Ok(());
     }

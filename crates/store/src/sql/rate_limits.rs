@@ -49,7 +49,7 @@ fn add(batch: &Batch<'_>, scope: &Scope, runs: i64, tokens: u64) -> Result<(), E
     )
 }
 
-/// What these limits are about; the rest is not looked at.
+/// Returns the usage that these limits are about; the rest is not looked at.
 pub(super) fn used(
     conn: &SqlConnection,
     scope: &Scope,

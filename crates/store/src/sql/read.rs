@@ -19,7 +19,7 @@ pub(crate) struct Readers {
     thread: ReadThread,
 }
 
-/// Where a query of a few rows is made.
+/// The thread on which a query of a few rows is made.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum ReadThread {
     /// On the thread that asks: the rows are in this process.

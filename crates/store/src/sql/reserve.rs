@@ -1,5 +1,6 @@
-//! Reservations of what model calls under way may still spend. One is held from before a call until what the call used is counted, in the
-//! transaction that counts it. Who holds something is the run or the job that makes the call, one call at a time.
+//! Reservations of what model calls under way may still spend. One is held from before a call until what the call used
+//! is counted, in the transaction that counts it. The holder is the run or the job that makes the call, one call at a
+//! time.
 
 use crate::sql::params;
 use jiff::Timestamp;
@@ -68,7 +69,7 @@ fn decide(
     Ok(grant)
 }
 
-/// What this one held before is not in its own way: it is replaced.
+/// Returns the sum that other holders hold: what this one held before is replaced, and so not in its own way.
 fn held_by_others(batch: &Batch<'_>, holder: &[u8; 16], scope: &Scope) -> Result<Outlay, Error> {
     let statement = "SELECT tokens, cost FROM reservations WHERE app = ?1 AND user = ?2 AND holder <> ?3";
     let key = params![scope.app.as_str(), scope.user.as_str(), holder];

@@ -29,7 +29,7 @@ pub(super) fn end(
     let refused = batch.part(|batch| finish(batch, (run, thread), (status, error.clone()), message))?;
     match refused {
         None => Ok(()),
-        // What was said cannot be put into the conversation; the run ends all the same.
+        // The words that were said cannot be put into the conversation; the run ends all the same.
         Some(_) if message.is_some() => finish(batch, (run, thread), (status, error), None),
         Some(refused) => Err(refused),
     }

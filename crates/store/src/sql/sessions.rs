@@ -114,7 +114,7 @@ fn end_surplus(batch: &Batch<'_>, user: &str) -> Result<Vec<SessionId>, Error> {
     Ok(ended)
 }
 
-/// Ends a session. What an admin does to the session of somebody else is in the audit.
+/// Ends a session. The end of a session of somebody else by an admin is in the audit.
 fn end(
     batch: &Batch<'_>,
     session: SessionId,

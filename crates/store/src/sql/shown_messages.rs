@@ -130,7 +130,7 @@ const ANSWER_RUNS: &str =
             FROM json_each(?1) listed CROSS JOIN runs r ON r.id = unhex(listed.value)
                 LEFT JOIN events first ON first.thread = r.thread AND first.seq = r.start_seq";
 
-/// The same of runs that have ended, and of which no message tells.
+/// Runs, with these columns, that have ended, and of which no message tells.
 const UNANSWERED_RUNS: &str =
     "SELECT CAST(listed.key AS BIGINT), r.status, r.input_tokens, r.output_tokens, r.cached_tokens, r.reasoning_tokens, r.cost,
             r.estimated, first.at, r.ended_at, r.error

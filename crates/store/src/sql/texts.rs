@@ -1,7 +1,7 @@
 //! Texts beside the log: kept with the event that names them, and gone with what they come from.
 //!
 //! An app's instructions and documents are the same for everybody, so their texts are kept once, without a user, and go
-//! with the last thread that has a prompt made of them. Those of documents also go with their document.
+//! with the last thread that has a prompt made of them. Texts of documents also go with their document.
 
 use crate::sql::{SqlConnection, params};
 use protocol::{ActionId, DocumentId, MemoryId, MessageId, PinId, RecordId, Scope, ThreadId};
@@ -41,7 +41,8 @@ fn find(
     found.collect()
 }
 
-/// Keeps texts. What comes from something that is gone by now is not kept, so that nothing outlives its deletion.
+/// Keeps texts. A text that comes from something that is gone by now is not kept, so that nothing outlives its
+/// deletion.
 pub(super) fn keep(
     batch: &Batch<'_>,
     scope: &Scope,
@@ -99,7 +100,7 @@ pub(super) fn drop_kept(batch: &Batch<'_>, scope: &Scope, source: &str) -> Resul
     batch.execute(statement, [scope.app.as_str(), scope.user.as_str(), source])
 }
 
-/// The same for at most so many of each. True when there were any.
+/// Removes at most so many of each of the texts and lines of a source. True when there were any.
 pub(super) fn drop_some(batch: &Batch<'_>, scope: &Scope, source: &str, limit: i64) -> Result<bool, Error> {
     let (app, user) = (scope.app.as_str(), scope.user.as_str());
     let statement = "DELETE FROM texts WHERE (app, user, source, hash) IN
@@ -138,10 +139,11 @@ pub(super) fn drop_profiles(batch: &Batch<'_>, user: &str) -> Result<(), Error> 
     batch.execute(statement, [user])
 }
 
-/// Whether the source is still there for the scope, and still what it was. What is no source of ours is never deleted.
+/// Whether the source is still there for the scope, and still what it was. A text without a source of ours is never
+/// deleted.
 fn is_there(batch: &Batch<'_>, scope: &Scope, source: &str) -> Result<bool, Error> {
     if let Some(version) = source::profile_version(source) {
-        // What the user says to all apps, and what they say to this one.
+        // The version counts the words of the user to all apps, and those to this one.
         let statement = "SELECT coalesce(CAST(sum(version) AS BIGINT), 0) FROM profiles WHERE user = ?1 AND app IN ('', ?2)";
         let newest: i64 =
             find_only(batch.conn(), statement, params![scope.user.as_str(), scope.app.as_str()], |row| {
@@ -159,7 +161,7 @@ fn is_there(batch: &Batch<'_>, scope: &Scope, source: &str) -> Result<bool, Erro
     is_thing_there(batch, scope, source)
 }
 
-/// The same for a source that is an id, or a file.
+/// Whether a source that is an id, or a file, is still there for the scope.
 pub(super) fn is_thing_there(batch: &Batch<'_>, scope: &Scope, source: &str) -> Result<bool, Error> {
     if let Some(path) = source::file_of(scope, source) {
         let statement =

@@ -14,7 +14,7 @@ const PAGES_PER_STEP: i64 = 256;
 /// Free pages that stay in the file for what is written next.
 const KEPT_PAGES: i64 = 256;
 
-/// What `PRAGMA auto_vacuum` says of a database that can give pages back.
+/// The answer of `PRAGMA auto_vacuum` for a database that can give pages back.
 const INCREMENTAL: i64 = 2;
 
 /// Names that something was removed which may still be in the write-ahead log.

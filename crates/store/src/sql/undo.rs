@@ -70,7 +70,7 @@ impl SqlStore {
     }
 }
 
-/// What an undo of an action would do, after the things that are undone already.
+/// Returns the changes that an undo of an action would make, after the things that are undone already.
 fn plan(
     conn: &SqlConnection,
     action: &ActionRow,

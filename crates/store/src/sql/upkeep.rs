@@ -1,4 +1,4 @@
-//! What the writer does for one database and not for the other.
+//! The writer's upkeep, which differs between the databases.
 
 use std::sync::Arc;
 
@@ -6,7 +6,7 @@ use super::node_log::NodeSeat;
 use super::{SqlConnection, WalRestart};
 use crate::Error;
 
-/// What a transaction of the writer holds.
+/// The contents of a transaction of the writer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum CommitKind {
     /// Deltas alone.
@@ -44,7 +44,7 @@ pub(crate) trait Upkeep: Send {
     /// The others took this node for dead: it is to be a new one.
     fn is_removed(&mut self) {}
 
-    /// What the threads of this node share, if several nodes share the database.
+    /// The state that the threads of this node share, if several nodes share the database.
     fn seat(&self) -> Option<Arc<NodeSeat>> {
         None
     }

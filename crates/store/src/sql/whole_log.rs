@@ -32,7 +32,7 @@ pub(crate) fn whole_log_on(conn: &SqlConnection) -> Result<Vec<LoggedRow>, Error
     for range in logged_ranges(conn)? {
         let statement = "SELECT next_seq FROM threads WHERE id = ?1";
         let next = find_first(conn, statement, [range.thread.bytes()], |row| count(row, 0))?;
-        // What is older is packed.
+        // Older deltas are packed.
         if next.is_some_and(|next| range.first >= next) {
             log.extend(range.events().map(|event| LoggedRow { event, at: None }));
         }

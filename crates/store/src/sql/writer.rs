@@ -1,4 +1,5 @@
-//! The one writer of this process: commits whatever has arrived while the last commit was under way, then tells the world.
+//! The only writer of this process: commits whatever has arrived while the last commit was under way, then tells the
+//! world.
 //!
 //! A batch that holds anything a caller is promised is synced to the disk; one of deltas alone is left to the
 //! operating system, and becomes durable with the next promise because the write-ahead log is one sequential file.
@@ -72,7 +73,7 @@ impl Drop for WriterPause {
 enum Command {
     /// Other nodes may have committed something.
     Follow,
-    /// This run has deltas waiting.
+    /// A run has deltas waiting.
     Deltas(Announcement),
     /// Something that somebody waits for, with the run whose deltas go with it.
     Work { work: Box<dyn Work>, rows: RowsOf, kind: CommitKind, outbox: Option<Arc<Outbox>> },
@@ -102,7 +103,8 @@ struct Announcement {
 }
 
 impl Announcement {
-    /// The same once more, after a commit that has failed. None if the run has given another one since.
+    /// Returns the announcement to be made once more, after a commit that has failed. None if the run has given another
+    /// one since.
     fn again(mut self) -> Option<Self> {
         let is_needed = !self.seen || self.outbox.must_announce();
         self.seen = !is_needed;
@@ -161,7 +163,7 @@ where
             (Ok(()), None) => Err(Error::Aborted),
             (Err(error), _) => Err(error),
         };
-        // Whoever asked may have gone away; the work is done all the same.
+        // The caller may have gone away; the work is done all the same.
         drop(self.reply.send(result));
     }
 }
@@ -274,7 +276,7 @@ struct CommittedBatch {
     notices: Vec<NewestNotice>,
 }
 
-/// What the writer thread owns: when it ends, and not before, another process may have the database.
+/// The parts that the writer thread owns: when it ends, and not before, another process may have the database.
 pub(crate) struct WriterParts {
     pub(crate) conn: SqlConnection,
     pub(crate) upkeep: Box<dyn Upkeep>,

@@ -73,6 +73,6 @@ pub(super) fn note(batch: &Batch<'_>, run: RunId, writes: &[Write]) -> Result<()
             | Write::Profile(_) => return Err(Error::Aborted),
         }
     }
-    // What a text comes from may be made by the same writes, so it is kept after them.
+    // The source of a text may be made by the same writes, so it is kept after them.
     texts::keep(batch, &scope, thread, &kept)
 }

@@ -30,7 +30,7 @@ pub fn backup(from: &Path, into: &Path, mut report: impl FnMut(u64, u64)) -> Res
     pages(&moment, &mut copy, &mut report)?;
     copy.execute("INSERT OR REPLACE INTO state (name, value) VALUES (?1, '')", [RESTORED])?;
     copy.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(()))?;
-    // Whoever only reads leaves files beside the database; closed last, this connection takes them away.
+    // A connection that only reads leaves files beside the database; closed last, this one takes them away.
     let audited = audit(into)?;
     copy.close().map_err(|(_, error)| error)?;
     Ok(audited)

@@ -94,7 +94,7 @@ impl Checkpointer {
     pub(super) fn after_commit(&self, conn: &Connection) {
         let pages = self.pages.load(Ordering::Relaxed);
         if pages > HARD_PAGES {
-            // Whoever reads an old moment is not waited for: all writes would wait as well.
+            // A reader of an old moment is not waited for: all writes would wait as well.
             let _cannot_fail = conn.busy_timeout(Duration::ZERO);
             self.state.checkpoint(conn, "PRAGMA wal_checkpoint(RESTART)");
             let _cannot_fail = conn.busy_timeout(BUSY_TIMEOUT);

@@ -17,7 +17,7 @@ pub(crate) fn connect_to_read(folder: &Path) -> Result<SqlConnection, Error> {
     Ok(SqlConnection::Sqlite(conn))
 }
 
-/// The one connection that writes, with the lock of the folder. The folder and its tables are made if need be.
+/// Returns the only connection that writes, with the lock of the folder. The folder and its tables are made if need be.
 pub(crate) fn connect_to_fill(folder: &Path) -> Result<(SqlConnection, File), Error> {
     make_private_folder(folder).map_err(Error::Folder)?;
     let lock = lock(folder)?;

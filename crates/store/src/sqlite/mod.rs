@@ -159,7 +159,7 @@ pub(crate) fn writing_to(folder: &Path) -> (SqlConnection, SqliteUpkeep) {
     (SqlConnection::Sqlite(conn), upkeep)
 }
 
-/// Where Linux says which start of the machine this is.
+/// The file in which Linux says which start of the machine this is.
 const BOOT_ID: &str = "/proc/sys/kernel/random/boot_id";
 
 /// None where the system does not say; then any start may be the first since the power failed.

@@ -10,20 +10,20 @@ use super::{FILE, LOCK};
 const FOLDER_MODE: u32 = 0o700;
 const FILE_MODE: u32 = 0o600;
 
-/// What anybody but the owner may do.
+/// The bits of what anybody but the owner may do.
 const OTHERS: u32 = 0o077;
 
 /// A folder with this bit is everybody's on purpose, as `/tmp` is.
 const SHARED: u32 = 0o1000;
 
-/// What the store keeps in its folder, as endings of the database's name.
+/// The files of the store in its folder, as endings of the database's name.
 const ENDINGS: [&str; 4] = ["", "-wal", "-shm", "-journal"];
 
 /// How the names of all files and folders begin that a server and its commands put into a data folder.
 const OWN_NAMES: [&str; 8] =
     [FILE, LOCK, "vault.key", "control.json", "catalogue.toml", "models", "built-in-apps", "app-revisions"];
 
-/// Makes a folder that nobody but its owner can look into, if it is not there. Those above it are made as usual.
+/// Makes a folder that nobody but its owner can look into, if it is not there. Folders above it are made as usual.
 pub fn make_private_folder(folder: &Path) -> io::Result<()> {
     if let Some(above) = folder.parent().filter(|above| !above.as_os_str().is_empty()) {
         fs::create_dir_all(above)?;
@@ -34,13 +34,13 @@ pub fn make_private_folder(folder: &Path) -> io::Result<()> {
     }
 }
 
-/// Opens a file for writing, and makes it for its owner alone if it is not there. What it holds stays.
+/// Opens a file for writing, and makes it for its owner alone if it is not there. The contents of the file stay.
 pub(super) fn open_private_file(file: &Path) -> io::Result<File> {
     OpenOptions::new().create(true).append(true).mode(FILE_MODE).open(file)
 }
 
-/// What others than its owner may do with a file or a folder, as its mode says; none if that is nothing, or if it is not
-/// there.
+/// Returns the rights that others than its owner have on a file or a folder, as its mode says; none if that is nothing,
+/// or if it is not there.
 pub fn mode_for_others(path: &Path) -> Option<u32> {
     let mode = fs::metadata(path).ok()?.permissions().mode() & 0o7777;
     Some(mode).filter(|mode| mode & OTHERS != 0)

@@ -7,12 +7,12 @@ use rusqlite::Connection;
 
 use crate::Error;
 
-/// Who performs a statement.
+/// The performer of a statement.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Performer {
-    /// Whoever opens the database, before anything else is done with it.
+    /// The opener of the database, before anything else is done with it.
     Start,
-    /// The one writer, for whom everybody waits.
+    /// The writer, for whom everybody waits.
     Writer,
     /// A connection that reads beside the writer.
     Reader,
@@ -43,7 +43,7 @@ mod noting {
     use super::Performer;
     use crate::Error;
 
-    /// Where statements are put down, each in a file of its own.
+    /// The folder in which statements are put down, each in a file of its own.
     const FOLDER: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../target/statements");
 
     /// As long as this file is there, they are.
@@ -56,7 +56,7 @@ mod noting {
         }
         let mut seen = HashSet::new();
         let note = move |event: TraceEvent<'_>| {
-            // What a trigger does is told as a comment; the plan of its statement shows that, too.
+            // Statements of a trigger are told as comments; the plan of its statement shows them, too.
             if let TraceEvent::Stmt(_, sql) = event
                 && !sql.starts_with("--")
             {

@@ -129,7 +129,7 @@ impl Upkeep for SqliteUpkeep {
         !self.checkpointer.is_broken()
     }
 
-    /// What is left in the write-ahead log goes into the database, and the log is empty.
+    /// Moves the rest of the write-ahead log into the database, so that the log is empty.
     fn close(&self, conn: &SqlConnection) {
         if let Ok(conn) = file_of(conn) {
             self.checkpointer.start_afresh(conn, BUSY_TIMEOUT);

@@ -28,8 +28,8 @@ store_methods! {
     /// [`Error::Changed`] says why the action cannot be taken back. Under the key of an earlier request, gives what that
     /// one began, as it is now.
     fn begin_undo(principal: &Principal, id: ActionId, by: NewAction, once: Option<IdempotencyClaim>) -> ActionRow;
-    /// What an undo of each of these actions of the scope would do, one after the other in this order. `undone` has the things
-    /// that earlier ones would have put back, and gets those of these.
+    /// Returns the changes that an undo of each of these actions of the scope would make, one after the other in this
+    /// order. `undone` has the things that earlier ones would have put back, and gets those of these.
     fn undo_plans(actions: Vec<(ActionRow, UndoPlace)>, undone: UndoneThings) -> (Vec<UndoPlan>, UndoneThings);
     /// Confirms an open proposal that outlives its run, and commits the intent of the action it becomes. Under the key
     /// of an earlier request, gives the action that one made. [`Error::Decided`] if it is decided already or too late.

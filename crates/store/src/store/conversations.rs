@@ -104,8 +104,8 @@ store_methods! {
 store_methods! {
     /// Adds a job that no run causes, unless one of its kind and key was there before.
     fn schedule(job: NewJob) -> ();
-    /// Adds a job for a scope, whose own its key is, unless one of its kind and key is ready or under way. Where an
-    /// earlier one is done or dead, this takes its place.
+    /// Adds a job for a scope, whose own its key is, unless one of its kind and key is ready or under way. A job
+    /// that is done or dead is replaced by this one.
     fn schedule_for(scope: &Scope, job: NewJob) -> ();
     /// Takes the next job that is due, for the owner of the epoch it comes with.
     fn claim() -> Option<JobRow>;

@@ -16,8 +16,8 @@ use crate::{
 // be looked at and brought back. Under a key ([`IdempotencyClaim`]) a change happens once; a second time gives what there is now.
 store_methods! {
     fn add_memory(scope: &Scope, memory: NewMemoryRow, once: Option<IdempotencyClaim>) -> MemoryRow;
-    /// Marks the key of an import as used, so that nothing else is asked under it. The same import again is no other: what
-    /// it adds has keys of its own.
+    /// Marks the key of an import as used, so that nothing else is asked under it. An import that is sent again is no
+    /// other: what it adds has keys of its own.
     fn begin_import(scope: &Scope, once: IdempotencyClaim) -> ();
     /// The memory if it is this principal's, whatever its status.
     fn memory(principal: &Principal, id: MemoryId) -> MemoryRow;

@@ -148,8 +148,8 @@ store_methods! {
     fn expire_waiting() -> Vec<ThreadId>;
     /// When the next open proposal or call of the client expires.
     fn next_expiry() -> Option<Timestamp>;
-    /// Takes over actions without a run that were begun and not ended, oldest first: their process has died. Those with `undo_of`
-    /// set out to take back another.
+    /// Takes over actions without a run that were begun and not ended, oldest first: their process has died. Actions
+    /// with `undo_of` set out to take back another.
     fn begun_actions() -> Vec<ActionRow>;
     /// Goes through every chain of the ledger.
     fn verify_ledger() -> Verified;
@@ -179,7 +179,7 @@ impl Store {
         self.database.node_number()
     }
 
-    /// What users hold open on all servers that share the database; none if this one is alone.
+    /// The counts of things that users hold open on all servers that share the database; none if this one is alone.
     pub fn held_by_users(&self) -> Option<Arc<HeldByUsers>> {
         self.database.held_by_users()
     }

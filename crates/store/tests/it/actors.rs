@@ -1,4 +1,5 @@
-//! Who spoke for a user: both names are in the log, in the rows and in the ledger, and nothing is where the user spoke.
+//! Actors who spoke for a user: both names are in the log, in the rows and in the ledger, and nothing is where the user
+//! spoke.
 
 use protocol::{Decision, Effect, Ids, OnBusy, Principal, RunStatus};
 use serde_json::{Value, json};
@@ -26,7 +27,7 @@ fn bodies(fixture: &Fixture, thread: protocol::ThreadId, kind: &str) -> Vec<Valu
     of_kind.map(|event| serde_json::from_str(&event.body).unwrap()).collect()
 }
 
-/// What the ledger says in each entry, oldest first.
+/// Returns the payload of each entry of the ledger, oldest first.
 fn payloads(fixture: &Fixture) -> Vec<Value> {
     let conn = fixture.database();
     let mut find = conn.prepare("SELECT payload FROM ledger_payloads ORDER BY position").unwrap();

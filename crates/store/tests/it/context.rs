@@ -1,4 +1,5 @@
-//! What prompts are made of: each in its scope, within its bounds, once under a key, and gone with what it comes from.
+//! The rows that prompts are made of: each in its scope, within its bounds, once under a key, and gone with what it
+//! comes from.
 
 mod personas;
 mod pins;
@@ -12,7 +13,7 @@ use store::{Error, MAX_PROFILE_BYTES, NewText, ProfileRow, RunLog, Write};
 
 use crate::support::{Fixture, Published, after, once, open, scope};
 
-/// The same user in another app.
+/// Returns the scope of the same user in another app.
 pub(crate) fn elsewhere() -> Scope {
     Scope { app: AppId::new("other"), ..scope("alice") }
 }

@@ -57,7 +57,7 @@ async fn read(fixture: &Fixture, thread: ThreadId) -> Vec<Arc<Stored>> {
     fixture.store.events(thread, None, 0).await.unwrap()
 }
 
-/// What is read is what was published, from the first to the last and from everywhere between.
+/// Checks that what is read is what was published, from the first to the last and from everywhere between.
 async fn is_whole(fixture: &Fixture, thread: ThreadId) {
     let published = fixture.published.of(thread);
     assert_eq!(read(fixture, thread).await, published);

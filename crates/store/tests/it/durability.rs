@@ -41,7 +41,7 @@ fn fixture(boot: &str) -> Fixture {
     Fixture { store, published, ids: CountingIds::default(), folder }
 }
 
-/// The same folder, opened again.
+/// Opens the folder again.
 fn again(fixture: Fixture, boot: &str) -> Fixture {
     let Fixture { store, published, ids, folder } = fixture;
     drop(store);
@@ -73,7 +73,7 @@ async fn after_another_start_of_the_machine_unfinished_threads_leave_numbers_out
     assert_eq!(audit(fixture.folder.path()).unwrap().findings, [""; 0]);
 }
 
-/// Where the system does not say which start this is, each may be another.
+/// Each start may be another if the system does not say which one this is.
 #[tokio::test]
 async fn a_new_database_leaves_nothing_out() {
     let fixture = fixture("one");
@@ -100,7 +100,7 @@ struct Synced {
     end: usize,
 }
 
-/// Where the frames that belong to the log's header end.
+/// Returns the place at which the frames that belong to the log's header end.
 fn end_of(wal: &[u8]) -> usize {
     let Some(header) = wal.get(..32) else { return 0 };
     let page = u32::from_be_bytes(header[8..12].try_into().unwrap()) as usize;
@@ -117,7 +117,7 @@ struct Work {
     runs: Vec<(SubmittedRun, RunLog)>,
     memories: Vec<MemoryId>,
     synced: Synced,
-    /// What was published when the disk had all of it.
+    /// The events that were published when the disk had all of them.
     durable: Vec<Arc<Stored>>,
 }
 
@@ -178,7 +178,7 @@ impl Work {
         self.durable = self.published();
     }
 
-    /// What the disk may hold if the power fails now: each sector that was not synced is new, old or empty.
+    /// Makes a disk as it may be if the power fails now: each sector that was not synced is new, old or empty.
     fn image(&self, chance: &mut Chance) -> TempDir {
         let folder = in_memory();
         std::fs::write(folder.path().join("rondo.db"), self.file("rondo.db")).unwrap();
@@ -207,7 +207,7 @@ impl Work {
         folder
     }
 
-    /// What must hold of it after the next start.
+    /// Checks the conditions that must hold of it after the next start.
     async fn check(&self, image: &Path) {
         let published = Arc::new(Published::default());
         let store = start(image, &published, "two");

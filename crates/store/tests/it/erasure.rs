@@ -1,5 +1,5 @@
-//! What is deleted is erased everywhere: at once if by hand, when its time for an undo is over if by a tool; and the file
-//! gives its space back.
+//! A deleted thing is erased everywhere: at once if by hand, when its time for an undo is over if by a tool; and the
+//! file gives its space back.
 
 use std::sync::Arc;
 
@@ -55,7 +55,7 @@ fn rows_with(fixture: &Fixture, word: &str) -> i64 {
     counts.iter().map(count).sum()
 }
 
-/// What came out of a call, as a list of actions shows it.
+/// Returns the output of a call, as a list of actions shows it.
 async fn output(fixture: &Fixture, id: CallId) -> Value {
     fixture.store.action(&principal("alice"), id.into()).await.unwrap().output
 }

@@ -126,7 +126,7 @@ async fn a_scheduled_job_is_one_job_a_turn_whoever_adds_it() {
     assert_eq!(keys, ["1", "2"]);
 }
 
-/// What is due now, as kind and key; it is done.
+/// Returns the jobs that are due now, as kind and key; they are done.
 async fn due(fixture: &Fixture) -> Vec<(String, String)> {
     let mut found = Vec::new();
     while let Some(job) = fixture.store.claim().await.unwrap() {

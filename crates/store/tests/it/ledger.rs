@@ -206,7 +206,7 @@ async fn e3_a_chain_can_be_checked_from_outside_by_what_is_written_about_it() {
     assert_eq!(position, 7);
 }
 
-/// What a user's chain says of its outcomes.
+/// Returns the outcomes in a user's chain.
 fn payloads(conn: &Connection) -> Vec<(i64, String)> {
     let mut find = conn.prepare("SELECT position, payload FROM ledger_payloads ORDER BY position").unwrap();
     let rows = find.query_map([], |row| Ok((row.get(0)?, row.get(1)?))).unwrap();

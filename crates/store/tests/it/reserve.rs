@@ -1,4 +1,5 @@
-//! What calls under way may still spend is held for them, and given back in the transaction that counts what they used.
+//! Money and tokens that calls under way may still spend are held for them, and given back in the transaction that
+//! counts what they used.
 
 use std::time::Duration;
 

@@ -93,7 +93,7 @@ async fn all_data_move_to_postgresql_and_back() {
     let first = copied(&from, &to);
     assert!(first.was_in_use && first.changed() == first.rows());
 
-    // What has changed since is copied once the server has stopped.
+    // Rows that have changed since are copied once the server has stopped.
     fill(&store, &fixture, 3).await;
     drop(store);
     let second = copied_at_rest(&from, &to);
@@ -148,7 +148,8 @@ async fn a_server_does_not_start_on_a_copy_that_was_cut() {
     assert!(store.memory_is_off(&scope("alice")).await.is_ok_and(|off| !off));
 }
 
-/// A server with another vault key could not decrypt the credentials of the copy. Who is refused has changed nothing.
+/// A server with another vault key could not decrypt the credentials of the copy. A server that is refused has changed
+/// nothing.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_copy_knows_the_vault_key_of_its_source() {
     let (here, there) = (schema("key_here"), schema("key_there"));

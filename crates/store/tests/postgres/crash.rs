@@ -1,4 +1,4 @@
-//! What becomes of deltas when PostgreSQL crashes: their commits do not wait for its log, so the crash loses the last of
+//! The fate of deltas when PostgreSQL crashes: their commits do not wait for its log, so the crash loses the last of
 //! them, though clients have seen them.
 
 use std::sync::Arc;

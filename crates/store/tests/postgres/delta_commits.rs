@@ -1,4 +1,4 @@
-//! What a commit of deltas asks of PostgreSQL: the same few statements, however many runs it is for.
+//! The statements of a commit of deltas on PostgreSQL: the same few, however many runs it is for.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -20,7 +20,7 @@ const PATIENCE: Duration = Duration::from_secs(60);
 /// The statements of a commit of deltas, as the server logs them. The table is one of two.
 const STATEMENTS: [&str; 4] = ["BEGIN", "INSERT INTO delta_log_", "UPDATE commits", "COMMIT"];
 
-/// What the server writes before the text of a prepared statement.
+/// The server's words before the text of a prepared statement.
 const EXECUTES: &str = "LOG:  execute ";
 
 #[expect(clippy::disallowed_methods, reason = "the variable is for tests alone")]

@@ -1,4 +1,5 @@
-//! The same plan of operations on SQLite and on PostgreSQL: every answer, every error and every published event is the same.
+//! A plan of operations runs on SQLite and on PostgreSQL: every answer, every error and every published event is the
+//! same.
 //!
 //! A plan follows from its seed. `RONDO_TEST_SEEDS=FIRST-LAST` runs other seeds than the usual ones.
 
@@ -50,7 +51,7 @@ const CORES: usize = 2;
 /// Names the seeds to be tried instead of the usual ones, such as `1-200`.
 const SEEDS_VARIABLE: &str = "RONDO_TEST_SEEDS";
 
-/// Where the methods of the store are declared.
+/// The files in which the methods of the store are declared.
 const DECLARATIONS: &[&str] = &[
     include_str!("../../src/store/actions.rs"),
     include_str!("../../src/store/context.rs"),

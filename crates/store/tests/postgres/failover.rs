@@ -84,7 +84,7 @@ async fn a_replica_that_lacks_confirmed_commits_ends_the_writer() {
     assert_eq!(sent.refused, []);
     fail_over(&mut primary, &replica);
 
-    // Whoever waits for a write is told, at once and from then on.
+    // A caller that waits for a write is told, at once and from then on.
     let Err(first) = sent.fixture.store.submit(sent.fixture.submission(new_thread(&sent))).await else {
         panic!("a write that others follow is not confirmed");
     };

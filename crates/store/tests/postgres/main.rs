@@ -1,4 +1,4 @@
-//! What becomes of a store whose connections to PostgreSQL are lost. `RONDO_TEST_POSTGRES` is the address of a server.
+//! The fate of a store whose connections to PostgreSQL are lost. `RONDO_TEST_POSTGRES` is the address of a server.
 //! `cargo xtask test postgres` fetches and starts one.
 
 #![expect(

@@ -20,7 +20,7 @@ use crate::support::{Fixture, principal, scope, start, step_end, text};
 /// How long anything here may take.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// What one node has heard.
+/// The news that one node has heard.
 #[derive(Default)]
 struct Heard {
     events: Mutex<Vec<Arc<Stored>>>,
@@ -174,7 +174,7 @@ async fn a_message_that_waits_is_begun_by_the_node_that_ends_the_run_before_it()
     assert!(matches!(other.store.submit(again).await, Err(Error::Busy)));
 }
 
-/// A node that leaves gives up its runs at once. Whoever still writes for it is refused.
+/// A node that leaves gives up its runs at once. A late write for it is refused.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn runs_of_a_node_that_is_gone_continue_and_its_late_writes_are_refused() {
     let (ids, at) = (Fixture::new(), schema("nodes_gone"));

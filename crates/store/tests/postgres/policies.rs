@@ -12,7 +12,7 @@ const UNGUARDED: &str =
     "'admin_audit', 'app_revisions', 'commits', 'delta_log_0', 'delta_log_1', 'mcp_tools', 'missing_apps', 'nodes', 'records_text',
     'schema_version', 'secrets', 'sqlite_sequence', 'state', 'webhook_messages'";
 
-/// The same tables as a session sees them that works for a user.
+/// Returns the address of the tables as a session sees them that works for a user.
 fn as_seen_by(user: &str, schema: &str) -> PostgresAddress {
     format!("{} options='-c rondo.user={user}'?schema={schema}", address()).parse().unwrap()
 }

@@ -39,7 +39,7 @@ impl CutProxy {
         Self::start_with(address, ANSWER_BYTES)
     }
 
-    /// The same, but an answer of the server is handed on in pieces of so many bytes.
+    /// Listens, too, but hands on an answer of the server in pieces of so many bytes.
     pub(crate) fn start_with(address: &str, piece_bytes: usize) -> Self {
         let host = address.split(' ').find_map(|part| part.strip_prefix("host=")).unwrap();
         let rest = address.split(' ').filter(|part| !part.starts_with("host=")).collect::<Vec<_>>().join(" ");

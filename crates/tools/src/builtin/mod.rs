@@ -43,7 +43,7 @@ pub use records::{Reference, references};
 const MAX_FOUND: usize = 20;
 const DEFAULT_FOUND: usize = 5;
 
-/// What the model is told of each built-in tool, by name.
+/// The descriptions of the built-in tools for the model, by name.
 static SPECS: LazyLock<BTreeMap<String, BuiltinSpec>> =
     LazyLock::new(|| serde_json::from_str(include_str!("specs.json")).unwrap_or_default());
 
@@ -128,7 +128,7 @@ fn present<T>(found: Result<T, store::Error>) -> Result<Option<T>, Failed> {
     }
 }
 
-/// A store that cannot be asked. What is not there is for each tool to explain.
+/// A store that cannot be asked. A thing that is not there is for each tool to explain.
 #[expect(clippy::needless_pass_by_value, reason = "it stands where an error is turned into another")]
 fn failed(error: store::Error) -> Failed {
     tracing::error!(%error, "a tool could not read the store");

@@ -1,4 +1,4 @@
-//! What the model is told of the built-in tools agrees with what the tools do.
+//! The descriptions of the built-in tools for the model agree with what the tools do.
 
 use protocol::MAX_KIND_BYTES;
 use store::{MAX_FILE_BYTES, MAX_MEMORY_BYTES, MAX_PATH_BYTES};

@@ -1,4 +1,4 @@
-//! The one way out for tools: public hosts on the usual ports, and what the operator opens beside them.
+//! The only way out for tools: public hosts on the usual ports, and what the operator opens beside them.
 //!
 //! A name is looked up by a resolver that gives only addresses that may be reached, so what is connected to is what was
 //! checked. Addresses that stand in a URL never reach a resolver and are checked by themselves, for every hop of a
@@ -39,7 +39,7 @@ const MAX_IDLE: usize = 8;
 
 const AGENT: &str = concat!("rondo/", env!("CARGO_PKG_VERSION"));
 
-/// The one client of all tools that reach outside. Cheap to clone.
+/// The client of all tools that reach outside. Cheap to clone.
 #[derive(Debug, Clone)]
 pub struct Egress {
     allowed: Arc<Allowed>,
@@ -212,7 +212,7 @@ fn new_client(resolver: Resolver) -> Result<Client, reqwest::Error> {
         .build()
 }
 
-/// Where a redirect leads, if it is followed at all: what changes something is not sent to anybody else.
+/// Returns the target of a redirect, if it is followed at all: what changes something is not sent to anybody else.
 fn redirect_target(method: &Method, url: &Url, response: &Response) -> Result<Url, EgressError> {
     let refused = || EgressError::Redirected(host(url));
     if !matches!(*method, Method::GET | Method::HEAD) {

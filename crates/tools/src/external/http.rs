@@ -22,7 +22,7 @@ use crate::{Calling, Failed, OfferedTool, Tool, ToolFacts, ToolOutput, ToolSpec,
 /// The text that stands for the key of an undo that is only described.
 const KEY_PLACEHOLDER: &str = "[key of the undo]";
 
-/// Where the key of a call stands, so that a server that sees it twice can tell.
+/// The header with the key of a call, so that a server that sees it twice can tell.
 const KEY: &str = "idempotency-key";
 
 /// Bytes of an answer up to which it is read as JSON when all of it is the result. More is cut anyway.
@@ -72,7 +72,7 @@ impl HttpCall {
         let mut values = Value::Object(filling.values.clone());
         let answer = self.exchange(calling, &self.tool.request, &values).await?;
         if !is_success(&answer) {
-            // What is picked out of an answer is part of one that did what was asked.
+            // Values that are picked out of an answer are part of one that did what was asked.
             let accepted = self.tool.accept_status.contains(&answer.status);
             return if accepted {
                 Ok(whole_answer(&answer)?.into())
@@ -229,7 +229,7 @@ fn whole_answer(answer: &Incoming) -> Result<Value, Failed> {
     if answer.body.is_empty() {
         return Ok(json!({ "status": answer.status }));
     }
-    // What nests deeper than a result may is a text.
+    // An answer that nests deeper than a result may is a text.
     let is_deep = || std::str::from_utf8(&answer.body).is_ok_and(|text| json_depth(text) > MAX_JSON_DEPTH);
     if is_json(answer.content_type()) && !answer.cut && answer.body.len() <= MAX_WHOLE_BYTES && !is_deep() {
         return json_of(answer);

@@ -34,7 +34,7 @@ const MAX_URL_BYTES: usize = 2_048;
 /// The status of an answer that is one.
 const OK: u16 = 200;
 
-/// Who searches the web.
+/// The service that searches the web.
 #[derive(Clone, Default)]
 pub struct WebSearchConfig {
     pub tavily: Option<TavilyConfig>,
@@ -191,7 +191,7 @@ async fn ask(
     Ok(answer)
 }
 
-/// Why there is no answer. Where the search stands is for whoever runs the server, so only the log names it.
+/// Why there is no answer. The address of the search is for whoever runs the server, so only the log names it.
 fn unanswered(trouble: &EgressError) -> Failed {
     tracing::warn!(%trouble, "the web search provider gave no answer");
     let message = match trouble {
@@ -208,7 +208,7 @@ fn unanswered(trouble: &EgressError) -> Failed {
     Failed { again, ..Failed::new("unreachable", message) }
 }
 
-/// An answer as JSON. What a search says of its failure are somebody else's words, so of them only the log tells.
+/// An answer as JSON. The words in which a search tells of its failure are somebody else's, so only the log has them.
 fn read(answer: &Incoming, hidden: &Hidden) -> Result<Value, Failed> {
     if answer.status == OK {
         return json_of(answer);

@@ -54,7 +54,7 @@ impl fmt::Debug for Secrets {
     }
 }
 
-/// Where the credentials of users are kept.
+/// The place in which the credentials of users are kept.
 #[async_trait]
 pub trait Vault: Send + Sync + 'static {
     /// None when the user has given none of that name.

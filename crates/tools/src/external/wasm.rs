@@ -2,7 +2,7 @@
 //!
 //! A module gets the arguments as JSON and gives its answer as JSON. It can import nothing, so there is nothing it can
 //! reach: no clock, no chance, no files, no network. Every call has an instance of its own, so that nothing stays from
-//! one call, or one user, to the next. Whatever the code does, the call ends within its fuel, its memory and its time.
+//! one call, or one user, to the next. A call ends within its fuel, its memory and its time, whatever the code does.
 
 mod program;
 mod running;

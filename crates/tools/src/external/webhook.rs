@@ -33,7 +33,7 @@ pub struct WebhookMessage<'a> {
     pub url: &'a str,
     /// The name of the operator's secret.
     pub secret: &'a str,
-    /// The same for each attempt, so that a receiver can tell doubles.
+    /// The id, which is the same for each attempt, so that a receiver can tell doubles.
     pub id: String,
     /// The time of this attempt.
     pub sent_at: Timestamp,

@@ -1,4 +1,4 @@
-//! What the app's records say, when the message is about it.
+//! The app's records in a prompt, when the message is about them.
 
 use super::*;
 

@@ -1,4 +1,4 @@
-//! Who speaks, with which settings, and what happens when nobody of that name is there.
+//! Personas: who speaks, with which settings, and what happens when nobody of that name is there.
 
 use super::*;
 

@@ -1,4 +1,4 @@
-//! What the model saw, shown afterwards, and the same again after a restart.
+//! The prompt that the model saw, shown afterwards, and the same again after a restart.
 
 use testkit::upstream::{Gate, ScriptedCall};
 

@@ -1,4 +1,4 @@
-//! What is forgotten is gone from everywhere a model looks, until it is restored.
+//! A forgotten memory is gone from everywhere a model looks, until it is restored.
 
 use super::*;
 

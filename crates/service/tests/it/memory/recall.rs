@@ -1,4 +1,4 @@
-//! What of the past is in a prompt, and where it stands.
+//! The past in a prompt, and where it stands.
 
 use super::*;
 

@@ -67,7 +67,7 @@ fn walked(parents: &[Option<u128>], leaf: u128) -> Vec<u128> {
     path
 }
 
-/// The same, page by page.
+/// Returns the path page by page.
 fn paged(conn: &SqlConnection, leaf: u128, limit: usize) -> Vec<u128> {
     let (mut found, mut after) = (Vec::new(), None);
     loop {

@@ -104,7 +104,7 @@ pub(in crate::sql) fn forget_named(batch: &Batch<'_>, scope: &Scope, memory: Mem
     of_scope(batch.conn(), memory, scope)?.map_or(Ok(()), |row| forget(batch, row))
 }
 
-/// What it rests on is forgotten with it, and nothing that was made of its text stays.
+/// Forgets a memory with the words that it rests on, and with all that was made of its text.
 pub(super) fn forget(batch: &Batch<'_>, row: MemoryRow) -> Result<(), Error> {
     let Some(forgotten) = forgotten_memory(row) else { return Ok(()) };
     let (memory, scope) = (forgotten.row.id, &forgotten.row.scope);
@@ -133,7 +133,7 @@ pub(super) fn restore(batch: &Batch<'_>, row: MemoryRow) -> Result<(), Error> {
     if freed == 0 { Ok(()) } else { items::changed(batch, scope, RecallKind::Tombstone, memory.bytes()) }
 }
 
-/// What was so until now is otherwise from now on.
+/// Updates a memory whose fact is otherwise from now on.
 pub(super) fn update(
     batch: &Batch<'_>,
     row: MemoryRow,

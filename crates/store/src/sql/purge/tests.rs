@@ -1,4 +1,4 @@
-//! What a purge costs: bounded rows in each transaction, and nothing that grows with the rest of the database.
+//! The cost of a purge: bounded rows in each transaction, and nothing that grows with the rest of the database.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};

@@ -1,4 +1,4 @@
-//! What the writer does about a disk that is full or fails, and how hard it tries to reach it.
+//! The writer and a disk that is full or fails, and how hard it tries to reach it.
 
 use protocol::{
     AppId, Delta, Event, Ids, OnBusy, Principal, Settings, StepReset, SystemClock, TimeOrderedIds, UserId,
@@ -239,7 +239,7 @@ async fn text_of_a_handle_that_was_left_is_never_written() {
     assert_eq!(kinds, ["step:reset"; 3]);
 }
 
-/// Whoever waits for room is not left waiting for a writer that is gone.
+/// A caller that waits for room is not left waiting for a writer that is gone.
 #[tokio::test]
 async fn a_run_does_not_wait_for_a_writer_that_has_ended() {
     let disk = Disk::new().await;
@@ -285,7 +285,7 @@ async fn a_writer_that_panics_is_seen_to_have_ended() {
     assert!(matches!(refused, Err(Error::Closed)), "{refused:?}");
 }
 
-/// What Linux says when a user's quota is used up, when there is no space, and when the disk fails.
+/// The errors of Linux when a user's quota is used up, when there is no space, and when the disk fails.
 const EDQUOT: i32 = 122;
 const ENOSPC: i32 = 28;
 const EIO: i32 = 5;

@@ -1,4 +1,4 @@
-//! What happens when adding is cut: nothing is seen of a half, and all of a whole.
+//! Adding that is cut: nothing is seen of a half, and all of a whole.
 
 use std::sync::Arc;
 use std::time::Duration;

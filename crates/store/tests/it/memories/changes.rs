@@ -1,4 +1,4 @@
-//! What users do to their memories by hand: each change is a version, forgetting covers the words, and all can be undone.
+//! Changes by users to their memories: each change is a version, forgetting covers the words, and all can be undone.
 
 use std::sync::Arc;
 

@@ -13,7 +13,7 @@ use crate::support::{Fixture, after, answer, end, principal, scope, step_end};
 
 const MODEL: &str = "small";
 
-/// What a reader holds who has read every change.
+/// The items of a reader who has read every change.
 #[derive(Default)]
 struct Reader {
     rev: u64,

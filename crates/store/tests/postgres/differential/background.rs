@@ -158,7 +158,7 @@ macro_rules! sweep_until {
     }};
 }
 
-/// What a server removes from time to time.
+/// Removes the rows that a server removes from time to time.
 pub(super) async fn sweep(plan: &mut ComparedPlan) {
     let (deleted, forgotten) = (plan.some_moment(), plan.some_moment());
     match plan.random.u32(..6) {

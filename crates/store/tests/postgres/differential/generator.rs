@@ -240,7 +240,7 @@ impl ComparedPlan {
         Scope { app: self.app(), user: self.user() }
     }
 
-    /// Whoever owns the scope, or sometimes somebody else.
+    /// Returns the owner of the scope, or sometimes somebody else.
     pub(super) fn principal_of(&mut self, scope: &Scope) -> Principal {
         let owner = Principal::authenticated(scope.user.clone());
         match self.random.u32(..16) {
@@ -286,7 +286,7 @@ impl ComparedPlan {
         self.page(after)
     }
 
-    /// Who owns a thing, and its id: one that is known, or sometimes one that is not.
+    /// Returns the owner of a thing, and its id: one that is known, or sometimes one that is not.
     pub(super) fn thing<I: Copy>(
         &mut self,
         things: impl FnOnce(&KnownThings) -> &Vec<(Scope, I)>,
@@ -326,7 +326,7 @@ pub(super) fn shown<T: Debug>(answer: &Result<T, Error>) -> String {
     words.replace("\\0", "\u{fffd}")
 }
 
-/// An error by its kind and its words. What a database itself says of a constraint is in its own words.
+/// An error by its kind and its words. A database's message about a constraint is in its own words.
 fn refusal(error: &Error) -> String {
     #[expect(clippy::wildcard_enum_match_arm, reason = "all others say the same on both")]
     let said = match error {

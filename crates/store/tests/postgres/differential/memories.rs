@@ -133,7 +133,7 @@ pub(super) async fn purge(plan: &mut ComparedPlan) {
     }
 }
 
-/// What a job finds in messages. The job is one that was claimed.
+/// Writes the findings of a job in messages. The job is one that was claimed.
 pub(super) async fn extract(plan: &mut ComparedPlan) {
     let Some(job) = plan.pick(|known| &known.jobs) else { return };
     let page = store::PageOf { after: None, limit: 50 };

@@ -142,7 +142,7 @@ pub(super) async fn call(plan: &mut ComparedPlan) {
     }
 }
 
-/// What a run writes down as it begins.
+/// Writes the events with which a run begins.
 pub(super) async fn load_context(plan: &mut ComparedPlan) {
     let Some(run) = plan.run_under_way().await else { return };
     let logs = plan.logs(&run);

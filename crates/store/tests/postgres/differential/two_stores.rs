@@ -11,8 +11,8 @@ use tempfile::TempDir;
 use testkit::still::SettableClock;
 use uuid::Uuid;
 
-/// What a store tells of its commits: events as text, and the newest notice of each user. How often a notice is told
-/// depends on what shared a commit.
+/// The news of a store about its commits: events as text, and the newest notice of each user. How often a notice is
+/// told depends on what shared a commit.
 #[derive(Debug, Default, PartialEq)]
 pub(super) struct ToldParts {
     pub(super) events: Vec<String>,
@@ -23,7 +23,7 @@ pub(super) struct ToldParts {
 pub(super) struct ToldCommits(Mutex<ToldParts>);
 
 impl ToldCommits {
-    /// What was told since this was asked last.
+    /// Returns the news since the last call.
     pub(super) fn take(&self) -> ToldParts {
         std::mem::take(&mut *self.0.lock().unwrap())
     }
@@ -106,7 +106,7 @@ pub(super) struct TwoStores {
     pub(super) clock: Arc<SettableClock>,
     pub(super) told: [Arc<ToldCommits>; 2],
     pub(super) gates: [Arc<CommitGate>; 2],
-    /// The one on SQLite and the one on PostgreSQL. None while they are closed.
+    /// The stores on SQLite and on PostgreSQL. None while they are closed.
     stores: Option<[Store; 2]>,
 }
 
@@ -142,7 +142,7 @@ impl TwoStores {
     pub(super) fn open_again(&mut self, boot: &str) {
         self.close();
         let options = |gate: &Arc<CommitGate>| StoreOptions {
-            // What shares a commit depends on the moment, and so would the events.
+            // The work that shares a commit depends on the moment, and so would the events.
             coalesce: Coalesce::Never,
             boot: Some(boot.to_owned()),
             boundary: Some(gate.clone()),

@@ -1,7 +1,7 @@
 //! Sections of a Markdown text: where they are, and how one is written while every other byte stays.
 //!
-//! A heading at the top level begins a section, which goes on to the next one of the same level or a higher one. What
-//! looks like a heading in a code block, a quotation or a list is none.
+//! A heading at the top level begins a section, which goes on to the next one of the same level or a higher one. A
+//! line that looks like a heading in a code block, a quotation or a list is none.
 
 #[cfg(test)]
 mod tests;
@@ -23,9 +23,9 @@ pub(super) struct Heading {
     pub(super) text: String,
     /// From 1.
     pub(super) line: usize,
-    /// Where its first line begins.
+    /// The place at which its first line begins.
     start: usize,
-    /// Where its last line ends, before the line break.
+    /// The place at which its last line ends, before the line break.
     end: usize,
 }
 
@@ -210,7 +210,8 @@ fn without_underline(written: &str) -> String {
     lines.join(" ")
 }
 
-/// Where each line begins, and where it ends before its line break: `\n`, `\r\n` or `\r`, as Markdown has it.
+/// Returns the place at which each line begins, and that at which it ends before its line break: `\n`, `\r\n` or `\r`,
+/// as Markdown has it. `\n`, `\r\n` or `\r`, as Markdown has it.
 fn lines(text: &str) -> Vec<(usize, usize)> {
     let bytes = text.as_bytes();
     let mut lines = Vec::new();

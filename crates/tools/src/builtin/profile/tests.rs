@@ -1,4 +1,4 @@
-//! What a call may make of a profile.
+//! Calls that change a profile.
 
 use super::*;
 

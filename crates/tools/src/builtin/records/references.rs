@@ -6,7 +6,7 @@ use serde_json::Value;
 /// A field that names a record.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Reference<'a> {
-    /// Such as `/relationships/0/partId`.
+    /// The place, such as `/relationships/0/partId`.
     pub place: String,
     /// The type the record must be of.
     pub kind: &'a str,

@@ -1,4 +1,4 @@
-//! What the one way out lets through, against real listeners on this machine.
+//! Requests that the only way out lets through, against real listeners on this machine.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 

@@ -1,4 +1,4 @@
-//! What is made of an answer, and of a refusal.
+//! Results that are made of an answer, and of a refusal.
 
 use serde_json::json;
 

@@ -48,7 +48,7 @@ const EXIT_GRACE: Duration = Duration::from_secs(2);
 /// Bytes of a line that a process says beside its answers.
 const MAX_REMARK_BYTES: u64 = 4 * 1024;
 
-/// Where a server is, with everything filled in.
+/// The address of a server, with everything filled in.
 pub(super) enum Address {
     Process { command: String, args: Vec<String>, env: Vec<(String, String)>, folder: PathBuf },
     Host { url: String, headers: Vec<(String, String)>, egress: Egress },
@@ -89,7 +89,7 @@ pub(super) struct Connection {
     _process: Option<DropGuard>,
 }
 
-/// This side of a connection.
+/// The client's side of a connection.
 struct Client {
     /// The server has said that its tools are others now.
     changed: Arc<AtomicBool>,
@@ -263,7 +263,7 @@ fn watch(
         if let Some(status) = ended {
             tracing::info!(command, %status, "an MCP server has ended");
         }
-        // What the process has started may still be there.
+        // Processes that the process has started may still be there.
         if let Some(group) = group {
             let _ = kill_process_group(group, Signal::KILL);
         }

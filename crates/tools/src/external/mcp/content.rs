@@ -13,7 +13,7 @@ pub(super) fn reason(said: &str) -> &str {
     said.get(..said.floor_char_boundary(MAX_REASON_BYTES)).unwrap_or_default()
 }
 
-/// The answer of a call. What the tool itself calls an error has failed.
+/// The answer of a call. A result that the tool itself calls an error has failed.
 pub(super) fn tool_output(result: CallToolResult) -> Result<ToolOutput, Failed> {
     let text = || result.content.iter().map(block).collect::<Vec<_>>().join("\n");
     if result.is_error == Some(true) {
@@ -30,7 +30,7 @@ pub(super) fn tool_output(result: CallToolResult) -> Result<ToolOutput, Failed> 
     }
 }
 
-/// One part of the content. What is not text is named and left out.
+/// One part of the content. A part that is not text is named and left out.
 fn block(block: &ContentBlock) -> String {
     match block {
         ContentBlock::Text(text) => text.text.clone(),

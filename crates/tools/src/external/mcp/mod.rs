@@ -42,7 +42,7 @@ const IDLE: Duration = Duration::from_secs(10 * 60);
 /// How long processes may take to end.
 const FAREWELL: Duration = Duration::from_secs(4);
 
-/// Where a call's key stands, so that a server that sees it twice can tell.
+/// The field with a call's key, so that a server that sees it twice can tell.
 const KEY: &str = "dev.rondo/idempotency-key";
 
 /// All MCP servers of all apps.
@@ -330,7 +330,7 @@ struct Pinned {
     hash: String,
 }
 
-/// A tool of a server. What the server hints about it changes nothing: it counts as irreversible until the app says
+/// A tool of a server. The server's hints about it change nothing: it counts as irreversible until the app says
 /// otherwise.
 pub(crate) struct McpTool {
     server: Arc<McpServerHandle>,

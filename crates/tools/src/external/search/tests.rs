@@ -1,4 +1,4 @@
-//! What is read out of what search engines say, and what the model is told of it.
+//! Answers of search engines, what is read out of them, and what the model is told of it.
 
 use serde_json::json;
 

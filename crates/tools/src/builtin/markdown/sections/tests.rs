@@ -1,4 +1,4 @@
-//! What is a heading, what a section is written like, and that nothing else changes.
+//! Headings, the text of a section, and that nothing else changes.
 
 use proptest::prelude::*;
 

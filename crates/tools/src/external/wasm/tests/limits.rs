@@ -1,4 +1,4 @@
-//! What happens at the bounds of fuel, memory, time and number.
+//! Behaviour at the bounds of fuel, memory, time and number.
 
 use std::sync::Arc;
 
