@@ -38,7 +38,7 @@ const PATIENCE: Duration = Duration::from_secs(30);
 /// The longest wait for a data folder that somebody still has.
 const FOLDER_PATIENCE: Duration = Duration::from_secs(5);
 
-/// The same where a real model answers, which on a busy machine thinks for long.
+/// The longest wait for a real model, which on a busy machine thinks for long.
 const PATIENCE_WITH_REAL: Duration = Duration::from_secs(300);
 
 /// The database's name in the data folder.
@@ -57,24 +57,24 @@ pub struct Setup {
     pub wire: ProviderWire,
     /// A real provider instead of the scripted upstream.
     pub base_url: Option<String>,
-    /// What the models can do.
+    /// The capabilities of the models.
     pub capabilities: Capabilities,
-    /// What the backup model can do, if it is something else.
+    /// The capabilities of the backup model, if it is something else.
     pub backup_capabilities: Option<Capabilities>,
     pub price: Option<Price>,
     /// Calls the tool `meet` waits for.
     pub meet: usize,
     /// Whether there is a model at all.
     pub model: bool,
-    /// What `title.md` says, if there is one.
+    /// The text of `title.md`, if there is one.
     pub title: Option<String>,
     /// More files of the app, by name.
     pub files: Vec<(String, String)>,
-    /// Who makes vectors; without, everything is found by its words.
+    /// The embedder that makes vectors; without, everything is found by its words.
     pub embedder: Option<Arc<dyn Embedder>>,
-    /// What tools may reach outside.
+    /// The hosts that tools may reach outside.
     pub reach: Reach,
-    /// Where the server dies, if it does.
+    /// The fuse that ends the server, if it dies.
     pub fuse: Option<Fuse>,
     /// How many model calls there may be at once.
     pub model_calls: CallShares,
@@ -89,7 +89,7 @@ pub struct Setup {
     pub clock: Arc<SettableClock>,
 }
 
-/// What an operator opens to tools. Nothing on this machine is open by itself.
+/// The hosts that an operator opens to tools. Nothing on this machine is open by itself.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Reach {
     /// Hosts and addresses.
@@ -170,9 +170,9 @@ pub struct TestApp {
     pub upstream: Upstream,
     /// Serves `backup-model`.
     pub backup: Upstream,
-    /// What the tool `gated`, and those that act outside, wait for.
+    /// The gate that the tool `gated`, and those that act outside, wait for.
     pub gate: Gate,
-    /// What has reached the world outside, over restarts.
+    /// The calls that have reached the world outside, over restarts.
     pub arrivals: Arrivals,
     pub url: String,
     pub service: Service,
@@ -220,7 +220,7 @@ impl TestApp {
         self.restart_with(|_| ()).await
     }
 
-    /// The same, with something else about the server.
+    /// Stops and starts again on the same data, with something else about the server.
     pub async fn restart_with(self, change: impl FnOnce(&mut Setup)) -> Self {
         let mut stopped = self.stop().await;
         change(&mut stopped.setup);
@@ -337,11 +337,11 @@ impl Stopped {
         Self { upstream, backup, arrivals: Arrivals::default(), setup, folder, ids }
     }
 
-    /// The same data in a folder of its own, where what has arrived outside has arrived as well.
+    /// Copies the data into a folder of its own, where what has arrived outside has arrived as well.
     pub async fn copy(&self, setup: Setup) -> Self {
         let folder = tempfile::tempdir().expect("a folder for the test");
         let database = Connection::open(self.data().join(DATABASE)).expect("the database opens");
-        // Whoever used it before may still be at it, and SQLite does not wait for that.
+        // The connection that used it before may still be at it, and SQLite does not wait for that.
         let is_busy = || {
             let busy = database.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |row| row.get::<_, bool>(0));
             busy.expect("all is in one file")

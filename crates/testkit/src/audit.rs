@@ -9,7 +9,7 @@ use crate::database::postgres_of;
 /// Holds only when nothing is under way; the rest holds always, and is the product's own audit.
 const UNFINISHED: &str = "SELECT lower(hex(id)) || ' ' || status FROM runs WHERE ended_at IS NULL";
 
-/// What is wrong with the database in this data folder; empty when nothing is.
+/// Returns the faults of the database in this data folder; empty when there are none.
 pub fn audit(data: &Path) -> Vec<String> {
     if let Some(address) = postgres_of(data) {
         return store::postgres::audit(&address).expect("the database can be read").findings;
@@ -38,7 +38,7 @@ mod tests {
             SELECT id, version, text, kind, status, 'created', 0 FROM memories;
         INSERT INTO items (app, user, kind, id) SELECT app, user, 'memory', id FROM memories;";
 
-    /// What is done, and what is then found.
+    /// The damage that is done, and the fault that is then found.
     const DAMAGE: &[(&str, &str)] = &[
         ("UPDATE messages SET thread = x'00'", "a foreign key points nowhere"),
         ("UPDATE runs SET ended_at = NULL, status = 'running'", "a run has not ended"),
@@ -145,7 +145,7 @@ mod tests {
         }
     }
 
-    /// What an audit says of a copy of the app's database to which something was done.
+    /// Returns the findings of an audit of a copy of the app's database to which something was done.
     fn damaged(app: &TestApp, damage: &str) -> Vec<String> {
         let folder = tempfile::tempdir().unwrap();
         let copy = folder.path().join("rondo.db");

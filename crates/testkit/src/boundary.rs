@@ -89,7 +89,7 @@ impl Fuse {
         self.0.blown.cancelled().await;
     }
 
-    /// Where it has blown.
+    /// Returns the place at which it has blown.
     pub fn place(&self) -> Option<&'static str> {
         *self.0.place.lock().unwrap_or_else(PoisonError::into_inner)
     }

@@ -8,10 +8,10 @@ use protocol::Clock;
 use store::postgres::PostgresAddress;
 use store::{Error, Publish, Store, StoreOptions};
 
-/// Where the PostgreSQL of the tests is. Without it, tests use SQLite.
+/// The address of the PostgreSQL of the tests. Without it, tests use SQLite.
 const ADDRESS: &str = "RONDO_TEST_POSTGRES";
 
-/// Opens the store of a test. The same folder has the same database.
+/// Opens the store of a test. A folder has the same database each time.
 pub fn open_store(
     folder: &Path,
     clock: Arc<dyn Clock>,
@@ -30,7 +30,7 @@ pub fn postgres_of(folder: &Path) -> Option<PostgresAddress> {
     Some(format!("{address}?schema={schema}").parse().expect("the address of the tests can be read"))
 }
 
-/// The same as a URL, as a server is given it.
+/// Returns the address of a folder's database as a URL, as a server is given it.
 pub fn postgres_url_of(folder: &Path) -> Option<String> {
     let address = address()?;
     let part = |name: &str| address.split(' ').find_map(|part| part.strip_prefix(name)?.strip_prefix('='));

@@ -14,11 +14,11 @@ use crate::frames::Frame;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum DeltaState {
     Kept,
-    /// They have been left out since, all of them.
+    /// The pieces have been left out since, all of them.
     Pruned,
 }
 
-/// What came of the events of one run.
+/// The outcome of the events of one run.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Folded {
     pub run: String,
@@ -27,18 +27,19 @@ pub struct Folded {
     pub asked: Option<Value>,
     /// The text of each step that has ended, in order.
     pub steps: Vec<String>,
-    /// What the run has left in the conversation: `id`, `text`, `toolCalls`, `toolResults`, `memoriesReferenced`.
+    /// The run's message in the conversation: `id`, `text`, `toolCalls`, `toolResults`, `memoriesReferenced`. `id`,
+    /// `text`, `toolCalls`, `toolResults`, `memoriesReferenced`.
     pub message: Option<Value>,
     /// How it ended; none if it has not.
     pub status: Option<String>,
     pub error: Value,
     pub input_tokens: u64,
     pub output_tokens: u64,
-    /// What is wrong with the events themselves.
+    /// The faults of the events themselves.
     pub findings: Vec<String>,
 }
 
-/// What has been streamed of a step that has begun.
+/// The pieces that have been streamed of a step that has begun.
 #[derive(Debug, Default)]
 struct Open {
     step: u64,
@@ -68,7 +69,7 @@ struct Fold {
     begun: Vec<String>,
     /// Proposals, by id, that nobody has decided yet.
     waiting: Vec<String>,
-    /// What was streamed after the last step, by no model.
+    /// The text that was streamed after the last step, by no model.
     prepared: String,
     answer: Option<Value>,
 }
@@ -212,7 +213,7 @@ impl Fold {
         self.last = data.clone();
     }
 
-    /// What was streamed since the step began, or began again, is what it ended with, byte for byte.
+    /// Checks that the pieces since the step began, or began again, are what it ended with, byte for byte.
     fn compare_step(&mut self, frame: &Frame, open: &Open) {
         let data = &frame.data;
         for (what, streamed) in [("text", &open.text), ("reasoning", &open.reasoning)] {
@@ -318,7 +319,7 @@ impl Fold {
         }));
     }
 
-    /// What was streamed of a step that has no end counts for nothing.
+    /// Ends the run; pieces of a step that has no end count for nothing.
     fn end(&mut self, frame: &Frame) {
         let status = text(&frame.data, "status").to_owned();
         if (status == "completed") != self.answer.is_some() {
@@ -360,7 +361,7 @@ fn is_input(call: &Value, streamed: &str) -> bool {
 }
 
 impl Folded {
-    /// What differs in the run as `GET /v1/runs/{run}` shows it.
+    /// Returns the differences in the run as `GET /v1/runs/{run}` shows it.
     pub fn compare_run(&self, shown: &Value) -> Vec<String> {
         let status = self.status.as_deref();
         let mut findings = Vec::new();
@@ -383,8 +384,8 @@ impl Folded {
         findings
     }
 
-    /// What differs in the messages of its thread as `GET /v1/threads/{thread}/messages` lists them. `all` are all of
-    /// them, on every branch; a run whose message is on none must not have one.
+    /// Returns the differences in the messages of its thread as `GET /v1/threads/{thread}/messages` lists them. `all`
+    /// are all of them, on every branch; a run whose message is on none must not have one.
     pub fn compare_messages(&self, all: &[Value]) -> Vec<String> {
         let of = |role: &str| -> Vec<&Value> {
             all.iter().filter(|shown| shown["runId"] == self.run.as_str() && shown["role"] == role).collect()

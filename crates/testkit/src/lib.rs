@@ -1,4 +1,4 @@
-//! What tests are made of: a scripted upstream on a real socket, and a whole server on another.
+//! The parts that tests are made of: a scripted upstream on a real socket, and a whole server on another.
 //!
 //! Never shipped. [`upstream::Upstream`] plays the model and checks every request as strictly as the provider would;
 //! [`TestApp`] is the real router over a real database in a folder of its own; [`still`] holds clock and ids still, so

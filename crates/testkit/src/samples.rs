@@ -179,7 +179,7 @@ struct Act {
     name: &'static str,
     gate: Gate,
     arrivals: Arrivals,
-    /// Where the server dies, if it does.
+    /// The fuse that ends the server, if it dies.
     fuse: Option<Fuse>,
 }
 
@@ -203,7 +203,7 @@ impl Arrivals {
         self.list().into_iter().map(|arrival| (arrival.tool, arrival.key)).collect()
     }
 
-    /// The same so far, and apart from here on.
+    /// Returns a copy that has all of this, and goes its own way from here on.
     pub(crate) fn copy(&self) -> Self {
         Self(Arc::new(Mutex::new(self.list())))
     }

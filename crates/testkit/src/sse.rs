@@ -17,7 +17,7 @@ pub struct StreamedEvent {
 /// Makes events of bytes, wherever these are cut.
 #[derive(Debug, Default)]
 pub struct EventDecoder {
-    /// What is not a whole block yet.
+    /// The bytes that are not a whole block yet.
     rest: Vec<u8>,
     /// How much of it holds no end of a block.
     searched: usize,

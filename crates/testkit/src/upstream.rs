@@ -1,8 +1,8 @@
 //! A model provider that does what a test tells it, on a real socket.
 //!
-//! It speaks Chat Completions, Responses, Anthropic's Messages, Ollama's chat and embeddings, told apart by the path, and
-//! is as strict as the providers: a request that one would refuse is answered with its own 400 and remembered, and an
-//! [`Upstream`] that is dropped with such violations fails the test. What it answers is a queue of [`Reply`]s, one per
+//! It speaks Chat Completions, Responses, Anthropic's Messages, Ollama's chat and embeddings, told apart by the path,
+//! and is as strict as the providers: a request that one would refuse is answered with its own 400 and remembered, and
+//! an [`Upstream`] that is dropped with such violations fails the test. The answers are a queue of [`Reply`]s, one per
 //! request, or a program that looks at the request; whichever wire the request came by, the same script serves:
 //!
 //! ```no_run
@@ -82,12 +82,12 @@ pub enum ReplyEnding {
     Left,
 }
 
-/// Whoever answers without anything being kept: for so many requests that they would fill the memory.
+/// An observer answers without anything being kept: for so many requests that they would fill the memory.
 pub trait Observer: Send + Sync {
     /// The answer to a request, and a number for it that the observer chooses.
     fn answer(&self, request: &Received) -> (usize, Reply);
 
-    /// What the provider refuses in a request, which is answered with that refusal.
+    /// Takes a fault that the provider refuses in a request, which is answered with that refusal.
     fn complaint(&self, request: &Received, what: &str);
 
     fn ended(&self, number: usize, ending: ReplyEnding);
@@ -141,7 +141,7 @@ impl Upstream {
         upstream
     }
 
-    /// What a client takes as its base URL; it ends in `/v1`.
+    /// Returns the base URL for a client; it ends in `/v1`.
     pub fn base_url(&self) -> String {
         format!("http://{}/v1", self.address)
     }
@@ -216,19 +216,19 @@ impl Upstream {
         self.shared.lock().connections
     }
 
-    /// Takes what the client did wrong. What is not taken fails the test when the upstream is dropped.
+    /// Takes what the client did wrong. A violation that is not taken fails the test when the upstream is dropped.
     pub fn violations(&self) -> Vec<String> {
         std::mem::take(&mut self.shared.lock().violations)
     }
 }
 
-/// What a provider of Chat Completions would refuse in the body of a request, if anything.
+/// Returns the fault that a provider of Chat Completions would refuse in the body of a request, if there is any.
 pub fn complaint(body: Value) -> Option<String> {
     complaint_at("/v1/chat/completions", &[], body)
 }
 
-/// What the provider at this path would refuse, if anything. The headers, names in lower case, are those beside the
-/// content type.
+/// Returns the fault that the provider at this path would refuse, if there is any. The headers, names in lower
+/// case, are those beside the content type.
 pub fn complaint_at(path: &str, headers: &[(&str, &str)], body: Value) -> Option<String> {
     let headers = [("content-type", "application/json")].iter().chain(headers);
     let headers = headers.map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();

@@ -1,8 +1,8 @@
 //! A server of the world outside, on a real socket, that does what a test tells it: for tools that are requests, and for
 //! web search.
 //!
-//! What it answers stands in a queue for each method and path, one reply a request. A request that nothing is scripted
-//! for, or that the service of a web search would refuse, is remembered, and fails the test when the server is dropped.
+//! The answers stand in a queue for each method and path, one reply a request. A request that nothing is scripted for,
+//! or that the service of a web search would refuse, is remembered, and fails the test when the server is dropped.
 
 use std::collections::{HashMap, VecDeque};
 use std::net::SocketAddr;
@@ -22,7 +22,7 @@ use crate::upstream::Gate;
 /// Bytes of an endless body that are written at once.
 const PIECE: usize = 64 * 1024;
 
-/// What Tavily knows of in a search.
+/// The fields that Tavily knows in a search.
 const TAVILY_FIELDS: &[&str] =
     &["query", "max_results", "search_depth", "include_answer", "topic", "time_range"];
 
@@ -150,7 +150,7 @@ impl WebReply {
         Self { end: End::Half, ..self }
     }
 
-    /// What Tavily answers a search with; a page is its title, address and content.
+    /// Makes Tavily's answer to a search; a page is its title, address and content.
     pub fn tavily(answer: Option<&str>, pages: &[(&str, &str, &str)]) -> Self {
         let result = |(title, url, content): &(&str, &str, &str)| json!({ "title": title, "url": url, "content": content, "score": 0.9, "raw_content": null });
         let results: Vec<Value> = pages.iter().map(result).collect();
@@ -160,7 +160,7 @@ impl WebReply {
         }))
     }
 
-    /// The same as `SearXNG` says it.
+    /// Makes the answer of `SearXNG` to a search.
     pub fn searxng(pages: &[(&str, &str, &str)]) -> Self {
         let result = |(title, url, content): &(&str, &str, &str)| {
             json!({
@@ -202,7 +202,7 @@ impl Web {
         format!("http://{}", self.address)
     }
 
-    /// What an operator writes to open it: the address with its port.
+    /// Returns the host that an operator writes to open it: the address with its port.
     pub fn host(&self) -> String {
         self.address.to_string()
     }
@@ -270,7 +270,7 @@ impl Shared {
     }
 }
 
-/// What the search service that is asked here would refuse, if anything.
+/// Returns the fault that the search service that is asked here would refuse, if there is any.
 fn complaint(arrival: &WebArrival) -> Option<String> {
     match (arrival.method.as_str(), arrival.path.as_str()) {
         ("POST", "/search") => tavily_complaint(arrival),

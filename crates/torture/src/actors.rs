@@ -1,5 +1,5 @@
 //! The clients: each does what a random user would do, again and again, and insists on an answer to each thing it asks
-//! over every death of the server. What it was told is in the book.
+//! over every death of the server. The answers that it was given are in the book.
 
 mod client;
 mod operations;
@@ -30,7 +30,7 @@ const MAX_STREAMS: usize = 12;
 const LONGEST_REST: u64 = 100;
 const CONNECT_PATIENCE: Duration = Duration::from_secs(5);
 
-/// What an actor may do, and how often among a hundred times it does.
+/// The deeds of an actor, and how often among a hundred times it does them.
 const DEEDS: [(Deed, u32); 13] = [
     (Deed::Send, 35),
     (Deed::DoubleSend, 5),
@@ -176,7 +176,7 @@ impl Actor {
         }
     }
 
-    /// The same for the same seed and number.
+    /// Returns random numbers that are equal for equal seeds and numbers.
     fn rng(&self) -> Rng {
         let number = u64::try_from(self.number).unwrap_or_default();
         let mut seeds = Rng::with_seed(self.stage.seed);

@@ -1,5 +1,5 @@
-//! What stands between clients and the nodes, as a load balancer does: it knows the addresses of all nodes, and which of
-//! them are out of service.
+//! The balancer between clients and the nodes: it knows the addresses of all nodes, and which of them are out of
+//! service.
 
 use std::sync::Arc;
 use std::time::Duration;

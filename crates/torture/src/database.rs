@@ -27,7 +27,7 @@ impl TrialStore {
     }
 }
 
-/// Where the data of a server are.
+/// The place of a server's data.
 #[derive(Debug, Clone)]
 pub(crate) enum TrialData {
     Folder(PathBuf),

@@ -17,13 +17,13 @@ const SOCKET: &str = ".s.PGSQL.5432";
 /// Bytes that are handed on at once.
 const PIECE_BYTES: usize = 64 * 1024;
 
-/// What the link does with what it gets.
+/// The state of the link, which decides about what it gets.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum LinkState {
     /// Hands it on.
     Open,
-    /// Keeps it, as a network does that loses everything. What was kept is handed on when the link is open again, even
-    /// if its sender no longer waits.
+    /// Keeps it, as a network does that loses everything. Bytes that were kept are handed on when the link is open
+    /// again, even if their sender no longer waits.
     Silent,
     /// Closes every connection, old and new.
     Severed,

@@ -16,7 +16,7 @@ const SOON_MS: i64 = 40_000;
 /// How long a server may take to give back what it held.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// What has not come to rest. A run that waits for somebody's yes is at rest.
+/// Returns the work that has not come to rest. A run that waits for somebody's yes is at rest.
 pub(crate) async fn under_way(data: &TrialData) -> Result<Vec<String>, TortureError> {
     let soon = SystemClock.now().as_millisecond() + SOON_MS;
     let looks = [
@@ -45,7 +45,7 @@ pub(crate) async fn is_running(data: &TrialData) -> Result<bool, TortureError> {
     Ok(data.number("SELECT count(*) FROM runs WHERE status = 'running'".into()).await? > 0)
 }
 
-/// What each node holds once it no longer gives anything back. There may be no baseline yet.
+/// Returns the usage of each node once it no longer gives anything back. There may be no baseline yet.
 pub(crate) async fn settled(nodes: &[TrialNode], baseline: &[ProcessUsage]) -> Vec<ProcessUsage> {
     let begun = Instant::now();
     loop {

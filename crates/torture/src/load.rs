@@ -27,7 +27,7 @@ const OTHER_FILES: usize = 1_000;
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct LoadOptions {
-    /// Where the figures and what the servers say go
+    /// The folder for the figures and for what the servers say
     #[arg(long, value_name = "FOLDER")]
     out: PathBuf,
     /// The server; figures of one built without optimisation are worse than what is shipped

@@ -25,7 +25,7 @@ const MAX_WORDS: usize = 5_000;
 const FRAGMENT: usize = 12;
 /// Steps of which it is known how often they were asked for. Beyond, all are forgotten: their runs are long over.
 const MAX_COUNTED: usize = 500_000;
-/// What the model says, over and over.
+/// The words of the model, over and over.
 const WORDS: [&str; 12] =
     ["the", "tide", "comes", "in", "and", "goes", "out", "while", "nobody", "counts", "its", "waves"];
 
@@ -83,7 +83,7 @@ impl ScriptedModel {
         Self { sockets, burst }
     }
 
-    /// What a node takes as the base URL of the model.
+    /// Returns the base URL of the model for a node.
     pub(crate) fn base_url(&self, node: usize) -> String {
         self.sockets.get(node).map(Upstream::base_url).unwrap_or_default()
     }
@@ -278,7 +278,8 @@ fn overloaded(now: Micros) -> Answer {
     failed(if now.is_multiple_of(2) { rate_limited() } else { unavailable() })
 }
 
-/// What an answer is said to have cost: the same for every attempt at a step, and different from step to step.
+/// Returns the cost of an answer as the provider reports it: the same for every attempt at a step, and different from
+/// step to step.
 fn tokens(tag: &str, step: usize) -> (u64, u64) {
     let mixed = tag.bytes().fold(step as u64 + 17, |mixed, byte| {
         mixed.wrapping_mul(31).wrapping_add(u64::from(byte)) % 1_000_003

@@ -48,7 +48,7 @@ const FULL: Duration = Duration::from_secs(5);
 const STALLED: Duration = Duration::from_secs(5);
 /// Readers that read nothing.
 const READERS: usize = 32;
-/// What is left of a full disk, in bytes.
+/// The space that is left on a full disk, in bytes.
 const LEFT: [u64; 3] = [0, 64 * 1024, 1024 * 1024];
 
 /// The moments that kills wait for.
@@ -71,7 +71,7 @@ pub(crate) struct Nemesis {
     /// The mean time between two blows.
     gap: Duration,
     deck: Deck,
-    /// What lasts for a while, and is ended when its time is over.
+    /// The spells that last for a while, and are ended when their time is over.
     spells: Vec<Spell>,
     /// How often each moment was waited for.
     tried: BTreeMap<Trigger, usize>,

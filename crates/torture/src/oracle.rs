@@ -36,11 +36,11 @@ pub(crate) use self::resources::Resources;
 /// Violations of one check that are told; of more only their number is.
 const MAX_TOLD: usize = 25;
 
-/// What there is to look at beside the trial. The server is stopped, or healed and idle.
+/// The evidence beside the trial. The server is stopped, or healed and idle.
 #[derive(Debug, Clone)]
 pub(crate) struct Evidence {
     pub(crate) data: PathBuf,
-    /// What each node wrote, over all its starts.
+    /// The output of each node, over all its starts.
     pub(crate) logs: Vec<PathBuf>,
     pub(crate) users: Vec<User>,
     pub(crate) secrets: Vec<String>,
@@ -48,7 +48,7 @@ pub(crate) struct Evidence {
     pub(crate) resources: Vec<Resources>,
 }
 
-/// What came of looking.
+/// The outcome of the checks.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct OracleVerdict {
     pub(crate) violations: Vec<Violation>,

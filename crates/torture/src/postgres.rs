@@ -26,12 +26,12 @@ const ANY_BACKEND: &str = "SELECT coalesce((SELECT CAST(pid AS BIGINT) FROM pg_s
 const END_CONNECTIONS: &str = "SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity
     WHERE application_name = 'rondo' AND pid <> pg_backend_pid()";
 
-/// What can happen to PostgreSQL.
+/// The blows that PostgreSQL can get.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum DatabaseBlow {
-    /// It is stopped in order, and started again after a while.
+    /// The server is stopped in order, and started again after a while.
     Restart,
-    /// It is stopped at once, and recovers when it is started again after a while.
+    /// The server is stopped at once, and recovers when it is started again after a while.
     Crash,
     /// One of its processes is killed. It then ends the others, and recovers by itself.
     BackendKill,

@@ -1,5 +1,5 @@
-//! What a message asks of the model, as a small program inside the message: the model has no state, and derives the step
-//! from the conversation it is shown, so that retries and restarts are consistent by themselves.
+//! The wish of a message to the model, as a small program inside the message: the model has no state, and derives the
+//! step from the conversation it is shown, so that retries and restarts are consistent by themselves.
 
 use fastrand::Rng;
 use serde::{Deserialize, Serialize};
@@ -21,7 +21,7 @@ const MOST_STEPS: usize = 4;
 const MOST_CALLS: usize = 4;
 /// Milliseconds.
 const LONGEST_PACE: u64 = 15;
-/// The same of a program that takes many seconds.
+/// The pace of a program that takes many seconds.
 const SLOW_PACE: std::ops::RangeInclusive<u64> = 40..=120;
 /// Of a hundred programs, how many have a fault.
 const FAULTS: u8 = 8;
@@ -48,7 +48,7 @@ pub(crate) struct ProgramStep {
     pub(crate) calls: Vec<(String, Value)>,
 }
 
-/// What goes wrong upstream, on the first attempt at a step.
+/// A fault upstream, on the first attempt at a step.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Fault {
     pub(crate) step: usize,
@@ -105,7 +105,7 @@ impl MessageProgram {
 }
 
 impl MessageProgram {
-    /// The same, but so slow that it is still under way when another node has taken over its run.
+    /// Returns the program so slow that it is still under way when another node has taken over its run.
     pub(crate) fn slowed(self, rng: &mut Rng) -> Self {
         Self { pace: rng.u64(SLOW_PACE), ..self }
     }

@@ -1,5 +1,6 @@
-//! What happened, as those saw it who were not killed: what actors asked and were told, what readers received, what
-//! reached the model and the tools, and when the server died. The oracle judges the server by these alone.
+//! The events of a trial, as those saw them who were not killed: what actors asked and were told, what readers
+//! received, what reached the model and the tools, and when the server died. The oracle judges the server by these
+//! alone.
 
 use std::collections::HashMap;
 use std::fs::File;
@@ -22,7 +23,7 @@ pub(crate) struct Stall {
     pub(crate) until: Micros,
 }
 
-/// What is known of an operation after its last attempt.
+/// The knowledge of an operation after its last attempt.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum OperationOutcome {
@@ -106,7 +107,7 @@ pub(crate) enum What {
     },
 }
 
-/// What one connection of one reader received.
+/// The events that one connection of one reader received.
 #[derive(Debug, Clone, Serialize)]
 pub(crate) struct StreamReading {
     pub(crate) actor: usize,
@@ -299,7 +300,7 @@ struct Files {
     blows: BufWriter<File>,
 }
 
-/// What the oracle looks at.
+/// The records that the oracle looks at.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Trial {
     pub(crate) ops: Vec<Op>,
@@ -307,7 +308,7 @@ pub(crate) struct Trial {
     pub(crate) asked: Vec<ModelCallRecord>,
     pub(crate) arrivals: Vec<ToolRequestRecord>,
     pub(crate) blows: Vec<Blow>,
-    /// What the strict upstream complained of.
+    /// The complaints of the strict upstream.
     pub(crate) complaints: Vec<String>,
     /// Answers and events in which a user received another's word.
     pub(crate) leaks: Vec<String>,

@@ -26,7 +26,7 @@ const USERS: usize = 8;
 const CHAOS: Duration = Duration::from_secs(60);
 /// And at least: there is no point in less.
 const SHORTEST_CHAOS: Duration = Duration::from_secs(10);
-/// What is kept of the time for healing and the verdict.
+/// The time that is kept for healing and the verdict.
 const AFTERMATH: Duration = Duration::from_secs(15);
 /// How long everything may take to come to rest once nothing goes wrong any more.
 const HEALING: Duration = Duration::from_secs(60);
@@ -46,13 +46,13 @@ pub(crate) struct TrialOptions {
     /// The server to be killed
     #[arg(long, value_name = "BINARY")]
     pub(crate) server: PathBuf,
-    /// Where everything that is seen is written, and what is left of the data if something is wrong
+    /// The folder for all that is seen, and for what is left of the data if something is wrong
     #[arg(long, value_name = "FOLDER")]
     pub(crate) out: PathBuf,
     /// How long the whole trial takes
     #[arg(long, default_value_t = 5.0)]
     pub(crate) minutes: f64,
-    /// Where chance begins; any, and printed, when absent
+    /// The seed of chance; any, and printed, when absent
     #[arg(long)]
     pub(crate) seed: Option<u64>,
     /// Clients at once
@@ -76,20 +76,20 @@ pub(crate) struct TrialOptions {
 }
 
 impl TrialOptions {
-    /// What is wrong with them together.
+    /// Returns the mistake in these options together.
     fn mistake(&self) -> Option<&'static str> {
         let is_wrong = self.nodes > 1 && self.store != TrialStore::Postgres;
         is_wrong.then_some("several nodes share a PostgreSQL; add --store postgres, or leave --nodes out")
     }
 }
 
-/// What came of a trial.
+/// The outcome of a trial.
 pub(crate) struct TrialVerdict {
     pub(crate) seed: u64,
     pub(crate) store: TrialStore,
     pub(crate) nodes: u8,
     pub(crate) violations: Vec<Violation>,
-    /// What did not happen often enough for the trial to prove anything.
+    /// The events that did not happen often enough for the trial to prove anything.
     pub(crate) vacuous: Vec<String>,
     pub(crate) took: Duration,
 }
@@ -154,8 +154,8 @@ struct Trial {
     rng: Rng,
     options: TrialOptions,
     seed: u64,
-    /// What each node held when all first came to rest. A node keeps connections to those it talks to, so what it held
-    /// before anybody came says little. Empty before that.
+    /// The usage of each node when all first came to rest. A node keeps connections to those it talks to, so what it
+    /// held before anybody came says little. Empty before that.
     baseline: Vec<ProcessUsage>,
     usage: Vec<ProcessUsage>,
     rounds: usize,

@@ -40,7 +40,7 @@ pub(crate) struct Launch {
     pub(crate) url: String,
     /// All of its environment.
     pub(crate) environment: Vec<(String, String)>,
-    /// What it writes is added here.
+    /// The file to which its output is added.
     pub(crate) log: PathBuf,
 }
 
@@ -50,7 +50,7 @@ impl Launch {
         self.command_of(&self.binary, args)
     }
 
-    /// The same before the first restart.
+    /// Returns the command before the first restart.
     fn first_command(&self, args: &[&str]) -> Command {
         self.command_of(self.older.as_ref().unwrap_or(&self.binary), args)
     }
@@ -62,7 +62,7 @@ impl Launch {
         command
     }
 
-    /// The same with another database, if there is one.
+    /// Returns this launch with another database, if there is one.
     pub(crate) fn with_database(&self, url: Option<&str>) -> Self {
         let mut launch = self.clone();
         if let Some(url) = url {
@@ -98,7 +98,7 @@ pub(crate) struct ServerProcess {
     child: Option<Child>,
 }
 
-/// What a process holds.
+/// The usage of a process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct ProcessUsage {
     pub(crate) resident_bytes: u64,

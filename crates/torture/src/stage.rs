@@ -1,5 +1,5 @@
-//! What everybody on the stage has at hand: where the server is, who its users are, and where to write down what
-//! happened.
+//! The things that everybody on the stage has at hand: where the server is, who its users are, and where to
+//! write down what happened.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -11,7 +11,7 @@ use tokio_util::sync::CancellationToken;
 use crate::balancer::Balancer;
 use crate::record::{Book, Trigger};
 
-/// What a command tells whoever called it: a sentence, ready to be shown.
+/// The error that a command tells whoever called it: a sentence, ready to be shown.
 pub(crate) type TortureError = Box<dyn std::error::Error + Send + Sync>;
 
 /// Somebody who talks to one app. No other user's words may ever reach them.
@@ -52,7 +52,7 @@ impl Starts {
     }
 }
 
-/// The instants at which a kill hurts most. Those who see one say so; the nemesis waits for the one it has chosen.
+/// The instants at which a kill hurts most. Actors that see one say so; the nemesis waits for the one it has chosen.
 #[derive(Clone)]
 pub(crate) struct Moments {
     wanted: Arc<watch::Sender<Wanted>>,
@@ -62,7 +62,7 @@ pub(crate) struct Moments {
 enum Wanted {
     Nothing,
     Moment(Trigger),
-    /// It has come, at this node.
+    /// The moment has come, at this node.
     Came(usize),
 }
 

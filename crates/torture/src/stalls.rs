@@ -1,4 +1,5 @@
-//! Times at which this process itself was held up. What reached the model or a tool then was noted later than it arrived.
+//! Times at which this process itself was held up. Requests that reached the model or a tool then were noted later than
+//! they arrived.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! What a trial came to, in one file that people and programs read: `summary.json`.
+//! The outcome of a trial, in one file that people and programs read: `summary.json`. `summary.json`.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -12,7 +12,7 @@ use crate::stage::TortureError;
 
 const UNKNOWN: &str = "unknown";
 
-/// What is known of a trial beside its records.
+/// The setting of a trial beside its records.
 #[derive(Debug, Clone)]
 pub(crate) struct TrialSetting {
     pub(crate) seed: u64,

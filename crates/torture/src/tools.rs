@@ -41,7 +41,7 @@ pub(crate) struct Bench {
     pub(crate) book: Book,
     pub(crate) moments: Moments,
     pub(crate) private_words: PrivateWords,
-    /// What a request must come with.
+    /// The secret that a request must come with.
     pub(crate) secret: String,
 }
 
@@ -68,7 +68,7 @@ async fn serve(mut stream: TcpStream, bench: Bench) {
     }
 }
 
-/// What is answered.
+/// The answer to a call.
 struct Answer {
     kind: &'static str,
     body: Vec<u8>,

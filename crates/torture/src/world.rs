@@ -134,7 +134,7 @@ impl TortureWorld {
         })
     }
 
-    /// What actors have at hand.
+    /// Returns the stage that actors have at hand.
     pub(crate) fn stage(&self) -> Stage {
         Stage {
             balancer: self.balancer.clone(),
@@ -156,7 +156,7 @@ impl TortureWorld {
         self.nodes.iter().enumerate().map(node).collect()
     }
 
-    /// What each node writes of itself.
+    /// Returns the output of each node.
     pub(crate) fn logs(&self) -> Vec<PathBuf> {
         self.nodes.iter().map(|node| node.launch.log.clone()).collect()
     }
@@ -174,7 +174,7 @@ impl TortureWorld {
         self.settings.store
     }
 
-    /// Where the data of the server are.
+    /// Returns the place of the server's data.
     pub(crate) fn stored(&self) -> TrialData {
         match &self.postgres {
             Some(database) => TrialData::Postgres(Box::new(database.address.clone())),
@@ -218,7 +218,7 @@ impl Drop for TortureWorld {
     }
 }
 
-/// Where everything is.
+/// The places of everything.
 struct Places {
     out: PathBuf,
     apps: PathBuf,
@@ -242,7 +242,7 @@ impl Places {
     }
 }
 
-/// Who there is, and what they must not let anybody know.
+/// The users there are, and what they must not let anybody know.
 struct Cast {
     /// Without keys, which the server has to make first.
     people: Vec<User>,

@@ -1,7 +1,7 @@
 //! The packages that speak to the server (`clients`): what they need to be built, and their build.
 //!
-//! A package names exact versions in its lock file. Those of the TypeScript client are fetched into its own `node_modules`,
-//! those of the Python client into a virtual environment in `target`. Neither is in a commit.
+//! A package names exact versions in its lock file. Packages of the TypeScript client are fetched into its own
+//! `node_modules`, those of the Python client into a virtual environment in `target`. Neither is in a commit.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;

@@ -13,7 +13,7 @@ use crate::{
     react_chat, real, seeds, servers, statements, tidy, torture,
 };
 
-/// What people are told before the server is built, because a first build takes minutes.
+/// The note that people are told before the server is built, because a first build takes minutes.
 const QUICK_NOTE: &str = "Building the server. The first build takes about 8 minutes on two cores, and later builds take \
     seconds. Most crates are not optimised; `cargo xtask run --release` builds the optimised server.";
 const RELEASE_NOTE: &str =
@@ -245,7 +245,8 @@ fn install_models(root: &Path) -> Result<(), String> {
     [&real::CHAT, &real::EMBEDDINGS].into_iter().try_for_each(|set| real::install(root, set))
 }
 
-/// The same command at the lowest priority: models compute all the time, and the trial measures how soon its server answers.
+/// Returns the command at the lowest priority: models compute all the time, and the trial measures how soon its server
+/// answers.
 fn yielding(command: &Command) -> Command {
     let mut nice = Command::new("nice");
     nice.args(["-n", "19"]).arg(command.get_program()).args(command.get_args());

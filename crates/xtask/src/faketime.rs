@@ -9,7 +9,7 @@ use walkdir::WalkDir;
 
 use crate::debian;
 
-/// Where the package is unpacked.
+/// The folder into which the package is unpacked.
 const FOLDER: &str = "target/faketime";
 
 /// The library in it, for programs with several threads. Its folder has the name of the machine's architecture.

@@ -11,7 +11,7 @@ use crate::tidy::type_names::{self, TypePlace};
 /// Crates that are never shipped: tests, benchmarks and chores.
 const NOT_SHIPPED: [&str; 4] = ["bench", "testkit", "torture", "xtask"];
 
-/// What is counted of one crate, tests left out.
+/// The counts of one crate, tests left out.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct CrateSize {
     /// Lines without comments and blanks.
@@ -31,7 +31,7 @@ struct TypeSize {
     name: String,
 }
 
-/// What is looked for in all crates at once.
+/// The findings in all crates at once.
 struct WorkspaceFindings<'t> {
     duplicates: BTreeMap<&'t str, Vec<TypePlace<'t>>>,
     pairs: Vec<TwoWayPair>,

@@ -29,7 +29,7 @@ pub(crate) struct PlantedBug {
     pub(crate) name: String,
     /// Relative to the root.
     pub(crate) patch: String,
-    /// What the bug is, in a sentence.
+    /// The bug, in a sentence.
     pub(crate) about: String,
     /// The checks of the oracle that must find it.
     pub(crate) checks: Vec<String>,

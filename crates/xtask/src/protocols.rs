@@ -12,7 +12,7 @@ use crate::servers::missing_program;
 /// Holds the lock file that was fetched, so that a changed one is fetched again.
 const STAMP: &str = "fetched.json";
 
-/// Where the drivers and the lock files are.
+/// The folder of the drivers and the lock files.
 const DRIVERS: &str = "crates/cli/tests/protocols/drivers";
 
 /// Makes sure that the clients are there. The error says what is missing and what to do.

@@ -7,7 +7,7 @@ use std::process::Command;
 
 use crate::debian::{self, runs};
 
-/// Where the tests look for it first.
+/// The place at which the tests look for it first.
 const UNPACKED: &str = "target/real-proxy/usr/sbin/nginx";
 
 /// Makes sure that there is one that starts. The error says what is missing and what to do.

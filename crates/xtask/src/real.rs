@@ -12,9 +12,9 @@ pub(crate) struct PackageSet {
     folder: &'static str,
     /// Name and version. Pinned, because another version of either may answer differently.
     packages: &'static [(&'static str, &'static str)],
-    /// What they hold and take on the disk, as people are told.
+    /// The contents of the packages and their size on the disk, as people are told.
     what: &'static str,
-    /// What Python has to be able to load.
+    /// The module that Python has to be able to load.
     module: Option<&'static str>,
 }
 
@@ -64,7 +64,7 @@ pub(crate) const ONNX: PackageSet = PackageSet {
     module: Some("onnxruntime"),
 };
 
-/// The same for the benchmark of memory.
+/// The packages for the benchmark of memory.
 pub(crate) const VECTORS: PackageSet = PackageSet {
     folder: "bench-memory",
     packages: &[
@@ -114,12 +114,13 @@ fn fetch_missing(root: &Path, folder: &Path, set: &PackageSet) -> Result<(), Str
     replace(&partial, folder).map_err(|error| format!("cannot write {}: {error}", folder.display()))
 }
 
-/// Whether the packages are all there, in the versions wanted. What pip did not finish never gets this name.
+/// Whether the packages are all there, in the versions wanted. An installation that pip did not finish never gets this
+/// name.
 fn is_complete(folder: &Path, set: &PackageSet) -> bool {
     set.packages.iter().all(|package| record(folder, package).is_dir())
 }
 
-/// What pip leaves beside a package.
+/// Returns the folder that pip leaves beside a package.
 fn record(folder: &Path, (name, version): &(&str, &str)) -> PathBuf {
     folder.join(format!("{}-{version}.dist-info", name.replace('-', "_")))
 }

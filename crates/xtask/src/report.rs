@@ -30,7 +30,7 @@ const BUDGETS: &[(&str, u64)] = &[
     ("real models", 160),
 ];
 
-/// The same for all parts together.
+/// The budget of all parts together.
 const TOTAL_BUDGET: Duration = Duration::from_secs(45 * 60);
 
 /// The parts that ran, and those that could not.
@@ -140,7 +140,7 @@ fn shown(budget: Option<Duration>) -> String {
     budget.map_or_else(String::new, |budget| format!("{:>7} s", budget.as_secs()))
 }
 
-/// What took longer than its budget, in words.
+/// Returns the parts that took longer than their budget, in words.
 fn over_budget(parts: &[PartOutcome], total: Duration) -> Vec<String> {
     let timed = parts.iter().map(|part| (part.name, part.time, budget(part.name)));
     let timed = timed.chain([("all parts together", total, Some(TOTAL_BUDGET))]);

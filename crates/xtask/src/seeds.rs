@@ -9,7 +9,7 @@ use crate::cargo::{TEST_FEATURES, cargo};
 /// Rows that one test may stand for.
 const MAX_ROWS_PER_TEST: usize = 3;
 
-/// Where the tests look for the name of what is to be broken.
+/// The file in which the tests look for the name of what is to be broken.
 pub(crate) const BROKEN: &str = "target/seeds/broken";
 
 /// One statement of a product's document.

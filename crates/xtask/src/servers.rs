@@ -51,7 +51,7 @@ pub(crate) fn install(root: &Path) -> Result<(), String> {
     std::fs::write(&stamp, wanted).map_err(|error| format!("{}: {error}", stamp.display()))
 }
 
-/// What is missing to fetch packages and to run them, and what to do.
+/// Returns the program that is missing to fetch packages and to run them, and what to do.
 pub(crate) fn missing_program() -> Option<String> {
     let has = |program: &str| {
         let mut asked = Command::new(program);

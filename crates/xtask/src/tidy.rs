@@ -90,7 +90,7 @@ fn check_files(root: &Path) -> (Vec<Finding>, SourceTree) {
     (findings, SourceTree::new(sources))
 }
 
-/// What is wrong in a file, and the file if it is Rust.
+/// Returns the findings in a file, and the file if it is Rust.
 fn check_file(path: &str, text: &str, members: &BTreeSet<String>) -> (Vec<Finding>, Option<RustFile>) {
     let mut findings = machine::check(path, text);
     if rooms::is_manifest(path) {

@@ -10,11 +10,11 @@ use crate::{faketime, postgres};
 
 /// How long a round in `cargo xtask test` is.
 const MINUTES_IN_TEST: &str = "3";
-/// The same for several nodes, which share a PostgreSQL, and how many there are.
+/// The length of a round for several nodes, which share a PostgreSQL, and how many there are.
 const MINUTES_OF_NODES: &str = "2";
 const NODES_IN_TEST: &str = "3";
 
-/// What the arguments ask for.
+/// The command that the arguments ask for.
 #[derive(Debug, PartialEq, Eq)]
 struct TortureArguments {
     experiment: Experiment,
@@ -182,7 +182,7 @@ fn has_several_nodes(rest: &[String]) -> bool {
     value_of(rest, "--nodes").and_then(|nodes| nodes.parse().ok()).is_some_and(|nodes: u8| nodes > 1)
 }
 
-/// What an option says, after a blank or an equals sign.
+/// Returns the value of an option, after a blank or an equals sign.
 fn value_of<'a>(rest: &'a [String], option: &str) -> Option<&'a str> {
     let mut args = rest.iter();
     while let Some(arg) = args.next() {

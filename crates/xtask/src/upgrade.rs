@@ -6,7 +6,7 @@ use std::process::Command;
 use crate::cargo::{build, cargo, succeeds};
 use crate::torture;
 
-/// Where the older revision is checked out and built.
+/// The folder in which the older revision is checked out and built.
 const CHECKOUT: &str = "target/upgrade/source";
 const BUILDS: &str = "target/upgrade/build";
 

@@ -58,7 +58,7 @@ async fn a_run_folds_to_what_the_server_shows() {
     assert_ne!(fold(&pruned, DeltaState::Kept).findings, [""; 0]);
 }
 
-/// What is found, and what was done.
+/// The finding, and the damage that causes it.
 type Damage = (&'static str, fn(&mut Vec<Frame>));
 
 const TO_STEPS: &[Damage] = &[

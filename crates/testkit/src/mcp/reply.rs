@@ -1,4 +1,4 @@
-//! What a scripted server of tools answers.
+//! The answers of a scripted server of tools.
 
 use serde_json::{Value, json};
 
@@ -13,7 +13,7 @@ pub(super) const ENDLESS_BYTES: u64 = 1 << 30;
 pub struct McpReply {
     kind: Kind,
     headers: Vec<(String, String)>,
-    /// What is said before the answer, within its stream.
+    /// The messages before the answer, within its stream.
     before: Vec<Before>,
     gate: Option<Gate>,
     twice: bool,
@@ -40,7 +40,7 @@ enum Before {
     OtherId,
 }
 
-/// What is done on the wire.
+/// The acts on the wire.
 pub(super) enum McpAct {
     Write(Vec<u8>),
     Wait(Gate),
@@ -50,7 +50,7 @@ pub(super) enum McpAct {
 }
 
 impl McpReply {
-    /// What it would answer without a script, to be held back or told in another way.
+    /// The answer that it would give without a script, to be held back or told in another way.
     pub fn usual() -> Self {
         Self::of(Kind::Usual)
     }
@@ -158,7 +158,7 @@ impl McpReply {
         matches!(self.kind, Kind::Usual)
     }
 
-    /// The same, with what another one says.
+    /// Returns this reply with the contents of another one.
     pub(super) fn filled(mut self, usual: Self) -> Self {
         self.kind = usual.kind;
         self.headers.extend(usual.headers);
@@ -216,7 +216,7 @@ impl Kind {
     }
 }
 
-/// Those who asked for no progress hear of something else.
+/// Requests without a token for progress hear of something else.
 fn progress(token: &Value) -> String {
     if token.is_null() {
         let params = json!({ "level": "info", "data": "half of it" });

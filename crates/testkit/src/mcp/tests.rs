@@ -7,7 +7,7 @@ use tokio::net::TcpStream;
 use super::*;
 use crate::upstream::Gate;
 
-/// What every request of a client has, each header on a line.
+/// The headers of every request of a client, each on a line.
 const HEADERS: &str = "accept: application/json, text/event-stream\r\ncontent-type: application/json\r\n";
 const AGREED: &str = "mcp-session-id: session-1\r\nmcp-protocol-version: 2025-11-25\r\n";
 

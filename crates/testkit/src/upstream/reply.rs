@@ -1,4 +1,4 @@
-//! What the upstream does with a request, before it is known in which wire.
+//! The upstream's reply to a request, before it is known in which wire.
 
 mod anthropic;
 mod chat;
@@ -163,7 +163,7 @@ struct Tail {
     whole: bool,
 }
 
-/// What the socket is told to do.
+/// The acts of the socket.
 #[derive(Debug, Clone)]
 pub(super) enum ReplyAct {
     Write(Vec<u8>),

@@ -1,4 +1,4 @@
-//! What providers refuse, with the words they refuse it in.
+//! Faults that providers refuse, with the words they refuse them in.
 //!
 //! Nothing here is stricter than the provider, with one exception: arguments must be JSON, because the models that
 //! read them back expect it.

@@ -62,7 +62,7 @@ async fn a_cut_is_exact_to_the_byte() {
     assert!(whole.ends_with("\r\n\r\n2\r\n01\r\n2\r\n23\r\n6\r\n456789\r\n0\r\n\r\n"), "{whole}");
 }
 
-/// What the same script comes to on a path: the kind of content, and the body.
+/// Returns the outcome of a script on a path: the kind of content, and the body.
 async fn answer_at(path: &str, reply: Reply, stream: bool) -> (String, String) {
     let upstream = Upstream::start().await;
     upstream.script([reply.cut_after(usize::MAX)]);

@@ -33,7 +33,7 @@ pub(super) struct ClientRequest {
     /// None for what changes nothing.
     key: Option<String>,
     last_event: Option<u64>,
-    /// What to say when it is granted.
+    /// The moment to announce when it is granted.
     moment: Option<Trigger>,
     shape: Shape,
 }
@@ -76,7 +76,7 @@ impl ClientRequest {
     }
 }
 
-/// What all attempts came to.
+/// The outcome of all attempts.
 pub(super) struct Told {
     pub(super) outcome: OperationOutcome,
     pub(super) attempts: Vec<u16>,
@@ -102,12 +102,12 @@ pub(super) struct OpenedStream {
     pub(super) node: usize,
 }
 
-/// What came of asking one node.
+/// The outcome of asking one node.
 enum Asked {
     Answered(OpenedStream),
-    /// It takes no connections, so it has done nothing.
+    /// The node takes no connections, so it has done nothing.
     Refused,
-    /// It has the request, or may have it, and gives no answer.
+    /// The node has the request, or may have it, and gives no answer.
     Broken,
 }
 
@@ -143,12 +143,12 @@ pub(super) fn text(value: &Value, field: &str) -> Option<String> {
     value.get(field).and_then(Value::as_str).map(str::to_owned)
 }
 
-/// What a status says of a request.
+/// The meaning of a status for a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Verdict {
     Done,
     Refused,
-    /// It may have been done or not, or may be done later.
+    /// The request may have been done or not, or may be done later.
     Again,
 }
 
@@ -162,7 +162,8 @@ fn verdict(status: u16) -> Verdict {
 }
 
 impl Actor {
-    /// Asks until the answer is definite. What was granted once is granted, even if the rest of the answer never comes.
+    /// Asks until the answer is definite. A request that was granted once is granted, even if the rest of the answer
+    /// never comes.
     pub(super) async fn insist(&self, ask: &ClientRequest, rng: &mut Rng) -> Told {
         let mut told = Told {
             outcome: OperationOutcome::Unknown,

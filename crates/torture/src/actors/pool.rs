@@ -1,4 +1,4 @@
-//! What the actors of one user know of each other's doings, as the tabs of one browser do.
+//! The common knowledge of the actors of one user, as the tabs of one browser have it.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};

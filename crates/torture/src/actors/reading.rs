@@ -15,16 +15,16 @@ use crate::record::{End, Micros, ReceivedEvent, StreamReading, Trigger};
 
 /// How long a run may have nothing to say before its reader leaves.
 const RUN_SILENCE: Duration = Duration::from_secs(10);
-/// The same of one that waits for a yes.
+/// How long a run that waits for a yes may have nothing to say before its reader leaves.
 const WAITING_SILENCE: Duration = Duration::from_secs(2);
-/// The same of a thread, which has no end.
+/// How long a thread, which has no end, may have nothing to say before its reader leaves.
 const THREAD_SILENCE: Duration = Duration::from_secs(1);
 /// How long the server may take to close a stream after `run:end`.
 const CLOSING: Duration = Duration::from_secs(5);
 /// No run of ours has more events.
 const MAX_FRAMES: usize = 20_000;
 
-/// What is read.
+/// The stream that is read.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum FollowedStream {
     Run(String),
@@ -40,7 +40,7 @@ impl FollowedStream {
     }
 }
 
-/// What a reader does about a run that waits for a yes.
+/// The conduct of a reader whose run waits for a yes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Waiting {
     Decide,
@@ -51,7 +51,7 @@ pub(super) enum Waiting {
 /// How long a reader stays.
 #[derive(Debug, Clone)]
 pub(super) struct ReadingPlan {
-    /// It leaves after so many events.
+    /// The reader leaves after so many events.
     pub(super) frames: usize,
     silence: Duration,
     waiting: Waiting,
@@ -78,7 +78,7 @@ impl ReadingPlan {
     }
 }
 
-/// What came of a reading.
+/// The outcome of a reading.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Came {
     /// There is no more to read, or nobody who wants to.
@@ -291,7 +291,7 @@ impl Actor {
         }
     }
 
-    /// What is known of a connection that nobody has answered.
+    /// Returns the record of a connection that nobody has answered.
     fn reading(
         &self,
         place: &FollowedStream,

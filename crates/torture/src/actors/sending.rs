@@ -105,7 +105,7 @@ impl Actor {
         }
     }
 
-    /// The same message under one key over two connections at once.
+    /// Sends one message under one key over two connections at once.
     pub(super) async fn double_send(&self, rng: &mut Rng) {
         const MOST_FRAMES: usize = 10;
         let letter = self.letter(self.some_thread(rng), rng);
@@ -176,8 +176,8 @@ impl Actor {
     }
 }
 
-/// What two senders under one key know together. One of them that was refused proves nothing while the other does not
-/// know.
+/// Returns the common knowledge of two senders under one key. One of them that was refused proves nothing while the
+/// other does not know.
 fn together(mut one: Told, other: Told) -> Told {
     let granted =
         [&one, &other].into_iter().filter(|told| told.is_ok()).filter_map(|told| told.answered).min();

@@ -213,7 +213,8 @@ fn every_deed_is_drawn_as_often_as_it_weighs() {
     }
 }
 
-/// What the model answers: the program in the newest message says it, but for tools that this server does not have.
+/// Returns the answer of the model: the program in the newest message says it, but for tools that this server does not
+/// have.
 fn reply(request: &Value) -> Reply {
     let messages = request["messages"].as_array().unwrap();
     let newest = messages.iter().rposition(|message| message["role"] == "user").unwrap();
@@ -233,7 +234,7 @@ fn reply(request: &Value) -> Reply {
     })
 }
 
-/// What must hold of everything that was written down, whatever it was.
+/// Checks the conditions that must hold of everything that was written down.
 fn check(trial: &Trial) {
     assert_eq!(trial.leaks, Vec::<String>::new());
     let keys: HashSet<&str> = trial.ops.iter().map(|op| op.key.as_str()).collect();

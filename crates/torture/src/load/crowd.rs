@@ -21,13 +21,13 @@ const OPENING: usize = 256;
 /// A head that is longer is not one of ours.
 const MAX_HEAD_BYTES: usize = 8 * 1024;
 const CHUNK_BYTES: usize = 1024;
-/// What the system takes from the server for a client that does not read: as little as it can.
+/// The buffer of the system for a client that does not read: as small as it can be.
 pub(crate) const WINDOW_BYTES: u32 = 2_304;
 const HEARTBEAT: &[u8] = b": keep-alive\n";
 const EVENT: &[u8] = b"\nid: ";
 const LOOK: Duration = Duration::from_millis(20);
 
-/// What all readers together have seen.
+/// The counts of all readers together.
 #[derive(Default)]
 pub(crate) struct CrowdCounts {
     /// Streams that are open now.
@@ -155,7 +155,7 @@ pub(crate) struct OpenedConnection {
     pub(crate) stream: TcpStream,
     pub(crate) status: u16,
     pub(crate) retry_after: Option<u64>,
-    /// What came after the head so far.
+    /// The bytes after the head so far.
     pub(crate) rest: Vec<u8>,
 }
 

@@ -1,4 +1,4 @@
-//! What was measured, beside what was aimed at.
+//! The measured figures, beside the aims.
 
 use std::path::Path;
 
@@ -48,7 +48,7 @@ impl Figures {
         FigureSheet { experiment, figures: self }
     }
 
-    /// What was missed by more than the tolerance, in words.
+    /// Returns the aims that were missed by more than the tolerance, in words.
     pub(crate) fn failed(&self) -> Vec<String> {
         let failed = self.all.iter().filter(|figure| figure.verdict == Verdict::Failed);
         failed.map(|figure| format!("{} {} is {}", figure.experiment, figure.what, shown(figure))).collect()
@@ -88,7 +88,7 @@ fn shown(figure: &Figure) -> String {
     if value.fract() == 0.0 { format!("{value:.0} {unit}") } else { format!("{value:.2} {unit}") }
 }
 
-/// Where one experiment writes.
+/// The sheet on which one experiment writes.
 pub(crate) struct FigureSheet<'f> {
     experiment: &'static str,
     figures: &'f mut Figures,

@@ -26,9 +26,9 @@ const AT_ONCE: usize = 16;
 const READY_WITHIN: Duration = Duration::from_secs(30);
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(20);
 
-/// What makes the model wait, and with it the run.
+/// The message that makes the model wait, and with it the run.
 const HOLD: &str = "Please hold the line.";
-/// What makes the model speak piece by piece, as its gates are opened.
+/// The message that makes the model speak piece by piece, as its gates are opened.
 const SPEAK: &str = "Please speak at length.";
 
 const CONFIGURATION: &str = "
@@ -44,7 +44,7 @@ max_model_calls_per_user = 1000
 
 const APP: &str = "name = \"Load\"\n[loop]\nrun_timeout_seconds = 3600\n[limits]\nmax_running = 1000\n";
 
-/// What an experiment is told.
+/// The server, its log and the number of readers for an experiment.
 #[derive(Clone, Copy)]
 pub(crate) struct LoadPlace<'p> {
     pub(crate) server: &'p Path,

@@ -1,4 +1,4 @@
-//! What the system knows of a process and its connections.
+//! The system's figures about a process and its connections.
 
 use std::collections::BTreeSet;
 use std::time::Duration;

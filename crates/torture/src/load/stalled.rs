@@ -20,7 +20,7 @@ use crate::stage::TortureError;
 
 const STALLED: usize = 1_000;
 const RUNS: usize = 100;
-/// They come one after the other: what is measured is that they stay, not that they come.
+/// The readers come one after the other: what is measured is that they stay, not that they come.
 const APART: Duration = Duration::from_millis(5);
 /// Each run says a piece at a time.
 const PIECE_EVERY: Duration = Duration::from_millis(200);
@@ -147,7 +147,7 @@ async fn listen(opened: std::io::Result<OpenedConnection>, pieces: &Pieces) {
     }
 }
 
-/// Where the first of these ends.
+/// Returns the end of the first of these.
 fn find(bytes: &[u8], wanted: &[u8]) -> Option<usize> {
     bytes.windows(wanted.len()).position(|window| window == wanted).map(|at| at + wanted.len())
 }

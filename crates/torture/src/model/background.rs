@@ -1,4 +1,4 @@
-//! What the model writes when the server works in the background: a name, memories, a summary. All of it is made of the
+//! The model's answers when the server works in the background: a name, memories, a summary. All of it is made of the
 //! programs it is shown, so that words of one user in another's memories can be seen.
 
 use serde_json::{Value, json};
@@ -9,7 +9,7 @@ pub(super) const TITLE_PROMPT: &str = include_str!("../../apps/alpha/title.md");
 pub(super) const MEMORY_PROMPT: &str = include_str!("../../apps/alpha/extract.md");
 pub(super) const SUMMARY_PROMPT: &str = include_str!("../../apps/beta/summarise.md");
 
-/// What each is said to have cost, input and output.
+/// The reported cost of each, input and output.
 pub(super) const TITLE_TOKENS: (u64, u64) = (31, 5);
 pub(super) const MEMORY_TOKENS: (u64, u64) = (41, 9);
 pub(super) const SUMMARY_TOKENS: (u64, u64) = (51, 13);

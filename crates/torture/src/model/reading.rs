@@ -1,4 +1,4 @@
-//! What a request to the model wants, told from the request alone.
+//! The wish of a request to the model, told from the request alone.
 
 use serde_json::Value;
 
@@ -49,8 +49,8 @@ pub(super) fn wish(body: &Value) -> Wish {
     if asks_for(SUMMARY_PROMPT) {
         return Wish::Summary(said);
     }
-    // Whatever was looked up for a message stands before it, and a warning where it reads like orders. The program itself
-    // is one line.
+    // Texts that were looked up for a message stand before it, and a warning where it reads like orders. The program
+    // itself is one line.
     let Some(program) = said.lines().next_back().and_then(MessageProgram::parse) else {
         return Wish::Unreadable;
     };

@@ -1,4 +1,4 @@
-//! What the model makes of requests, without a socket.
+//! The model's answers to requests, without a socket.
 
 use serde_json::{Value, json};
 

@@ -1,4 +1,4 @@
-//! What the nemesis does to PostgreSQL: while the server lives, and together with the end or the start of the server.
+//! Blows of the nemesis at PostgreSQL: while the server lives, and together with the end or the start of the server.
 
 use std::time::Duration;
 
@@ -19,7 +19,7 @@ const LONG_DATABASE_DOWN: u32 = 4;
 /// The status of a server that could not start.
 const REFUSED_START: i32 = 1;
 
-/// What happens to a node when its database is struck, and how often of a dozen times.
+/// The fate of a node when its database is struck, and how often of a dozen times.
 const ACCOMPANIMENTS: [(Accompaniment, usize); 5] = [
     (Accompaniment::Nothing, 5),
     (Accompaniment::Kill, 3),
@@ -30,15 +30,15 @@ const ACCOMPANIMENTS: [(Accompaniment, usize); 5] = [
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Accompaniment {
-    /// It lives on.
+    /// The node lives on.
     Nothing,
-    /// It is killed a moment later, when the database may still be down.
+    /// The node is killed a moment later, when the database may still be down.
     Kill,
-    /// It is told to end a moment later.
+    /// The node is told to end a moment later.
     Term,
-    /// It was killed before.
+    /// The node was killed before.
     Absence,
-    /// It has been started a moment before.
+    /// The node has been started a moment before.
     Start,
 }
 

@@ -5,7 +5,7 @@ use fastrand::Rng;
 use crate::database::TrialStore;
 use crate::postgres::DatabaseBlow;
 
-/// What the nemesis can do.
+/// The blows that the nemesis can strike.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Blows {
     KillAnytime,
@@ -35,10 +35,10 @@ const CARDS: [Card; 5] = [
     (Blows::SlowReaders, 1),
 ];
 
-/// What else there is on SQLite.
+/// The other blows on SQLite.
 const ON_SQLITE: [Card; 1] = [(Blows::DiskFull, 1)];
 
-/// What else there is on PostgreSQL.
+/// The other blows on PostgreSQL.
 const ON_POSTGRES: [Card; 4] = [
     (Blows::Database(DatabaseBlow::Restart), 2),
     (Blows::Database(DatabaseBlow::Crash), 3),
@@ -65,7 +65,8 @@ const FOR_SEVERAL: [Card; 15] = [
     (Blows::RollingRestart, 1),
 ];
 
-/// What comes first in a trial of several nodes, the last one before all others, so that a short trial has it, too.
+/// The blows that come first in a trial of several nodes, the last one before all others, so that a short trial has it,
+/// too.
 const FIRST_FOR_SEVERAL: [Blows; 3] = [Blows::NodeCut, Blows::NodeDown, Blows::NodePause];
 
 pub(super) struct Deck {

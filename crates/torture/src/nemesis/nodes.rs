@@ -1,4 +1,4 @@
-//! What the nemesis does to nodes that share a database: it pauses them, cuts them off, and takes down one or all.
+//! Blows of the nemesis at nodes that share a database: it pauses them, cuts them off, and takes down one or all.
 //!
 //! Some of it lasts for a while (a [`Spell`]) during which other nodes are struck. While a node is gone for longer than its
 //! lease, one other node and PostgreSQL are spared, so that somebody can take over its runs.

@@ -56,7 +56,7 @@ fn sent(case: &Case<'_>, op: &Op) -> Vec<String> {
     complaints
 }
 
-/// What is missing of a message that was accepted.
+/// Returns the part that is missing of a message that was accepted.
 fn lost_message(case: &Case<'_>, tag: &str, run: Option<&String>) -> Option<String> {
     let place = case.log.said.get(tag).and_then(|places| places.first());
     let Some(run) = run.and_then(|run| id(run)) else {
@@ -165,7 +165,7 @@ fn deleted(case: &Case<'_>, op: &Op, thread: &str) -> Vec<String> {
     shown.then(|| format!("thread {thread} was deleted and is there")).into_iter().collect()
 }
 
-/// What the same user had added before, and nobody has touched since, is found by its words.
+/// Checks that memories which the same user had added before, and nobody has touched since, are found by their words.
 fn searched(case: &Case<'_>, op: &Op, words: &str, found: &[String]) -> Vec<String> {
     if op.outcome != OperationOutcome::Ok {
         return Vec::new();

@@ -10,11 +10,12 @@ use crate::stalls::held_up;
 use super::case::{COARSE, Case, wrong};
 use super::log::{LoggedRun, RowId, id};
 
-/// What was on its way when the cancel was acknowledged has arrived this much later, apart from the time during which
-/// this process was held up and could not read it.
+/// Requests that were on their way when the cancel was acknowledged have arrived this much later, apart from the time
+/// during which this process was held up and could not read them.
 const ON_ITS_WAY: Micros = 50_000;
 
-/// The same if another node than that of the run may have acknowledged it, and has to pass it on.
+/// How much later they may have arrived if another node than that of the run may have acknowledged it, and has to pass
+/// it on.
 const ON_ITS_WAY_BETWEEN_NODES: Micros = 400_000;
 
 /// The longest that the model may be listened to after a cancel, and what nearly all must keep.
@@ -44,7 +45,7 @@ pub(super) fn check(case: &Case<'_>) -> Vec<Violation> {
             let of_run = run.tag.as_deref().and_then(|tag| asked.get(tag)).map(Vec::as_slice);
             let allowed = |began| at + on_its_way + held_up(&case.trial.stalls, at, began);
             let late = of_run.unwrap_or_default().iter().filter(|asked| asked.began > allowed(asked.began));
-            // Who was kept from everything could not hear of the cancel.
+            // A node that was kept from everything could not hear of the cancel.
             let late = late.filter(|asked| !case.is_absent(asked.node, at, asked.began));
             complaints.extend(late.map(|asked| format!("asked the model at {} µs", asked.began)));
         }

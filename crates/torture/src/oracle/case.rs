@@ -18,7 +18,7 @@ const LONGEST_STOP: Micros = 35_000_000;
 /// Microseconds in which a server has connections again after its database is back.
 const RETURN: Micros = 1_000_000;
 
-/// The same of one of several nodes, which may find that it was taken for dead.
+/// Microseconds for one of several nodes, which may find that it was taken for dead.
 const RETURN_OF_NODE: Micros = 5_000_000;
 
 /// Milliseconds by which the clock of one node may be ahead, and which no trial lasts.
@@ -33,7 +33,7 @@ pub(super) struct Case<'a> {
     pub(super) cancelled: HashSet<RowId>,
     /// The thread of each run that a sender was told.
     thread_of: HashMap<RowId, RowId>,
-    /// Who sent the message of a tag.
+    /// The operation that sent the message of a tag.
     senders: HashMap<&'a str, &'a Op>,
     /// Microseconds to take from a time of the database to get one of the trial.
     skew: i64,
@@ -163,18 +163,18 @@ impl<'a> Case<'a> {
     }
 }
 
-/// What a blow does.
+/// The force of a blow.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Force {
-    /// It ends the process.
+    /// The blow ends the process.
     Kill,
-    /// It takes the database away.
+    /// The blow takes the database away.
     Outage,
-    /// It takes the database away, with commits that are not in its log yet.
+    /// The blow takes the database away, with commits that are not in its log yet.
     Loss,
-    /// It keeps one node from everything, or from its database.
+    /// The blow keeps one node from everything, or from its database.
     Absence,
-    /// It makes work harder.
+    /// The blow makes work harder.
     Trouble,
 }
 

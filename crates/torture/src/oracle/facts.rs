@@ -1,4 +1,4 @@
-//! What was counted and measured in a trial: for the summary, and for knowing that it was worth something.
+//! Counts and measurements of a trial: for the summary, and for knowing that it was worth something.
 
 use std::collections::{BTreeMap, HashSet};
 use std::path::PathBuf;

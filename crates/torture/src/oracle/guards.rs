@@ -1,4 +1,4 @@
-//! What must have happened for a trial to prove anything: a server that was never hit is not a server that survived.
+//! Events without which a trial proves nothing: a server that was never hit is not a server that survived.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -10,7 +10,7 @@ use crate::record::{OperationOutcome, Trial, Trigger};
 use super::case::is_kill;
 use super::facts::Facts;
 
-/// What was meant to happen.
+/// The plan of a trial.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct TrialPlan {
     pub(crate) minutes: f64,
@@ -40,7 +40,7 @@ const KILLS_MEANT: f64 = 0.8;
 /// The part of what one node must have suffered, if there are several.
 const SHARE_OF_SEVERAL: f64 = 0.5;
 
-/// What several nodes must have done at least, however short the trial is.
+/// The least that several nodes must have done, however short the trial is.
 const ONE: usize = 1;
 
 /// Requests that another node than that of the run has served.
@@ -107,7 +107,7 @@ pub(crate) fn must_have(trial: &Trial, facts: &Facts, plan: &TrialPlan) -> BTree
     guards
 }
 
-/// What must have happened to several nodes, and what they must have done.
+/// Returns the events that must have happened to several nodes, and those that they must have caused.
 fn of_nodes(trial: &Trial, facts: &Facts, plan: &TrialPlan) -> [(&'static str, Guard); 8] {
     let blows = |wanted| count_blows(trial, wanted);
     [
@@ -143,7 +143,7 @@ impl TrialPlan {
     }
 }
 
-/// What did not happen and must have, in sentences.
+/// Returns the events that did not happen and must have, in sentences.
 pub(crate) fn vacuous(trial: &Trial, facts: &Facts, plan: &TrialPlan) -> Vec<String> {
     let guards = must_have(trial, facts, plan).into_iter();
     let missing = guards.filter(|(_, guard)| guard.have < guard.need);

@@ -45,7 +45,7 @@ pub(super) fn check(case: &Case<'_>) -> Vec<Violation> {
     found
 }
 
-/// What is in the database twice.
+/// Finds jobs that are in the database twice.
 pub(super) fn doubled(conn: &Connection) -> Vec<Violation> {
     DOUBLED.iter().flat_map(|(what, sql)| rows::complain("O9", conn, what, sql)).collect()
 }
@@ -64,7 +64,7 @@ fn left(job: &LoggedJob, now: i64) -> Option<Violation> {
 fn missing(log: &StoredLog) -> Vec<Violation> {
     let there: HashSet<(&str, &str)> =
         log.jobs.iter().map(|job| (job.kind.as_str(), job.key.as_str())).collect();
-    // What an app causes is seen by what it has caused: if some of its messages were looked at, all are.
+    // Jobs that an app causes are seen by what it has caused: if some of its messages were looked at, all are.
     let extracting: HashSet<&str> =
         log.jobs.iter().filter(|job| job.kind == EXTRACT).map(|job| job.app.as_str()).collect();
     let long = long_histories(log, &there);

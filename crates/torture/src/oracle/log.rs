@@ -1,4 +1,4 @@
-//! What the database says once all is quiet, read once: the checks look here, and not at the tables.
+//! The rows of the database once all is quiet, read once: the checks look here, and not at the tables.
 
 use std::collections::{HashMap, HashSet};
 use std::path::Path;
@@ -27,7 +27,7 @@ pub(super) struct StoredLog {
     /// Runs with an open call of the client.
     pub(super) waiting_for_client: HashSet<RowId>,
     pub(super) jobs: Vec<LoggedJob>,
-    /// Where the message of each tag is.
+    /// The places of the message of each tag.
     pub(super) said: HashMap<String, Vec<LoggedMessage>>,
 }
 

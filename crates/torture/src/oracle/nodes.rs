@@ -15,10 +15,10 @@ use crate::stalls::held_up;
 use super::case::{Case, is_kill, wrong};
 use super::log::{RowId, hex, id};
 
-/// What a node writes when it goes on with the runs of another.
+/// The line that a node writes when it goes on with the runs of another.
 const TOOK_OVER: &str = "took over the runs of a node that is gone";
 
-/// What a node writes when another went on with its runs.
+/// The line that a node writes when another went on with its runs.
 const FENCED: &str = "the lease of this node ended; other nodes continue its runs";
 
 /// The longest time from the end of a node to the next event of its runs.
@@ -33,7 +33,7 @@ const STRUCK_BEFORE: Micros = 20_000_000;
 /// A call that was given up is noticed so much later.
 const NOTICED: Micros = 500_000;
 
-/// What was counted and measured of nodes. Times are microseconds, the shortest first.
+/// Counts and measurements of nodes. Times are microseconds, the shortest first.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct NodeFacts {
@@ -91,7 +91,7 @@ impl Loss {
     }
 }
 
-/// Who worked at what.
+/// The work of each node.
 struct Work<'a> {
     case: &'a Case<'a>,
     /// Model calls for each message, in the order of time.

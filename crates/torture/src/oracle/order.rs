@@ -15,7 +15,7 @@ struct Sent<'a> {
     began: Micros,
     answered: Micros,
     seq: u64,
-    /// It may overtake what waits.
+    /// The message may overtake what waits.
     urgent: bool,
 }
 
@@ -62,7 +62,7 @@ fn of_runs((id, thread): (&RowId, &Thread)) -> Vec<Violation> {
         let begins = matches!(event.kind, Some(Kind::MessageUser | Kind::RunStart));
         let ends = event.kind == Some(Kind::RunEnd);
         let own = active == Some(run);
-        // What is cancelled before its turn ends without having begun.
+        // A run that is cancelled before its turn ends without having begun.
         let fits = own || (begins && active.is_none()) || (ends && !begun.contains(&run));
         if !fits {
             let place = format!("event {} of thread {}", event.seq, hex(id));

@@ -1,5 +1,5 @@
-//! O17: what the server wrote of itself: no panic, no bug, and no error that a killed server need not have. Who was
-//! refused for the moment was told when to try again.
+//! O17: what the server wrote of itself: no panic, no bug, and no error that a killed server need not have. A
+//! client that was refused for the moment was told when to try again.
 
 use std::fs::File;
 use std::io::{BufRead, BufReader};

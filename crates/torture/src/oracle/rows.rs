@@ -62,7 +62,7 @@ pub(super) fn check(conn: &Connection) -> Vec<Violation> {
     found
 }
 
-/// What the server's own audit says.
+/// Returns the findings of the server's own audit.
 pub(super) fn audit(data: &Path) -> Vec<Violation> {
     let findings = testkit::audit(data).into_iter();
     let ours = findings.filter(|finding| !LOOKED_AT.iter().any(|other| finding.starts_with(other)));

@@ -50,10 +50,10 @@ pub(super) fn check(case: &Case<'_>) -> Vec<Violation> {
     found
 }
 
-/// What to look for.
+/// The words to look for.
 pub(super) struct ScannedWords<'a> {
     users: &'a [User],
-    /// What all words of users begin with, to look for once and not for each.
+    /// The beginning of all words of users, to look for once and not for each.
     prefix: &'a str,
     secrets: Vec<Vec<u8>>,
 }
@@ -130,7 +130,7 @@ fn read_table(
     Ok(())
 }
 
-/// Whose a row is: it says so, or what it belongs to does.
+/// Returns the owner of a row: it says so, or what it belongs to does.
 fn scope_of<'a>(
     log: &'a StoredLog,
     columns: &[String],
@@ -186,7 +186,7 @@ fn spellings(secret: &str) -> Vec<Vec<u8>> {
     let mut all = vec![secret.as_bytes().to_vec(), escaped(secret)];
     for before in 0..3 {
         let shifted = [[0_u8; 2].get(..before).unwrap_or_default(), secret.as_bytes()].concat();
-        // What depends on neighbours is left out at both ends.
+        // Letters that depend on neighbours are left out at both ends.
         let (from, until) = ((before * 8).div_ceil(6), (shifted.len() * 8) / 6);
         for letters in [STANDARD, ADDRESS] {
             all.push(base64(&shifted, letters).get(from..until).unwrap_or_default().to_vec());

@@ -30,7 +30,7 @@ struct Streams<'a> {
     case: &'a Case<'a>,
     /// The events of each run, by their places in its thread.
     of_run: HashMap<RowId, Vec<&'a LoggedEvent>>,
-    /// What readers saw of threads and of events that are gone.
+    /// The bodies that readers saw of threads and of events that are gone.
     gone: HashMap<(RowId, u64), BodyHash>,
 }
 
@@ -45,7 +45,7 @@ impl<'a> Streams<'a> {
         Self { case, of_run, gone: HashMap::new() }
     }
 
-    /// What is wrong with what one connection has received.
+    /// Returns the fault in what one connection has received.
     fn of_reading(&mut self, reading: &StreamReading) -> Option<String> {
         let run = reading.run.as_deref().and_then(id);
         let thread = reading.thread.as_deref().and_then(id);
@@ -81,8 +81,8 @@ impl<'a> Streams<'a> {
         differs(&frames, expected).or_else(|| self.ends_early(reading, run, (&frames, expected)))
     }
 
-    /// What of a reading the log must still have, and the event after which it begins. After a crash that has lost
-    /// events, these are gone, and a reader who comes back to one of them is told where the run stands.
+    /// Returns the events of a reading that the log must still have, and the event after which it begins. After a crash
+    /// that has lost events, these are gone, and a reader who comes back to one of them is told where the run stands.
     fn kept_frames<'f>(
         &mut self,
         thread: RowId,

@@ -26,7 +26,7 @@ pub(super) fn check(case: &Case<'_>) -> Vec<Violation> {
     found
 }
 
-/// What the strict model has found wrong with requests.
+/// Returns the faults that the strict model has found in requests.
 pub(super) fn complaints(trial: &Trial) -> Vec<Violation> {
     trial.complaints.iter().map(|complaint| wrong("O14", complaint.clone())).collect()
 }

@@ -19,7 +19,7 @@ use crate::world::TortureWorld;
 const MAX_COPIES: usize = 100;
 const COPY_PAUSE: Duration = Duration::from_millis(200);
 
-/// What a command says if PostgreSQL is away, or has ended its connection.
+/// The words of a command if PostgreSQL is away, or has ended its connection.
 const UNREACHABLE: &str = "PostgreSQL cannot be reached";
 
 /// Takes a backup after so many seconds. Gives what went wrong, or nothing.
@@ -46,7 +46,7 @@ async fn copy_postgres(world: &TortureWorld, to: &Path) -> Result<String, Tortur
     Ok(complaint)
 }
 
-/// What a command says that fails, or nothing.
+/// Returns the words of a command that fails, or nothing.
 async fn complaint(launch: &Launch, args: &[&str]) -> Result<String, TortureError> {
     let done = launch.command(args).output().await?;
     Ok(if done.status.success() { String::new() } else { String::from_utf8_lossy(&done.stderr).into_owned() })

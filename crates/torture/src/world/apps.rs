@@ -6,7 +6,7 @@ use crate::stage::TortureError;
 
 pub(super) const APPS: [&str; 3] = ["alpha", "beta", "gamma"];
 
-/// What stands in the files for the address of the tools.
+/// The word that stands in the files for the address of the tools.
 const ADDRESS: &str = "TOOLS";
 
 const FILES: [(&str, &str); 9] = [

@@ -30,7 +30,7 @@ pub(super) struct NodeSetup {
     pub(super) link: Option<Arc<DatabaseLink>>,
 }
 
-/// What all nodes have in common.
+/// The surroundings that all nodes have in common.
 pub(super) struct Surroundings<'a> {
     pub(super) out: &'a Path,
     pub(super) apps: &'a Path,

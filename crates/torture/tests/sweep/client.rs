@@ -24,7 +24,7 @@ pub(crate) struct Client<'a> {
     app: &'a TestApp,
     fuse: &'a Fuse,
     notes: Arc<Notes>,
-    /// Those who read streams; they go on until the server is gone.
+    /// Tasks that read streams; they go on until the server is gone.
     readers: TaskTracker,
     /// Runs that somebody reads.
     read: Mutex<BTreeSet<String>>,
@@ -36,7 +36,8 @@ impl<'a> Client<'a> {
         Self { app, fuse, notes, readers, read: Mutex::default() }
     }
 
-    /// What comes of it, unless the server dies first. What arrives after its death is as good as nothing.
+    /// Returns the outcome of some work, unless the server dies first. An answer that arrives after its death is as
+    /// good as nothing.
     async fn heard<T>(&self, work: impl Future<Output = T>) -> Result<T, Lost> {
         tokio::select! {
             biased;
@@ -65,7 +66,7 @@ impl<'a> Client<'a> {
         self.ask_as(step, &step.replace(' ', "-"), request).await
     }
 
-    /// The same under another key than its name.
+    /// Asks for something once, under another key than its name.
     pub(crate) async fn ask_as(
         &self,
         step: &str,
@@ -185,7 +186,7 @@ impl<'a> Client<'a> {
         self.heard(self.notes.wait_for(&told.run, event)).await
     }
 
-    /// What must be so as this client sees it.
+    /// Checks that something is so as this client sees it.
     pub(crate) fn check(&self, holds: bool, otherwise: &str) {
         if !holds {
             self.notes.finding(otherwise.to_owned());

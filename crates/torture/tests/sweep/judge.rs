@@ -1,4 +1,4 @@
-//! What must hold of a server that has come back, and of what everybody saw before.
+//! Conditions that must hold of a server that has come back, and of what everybody saw before.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -18,7 +18,7 @@ const ONCE: [&str; 5] = ["act_reversible", "act_irreversible", "act_asked", "act
 /// Undos that cannot be made twice.
 const UNDONE_ONCE: [&str; 1] = ["act_undone_once"];
 
-/// What is left in the end, without ids and times: the same whether or not a server died on the way.
+/// The rows that are left in the end, without ids and times: the same whether or not a server died on the way.
 const PARTS: [(&str, &str); 20] = [
     ("threads", "SELECT coalesce(title, '-') || ' ' || message_count FROM threads WHERE deleted_at IS NULL"),
     (
@@ -75,7 +75,7 @@ pub(crate) fn portrait(app: &TestApp) -> Portrait {
     PARTS.iter().map(|(part, query)| (*part, rows(&database, query))).collect()
 }
 
-/// Where two portraits differ.
+/// Returns the differences of two portraits.
 pub(crate) fn differences(whole: &Portrait, other: &Portrait, ignoring: &[&str]) -> Vec<String> {
     let pairs = whole.iter().zip(other).filter(|((part, _), _)| !ignoring.contains(part));
     pairs

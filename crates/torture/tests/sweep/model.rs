@@ -8,7 +8,7 @@ use serde_json::Value;
 use testkit::Fuse;
 use testkit::upstream::{Observer, Received, Reply, ReplyEnding, ScriptedCall};
 
-/// What it says to a request, given how many came before it.
+/// The answer to a request, given how many came before it.
 pub(crate) type Says = fn(&Value, usize) -> Reply;
 
 pub(crate) struct Model {
@@ -33,7 +33,7 @@ impl Model {
         self.fuse.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// What a provider would have refused.
+    /// Returns the faults that a provider would have refused.
     pub(crate) fn complaints(&self) -> Vec<String> {
         self.complaints.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
@@ -65,7 +65,7 @@ fn messages(request: &Value) -> &[Value] {
     request["messages"].as_array().map(Vec::as_slice).unwrap_or_default()
 }
 
-/// What the user said last.
+/// Returns the user's last message.
 pub(crate) fn asked(request: &Value) -> &str {
     let last = messages(request).iter().rfind(|message| message["role"] == "user");
     last.and_then(|message| message["content"].as_str()).unwrap_or_default()

@@ -89,8 +89,8 @@ async fn another_model_answers_instead() {
     .await;
 }
 
-/// What a call may spend is held before it and given back after it, wherever the server dies: all of the budget would be
-/// held by the first call that was never heard of again.
+/// The sum that a call may spend is held before it and given back after it, wherever the server dies: all of the budget
+/// would be held by the first call that was never heard of again.
 #[tokio::test]
 async fn a_budget_is_not_lost_with_a_server() {
     let setup = || Setup::app("tools = [\"echo\"]\n[budget]\nday_tokens = 3000");

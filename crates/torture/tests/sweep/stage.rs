@@ -28,12 +28,12 @@ const MAX_SHOWN: usize = 12;
 /// How long one play may take, with all its deaths.
 const PATIENCE: Duration = Duration::from_secs(20);
 
-/// What is played, but for what the client does.
+/// The scenario that is played, but for what the client does.
 pub(crate) struct Scenario {
     pub(crate) name: &'static str,
     pub(crate) setup: fn() -> Setup,
     pub(crate) model: Says,
-    /// What the backup says, where the app has one.
+    /// The answers of the backup, where the app has one.
     pub(crate) backup: Says,
     /// Whether tools that wait for a gate wait for ever.
     pub(crate) holds: bool,
@@ -64,11 +64,11 @@ impl Scenario {
     }
 }
 
-/// What came of one play.
+/// The outcome of one play.
 struct Played {
     /// Whether it died where it was to.
     died: bool,
-    /// Where it died.
+    /// The place at which it died.
     place: &'static str,
     /// Moments of its last life.
     moments: u64,
@@ -246,7 +246,7 @@ impl<F: AsyncFn(&Client<'_>) -> Result<(), Lost>> Sweep<'_, F> {
         }
     }
 
-    /// What is wrong after these deaths.
+    /// Returns the faults after these deaths.
     fn judge(&self, whole: &Played, played: &Played, deaths: &[u64]) -> Vec<String> {
         let mut findings = played.findings.clone();
         findings.extend(judge::differences(&whole.portrait, &played.portrait, self.scenario.ignoring));

@@ -9,7 +9,7 @@ use crate::model::{asked, calls_then, repeats};
 use crate::notes::Told;
 use crate::stage::{Scenario, sweep};
 
-/// What had arrived when it was stopped depends on what came back first.
+/// The parts that had arrived when it was stopped depend on what came back first.
 const PARTIAL: &[&str] = &["messages", "threads", "facts"];
 
 /// A model that begins to answer `Hi` and never ends.

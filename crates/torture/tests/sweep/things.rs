@@ -1,4 +1,4 @@
-//! What users make and change by hand.
+//! Things that users make and change by hand.
 
 use std::sync::Arc;
 

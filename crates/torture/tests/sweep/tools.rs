@@ -67,7 +67,7 @@ async fn a_tool_that_reads_outside() {
     calling(scenario).await;
 }
 
-/// What nests so deep that it could not be read back is neither run nor stored as it is.
+/// A value that nests so deep that it could not be read back is neither run nor stored as it is.
 #[tokio::test]
 async fn arguments_and_results_that_nest_as_deep_as_a_parser_takes() {
     let setup = || Setup::app("tools = [\"act_idempotent\", \"deep\", \"echo\"]");

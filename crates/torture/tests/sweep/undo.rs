@@ -1,4 +1,4 @@
-//! What was done is taken back, once.
+//! An action is taken back, once.
 
 use serde_json::{Value, json};
 use testkit::upstream::{Reply, ScriptedCall};

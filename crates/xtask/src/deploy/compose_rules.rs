@@ -42,7 +42,7 @@ impl NeighbourFiles {
 /// A service with its name.
 type ComposeService<'a> = (&'a str, &'a Value);
 
-/// What is wrong, in words.
+/// Returns the faults, in words.
 pub(super) fn check(compose: &Value, files: &NeighbourFiles, facts: &ServerFacts) -> Vec<String> {
     let services = compose.get("services").and_then(Value::as_object).into_iter().flatten();
     let services: Vec<ComposeService<'_>> =

@@ -18,7 +18,7 @@ pub(super) struct Manifest {
 pub(super) struct DeployDocuments {
     pub(super) manifests: Vec<Manifest>,
     pub(super) compose: Value,
-    /// What the schemas refuse.
+    /// The faults that the schemas refuse.
     pub(super) problems: Vec<String>,
 }
 

@@ -6,7 +6,7 @@ use std::path::Path;
 
 use walkdir::WalkDir;
 
-/// What files in `deploy` may name.
+/// The names that files in `deploy` may use.
 pub(super) struct ServerFacts {
     /// `docs/configuration.md`.
     configuration: String,

@@ -11,7 +11,7 @@ const PROBES: [&str; 3] = ["startupProbe", "readinessProbe", "livenessProbe"];
 /// The container of a manifest.
 const CONTAINER: &str = "/spec/template/spec/containers/0";
 
-/// What is wrong, in words.
+/// Returns the faults, in words.
 pub(super) fn check(manifests: &[Manifest], facts: &ServerFacts) -> Vec<String> {
     let mut problems: Vec<String> =
         manifests.iter().flat_map(|manifest| check_one(manifest, facts)).collect();

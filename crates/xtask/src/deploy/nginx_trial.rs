@@ -25,9 +25,9 @@ const TEMPORARY: [&str; 5] = ["client_body", "proxy", "fastcgi", "uwsgi", "scgi"
 pub(super) struct TrialProxy {
     process: Child,
     folder: TempDir,
-    /// Where it serves without TLS, for this trial only.
+    /// The address at which it serves without TLS, for this trial only.
     address: SocketAddr,
-    /// Where it sends clients to HTTPS.
+    /// The address at which it sends clients to HTTPS.
     pub(super) redirecting: SocketAddr,
 }
 
@@ -90,7 +90,7 @@ impl TrialProxy {
         open(self.address, request, lines)
     }
 
-    /// The same, with the whole answer.
+    /// Returns the whole answer to a request.
     pub(super) fn ask(&self, request: &str, lines: &[&str]) -> Result<TrialAnswer, String> {
         ask(self.address, request, lines)
     }

@@ -16,7 +16,7 @@ const MAX_REQUEST: u64 = 64 * 1024;
 /// The path with an event stream.
 pub(super) const EVENTS: &str = "/events";
 
-/// What a node does with a request.
+/// The conduct of a node with a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum NodeMode {
     Serving,

@@ -82,7 +82,7 @@ fn check_manifests(documents: Vec<Value>) -> Vec<String> {
     manifest_rules::check(&manifests.collect::<Vec<_>>(), &facts())
 }
 
-/// What is found after the value at a place of a document was replaced.
+/// Returns the findings after the value at a place of a document was replaced.
 fn with(document: usize, pointer: &str, value: Value) -> String {
     let mut documents = manifests();
     let (parent, name) = pointer.rsplit_once('/').unwrap();

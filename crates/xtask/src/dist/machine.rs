@@ -31,7 +31,7 @@ impl DistMachine {
         }
     }
 
-    /// The same for zig.
+    /// Returns the target by zig's name.
     pub(crate) fn zig_target(self) -> &'static str {
         match self {
             Self::X86_64 => "x86_64-linux-musl",

@@ -4,14 +4,14 @@ use std::fs;
 
 use super::*;
 
-/// What is found in one file.
+/// Returns the findings in one file.
 fn check_file(path: &str, text: &str, members: &BTreeSet<String>) -> Vec<Finding> {
     super::check_file(path, text, members).0
 }
 
 const DOC: &str = "//! A file for a test.\n";
 
-/// What is found in a Rust file with a proper doc, whose code starts on line 2.
+/// Returns the findings in a Rust file with a proper doc, whose code starts on line 2.
 fn found(path: &str, code: &str) -> Vec<String> {
     let findings = check_file(path, &format!("{DOC}{code}"), &BTreeSet::new());
     findings.iter().map(ToString::to_string).collect()
@@ -182,7 +182,7 @@ fn paths_of_one_machine_are_found_in_any_text() {
     }
 }
 
-/// What is found in the manifest of `folder`.
+/// Returns the findings in the manifest of `folder`.
 fn manifest(folder: &str, rest: &str) -> Vec<String> {
     let members = ["protocol", "store", "agent", "testkit", "attic"].map(String::from).into();
     let text = format!("[package]\nname = \"{folder}\"\n[lints]\nworkspace = true\n{rest}");

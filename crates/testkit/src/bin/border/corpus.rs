@@ -1,6 +1,7 @@
-//! What must not be reached, in every spelling: addresses as attackers write them, and redirects that lead there.
+//! Targets that must not be reached, in every spelling: addresses as attackers write them, and redirects that lead
+//! there.
 
-/// The one inner host that the operator opens, to show that nothing is closed by mistake.
+/// The only inner host that the operator opens, to show that nothing is closed by mistake.
 pub(crate) const OPEN: &str = "10.0.0.2:8088";
 
 /// Addresses that a tool may be given.
@@ -23,7 +24,7 @@ pub(crate) const ADDRESSES: &[&str] = &[
     "http://localhost:8080/",
     "http://localhost.localdomain/",
     "https://127.0.0.1/",
-    // The same in other numbers.
+    // This machine in other numbers.
     "http://2130706433/",
     "http://017700000001/",
     "http://0x7f000001/",
@@ -50,7 +51,7 @@ pub(crate) const ADDRESSES: &[&str] = &[
     "http://[fd00:ec2::254]/",
     "http://[fe80::1]/",
     "http://[::1%25lo]/",
-    // What clouds tell about themselves, and private networks.
+    // Services in which clouds tell about themselves, and private networks.
     "http://169.254.169.254/latest/meta-data/",
     "http://169.254.169.254:80/computeMetadata/v1/",
     "http://2852039166/",
@@ -66,7 +67,7 @@ pub(crate) const ADDRESSES: &[&str] = &[
     "http://198.18.0.1/",
     "http://224.0.0.1/",
     "http://255.255.255.255/",
-    // What could be taken for another host.
+    // Addresses that could be taken for another host.
     "http://public.test@127.0.0.1/",
     "http://127.0.0.1@127.0.0.1/",
     "http://public.test#@127.0.0.1/",
@@ -97,7 +98,7 @@ pub(crate) const ADDRESSES: &[&str] = &[
     "http://public.test:22/",
 ];
 
-/// Where the public host sends whoever asks for the redirect of that number.
+/// Targets to which the public host sends whoever asks for the redirect of that number.
 pub(crate) const REDIRECTS: &[&str] = &[
     "http://127.0.0.1/",
     "http://127.0.0.1:8080/",

@@ -13,7 +13,7 @@ const CNAME: u16 = 5;
 const AAAA: u16 = 28;
 const HEADER_BYTES: usize = 12;
 
-/// What a question is answered with.
+/// The answer to a question.
 enum Record {
     Four(Ipv4Addr),
     Six(Ipv6Addr),

@@ -1,4 +1,4 @@
-//! Who listens in the namespace: sentinels that nobody may reach, one public host, and one inner host that is open.
+//! Listeners in the namespace: sentinels that nobody may reach, one public host, and one inner host that is open.
 
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -28,7 +28,7 @@ const CLOSED: &[&str] = &[
 ];
 const PORTS: &[u16] = &[22, 80, 443, 6379, 8080];
 
-/// What was reached.
+/// The listeners, and whether they were reached.
 pub(crate) struct Sentinels {
     tasks: TaskTracker,
     reached: Arc<Mutex<Vec<String>>>,

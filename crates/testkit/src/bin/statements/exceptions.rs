@@ -1,4 +1,4 @@
-//! What may go through a whole table, each with its reason.
+//! Statements that may go through a whole table, each with its reason.
 
 use std::collections::BTreeSet;
 

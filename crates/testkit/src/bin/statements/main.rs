@@ -70,7 +70,8 @@ fn check() -> Result<Vec<String>, Box<dyn std::error::Error>> {
     Ok(findings)
 }
 
-/// What was noted, without what is about no table (transactions, settings) and what SQLite does for itself.
+/// Returns the statements that were noted, without those about no table (transactions, settings) and those that SQLite
+/// makes for itself.
 fn performed(folder: &Path) -> Result<BTreeSet<Performed>, Box<dyn std::error::Error>> {
     let mut performed = BTreeSet::new();
     for entry in folder.read_dir().map_err(|error| format!("{}: {error}", folder.display()))? {

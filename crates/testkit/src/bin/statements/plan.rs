@@ -12,7 +12,7 @@ use crate::performed::Performed;
 pub(crate) struct Planner {
     conn: Connection,
     tables: BTreeSet<String>,
-    /// What names mean in triggers, which a plan shows without their text.
+    /// The meaning of names in triggers, which a plan shows without their text.
     in_triggers: BTreeMap<String, BTreeSet<String>>,
     _folder: tempfile::TempDir,
 }
@@ -30,7 +30,7 @@ impl Planner {
         Ok(Self { conn, tables, in_triggers, _folder: folder })
     }
 
-    /// What is wrong with the plan of a statement, if anything is.
+    /// Returns the fault in the plan of a statement, if there is any.
     pub(crate) fn look(&self, statement: &Performed) -> Result<Option<String>, Box<dyn std::error::Error>> {
         if statement.performer == exceptions::AUDIT {
             return Ok(None);
@@ -83,7 +83,7 @@ fn whole_table(step: &str) -> Option<&str> {
     }
 }
 
-/// What each name in the statement may mean: the tables that it is written after, or itself.
+/// Returns what each name in the statement may mean: the tables that it is written after, or itself.
 fn names(sql: &str, tables: &BTreeSet<String>) -> BTreeMap<String, BTreeSet<String>> {
     let words = words(sql);
     // A foreign key is looked at in tables that the statement does not name.

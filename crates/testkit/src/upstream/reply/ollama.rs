@@ -11,7 +11,7 @@ pub(super) struct OllamaSpeech {
     text: String,
     thinking: String,
     calls: Vec<Value>,
-    /// What the last line says beside the message.
+    /// The fields of the last line beside the message.
     end: Map<String, Value>,
 }
 

@@ -7,7 +7,7 @@ use super::{Framing, Reply, ReplyAct, Step, Tail};
 use crate::upstream::wire::Wire;
 
 impl Reply {
-    /// What to do, in order, for this request.
+    /// Returns the acts for this request, in order.
     pub(in super::super) fn acts(mut self, wire: Wire, request: &Value) -> Vec<ReplyAct> {
         let steps = self.steps(wire, request);
         let length =

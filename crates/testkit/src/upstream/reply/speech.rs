@@ -1,4 +1,4 @@
-//! What all wires have in common: an answer is parts, then an end, and each wire has its own words for them.
+//! The form that all wires have in common: an answer is parts, then an end, and each wire has its own words for them.
 
 use serde_json::{Value, json};
 

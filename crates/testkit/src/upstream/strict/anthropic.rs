@@ -1,4 +1,4 @@
-//! What Anthropic refuses in Messages, as of both versions of its API.
+//! Faults that Anthropic refuses in Messages, as of both versions of its API.
 
 mod messages;
 

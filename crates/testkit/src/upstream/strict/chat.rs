@@ -1,5 +1,5 @@
-//! What OpenAI refuses in Chat Completions. Tool results may come in any order, but right after their calls, each exactly
-//! once.
+//! Faults that OpenAI refuses in Chat Completions. Tool results may come in any order, but right after their calls,
+//! each exactly once.
 
 use serde_json::Value;
 

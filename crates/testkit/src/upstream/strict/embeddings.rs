@@ -1,4 +1,4 @@
-//! What OpenAI refuses in a request for embeddings.
+//! Faults that OpenAI refuses in a request for embeddings.
 
 use serde_json::Value;
 

@@ -1,4 +1,5 @@
-//! What providers refuse of an image: another type than it says, data that is not base64, or an image that is none.
+//! Faults that providers refuse in an image: another type than it says, data that is not base64, or an image that is
+//! none.
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;

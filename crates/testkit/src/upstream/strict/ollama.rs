@@ -1,4 +1,4 @@
-//! What Ollama refuses, or passes over in silence, which in a test is as bad.
+//! Faults that Ollama refuses, or passes over in silence, which in a test is as bad.
 
 use serde_json::Value;
 

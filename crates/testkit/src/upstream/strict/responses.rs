@@ -1,4 +1,5 @@
-//! What OpenAI refuses in Responses. Calls and their results are items of their own here, and each needs the other.
+//! Faults that OpenAI refuses in Responses. Calls and their results are items of their own here, and each needs the
+//! other.
 
 use serde_json::Value;
 

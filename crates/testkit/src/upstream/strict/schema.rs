@@ -1,4 +1,4 @@
-//! What providers that hold an answer to a JSON Schema take of JSON Schema.
+//! The part of JSON Schema that providers take which hold an answer to a schema.
 
 use serde_json::Value;
 

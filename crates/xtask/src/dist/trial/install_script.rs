@@ -55,7 +55,7 @@ fn serve(
     })
 }
 
-/// The same names with sums that no file has.
+/// Returns these names with sums that no file has.
 fn with_other_sums(sums: &[u8]) -> Vec<u8> {
     let sums = String::from_utf8_lossy(sums);
     let names = sums.lines().filter_map(|line| line.split_whitespace().nth(1));

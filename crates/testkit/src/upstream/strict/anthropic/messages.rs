@@ -44,7 +44,7 @@ enum Role {
     System,
 }
 
-/// What the messages so far ask of the next one.
+/// The demands of the messages so far on the next one.
 #[derive(Default)]
 struct Turns<'a> {
     before: Option<Role>,
