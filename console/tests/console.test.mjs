@@ -12,7 +12,7 @@ before(async () => {
   browser = await openBrowser();
   world = await World.start();
 });
-// What a failed test has left behind confuses no other.
+// Data that a failed test has left behind confuse no other.
 beforeEach(() => world.upstream.clear());
 after(async () => {
   await browser?.close();

@@ -11,7 +11,7 @@ type Routes = api.Routes;
 export type Route = keyof Routes;
 type Field<R extends Route, K extends string> = K extends keyof Routes[R] ? Exclude<Routes[R][K], undefined> : never;
 type Needed<R extends Route> = Omit<Routes[R], "answer">;
-/** What a request takes: the names in its path, its query and its body. */
+/** The parameters of a request: the names in its path, its query and its body. */
 export type Arguments<R extends Route> = Partial<Pick<Needed<R>, keyof Needed<R> & "query">> &
   Omit<Needed<R>, "query"> & { signal?: AbortSignal; idempotencyKey?: string; headers?: Record<string, string> };
 export type Answer<R extends Route> = Routes[R]["answer"];
@@ -148,7 +148,7 @@ export class Rondo {
     return this.request("POST /v1/actions/{action}/undo", { path: { action } });
   }
 
-  /** What the undo of an action would change. */
+  /** The changes that the undo of an action would make. */
   previewUndo(action: string) {
     return this.request("GET /v1/actions/{action}/undo", { path: { action } });
   }
@@ -187,7 +187,7 @@ export class Rondo {
   }
 }
 
-/** What one user has in one app. */
+/** The things of one user in one app. */
 export class RondoApp {
   readonly #rondo: Rondo;
   readonly #path: { app: string };

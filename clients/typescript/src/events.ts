@@ -54,5 +54,5 @@ export type Notice = {
   [K in keyof NoticeBodies]: { type: K; id: number; data: NoticeBodies[K] };
 }[keyof NoticeBodies];
 
-/** What the user channel brings. Only events of followed threads have a `threadId`. */
+/** The events of the user channel. Only events of followed threads have a `threadId`. */
 export type ChannelEvent = FollowedEvent | (Notice & { threadId?: undefined });

@@ -2,7 +2,7 @@ import { defined } from "./error.js";
 import type { EventBodies, RondoEvent } from "./events.js";
 import type * as api from "./schema.js";
 
-/** What a page shows of a thread. It is never changed: `fold` makes the next one. */
+/** The part of a thread that a page shows. It is never changed: `fold` makes the next one. */
 export interface Conversation {
   threadId?: string;
   title?: string | null;
@@ -25,7 +25,7 @@ export interface Conversation {
 }
 
 export interface ShownMessage {
-  /** The same from the first event to the last: the id of the user's message, or of the run that answers. */
+  /** A key that stays from the first event to the last: the id of the user's message, or of the run that answers. */
   key: string;
   /** The id of the message; an answer has it when it is stored. */
   id?: string;
@@ -207,7 +207,7 @@ const acts: { [K in keyof EventBodies]?: Act<K> } = {
   "run:end": (state, { runId, status, error, messageId }) => {
     if (runId !== state.runId) return state; // a queued run that was cancelled
     const ended = answer(state, (message) => {
-      // What was streamed of a step without an end counts for nothing.
+      // Pieces of a step without an end count for nothing.
       const steps = message.steps?.filter(({ finish }) => finish !== undefined) ?? [];
       const text = message.id ? message.text : (steps.at(-1)?.text ?? "");
       return { status, steps, text, ...defined("error", error), ...defined("id", messageId) };

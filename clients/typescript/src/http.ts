@@ -81,7 +81,7 @@ export class Http {
     }
   }
 
-  /** Sends a request until it is answered. What changes something carries one key for all attempts, so it happens once. */
+  /** Sends a request until it is answered. A change carries one key for all attempts, so it happens once. */
   async send(method: string, path: string, sent: Sent = {}): Promise<Response> {
     const same = method === "GET" ? sent : { ...sent, idempotencyKey: sent.idempotencyKey ?? fresh() };
     for (let failures = 0; ; failures++) {

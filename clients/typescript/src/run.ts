@@ -26,7 +26,7 @@ export class RondoRun implements AsyncIterable<RondoEvent> {
   id: string | undefined;
   /** Known when `started` is; in a run that is resumed, with its first event. */
   threadId: string | undefined;
-  /** What the events up to now show. */
+  /** The view that the events up to now make. */
   state: Conversation = empty;
   /** The server has stored the message. */
   readonly started: Promise<{ runId: string; threadId?: string }>;

@@ -49,7 +49,7 @@ export class ThreadStore {
   /** Calls the listener after each change. The answer ends that. */
   readonly subscribe = (listener: () => void): (() => void) => {
     this.#listeners.add(listener);
-    // Who subscribes twice in one moment, as React does in its strict mode, reads the thread once.
+    // A subscriber that comes twice in one moment, as React does in its strict mode, reads the thread once.
     queueMicrotask(() => this.#begin());
     return () => {
       this.#listeners.delete(listener);
@@ -92,7 +92,7 @@ export class ThreadStore {
       this.#replace(activeRunId ? { ...known, seq: 0 } : known);
       let stale: true | undefined;
       if (activeRunId) {
-        // What the active run has said is in no message yet.
+        // The words of the active run are in no message yet.
         for await (const event of this.rondo.resume(activeRunId, 0, { signal })) {
           stale = take(event);
           if (stale || event.seq >= lastSeq) break;
@@ -152,7 +152,7 @@ export class ThreadStore {
     if (threadId) await this.#request(() => this.rondo.thread(threadId).setHead(messageId));
   }
 
-  /** What somebody else has decided before is not an error of this page. */
+  /** An earlier decision by somebody else is not an error of this page. */
   async #request(make: () => Promise<unknown>): Promise<void> {
     try {
       await make();

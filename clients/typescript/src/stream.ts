@@ -9,7 +9,7 @@ const STEADY_MS = 10_000;
 /** How often in a row a stream may fail to connect. */
 const RETRIES = 10;
 
-/** What is read over one connection after another. */
+/** The stream that is read over one connection after another. */
 export interface Feed<T> {
   /** Connects, to read after the last event that was read. Nothing means that there is no more. */
   open(signal: AbortSignal): Promise<Response | undefined>;

@@ -25,7 +25,7 @@ export function declared(tools: ClientTools | undefined): { tools?: object[] } {
 
 export type CallAnswer = { result: unknown } | { error: string };
 
-/** What answers calls: the client. */
+/** The side that answers calls: the client. */
 export interface CallDesk {
   call(callId: string, signal?: AbortSignal): Promise<api.ClientCallView>;
   answer(callId: string, answer: CallAnswer, signal?: AbortSignal): Promise<unknown>;

@@ -1,4 +1,4 @@
-// What the package does with a real server, one scenario for each process: `node scenarios.mjs NAME URL`. Each prints what
+// Scenarios of the package with a real server, one for each process: `node scenarios.mjs NAME URL`. Each prints what
 // it has seen; the tests in `crates/cli/tests/clients` start them, and judge.
 import assert from 'node:assert/strict';
 import { createInterface } from 'node:readline/promises';

@@ -1,4 +1,4 @@
-// What a tool call does to the world, as an icon and a word. It claims nothing that the server does not know.
+// The effect of a tool call on the world, as an icon and a word. It claims nothing that the server does not know.
 
 import { strings } from '../strings.ts';
 

@@ -115,7 +115,7 @@ class Hub {
     this.#source = this.#userChannel ? new UserSource(reader) : new ThreadSource(reader);
   }
 
-  /** What this tab follows, told to the leader. */
+  /** Tells the leader which threads and events this tab follows. */
   #want(): void {
     const follows = [...this.#follows].map(([thread, { position }]) => [thread, position] as [string, number]);
     const word: Word = { is: 'want', tab: this.#tab, follows };

@@ -1,4 +1,4 @@
-// What a proposed call would do, in a sentence and as fields.
+// The effect of a proposed call, in a sentence and as fields.
 
 import { get } from './api.ts';
 import { brief, words } from './format.ts';
@@ -25,7 +25,7 @@ function asObject(input: unknown): Record<string, unknown> {
   return input !== null && typeof input === 'object' && !Array.isArray(input) ? (input as Record<string, unknown>) : { value: input };
 }
 
-/** What is known without asking the server. */
+/** The facts that are known without asking the server. */
 export function plainMeaning(tool: string, input: unknown): Meaning {
   return { sentence: strings.approval.run(words(tool)), before: null, after: asObject(input) };
 }

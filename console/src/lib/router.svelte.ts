@@ -1,9 +1,9 @@
 // The place in the console, as the part of the address after `#`. So the server knows one page only.
 
 export interface Route {
-  /** Such as `thread`, `new`, `memory` or `admin`. */
+  /** The name of the page, such as `thread`, `new`, `memory` or `admin`. */
   name: string;
-  /** What follows the name, decoded. */
+  /** The parts after the name, decoded. */
   rest: string[];
   query: URLSearchParams;
 }

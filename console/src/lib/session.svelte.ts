@@ -1,4 +1,4 @@
-// Who uses the console, and what the server offers them.
+// The session: who uses the console, and what the server offers them.
 
 import { ApiError, get, type Page, send, whenSignedOut } from './api.ts';
 import { hub } from './hub.ts';

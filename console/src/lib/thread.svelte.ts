@@ -26,7 +26,7 @@ export interface Wish {
   documentIds?: string[];
   parentId?: string;
 }
-/** What events tell about a run and the fold leaves out. */
+/** The facts that events tell about a run and the fold leaves out. */
 export interface RunFacts {
   memories: string[];
   startedAt?: number;
@@ -46,7 +46,7 @@ export class ThreadPage {
   stopping = $state(false);
   actions = $state.raw<Map<string, ActionView>>(new Map());
   effects = $state.raw<Map<string, string>>(new Map());
-  /** What the server told about stored messages, by id: siblings, times, usage. */
+  /** The server's facts about stored messages, by id: siblings, times, usage. */
   stored = $state.raw<Map<string, Message>>(new Map());
   readonly facts = new Map<string, RunFacts>();
   readonly #takers = new Map<string, Set<DeltaTaker>>();
@@ -254,7 +254,7 @@ export class ThreadPage {
     void this.#annotate();
   }
 
-  /** What the server adds to stored messages, such as usage and siblings. The text on the page stays untouched. */
+  /** Adds the server's facts to stored messages, such as usage and siblings. The text on the page stays untouched. */
   async #annotate(): Promise<void> {
     try {
       const messages = await this.#messages(this.#stop.signal);

@@ -52,7 +52,7 @@ class Ui {
   /** Told to screen readers, once per sentence. */
   announcement = $state('');
   now = $state(Date.now());
-  /** Who is to answer in the message box, as the palette chose it. */
+  /** The app, model and persona that are to answer the message box, as the palette chose them. */
   choice = $state.raw<{ app: string; model?: string | null; persona?: string | null } | null>(null);
   /** The app that was used last. */
   lastApp = $state(stored('app'));

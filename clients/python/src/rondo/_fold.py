@@ -343,7 +343,7 @@ def _run_end(state: Conversation, data: _Data) -> Conversation:
         return state  # a queued run that was cancelled
 
     def change(message: ShownMessage) -> ShownMessage:
-        # What was streamed of a step without an end counts for nothing.
+        # Pieces of a step without an end count for nothing.
         steps = _ended(message.steps)
         text = message.text if message.id else (steps[-1].text if steps else "")
         return replace(

@@ -119,7 +119,7 @@ export class BlockSplitter {
   }
 }
 
-/** Such as ``` code ``` in one line, which opens nothing. */
+/** Whether the fence closes in its line, such as ``` code ```, and so opens nothing. */
 function isClosedInLine(line: string, fence: string): boolean {
   if (fence[0] !== '`') return false;
   const after = line.slice(line.indexOf(fence) + fence.length);

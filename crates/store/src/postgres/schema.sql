@@ -25,7 +25,7 @@ CREATE TABLE nodes (
     version     text COLLATE "C" NOT NULL,
     -- Names the key of its vault.
     vault       text COLLATE "C" NOT NULL,
-    -- What users hold open there, as JSON.
+    -- The counts of things that users hold open there, as JSON.
     held        text COLLATE "C" NOT NULL DEFAULT '{}'
 );
 
@@ -341,7 +341,7 @@ CREATE TABLE memories (
     superseded_by    bytea,
     access_count     bigint           NOT NULL DEFAULT 0,
     last_accessed_at bigint,
-    -- Who it comes from, in one word.
+    -- The origin of the memory, in one word.
     source           text COLLATE "C" NOT NULL,
     created_at       bigint           NOT NULL,
     updated_at       bigint           NOT NULL,
@@ -554,7 +554,7 @@ CREATE TABLE actions (
     -- Null once erased, as are output and changes then.
     input       text COLLATE "C",
     output      text COLLATE "C",
-    -- What its writes changed, as they must be put back: null when there is nothing to undo.
+    -- The changes of its writes, as they must be put back: null when there is nothing to undo.
     changes     text COLLATE "C",
     started_at  bigint           NOT NULL,
     duration_ms bigint,
@@ -695,14 +695,14 @@ CREATE TABLE app_revisions (
 CREATE TABLE delta_log_0 (
     number bigint PRIMARY KEY,
     body   bytea  NOT NULL,
-    -- What the commit means to the other nodes.
+    -- The news of the commit for the other nodes.
     news   bytea
 );
 
 CREATE TABLE delta_log_1 (
     number bigint PRIMARY KEY,
     body   bytea  NOT NULL,
-    -- What the commit means to the other nodes.
+    -- The news of the commit for the other nodes.
     news   bytea
 );
 
@@ -742,7 +742,7 @@ CREATE TABLE sessions (
     -- A JSON list; null for all apps.
     apps       text COLLATE "C" CHECK (apps IS JSON),
     rights     text COLLATE "C" NOT NULL,
-    -- Who speaks for the user, if it is not the user.
+    -- The actor who speaks for the user, if it is not the user.
     actor      text COLLATE "C",
     key        bytea,
     issuer     text COLLATE "C",
@@ -1089,7 +1089,7 @@ BEGIN
     RETURN NEW;
 END $$;
 
--- Triggers are called in the order of their names. What runs_end_as_told refuses is left to it, as C3 is what to say.
+-- Triggers are called in the order of their names. A row that runs_end_as_told refuses is left to it, because C3 is the fault to name.
 CREATE TRIGGER runs_end BEFORE UPDATE OF status, ended_at ON runs FOR EACH ROW
 WHEN (OLD.ended_at IS NULL
  AND (NEW.ended_at IS NOT NULL OR NEW.status IN ('completed', 'failed', 'cancelled', 'interrupted'))

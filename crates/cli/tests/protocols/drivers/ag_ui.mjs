@@ -131,7 +131,7 @@ async function all() {
   });
 }
 
-/** The server dies in the middle of an answer. The same run is asked for again under its id. */
+/** The server dies in the middle of an answer. The client asks for the run again under its id. */
 async function kill() {
   await feature('kill', async () => {
     const one = agent('kill');

@@ -1,4 +1,4 @@
-// What drivers have in common: they try one feature after another, and print what came of each as a line of JSON.
+// The common part of the drivers: they try one feature after another, and print what came of each as a line of JSON.
 import { createInterface } from 'node:readline';
 import { readFileSync } from 'node:fs';
 import { inspect } from 'node:util';
