@@ -66,7 +66,7 @@ struct StreamOptions {
     store: ComparedStore,
 }
 
-/// What Rondo on SQLite is compared with.
+/// The server that Rondo on SQLite is compared with.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum ComparedStore {
     /// Other servers.

@@ -7,6 +7,7 @@ pub(crate) mod cycles;
 mod machine;
 mod patches;
 mod rooms;
+mod sentences;
 mod sizes;
 mod test_places;
 #[cfg(test)]
@@ -104,6 +105,7 @@ fn check_file(path: &str, text: &str, members: &BTreeSet<String>) -> (Vec<Findin
         Ok(file) => {
             findings.extend(sizes::check_functions(path, &file));
             findings.extend(words::check(path, text, &file));
+            findings.extend(sentences::check(path, text, &file));
             (findings, Some(file))
         }
         Err(error) => {

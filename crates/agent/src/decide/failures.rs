@@ -56,9 +56,9 @@ impl Tries {
 /// The decision after a failed model call.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum AfterFailure {
-    /// The same model is asked again, and readers throw away what was streamed.
+    /// This model is asked again, and readers throw away what was streamed.
     Reset(Tries),
-    /// The same model is asked again, after the wait.
+    /// This model is asked again, after the wait.
     Retry { wait: Duration, tries: Tries },
     /// The next model is asked, if one may be; else the step has failed.
     NextModel,

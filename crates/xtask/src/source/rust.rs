@@ -101,6 +101,11 @@ impl RustFile {
         self.all_test || self.tests.iter().any(|lines| lines.contains(&line))
     }
 
+    /// Whether the line has code, such as a part of a string.
+    pub(crate) fn is_code_line(&self, line: usize) -> bool {
+        self.code_lines.contains(&line)
+    }
+
     /// How many lines of code there are that are no test.
     pub(crate) fn count_code(&self) -> usize {
         self.code_lines.iter().filter(|line| !self.is_test(**line)).count()

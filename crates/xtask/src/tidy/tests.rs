@@ -299,6 +299,38 @@ fn a_name_says_something_by_itself() {
 }
 
 #[test]
+fn a_sentence_of_a_comment_begins_with_its_subject() {
+    let finding = |line: usize, words: &str| {
+        format!(
+            "crates/a/src/b.rs:{line}: a sentence of a comment begins with \"{words}\"; name the subject first: \
+             \"The rows that a run writes\", \"Returns the rows that a run writes\""
+        )
+    };
+    for (code, line, words) in [
+        ("/// What it does.\nfn f() {}", 2, "What"),
+        ("/// Rows of a run. Those of a thread\n/// are others.\nfn f() {}", 2, "Those"),
+        ("/// A row, and\n/// more (of a run.) Such rows are few.\nfn f() {}", 3, "Such"),
+        ("fn f() {\n    // A row.\n    //\n    // - Whose it is.\n    g();\n}", 5, "Whose"),
+        ("struct S {\n    /// The same of a thread.\n    rows: u8,\n}", 3, "The same"),
+        ("tell! {\n    /// What it does.\n    fn f();\n}", 3, "What"),
+    ] {
+        assert_eq!(found("crates/a/src/b.rs", code), [finding(line, words)], "{code}");
+    }
+    for quiet in [
+        "/// What does it do? It returns.\nfn f() {}",
+        "/// Returns what it has. These are rows.\nfn f() {}",
+        "/// Suchlike rows.\nfn f() {}",
+        "/// \"What it does.\"\nfn f() {}",
+        "/// A row.\n/// ```text\n/// What it does.\n/// ```\nfn f() {}",
+        "// The same of a thread.\nfn f() {}",
+        "/// Rows such as\n/// Such, and\n/// What.\nfn f() {}",
+        "const TEXT: &str = \"\n// What it does.\n\";",
+    ] {
+        assert_quiet("crates/a/src/b.rs", quiet);
+    }
+}
+
+#[test]
 fn two_modules_of_a_crate_do_not_import_each_other() {
     let root = ("crates/a/src/lib.rs", "mod one;\nmod two;\npub use two::{deep::Thing as Gadget, Other};");
     let pairs = |one: &str, two: &str| {
