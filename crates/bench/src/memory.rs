@@ -17,7 +17,7 @@ use memory::index::{ItemRef, RecallFilter};
 use memory::recall::{Recall, RecallQuestion};
 use model::Embedder;
 use protocol::{AppId, Clock, Ids, Scope, Stored, SystemClock, TimeOrderedIds, UserId};
-use store::{NewMemoryRow, Publish, Store};
+use store::{NewMemoryRow, Publish, Store, StoreOptions};
 
 type Failure = Box<dyn Error>;
 
@@ -105,7 +105,7 @@ fn scope(user: &str) -> Scope {
 }
 
 fn open(folder: &Path) -> Result<Store, Failure> {
-    Ok(Store::open_sqlite(folder, Arc::new(SystemClock), Arc::new(Silent))?)
+    Ok(Store::open_sqlite(folder, Arc::new(SystemClock), Arc::new(Silent), StoreOptions::default())?)
 }
 
 async fn one_user(size: usize) -> Result<Row, Failure> {

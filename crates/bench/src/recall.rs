@@ -16,7 +16,7 @@ use memory::recall::{Recall, RecallQuestion};
 use model::Embedder;
 use protocol::{AppId, Clock, Ids, MemoryId, Scope, Stored, SystemClock, TimeOrderedIds, UserId};
 use serde_json::Value;
-use store::{NewMemoryRow, Publish, Store};
+use store::{NewMemoryRow, Publish, Store, StoreOptions};
 
 type Failure = Box<dyn Error>;
 
@@ -128,7 +128,8 @@ fn read(data: &str, half: &str, kind: &str) -> Result<Vec<Case>, Failure> {
 
 async fn measure(embedder: &Arc<dyn Embedder>, cases: &[Case]) -> Result<Shares, Failure> {
     let folder = tempfile::tempdir()?;
-    let store = Store::open_sqlite(folder.path(), Arc::new(SystemClock), Arc::new(Silent))?;
+    let store =
+        Store::open_sqlite(folder.path(), Arc::new(SystemClock), Arc::new(Silent), StoreOptions::default())?;
     let by_meaning = Recall::new(store.clone(), Some(Arc::clone(embedder)));
     let by_words = Recall::new(store.clone(), None);
     let (mut hybrid, mut words, mut cosine) = (Vec::new(), Vec::new(), Vec::new());

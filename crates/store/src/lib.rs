@@ -11,6 +11,7 @@ pub mod copy;
 mod database;
 mod erasure;
 mod error;
+pub mod inspection;
 mod limits;
 mod log;
 mod mcp;

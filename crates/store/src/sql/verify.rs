@@ -15,7 +15,7 @@ use crate::{Error, LedgerKind, Verified};
 const PAGE: i64 = 256;
 
 /// Looks through the ledger.
-pub(crate) fn verify_on(conn: &SqlConnection) -> Result<Verified, Error> {
+pub(super) fn verify_on(conn: &SqlConnection) -> Result<Verified, Error> {
     let mut check = Check::default();
     while !check.is_done() {
         check = check.next(conn)?;
