@@ -20,8 +20,8 @@ use super::{RowsOf, SqlStore, history, idempotency};
 use crate::rules::memories::end_updated_versions;
 use crate::{
     Error, ExtractedMemories, IdempotencyClaim, JobRow, MAX_SOURCES_PER_MEMORY, MemoryEdit, MemoryExtraction,
-    MemoryHistory, MemoryOrigin, MemoryRow, MemoryStatus, MessageRow, NewMemoryRow, PageOf, PageRows,
-    SnapshotLine, TimeCursor,
+    MemoryHistory, MemoryOrigin, MemoryRow, MemoryStatus, MemoryVersionReason, MessageRow, NewMemoryRow,
+    PageOf, PageRows, SnapshotLine, TimeCursor,
 };
 
 /// The word for memories of any status in a list.
@@ -369,8 +369,9 @@ fn version_row(row: &SqlRow<'_>) -> Result<MemoryVersionView, Error> {
         version: count(row, 0)?,
         text: text(row, 1)?,
         kind: text(row, 2)?,
-        status: status(row, 3)?.name().to_owned(),
-        reason: text(row, 4)?,
+        status: status(row, 3)?,
+        // A reason that cannot be read counts as an edit, which ends no other version.
+        reason: MemoryVersionReason::parse(&text(row, 4)?).unwrap_or(MemoryVersionReason::Edited),
         valid_from: maybe_time(row, 5)?,
         valid_until: maybe_time(row, 6)?,
         at: time(row, 7)?,

@@ -162,7 +162,7 @@ async fn a_database_from_before_versions_has_first_ones_and_can_be_recalled() {
     let row = &history.memory;
     assert_eq!((row.version, row.access_count, row.text.as_str()), (1, 3, "kept"));
     let reasons = |versions: &[MemoryVersionView]| -> Vec<(u64, String)> {
-        versions.iter().map(|row| (row.version, row.reason.clone())).collect()
+        versions.iter().map(|row| (row.version, row.reason.name().to_owned())).collect()
     };
     assert_eq!(reasons(&history.versions), [(1, "created".to_owned())]);
     assert_eq!(history.sources, []);

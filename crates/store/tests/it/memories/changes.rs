@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use protocol::{Event, Ids, MemoryId, MemoryVersionView, MessageId, RunStatus, ThreadId};
 use store::{
-    AppliedChange, Error, MAX_SOURCES_PER_MEMORY, MemoryEdit, MemoryOrigin, MemoryRow, NewMemoryRow, PageOf,
-    SnapshotLine, TombstoneRow, Write,
+    AppliedChange, Error, MAX_SOURCES_PER_MEMORY, MemoryEdit, MemoryOrigin, MemoryRow, MemoryStatus,
+    MemoryVersionReason, NewMemoryRow, PageOf, SnapshotLine, TombstoneRow, Write,
 };
 
 use super::{add, listed, new, texts};
@@ -36,11 +36,14 @@ pub(super) async fn versions(fixture: &Fixture, id: MemoryId) -> Vec<(u64, Strin
     let newest = history.versions.last().unwrap();
     let MemoryRow { version, text, kind, status, .. } = &history.memory;
     assert_eq!(
-        (newest.version, &newest.text, &newest.kind, newest.status.as_str()),
-        (*version, text, kind, status.name()),
+        (newest.version, &newest.text, &newest.kind, newest.status),
+        (*version, text, kind, *status),
         "a memory is its newest version"
     );
-    history.versions.into_iter().map(|row| (row.version, row.status, row.reason, row.text)).collect()
+    let named = |row: MemoryVersionView| {
+        (row.version, row.status.name().to_owned(), row.reason.name().to_owned(), row.text)
+    };
+    history.versions.into_iter().map(named).collect()
 }
 
 fn version(number: u64, status: &str, reason: &str, text: &str) -> (u64, String, String, String) {
@@ -78,8 +81,8 @@ async fn an_import_keeps_its_times_and_sources() {
         version: 1,
         text: "lives in Oslo".into(),
         kind: "fact".into(),
-        status: "active".into(),
-        reason: "created".into(),
+        status: MemoryStatus::Active,
+        reason: MemoryVersionReason::Created,
         valid_from: memory.valid_from,
         valid_until: None,
         at: after(0),
