@@ -206,7 +206,7 @@ fn of(state: &State, method: &str) -> Vec<McpArrival> {
 }
 
 /// A refusal: its status, the code of JSON-RPC, and why.
-type Refusal = (u16, i64, String);
+type McpRefusal = (u16, i64, String);
 
 impl Shared {
     /// Takes note of a request and says what to do about it.
@@ -288,7 +288,7 @@ impl State {
 }
 
 /// What a server of the protocol would refuse.
-fn check(arrival: &McpArrival) -> Result<(), Refusal> {
+fn check(arrival: &McpArrival) -> Result<(), McpRefusal> {
     let require = |good: bool, why: &str| {
         if good { Ok(()) } else { Err((400, INVALID_REQUEST, why.to_owned())) }
     };

@@ -45,14 +45,14 @@ pub fn chunks(extracted: &ExtractedDocument) -> Vec<DocumentChunk> {
 
 /// Where text stands: what chunks do not cross.
 #[derive(Clone, PartialEq, Eq)]
-struct Section<'a> {
+struct ChunkSection<'a> {
     above: &'a [String],
     /// A heading stands under itself, too.
     own: Option<&'a str>,
     page: Option<u32>,
 }
 
-impl Section<'_> {
+impl ChunkSection<'_> {
     fn is_heading(&self) -> bool {
         self.own.is_some()
     }
@@ -61,7 +61,7 @@ impl Section<'_> {
 struct Piece<'a> {
     range: Range<usize>,
     /// The section of its text, or of its last heading while it has no text.
-    section: Section<'a>,
+    section: ChunkSection<'a>,
 }
 
 impl Piece<'_> {
@@ -133,7 +133,7 @@ fn atoms(extracted: &ExtractedDocument) -> Vec<Piece<'_>> {
     let mut from = 0;
     for block in &extracted.blocks {
         let own = (block.kind == BlockKind::Heading).then_some(block.text.as_str());
-        let section = Section { above: &block.headings, own, page: block.page };
+        let section = ChunkSection { above: &block.headings, own, page: block.page };
         let mut ranges = Vec::new();
         cut(&block.text, from, Cut::Lines, &mut ranges);
         atoms.extend(ranges.into_iter().map(|range| Piece { range, section: section.clone() }));
@@ -205,7 +205,7 @@ fn words_end(text: &str) -> usize {
     blank.map_or(most, |(index, _)| index)
 }
 
-fn place(section: &Section<'_>, number: usize) -> String {
+fn place(section: &ChunkSection<'_>, number: usize) -> String {
     let path: Vec<&str> = section.above.iter().map(String::as_str).chain(section.own).collect();
     let path = path.join(" > ");
     let place = match section.page {

@@ -30,17 +30,17 @@ pub(super) struct AnswerParams {
     /// The form of the stream: `events` (when absent), or `delta` for `{delta, done?, tokenUsage?}`.
     #[serde(default)]
     #[param(value_type = Option<String>)]
-    format: AnswerFormat,
+    format: RunFormat,
 }
 
 #[derive(Default)]
-enum AnswerFormat {
+enum RunFormat {
     #[default]
     Events,
     Delta,
 }
 
-impl<'de> Deserialize<'de> for AnswerFormat {
+impl<'de> Deserialize<'de> for RunFormat {
     fn deserialize<D: Deserializer<'de>>(value: D) -> Result<Self, D::Error> {
         match String::deserialize(value)?.as_str() {
             "events" => Ok(Self::Events),
@@ -74,9 +74,9 @@ pub(super) async fn create_run(
     let (streams, principal) = (new.stream.unwrap_or(true), caller.principal.clone());
     let request = RunPost { app: &app, new, once, room };
     let answer = match (streams, format) {
-        (true, AnswerFormat::Events) => stream_events(&api, caller, request).await,
-        (true, AnswerFormat::Delta) => stream_encoded(&api, caller, request, DeltaEncoder::default()).await,
-        (false, AnswerFormat::Events | AnswerFormat::Delta) => await_result(&api, caller, request).await,
+        (true, RunFormat::Events) => stream_events(&api, caller, request).await,
+        (true, RunFormat::Delta) => stream_encoded(&api, caller, request, DeltaEncoder::default()).await,
+        (false, RunFormat::Events | RunFormat::Delta) => await_result(&api, caller, request).await,
     };
     api.with_allowance(&principal, &app, answer).await
 }

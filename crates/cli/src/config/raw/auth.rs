@@ -39,7 +39,7 @@ struct RawJwt {
     leeway_seconds: Option<Duration>,
 }
 
-impl Reader<'_> {
+impl ConfigReader<'_> {
     pub(super) fn issuers(&self, raw: RawAuth) -> Result<Vec<JwtIssuerConfig>, Problem> {
         let mut issuers: Vec<JwtIssuerConfig> = Vec::new();
         for (name, raw) in raw.jwt {
