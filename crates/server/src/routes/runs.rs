@@ -17,7 +17,7 @@ use crate::error::{ApiProblem, ProblemCode};
 use crate::idempotency::IdempotencyKey;
 use crate::path::{AppPath, RunPath};
 use crate::query::{AfterParams, LastEvent, LastEventId, Params};
-use crate::routes::{Created, FollowedEvents, Reply};
+use crate::routes::{Created, FollowedEvents, JsonReply};
 use crate::upload::{JsonWithFiles, UploadRoom};
 
 /// Seconds after which a server that is stopping is likely to be back.
@@ -161,7 +161,7 @@ fn with_ids(submitted: &AcceptedRun, response: Response) -> Response {
     params(RunPath),
     responses((status = 200, description = "The run", body = RunView))
 )]
-pub(super) async fn get_run(caller: Caller, RunPath { run }: RunPath) -> Reply<RunView> {
+pub(super) async fn get_run(caller: Caller, RunPath { run }: RunPath) -> JsonReply<RunView> {
     Ok(Answer(caller.service.run(&caller.principal, run).await?))
 }
 
@@ -206,7 +206,7 @@ pub(super) async fn run_prompt(
     caller: Caller,
     RunPath { run }: RunPath,
     Params(StepParams { step }): Params<StepParams>,
-) -> Reply<PromptView> {
+) -> JsonReply<PromptView> {
     Ok(Answer(caller.service.prompt(&caller.principal, run, step).await?))
 }
 

@@ -11,7 +11,7 @@ use identity::{JwksSource, JwtAlgorithm, JwtIssuerConfig, JwtIssuers};
 use protocol::SystemClock;
 use serde::Deserialize;
 
-use super::Reader;
+use super::ConfigReader;
 use super::proxying::OneOrSeveral;
 
 const MAX_ISSUERS: usize = 32;
