@@ -404,6 +404,9 @@ export interface CredentialView { name: string; updatedAt: string }
 export type Decision = "confirmed" | "rejected" | "expired" | "superseded" | "withdrawn";
 
 /** A piece of a document that was found. */
+/** The change of a document. */
+export type DocumentChange = "added" | "ready" | "deleted";
+
 export interface DocumentHit {
   documentId: DocumentId;
   /** Whether the document belongs to the app. */
@@ -421,11 +424,8 @@ export type DocumentId = string;
 export interface DocumentNotice {
   appId: string;
   documentId: DocumentId;
-  /**
-   * The change: `added`, `ready` once every piece can be found by its meaning, or `deleted`. Without an embedding
-   * model the document is ready at once, and `ready` is not sent.
-   */
-  status: string;
+  /** The change. Without an embedding model a document is ready at once, and `ready` is not sent. */
+  status: DocumentChange;
 }
 
 /** The number of indexed pieces, and the number of all pieces. */
@@ -894,15 +894,15 @@ export interface MemoryUpdate {
   updated?: MemoryId[];
 }
 
+/** The reason for a version of a memory. */
+export type MemoryVersionReason = "created" | "edited" | "updated" | "merged" | "removed" | "forgotten" | "restored" | "expired" | "superseded" | "undone";
+
 /** A version of a memory: its state after one change. */
 export interface MemoryVersionView {
   at: string;
   kind: string;
-  /**
-   * The reason for the version: `created`, `edited`, `updated`, `merged`, `removed`, `forgotten`, `restored`,
-   * `expired`, `superseded` or `undone`.
-   */
-  reason: string;
+  /** The reason for the version. */
+  reason: MemoryVersionReason;
   status: MemoryStatus;
   text: string;
   validFrom?: string | null;

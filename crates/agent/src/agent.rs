@@ -11,13 +11,12 @@ mod undo;
 mod work;
 
 use std::collections::{HashMap, HashSet};
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use app::{App, Problem};
 use protocol::{AppId, Principal, RunId, Seq, ThreadId, Used};
-use store::{IdempotencyClaim, JobRow, JobStatus, PageOf, RunAcceptance, RunRow, Stop, Submission};
+use store::{IdempotencyClaim, RunAcceptance, RunRow, Stop, Submission};
 use tokio::sync::watch;
 use tools::Vault;
 
@@ -27,7 +26,7 @@ use crate::world::{AgentParts, World};
 use crate::{Error, app_revisions, mcp};
 
 use missing::MissingApps;
-pub use undo::{CANNOT_UNDO, OutsideEffect};
+pub use undo::{CANNOT_UNDO, OutsideEffect, describe_undo};
 
 /// How long a server that stops waits for what was deleted to be gone.
 const LAST_SWEEP: Duration = Duration::from_secs(5);
@@ -53,6 +52,14 @@ pub struct AcceptedStart {
     pub used: Used,
 }
 
+/// A person who tells a run to end.
+pub enum RunCanceller {
+    /// The user of the run, once under a key.
+    User { principal: Principal, once: Option<IdempotencyClaim> },
+    /// An admin of these apps, or of all apps. Runs of other apps do not exist for this admin.
+    Admin { only_apps: Option<Vec<AppId>>, by: String },
+}
+
 /// Runs the agents of all apps. A clone is cheap.
 #[derive(Clone)]
 pub struct Agent {
@@ -63,8 +70,6 @@ pub struct Agent {
 #[derive(Default)]
 struct Inner {
     missing: MissingApps,
-    /// Takes new runs, and has taken up those that an earlier process left.
-    ready: AtomicBool,
     /// Deleted threads whose last run has not ended; who follows them sees its end first. Locked for a look-up.
     closing: Mutex<HashSet<ThreadId>>,
     /// How to stop each run of this process. Locked for a look-up, never over an await.
@@ -104,7 +109,7 @@ impl Agent {
             world.tasks.spawn_endless(mcp::look_after_servers(Arc::clone(world), Arc::clone(hub)));
             world.tasks.spawn(mcp::look_at_servers(Arc::clone(world)));
         }
-        self.inner.ready.store(true, Ordering::Release);
+        world.become_ready();
         Ok(())
     }
 
@@ -123,20 +128,10 @@ impl Agent {
         Ok(())
     }
 
-    /// Not before it has taken up what was left, not once it retires, and not when nothing can be written any more.
-    pub fn is_ready(&self) -> bool {
-        self.inner.ready.load(Ordering::Acquire) && self.world.store.is_open()
-    }
-
-    /// Takes no new runs from here on. Runs that are under way go on.
-    pub fn retire(&self) {
-        self.inner.ready.store(false, Ordering::Release);
-    }
-
     /// Waits until the runs of this process and what else was asked of it have ended, at most so long, then lets go of
     /// the rest: the next start takes it up. Gives back how many runs were left.
     pub async fn drain(&self, patience: Duration) -> usize {
-        self.retire();
+        self.world.retire();
         let tasks = &self.world.tasks;
         let ended = poll_until(|| self.running().is_empty() && tasks.requests_left() == 0);
         let _ = tokio::time::timeout(patience, ended).await;
@@ -150,35 +145,8 @@ impl Agent {
         }
         let swept = poll_until(|| self.world.sweeper.is_idle());
         let _the_next_start_sweeps = tokio::time::timeout(patience.min(LAST_SWEEP), swept).await;
-        self.abandon().await;
+        self.world.abandon().await;
         left
-    }
-
-    /// Drops all that this process does where it stands, as a crash would; the next start takes it up.
-    pub async fn abandon(&self) {
-        self.world.tasks.abandon().await;
-        if let Some(hub) = self.world.catalog.hub() {
-            hub.close().await;
-        }
-    }
-
-    /// Waits until no run of this process is under way and no job is due. For tests.
-    pub async fn idle(&self) {
-        let mut look = tokio::time::interval(DRAIN_LOOK);
-        loop {
-            look.tick().await;
-            let working = !self.running().is_empty() || !self.world.tasks.is_idle();
-            // A job that was just claimed is neither due nor yet a task.
-            let newest = self.world.store.jobs(PageOf { after: None, limit: 100 }).await;
-            let jobs = newest.map(|page| page.rows).unwrap_or_default();
-            let now = self.world.now();
-            let pending = |job: &JobRow| {
-                job.status == JobStatus::Running || job.status == JobStatus::Ready && job.run_at <= now
-            };
-            if !working && !jobs.iter().any(pending) {
-                return;
-            }
-        }
     }
 
     /// Stores a submission, and drives what it starts. Once this returns, both are durable. `spent` says why a new run
@@ -224,40 +192,21 @@ impl Agent {
     }
 
     /// Tells a run to end. Durable once it returns; the run ends soon after. A run that has ended stays as it is.
-    pub async fn cancel(
-        &self,
-        principal: &Principal,
-        run: RunId,
-        once: Option<IdempotencyClaim>,
-    ) -> Result<RunRow, Error> {
-        let (agent, principal) = (self.clone(), principal.clone());
-        self.world
-            .tasks
-            .finish(async move {
-                let row = agent.world.store.cancel(&principal, run, once).await?;
-                agent.stop(run, Stop::Cancelled);
-                agent.take_up(row.thread).await?; // it may have waited, with nobody driving it
-                Ok(row)
-            })
-            .await
-    }
-
-    /// Tells a run of any user to end, for an admin of some apps. None when there is no such run in these apps.
-    pub async fn cancel_as_admin(
-        &self,
-        run: RunId,
-        only_apps: Option<Vec<AppId>>,
-        by: String,
-    ) -> Result<Option<RunRow>, Error> {
+    pub async fn cancel(&self, run: RunId, by: RunCanceller) -> Result<RunRow, Error> {
         let agent = self.clone();
         self.world
             .tasks
             .finish(async move {
-                let row = agent.world.store.cancel_as_admin(run, only_apps, by).await?;
-                if let Some(row) = &row {
-                    agent.stop(run, Stop::Cancelled);
-                    agent.take_up(row.thread).await?; // it may have waited, with nobody driving it
-                }
+                let store = &agent.world.store;
+                let row = match by {
+                    RunCanceller::User { principal, once } => store.cancel(&principal, run, once).await?,
+                    RunCanceller::Admin { only_apps, by } => {
+                        let found = store.cancel_as_admin(run, only_apps, by).await?;
+                        found.ok_or(store::Error::NotFound("run"))?
+                    }
+                };
+                agent.stop(run, Stop::Cancelled);
+                agent.take_up(row.thread).await?; // it may have waited, with nobody driving it
                 Ok(row)
             })
             .await

@@ -68,7 +68,7 @@ async fn find(
     Ok(Some(found))
 }
 
-type Problem = Box<dyn Error + Send + Sync>;
+type RevisionProblem = Box<dyn Error + Send + Sync>;
 
 /// Reads a revision from its files. MCP servers run in the folder of the app that is served, `home`: what they write there
 /// stays.
@@ -77,7 +77,7 @@ async fn read_revision(
     (folder, id, revision): (&Path, &AppId, &str),
     files: Vec<u8>,
     home: Option<PathBuf>,
-) -> Result<Arc<ServedApp>, Problem> {
+) -> Result<Arc<ServedApp>, RevisionProblem> {
     let (folder, id, revision) = (folder.to_owned(), id.clone(), revision.to_owned());
     let unpacking = move || unpack(&AppFiles::from_bytes(&files)?, &folder, (&id, &revision));
     let app = tokio::task::spawn_blocking(unpacking).await??;
@@ -112,7 +112,7 @@ pub(crate) async fn keep(world: Arc<World>, app: Arc<App>) {
     }
 }
 
-async fn try_keep(world: &World, app: &Arc<App>) -> Result<(), Problem> {
+async fn try_keep(world: &World, app: &Arc<App>) -> Result<(), RevisionProblem> {
     let Some(folder) = world.apps.revisions.folder.clone() else { return Ok(()) };
     if world.store.note_served_revision(&app.id, &app.revision).await? {
         return Ok(());
@@ -126,18 +126,18 @@ async fn try_keep(world: &World, app: &Arc<App>) -> Result<(), Problem> {
 }
 
 /// The files of an app. Fails if they are others by now.
-fn read_files(app: &App, folder: &Path) -> Result<Vec<u8>, Problem> {
+fn read_files(app: &App, folder: &Path) -> Result<Vec<u8>, RevisionProblem> {
     let files = AppFiles::read(&app.folder)?;
     unpack(&files, folder, (&app.id, &app.revision))?;
     Ok(files.to_bytes())
 }
 
 /// Reads the app from the files, which lie in a folder for as long as that takes. Apps are for their operator alone.
-fn unpack(files: &AppFiles, folder: &Path, (id, revision): (&AppId, &str)) -> Result<App, Problem> {
+fn unpack(files: &AppFiles, folder: &Path, (id, revision): (&AppId, &str)) -> Result<App, RevisionProblem> {
     let _of_an_earlier_try = fs::remove_dir_all(folder);
     fs::DirBuilder::new().recursive(true).mode(0o700).create(folder)?;
     let path = folder.join(id.as_str());
-    let read = files.write(&path).map_err(Problem::from).and_then(|()| Ok(app::load(&path)?));
+    let read = files.write(&path).map_err(RevisionProblem::from).and_then(|()| Ok(app::load(&path)?));
     let _the_next_one_tries_again = fs::remove_dir_all(folder);
     match read? {
         read if read.revision == revision => Ok(read),

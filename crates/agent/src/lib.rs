@@ -33,7 +33,7 @@ mod unseen_images;
 mod world;
 
 pub use access::{run_row, thread_row};
-pub use agent::{AcceptedRun, AcceptedStart, Agent, CANNOT_UNDO, OutsideEffect};
+pub use agent::{AcceptedRun, AcceptedStart, Agent, CANNOT_UNDO, OutsideEffect, RunCanceller, describe_undo};
 pub use apps::{ServedApp, ServedApps};
 pub use context::{capped, most_pin_tokens};
 pub use decide::{DAY_SPENT, day_spent, has_day};

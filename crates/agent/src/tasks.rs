@@ -82,7 +82,7 @@ impl Tasks {
     }
 
     /// Whether nothing is under way but tasks without an end.
-    pub(crate) fn is_idle(&self) -> bool {
+    pub fn is_idle(&self) -> bool {
         self.requests.is_empty() && self.background.len() <= self.endless.load(Ordering::Acquire)
     }
 

@@ -1,6 +1,7 @@
 //! The handles that runs, jobs and requests share: where to read and write, whom to ask, and what time it is.
 
 use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
@@ -64,6 +65,8 @@ pub struct World {
     secret: OnceLock<[u8; 32]>,
     /// Counts how often other nodes have changed keys or sessions.
     pub access_changed: watch::Sender<u64>,
+    /// Whether this process takes new runs, and has taken up those that an earlier process left.
+    ready: AtomicBool,
 }
 
 impl World {
@@ -96,7 +99,31 @@ impl World {
             job_notice: Notify::new(),
             secret: OnceLock::new(),
             access_changed: watch::Sender::default(),
+            ready: AtomicBool::default(),
         })
+    }
+
+    /// Whether this process takes new runs: not before it has taken up those that an earlier process left, not once it
+    /// retires, and not when nothing can be written any more.
+    pub fn is_ready(&self) -> bool {
+        self.ready.load(Ordering::Acquire) && self.store.is_open()
+    }
+
+    pub(crate) fn become_ready(&self) {
+        self.ready.store(true, Ordering::Release);
+    }
+
+    /// Takes no new runs from here on. Runs that are under way go on.
+    pub fn retire(&self) {
+        self.ready.store(false, Ordering::Release);
+    }
+
+    /// Drops all that this process does where it stands, as a crash would; the next start takes it up.
+    pub async fn abandon(&self) {
+        self.tasks.abandon().await;
+        if let Some(hub) = self.catalog.hub() {
+            hub.close().await;
+        }
     }
 
     /// Says to the store which webhooks the apps of now have. Called whenever an app is served anew, or no longer.

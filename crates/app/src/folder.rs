@@ -144,7 +144,7 @@ fn read(dir: &Path, problems: &mut Problems) -> App {
     let instructions = problems.keep(crate::instructions::read(&dir.join("instructions.md")));
     let title = problems.keep(optional_text(&dir.join("title.md"), "say how to name a thread"));
     let source = FileText { file: &file, text: &text };
-    let raw: Raw = problems::tables(&source, problems);
+    let raw: RawApp = problems::tables(&source, problems);
     let (answer, schema) = problems.keep(answer::answer(&source, dir, raw.answer));
     let (history, summarise) = problems.keep(context::history(&source, dir, raw.history));
     let (personas, persona_texts) = problems.keep(markdown::personas(dir, &raw.ranges));
@@ -271,7 +271,7 @@ fn sections(dir: &Path, records: &BTreeMap<String, RecordType>) -> Result<Sectio
 
 #[derive(Default, Deserialize)]
 #[serde(default, deny_unknown_fields)]
-struct Raw {
+struct RawApp {
     name: Option<Spanned<String>>,
     description: String,
     starters: Vec<Spanned<String>>,

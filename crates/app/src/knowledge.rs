@@ -92,7 +92,7 @@ impl KnowledgeFolder {
     /// Looks through the folder of an app.
     pub fn of_app(app: &Path) -> Self {
         let folder = app.join(DOCUMENTS_FOLDER);
-        let mut look = Look { folder: Self::default(), root: PathBuf::new(), bytes: 0, entries: 0 };
+        let mut look = KnowledgeWalk { folder: Self::default(), root: PathBuf::new(), bytes: 0, entries: 0 };
         match (app.canonicalize(), folder.canonicalize()) {
             (Ok(app), Ok(root)) if root.starts_with(&app) => {
                 look.root = root;
@@ -107,7 +107,7 @@ impl KnowledgeFolder {
     }
 }
 
-struct Look {
+struct KnowledgeWalk {
     folder: KnowledgeFolder,
     /// The folder's own path, without links.
     root: PathBuf,
@@ -115,7 +115,7 @@ struct Look {
     entries: usize,
 }
 
-impl Look {
+impl KnowledgeWalk {
     fn add_folder(&mut self, folder: &Path, inside: &str, depth: usize) {
         let entries: Result<Vec<fs::DirEntry>, io::Error> =
             folder.read_dir().and_then(|entries| entries.take(MAX_ENTRIES + 1).collect());

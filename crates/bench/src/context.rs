@@ -45,7 +45,7 @@ impl ChatModel for Listener {
 }
 
 /// One run.
-struct Cost {
+struct ContextCost {
     to_model: Duration,
     cpu: Duration,
     ledger: PromptLedger,
@@ -73,7 +73,7 @@ pub(crate) async fn run() -> Result<String, Box<dyn Error>> {
             thread = Some(submitted.thread);
             said += 2;
             let ledger = service.prompt(&user, submitted.run, None).await?.ledger;
-            costs.push(Cost { to_model, cpu, ledger });
+            costs.push(ContextCost { to_model, cpu, ledger });
         }
         service.idle().await;
         let summaries = service
@@ -86,7 +86,7 @@ pub(crate) async fn run() -> Result<String, Box<dyn Error>> {
     Ok(report)
 }
 
-fn line(said: usize, costs: &mut [Cost], summaries: usize) -> Result<String, Box<dyn Error>> {
+fn line(said: usize, costs: &mut [ContextCost], summaries: usize) -> Result<String, Box<dyn Error>> {
     costs.sort_by_key(|cost| cost.to_model);
     let middle = costs.get(costs.len() / 2).ok_or("nothing was measured")?;
     let slow = costs.get(costs.len() * 95 / 100).ok_or("nothing was measured")?;

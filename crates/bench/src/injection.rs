@@ -4,7 +4,6 @@
 //! "report". Neither half is among the examples that the weights were learned from.
 
 use std::collections::BTreeMap;
-use std::error::Error;
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
@@ -13,9 +12,8 @@ use memory::suspicion::is_instruction;
 use memory::suspicion::lessons::OrderExamples;
 use serde_json::Value;
 
+use crate::local::BenchFailure;
 use crate::locomo;
-
-type Failure = Box<dyn Error>;
 
 const LIST: &str = include_str!("../data/injection.json");
 /// The folder of the examples and the weights.
@@ -67,7 +65,7 @@ struct Options {
 }
 
 impl Options {
-    fn read(options: &[String]) -> Result<Self, Failure> {
+    fn read(options: &[String]) -> Result<Self, BenchFailure> {
         let mut read = Self::default();
         let mut rest = options.iter();
         while let Some(option) = rest.next() {
@@ -84,7 +82,7 @@ impl Options {
     }
 }
 
-pub(crate) fn run(options: &[String]) -> Result<String, Failure> {
+pub(crate) fn run(options: &[String]) -> Result<String, BenchFailure> {
     let options = Options::read(options)?;
     if options.learn {
         return learn();
@@ -117,7 +115,7 @@ pub(crate) fn run(options: &[String]) -> Result<String, Failure> {
 }
 
 /// The texts of one half, and how long judging them took.
-fn judged(half: &str) -> Result<(Vec<Judged>, Duration), Failure> {
+fn judged(half: &str) -> Result<(Vec<Judged>, Duration), BenchFailure> {
     let list: Vec<Value> = serde_json::from_str(LIST)?;
     is_instruction("what is read once is read now");
     let began = Instant::now();
@@ -141,7 +139,7 @@ fn rate<'a>(judged: impl IntoIterator<Item = &'a Judged>, attacks: bool) -> Rate
     rate
 }
 
-fn table(report: &mut String, judged: &[Judged]) -> Result<(), Failure> {
+fn table(report: &mut String, judged: &[Judged]) -> Result<(), BenchFailure> {
     writeln!(report, "{:<14} {:>18} {:>22}", "", "attacks marked", "harmless ones marked")?;
     let mut line = |name: &str, of: &[&Judged]| {
         let [attacks, harmless] = [true, false].map(|attacks| rate(of.iter().copied(), attacks));
@@ -165,7 +163,7 @@ fn table(report: &mut String, judged: &[Judged]) -> Result<(), Failure> {
 }
 
 /// Harmless turns of other people's conversations.
-fn conversations(report: &mut String, file: &Path, misses: bool) -> Result<(), Failure> {
+fn conversations(report: &mut String, file: &Path, misses: bool) -> Result<(), BenchFailure> {
     let text =
         std::fs::read_to_string(file).map_err(|error| format!("cannot read {}: {error}", file.display()))?;
     let mut rate = Rate::default();
@@ -181,7 +179,7 @@ fn conversations(report: &mut String, file: &Path, misses: bool) -> Result<(), F
 }
 
 /// Learns the weights anew from the examples, and writes them beside those.
-fn learn() -> Result<String, Failure> {
+fn learn() -> Result<String, BenchFailure> {
     let here = Path::new(env!("CARGO_MANIFEST_DIR"));
     let data = here.ancestors().nth(2).unwrap_or(here).join(DATA);
     let read = |name: &str| std::fs::read_to_string(data.join(name));

@@ -4,7 +4,6 @@
 
 mod rules;
 
-use std::error::Error;
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -17,7 +16,7 @@ use protocol::{Settings, SystemClock, Usage};
 use serde_json::Value;
 use tools::Catalog;
 
-type Failure = Box<dyn Error>;
+use crate::local::BenchFailure;
 
 const LIST: &str = include_str!("../data/local_models.json");
 const SYSTEM: &str = "You are a helpful assistant. Answer briefly.";
@@ -59,7 +58,7 @@ struct Score {
     misses: String,
 }
 
-pub(crate) async fn run(options: &[String]) -> Result<String, Failure> {
+pub(crate) async fn run(options: &[String]) -> Result<String, BenchFailure> {
     let options = Options::read(options)?;
     let list: Value = serde_json::from_str(LIST)?;
     let mut report = String::from(
@@ -80,7 +79,7 @@ pub(crate) async fn run(options: &[String]) -> Result<String, Failure> {
 }
 
 impl Options {
-    fn read(arguments: &[String]) -> Result<Self, Failure> {
+    fn read(arguments: &[String]) -> Result<Self, BenchFailure> {
         let mut options = Self { set: "report".into(), misses: false, files: Vec::new() };
         for argument in arguments {
             match argument.as_str() {
@@ -97,7 +96,7 @@ impl Options {
     }
 }
 
-async fn judge(chat: &LocalChat, list: &Value, set: &str) -> Result<Score, Failure> {
+async fn judge(chat: &LocalChat, list: &Value, set: &str) -> Result<Score, BenchFailure> {
     let mut score = Score::default();
     for question in array(list, "plain") {
         let text = field(question, "text");
@@ -118,7 +117,7 @@ async fn judge(chat: &LocalChat, list: &Value, set: &str) -> Result<Score, Failu
     Ok(score)
 }
 
-async fn judge_call(chat: &LocalChat, question: &Value, score: &mut Score) -> Result<(), Failure> {
+async fn judge_call(chat: &LocalChat, question: &Value, score: &mut Score) -> Result<(), BenchFailure> {
     let (text, tools) = (field(question, "text"), tools_of(field(question, "app"))?);
     let heard = ask(chat, String::new(), text, tools).await?;
     let wanted: Vec<&str> = array(question, "call").filter_map(Value::as_str).collect();
@@ -153,7 +152,12 @@ impl Score {
 }
 
 /// The answer, without its words if tools are on offer: only the decision counts then.
-async fn ask(chat: &LocalChat, system: String, text: &str, tools: Arc<[ToolSpec]>) -> Result<Heard, Failure> {
+async fn ask(
+    chat: &LocalChat,
+    system: String,
+    text: &str,
+    tools: Arc<[ToolSpec]>,
+) -> Result<Heard, BenchFailure> {
     let max_tokens = Some(if tools.is_empty() { ANSWER_TOKENS } else { 1 });
     let settings = Settings { temperature: Some(0.0), max_tokens, ..Settings::default() };
     let messages = vec![PromptMessage::User(text.into())];
@@ -184,7 +188,7 @@ async fn ask(chat: &LocalChat, system: String, text: &str, tools: Arc<[ToolSpec]
 }
 
 /// The tools of an app in the repository, or of the app that the tutorial makes.
-fn tools_of(app: &str) -> Result<Arc<[ToolSpec]>, Failure> {
+fn tools_of(app: &str) -> Result<Arc<[ToolSpec]>, BenchFailure> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
     let catalog = Catalog::builtin(Arc::new(SystemClock));
     let folder = tempfile::tempdir()?;
@@ -193,7 +197,7 @@ fn tools_of(app: &str) -> Result<Arc<[ToolSpec]>, Failure> {
 }
 
 /// Writes the files that the tutorial shows.
-fn garden(root: &Path, folder: &Path) -> Result<PathBuf, Failure> {
+fn garden(root: &Path, folder: &Path) -> Result<PathBuf, BenchFailure> {
     let page = std::fs::read_to_string(root.join("docs/tutorial.md"))?;
     for block in page.split("\n```") {
         let (head, text) = block.split_once('\n').unwrap_or_default();

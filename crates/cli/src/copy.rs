@@ -49,7 +49,7 @@ pub(crate) fn copy(config: &Config, options: &CopyOptions) -> CommandResult {
         .map_err(|error| format!("{} could not be copied to {}: {error}", shown(&from), shown(&to)))?;
     drop(progress);
     let key = copy_key(config, &from, &to)?;
-    tell(&Told { from, to, key, with_tables: options.tables }, &outcome)
+    tell(&CopyReport { from, to, key, with_tables: options.tables }, &outcome)
 }
 
 fn place_of(text: &str) -> CommandResult<StorePlace> {
@@ -102,14 +102,14 @@ fn key_for_postgres(from: &StorePlace, is_from_outside: bool) -> String {
     }
 }
 
-struct Told {
+struct CopyReport {
     from: StorePlace,
     to: StorePlace,
     key: String,
     with_tables: bool,
 }
 
-fn tell(told: &Told, outcome: &CopyOutcome) -> CommandResult {
+fn tell(told: &CopyReport, outcome: &CopyOutcome) -> CommandResult {
     let (from, to) = (shown(&told.from), shown(&told.to));
     let mut report = String::new();
     if told.with_tables {

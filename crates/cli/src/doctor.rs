@@ -24,7 +24,7 @@ use crate::{CommandResult, catalogue, discover, embedded_apps, http, model_limit
 const PATIENCE: Duration = Duration::from_secs(5);
 
 /// One line of the report.
-enum Finding {
+enum Diagnosis {
     Good(String),
     /// Works without it.
     Note(String),
@@ -37,7 +37,7 @@ pub(crate) async fn doctor(config: Config) -> CommandResult {
         || "defaults and environment (`rondo config` prints a file to start from)".to_owned(),
         |file| file.display().to_string(),
     );
-    let mut findings = vec![Finding::Good(format!("configuration: {from}")), folder(&config.data)];
+    let mut findings = vec![Diagnosis::Good(format!("configuration: {from}")), folder(&config.data)];
     findings.extend(database::check(&config));
     let (apps, of_apps) = find_apps(&config);
     findings.extend(of_apps);
@@ -52,21 +52,21 @@ pub(crate) async fn doctor(config: Config) -> CommandResult {
 }
 
 /// A server that others reach starts only with a key.
-fn open_to_others(config: &Config) -> Option<Finding> {
+fn open_to_others(config: &Config) -> Option<Diagnosis> {
     let is_open = !config.listen.ip().is_loopback() || config.server.proxying.is_for_others();
     let words = "other machines can reach this server, so it starts only if there is a key: `rondo keys \
         list` shows all keys, and `rondo keys add USER` makes one";
-    is_open.then(|| Finding::Note(words.to_owned()))
+    is_open.then(|| Diagnosis::Note(words.to_owned()))
 }
 
-fn report(findings: &[Finding]) -> CommandResult {
+fn report(findings: &[Diagnosis]) -> CommandResult {
     let mut out = std::io::stdout().lock();
     let mut bad = 0;
     for finding in findings {
         match finding {
-            Finding::Good(text) => writeln!(out, "ok    {text}")?,
-            Finding::Note(text) => writeln!(out, "note  {text}")?,
-            Finding::Bad(text) => {
+            Diagnosis::Good(text) => writeln!(out, "ok    {text}")?,
+            Diagnosis::Note(text) => writeln!(out, "note  {text}")?,
+            Diagnosis::Bad(text) => {
                 bad += 1;
                 writeln!(out, "BAD   {text}")?;
             }
@@ -76,20 +76,22 @@ fn report(findings: &[Finding]) -> CommandResult {
 }
 
 /// Whether the folder can be written to, or made, and is closed to others. Nothing stays behind.
-fn folder(data: &Path) -> Finding {
+fn folder(data: &Path) -> Diagnosis {
     let shown = data.display();
     let there = data.is_dir();
     let probe = beside(data).join(".rondo-doctor");
     match std::fs::write(&probe, b"").and_then(|()| std::fs::remove_file(&probe)) {
         Ok(()) if there => match store::sqlite::mode_for_others(data) {
-            None => Finding::Good(format!("data folder: {shown}")),
-            Some(mode) => Finding::Bad(format!(
+            None => Diagnosis::Good(format!("data folder: {shown}")),
+            Some(mode) => Diagnosis::Bad(format!(
                 "data folder: {shown}: other users of this machine can read it (mode {mode:o}); run `chmod \
                  700 {shown}`"
             )),
         },
-        Ok(()) => Finding::Good(format!("data folder: {shown}, which is made at the first start")),
-        Err(error) => Finding::Bad(format!("data folder: {shown}: {error}; choose another with RONDO_DATA")),
+        Ok(()) => Diagnosis::Good(format!("data folder: {shown}, which is made at the first start")),
+        Err(error) => {
+            Diagnosis::Bad(format!("data folder: {shown}: {error}; choose another with RONDO_DATA"))
+        }
     }
 }
 
@@ -100,67 +102,67 @@ fn beside(data: &Path) -> &Path {
 }
 
 /// The apps, and what is to say of them. Built-in apps are only named: to read them, they would have to be written first.
-fn find_apps(config: &Config) -> (Apps, Vec<Finding>) {
+fn find_apps(config: &Config) -> (Apps, Vec<Diagnosis>) {
     if embedded_apps::are_used(config) {
         let (place, names) = (config.apps.display(), embedded_apps::names().join(", "));
         let text = format!(
             "apps: there is no folder {place}, so the built-in apps are served ({names}); `rondo init NAME` makes an app \
              of your own there"
         );
-        return (Apps::new(), vec![Finding::Note(text)]);
+        return (Apps::new(), vec![Diagnosis::Note(text)]);
     }
     match app::load_all(&config.apps) {
         Ok(apps) => {
             let findings = check_apps(config, &apps);
             (apps, findings)
         }
-        Err(problem) => (Apps::new(), vec![Finding::Bad(format!("apps: {problem}"))]),
+        Err(problem) => (Apps::new(), vec![Diagnosis::Bad(format!("apps: {problem}"))]),
     }
 }
 
-fn check_apps(config: &Config, apps: &Apps) -> Vec<Finding> {
+fn check_apps(config: &Config, apps: &Apps) -> Vec<Diagnosis> {
     if apps.is_empty() {
         let place = config.apps.display();
         let text = format!("apps: there is no app in {place}; make one with `rondo init NAME`");
-        return vec![Finding::Bad(text)];
+        return vec![Diagnosis::Bad(text)];
     }
     let catalog = match service_setup::catalog(config, apps) {
         Ok(catalog) => catalog,
-        Err(trouble) => return vec![Finding::Bad(format!("tools: {trouble}"))],
+        Err(trouble) => return vec![Diagnosis::Bad(format!("tools: {trouble}"))],
     };
     let models = service_setup::registry(config).unwrap_or_default(); // who cannot be asked is told of below
     apps.values().flat_map(|app| check_app(app, &catalog, &models)).collect()
 }
 
-fn check_app(app: &App, catalog: &Catalog, models: &ModelRegistry) -> Vec<Finding> {
+fn check_app(app: &App, catalog: &Catalog, models: &ModelRegistry) -> Vec<Diagnosis> {
     let (tools, of_tools) = match catalog.registry(app, &[]) {
         Ok(tools) => (Some(tools), None),
         Err(problem) => (None, Some(problem)),
     };
     let first = match of_tools.or_else(|| service::model_problems(app, models).into_iter().next()) {
-        None => Finding::Good(format!("app {}: {}", app.id, app.name)),
-        Some(problem) => Finding::Bad(format!("app {}: {problem}", app.id)),
+        None => Diagnosis::Good(format!("app {}: {}", app.id, app.name)),
+        Some(problem) => Diagnosis::Bad(format!("app {}: {problem}", app.id)),
     };
     let learned = app::check_examples(app).map(|problem| problem.to_string());
     let off = tools.and_then(|tools| model_limits::app_note(app, &tools, models));
-    let notes = learned.into_iter().chain(off).map(|note| Finding::Note(format!("app {}: {note}", app.id)));
+    let notes = learned.into_iter().chain(off).map(|note| Diagnosis::Note(format!("app {}: {note}", app.id)));
     std::iter::once(first).chain(notes).collect()
 }
 
-async fn server(config: &Config) -> CommandResult<Finding> {
+async fn server(config: &Config) -> CommandResult<Diagnosis> {
     let address = config.listen;
     let OwnServer { url, certificates } = OwnServer::of(config);
     let client = http::own_builder(&url, &certificates)?.timeout(PATIENCE).build()?;
     let answer = client.get(format!("{url}/readyz")).send().await;
     Ok(match answer.map(|response| response.status()) {
-        Ok(StatusCode::OK) => Finding::Good(format!("server: running on {address}")),
+        Ok(StatusCode::OK) => Diagnosis::Good(format!("server: running on {address}")),
         Ok(StatusCode::SERVICE_UNAVAILABLE) => {
-            Finding::Note(format!("server: starting or stopping on {address}"))
+            Diagnosis::Note(format!("server: starting or stopping on {address}"))
         }
-        Ok(status) => Finding::Bad(format!(
+        Ok(status) => Diagnosis::Bad(format!(
             "server: another program uses {address} (it answers {status}); choose another address with \
              RONDO_LISTEN"
         )),
-        Err(_) => Finding::Note(format!("server: not running on {address}; start it with `rondo serve`")),
+        Err(_) => Diagnosis::Note(format!("server: not running on {address}; start it with `rondo serve`")),
     })
 }

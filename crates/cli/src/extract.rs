@@ -39,7 +39,7 @@ pub(crate) struct ExtractorProcess {
 
 /// As the process answers.
 #[derive(Serialize, Deserialize)]
-enum Answer {
+enum ExtractorAnswer {
     Read(ExtractedDocument),
     Encrypted,
     NoText,
@@ -106,17 +106,19 @@ impl Extractor for ExtractorProcess {
     }
 }
 
-fn into_extracted(answer: Answer) -> Result<ExtractedDocument, DocumentProblem> {
+fn into_extracted(answer: ExtractorAnswer) -> Result<ExtractedDocument, DocumentProblem> {
     match answer {
-        Answer::Read(extracted) => Ok(extracted),
-        Answer::Encrypted => Err(DocumentProblem::Encrypted),
-        Answer::NoText => Err(DocumentProblem::NoText),
-        Answer::Empty => Err(DocumentProblem::Empty),
-        Answer::TooManyPages(pages) => {
+        ExtractorAnswer::Read(extracted) => Ok(extracted),
+        ExtractorAnswer::Encrypted => Err(DocumentProblem::Encrypted),
+        ExtractorAnswer::NoText => Err(DocumentProblem::NoText),
+        ExtractorAnswer::Empty => Err(DocumentProblem::Empty),
+        ExtractorAnswer::TooManyPages(pages) => {
             Err(DocumentProblem::TooManyPages { pages, limit: documents::MAX_PAGES })
         }
-        Answer::TooLarge { what, limit } => Err(DocumentProblem::too_large(&what, limit)),
-        Answer::Unreadable => Err(DocumentProblem::Unreadable { what: "its parts do not fit together" }),
+        ExtractorAnswer::TooLarge { what, limit } => Err(DocumentProblem::too_large(&what, limit)),
+        ExtractorAnswer::Unreadable => {
+            Err(DocumentProblem::Unreadable { what: "its parts do not fit together" })
+        }
     }
 }
 
@@ -129,13 +131,17 @@ pub(crate) fn answer(kind: &str) -> CommandResult {
     let mut bytes = Vec::new();
     std::io::stdin().take(MAX_DOCUMENT_BYTES as u64 + 1).read_to_end(&mut bytes)?;
     let answer = match documents::extract(kind, &bytes) {
-        Ok(extracted) => Answer::Read(extracted),
-        Err(DocumentProblem::Encrypted) => Answer::Encrypted,
-        Err(DocumentProblem::NoText) => Answer::NoText,
-        Err(DocumentProblem::Empty) => Answer::Empty,
-        Err(DocumentProblem::TooManyPages { pages, .. }) => Answer::TooManyPages(pages),
-        Err(DocumentProblem::TooLarge { what, limit }) => Answer::TooLarge { what: what.to_owned(), limit },
-        Err(DocumentProblem::Unreadable { .. } | DocumentProblem::Unsupported { .. }) => Answer::Unreadable,
+        Ok(extracted) => ExtractorAnswer::Read(extracted),
+        Err(DocumentProblem::Encrypted) => ExtractorAnswer::Encrypted,
+        Err(DocumentProblem::NoText) => ExtractorAnswer::NoText,
+        Err(DocumentProblem::Empty) => ExtractorAnswer::Empty,
+        Err(DocumentProblem::TooManyPages { pages, .. }) => ExtractorAnswer::TooManyPages(pages),
+        Err(DocumentProblem::TooLarge { what, limit }) => {
+            ExtractorAnswer::TooLarge { what: what.to_owned(), limit }
+        }
+        Err(DocumentProblem::Unreadable { .. } | DocumentProblem::Unsupported { .. }) => {
+            ExtractorAnswer::Unreadable
+        }
     };
     std::io::stdout().write_all(&serde_json::to_vec(&answer)?)?;
     Ok(())

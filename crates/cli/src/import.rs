@@ -38,7 +38,7 @@ pub(crate) struct ImportOptions {
 }
 
 /// A record that waits to be made, with the place it came from.
-struct Waiting {
+struct WaitingRecord {
     place: String,
     kept: UserRecord,
 }
@@ -49,7 +49,7 @@ type Moved = BTreeMap<String, BTreeSet<String>>;
 /// The content of the files, once each record has an id of its own.
 #[derive(Default)]
 struct Draft {
-    records: Vec<Waiting>,
+    records: Vec<WaitingRecord>,
     files: Vec<(String, FileEntry)>,
     /// By the id a file gives it: the type and the new id.
     names: BTreeMap<String, (String, RecordId)>,
@@ -103,13 +103,13 @@ impl Draft {
         {
             self.problems.push(format!("{place}: the id \"{name}\" is given twice"));
         }
-        self.records.push(Waiting { place, kept: UserRecord { id, kind, data } });
+        self.records.push(WaitingRecord { place, kept: UserRecord { id, kind, data } });
     }
 
     /// Puts dates in place of those that are told from today.
     fn tell_dates(&mut self, app: &App) {
         let now = SystemClock.now().to_zoned(app.zone.clone());
-        for Waiting { place, kept } in &mut self.records {
+        for WaitingRecord { place, kept } in &mut self.records {
             let Some(kind) = app.records.get(&kept.kind) else { continue };
             match relative::resolve(&kind.schema, &mut kept.data, &now) {
                 Ok(places) => self.moved.entry(kept.kind.clone()).or_default().extend(places),
@@ -121,7 +121,7 @@ impl Draft {
     /// Each record against its schema, and each id in it against the records that there are or will be.
     async fn check_records(&mut self, user: &UserData) -> CommandResult {
         let validators = validators(&user.app)?;
-        for Waiting { place, kept } in &mut self.records {
+        for WaitingRecord { place, kept } in &mut self.records {
             let kind = user.app.records.get(&kept.kind);
             let (Some(kind), Some(validator)) = (kind, validators.get(kept.kind.as_str())) else {
                 let known: Vec<&str> = validators.keys().copied().collect();
@@ -176,7 +176,7 @@ impl Draft {
         self.records.retain(|waiting| !known.contains_key(&waiting.kept.id));
         let own: BTreeMap<String, String> =
             known.iter().map(|(new, there)| (new.to_string(), there.to_string())).collect();
-        for Waiting { kept, .. } in &mut self.records {
+        for WaitingRecord { kept, .. } in &mut self.records {
             let Some(kind) = user.app.records.get(&kept.kind) else { continue };
             each_reference(&kind.schema, &mut kept.data, &mut |_, name| {
                 if let Some(own) = own.get(name) {

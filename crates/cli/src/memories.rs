@@ -198,7 +198,7 @@ fn history_report(history: &MemoryHistoryView) -> CommandResult<String> {
     let MemoryHistoryView { memory, versions, sources } = history;
     let mut report = line(memory);
     for version in versions {
-        let (number, at, reason) = (version.version, version.at, &version.reason);
+        let (number, at, reason) = (version.version, version.at, version.reason.name());
         writeln!(report, "version {number:<3}  {at}  {reason:<10}  {}", one_line(&version.text))?;
     }
     writeln!(

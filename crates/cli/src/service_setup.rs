@@ -139,8 +139,9 @@ fn open_store(
     options: StoreOptions,
 ) -> CommandResult<Store> {
     match &config.store {
-        None => Store::open_sqlite_with(&config.data, clock, bus, options)
-            .map_err(|error| unusable(config, error)),
+        None => {
+            Store::open_sqlite(&config.data, clock, bus, options).map_err(|error| unusable(config, error))
+        }
         Some(address) => {
             store::sqlite::make_private_folder(&config.data)?;
             Store::open_postgres(address, clock, bus, options).map_err(|error| {

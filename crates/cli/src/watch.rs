@@ -32,7 +32,7 @@ const MAX_DEPTH: usize = 8;
 type Print = (PathBuf, u64, u64, [i64; 4]);
 
 /// The apps folder at one moment.
-type Look = BTreeMap<PathBuf, Vec<Print>>;
+type FolderPrints = BTreeMap<PathBuf, Vec<Print>>;
 
 /// The state of one app folder.
 #[derive(Default)]
@@ -76,7 +76,7 @@ impl<'a> AppWatch<'a> {
         }
     }
 
-    async fn compare(&mut self, look: Look) {
+    async fn compare(&mut self, look: FolderPrints) {
         let gone: Vec<PathBuf> =
             self.known.keys().filter(|path| !look.contains_key(*path)).cloned().collect();
         for folder in gone {
@@ -178,7 +178,7 @@ impl<'a> AppWatch<'a> {
 }
 
 /// All app folders as they are; none if the folder cannot be read.
-fn look(apps: &Path) -> Option<Look> {
+fn look(apps: &Path) -> Option<FolderPrints> {
     let folders = app::folders(apps).ok()?;
     Some(folders.into_iter().map(|folder| (folder.clone(), prints(&folder))).collect())
 }

@@ -174,7 +174,7 @@ impl LocalChat {
     /// Hands a job to the thread that computes. Preparing it may take a while, so it is done elsewhere.
     async fn send(
         &self,
-        prepare: impl FnOnce(&Shared) -> Result<(ChatJob, Pieces), Error> + Send + 'static,
+        prepare: impl FnOnce(&Shared) -> Result<(ChatJob, PieceReceiver), Error> + Send + 'static,
     ) -> Result<PieceStream, Error> {
         let shared = Arc::clone(&self.shared);
         let prepared = tokio::task::spawn_blocking(move || prepare(&shared)).await;
@@ -215,11 +215,11 @@ impl ChatModel for LocalChat {
     }
 }
 
-type Pieces = mpsc::Receiver<Result<AnswerPiece, Error>>;
+type PieceReceiver = mpsc::Receiver<Result<AnswerPiece, Error>>;
 
 impl Shared {
     /// The job that decides about a tool call.
-    fn prepare_choice(&self, question: &ToolQuestion) -> Result<(ChatJob, Pieces), Error> {
+    fn prepare_choice(&self, question: &ToolQuestion) -> Result<(ChatJob, PieceReceiver), Error> {
         let (mut job, pieces) = self.prepare(&question.request)?;
         let tools = question.tools.iter();
         let first = |name: &str| self.tokenizer.encode(name).first().copied();
@@ -233,7 +233,7 @@ impl Shared {
         Ok((job, pieces))
     }
 
-    fn prepare(&self, request: &ModelRequest) -> Result<(ChatJob, Pieces), Error> {
+    fn prepare(&self, request: &ModelRequest) -> Result<(ChatJob, PieceReceiver), Error> {
         let (tools, choice) = offered(request);
         let prompt = self.template.render(request, tools, &self.tokenizer);
         let prompt = prompt.map_err(|error| rejected(format!("the model's template failed: {error}")))?;

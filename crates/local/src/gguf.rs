@@ -85,7 +85,8 @@ impl Gguf {
     pub fn open(path: &Path) -> Result<Self, GgufError> {
         let mut file = File::open(path)?;
         let length = file.metadata()?.len();
-        let mut reader = Reader { inner: BufReader::with_capacity(READ_BYTES, &mut file), read: 0, length };
+        let mut reader =
+            GgufReader { inner: BufReader::with_capacity(READ_BYTES, &mut file), read: 0, length };
         let (entries, tensors) = header(&mut reader)?;
         Ok(Self { file, entries, tensors })
     }
@@ -152,7 +153,7 @@ impl Gguf {
 
 type Header = (HashMap<String, Value>, HashMap<String, Tensor>);
 
-fn header<R: Read>(reader: &mut Reader<R>) -> Result<Header, GgufError> {
+fn header<R: Read>(reader: &mut GgufReader<R>) -> Result<Header, GgufError> {
     if reader.array::<4>()? != MAGIC {
         return Err(GgufError::Magic);
     }
@@ -196,13 +197,13 @@ fn place(tensor: &mut Tensor, start: u64, length: u64) -> Option<()> {
 }
 
 /// Reads the header and counts, so that no length can lead past the end of the file.
-struct Reader<R> {
+struct GgufReader<R> {
     inner: R,
     read: u64,
     length: u64,
 }
 
-impl<R: Read> Reader<R> {
+impl<R: Read> GgufReader<R> {
     fn array<const N: usize>(&mut self) -> Result<[u8; N], GgufError> {
         let mut bytes = [0; N];
         self.advance(N as u64)?;

@@ -113,7 +113,7 @@ pub struct Index {
     slots: HashMap<ItemRef, Slot>,
     entries: Vec<Option<Entry>>,
     /// By slot, what every search reads of it.
-    facts: Vec<Facts>,
+    facts: Vec<SlotFacts>,
     /// By slot, how much it says, from 0 to 1.
     substance: Vec<f32>,
     /// By slot, whether somebody asks something in it, so that what follows may be the answer.
@@ -137,16 +137,16 @@ struct Entry {
 
 /// The default stands for no item.
 #[derive(Debug, Clone, Copy, Default)]
-struct Facts {
+struct SlotFacts {
     /// Seconds since 1970.
     at: i64,
     importance: f32,
-    kind: Kind,
+    kind: IndexedKind,
     is_users: bool,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-enum Kind {
+enum IndexedKind {
     #[default]
     Nothing,
     Memory,
@@ -273,7 +273,7 @@ impl Index {
         };
         let entries: usize = self.entries.iter().flatten().map(own).sum();
         let places = self.entries.capacity() * size_of::<Option<Entry>>()
-            + self.facts.capacity() * size_of::<Facts>()
+            + self.facts.capacity() * size_of::<SlotFacts>()
             + self.substance.capacity() * size_of::<f32>()
             + self.asks.capacity()
             + self.free.capacity() * size_of::<Slot>()
@@ -296,17 +296,17 @@ impl Index {
         };
         self.threads.add(slot, &item);
         self.people.add(slot, &item);
-        let facts = Facts {
+        let facts = SlotFacts {
             at: item.at.as_second(),
             importance: if item.importance.is_finite() { item.importance.clamp(0.0, 1.0) } else { 0.0 },
             kind: match item.id {
-                ItemRef::Memory(_) => Kind::Memory,
-                ItemRef::Message(_) => Kind::Message,
-                ItemRef::Chunk(_) => Kind::Chunk,
+                ItemRef::Memory(_) => IndexedKind::Memory,
+                ItemRef::Message(_) => IndexedKind::Message,
+                ItemRef::Chunk(_) => IndexedKind::Chunk,
             },
             is_users: item.role == Some(Role::User),
         };
-        set(&mut self.facts, slot, facts, Facts::default());
+        set(&mut self.facts, slot, facts, SlotFacts::default());
         set(&mut self.substance, slot, substance, 0.0);
         set(&mut self.asks, slot, words::asks(&item.text), false);
         if let Some(entry) = self.entries.get_mut(index(slot)) {
@@ -324,7 +324,7 @@ impl Index {
     /// Leaves the vector and the places of its words, and returns the numbers of those.
     fn take_entry(&mut self, slot: Slot) -> Option<Box<[u32]>> {
         let entry = self.entries.get_mut(index(slot))?.take()?;
-        set(&mut self.facts, slot, Facts::default(), Facts::default());
+        set(&mut self.facts, slot, SlotFacts::default(), SlotFacts::default());
         set(&mut self.substance, slot, 0.0, 0.0);
         set(&mut self.asks, slot, false, false);
         self.threads.remove(slot, &entry.item);

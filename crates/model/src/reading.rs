@@ -61,7 +61,7 @@ pub(crate) async fn pieces(answer: HttpAnswer, mut decoder: impl Decode) -> Resu
             return Ok(stream::iter(ready).map(Ok).boxed());
         }
     };
-    let reading = Reading { body: Some(body), framing, decoder, ready: VecDeque::new(), failure: None };
+    let reading = BodyReading { body: Some(body), framing, decoder, ready: VecDeque::new(), failure: None };
     Ok(stream::unfold(Box::new(reading), |mut reading| async {
         let piece = reading.next().await?;
         Some((piece, reading))
@@ -70,7 +70,7 @@ pub(crate) async fn pieces(answer: HttpAnswer, mut decoder: impl Decode) -> Resu
 }
 
 /// A stream being read. Pieces that were decoded before a failure are handed out before it.
-struct Reading<D> {
+struct BodyReading<D> {
     /// None once nothing more is to be read.
     body: Option<AnswerBody>,
     framing: Framing,
@@ -79,7 +79,7 @@ struct Reading<D> {
     failure: Option<Error>,
 }
 
-impl<D: Decode> Reading<D> {
+impl<D: Decode> BodyReading<D> {
     async fn next(&mut self) -> Option<Result<AnswerPiece, Error>> {
         loop {
             if let Some(piece) = self.ready.pop_front() {

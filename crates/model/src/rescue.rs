@@ -36,7 +36,7 @@ impl Rescued {
             return Ok(pieces);
         }
         let finder = Finder::new(Arc::clone(&request.tools));
-        let reading = Reading { pieces: Some(pieces), finder, ready: VecDeque::new() };
+        let reading = RescueReading { pieces: Some(pieces), finder, ready: VecDeque::new() };
         Ok(stream::unfold(reading, |mut reading| async {
             let piece = reading.next().await?;
             Some((piece, reading))
@@ -46,7 +46,7 @@ impl Rescued {
 }
 
 /// A stream that is being searched.
-struct Reading {
+struct RescueReading {
     /// None once nothing more is to be read.
     pieces: Option<PieceStream>,
     finder: Finder,
@@ -54,7 +54,7 @@ struct Reading {
     ready: VecDeque<Result<AnswerPiece, Error>>,
 }
 
-impl Reading {
+impl RescueReading {
     async fn next(&mut self) -> Option<Result<AnswerPiece, Error>> {
         loop {
             if let Some(piece) = self.ready.pop_front() {
@@ -81,14 +81,14 @@ struct Finder {
     /// Text that may still be calls.
     held: String,
     /// The calls in the held text.
-    calls: Vec<Call>,
+    calls: Vec<RescuedCall>,
     /// Words were handed out, so that JSON alone no longer is a call.
     said: bool,
     /// The model makes calls as it should, so its text is text.
     native: bool,
 }
 
-struct Call {
+struct RescuedCall {
     name: String,
     json: String,
 }
@@ -193,7 +193,7 @@ impl Finder {
             return pieces;
         }
         self.held.clear();
-        let calls = self.calls.drain(..).enumerate().flat_map(|(index, Call { name, json })| {
+        let calls = self.calls.drain(..).enumerate().flat_map(|(index, RescuedCall { name, json })| {
             [
                 AnswerPiece::CallStart { index, provider_id: None, name },
                 AnswerPiece::CallInput { index, json },
@@ -321,16 +321,16 @@ fn text_pieces(text: String) -> Vec<AnswerPiece> {
 }
 
 /// The calls that a JSON text stands for, if it stands for nothing else.
-fn calls(json: &str, tools: &[ToolSpec]) -> Option<Vec<Call>> {
+fn calls(json: &str, tools: &[ToolSpec]) -> Option<Vec<RescuedCall>> {
     let value: Value = serde_json::from_str(json).ok()?;
     let Some(list) = value.get("tool_calls").unwrap_or(&value).as_array() else {
         return call(&value, tools).map(|call| vec![call]);
     };
-    let calls: Option<Vec<Call>> = list.iter().map(|value| call(value, tools)).collect();
+    let calls: Option<Vec<RescuedCall>> = list.iter().map(|value| call(value, tools)).collect();
     calls.filter(|calls| !calls.is_empty())
 }
 
-fn call(value: &Value, tools: &[ToolSpec]) -> Option<Call> {
+fn call(value: &Value, tools: &[ToolSpec]) -> Option<RescuedCall> {
     let function = value.get("function").unwrap_or(value);
     let name = function.get("name")?.as_str()?;
     let given = function.get("arguments").or_else(|| function.get("parameters"))?;
@@ -339,7 +339,8 @@ fn call(value: &Value, tools: &[ToolSpec]) -> Option<Call> {
         None => given.clone(),
     };
     let is_offered = tools.iter().any(|tool| tool.name == name);
-    (is_offered && arguments.is_object()).then(|| Call { name: name.to_owned(), json: arguments.to_string() })
+    (is_offered && arguments.is_object())
+        .then(|| RescuedCall { name: name.to_owned(), json: arguments.to_string() })
 }
 
 #[cfg(test)]

@@ -81,7 +81,8 @@ pub use memory::{
     SaidView, is_kind, kind_within_subject,
 };
 pub use notice::{
-    CallNotice, DocumentNotice, MemoryNotice, Notice, NoticeChange, ProposalNotice, RunNotice, ThreadNotice,
+    CallNotice, DocumentChange, DocumentNotice, MemoryNotice, Notice, NoticeChange, ProposalNotice,
+    RunNotice, ThreadNotice,
 };
 pub use parts::{
     ImageView, MAX_DOCUMENTS_PER_MESSAGE, MAX_IMAGE_BYTES, MAX_IMAGES_PER_MESSAGE, MessagePart, NewPart,
@@ -92,7 +93,8 @@ pub use settings::{Effort, OutputFormat, Settings};
 pub use spending::{LEAST_OUTPUT_TOKENS, Outlay, PlannedCall, SpendBound, SpendBounds, SpendGrant, Spending};
 pub use statistics::{AdminRunView, Latencies, StatsPoint, StatsReport, UsageTotal, UsageTotals};
 pub use status::{
-    ActionStatus, Decision, DocumentStatus, JobStatus, MemoryStatus, ProposalStatus, ToolStatus,
+    ActionStatus, Decision, DocumentStatus, JobStatus, MemoryStatus, MemoryVersionReason, ProposalStatus,
+    ToolStatus,
 };
 pub use usage::{Cost, Usage};
 pub use webhook::WebhookEvent;

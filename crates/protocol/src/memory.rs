@@ -4,7 +4,7 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-use crate::{MemoryId, MemoryStatus, MessageId, Role, ThreadId};
+use crate::{MemoryId, MemoryStatus, MemoryVersionReason, MessageId, Role, ThreadId};
 
 /// Bytes of a memory's kind.
 pub const MAX_KIND_BYTES: usize = 32;
@@ -94,11 +94,9 @@ pub struct MemoryVersionView {
     pub version: u64,
     pub text: String,
     pub kind: String,
-    #[schema(value_type = MemoryStatus)]
-    pub status: String,
-    /// The reason for the version: `created`, `edited`, `updated`, `merged`, `removed`, `forgotten`, `restored`,
-    /// `expired`, `superseded` or `undone`.
-    pub reason: String,
+    pub status: MemoryStatus,
+    /// The reason for the version.
+    pub reason: MemoryVersionReason,
     pub valid_from: Option<Timestamp>,
     pub valid_until: Option<Timestamp>,
     pub at: Timestamp,

@@ -3,6 +3,7 @@
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
+use crate::json_fields::from_name;
 use crate::{
     CallId, ClientCallStatus, DocumentId, MemoryId, ProposalId, ProposalStatus, RunId, RunStatus, Seq,
     ThreadId,
@@ -60,6 +61,30 @@ impl NoticeChange {
     }
 }
 
+/// The change of a document.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum DocumentChange {
+    Added,
+    /// Every piece of the document can be found by its meaning.
+    Ready,
+    Deleted,
+}
+
+impl DocumentChange {
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Added => "added",
+            Self::Ready => "ready",
+            Self::Deleted => "deleted",
+        }
+    }
+
+    pub fn parse(name: &str) -> Option<Self> {
+        from_name(name)
+    }
+}
+
 /// `notice:thread`: a thread as it is when the notice is sent.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
@@ -97,8 +122,7 @@ pub struct ProposalNotice {
     pub app_id: String,
     pub proposal_id: ProposalId,
     /// The status that the notice is about. A later notice can be about another status.
-    #[schema(value_type = ProposalStatus)]
-    pub status: String,
+    pub status: ProposalStatus,
     pub tool: String,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub thread_id: Option<ThreadId>,
@@ -135,9 +159,8 @@ pub struct MemoryNotice {
 pub struct DocumentNotice {
     pub app_id: String,
     pub document_id: DocumentId,
-    /// The change: `added`, `ready` once every piece can be found by its meaning, or `deleted`. Without an embedding
-    /// model the document is ready at once, and `ready` is not sent.
-    pub status: String,
+    /// The change. Without an embedding model a document is ready at once, and `ready` is not sent.
+    pub status: DocumentChange,
 }
 
 #[cfg(test)]
@@ -149,6 +172,10 @@ mod tests {
         for change in NoticeChange::ALL {
             assert_eq!(serde_json::to_value(change).unwrap(), change.name());
             assert_eq!(NoticeChange::parse(change.name()), Some(change));
+        }
+        for change in [DocumentChange::Added, DocumentChange::Ready, DocumentChange::Deleted] {
+            assert_eq!(serde_json::to_value(change).unwrap(), change.name());
+            assert_eq!(DocumentChange::parse(change.name()), Some(change));
         }
     }
 }

@@ -76,14 +76,14 @@ pub enum SpendGrant {
 #[derive(Clone, Copy)]
 struct Share {
     bound: SpendBound,
-    unit: Unit,
+    unit: SpendUnit,
     limit: u64,
     spent: u64,
     held: u64,
 }
 
 #[derive(Clone, Copy)]
-enum Unit {
+enum SpendUnit {
     Tokens,
     Money,
 }
@@ -100,10 +100,10 @@ impl SpendBounds {
     fn shares(&self, spending: &Spending) -> impl Iterator<Item = Share> {
         let Spending { run, day, minute_tokens, day_tokens, held } = *spending;
         let tokens = |bound, limit: Option<u64>, spent, held: Outlay| {
-            Some(Share { bound, unit: Unit::Tokens, limit: limit?, spent, held: held.tokens })
+            Some(Share { bound, unit: SpendUnit::Tokens, limit: limit?, spent, held: held.tokens })
         };
         let money = |bound, limit: Option<Cost>, spent: Cost, held: Outlay| {
-            Some(Share { bound, unit: Unit::Money, limit: limit?.0, spent: spent.0, held: held.cost.0 })
+            Some(Share { bound, unit: SpendUnit::Money, limit: limit?.0, spent: spent.0, held: held.cost.0 })
         };
         let nobody = Outlay::default(); // a run makes one call at a time
         let all = [
@@ -162,8 +162,8 @@ impl PlannedCall {
     /// Tokens of an answer for which `free` is enough, beside the prompt; none if the prompt alone is too much.
     fn room(&self, share: &Share, free: u64) -> Option<u64> {
         match share.unit {
-            Unit::Tokens => free.checked_sub(self.input_tokens),
-            Unit::Money => {
+            SpendUnit::Tokens => free.checked_sub(self.input_tokens),
+            SpendUnit::Money => {
                 let free = free.checked_sub(self.input_cost.0)?;
                 let is_paid = self.output_price > 0.0;
                 // Never more than there is: `as` stays within the type.
@@ -289,7 +289,7 @@ mod tests {
                 prop_assert!(granted <= output_tokens);
                 prop_assert!(held.tokens == input_tokens + granted);
                 for share in bounds.shares(&spending) {
-                    let mine = match share.unit { Unit::Tokens => held.tokens, Unit::Money => held.cost.0 };
+                    let mine = match share.unit { SpendUnit::Tokens => held.tokens, SpendUnit::Money => held.cost.0 };
                     prop_assert!(share.spent + share.held + mine <= share.limit + 1, "{bounds:?} {spending:?}");
                 }
             }

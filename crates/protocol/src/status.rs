@@ -121,6 +121,10 @@ impl ProposalStatus {
             Self::Decided(decision) => decision.name(),
         }
     }
+
+    pub fn parse(name: &str) -> Option<Self> {
+        from_name(name)
+    }
 }
 
 impl PartialSchema for ProposalStatus {
@@ -190,6 +194,47 @@ impl MemoryStatus {
     }
 }
 
+/// The reason for a version of a memory.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum MemoryVersionReason {
+    Created,
+    /// The user changed the memory by hand.
+    Edited,
+    /// The fact is another one from then on.
+    Updated,
+    /// Other memories were merged into this one.
+    Merged,
+    Removed,
+    Forgotten,
+    Restored,
+    Expired,
+    Superseded,
+    /// The tool call that had added the memory was undone.
+    Undone,
+}
+
+impl MemoryVersionReason {
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Created => "created",
+            Self::Edited => "edited",
+            Self::Updated => "updated",
+            Self::Merged => "merged",
+            Self::Removed => "removed",
+            Self::Forgotten => "forgotten",
+            Self::Restored => "restored",
+            Self::Expired => "expired",
+            Self::Superseded => "superseded",
+            Self::Undone => "undone",
+        }
+    }
+
+    pub fn parse(name: &str) -> Option<Self> {
+        from_name(name)
+    }
+}
+
 /// The status of a document. Its words can be searched in any status.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
@@ -232,9 +277,9 @@ mod tests {
         for decision in Decision::ALL {
             check(decision, decision.name(), Decision::parse(decision.name()));
             let status = ProposalStatus::Decided(decision);
-            check(status, decision.name(), Some(status));
+            check(status, decision.name(), ProposalStatus::parse(decision.name()));
         }
-        check(ProposalStatus::Open, "open", Some(ProposalStatus::Open));
+        check(ProposalStatus::Open, "open", ProposalStatus::parse("open"));
         for status in [JobStatus::Ready, JobStatus::Running, JobStatus::Done, JobStatus::Dead] {
             check(status, status.name(), JobStatus::parse(status.name()));
         }
@@ -247,6 +292,20 @@ mod tests {
         ] {
             check(status, status.name(), MemoryStatus::parse(status.name()));
         }
+        for reason in [
+            MemoryVersionReason::Created,
+            MemoryVersionReason::Edited,
+            MemoryVersionReason::Updated,
+            MemoryVersionReason::Merged,
+            MemoryVersionReason::Removed,
+            MemoryVersionReason::Forgotten,
+            MemoryVersionReason::Restored,
+            MemoryVersionReason::Expired,
+            MemoryVersionReason::Superseded,
+            MemoryVersionReason::Undone,
+        ] {
+            check(reason, reason.name(), MemoryVersionReason::parse(reason.name()));
+        }
         check(DocumentStatus::Indexing, "indexing", from_name("indexing"));
         check(DocumentStatus::Ready, "ready", from_name("ready"));
     }
@@ -255,7 +314,7 @@ mod tests {
     fn an_unknown_name_is_no_status() {
         assert_eq!(ActionStatus::parse("begun"), None);
         assert_eq!(from_name::<ActionStatus>("begun"), None);
-        assert_eq!(from_name::<ProposalStatus>("accepted"), None);
+        assert_eq!(ProposalStatus::parse("accepted"), None);
         assert_eq!(JobStatus::parse("paused"), None);
     }
 

@@ -88,7 +88,7 @@ impl ConnectionAcceptor {
     async fn serve(self, router: Router, shutdown: CancellationToken) {
         let Self { listener, limits, tls, addresses, base_path } = self;
         let tasks = TaskTracker::new();
-        let stop = Stop { begin: shutdown, now: CancellationToken::new() };
+        let stop = StopSignals { begin: shutdown, now: CancellationToken::new() };
         let room = Arc::new(Semaphore::new(limits.max_connections));
         while let Some((accepted, permit)) = next(&listener, &room, &stop.begin).await {
             let Some(place) = addresses.permit(accepted.1.ip()) else { continue };
@@ -120,7 +120,7 @@ impl ConnectionAcceptor {
 
 /// The two moments of stopping: finish what you do, and drop what you have not finished.
 #[derive(Clone)]
-struct Stop {
+struct StopSignals {
     begin: CancellationToken,
     now: CancellationToken,
 }

@@ -9,8 +9,8 @@ mod tests;
 use agent::embed_soon;
 use memory::extract::DEFAULT_KIND;
 use protocol::{
-    MAX_KIND_BYTES, MemoryHistoryView, MemoryId, MemoryPatch, MemorySettings, MemoryView, NewMemory, Page,
-    Principal, Scope, is_kind,
+    MAX_KIND_BYTES, MemoryHistoryView, MemoryId, MemoryPatch, MemorySettings, MemoryStatus, MemoryView,
+    NewMemory, Page, Principal, Scope, is_kind,
 };
 use store::{IdempotencyClaim, MAX_MEMORY_BYTES, MemoryEdit, MemoryRow};
 
@@ -78,9 +78,13 @@ impl Service {
         page: PageQuery,
     ) -> Result<Page<MemoryView>, Error> {
         let (scope, _) = self.share_of(principal, app)?;
-        if status.is_some_and(|status| !STATUSES.contains(&status)) {
-            return Err(Error::invalid("status", format!("must be one of {}", STATUSES.join(", "))));
-        }
+        let status = match status {
+            None => Some(MemoryStatus::Active),
+            Some("all") => None,
+            Some(name) => Some(MemoryStatus::parse(name).ok_or_else(|| {
+                Error::invalid("status", format!("must be one of {}", STATUSES.join(", ")))
+            })?),
+        };
         let page = self.store().memories(&scope, status, page.by_time()?).await?;
         Ok(checks::page(page, |row| checks::time_cursor(row.created_at, row.id), views::memory))
     }

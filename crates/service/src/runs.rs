@@ -1,6 +1,9 @@
 //! Runs as clients ask for them: begun by a message, shown, waited for, followed and cancelled.
 
-use agent::{AcceptedRun, DAY_SPENT, Follower, ServedApp, day_spent, find_persona, has_day, jobs_of_message};
+use agent::{
+    AcceptedRun, DAY_SPENT, Follower, RunCanceller, ServedApp, day_spent, find_persona, has_day,
+    jobs_of_message,
+};
 use app::App;
 use protocol::{
     Event, NewRun, PersonaSettings, Principal, RunId, RunResult, RunStatus, RunView, Scope, Seq, ThreadId,
@@ -253,7 +256,8 @@ impl Service {
         once: Option<IdempotencyClaim>,
     ) -> Result<RunView, Error> {
         agent::run_row(self.store(), principal, run).await?;
-        Ok(views::run(self.agent.cancel(principal, run, once).await?))
+        let by = RunCanceller::User { principal: principal.clone(), once };
+        Ok(views::run(self.agent.cancel(run, by).await?))
     }
 
     /// Cancels a run whose client has gone, without waiting for it.

@@ -10,7 +10,7 @@ use app::{App, Problem};
 use jiff::Timestamp;
 use memory::recall::Recall;
 use protocol::{AppId, Principal, Scope};
-use store::{HeldByUsers, Store};
+use store::{HeldByUsers, JobRow, JobStatus, PageOf, Store};
 use tokio::sync::Semaphore;
 
 use crate::Error;
@@ -28,6 +28,9 @@ const MAX_REPORTS: usize = 1;
 
 /// Images that are decoded at once. The largest takes a few hundred megabytes while it is.
 const MAX_DECODED_IMAGES: usize = 2;
+
+/// How often a wait for an idle process looks at it.
+const IDLE_LOOK: Duration = Duration::from_millis(10);
 
 /// The parts that a service is made of. `cli` puts them together.
 pub struct ServiceParts {
@@ -98,7 +101,7 @@ impl Service {
 
     /// Not before it has taken up what was left, not once it retires, and not when nothing can be written any more.
     pub fn is_ready(&self) -> bool {
-        self.agent.is_ready()
+        self.world().is_ready()
     }
 
     /// The counts of things, such as streams, that users hold open on all nodes; none if this server is alone.
@@ -123,7 +126,7 @@ impl Service {
 
     /// Takes no new runs from here on. Runs that are under way go on.
     pub fn retire(&self) {
-        self.agent.retire();
+        self.world().retire();
     }
 
     /// Waits until the runs of this process and what else was asked of it have ended, at most so long, then lets go of
@@ -134,12 +137,26 @@ impl Service {
 
     /// Drops all that this process does where it stands, as a crash would; the next start takes it up.
     pub async fn abandon(&self) {
-        self.agent.abandon().await;
+        self.world().abandon().await;
     }
 
-    /// Waits until no run of this process is under way and no job is due. For tests.
+    /// Waits until this process works on nothing and no job is due. For tests and benchmarks.
     pub async fn idle(&self) {
-        self.agent.idle().await;
+        let mut look = tokio::time::interval(IDLE_LOOK);
+        loop {
+            look.tick().await;
+            let is_idle = self.world().tasks.is_idle();
+            // A job that was just claimed is neither due nor yet a task.
+            let newest = self.store().jobs(PageOf { after: None, limit: 100 }).await;
+            let jobs = newest.map(|page| page.rows).unwrap_or_default();
+            let now = self.now();
+            let pending = |job: &JobRow| {
+                job.status == JobStatus::Running || job.status == JobStatus::Ready && job.run_at <= now
+            };
+            if is_idle && !jobs.iter().any(pending) {
+                return;
+            }
+        }
     }
 
     pub(crate) fn world(&self) -> &Arc<World> {

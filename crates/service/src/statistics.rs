@@ -1,5 +1,6 @@
 //! Reports about all users, and runs and jobs of all users, as admins ask for them.
 
+use agent::RunCanceller;
 use jiff::civil::Date;
 use jiff::tz::Offset;
 use jiff::{SignedDuration, Timestamp};
@@ -130,8 +131,8 @@ impl Service {
 
     /// Cancels a run of any user, in the apps that `by` looks after. A run that has ended stays as it is.
     pub async fn cancel_as_admin(&self, run: RunId, by: Option<&Principal>) -> Result<AdminRunView, Error> {
-        let row = self.agent.cancel_as_admin(run, only_apps(by), name_of(by)).await?;
-        row.map(views::run_for_admin).ok_or(Error::NotFound { what: "run" })
+        let by = RunCanceller::Admin { only_apps: only_apps(by), by: name_of(by) };
+        Ok(views::run_for_admin(self.agent.cancel(run, by).await?))
     }
 
     /// Makes a dead job of any user ready, in the apps that `by` looks after.

@@ -77,7 +77,7 @@ impl Service {
         }
         let changes = match place {
             UndoPlace::Store => plan.changes.into_iter().map(change_view).collect(),
-            UndoPlace::Outside => match self.agent.describe_undo(&row).await {
+            UndoPlace::Outside => match agent::describe_undo(self.world(), &row).await {
                 Err(reason) => return Ok(impossible(row, reason)),
                 Ok(mut request) => {
                     let forgotten = self.recall().forgotten(&row.scope).await?;

@@ -11,6 +11,7 @@ pub mod copy;
 mod database;
 mod erasure;
 mod error;
+pub mod inspection;
 mod limits;
 mod log;
 mod mcp;
@@ -83,7 +84,7 @@ pub use run_list::{RunFilter, ScannedRuns};
 pub use run_log::RunLog;
 pub use sql::{Boundary, Coalesce, Moment, StoreOptions, day};
 pub use status::{
-    ActionStatus, JobStatus, LedgerKind, MemoryStatus, MessageRole, RecallKind, Stop, VersionReason,
+    ActionStatus, JobStatus, LedgerKind, MemoryStatus, MemoryVersionReason, MessageRole, RecallKind, Stop,
 };
 pub use store::Store;
 pub use webhooks::{WEBHOOK_JOB, WatchedApps, WatchedWebhook, WebhookMessageRow};

@@ -36,12 +36,12 @@ pub(crate) struct Outbox {
     pub(crate) epoch: u64,
     coalesce: Coalesce,
     /// Held for a few instructions, never over an await or a write.
-    waiting: Mutex<Waiting>,
+    waiting: Mutex<WaitingDeltas>,
     room: Notify,
 }
 
 #[derive(Default)]
-struct Waiting {
+struct WaitingDeltas {
     deltas: Vec<Delta>,
     bytes: usize,
     /// The writer has been told and has not come yet.
@@ -69,7 +69,7 @@ impl Outbox {
         Self { run, thread, epoch, coalesce, waiting: Mutex::default(), room: Notify::new() }
     }
 
-    fn lock(&self) -> MutexGuard<'_, Waiting> {
+    fn lock(&self) -> MutexGuard<'_, WaitingDeltas> {
         self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
     }
 

@@ -1,7 +1,7 @@
 //! States of stored things. Each has one text in the database, and none is compared as text elsewhere.
 
 use protocol::Role;
-pub use protocol::{ActionStatus, JobStatus, MemoryStatus};
+pub use protocol::{ActionStatus, JobStatus, MemoryStatus, MemoryVersionReason};
 
 /// Declares an enum whose variants are stored as texts.
 macro_rules! stored_enum {
@@ -28,26 +28,6 @@ macro_rules! stored_enum {
             }
         }
     };
-}
-
-stored_enum! {
-    /// Why a memory has a version.
-    pub enum VersionReason {
-        Created = "created",
-        /// The user has changed it by hand.
-        Edited = "edited",
-        /// The fact is otherwise from then on.
-        Updated = "updated",
-        /// The memory says what others said, too.
-        Merged = "merged",
-        Removed = "removed",
-        Forgotten = "forgotten",
-        Restored = "restored",
-        Expired = "expired",
-        Superseded = "superseded",
-        /// The call that had added it was undone.
-        Undone = "undone",
-    }
 }
 
 stored_enum! {

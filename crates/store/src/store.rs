@@ -44,15 +44,6 @@ impl Store {
         folder: &Path,
         clock: Arc<dyn Clock>,
         publish: Arc<dyn Publish>,
-    ) -> Result<Self, Error> {
-        Self::open_sqlite_with(folder, clock, publish, StoreOptions::default())
-    }
-
-    /// Opens a SQLite store that differs from the usual one.
-    pub fn open_sqlite_with(
-        folder: &Path,
-        clock: Arc<dyn Clock>,
-        publish: Arc<dyn Publish>,
         options: StoreOptions,
     ) -> Result<Self, Error> {
         Ok(Self { database: Arc::new(sqlite::open_with(folder, clock, publish, options)?) })

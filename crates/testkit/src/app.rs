@@ -298,8 +298,8 @@ impl TestApp {
     /// All events that are in the database, by thread and number.
     pub fn stored_log(&self) -> Vec<Stored> {
         let log = match postgres_of(&self.data()) {
-            Some(address) => store::postgres::whole_log(&address),
-            None => store::sqlite::whole_log(&self.data()),
+            Some(address) => store::inspection::postgres_log(&address),
+            None => store::inspection::file_log(&self.data()),
         };
         let log = log.expect("the log is readable");
         log.into_iter().map(|row| row.event).collect()
@@ -315,7 +315,7 @@ impl TestApp {
     /// Runs a query that counts something.
     pub fn count(&self, sql: &str) -> i64 {
         match postgres_of(&self.data()) {
-            Some(address) => store::postgres::number_of(&address, sql).expect("the query counts"),
+            Some(address) => store::inspection::number_of(&address, sql).expect("the query counts"),
             None => self.database().query_row(sql, [], |row| row.get(0)).expect("the query counts"),
         }
     }
@@ -484,7 +484,7 @@ fn service(
 fn stand_still(folder: &Path) {
     if let Some(address) = postgres_of(&folder.join("data")) {
         let statement = "UPDATE secrets SET value = decode(repeat('00', 32), 'hex')";
-        store::postgres::execute(&address, statement).expect("the secret is set");
+        store::inspection::execute(&address, statement).expect("the secret is set");
         return;
     }
     let database = Connection::open(folder.join("data").join(DATABASE)).expect("the database opens");

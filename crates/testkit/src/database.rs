@@ -20,7 +20,7 @@ pub fn open_store(
 ) -> Result<Store, Error> {
     match postgres_of(folder) {
         Some(address) => Store::open_postgres(&address, clock, publish, options),
-        None => Store::open_sqlite_with(folder, clock, publish, options),
+        None => Store::open_sqlite(folder, clock, publish, options),
     }
 }
 

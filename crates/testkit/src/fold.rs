@@ -41,7 +41,7 @@ pub struct Folded {
 
 /// The pieces that have been streamed of a step that has begun.
 #[derive(Debug, Default)]
-struct Open {
+struct OpenStep {
     step: u64,
     text: String,
     reasoning: String,
@@ -49,7 +49,7 @@ struct Open {
     inputs: BTreeMap<String, String>,
 }
 
-impl Open {
+impl OpenStep {
     fn is_empty(&self) -> bool {
         self.text.is_empty() && self.reasoning.is_empty() && self.inputs.is_empty()
     }
@@ -61,7 +61,7 @@ struct Fold {
     /// Whether the run was made elsewhere: nothing of it was streamed, and none of its calls was begun.
     imported: bool,
     folded: Folded,
-    open: Option<Open>,
+    open: Option<OpenStep>,
     /// The last step that ended.
     last: Value,
     calls: Vec<Value>,
@@ -141,11 +141,11 @@ impl Fold {
         if step != expected {
             self.finding(frame, &format!("is step {step}, not {expected}"));
         }
-        self.open = Some(Open { step, ..Open::default() });
+        self.open = Some(OpenStep { step, ..OpenStep::default() });
     }
 
     /// The step that the event is of, if that is the open one.
-    fn open_step(&mut self, frame: &Frame) -> Option<&mut Open> {
+    fn open_step(&mut self, frame: &Frame) -> Option<&mut OpenStep> {
         let step = field(&frame.data, "step").as_u64();
         if self.open.as_ref().map(|open| open.step) != step {
             self.finding(frame, "is not of the open step");
@@ -184,7 +184,7 @@ impl Fold {
     fn reset(&mut self, frame: &Frame) {
         self.spend(field(&frame.data, "usage"));
         if let Some(open) = self.open_step(frame) {
-            *open = Open { step: open.step, ..Open::default() };
+            *open = OpenStep { step: open.step, ..OpenStep::default() };
         }
     }
 
@@ -214,7 +214,7 @@ impl Fold {
     }
 
     /// Checks that the pieces since the step began, or began again, are what it ended with, byte for byte.
-    fn compare_step(&mut self, frame: &Frame, open: &Open) {
+    fn compare_step(&mut self, frame: &Frame, open: &OpenStep) {
         let data = &frame.data;
         for (what, streamed) in [("text", &open.text), ("reasoning", &open.reasoning)] {
             if streamed != text(data, what) {

@@ -207,7 +207,7 @@ fn of(state: &State, method: &str) -> Vec<McpArrival> {
 }
 
 /// A refusal: its status, the code of JSON-RPC, and why.
-type Refusal = (u16, i64, String);
+type McpRefusal = (u16, i64, String);
 
 impl Shared {
     /// Takes note of a request and says what to do about it.
@@ -289,7 +289,7 @@ impl State {
 }
 
 /// Checks the request as a server of the protocol would.
-fn check(arrival: &McpArrival) -> Result<(), Refusal> {
+fn check(arrival: &McpArrival) -> Result<(), McpRefusal> {
     let require = |good: bool, why: &str| {
         if good { Ok(()) } else { Err((400, INVALID_REQUEST, why.to_owned())) }
     };

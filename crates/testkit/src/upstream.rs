@@ -98,7 +98,7 @@ const UNNUMBERED: usize = usize::MAX;
 
 type Program = Arc<dyn Fn(&Value) -> Reply + Send + Sync>;
 
-type Embeds = Arc<dyn Fn(&str) -> Vec<f64> + Send + Sync>;
+type SharedEmbedFunction = Arc<dyn Fn(&str) -> Vec<f64> + Send + Sync>;
 
 type Shared = Watched<State>;
 
@@ -106,12 +106,12 @@ type Shared = Watched<State>;
 struct State {
     script: VecDeque<Reply>,
     embeddings: VecDeque<Reply>,
-    embeds: Option<Embeds>,
+    embeds: Option<SharedEmbedFunction>,
     program: Option<Program>,
     observer: Option<Arc<dyn Observer>>,
     key: Option<String>,
     requests: Vec<Received>,
-    exchanges: Vec<Exchange>,
+    exchanges: Vec<UpstreamExchange>,
     violations: Vec<String>,
     connections: usize,
     /// The models that it lists; none where it has no list.
@@ -121,7 +121,7 @@ struct State {
 }
 
 #[derive(Default, Clone, Copy)]
-struct Exchange {
+struct UpstreamExchange {
     written: usize,
     closed: Option<Instant>,
 }
@@ -261,7 +261,7 @@ impl Shared {
         let body = request.body.clone();
         let index = self.change(|state| {
             state.requests.push(request);
-            state.exchanges.push(Exchange::default());
+            state.exchanges.push(UpstreamExchange::default());
             state.requests.len() - 1
         });
         let reply = match verdict {

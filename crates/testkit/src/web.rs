@@ -69,7 +69,7 @@ pub struct WebReply {
     headers: Vec<(String, String)>,
     body: Body,
     gate: Option<Gate>,
-    end: End,
+    end: ReplyEnd,
 }
 
 #[derive(Debug, Clone)]
@@ -80,7 +80,7 @@ enum Body {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum End {
+enum ReplyEnd {
     Whole,
     /// The body goes out byte by byte.
     Drip,
@@ -92,7 +92,7 @@ enum End {
 
 impl WebReply {
     pub fn status(status: u16) -> Self {
-        Self { status, headers: Vec::new(), body: Body::Bytes(Vec::new()), gate: None, end: End::Whole }
+        Self { status, headers: Vec::new(), body: Body::Bytes(Vec::new()), gate: None, end: ReplyEnd::Whole }
     }
 
     pub fn json(value: &Value) -> Self {
@@ -109,7 +109,7 @@ impl WebReply {
 
     /// Reads the request, and closes the connection without a word.
     pub fn broken() -> Self {
-        Self { end: End::Nothing, ..Self::status(200) }
+        Self { end: ReplyEnd::Nothing, ..Self::status(200) }
     }
 
     /// A body of `x`, so many bytes long.
@@ -141,13 +141,13 @@ impl WebReply {
 
     #[must_use]
     pub fn drip(self) -> Self {
-        Self { end: End::Drip, ..self }
+        Self { end: ReplyEnd::Drip, ..self }
     }
 
     /// Closes the connection in the middle of the body.
     #[must_use]
     pub fn half(self) -> Self {
-        Self { end: End::Half, ..self }
+        Self { end: ReplyEnd::Half, ..self }
     }
 
     /// Makes Tavily's answer to a search; a page is its title, address and content.
@@ -340,15 +340,15 @@ async fn answer(
     if let Some(gate) = &reply.gate {
         gate.pass().await;
     }
-    if reply.end == End::Nothing {
+    if reply.end == ReplyEnd::Nothing {
         return Ok(false);
     }
     writer.write_all(head(&reply).as_bytes()).await?;
     match reply.body {
         Body::Bytes(_) if is_head => {}
         Body::Bytes(bytes) => {
-            let sent = if reply.end == End::Half { bytes.len() / 2 } else { bytes.len() };
-            let piece = if reply.end == End::Drip { 1 } else { bytes.len().max(1) };
+            let sent = if reply.end == ReplyEnd::Half { bytes.len() / 2 } else { bytes.len() };
+            let piece = if reply.end == ReplyEnd::Drip { 1 } else { bytes.len().max(1) };
             for piece in bytes.iter().copied().take(sent).collect::<Vec<u8>>().chunks(piece) {
                 writer.write_all(piece).await?;
                 shared.change(|state| state.written += piece.len() as u64);
@@ -357,7 +357,7 @@ async fn answer(
         }
         Body::Endless(bytes) => endless(bytes, writer, shared).await?,
     }
-    Ok(reply.end != End::Half)
+    Ok(reply.end != ReplyEnd::Half)
 }
 
 async fn endless(mut left: u64, writer: &mut WriteHalf<'_>, shared: &Shared) -> std::io::Result<()> {

@@ -12,7 +12,7 @@ use protocol::{
     TimeOrderedIds, ToolComplete, ToolStart, ToolStatus, Usage, UserId,
 };
 use serde_json::Value;
-use store::{Publish, RunInput, RunRequest, Store, Submission, Target};
+use store::{Publish, RunInput, RunRequest, Store, StoreOptions, Submission, Target};
 use tempfile::TempDir;
 use tokio_util::sync::CancellationToken;
 
@@ -111,7 +111,8 @@ pub(crate) fn catalog() -> Catalog {
 }
 
 fn store(folder: &Path) -> Store {
-    Store::open_sqlite(&folder.join("data"), Arc::new(SystemClock), Arc::new(Nobody)).unwrap()
+    Store::open_sqlite(&folder.join("data"), Arc::new(SystemClock), Arc::new(Nobody), StoreOptions::default())
+        .unwrap()
 }
 
 impl World {

@@ -4,7 +4,8 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use rusqlite::{Connection, OpenFlags};
-use store::postgres::{PostgresAddress, number_of};
+use store::inspection::number_of;
+use store::postgres::PostgresAddress;
 
 use crate::stage::TortureError;
 

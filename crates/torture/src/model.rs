@@ -111,7 +111,7 @@ struct State {
 }
 
 /// A reply, and what is noted of it.
-struct Answer {
+struct PlannedAnswer {
     reply: Reply,
     text: String,
     tokens: (u64, u64),
@@ -196,7 +196,7 @@ impl Player {
     }
 }
 
-fn answer(wish: &Wish, attempt: usize) -> Answer {
+fn answer(wish: &Wish, attempt: usize) -> PlannedAnswer {
     match wish {
         Wish::Step { program, step, tools } => perform(program, *step, attempt, *tools),
         Wish::Title(first) => text_answer(background::title(first), background::TITLE_TOKENS),
@@ -206,16 +206,16 @@ fn answer(wish: &Wish, attempt: usize) -> Answer {
     }
 }
 
-fn text_answer(text: String, tokens: (u64, u64)) -> Answer {
-    Answer { reply: Reply::says(&text).usage(tokens.0, tokens.1), text, tokens, calls: false }
+fn text_answer(text: String, tokens: (u64, u64)) -> PlannedAnswer {
+    PlannedAnswer { reply: Reply::says(&text).usage(tokens.0, tokens.1), text, tokens, calls: false }
 }
 
 /// A failure: nothing of it counts.
-fn failed(reply: Reply) -> Answer {
-    Answer { reply, text: String::new(), tokens: (0, 0), calls: false }
+fn failed(reply: Reply) -> PlannedAnswer {
+    PlannedAnswer { reply, text: String::new(), tokens: (0, 0), calls: false }
 }
 
-fn perform(program: &MessageProgram, step: usize, attempt: usize, tools: bool) -> Answer {
+fn perform(program: &MessageProgram, step: usize, attempt: usize, tools: bool) -> PlannedAnswer {
     let nothing = ProgramStep { say: 1, calls: Vec::new() };
     let wanted = program.steps.get(step).unwrap_or(&nothing);
     let pieces = pieces(&program.tag, step, attempt, wanted.say);
@@ -230,7 +230,7 @@ fn perform(program: &MessageProgram, step: usize, attempt: usize, tools: bool) -
     }
     let tokens = tokens(&program.tag, step);
     let reply = reply.usage(tokens.0, tokens.1);
-    Answer { reply, text: pieces.concat(), tokens, calls: !calls.is_empty() }
+    PlannedAnswer { reply, text: pieces.concat(), tokens, calls: !calls.is_empty() }
 }
 
 /// The text of a step. Every piece says which attempt it is of, so that a mixture of two shows.
@@ -274,7 +274,7 @@ fn unavailable() -> Reply {
     Reply::status(503).error("server_error", None, "the model is not there")
 }
 
-fn overloaded(now: Micros) -> Answer {
+fn overloaded(now: Micros) -> PlannedAnswer {
     failed(if now.is_multiple_of(2) { rate_limited() } else { unavailable() })
 }
 

@@ -5,7 +5,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process};
-use store::postgres::{PostgresAddress, number_of};
+use store::inspection::number_of;
+use store::postgres::PostgresAddress;
 use testpg::{PACKAGE_VARIABLE, PostgresEnd, PostgresPrograms, PostgresServer};
 
 use crate::stage::TortureError;

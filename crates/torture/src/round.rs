@@ -136,7 +136,7 @@ pub(crate) async fn run_trial(options: &TrialOptions) -> Result<TrialVerdict, To
     }
     let mut watching = JoinSet::new(); // ends when it is dropped
     watching.spawn(stalls::watch(world.book.clone()));
-    let mut trial = Trial::begin(world, options, seed).await?;
+    let mut trial = RoundTrial::begin(world, options, seed).await?;
     let end = begun + Duration::from_secs_f64(options.minutes * 60.0);
     while let Some(chaos) = trial.next(end) {
         trial.round(chaos).await?;
@@ -147,7 +147,7 @@ pub(crate) async fn run_trial(options: &TrialOptions) -> Result<TrialVerdict, To
     trial.finish(begun.elapsed()).await
 }
 
-struct Trial {
+struct RoundTrial {
     world: TortureWorld,
     nodes: Vec<TrialNode>,
     nemesis: Nemesis,
@@ -165,7 +165,7 @@ struct Trial {
     backup: Option<PathBuf>,
 }
 
-impl Trial {
+impl RoundTrial {
     async fn begin(world: TortureWorld, options: &TrialOptions, seed: u64) -> Result<Self, TortureError> {
         let mut nodes = world.nodes()?;
         for node in &mut nodes {

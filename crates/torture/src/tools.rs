@@ -69,7 +69,7 @@ async fn serve(mut stream: TcpStream, bench: Bench) {
 }
 
 /// The answer to a call.
-struct Answer {
+struct ToolAnswer {
     kind: &'static str,
     body: Vec<u8>,
 }
@@ -132,19 +132,21 @@ fn canonical(input: &Value) -> String {
     json!({"tag": of("tag"), "n": of("n"), "canary": of("canary")}).to_string()
 }
 
-fn result(tool: &str, (input, n): (&Value, u64), key: &str, echo: Option<&str>) -> Answer {
+fn result(tool: &str, (input, n): (&Value, u64), key: &str, echo: Option<&str>) -> ToolAnswer {
     match tool {
-        "huge" => Answer { kind: "text/plain; charset=utf-8", body: huge() },
+        "huge" => ToolAnswer { kind: "text/plain; charset=utf-8", body: huge() },
         "garbage" if n.is_multiple_of(2) => {
-            Answer { kind: "application/json", body: b"{\"a\": [1, ".to_vec() }
+            ToolAnswer { kind: "application/json", body: b"{\"a\": [1, ".to_vec() }
         }
-        "garbage" => Answer { kind: "text/plain; charset=utf-8", body: vec![b'a', 0xff, 0xfe, 0xc3, b'b'] },
+        "garbage" => {
+            ToolAnswer { kind: "text/plain; charset=utf-8", body: vec![b'a', 0xff, 0xfe, 0xc3, b'b'] }
+        }
         _ => {
             let mut answer = json!({"tool": tool, "tag": input.get("tag"), "n": n, "booking": key});
             if let (Some(object), Some(echo)) = (answer.as_object_mut(), echo) {
                 object.insert("echo".into(), echo.into());
             }
-            Answer { kind: "application/json", body: answer.to_string().into_bytes() }
+            ToolAnswer { kind: "application/json", body: answer.to_string().into_bytes() }
         }
     }
 }
@@ -153,7 +155,7 @@ fn huge() -> Vec<u8> {
     LINE.bytes().cycle().take(HUGE).collect()
 }
 
-async fn send(writer: &mut WriteHalf<'_>, answer: &Answer) -> bool {
+async fn send(writer: &mut WriteHalf<'_>, answer: &ToolAnswer) -> bool {
     let (kind, length) = (answer.kind, answer.body.len());
     let head = format!("HTTP/1.1 200 OK\r\ncontent-type: {kind}\r\ncontent-length: {length}\r\n\r\n");
     let whole = [head.as_bytes(), &answer.body].concat();

@@ -17,14 +17,14 @@ const NODES_IN_TEST: &str = "3";
 /// The command that the arguments ask for.
 #[derive(Debug, PartialEq, Eq)]
 struct TortureArguments {
-    experiment: Experiment,
+    experiment: TortureExperiment,
     release: bool,
     /// For the harness, with paths as whoever calls means them.
     rest: Vec<String>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-enum Experiment {
+enum TortureExperiment {
     Round,
     /// All planted bugs, or the one of this name.
     Planted(Option<String>),
@@ -40,9 +40,9 @@ pub(crate) fn run(root: &Path, args: &[String]) -> bool {
         return false;
     };
     match experiment {
-        Experiment::Round => torture(root, release, "round", &rest),
-        Experiment::Load => torture(root, release, "load", &rest),
-        Experiment::Planted(only) => run_planted(root, release, only.as_deref(), &rest),
+        TortureExperiment::Round => torture(root, release, "round", &rest),
+        TortureExperiment::Load => torture(root, release, "load", &rest),
+        TortureExperiment::Planted(only) => run_planted(root, release, only.as_deref(), &rest),
     }
 }
 
@@ -221,13 +221,14 @@ fn namespace() -> Result<Command, String> {
 
 /// None if a folder or a name is missing.
 fn parse(args: &[String], here: Option<&Path>) -> Option<TortureArguments> {
-    let mut parsed = TortureArguments { experiment: Experiment::Round, release: true, rest: Vec::new() };
+    let mut parsed =
+        TortureArguments { experiment: TortureExperiment::Round, release: true, rest: Vec::new() };
     let mut args = args.iter();
     while let Some(arg) = args.next() {
         match arg.as_str() {
-            "--planted" => parsed.experiment = Experiment::Planted(None),
-            "--bug" => parsed.experiment = Experiment::Planted(Some(args.next()?.clone())),
-            "--load" => parsed.experiment = Experiment::Load,
+            "--planted" => parsed.experiment = TortureExperiment::Planted(None),
+            "--bug" => parsed.experiment = TortureExperiment::Planted(Some(args.next()?.clone())),
+            "--load" => parsed.experiment = TortureExperiment::Load,
             "--dev" => parsed.release = false,
             "--out" => {
                 let out = here.unwrap_or(Path::new("")).join(args.next()?);
@@ -253,12 +254,18 @@ mod tests {
             let rest = rest.split_whitespace().map(str::to_owned).collect();
             Some(TortureArguments { experiment, release, rest })
         };
-        let one = Experiment::Planted(Some("seam_gap".into()));
-        assert_eq!(parsed("--minutes 5 --seed 7"), expected(Experiment::Round, true, "--minutes 5 --seed 7"));
-        assert_eq!(parsed("--planted --dev"), expected(Experiment::Planted(None), false, ""));
+        let one = TortureExperiment::Planted(Some("seam_gap".into()));
+        assert_eq!(
+            parsed("--minutes 5 --seed 7"),
+            expected(TortureExperiment::Round, true, "--minutes 5 --seed 7")
+        );
+        assert_eq!(parsed("--planted --dev"), expected(TortureExperiment::Planted(None), false, ""));
         assert_eq!(parsed("--planted --bug seam_gap"), expected(one, true, ""));
-        assert_eq!(parsed("--load --out there"), expected(Experiment::Load, true, "--out /here/there"));
-        assert_eq!(parsed("--out /there"), expected(Experiment::Round, true, "--out /there"));
+        assert_eq!(
+            parsed("--load --out there"),
+            expected(TortureExperiment::Load, true, "--out /here/there")
+        );
+        assert_eq!(parsed("--out /there"), expected(TortureExperiment::Round, true, "--out /there"));
         assert_eq!((parsed("--out"), parsed("--planted --bug")), (None, None));
     }
 

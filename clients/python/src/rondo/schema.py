@@ -517,9 +517,8 @@ class DocumentNotice(TypedDict):
 
     appId: str
     documentId: DocumentId
-    #: The change: `added`, `ready` once every piece can be found by its meaning, or `deleted`. Without an embedding
-    #: model the document is ready at once, and `ready` is not sent.
-    status: str
+    #: The change. Without an embedding model a document is ready at once, and `ready` is not sent.
+    status: DocumentChange
 
 
 class DocumentProgress(TypedDict):
@@ -1054,9 +1053,8 @@ class MemoryUpdate(TypedDict, total=False):
 class _MemoryVersionView(TypedDict):
     at: str
     kind: str
-    #: The reason for the version: `created`, `edited`, `updated`, `merged`, `removed`, `forgotten`, `restored`,
-    #: `expired`, `superseded` or `undone`.
-    reason: str
+    #: The reason for the version.
+    reason: MemoryVersionReason
     status: MemoryStatus
     text: str
     version: int
@@ -2380,6 +2378,9 @@ ClientCallStatus = Literal["open", "answered", "expired", "superseded", "cancell
 #: The decision about a proposal.
 Decision = Literal["confirmed", "rejected", "expired", "superseded", "withdrawn"]
 
+#: The change of a document.
+DocumentChange = Literal["added", "ready", "deleted"]
+
 DocumentId = str
 
 #: The status of a document. Its words can be searched in any status.
@@ -2426,6 +2427,9 @@ MemorySource = Dict[str, Any]
 
 #: The status of a memory. Only an active memory is in prompts.
 MemoryStatus = Literal["active", "forgotten", "removed", "expired", "superseded"]
+
+#: The reason for a version of a memory.
+MemoryVersionReason = Literal["created", "edited", "updated", "merged", "removed", "forgotten", "restored", "expired", "superseded", "undone"]
 
 MessageId = str
 

@@ -68,7 +68,7 @@ impl Agent {
     fn take_up_later(&self, thread: ThreadId) {
         let agent = self.clone();
         self.world.tasks.spawn(async move {
-            while agent.is_ready() {
+            while agent.world.is_ready() {
                 tokio::time::sleep(STORE_PAUSE).await;
                 match agent.take_up_now(thread).await {
                     Err(error) if error.is_away() => {}
@@ -156,7 +156,7 @@ impl Agent {
             self.world.notice_jobs();
         }
         self.close_if_deleted(thread);
-        if self.is_ready()
+        if self.world.is_ready()
             && let Err(error) = self.take_up(thread).await
         {
             tracing::error!(%thread, %error, "the next queued run of a thread was not started; the next start of the server starts it");

@@ -56,7 +56,7 @@ impl Agent {
         for thread in BTreeSet::from_iter(threads) {
             self.look_at(thread).await?;
         }
-        if orphans && self.is_ready() {
+        if orphans && self.world.is_ready() {
             self.take_over().await?;
             self.world.notice_jobs();
         }

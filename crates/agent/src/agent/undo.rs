@@ -14,6 +14,7 @@ use super::Agent;
 use crate::Error;
 use crate::apps::ServedApps;
 use crate::run::{ExecutedCall, Executor};
+use crate::world::World;
 
 /// The code of an undo that may not be or did not succeed.
 pub const CANNOT_UNDO: &str = "cannot_undo";
@@ -60,6 +61,21 @@ fn outside_undo(apps: &ServedApps, action: &ActionRow) -> Option<Effect> {
     tools.filter(|_| done && action.changes.is_empty())?.get(&action.tool)?.undo_effect()
 }
 
+/// The request that an undo of an action outside would make, without secrets; or why it would fail.
+pub async fn describe_undo(world: &World, action: &ActionRow) -> Result<Value, String> {
+    let failed = |message: &str| format!("{UNDO_FAILED}{message}");
+    let Some(serving) = world.apps.get(&action.scope.app) else {
+        return Err(failed("the app of this call no longer exists"));
+    };
+    let tools = serving.tools();
+    let tool = tools.find(&action.tool).map_err(|missing| failed(&missing.message))?;
+    let stop = CancellationToken::new();
+    let executor = Executor::new(world, &action.scope, serving.app.limits.tool_timeout, &stop);
+    let id = CallId::new(action.id.uuid());
+    let calling = Calling { thread: action.thread, ..executor.calling(id, action.input.clone()) };
+    tool.describe_undo(calling, &action.output).await.map_err(|reason| failed(&reason.message))
+}
+
 impl Agent {
     /// Undoes an action, here or outside, once. Gives the action that did so. An undo that may not be, or that did not
     /// succeed, is a conflict with the code [`CANNOT_UNDO`].
@@ -78,21 +94,6 @@ impl Agent {
             Some(message) => Err(Error::Conflict { code: CANNOT_UNDO, message }),
             None => Ok(by),
         }
-    }
-
-    /// The request that an undo of an action outside would make, without secrets; or why it would fail.
-    pub async fn describe_undo(&self, action: &ActionRow) -> Result<Value, String> {
-        let failed = |message: &str| format!("{UNDO_FAILED}{message}");
-        let Some(serving) = self.world.apps.get(&action.scope.app) else {
-            return Err(failed("the app of this call no longer exists"));
-        };
-        let tools = serving.tools();
-        let tool = tools.find(&action.tool).map_err(|missing| failed(&missing.message))?;
-        let stop = CancellationToken::new();
-        let executor = Executor::new(&self.world, &action.scope, serving.app.limits.tool_timeout, &stop);
-        let id = CallId::new(action.id.uuid());
-        let calling = Calling { thread: action.thread, ..executor.calling(id, action.input.clone()) };
-        tool.describe_undo(calling, &action.output).await.map_err(|reason| failed(&reason.message))
     }
 
     /// Takes an action back outside, once. Gives the action that did so or was to.

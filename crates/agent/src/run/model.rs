@@ -28,7 +28,7 @@ use crate::state::RunState;
 const CUT_STEP: &str = "the server stopped or could not write while it ran this step";
 
 /// How one try ended, if not well.
-enum Stopped {
+enum StoppedAnswer {
     Halted(Halt),
     Failed(Error),
     /// The log takes nothing more, so nobody would ever see the answer.
@@ -128,10 +128,10 @@ impl Run {
         let mut collected = Collected::new(step, wanted);
         collected.ledger = Some(ledger);
         let stopped = self.attempt(&model, &request, &mut collected).await;
-        if matches!(stopped, Err(Stopped::LogClosed)) {
+        if matches!(stopped, Err(StoppedAnswer::LogClosed)) {
             return self.record(Vec::new()).await; // which says why
         }
-        let rejected = matches!(stopped, Err(Stopped::Failed(Error::Rejected { .. })));
+        let rejected = matches!(stopped, Err(StoppedAnswer::Failed(Error::Rejected { .. })));
         let both = !request.tools.is_empty() && matches!(request.format, AnswerFormat::Schema(_));
         if tries.should_part(rejected, both) {
             tries.apart = true;
@@ -153,9 +153,9 @@ impl Run {
                 model.health.succeeded();
                 self.ended(collected, finish, (offer, &request.tools))
             }
-            Err(Stopped::Halted(halt)) => vec![halted(collected, halt)],
-            Err(Stopped::Failed(error)) => self.failed(collected, &error, tries),
-            Err(Stopped::LogClosed) => Vec::new(), // see above
+            Err(StoppedAnswer::Halted(halt)) => vec![halted(collected, halt)],
+            Err(StoppedAnswer::Failed(error)) => self.failed(collected, &error, tries),
+            Err(StoppedAnswer::LogClosed) => Vec::new(), // see above
         })
     }
 
@@ -228,8 +228,8 @@ impl Run {
         model: &Model,
         request: &ModelRequest,
         into: &mut Collected,
-    ) -> Result<Finish, Stopped> {
-        let _place = self.place(model).await.map_err(Stopped::Halted)?;
+    ) -> Result<Finish, StoppedAnswer> {
+        let _place = self.place(model).await.map_err(StoppedAnswer::Halted)?;
         self.stream(model, request, into).await
     }
 
@@ -252,18 +252,18 @@ impl Run {
         model: &Model,
         request: &ModelRequest,
         into: &mut Collected,
-    ) -> Result<Finish, Stopped> {
+    ) -> Result<Finish, StoppedAnswer> {
         let halted = self.halted();
         tokio::pin!(halted); // one for the whole stream: it is looked at for every piece
         let mut stream = tokio::select! {
             biased;
-            halt = &mut halted => return Err(Stopped::Halted(halt)),
-            stream = model.chat.stream(request) => stream.map_err(Stopped::Failed)?,
+            halt = &mut halted => return Err(StoppedAnswer::Halted(halt)),
+            stream = model.chat.stream(request) => stream.map_err(StoppedAnswer::Failed)?,
         };
         loop {
             let piece = tokio::select! {
                 biased;
-                halt = &mut halted => return Err(Stopped::Halted(halt)),
+                halt = &mut halted => return Err(StoppedAnswer::Halted(halt)),
                 piece = stream.next() => piece,
             };
             match piece {
@@ -273,22 +273,22 @@ impl Run {
                         self.push(delta).await?;
                     }
                 }
-                Some(Err(error)) => return Err(Stopped::Failed(error)),
-                None => return Err(Stopped::Failed(Error::Broken("it ended early".into()))),
+                Some(Err(error)) => return Err(StoppedAnswer::Failed(error)),
+                None => return Err(StoppedAnswer::Failed(Error::Broken("it ended early".into()))),
             }
         }
     }
 
     /// Hands a delta to the log; waits only when the log is behind.
-    async fn push(&self, mut delta: Delta) -> Result<(), Stopped> {
+    async fn push(&self, mut delta: Delta) -> Result<(), StoppedAnswer> {
         while let Err(back) = self.log.push(delta) {
             if self.log.is_closed() {
-                return Err(Stopped::LogClosed);
+                return Err(StoppedAnswer::LogClosed);
             }
             delta = back;
             tokio::select! {
                 biased;
-                halt = self.halted() => return Err(Stopped::Halted(halt)),
+                halt = self.halted() => return Err(StoppedAnswer::Halted(halt)),
                 () = self.log.room() => {}
             }
         }

@@ -8,7 +8,9 @@ use jiff::{SignedDuration, Timestamp};
 use memory::index::{Index, IndexItem, Query, RecallFilter, SearchMethod};
 use protocol::Role;
 
-use super::{Failure, id, report};
+use crate::local::BenchFailure;
+
+use super::{id, report};
 
 const ITEMS: usize = 100_000;
 const TURNS_OF_THREAD: usize = 40;
@@ -22,7 +24,7 @@ const QUESTIONS: usize = 200;
 /// Items that are added, and removed again, to take the time.
 const CHANGES: usize = 1_000;
 
-pub(super) fn run() -> Result<String, Failure> {
+pub(super) fn run() -> Result<String, BenchFailure> {
     let mut chance = Chance(1);
     let mut index = Index::new();
     for number in 0..ITEMS {
@@ -71,7 +73,7 @@ pub(super) fn run() -> Result<String, Failure> {
     Ok(report)
 }
 
-fn add(index: &mut Index, number: usize, chance: &mut Chance) -> Result<(), Failure> {
+fn add(index: &mut Index, number: usize, chance: &mut Chance) -> Result<(), BenchFailure> {
     let item = IndexItem {
         id: id(number)?,
         thread: Some(format!("thr_{:032x}", number / TURNS_OF_THREAD).parse()?),

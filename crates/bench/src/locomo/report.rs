@@ -6,12 +6,14 @@ use std::time::Duration;
 use memory::index::SearchMethod;
 use serde_json::{Map, Value, json};
 
-use super::{Asked, DEPTHS, Failure};
+use crate::local::BenchFailure;
+
+use super::{Asked, DEPTHS};
 
 const METHODS: [(SearchMethod, &str); 3] =
     [(SearchMethod::Words, "bm25"), (SearchMethod::Vectors, "vector"), (SearchMethod::Hybrid, "hybrid")];
 
-pub(super) fn tables(conversations: usize, turns: usize, asked: &[Asked]) -> Result<String, Failure> {
+pub(super) fn tables(conversations: usize, turns: usize, asked: &[Asked]) -> Result<String, BenchFailure> {
     let mut report = format!("{conversations} conversations, {turns} turns, {} questions\n", asked.len());
     let heads = DEPTHS.map(|depth| format!("{depth:>7}")).concat();
     writeln!(report, "\n{:<18}{heads}  questions", "recall at")?;

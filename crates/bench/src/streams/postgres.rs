@@ -8,7 +8,8 @@ use std::ffi::OsString;
 use std::path::Path;
 use std::process::Command;
 
-use store::postgres::{PostgresAddress, number_of};
+use store::inspection::number_of;
+use store::postgres::PostgresAddress;
 use testpg::{PostgresPrograms, PostgresServer};
 
 use super::figures::{ServerFigures, StreamFigure};
@@ -77,7 +78,7 @@ impl BenchPostgres {
         self.schemas.set(before + 1);
         let database = direct_address(self.server.folder(), "public")?;
         let execute = |statement: &str| {
-            store::postgres::execute(&database, statement)
+            store::inspection::execute(&database, statement)
                 .map(drop)
                 .map_err(|error| format!("PostgreSQL refused {statement}: {error}"))
         };

@@ -66,7 +66,7 @@ pub(super) struct MarkdownStream {
     /// Set while a part of that line is on the screen.
     open: Option<OpenLine>,
     /// Set inside a block of code.
-    fence: Option<Fence>,
+    fence: Option<CodeFence>,
     /// Rows that may become a table.
     rows: Vec<String>,
 }
@@ -81,7 +81,7 @@ struct OpenLine {
 }
 
 /// The opening fence of a block of code.
-struct Fence {
+struct CodeFence {
     mark: char,
     marks: usize,
 }
@@ -159,7 +159,7 @@ impl MarkdownStream {
     fn end_text(&mut self, out: &mut String) {
         if self.open.is_none() {
             self.end_table(out);
-            if let Some((fence, language)) = Fence::open(&self.line) {
+            if let Some((fence, language)) = CodeFence::open(&self.line) {
                 if !language.is_empty() {
                     let language = self.look.paint(REMARK, &language);
                     out.extend([CODE_INDENT, &language, "\n"]);
@@ -211,7 +211,7 @@ impl MarkdownStream {
     }
 }
 
-impl Fence {
+impl CodeFence {
     /// The fence that a line opens, and the language of the code.
     fn open(line: &str) -> Option<(Self, String)> {
         let line = line.trim();

@@ -64,14 +64,14 @@ pub(super) struct Raw {
     web_search: RawSearch,
     local: Local,
     tls: RawTls,
-    server: RawServer,
+    server: RawServerTable,
     auth: RawAuth,
     log: RawLog,
 }
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(default, deny_unknown_fields)]
-struct RawServer {
+struct RawServerTable {
     #[serde(deserialize_with = "whole_number::<MIN_BODY_BYTES, MAX_BODY_BYTES, _, _>")]
     max_body_bytes: Option<usize>,
     #[serde(deserialize_with = "whole_number::<1, MAX_TIMEOUT_SECONDS, _, _>")]
@@ -119,7 +119,7 @@ struct RawLog {
 /// Checks the text of a configuration file, with the environment over it.
 pub(super) fn read(source: FileText<'_>, environment: &Environment<'_>) -> Result<Config, Problem> {
     let raw: Raw = source.toml()?;
-    let reader = Reader { source, environment };
+    let reader = ConfigReader { source, environment };
     let default = Config::default();
     let mut config = Config {
         listen: match reader.choose("RONDO_LISTEN", raw.listen)? {
@@ -157,7 +157,7 @@ pub(super) fn read(source: FileText<'_>, environment: &Environment<'_>) -> Resul
     Ok(config)
 }
 
-struct Reader<'a> {
+struct ConfigReader<'a> {
     source: FileText<'a>,
     environment: &'a Environment<'a>,
 }
@@ -182,7 +182,7 @@ impl Chosen<'_> {
     }
 }
 
-impl<'a> Reader<'a> {
+impl<'a> ConfigReader<'a> {
     /// An empty variable counts as none, as shells and compose files leave them behind.
     fn variable(&self, name: &str) -> Option<String> {
         (self.environment)(name).filter(|value| !value.trim().is_empty())
@@ -266,7 +266,7 @@ impl<'a> Reader<'a> {
         Ok(CallShares { of_one_user: of_one_user.unwrap_or(usual), ..shares })
     }
 
-    fn server(&self, raw: RawServer) -> Result<ServerConfig, Problem> {
+    fn server(&self, raw: RawServerTable) -> Result<ServerConfig, Problem> {
         let default = ServerConfig::default();
         let limits = default.limits;
         let max_streams_per_user = raw.max_streams_per_user.unwrap_or(limits.max_streams_per_user);

@@ -8,7 +8,7 @@ use app::{App, AppMcpServer, AppMcpTransport, Apps};
 use futures_util::future::join_all;
 use protocol::{McpServerView, McpToolState};
 
-use super::{Finding, beside};
+use super::{Diagnosis, beside};
 use crate::api_client::ApiClient;
 use crate::config::{self, Config};
 use crate::mcp::{refresh, reveal_hidden, unapproved_tools};
@@ -23,32 +23,33 @@ const CLOSED: &str = "the egress rules block";
 /// The data folder of a look, where there is none yet.
 const SCRATCH: &str = ".rondo-doctor-data";
 
-pub(super) async fn check(config: &Config, apps: &Apps) -> Vec<Finding> {
+pub(super) async fn check(config: &Config, apps: &Apps) -> Vec<Diagnosis> {
     let settings = &config.outside;
     let mut findings = Vec::new();
     if !settings.opened.is_empty() {
         let open = settings.opened.join(", ");
-        findings.push(Finding::Good(format!("egress: in addition to public hosts, tools may reach {open}")));
+        findings
+            .push(Diagnosis::Good(format!("egress: in addition to public hosts, tools may reach {open}")));
     }
     if let Some(tavily) = &settings.tavily {
-        findings.push(Finding::Good(format!("web search: Tavily at {}", tavily.base_url)));
+        findings.push(Diagnosis::Good(format!("web search: Tavily at {}", tavily.base_url)));
     }
     if let Some(url) = &settings.searxng {
-        findings.push(Finding::Good(format!("web search: SearXNG at {url}")));
+        findings.push(Diagnosis::Good(format!("web search: SearXNG at {url}")));
     }
     let missing = settings.missing_searches(apps);
-    findings.extend(missing.into_iter().map(|problem| Finding::Note(format!("web search: {problem}"))));
+    findings.extend(missing.into_iter().map(|problem| Diagnosis::Note(format!("web search: {problem}"))));
     match settings.secrets_for(apps, &config::process_environment) {
         Ok((secrets, missing)) => {
-            findings.extend(missing.into_iter().map(|problem| Finding::Bad(format!("secret: {problem}"))));
+            findings.extend(missing.into_iter().map(|problem| Diagnosis::Bad(format!("secret: {problem}"))));
             findings.extend(servers(config, apps, &secrets).await);
         }
-        Err(problem) => findings.push(Finding::Bad(format!("secret: {problem}"))),
+        Err(problem) => findings.push(Diagnosis::Bad(format!("secret: {problem}"))),
     }
     findings
 }
 
-async fn servers(config: &Config, apps: &Apps, secrets: &BTreeMap<String, String>) -> Vec<Finding> {
+async fn servers(config: &Config, apps: &Apps, secrets: &BTreeMap<String, String>) -> Vec<Diagnosis> {
     let all: Vec<(&App, &AppMcpServer)> =
         apps.values().flat_map(|app| app.mcp.iter().map(|server| (&**app, server))).collect();
     if all.is_empty() {
@@ -59,14 +60,14 @@ async fn servers(config: &Config, apps: &Apps, secrets: &BTreeMap<String, String
     let data = scratch.as_ref().map_or_else(|| config.data.clone(), |scratch| scratch.0.clone());
     let api = match ApiClient::open(&Config { data, ..config.clone() }).await {
         Ok(api) => api,
-        Err(trouble) => return vec![Finding::Bad(format!("MCP servers: {trouble}"))],
+        Err(trouble) => return vec![Diagnosis::Bad(format!("MCP servers: {trouble}"))],
     };
     let look = async |(app, server): (&App, &AppMcpServer)| {
         let about = format!("MCP server {} of {}", server.name.name, app.id);
         // A server that runs may have been given what this command was not.
         let wants = api.is_private() && server.secrets().iter().any(|name| !secrets.contains_key(*name));
         if wants {
-            return Finding::Bad(format!("{about}: it was not tried, because a secret is missing"));
+            return Diagnosis::Bad(format!("{about}: it was not tried, because a secret is missing"));
         }
         look(&api, &about, app, server).await
     };
@@ -75,33 +76,33 @@ async fn servers(config: &Config, apps: &Apps, secrets: &BTreeMap<String, String
     findings
 }
 
-async fn look(api: &ApiClient, about: &str, app: &App, server: &AppMcpServer) -> Finding {
+async fn look(api: &ApiClient, about: &str, app: &App, server: &AppMcpServer) -> Diagnosis {
     if server.is_per_user() {
         let reason = "it needs each user's own credential, so it was not tried";
-        return Finding::Note(format!("{about}: {reason}"));
+        return Diagnosis::Note(format!("{about}: {reason}"));
     }
     let asked = refresh(api, app.id.as_str(), &server.name.name);
     match tokio::time::timeout(LOOK_PATIENCE, asked).await {
         Ok(Ok(view)) => server_finding(about, server, &view),
-        Ok(Err(trouble)) => Finding::Bad(format!("{about}: {trouble}")),
+        Ok(Err(trouble)) => Diagnosis::Bad(format!("{about}: {trouble}")),
         Err(_) => {
             let reason = format!("it did not answer within {} s", LOOK_PATIENCE.as_secs());
-            Finding::Bad(format!("{about}: {reason}; {}", remedy(server)))
+            Diagnosis::Bad(format!("{about}: {reason}; {}", remedy(server)))
         }
     }
 }
 
-fn server_finding(about: &str, server: &AppMcpServer, view: &McpServerView) -> Finding {
+fn server_finding(about: &str, server: &AppMcpServer, view: &McpServerView) -> Diagnosis {
     let offered = view.tools.iter().filter(|tool| tool.state != McpToolState::Gone).count();
     let count = count_of(offered, "tool");
     let (app, name) = (&view.app, &view.server);
     if let Some(reason) = &view.last_error {
         let remedy = opening(server).filter(|_| reason.contains(CLOSED)).unwrap_or_else(|| remedy(server));
-        return Finding::Bad(format!("{about}: {}; {remedy}", reveal_hidden(reason)));
+        return Diagnosis::Bad(format!("{about}: {}; {remedy}", reveal_hidden(reason)));
     }
     match unapproved_tools(view).count() {
-        0 => Finding::Good(format!("{about}: {count}")),
-        new => Finding::Note(format!(
+        0 => Diagnosis::Good(format!("{about}: {count}")),
+        new => Diagnosis::Note(format!(
             "{about}: {count}, {new} of them waiting for approval; see `rondo mcp show {app} {name}`"
         )),
     }

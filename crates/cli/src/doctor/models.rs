@@ -7,7 +7,7 @@ use futures_util::future::join_all;
 use jiff::civil::Date;
 use model::{MODEL_CHOICES, Model, ModelRegistry, ProviderWire};
 
-use super::{Finding, PATIENCE};
+use super::{Diagnosis, PATIENCE};
 use crate::config::{Config, ProviderConfig};
 use crate::provider_models::{self, ModelOffer};
 use crate::terminal_text::count_of;
@@ -16,51 +16,52 @@ use crate::{catalogue, embedded_apps, model_limits, service_setup};
 /// Model names shown when the one asked for is not among them.
 const MAX_NAMES: usize = 8;
 
-pub(super) async fn check(config: &Config, apps: &Apps) -> Vec<Finding> {
+pub(super) async fn check(config: &Config, apps: &Apps) -> Vec<Diagnosis> {
     if config.models.is_empty() && config.providers.is_empty() {
         let missing = config.missing_default().unwrap_or_else(|| "none is configured".to_owned());
-        return vec![Finding::Bad(format!("model: {missing}; {MODEL_CHOICES}"))];
+        return vec![Diagnosis::Bad(format!("model: {missing}; {MODEL_CHOICES}"))];
     }
     let registry = match service_setup::registry(config) {
         Ok(registry) => registry,
-        Err(trouble) => return vec![Finding::Bad(trouble.to_string())],
+        Err(trouble) => return vec![Diagnosis::Bad(trouble.to_string())],
     };
     let offers = join_all(config.providers.iter().map(|provider| offer(config, provider))).await;
     let offers: Vec<(&ProviderConfig, ModelOffer)> = config.providers.iter().zip(offers).collect();
-    let mut findings: Vec<Finding> = offers.iter().map(|(provider, offer)| answer(provider, offer)).collect();
+    let mut findings: Vec<Diagnosis> =
+        offers.iter().map(|(provider, offer)| answer(provider, offer)).collect();
     let wanted = requested_models(config, apps);
     findings.extend(wanted.iter().filter_map(|(name, by)| serves(name, by.as_deref(), &registry, &offers)));
     if wanted.is_empty() {
-        findings.push(Finding::Bad("model: there is no default; choose one with RONDO_MODEL".into()));
+        findings.push(Diagnosis::Bad("model: there is no default; choose one with RONDO_MODEL".into()));
     }
     findings.extend(limits(config, apps, &registry));
     findings
 }
 
 /// The weaknesses of the default model. Tools of apps whose folders were read are told of there.
-fn limits(config: &Config, apps: &Apps, registry: &ModelRegistry) -> Vec<Finding> {
+fn limits(config: &Config, apps: &Apps, registry: &ModelRegistry) -> Vec<Diagnosis> {
     let default = config.model.as_deref().and_then(|name| registry.find(name));
     let without_tools = default
         .filter(|model| !model.capabilities().tools && apps.is_empty() && embedded_apps::are_used(config));
     let off = without_tools
         .and_then(|model| model_limits::tools_note(model.name(), &["the tools of the built-in apps"]));
     let notes = off.into_iter().chain(model_limits::default_model_note(config));
-    notes.map(|note| Finding::Note(format!("model: {note}"))).collect()
+    notes.map(|note| Diagnosis::Note(format!("model: {note}"))).collect()
 }
 
 /// The age of the catalogue of models, and the models in use that end.
-pub(super) fn catalogue_findings(config: &Config, apps: &Apps, today: Date) -> Vec<Finding> {
+pub(super) fn catalogue_findings(config: &Config, apps: &Apps, today: Date) -> Vec<Diagnosis> {
     let knowledge = &config.knowledge;
     let origin = format!("known models: {}", knowledge.origin());
     let fresh = match &knowledge.problem {
-        Some(problem) => Finding::Bad(format!("known models: {problem}")),
-        None if knowledge.is_old(today) => Finding::Note(format!(
+        Some(problem) => Diagnosis::Bad(format!("known models: {problem}")),
+        None if knowledge.is_old(today) => Diagnosis::Note(format!(
             "{origin}; that is old, and `rondo models update` installs a newer catalogue"
         )),
-        None => Finding::Good(origin),
+        None => Diagnosis::Good(origin),
     };
     let ending = catalogue::ending(config, apps, today).into_iter();
-    std::iter::once(fresh).chain(ending.map(|end| Finding::Note(format!("model {end}")))).collect()
+    std::iter::once(fresh).chain(ending.map(|end| Diagnosis::Note(format!("model {end}")))).collect()
 }
 
 async fn offer(config: &Config, provider: &ProviderConfig) -> ModelOffer {
@@ -70,25 +71,25 @@ async fn offer(config: &Config, provider: &ProviderConfig) -> ModelOffer {
     ModelOffer::Models(config.pulled.iter().map(|model| model.name.clone()).collect())
 }
 
-fn answer(provider: &ProviderConfig, offer: &ModelOffer) -> Finding {
+fn answer(provider: &ProviderConfig, offer: &ModelOffer) -> Diagnosis {
     let (name, base) = (&provider.name, &provider.base_url);
     match offer {
         ModelOffer::Models(ids) => {
-            Finding::Good(format!("provider {name}: {base} lists {}", count_of(ids.len(), "model")))
+            Diagnosis::Good(format!("provider {name}: {base} lists {}", count_of(ids.len(), "model")))
         }
-        ModelOffer::NoList(status) => {
-            Finding::Note(format!("provider {name}: {base} answers, but does not list its models ({status})"))
-        }
-        ModelOffer::Refused(status) if provider.api_key.is_some() => Finding::Bad(format!(
+        ModelOffer::NoList(status) => Diagnosis::Note(format!(
+            "provider {name}: {base} answers, but does not list its models ({status})"
+        )),
+        ModelOffer::Refused(status) if provider.api_key.is_some() => Diagnosis::Bad(format!(
             "provider {name}: {base} refused the key ({status}); check {}, or the file or variable that \
              rondo.toml names instead",
             provider.key_setting()
         )),
-        ModelOffer::Refused(status) => Finding::Bad(format!(
+        ModelOffer::Refused(status) => Diagnosis::Bad(format!(
             "provider {name}: {base} asks for a key ({status}); set {}",
             provider.key_setting()
         )),
-        ModelOffer::Nobody(reason) => Finding::Bad(format!(
+        ModelOffer::Nobody(reason) => Diagnosis::Bad(format!(
             "provider {name}: {base} cannot be reached ({reason}); is it running, and is {} right?",
             provider.url_setting()
         )),
@@ -116,17 +117,17 @@ fn serves(
     named_by: Option<&str>,
     registry: &ModelRegistry,
     offers: &[(&ProviderConfig, ModelOffer)],
-) -> Option<Finding> {
+) -> Option<Diagnosis> {
     let by = named_by.map_or_else(|| "it is the default".to_owned(), |app| format!("app {app} names it"));
     let Some(model) = registry.find(name) else {
         let remedy =
             format!("add [models.{name:?}] to rondo.toml, or choose one of {}", model_names(registry));
-        return Some(Finding::Bad(format!("model {name}: no provider serves it, although {by}; {remedy}")));
+        return Some(Diagnosis::Bad(format!("model {name}: no provider serves it, although {by}; {remedy}")));
     };
     let (provider, offer) = offers.iter().find(|(provider, _)| provider.name == model.listing.provider)?;
     match offer {
         ModelOffer::Models(ids) if ids.is_empty() || provider_models::has(ids, &model.listing.id) => {
-            Some(Finding::Good(format!("model {name}: served by {}", provider.name)))
+            Some(Diagnosis::Good(format!("model {name}: served by {}", provider.name)))
         }
         ModelOffer::Models(ids) => Some(unlisted_model(&model, provider, ids, named_by.is_some())),
         ModelOffer::NoList(_) | ModelOffer::Refused(_) | ModelOffer::Nobody(_) => None,
@@ -134,16 +135,16 @@ fn serves(
 }
 
 /// A provider's list need not be complete, so a default that nobody chose for an app may still answer.
-fn unlisted_model(model: &Model, provider: &ProviderConfig, ids: &[String], named: bool) -> Finding {
+fn unlisted_model(model: &Model, provider: &ProviderConfig, ids: &[String], named: bool) -> Diagnosis {
     let (name, id) = (model.name(), &model.listing.id);
     let text = format!("model {name}: {} does not list {id}, but {}", provider.name, some(ids));
     if provider.wire == Some(ProviderWire::Ollama) {
-        return Finding::Bad(format!("{text}; get it with `ollama pull {id}`"));
+        return Diagnosis::Bad(format!("{text}; get it with `ollama pull {id}`"));
     }
     if named {
-        return Finding::Bad(format!("{text}; correct the app's app.toml, or id in [models.{name:?}]"));
+        return Diagnosis::Bad(format!("{text}; correct the app's app.toml, or id in [models.{name:?}]"));
     }
-    Finding::Note(format!("{text}; choose one of them with RONDO_MODEL if it does not answer"))
+    Diagnosis::Note(format!("{text}; choose one of them with RONDO_MODEL if it does not answer"))
 }
 
 fn some(names: &[String]) -> String {
@@ -161,11 +162,11 @@ mod tests {
     use super::*;
     use crate::config;
 
-    fn finding_lines(findings: &[Finding]) -> Vec<String> {
-        let text = |finding: &Finding| match finding {
-            Finding::Good(text) => format!("ok {text}"),
-            Finding::Note(text) => format!("note {text}"),
-            Finding::Bad(text) => format!("BAD {text}"),
+    fn finding_lines(findings: &[Diagnosis]) -> Vec<String> {
+        let text = |finding: &Diagnosis| match finding {
+            Diagnosis::Good(text) => format!("ok {text}"),
+            Diagnosis::Note(text) => format!("note {text}"),
+            Diagnosis::Bad(text) => format!("BAD {text}"),
         };
         findings.iter().map(text).collect()
     }

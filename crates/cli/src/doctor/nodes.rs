@@ -3,7 +3,7 @@
 
 use store::postgres::{ExaminedNode, ExaminedPostgres, VaultFit};
 
-use super::Finding;
+use super::Diagnosis;
 use crate::CommandResult;
 
 /// How a server would come to the database.
@@ -26,10 +26,10 @@ pub(super) fn check(
     sharing: Sharing,
     key: &CommandResult<Option<String>>,
     found: &ExaminedPostgres,
-) -> Vec<Finding> {
+) -> Vec<Diagnosis> {
     let mut findings = vec![node_finding(sharing, found)];
     match (key, found.vault) {
-        (Err(error), _) => findings.push(Finding::Bad(format!("vault key: {error}"))),
+        (Err(error), _) => findings.push(Diagnosis::Bad(format!("vault key: {error}"))),
         // Another key is not what is wrong then.
         (Ok(_), Some(VaultFit::DiffersFromNodes)) if sharing == Sharing::Alone => {}
         (Ok(key), Some(fit)) => findings.push(vault_finding(key.is_some(), fit)),
@@ -38,7 +38,7 @@ pub(super) fn check(
     findings
 }
 
-fn node_finding(sharing: Sharing, found: &ExaminedPostgres) -> Finding {
+fn node_finding(sharing: Sharing, found: &ExaminedPostgres) -> Diagnosis {
     let running = match found.nodes.as_slice() {
         [] => None,
         [node] => Some(format!("1 node is running: {}", shown(node))),
@@ -49,26 +49,26 @@ fn node_finding(sharing: Sharing, found: &ExaminedPostgres) -> Finding {
     };
     match (sharing, running) {
         (Sharing::Node, Some(running)) => {
-            Finding::Good(format!("nodes: RONDO_VAULT_KEY is set, so this server is a node; {running}"))
+            Diagnosis::Good(format!("nodes: RONDO_VAULT_KEY is set, so this server is a node; {running}"))
         }
-        (Sharing::Node, None) if found.is_taken => Finding::Note(
+        (Sharing::Node, None) if found.is_taken => Diagnosis::Note(
             "nodes: RONDO_VAULT_KEY is set, so this server is a node. The database is in exclusive use by a server \
              without RONDO_VAULT_KEY or by a command such as `rondo copy`; this server is refused until it ends"
                 .to_owned(),
         ),
-        (Sharing::Node, None) => Finding::Good(
+        (Sharing::Node, None) => Diagnosis::Good(
             "nodes: RONDO_VAULT_KEY is set, so this server is a node; no node is running".to_owned(),
         ),
-        (Sharing::Alone, Some(running)) => Finding::Bad(format!(
+        (Sharing::Alone, Some(running)) => Diagnosis::Bad(format!(
             "nodes: RONDO_VAULT_KEY is not set, so a server would need the database for itself and is refused; {running}; \
              set the RONDO_VAULT_KEY that they have, or stop them"
         )),
-        (Sharing::Alone, None) if found.is_taken => Finding::Note(
+        (Sharing::Alone, None) if found.is_taken => Diagnosis::Note(
             "nodes: RONDO_VAULT_KEY is not set, so a server has the database for itself; a server, or a command such as \
              `rondo copy`, has it now"
                 .to_owned(),
         ),
-        (Sharing::Alone, None) => Finding::Good(
+        (Sharing::Alone, None) => Diagnosis::Good(
             "nodes: RONDO_VAULT_KEY is not set, so this server has the database for itself; no node is running"
                 .to_owned(),
         ),
@@ -82,23 +82,23 @@ fn shown(node: &ExaminedNode) -> String {
     format!("node {number} (version {version}, renewed {}.{} s ago)", tenths / 10, tenths % 10)
 }
 
-fn vault_finding(has_key: bool, fit: VaultFit) -> Finding {
+fn vault_finding(has_key: bool, fit: VaultFit) -> Diagnosis {
     match (fit, has_key) {
-        (VaultFit::Same, _) => Finding::Good("vault key: it is the one that the database knows".to_owned()),
+        (VaultFit::Same, _) => Diagnosis::Good("vault key: it is the one that the database knows".to_owned()),
         (VaultFit::First, true) => {
-            Finding::Good("vault key: the next start notes a fingerprint of it in the database".to_owned())
+            Diagnosis::Good("vault key: the next start notes a fingerprint of it in the database".to_owned())
         }
-        (VaultFit::First, false) => Finding::Good("vault key: made at the first start".to_owned()),
-        (VaultFit::Replaces, _) => Finding::Note(
+        (VaultFit::First, false) => Diagnosis::Good("vault key: made at the first start".to_owned()),
+        (VaultFit::Replaces, _) => Diagnosis::Note(
             "vault key: earlier servers had another one; the next start replaces its fingerprint in the database, \
              because no credentials are stored"
                 .to_owned(),
         ),
-        (VaultFit::DiffersFromNodes, _) => Finding::Bad(
+        (VaultFit::DiffersFromNodes, _) => Diagnosis::Bad(
             "vault key: the running nodes have another one, so this server is refused; give it the same RONDO_VAULT_KEY"
                 .to_owned(),
         ),
-        (VaultFit::DiffersFromCredentials, _) => Finding::Bad(
+        (VaultFit::DiffersFromCredentials, _) => Diagnosis::Bad(
             "vault key: another one has encrypted the users' credentials in the database, so this server is refused; set \
              RONDO_VAULT_KEY to that key, or put its vault.key into the data folder; docs/postgres.md says how to go on \
              without that key"
@@ -131,11 +131,11 @@ mod tests {
         ExaminedNode { number, version: "0.1.0".to_owned(), renewed_before: 1_234 }
     }
 
-    fn words(findings: &[Finding]) -> String {
-        let line = |finding: &Finding| match finding {
-            Finding::Good(text) => format!("ok {text}"),
-            Finding::Note(text) => format!("note {text}"),
-            Finding::Bad(text) => format!("BAD {text}"),
+    fn words(findings: &[Diagnosis]) -> String {
+        let line = |finding: &Diagnosis| match finding {
+            Diagnosis::Good(text) => format!("ok {text}"),
+            Diagnosis::Note(text) => format!("note {text}"),
+            Diagnosis::Bad(text) => format!("BAD {text}"),
         };
         findings.iter().map(line).collect::<Vec<_>>().join("\n")
     }

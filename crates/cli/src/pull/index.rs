@@ -51,7 +51,7 @@ pub(super) async fn find(index: &Url, package: WantedWheel<'_>) -> Result<WheelL
 }
 
 #[derive(Deserialize)]
-struct Page {
+struct IndexPage {
     files: Vec<Link>,
 }
 
@@ -70,7 +70,7 @@ struct Hashes {
 }
 
 fn json_links(body: &[u8]) -> Result<Vec<Link>, serde_json::Error> {
-    serde_json::from_slice::<Page>(body).map(|page| page.files)
+    serde_json::from_slice::<IndexPage>(body).map(|page| page.files)
 }
 
 fn html_links(page: &str) -> Vec<Link> {

@@ -25,7 +25,7 @@ const PREFIX: &str = "bert.";
 pub(super) struct BertWeights {
     path: PathBuf,
     file: File,
-    tensors: HashMap<String, Tensor>,
+    tensors: HashMap<String, WeightTensor>,
     /// The place at which the numbers begin, and the bytes that they take.
     start: u64,
     length: u64,
@@ -36,11 +36,11 @@ struct Header {
     #[serde(rename = "__metadata__")]
     _metadata: Option<IgnoredAny>,
     #[serde(flatten)]
-    tensors: HashMap<String, Tensor>,
+    tensors: HashMap<String, WeightTensor>,
 }
 
 #[derive(Debug, Deserialize)]
-struct Tensor {
+struct WeightTensor {
     dtype: String,
     shape: Vec<usize>,
     data_offsets: [u64; 2],
@@ -85,7 +85,7 @@ impl BertWeights {
     /// Returns the place of a tensor in the file, and how many numbers it has.
     fn place(&self, name: &str, shape: &[usize]) -> Result<(u64, usize), EmbedderLoadError> {
         let found = self.tensors.get(name).or_else(|| self.tensors.get(&format!("{PREFIX}{name}")));
-        let Some(Tensor { dtype, shape: its, data_offsets: [start, end] }) = found else {
+        let Some(WeightTensor { dtype, shape: its, data_offsets: [start, end] }) = found else {
             return Err(self.unfit(name, "is missing"));
         };
         if dtype != "F32" {

@@ -45,13 +45,13 @@ impl Default for Cleaning {
 
 #[derive(Deserialize)]
 struct TokenizerFile {
-    model: Vocabulary,
+    model: WordPieceVocabulary,
     normalizer: Cleaning,
 }
 
 #[derive(Deserialize)]
 #[serde(default)]
-struct Vocabulary {
+struct WordPieceVocabulary {
     #[serde(rename = "type")]
     kind: String,
     vocab: HashMap<String, u32>,
@@ -60,7 +60,7 @@ struct Vocabulary {
     max_input_chars_per_word: usize,
 }
 
-impl Default for Vocabulary {
+impl Default for WordPieceVocabulary {
     fn default() -> Self {
         Self {
             kind: "WordPiece".into(),
@@ -79,8 +79,13 @@ impl WordPiece {
     }
 
     fn new(file: TokenizerFile, words: usize) -> Result<Self, String> {
-        let Vocabulary { kind, vocab: ids, unk_token, continuing_subword_prefix, max_input_chars_per_word } =
-            file.model;
+        let WordPieceVocabulary {
+            kind,
+            vocab: ids,
+            unk_token,
+            continuing_subword_prefix,
+            max_input_chars_per_word,
+        } = file.model;
         if kind != "WordPiece" {
             return Err(format!("its tokenizer is {kind}, not WordPiece"));
         }

@@ -46,14 +46,14 @@ pub fn chunks(extracted: &ExtractedDocument) -> Vec<DocumentChunk> {
 
 /// The section that a text stands in, whose bounds no chunk crosses.
 #[derive(Clone, PartialEq, Eq)]
-struct Section<'a> {
+struct ChunkSection<'a> {
     above: &'a [String],
     /// A heading stands under itself, too.
     own: Option<&'a str>,
     page: Option<u32>,
 }
 
-impl Section<'_> {
+impl ChunkSection<'_> {
     fn is_heading(&self) -> bool {
         self.own.is_some()
     }
@@ -62,7 +62,7 @@ impl Section<'_> {
 struct Piece<'a> {
     range: Range<usize>,
     /// The section of its text, or of its last heading while it has no text.
-    section: Section<'a>,
+    section: ChunkSection<'a>,
 }
 
 impl Piece<'_> {
@@ -134,7 +134,7 @@ fn atoms(extracted: &ExtractedDocument) -> Vec<Piece<'_>> {
     let mut from = 0;
     for block in &extracted.blocks {
         let own = (block.kind == BlockKind::Heading).then_some(block.text.as_str());
-        let section = Section { above: &block.headings, own, page: block.page };
+        let section = ChunkSection { above: &block.headings, own, page: block.page };
         let mut ranges = Vec::new();
         cut(&block.text, from, Cut::Lines, &mut ranges);
         atoms.extend(ranges.into_iter().map(|range| Piece { range, section: section.clone() }));
@@ -206,7 +206,7 @@ fn words_end(text: &str) -> usize {
     blank.map_or(most, |(index, _)| index)
 }
 
-fn place(section: &Section<'_>, number: usize) -> String {
+fn place(section: &ChunkSection<'_>, number: usize) -> String {
     let path: Vec<&str> = section.above.iter().map(String::as_str).chain(section.own).collect();
     let path = path.join(" > ");
     let place = match section.page {

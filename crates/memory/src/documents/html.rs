@@ -28,7 +28,7 @@ pub(super) fn extract(bytes: &[u8]) -> Result<ExtractedDocument, DocumentProblem
 }
 
 pub(super) fn extract_text(text: &str) -> Result<ExtractedDocument, DocumentProblem> {
-    let tokenizer = Tokenizer::new(Reader(RefCell::new(Page::default())), TokenizerOpts::default());
+    let tokenizer = Tokenizer::new(HtmlReader(RefCell::new(HtmlPage::default())), TokenizerOpts::default());
     let queue = BufferQueue::default();
     queue.push_back(StrTendril::from_slice(text));
     // Only a sink that runs scripts is ever asked to feed again.
@@ -49,9 +49,9 @@ fn said_encoding(bytes: &[u8]) -> Option<&'static Encoding> {
     Encoding::for_label(label.get(..end)?.as_bytes())
 }
 
-struct Reader(RefCell<Page>);
+struct HtmlReader(RefCell<HtmlPage>);
 
-impl TokenSink for Reader {
+impl TokenSink for HtmlReader {
     type Handle = ();
 
     fn process_token(&self, token: Token, _line: u64) -> TokenSinkResult<()> {
@@ -71,7 +71,7 @@ impl TokenSink for Reader {
 
 /// The part of a page that was read so far.
 #[derive(Default)]
-struct Page {
+struct HtmlPage {
     outline: Outline,
     open: Open,
     title: String,
@@ -90,7 +90,7 @@ struct Page {
     problem: Option<DocumentProblem>,
 }
 
-impl Page {
+impl HtmlPage {
     fn characters(&mut self, characters: &str) {
         if self.in_title {
             self.title.push_str(characters);

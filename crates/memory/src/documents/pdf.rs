@@ -38,7 +38,7 @@ pub(super) fn extract(bytes: &[u8]) -> Result<ExtractedDocument, DocumentProblem
         let transform = page.initial_transform(true).to_kurbo();
         let crop = page.intersected_crop_box().to_kurbo();
         let mut context = Context::new(transform, crop, &cache, pdf.xref(), InterpreterSettings::default());
-        let mut reader = Reader { lines: PdfLines::default(), left };
+        let mut reader = PdfReader { lines: PdfLines::default(), left };
         interpret_page(page, &mut context, &mut reader);
         if reader.left == 0 {
             return Err(DocumentProblem::TooLarge { what: "bytes of text", limit: MAX_TEXT_BYTES });
@@ -64,13 +64,13 @@ fn refused(error: LoadPdfError) -> DocumentProblem {
 }
 
 /// Draws a page by writing down what its glyphs say.
-struct Reader {
+struct PdfReader {
     lines: PdfLines,
     /// How many bytes of text may still come.
     left: usize,
 }
 
-impl Reader {
+impl PdfReader {
     fn glyph(&mut self, glyph: &PositionedGlyph<'_>, run: Affine) {
         let text = match glyph.as_unicode() {
             Some(BfString::Char(character)) => character.to_string(),
@@ -94,7 +94,7 @@ impl Reader {
     }
 }
 
-impl<'a> Device<'a> for Reader {
+impl<'a> Device<'a> for PdfReader {
     fn draw_glyph_run(&mut self, run: &GlyphRun<'_, 'a>, properties: DrawProps<'a>, _: &DrawMode) {
         for glyph in run.glyphs() {
             self.glyph(glyph, properties.transform);

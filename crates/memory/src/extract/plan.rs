@@ -20,7 +20,7 @@ const ORDERS: &[&str] =
 
 #[derive(Deserialize)]
 struct Item {
-    action: Action,
+    action: ItemAction,
     #[serde(default)]
     ids: Vec<String>,
     message: Option<String>,
@@ -31,7 +31,7 @@ struct Item {
 
 #[derive(Deserialize, Clone, Copy, PartialEq, Eq)]
 #[serde(rename_all = "lowercase")]
-enum Action {
+enum ItemAction {
     Create,
     Update,
     Merge,
@@ -40,7 +40,7 @@ enum Action {
 
 /// Reads the result that the batch's request led to. Memories are touched once each, and the first change wins.
 pub fn plan(result: &Value, batch: &ExtractionBatch<'_>) -> ExtractionPlan {
-    let mut planner = Planner::new(batch);
+    let mut planner = ExtractionPlanner::new(batch);
     let mut plan = ExtractionPlan::default();
     let items = result.get("changes").and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
     for (at, item) in items.iter().enumerate() {
@@ -57,14 +57,14 @@ pub fn plan(result: &Value, batch: &ExtractionBatch<'_>) -> ExtractionPlan {
     plan
 }
 
-struct Planner<'a> {
+struct ExtractionPlanner<'a> {
     batch: &'a ExtractionBatch<'a>,
     touched: HashSet<MemoryId>,
     /// The words of every memory that is or will be, and whose they are.
     texts: Vec<(String, Option<MemoryId>)>,
 }
 
-impl<'a> Planner<'a> {
+impl<'a> ExtractionPlanner<'a> {
     fn new(batch: &'a ExtractionBatch<'a>) -> Self {
         let texts = batch.known_memories().iter().map(|known| (key(&known.text), Some(known.id))).collect();
         Self { batch, touched: HashSet::new(), texts }
@@ -73,14 +73,14 @@ impl<'a> Planner<'a> {
     fn change(&mut self, item: &Item) -> Result<ExtractedChange, Reason> {
         let named = self.labelled_memories(&item.ids)?;
         let change = match (item.action, named.as_slice()) {
-            (Action::Create, []) => self.create(item)?,
+            (ItemAction::Create, []) => self.create(item)?,
             // A merge of one memory is an update of it.
-            (Action::Update | Action::Merge, [one]) => self.update(item, one)?,
-            (Action::Merge, [into, from @ ..]) => self.merge(item, into, from)?,
-            (Action::Remove, [one]) => {
+            (ItemAction::Update | ItemAction::Merge, [one]) => self.update(item, one)?,
+            (ItemAction::Merge, [into, from @ ..]) => self.merge(item, into, from)?,
+            (ItemAction::Remove, [one]) => {
                 ExtractedChange::Remove { of: seen_memory(one), source: self.source(item)? }
             }
-            (Action::Create | Action::Update | Action::Merge | Action::Remove, _) => {
+            (ItemAction::Create | ItemAction::Update | ItemAction::Merge | ItemAction::Remove, _) => {
                 return Err(Reason::WrongCount);
             }
         };

@@ -11,7 +11,9 @@ use std::collections::{BTreeMap, BTreeSet, BinaryHeap};
 
 use super::people::NOBODY;
 use super::threads::{NO_THREAD, ThreadOrder};
-use super::{Facts, Hit, Index, ItemRef, Kind, MAX_HITS, Query, RecallFilter, SearchMethod, Slot, index};
+use super::{
+    Hit, Index, IndexedKind, ItemRef, MAX_HITS, Query, RecallFilter, SearchMethod, Slot, SlotFacts, index,
+};
 use crate::dates::{self, TimeSpan};
 use crate::words;
 
@@ -90,12 +92,12 @@ struct Wanted<'a> {
 }
 
 impl Wanted<'_> {
-    fn has(&self, slot: usize, facts: &Facts) -> bool {
+    fn has(&self, slot: usize, facts: &SlotFacts) -> bool {
         let is_kind = match self.query.among {
-            RecallFilter::Memories => facts.kind == Kind::Memory,
-            RecallFilter::Messages => facts.kind == Kind::Message,
-            RecallFilter::Both => facts.kind == Kind::Memory || facts.kind == Kind::Message,
-            RecallFilter::Documents => facts.kind == Kind::Chunk,
+            RecallFilter::Memories => facts.kind == IndexedKind::Memory,
+            RecallFilter::Messages => facts.kind == IndexedKind::Message,
+            RecallFilter::Both => facts.kind == IndexedKind::Memory || facts.kind == IndexedKind::Message,
+            RecallFilter::Documents => facts.kind == IndexedKind::Chunk,
         };
         let is_then = |span: TimeSpan| span.start.as_second() <= facts.at && facts.at < span.end.as_second();
         let is_one = |only: &[bool]| only.get(slot).is_some_and(|only| *only);

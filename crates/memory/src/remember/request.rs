@@ -76,13 +76,13 @@ impl RememberRequest {
 /// How many courtesies and forms of asking may come before the request.
 const MAX_LEAD: usize = 8;
 
-struct Reader<'s> {
+struct SentenceReader<'s> {
     text: &'s str,
     words: Vec<WordSpan>,
     at: usize,
 }
 
-impl Reader<'_> {
+impl SentenceReader<'_> {
     fn word(&self, ahead: usize) -> Option<&str> {
         self.words.get(self.at + ahead).map(|span| span.word.as_str())
     }
@@ -114,7 +114,7 @@ impl Reader<'_> {
 }
 
 pub(super) fn read(sentence: &str) -> Option<RememberRequest> {
-    let mut reader = Reader { text: sentence, words: spans(sentence), at: 0 };
+    let mut reader = SentenceReader { text: sentence, words: spans(sentence), at: 0 };
     let (as_question, polite) = lead(&mut reader);
     let begins = reader.place();
     let weights =
@@ -138,7 +138,7 @@ pub(super) fn read(sentence: &str) -> Option<RememberRequest> {
 }
 
 /// Skips greetings and courtesies, and says whether the request is put as a question, and whether with a please.
-fn lead(reader: &mut Reader<'_>) -> (bool, bool) {
+fn lead(reader: &mut SentenceReader<'_>) -> (bool, bool) {
     let (mut as_question, mut polite) = (false, false);
     for _ in 0..MAX_LEAD {
         if reader.take(&WORDS.greetings).is_some() {
@@ -161,7 +161,7 @@ fn lead(reader: &mut Reader<'_>) -> (bool, bool) {
 }
 
 /// Returns the place at which the statement begins after the phrase of the request.
-fn content(reader: &mut Reader<'_>, phrase: &str, begins: usize) -> Option<(usize, Marker)> {
+fn content(reader: &mut SentenceReader<'_>, phrase: &str, begins: usize) -> Option<(usize, Marker)> {
     if let Some(at) = after_colon(reader) {
         return Some((at, Marker::Colon));
     }
@@ -194,7 +194,7 @@ fn content(reader: &mut Reader<'_>, phrase: &str, begins: usize) -> Option<(usiz
 }
 
 /// The place after a colon or dash that comes next, if there is anything after it.
-fn after_colon(reader: &Reader<'_>) -> Option<usize> {
+fn after_colon(reader: &SentenceReader<'_>) -> Option<usize> {
     let gap = reader.gap();
     let sign = gap.char_indices().find(|(at, c)| {
         let dash = matches!(c, '-' | '–' | '—') && gap.get(..*at).is_some_and(|before| before.ends_with(' '));
@@ -208,7 +208,7 @@ fn after_colon(reader: &Reader<'_>) -> Option<usize> {
 }
 
 /// True if what follows is a statement by itself, such as "my name is Ann" and unlike "my name".
-fn is_clause(reader: &Reader<'_>) -> bool {
+fn is_clause(reader: &SentenceReader<'_>) -> bool {
     if reader.word(1).is_none() {
         return false;
     }

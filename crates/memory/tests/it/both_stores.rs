@@ -114,7 +114,7 @@ async fn locomo_is_recalled_alike_from_both_databases() {
     let folder = tempfile::tempdir().unwrap();
     let (clock, silent) = (Arc::new(StandingClock), Arc::new(Silent));
     let options = StoreOptions::default();
-    let file = Store::open_sqlite_with(folder.path(), clock.clone(), silent.clone(), options).unwrap();
+    let file = Store::open_sqlite(folder.path(), clock.clone(), silent.clone(), options).unwrap();
     let of_file = found_in(&file).await;
     let recalls = of_file.each_ref().map(|found| found.recall);
     assert!(recalls[0][2] > 0.0 && recalls[1][2] >= 500.0, "{recalls:?}");

@@ -15,7 +15,7 @@ use memory::recall::{Recall, RecallQuestion};
 use model::Embedder;
 use proptest::prelude::*;
 use protocol::{AppId, Clock, Ids, MemoryId, Principal, Scope, Stored, SystemClock, TimeOrderedIds, UserId};
-use store::{MemoryEdit, NewMemoryRow, Publish, Store};
+use store::{MemoryEdit, NewMemoryRow, Publish, Store, StoreOptions};
 use tempfile::TempDir;
 
 struct Silent;
@@ -61,7 +61,13 @@ fn principal(user: &str) -> Principal {
 impl World {
     fn new(embedder: Option<Arc<dyn Embedder>>) -> Self {
         let folder = tempfile::tempdir().unwrap();
-        let store = Store::open_sqlite(folder.path(), Arc::new(SystemClock), Arc::new(Silent)).unwrap();
+        let store = Store::open_sqlite(
+            folder.path(),
+            Arc::new(SystemClock),
+            Arc::new(Silent),
+            StoreOptions::default(),
+        )
+        .unwrap();
         Self { recall: Recall::new(store.clone(), embedder), store, _folder: folder }
     }
 

@@ -31,7 +31,7 @@ pub(super) struct AnthropicDecoder {
     /// The index of the block that began last.
     last: u64,
     thoughts: Vec<Thought>,
-    counts: Counts,
+    counts: UsageCounts,
     /// Held back until the end, because usage may follow it.
     finish: Option<Finish>,
     over: bool,
@@ -57,7 +57,7 @@ enum Thought {
 
 /// Tokens of the prompt as last reported; a later report replaces an earlier one, number by number.
 #[derive(Debug, Default)]
-struct Counts {
+struct UsageCounts {
     /// Tokens that were neither read from what the provider had kept nor written to it.
     fresh: Option<u64>,
     read: Option<u64>,
@@ -261,7 +261,7 @@ impl Thought {
     }
 }
 
-impl Counts {
+impl UsageCounts {
     fn update_input(&mut self, usage: Option<&Value>) {
         self.fresh = count(usage, "input_tokens").or(self.fresh);
         self.read = count(usage, "cache_read_input_tokens").or(self.read);

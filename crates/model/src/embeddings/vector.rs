@@ -10,16 +10,16 @@ pub(super) struct Vector(pub(super) Vec<f32>);
 
 #[derive(serde::Deserialize)]
 #[serde(untagged)]
-enum Written {
+enum WrittenVector {
     Numbers(Vec<f32>),
     Base64(String),
 }
 
 impl<'de> Deserialize<'de> for Vector {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let numbers = match Written::deserialize(deserializer)? {
-            Written::Numbers(numbers) => Some(numbers),
-            Written::Base64(text) => from_base64(&text).and_then(|bytes| floats(&bytes)),
+        let numbers = match WrittenVector::deserialize(deserializer)? {
+            WrittenVector::Numbers(numbers) => Some(numbers),
+            WrittenVector::Base64(text) => from_base64(&text).and_then(|bytes| floats(&bytes)),
         };
         let finite = numbers.filter(|numbers| numbers.iter().all(|number| number.is_finite()));
         finite.map(Self).ok_or_else(|| D::Error::custom("not a vector"))

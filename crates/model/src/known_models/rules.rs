@@ -26,7 +26,7 @@ const MAX_PRICE: f64 = 10_000.0;
 #[error("{0}")]
 pub struct InvalidCatalogue(String);
 
-type Check = Result<(), InvalidCatalogue>;
+type CatalogueCheck = Result<(), InvalidCatalogue>;
 
 fn refuse<T>(text: impl Into<String>) -> Result<T, InvalidCatalogue> {
     Err(InvalidCatalogue(text.into()))
@@ -62,7 +62,7 @@ pub(super) fn parse(text: &str) -> Result<Catalogue, InvalidCatalogue> {
     Ok(catalogue)
 }
 
-fn check(catalogue: &Catalogue) -> Check {
+fn check(catalogue: &Catalogue) -> CatalogueCheck {
     if catalogue.source.trim().is_empty() || !is_source(&catalogue.source) {
         return refuse(format!(
             "source is empty, longer than {MAX_SOURCE_BYTES} bytes or holds control characters"
@@ -92,7 +92,7 @@ fn is_source(text: &str) -> bool {
     text.len() <= MAX_SOURCE_BYTES && !text.chars().any(char::is_control)
 }
 
-fn unique(catalogue: &Catalogue) -> Check {
+fn unique(catalogue: &Catalogue) -> CatalogueCheck {
     let models = catalogue.models.iter().map(|model| (&model.provider, &model.name));
     let families = catalogue.families.iter().map(|family| (&family.provider, &family.pattern));
     let embeddings = catalogue.embeddings.iter().map(|known| (&known.provider, &known.name));
@@ -113,7 +113,7 @@ fn unique(catalogue: &Catalogue) -> Check {
     Ok(())
 }
 
-fn entry(catalogue: &Catalogue, model: &KnownModel) -> Check {
+fn entry(catalogue: &Catalogue, model: &KnownModel) -> CatalogueCheck {
     let name = &model.name;
     tokens(name, model.context_window, model.max_output)?;
     let gone = model.retires_on.is_some_and(|day| day <= catalogue.checked_on);
@@ -137,7 +137,7 @@ fn entry(catalogue: &Catalogue, model: &KnownModel) -> Check {
     }
 }
 
-fn tokens(name: &str, window: u32, max_output: Option<u32>) -> Check {
+fn tokens(name: &str, window: u32, max_output: Option<u32>) -> CatalogueCheck {
     if !(MIN_WINDOW_TOKENS..=MAX_WINDOW_TOKENS).contains(&window) {
         return refuse(format!(
             "{name}: context_window is {window}; it must be from {MIN_WINDOW_TOKENS} to {MAX_WINDOW_TOKENS}"
@@ -151,7 +151,7 @@ fn tokens(name: &str, window: u32, max_output: Option<u32>) -> Check {
     }
 }
 
-fn priced(name: &str, price: &Price) -> Check {
+fn priced(name: &str, price: &Price) -> CatalogueCheck {
     let long = price.long.map(|long| [long.input, long.cached_input, long.output]);
     let numbers =
         [price.input, price.cached_input, price.output].into_iter().chain(long.into_iter().flatten());
@@ -162,7 +162,7 @@ fn priced(name: &str, price: &Price) -> Check {
     }
 }
 
-fn families(catalogue: &Catalogue) -> Check {
+fn families(catalogue: &Catalogue) -> CatalogueCheck {
     for family in &catalogue.families {
         let pattern = &family.pattern;
         if pattern.find('*') != Some(pattern.len() - 1) || pattern.len() < 2 {
@@ -173,7 +173,7 @@ fn families(catalogue: &Catalogue) -> Check {
     Ok(())
 }
 
-fn embeddings(catalogue: &Catalogue) -> Check {
+fn embeddings(catalogue: &Catalogue) -> CatalogueCheck {
     for known in &catalogue.embeddings {
         tokens(&known.name, known.context_window, None)?;
         priced(&known.name, &Price::flat(known.price, known.price, known.price))?;
@@ -190,7 +190,7 @@ fn embeddings(catalogue: &Catalogue) -> Check {
     Ok(())
 }
 
-fn defaults(catalogue: &Catalogue) -> Check {
+fn defaults(catalogue: &Catalogue) -> CatalogueCheck {
     for (provider, name) in &catalogue.defaults {
         match catalogue.models.iter().find(|model| model.provider == *provider && model.name == *name) {
             None => return refuse(format!("the default {name:?} of {provider:?} is not one of its models")),

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 /// The calls of one answer, in the order they began.
 #[derive(Debug, Default)]
 pub(super) struct ResponsesCalls {
-    calls: Vec<Call>,
+    calls: Vec<StreamedCall>,
     /// By the id of the item and by that of the call; some servers know only one, or mix them up.
     ids: HashMap<String, usize>,
     /// By place in the output, the newest first where servers give all calls the same.
@@ -15,7 +15,7 @@ pub(super) struct ResponsesCalls {
 }
 
 #[derive(Debug)]
-struct Call {
+struct StreamedCall {
     name: String,
     /// Some of its arguments have come.
     heard: bool,
@@ -32,7 +32,7 @@ pub(super) struct ResponsesCallMarks<'a> {
 impl ResponsesCalls {
     pub(super) fn begin(&mut self, marks: ResponsesCallMarks<'_>, name: &str) {
         let place = self.calls.len();
-        self.calls.push(Call { name: name.to_owned(), heard: false, open: true });
+        self.calls.push(StreamedCall { name: name.to_owned(), heard: false, open: true });
         for id in marks.ids.into_iter().filter(|id| !id.is_empty()) {
             self.ids.insert(id.to_owned(), place);
         }

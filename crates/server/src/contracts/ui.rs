@@ -36,7 +36,7 @@ pub(crate) struct UiMessageEncoder {
     step: Step,
     /// Parts so far, for their ids.
     parts: u32,
-    open: Option<(Kind, String)>,
+    open: Option<(UiPieceKind, String)>,
     calls: Calls,
     /// Names of the tools that the client runs.
     client_tools: HashSet<String>,
@@ -78,7 +78,7 @@ struct Calls {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Kind {
+enum UiPieceKind {
     Text,
     Reasoning,
 }
@@ -148,8 +148,8 @@ impl UiMessageEncoder {
             }
             Event::ContextLoaded(loaded) => context(&loaded, out),
             Event::StepStart(start) => self.step_start(start.step, out),
-            Event::TextDelta(piece) => self.piece(Kind::Text, &piece.delta, out),
-            Event::ReasoningDelta(piece) => self.piece(Kind::Reasoning, &piece.delta, out),
+            Event::TextDelta(piece) => self.piece(UiPieceKind::Text, &piece.delta, out),
+            Event::ReasoningDelta(piece) => self.piece(UiPieceKind::Reasoning, &piece.delta, out),
             Event::ToolInput(input) => self.tool_input(&input, out),
             Event::StepEnd(end) => self.step_end(end, out),
             Event::StepReset(_) => return self.step_reset(out),
@@ -189,7 +189,7 @@ impl UiMessageEncoder {
         self.step = Step { number: Some(number), ..Step::default() };
     }
 
-    fn piece(&mut self, kind: Kind, delta: &str, out: &mut Vec<u8>) {
+    fn piece(&mut self, kind: UiPieceKind, delta: &str, out: &mut Vec<u8>) {
         if delta.is_empty() {
             return;
         }
@@ -198,18 +198,18 @@ impl UiMessageEncoder {
             self.parts += 1;
             let id = format!("part-{}", self.parts);
             match kind {
-                Kind::Text => write_data(out, &UiChunk::TextStart { id: &id }),
-                Kind::Reasoning => write_data(out, &UiChunk::ReasoningStart { id: &id }),
+                UiPieceKind::Text => write_data(out, &UiChunk::TextStart { id: &id }),
+                UiPieceKind::Reasoning => write_data(out, &UiChunk::ReasoningStart { id: &id }),
             }
             self.open = Some((kind, id));
         }
         let id = self.open.as_ref().map_or("", |(_, id)| id);
         match kind {
-            Kind::Text => {
+            UiPieceKind::Text => {
                 self.step.text += delta.len();
                 write_data(out, &UiChunk::TextDelta { id, delta });
             }
-            Kind::Reasoning => {
+            UiPieceKind::Reasoning => {
                 self.step.reasoning += delta.len();
                 write_data(out, &UiChunk::ReasoningDelta { id, delta });
             }
@@ -233,8 +233,8 @@ impl UiMessageEncoder {
     /// Deltas of old runs may be gone; the step says everything again.
     fn step_end(&mut self, end: StepEnd, out: &mut Vec<u8>) {
         let reasoning = end.reasoning.unwrap_or_default();
-        self.piece(Kind::Reasoning, reasoning.get(self.step.reasoning..).unwrap_or_default(), out);
-        self.piece(Kind::Text, end.text.get(self.step.text..).unwrap_or_default(), out);
+        self.piece(UiPieceKind::Reasoning, reasoning.get(self.step.reasoning..).unwrap_or_default(), out);
+        self.piece(UiPieceKind::Text, end.text.get(self.step.text..).unwrap_or_default(), out);
         self.close_part(out);
         for call in &end.calls {
             let raw = call.raw.as_deref().map(Value::from);
@@ -329,7 +329,7 @@ impl UiMessageEncoder {
     /// Where no model has the last word, the answer is in no step, and its piece may be gone with the others.
     fn complete(&mut self, answer: StreamComplete, out: &mut Vec<u8>) {
         if self.step.text > 0 || answer.text != self.said.0 {
-            self.piece(Kind::Text, answer.text.get(self.step.text..).unwrap_or_default(), out);
+            self.piece(UiPieceKind::Text, answer.text.get(self.step.text..).unwrap_or_default(), out);
             self.said.1 = None;
         }
         self.answer = Some(answer);
@@ -361,8 +361,8 @@ impl UiMessageEncoder {
 
     fn close_part(&mut self, out: &mut Vec<u8>) {
         match self.open.take() {
-            Some((Kind::Text, id)) => write_data(out, &UiChunk::TextEnd { id: &id }),
-            Some((Kind::Reasoning, id)) => write_data(out, &UiChunk::ReasoningEnd { id: &id }),
+            Some((UiPieceKind::Text, id)) => write_data(out, &UiChunk::TextEnd { id: &id }),
+            Some((UiPieceKind::Reasoning, id)) => write_data(out, &UiChunk::ReasoningEnd { id: &id }),
             None => {}
         }
     }

@@ -39,7 +39,7 @@ struct RunReport {
     #[serde(skip_serializing_if = "Option::is_none")]
     data: Option<Value>,
     approvals: Vec<OpenApproval>,
-    calls: Vec<OpenCall>,
+    calls: Vec<ReportedCall>,
     #[serde(skip_serializing_if = "Option::is_none")]
     error: Option<Failure>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -59,7 +59,7 @@ struct OpenApproval {
 
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
-struct OpenCall {
+struct ReportedCall {
     id: CallId,
     name: String,
     input: Value,
@@ -104,9 +104,9 @@ fn open_approval(proposal: ProposalView) -> OpenApproval {
     OpenApproval { id, tool, input: shown_input(input), note, expires_at }
 }
 
-fn open_call(call: ClientCallView) -> OpenCall {
+fn open_call(call: ClientCallView) -> ReportedCall {
     let ClientCallView { id, name, input, expires_at, .. } = call;
-    OpenCall { id, name, input: shown_input(input), expires_at }
+    ReportedCall { id, name, input: shown_input(input), expires_at }
 }
 
 /// The input of a call, or the beginning of its text if it is large.

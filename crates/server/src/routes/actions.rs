@@ -7,7 +7,7 @@ use crate::auth::Caller;
 use crate::idempotency::IdempotencyKey;
 use crate::path::{ActionPath, AppPath, RunPath};
 use crate::query::{ActionParams, PageParams, Params};
-use crate::routes::Reply;
+use crate::routes::JsonReply;
 
 /// Lists the actions of tools for the user in an app, newest first.
 #[utoipa::path(
@@ -21,7 +21,7 @@ pub(super) async fn list_actions(
     AppPath { app }: AppPath,
     Params(query): Params<ActionParams>,
     Params(page): Params<PageParams>,
-) -> Reply<Page<ActionView>> {
+) -> JsonReply<Page<ActionView>> {
     Ok(Answer(caller.service.actions(&caller.principal, &app, query.into(), page.into()).await?))
 }
 
@@ -32,7 +32,7 @@ pub(super) async fn list_actions(
     params(ActionPath),
     responses((status = 200, description = "The action", body = ActionView))
 )]
-pub(super) async fn get_action(caller: Caller, ActionPath { action }: ActionPath) -> Reply<ActionView> {
+pub(super) async fn get_action(caller: Caller, ActionPath { action }: ActionPath) -> JsonReply<ActionView> {
     Ok(Answer(caller.service.action(&caller.principal, action).await?))
 }
 
@@ -47,7 +47,7 @@ pub(super) async fn undo_action(
     caller: Caller,
     ActionPath { action }: ActionPath,
     IdempotencyKey(once): IdempotencyKey,
-) -> Reply<ActionView> {
+) -> JsonReply<ActionView> {
     Ok(Answer(caller.service.undo_action(&caller.principal, action, once).await?))
 }
 
@@ -58,7 +58,10 @@ pub(super) async fn undo_action(
     params(ActionPath),
     responses((status = 200, description = "The preview, with the changes", body = UndoPreview))
 )]
-pub(super) async fn preview_undo(caller: Caller, ActionPath { action }: ActionPath) -> Reply<UndoPreview> {
+pub(super) async fn preview_undo(
+    caller: Caller,
+    ActionPath { action }: ActionPath,
+) -> JsonReply<UndoPreview> {
     Ok(Answer(caller.service.preview_undo(&caller.principal, action).await?))
 }
 
@@ -69,7 +72,7 @@ pub(super) async fn preview_undo(caller: Caller, ActionPath { action }: ActionPa
     params(RunPath),
     responses((status = 200, description = "The actions, newest first", body = RunUndoPreview))
 )]
-pub(super) async fn preview_run_undo(caller: Caller, RunPath { run }: RunPath) -> Reply<RunUndoPreview> {
+pub(super) async fn preview_run_undo(caller: Caller, RunPath { run }: RunPath) -> JsonReply<RunUndoPreview> {
     Ok(Answer(caller.service.preview_run_undo(&caller.principal, run).await?))
 }
 
@@ -84,6 +87,6 @@ pub(super) async fn undo_run(
     caller: Caller,
     RunPath { run }: RunPath,
     IdempotencyKey(_): IdempotencyKey, // what is undone is not undone again, and is reported again
-) -> Reply<UndoReport> {
+) -> JsonReply<UndoReport> {
     Ok(Answer(caller.service.undo_run(&caller.principal, run).await?))
 }

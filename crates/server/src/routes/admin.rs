@@ -17,7 +17,7 @@ use crate::error::{ApiProblem, ProblemCode};
 use crate::idempotency::IdempotencyKey;
 use crate::path::{KeyPath, SessionPath};
 use crate::query::{PageParams, Params};
-use crate::routes::{Created, Reply, created};
+use crate::routes::{Created, JsonReply, created};
 
 /// The path at which `rondo keys open` asks for the removal of all keys.
 pub(super) const CONTROL_KEYS: &str = "/control/keys";
@@ -32,7 +32,7 @@ pub(super) const CONTROL_KEYS: &str = "/control/keys";
 pub(super) async fn list_jobs(
     Admin(caller): Admin,
     Params(page): Params<PageParams>,
-) -> Reply<Page<JobView>> {
+) -> JsonReply<Page<JobView>> {
     Ok(Answer(caller.service.job_views(page.into(), Some(&caller.principal)).await?))
 }
 
@@ -54,7 +54,7 @@ pub(super) struct LedgerReport {
     path = "/v1/admin/ledger",
     responses((status = 200, description = "The result of the check", body = LedgerReport))
 )]
-pub(super) async fn verify_ledger(Admin(caller): Admin) -> Reply<LedgerReport> {
+pub(super) async fn verify_ledger(Admin(caller): Admin) -> JsonReply<LedgerReport> {
     let found = caller.service.verify_ledger(Some(&caller.principal)).await?;
     let (scopes, entries) = (found.scopes, found.entries);
     Ok(Answer(LedgerReport { scopes, entries, erased: found.erased, faults: found.faults }))
@@ -70,7 +70,7 @@ pub(super) async fn verify_ledger(Admin(caller): Admin) -> Reply<LedgerReport> {
 pub(super) async fn list_keys(
     Admin(caller): Admin,
     Params(page): Params<PageParams>,
-) -> Reply<Page<KeyView>> {
+) -> JsonReply<Page<KeyView>> {
     Ok(Answer(caller.service.keys(page.into(), Some(&caller.principal)).await?))
 }
 
@@ -132,7 +132,7 @@ pub(super) async fn rotate_key(
 pub(super) async fn list_sessions(
     Admin(caller): Admin,
     Params(page): Params<PageParams>,
-) -> Reply<Page<SessionView>> {
+) -> JsonReply<Page<SessionView>> {
     Ok(Answer(caller.service.sessions(page.into(), Some(&caller.principal)).await?))
 }
 
@@ -162,12 +162,12 @@ pub(super) async fn end_session(
 pub(super) async fn list_audit(
     Admin(caller): Admin,
     Params(page): Params<PageParams>,
-) -> Reply<Page<AuditEntryView>> {
+) -> JsonReply<Page<AuditEntryView>> {
     Ok(Answer(caller.service.admin_audit(page.into(), Some(&caller.principal)).await?))
 }
 
 /// Removes all keys, for who holds the control token. Not while others can reach this server, who would then need none.
-pub(super) async fn remove_keys(State(api): State<Api>, _: ControlHolder) -> Reply<KeysRemoved> {
+pub(super) async fn remove_keys(State(api): State<Api>, _: ControlHolder) -> JsonReply<KeysRemoved> {
     if !api.bound.is_loopback() || api.proxying.is_for_others() {
         return Err(ApiProblem::new(
             ProblemCode::Forbidden,

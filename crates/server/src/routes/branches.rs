@@ -16,7 +16,7 @@ use crate::body::Json;
 use crate::error::ApiProblem;
 use crate::path::ThreadPath;
 use crate::query::{PageParams, Params, ThreadExportParams};
-use crate::routes::Reply;
+use crate::routes::JsonReply;
 use crate::stream_permits::StreamPermit;
 
 /// Lists the messages of a thread from the first to its head, with the tool calls of every answer and their results.
@@ -30,7 +30,7 @@ pub(super) async fn list_messages(
     caller: Caller,
     ThreadPath { thread }: ThreadPath,
     Params(page): Params<PageParams>,
-) -> Reply<Page<Message>> {
+) -> JsonReply<Page<Message>> {
     Ok(Answer(caller.service.messages(&caller.principal, thread, page.into()).await?))
 }
 
@@ -44,7 +44,7 @@ pub(super) async fn list_messages(
 pub(super) async fn list_queued_messages(
     caller: Caller,
     ThreadPath { thread }: ThreadPath,
-) -> Reply<Page<QueuedMessage>> {
+) -> JsonReply<Page<QueuedMessage>> {
     Ok(Answer(caller.service.queued_messages(&caller.principal, thread).await?))
 }
 
@@ -59,7 +59,7 @@ pub(super) async fn thread_tree(
     caller: Caller,
     ThreadPath { thread }: ThreadPath,
     Params(page): Params<PageParams>,
-) -> Reply<ThreadTree> {
+) -> JsonReply<ThreadTree> {
     Ok(Answer(caller.service.thread_tree(&caller.principal, thread, page.into()).await?))
 }
 
@@ -75,7 +75,7 @@ pub(super) async fn choose_head(
     caller: Caller,
     ThreadPath { thread }: ThreadPath,
     Json(choice, once): Json<HeadChoice>,
-) -> Reply<ThreadView> {
+) -> JsonReply<ThreadView> {
     Ok(Answer(caller.service.choose_head(&caller.principal, thread, choice, once).await?))
 }
 

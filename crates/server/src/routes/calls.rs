@@ -7,7 +7,7 @@ use crate::auth::Caller;
 use crate::body::Json;
 use crate::path::{AppPath, CallPath};
 use crate::query::{OpenParams, PageParams, Params};
-use crate::routes::Reply;
+use crate::routes::JsonReply;
 
 /// Lists the calls that clients of the user make in an app, newest first.
 #[utoipa::path(
@@ -21,7 +21,7 @@ pub(super) async fn list_calls(
     AppPath { app }: AppPath,
     Params(OpenParams { open }): Params<OpenParams>,
     Params(page): Params<PageParams>,
-) -> Reply<Page<ClientCallView>> {
+) -> JsonReply<Page<ClientCallView>> {
     let calls = caller.service.client_calls(&caller.principal, &app, open.unwrap_or(false), page.into());
     Ok(Answer(calls.await?))
 }
@@ -33,7 +33,7 @@ pub(super) async fn list_calls(
     params(CallPath),
     responses((status = 200, description = "The call", body = ClientCallView))
 )]
-pub(super) async fn get_call(caller: Caller, CallPath { call }: CallPath) -> Reply<ClientCallView> {
+pub(super) async fn get_call(caller: Caller, CallPath { call }: CallPath) -> JsonReply<ClientCallView> {
     Ok(Answer(caller.service.client_call(&caller.principal, call).await?))
 }
 
@@ -49,6 +49,6 @@ pub(super) async fn answer_call(
     caller: Caller,
     CallPath { call }: CallPath,
     Json(answer, once): Json<NewCallResult>,
-) -> Reply<ClientCallView> {
+) -> JsonReply<ClientCallView> {
     Ok(Answer(caller.service.answer_client_call(&caller.principal, call, answer, once).await?))
 }

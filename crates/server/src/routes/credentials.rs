@@ -9,7 +9,7 @@ use crate::body::Json;
 use crate::error::ApiProblem;
 use crate::idempotency::IdempotencyKey;
 use crate::path::{AppPath, CredentialPath};
-use crate::routes::Reply;
+use crate::routes::JsonReply;
 
 /// Lists the credentials of the user in an app, without their values.
 #[utoipa::path(
@@ -21,7 +21,7 @@ use crate::routes::Reply;
 pub(super) async fn list_credentials(
     caller: Caller,
     AppPath { app }: AppPath,
-) -> Reply<Page<CredentialView>> {
+) -> JsonReply<Page<CredentialView>> {
     Ok(Answer(Page { data: caller.service.credentials(&caller.principal, &app).await?, next: None }))
 }
 
@@ -37,7 +37,7 @@ pub(super) async fn put_credential(
     caller: Caller,
     CredentialPath { app, name }: CredentialPath,
     Json(CredentialRequest { value }, once): Json<CredentialRequest>,
-) -> Reply<CredentialView> {
+) -> JsonReply<CredentialView> {
     Ok(Answer(caller.service.put_credential(&caller.principal, (&app, &name), &value, once).await?))
 }
 

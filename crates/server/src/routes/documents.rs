@@ -10,7 +10,7 @@ use crate::error::ApiProblem;
 use crate::idempotency::IdempotencyKey;
 use crate::path::{AppPath, DocumentPath};
 use crate::query::{NameParams, PageParams, Params, PieceParams};
-use crate::routes::{Created, Reply, created};
+use crate::routes::{Created, JsonReply, created};
 use crate::upload::{Upload, UploadForm};
 
 /// Uploads a document: text, Markdown, HTML, PDF, DOCX, XLSX or CSV, up to 20 MiB, as the whole body or as the only
@@ -43,7 +43,7 @@ pub(super) async fn list_documents(
     caller: Caller,
     AppPath { app }: AppPath,
     Params(page): Params<PageParams>,
-) -> Reply<Page<DocumentView>> {
+) -> JsonReply<Page<DocumentView>> {
     Ok(Answer(caller.service.documents(&caller.principal, &app, page.into()).await?))
 }
 
@@ -58,7 +58,7 @@ pub(super) async fn list_knowledge(
     caller: Caller,
     AppPath { app }: AppPath,
     Params(page): Params<PageParams>,
-) -> Reply<Page<DocumentView>> {
+) -> JsonReply<Page<DocumentView>> {
     Ok(Answer(caller.service.knowledge(&caller.principal, &app, page.into()).await?))
 }
 
@@ -74,7 +74,7 @@ pub(super) async fn search_documents(
     caller: Caller,
     AppPath { app }: AppPath,
     Json(query, _): Json<DocumentQuery>,
-) -> Reply<Page<DocumentHit>> {
+) -> JsonReply<Page<DocumentHit>> {
     Ok(Answer(caller.service.search_documents(&caller.principal, &app, query).await?))
 }
 
@@ -88,7 +88,7 @@ pub(super) async fn search_documents(
 pub(super) async fn get_document(
     caller: Caller,
     DocumentPath { document }: DocumentPath,
-) -> Reply<DocumentView> {
+) -> JsonReply<DocumentView> {
     Ok(Answer(caller.service.document(&caller.principal, document).await?))
 }
 
@@ -103,7 +103,7 @@ pub(super) async fn get_document_text(
     caller: Caller,
     DocumentPath { document }: DocumentPath,
     Params(PieceParams { from }): Params<PieceParams>,
-) -> Reply<DocumentText> {
+) -> JsonReply<DocumentText> {
     Ok(Answer(caller.service.document_text(&caller.principal, document, from.unwrap_or(0)).await?))
 }
 

@@ -12,7 +12,7 @@ use crate::error::ApiProblem;
 use crate::idempotency::IdempotencyKey;
 use crate::path::{AppPath, FilePath};
 use crate::query::{ExpectedVersion, IfMatch, VersionParams};
-use crate::routes::Reply;
+use crate::routes::JsonReply;
 
 const MARKDOWN: &str = "text/markdown; charset=utf-8";
 
@@ -23,7 +23,7 @@ const MARKDOWN: &str = "text/markdown; charset=utf-8";
     params(AppPath),
     responses((status = 200, description = "All files", body = Page<FileView>))
 )]
-pub(super) async fn list_files(caller: Caller, AppPath { app }: AppPath) -> Reply<Page<FileView>> {
+pub(super) async fn list_files(caller: Caller, AppPath { app }: AppPath) -> JsonReply<Page<FileView>> {
     Ok(Answer(caller.service.files(&caller.principal, &app).await?))
 }
 
@@ -66,7 +66,7 @@ pub(super) async fn get_file(
 pub(super) async fn file_versions(
     caller: Caller,
     FilePath { app, path }: FilePath,
-) -> Reply<Page<FileVersionView>> {
+) -> JsonReply<Page<FileVersionView>> {
     Ok(Answer(caller.service.file_versions(&caller.principal, (&app, &path)).await?))
 }
 
@@ -83,7 +83,7 @@ pub(super) async fn put_file(
     FilePath { app, path }: FilePath,
     ExpectedVersion(expected): ExpectedVersion,
     TextBody(content, once): TextBody,
-) -> Reply<FileView> {
+) -> JsonReply<FileView> {
     let file =
         caller.service.put_file(&caller.principal, (&app, &path), content, Terms { expected, once }).await?;
     Ok(Answer(FileView { content: None, ..file }))

@@ -10,7 +10,7 @@ use crate::error::ApiProblem;
 use crate::idempotency::IdempotencyKey;
 use crate::path::{AppPath, ImagePath};
 use crate::query::{NameParams, PageParams, Params};
-use crate::routes::{Created, Reply, created};
+use crate::routes::{Created, JsonReply, created};
 use crate::upload::{PostedImage, UploadForm};
 
 /// An image never changes, and is its user's alone. A browser shows it and does nothing else with it.
@@ -58,7 +58,7 @@ pub(super) async fn list_images(
     caller: Caller,
     AppPath { app }: AppPath,
     Params(page): Params<PageParams>,
-) -> Reply<Page<ImageView>> {
+) -> JsonReply<Page<ImageView>> {
     Ok(Answer(caller.service.images(&caller.principal, &app, page.into()).await?))
 }
 

@@ -14,7 +14,7 @@ use crate::body::{Json, OptionalJson};
 use crate::error::ApiProblem;
 use crate::idempotency::IdempotencyKey;
 use crate::path::McpServerPath;
-use crate::routes::Reply;
+use crate::routes::JsonReply;
 
 /// An MCP server of an app, and the admin who asks about it.
 pub(super) struct McpServerRequest {
@@ -60,7 +60,7 @@ pub(super) struct McpRevocation {
     path = "/v1/admin/mcp",
     responses((status = 200, description = "All MCP servers, in one page", body = Page<McpServerView>))
 )]
-pub(super) async fn list_mcp_servers(Admin(caller): Admin) -> Reply<Page<McpServerView>> {
+pub(super) async fn list_mcp_servers(Admin(caller): Admin) -> JsonReply<Page<McpServerView>> {
     let mut data = caller.service.mcp_servers().await?;
     data.retain(|server| caller.principal.may_use(&AppId::new(server.app.as_str())));
     Ok(Answer(Page { data, next: None }))
@@ -73,7 +73,7 @@ pub(super) async fn list_mcp_servers(Admin(caller): Admin) -> Reply<Page<McpServ
     params(McpServerPath),
     responses((status = 200, description = "The server", body = McpServerView))
 )]
-pub(super) async fn get_mcp_server(server: McpServerRequest) -> Reply<McpServerView> {
+pub(super) async fn get_mcp_server(server: McpServerRequest) -> JsonReply<McpServerView> {
     Ok(Answer(server.caller.service.show_mcp(server.names()).await?))
 }
 
@@ -87,7 +87,7 @@ pub(super) async fn get_mcp_server(server: McpServerRequest) -> Reply<McpServerV
 pub(super) async fn refresh_mcp_server(
     server: McpServerRequest,
     IdempotencyKey(_): IdempotencyKey, // looking twice changes nothing
-) -> Reply<McpServerView> {
+) -> JsonReply<McpServerView> {
     Ok(Answer(server.caller.service.look_at_mcp(&server.app, &server.server).await?))
 }
 
@@ -102,7 +102,7 @@ pub(super) async fn refresh_mcp_server(
 pub(super) async fn approve_mcp_tools(
     server: McpServerRequest,
     OptionalJson(approval, _): OptionalJson<McpApproval>, // approving twice is approving once
-) -> Reply<McpServerView> {
+) -> JsonReply<McpServerView> {
     Ok(Answer(server.caller.service.approve_mcp(server.names(), approval, &server.admin()).await?))
 }
 
@@ -117,6 +117,6 @@ pub(super) async fn approve_mcp_tools(
 pub(super) async fn revoke_mcp_tools(
     server: McpServerRequest,
     Json(McpRevocation { tools }, _): Json<McpRevocation>, // revoking twice is revoking once
-) -> Reply<McpServerView> {
+) -> JsonReply<McpServerView> {
     Ok(Answer(server.caller.service.revoke_mcp(server.names(), tools, &server.admin()).await?))
 }

@@ -6,7 +6,7 @@ use protocol::{ProfilePatch, ProfileView};
 use crate::auth::Caller;
 use crate::body::Json;
 use crate::query::{Params, ProfileParams};
-use crate::routes::Reply;
+use crate::routes::JsonReply;
 
 /// Returns the user and their profile: the common profile, or the profile in one app, with `?app=` or a key for that
 /// app.
@@ -19,7 +19,7 @@ use crate::routes::Reply;
 pub(super) async fn get_profile(
     caller: Caller,
     Params(ProfileParams { app }): Params<ProfileParams>,
-) -> Reply<ProfileView> {
+) -> JsonReply<ProfileView> {
     Ok(Answer(caller.service.profile(&caller.principal, app.as_deref()).await?))
 }
 
@@ -36,6 +36,6 @@ pub(super) async fn change_profile(
     caller: Caller,
     Params(ProfileParams { app }): Params<ProfileParams>,
     Json(patch, once): Json<ProfilePatch>,
-) -> Reply<ProfileView> {
+) -> JsonReply<ProfileView> {
     Ok(Answer(caller.service.change_profile(&caller.principal, app.as_deref(), patch, once).await?))
 }

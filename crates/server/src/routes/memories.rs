@@ -15,7 +15,7 @@ use crate::error::ApiProblem;
 use crate::idempotency::IdempotencyKey;
 use crate::path::{AppPath, MemoryPath};
 use crate::query::{ExportParams, MemoryParams, PageParams, Params, PurgeParams};
-use crate::routes::{Created, Reply, created};
+use crate::routes::{Created, JsonReply, created};
 
 /// Adds a memory of the user. The memory can be in the prompt from the next run on, if the app uses memories.
 #[utoipa::path(
@@ -51,7 +51,7 @@ pub(super) async fn list_memories(
     AppPath { app }: AppPath,
     Params(MemoryParams { status }): Params<MemoryParams>,
     Params(page): Params<PageParams>,
-) -> Reply<Page<MemoryView>> {
+) -> JsonReply<Page<MemoryView>> {
     Ok(Answer(caller.service.memories(&caller.principal, &app, status.as_deref(), page.into()).await?))
 }
 
@@ -67,7 +67,7 @@ pub(super) async fn search_memories(
     caller: Caller,
     AppPath { app }: AppPath,
     Json(query, _): Json<MemoryQuery>,
-) -> Reply<Page<MemoryHit>> {
+) -> JsonReply<Page<MemoryHit>> {
     Ok(Answer(caller.service.search_memories(&caller.principal, &app, query).await?))
 }
 
@@ -78,7 +78,7 @@ pub(super) async fn search_memories(
     params(MemoryPath),
     responses((status = 200, description = "The memory", body = MemoryView))
 )]
-pub(super) async fn get_memory(caller: Caller, MemoryPath { memory }: MemoryPath) -> Reply<MemoryView> {
+pub(super) async fn get_memory(caller: Caller, MemoryPath { memory }: MemoryPath) -> JsonReply<MemoryView> {
     Ok(Answer(caller.service.memory(&caller.principal, memory).await?))
 }
 
@@ -94,7 +94,7 @@ pub(super) async fn edit_memory(
     caller: Caller,
     MemoryPath { memory }: MemoryPath,
     Json(patch, once): Json<MemoryPatch>,
-) -> Reply<MemoryView> {
+) -> JsonReply<MemoryView> {
     Ok(Answer(caller.service.edit_memory(&caller.principal, memory, patch, once).await?))
 }
 
@@ -130,7 +130,7 @@ pub(super) async fn restore_memory(
     caller: Caller,
     MemoryPath { memory }: MemoryPath,
     IdempotencyKey(once): IdempotencyKey,
-) -> Reply<MemoryView> {
+) -> JsonReply<MemoryView> {
     Ok(Answer(caller.service.restore_memory(&caller.principal, memory, once).await?))
 }
 
@@ -144,7 +144,7 @@ pub(super) async fn restore_memory(
 pub(super) async fn memory_history(
     caller: Caller,
     MemoryPath { memory }: MemoryPath,
-) -> Reply<MemoryHistoryView> {
+) -> JsonReply<MemoryHistoryView> {
     Ok(Answer(caller.service.memory_history(&caller.principal, memory).await?))
 }
 
@@ -192,7 +192,7 @@ pub(super) async fn import_memories(
     caller: Caller,
     AppPath { app }: AppPath,
     FileBody(file, once): FileBody,
-) -> Reply<ImportReport> {
+) -> JsonReply<ImportReport> {
     Ok(Answer(caller.service.import_memories(&caller.principal, &app, file, once).await?))
 }
 
@@ -203,7 +203,10 @@ pub(super) async fn import_memories(
     params(AppPath),
     responses((status = 200, description = "The settings", body = MemorySettings))
 )]
-pub(super) async fn get_memory_settings(caller: Caller, AppPath { app }: AppPath) -> Reply<MemorySettings> {
+pub(super) async fn get_memory_settings(
+    caller: Caller,
+    AppPath { app }: AppPath,
+) -> JsonReply<MemorySettings> {
     Ok(Answer(caller.service.memory_settings(&caller.principal, &app).await?))
 }
 
@@ -220,6 +223,6 @@ pub(super) async fn put_memory_settings(
     caller: Caller,
     AppPath { app }: AppPath,
     Json(settings, once): Json<MemorySettings>,
-) -> Reply<MemorySettings> {
+) -> JsonReply<MemorySettings> {
     Ok(Answer(caller.service.set_memory(&caller.principal, &app, settings, once).await?))
 }

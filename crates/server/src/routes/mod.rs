@@ -66,7 +66,7 @@ const ANSWERS_PER_STREAM: usize = 4;
 const STREAMS_RETRY_AFTER: u32 = 5;
 
 /// The answer of a handler: a JSON body, or a problem.
-type Reply<T> = Result<Json<T>, ApiProblem>;
+type JsonReply<T> = Result<Json<T>, ApiProblem>;
 
 /// The answer of a handler that made something.
 type Created<T> = Result<(StatusCode, Json<T>), ApiProblem>;

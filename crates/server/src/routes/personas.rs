@@ -10,7 +10,7 @@ use crate::error::ApiProblem;
 use crate::idempotency::IdempotencyKey;
 use crate::path::{AppPath, PersonaPath};
 use crate::query::{PageParams, Params};
-use crate::routes::{Created, Reply, created};
+use crate::routes::{Created, JsonReply, created};
 
 /// Adds a persona of the user. Runs and threads name it by its id.
 #[utoipa::path(
@@ -39,7 +39,7 @@ pub(super) async fn list_personas(
     caller: Caller,
     AppPath { app }: AppPath,
     Params(page): Params<PageParams>,
-) -> Reply<Page<PersonaView>> {
+) -> JsonReply<Page<PersonaView>> {
     Ok(Answer(caller.service.personas(&caller.principal, &app, page.into()).await?))
 }
 
@@ -53,7 +53,7 @@ pub(super) async fn list_personas(
 pub(super) async fn get_persona(
     caller: Caller,
     PersonaPath { app, persona }: PersonaPath,
-) -> Reply<PersonaView> {
+) -> JsonReply<PersonaView> {
     Ok(Answer(caller.service.persona(&caller.principal, &app, &persona).await?))
 }
 
@@ -69,7 +69,7 @@ pub(super) async fn change_persona(
     caller: Caller,
     PersonaPath { app, persona }: PersonaPath,
     Json(patch, once): Json<PersonaPatch>,
-) -> Reply<PersonaView> {
+) -> JsonReply<PersonaView> {
     Ok(Answer(caller.service.change_persona(&caller.principal, (&app, &persona), patch, once).await?))
 }
 

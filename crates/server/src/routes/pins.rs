@@ -10,7 +10,7 @@ use crate::error::ApiProblem;
 use crate::idempotency::IdempotencyKey;
 use crate::path::{AppPath, PinPath, ThreadPath};
 use crate::query::{PageParams, Params};
-use crate::routes::{Created, Reply, created};
+use crate::routes::{Created, JsonReply, created};
 
 /// Marks a text as important in one thread. The text is part of the prompt from the next run on.
 #[utoipa::path(
@@ -39,7 +39,7 @@ pub(super) async fn list_pins(
     caller: Caller,
     ThreadPath { thread }: ThreadPath,
     Params(page): Params<PageParams>,
-) -> Reply<Page<PinView>> {
+) -> JsonReply<Page<PinView>> {
     Ok(Answer(caller.service.pins_of_thread(&caller.principal, thread, page.into()).await?))
 }
 
@@ -70,7 +70,7 @@ pub(super) async fn list_pins_for_all(
     caller: Caller,
     AppPath { app }: AppPath,
     Params(page): Params<PageParams>,
-) -> Reply<Page<PinView>> {
+) -> JsonReply<Page<PinView>> {
     Ok(Answer(caller.service.pins_of_app(&caller.principal, &app, page.into()).await?))
 }
 

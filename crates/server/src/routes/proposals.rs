@@ -7,7 +7,7 @@ use crate::auth::Caller;
 use crate::idempotency::IdempotencyKey;
 use crate::path::{AppPath, ProposalPath};
 use crate::query::{OpenParams, PageParams, Params};
-use crate::routes::Reply;
+use crate::routes::JsonReply;
 
 /// Lists the proposals for the user in an app, newest first.
 #[utoipa::path(
@@ -21,7 +21,7 @@ pub(super) async fn list_proposals(
     AppPath { app }: AppPath,
     Params(OpenParams { open }): Params<OpenParams>,
     Params(page): Params<PageParams>,
-) -> Reply<Page<ProposalView>> {
+) -> JsonReply<Page<ProposalView>> {
     Ok(Answer(caller.service.proposals(&caller.principal, &app, open.unwrap_or(false), page.into()).await?))
 }
 
@@ -35,7 +35,7 @@ pub(super) async fn list_proposals(
 pub(super) async fn get_proposal(
     caller: Caller,
     ProposalPath { proposal }: ProposalPath,
-) -> Reply<ProposalView> {
+) -> JsonReply<ProposalView> {
     Ok(Answer(caller.service.proposal(&caller.principal, proposal).await?))
 }
 
@@ -50,7 +50,7 @@ pub(super) async fn confirm_proposal(
     caller: Caller,
     ProposalPath { proposal }: ProposalPath,
     IdempotencyKey(once): IdempotencyKey,
-) -> Reply<ProposalView> {
+) -> JsonReply<ProposalView> {
     Ok(Answer(caller.service.confirm_proposal(&caller.principal, proposal, once).await?))
 }
 
@@ -65,6 +65,6 @@ pub(super) async fn reject_proposal(
     caller: Caller,
     ProposalPath { proposal }: ProposalPath,
     IdempotencyKey(once): IdempotencyKey,
-) -> Reply<ProposalView> {
+) -> JsonReply<ProposalView> {
     Ok(Answer(caller.service.reject_proposal(&caller.principal, proposal, once).await?))
 }

@@ -11,7 +11,7 @@ use crate::error::ApiProblem;
 use crate::idempotency::IdempotencyKey;
 use crate::path::{AppPath, RecordPath, RecordsPath};
 use crate::query::{ExpectedVersion, IfMatch, PageParams, Params, RecordParams, VersionParams};
-use crate::routes::{Created, Reply, created};
+use crate::routes::{Created, JsonReply, created};
 
 /// Lists the record types of an app, each with its JSON Schema and its tools.
 #[utoipa::path(
@@ -23,7 +23,7 @@ use crate::routes::{Created, Reply, created};
 pub(super) async fn list_record_types(
     caller: Caller,
     AppPath { app }: AppPath,
-) -> Reply<Page<RecordTypeView>> {
+) -> JsonReply<Page<RecordTypeView>> {
     Ok(Answer(caller.service.record_types(&caller.principal, &app)?))
 }
 
@@ -60,7 +60,7 @@ pub(super) async fn list_records(
     records: RecordsPath,
     RecordParams(search): RecordParams,
     Params(page): Params<PageParams>,
-) -> Reply<Page<RecordView>> {
+) -> JsonReply<Page<RecordView>> {
     Ok(Answer(caller.service.records(&caller.principal, &records.into(), search, page.into()).await?))
 }
 
@@ -71,7 +71,7 @@ pub(super) async fn list_records(
     params(RecordPath),
     responses((status = 200, description = "The record", body = RecordView))
 )]
-pub(super) async fn get_record(caller: Caller, record: RecordPath) -> Reply<RecordView> {
+pub(super) async fn get_record(caller: Caller, record: RecordPath) -> JsonReply<RecordView> {
     Ok(Answer(caller.service.record(&caller.principal, &record.into()).await?))
 }
 
@@ -82,7 +82,10 @@ pub(super) async fn get_record(caller: Caller, record: RecordPath) -> Reply<Reco
     params(RecordPath),
     responses((status = 200, description = "The versions, in one page", body = Page<RecordVersionView>))
 )]
-pub(super) async fn record_versions(caller: Caller, record: RecordPath) -> Reply<Page<RecordVersionView>> {
+pub(super) async fn record_versions(
+    caller: Caller,
+    record: RecordPath,
+) -> JsonReply<Page<RecordVersionView>> {
     Ok(Answer(caller.service.record_versions(&caller.principal, &record.into()).await?))
 }
 
@@ -99,7 +102,7 @@ pub(super) async fn replace_record(
     record: RecordPath,
     ExpectedVersion(expected): ExpectedVersion,
     Json(ObjectFields(data), once): Json<ObjectFields>,
-) -> Reply<RecordView> {
+) -> JsonReply<RecordView> {
     let terms = Terms { expected, once };
     Ok(Answer(
         caller.service.change_record(&caller.principal, &record.into(), Edit::Replace(data), terms).await?,
@@ -119,7 +122,7 @@ pub(super) async fn change_record(
     record: RecordPath,
     ExpectedVersion(expected): ExpectedVersion,
     Json(ObjectFields(fields), once): Json<ObjectFields>,
-) -> Reply<RecordView> {
+) -> JsonReply<RecordView> {
     let terms = Terms { expected, once };
     Ok(Answer(
         caller.service.change_record(&caller.principal, &record.into(), Edit::Merge(fields), terms).await?,

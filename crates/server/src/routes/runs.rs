@@ -17,7 +17,7 @@ use crate::error::{ApiProblem, ProblemCode};
 use crate::idempotency::IdempotencyKey;
 use crate::path::{AppPath, RunPath};
 use crate::query::{AfterParams, LastEvent, LastEventId, Params};
-use crate::routes::{Created, FollowedEvents, Reply};
+use crate::routes::{Created, FollowedEvents, JsonReply};
 use crate::upload::{JsonWithFiles, UploadRoom};
 
 /// Seconds after which a server that is stopping is likely to be back.
@@ -30,17 +30,17 @@ pub(super) struct AnswerParams {
     /// The form of the stream: `events` (when absent), or `delta` for `{delta, done?, tokenUsage?}`.
     #[serde(default)]
     #[param(value_type = Option<String>)]
-    format: AnswerFormat,
+    format: RunFormat,
 }
 
 #[derive(Default)]
-enum AnswerFormat {
+enum RunFormat {
     #[default]
     Events,
     Delta,
 }
 
-impl<'de> Deserialize<'de> for AnswerFormat {
+impl<'de> Deserialize<'de> for RunFormat {
     fn deserialize<D: Deserializer<'de>>(value: D) -> Result<Self, D::Error> {
         match String::deserialize(value)?.as_str() {
             "events" => Ok(Self::Events),
@@ -74,9 +74,9 @@ pub(super) async fn create_run(
     let (streams, principal) = (new.stream.unwrap_or(true), caller.principal.clone());
     let request = RunPost { app: &app, new, once, room };
     let answer = match (streams, format) {
-        (true, AnswerFormat::Events) => stream_events(&api, caller, request).await,
-        (true, AnswerFormat::Delta) => stream_encoded(&api, caller, request, DeltaEncoder::default()).await,
-        (false, AnswerFormat::Events | AnswerFormat::Delta) => await_result(&api, caller, request).await,
+        (true, RunFormat::Events) => stream_events(&api, caller, request).await,
+        (true, RunFormat::Delta) => stream_encoded(&api, caller, request, DeltaEncoder::default()).await,
+        (false, RunFormat::Events | RunFormat::Delta) => await_result(&api, caller, request).await,
     };
     api.with_allowance(&principal, &app, answer).await
 }
@@ -161,7 +161,7 @@ fn with_ids(submitted: &AcceptedRun, response: Response) -> Response {
     params(RunPath),
     responses((status = 200, description = "The run", body = RunView))
 )]
-pub(super) async fn get_run(caller: Caller, RunPath { run }: RunPath) -> Reply<RunView> {
+pub(super) async fn get_run(caller: Caller, RunPath { run }: RunPath) -> JsonReply<RunView> {
     Ok(Answer(caller.service.run(&caller.principal, run).await?))
 }
 
@@ -206,7 +206,7 @@ pub(super) async fn run_prompt(
     caller: Caller,
     RunPath { run }: RunPath,
     Params(StepParams { step }): Params<StepParams>,
-) -> Reply<PromptView> {
+) -> JsonReply<PromptView> {
     Ok(Answer(caller.service.prompt(&caller.principal, run, step).await?))
 }
 

@@ -6,7 +6,7 @@ use protocol::{MessageHit, Page, ThreadHit};
 use crate::auth::Caller;
 use crate::path::AppPath;
 use crate::query::{MessageParams, Params, ThreadSearchParams};
-use crate::routes::Reply;
+use crate::routes::JsonReply;
 
 /// Searches the messages of all threads of the user in an app, best match first. The question can name a time, such as
 /// "last Tuesday".
@@ -20,7 +20,7 @@ pub(super) async fn search_messages(
     caller: Caller,
     AppPath { app }: AppPath,
     Params(query): Params<MessageParams>,
-) -> Reply<Page<MessageHit>> {
+) -> JsonReply<Page<MessageHit>> {
     Ok(Answer(caller.service.search_messages(&caller.principal, &app, query.into()).await?))
 }
 
@@ -35,6 +35,6 @@ pub(super) async fn search_threads(
     caller: Caller,
     AppPath { app }: AppPath,
     Params(ThreadSearchParams { q, limit }): Params<ThreadSearchParams>,
-) -> Reply<Page<ThreadHit>> {
+) -> JsonReply<Page<ThreadHit>> {
     Ok(Answer(caller.service.search_threads(&caller.principal, &app, &q, limit).await?))
 }

@@ -15,7 +15,7 @@ use crate::Api;
 use crate::auth::{Access, AccessProof, SessionCookie};
 use crate::error::{ApiProblem, ProblemCode};
 use crate::idempotency::IdempotencyKey;
-use crate::routes::Reply;
+use crate::routes::JsonReply;
 
 const SESSION_SECONDS: i64 = SESSION_HOURS * 60 * 60;
 
@@ -80,7 +80,7 @@ fn view(access: &Access, expires_at: Option<Timestamp>) -> AccessView {
     path = "/v1/session",
     responses((status = 200, description = "The access of the sender", body = AccessView))
 )]
-pub(super) async fn get_session(visit: SessionVisit) -> Reply<AccessView> {
+pub(super) async fn get_session(visit: SessionVisit) -> JsonReply<AccessView> {
     Ok(Answer(view(&visit.access, visit.access.expires_at)))
 }
 

@@ -11,7 +11,7 @@ use crate::auth::Admin;
 use crate::idempotency::IdempotencyKey;
 use crate::path::{JobPath, RunPath};
 use crate::query::{PageParams, Params, PeriodParams, number_or_zero};
-use crate::routes::{Created, Reply};
+use crate::routes::{Created, JsonReply};
 
 /// The runs of a report.
 #[derive(Deserialize, IntoParams)]
@@ -39,7 +39,7 @@ pub(super) struct StatsParams {
 pub(super) async fn run_stats(
     Admin(caller): Admin,
     Params(params): Params<StatsParams>,
-) -> Reply<StatsReport> {
+) -> JsonReply<StatsReport> {
     let StatsParams { from, to, step, by } = params;
     let request = StatsRequest { from, to, step, by };
     Ok(Answer(caller.service.run_stats(request, Some(&caller.principal)).await?))
@@ -65,7 +65,7 @@ pub(super) async fn usage_totals(
     Admin(caller): Admin,
     Params(PeriodParams { from, to }): Params<PeriodParams>,
     Params(UsageByParams { by }): Params<UsageByParams>,
-) -> Reply<UsageTotals> {
+) -> JsonReply<UsageTotals> {
     let request = UsageRequest { from, to, by };
     Ok(Answer(caller.service.usage_totals(request, Some(&caller.principal)).await?))
 }
@@ -93,7 +93,7 @@ pub(super) async fn list_all_runs(
     Admin(caller): Admin,
     Params(RunsParams { status, app }): Params<RunsParams>,
     Params(page): Params<PageParams>,
-) -> Reply<Page<AdminRunView>> {
+) -> JsonReply<Page<AdminRunView>> {
     let request = RunsRequest { status, app };
     Ok(Answer(caller.service.runs_of_all(request, page.into(), Some(&caller.principal)).await?))
 }
@@ -124,6 +124,6 @@ pub(super) async fn retry_job(
     Admin(caller): Admin,
     JobPath { job }: JobPath,
     IdempotencyKey(_): IdempotencyKey, // a job that is ready stays so
-) -> Reply<JobView> {
+) -> JsonReply<JobView> {
     Ok(Answer(caller.service.retry_job(job, Some(&caller.principal)).await?))
 }

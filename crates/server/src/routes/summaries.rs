@@ -6,7 +6,7 @@ use protocol::{Page, SummaryView};
 use crate::auth::Caller;
 use crate::path::ThreadPath;
 use crate::query::{PageParams, Params, SummaryParams};
-use crate::routes::Reply;
+use crate::routes::JsonReply;
 
 /// Lists the summaries that replace the older part of a thread in the prompt, in the order of the conversation.
 #[utoipa::path(
@@ -20,6 +20,6 @@ pub(super) async fn list_summaries(
     ThreadPath { thread }: ThreadPath,
     Params(SummaryParams { all }): Params<SummaryParams>,
     Params(page): Params<PageParams>,
-) -> Reply<Page<SummaryView>> {
+) -> JsonReply<Page<SummaryView>> {
     Ok(Answer(caller.service.summaries(&caller.principal, thread, all.unwrap_or(false), page.into()).await?))
 }

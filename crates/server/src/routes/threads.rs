@@ -14,7 +14,7 @@ use crate::error::ApiProblem;
 use crate::idempotency::IdempotencyKey;
 use crate::path::{AppPath, ThreadPath};
 use crate::query::{AfterParams, LastEvent, LastEventId, PageParams, Params, ThreadParams};
-use crate::routes::{Created, FollowedEvents, Reply, created};
+use crate::routes::{Created, FollowedEvents, JsonReply, created};
 use crate::upload::JsonWithFiles;
 
 /// Creates a thread. The body may be empty.
@@ -68,7 +68,7 @@ pub(super) async fn list_threads(
     AppPath { app }: AppPath,
     Params(query): Params<ThreadParams>,
     Params(page): Params<PageParams>,
-) -> Reply<Page<ThreadView>> {
+) -> JsonReply<Page<ThreadView>> {
     Ok(Answer(caller.service.threads(&caller.principal, &app, query.into(), page.into()).await?))
 }
 
@@ -83,7 +83,7 @@ pub(super) async fn list_all_threads(
     caller: Caller,
     Params(query): Params<ThreadParams>,
     Params(page): Params<PageParams>,
-) -> Reply<Page<ThreadView>> {
+) -> JsonReply<Page<ThreadView>> {
     let page = caller.service.threads_of_all_apps(&caller.principal, query.into(), page.into()).await?;
     Ok(Answer(page))
 }
@@ -95,7 +95,7 @@ pub(super) async fn list_all_threads(
     params(ThreadPath),
     responses((status = 200, description = "The thread", body = ThreadView))
 )]
-pub(super) async fn get_thread(caller: Caller, ThreadPath { thread }: ThreadPath) -> Reply<ThreadView> {
+pub(super) async fn get_thread(caller: Caller, ThreadPath { thread }: ThreadPath) -> JsonReply<ThreadView> {
     Ok(Answer(caller.service.thread(&caller.principal, thread).await?))
 }
 
@@ -112,7 +112,7 @@ pub(super) async fn change_thread(
     caller: Caller,
     ThreadPath { thread }: ThreadPath,
     Json(change, once): Json<ThreadChange>,
-) -> Reply<ThreadView> {
+) -> JsonReply<ThreadView> {
     Ok(Answer(caller.service.change_thread(&caller.principal, thread, change, once).await?))
 }
 

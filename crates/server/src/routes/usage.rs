@@ -7,7 +7,7 @@ use protocol::{ModelView, Page, Principal, UsageReport};
 use crate::Api;
 use crate::auth::Caller;
 use crate::query::{Params, PeriodParams};
-use crate::routes::Reply;
+use crate::routes::JsonReply;
 
 /// Lists the usage of the user by day (UTC), app and model, newest first.
 #[utoipa::path(
@@ -16,7 +16,10 @@ use crate::routes::Reply;
     params(PeriodParams),
     responses((status = 200, description = "The user's usage", body = UsageReport))
 )]
-pub(super) async fn get_usage(caller: Caller, Params(period): Params<PeriodParams>) -> Reply<UsageReport> {
+pub(super) async fn get_usage(
+    caller: Caller,
+    Params(period): Params<PeriodParams>,
+) -> JsonReply<UsageReport> {
     Ok(Answer(
         caller.service.usage_report(&caller.principal, period.from.as_deref(), period.to.as_deref()).await?,
     ))

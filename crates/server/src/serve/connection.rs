@@ -21,7 +21,7 @@ use tokio_rustls::server::TlsStream;
 use tokio_util::task::TaskTracker;
 
 use super::http2::serve_http2;
-use super::{Accepted, IsTls, PeerAddress, Stop, reset, tune};
+use super::{Accepted, IsTls, PeerAddress, StopSignals, reset, tune};
 use crate::io::Socket;
 use crate::tls::HTTP2;
 use crate::{BasePath, ServerLimits};
@@ -42,7 +42,7 @@ const PLAIN_REFUSAL: &[u8] = b"HTTP/1.1 400 Bad Request\r\ncontent-type: text/pl
 pub(super) struct ConnectionSetting {
     pub(super) router: Router,
     pub(super) limits: ServerLimits,
-    pub(super) stop: Stop,
+    pub(super) stop: StopSignals,
     /// Removed from the path of each request.
     pub(super) base_path: Option<Arc<BasePath>>,
 }
@@ -128,7 +128,7 @@ async fn serve_http1<S>(
     stream: impl AsyncRead + AsyncWrite + Unpin,
     service: S,
     limits: ServerLimits,
-    stop: Stop,
+    stop: StopSignals,
 ) where
     S: Service<Request<Incoming>, Response = Response<Body>, Error = Infallible>,
 {

@@ -23,7 +23,7 @@ use tokio::time::{Instant, Sleep, sleep, sleep_until};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use super::Stop;
+use super::StopSignals;
 use crate::ServerLimits;
 
 /// Requests of one connection at once.
@@ -46,7 +46,7 @@ const HEADER_SLACK: usize = 2;
 pub(super) async fn serve_http2<S>(
     stream: impl AsyncRead + AsyncWrite + Unpin,
     service: S,
-    (limits, stop): (ServerLimits, Stop),
+    (limits, stop): (ServerLimits, StopSignals),
     streams: TaskTracker,
 ) where
     S: Service<Request<Incoming>, Response = Response<Body>, Error = Infallible, Future: Send + 'static>,

@@ -6,7 +6,7 @@ use jiff::Timestamp;
 use memory::exchange::{self, ExchangeFormat, ExportedMemory};
 use memory::extract::is_duplicate;
 use memory::{secrets, suspicion};
-use protocol::{ImportRefused, ImportReport, Principal, Scope};
+use protocol::{ImportRefused, ImportReport, MemoryStatus, Principal, Scope};
 use store::{
     IdempotencyClaim, MAX_MEMORIES_PER_SCOPE, MemoryRow, NewMemoryRow, PageOf, PageRows, TimeCursor,
 };
@@ -68,8 +68,10 @@ impl Service {
     async fn all_active(&self, scope: &Scope) -> Result<Vec<ExportedMemory>, Error> {
         let (mut all, mut after, mut bytes) = (Vec::new(), None, 0);
         while all.len() < MAX_MEMORIES_PER_SCOPE {
-            let PageRows { rows, more } =
-                self.store().memories(scope, None, PageOf { after, limit: PAGE }).await?;
+            let PageRows { rows, more } = self
+                .store()
+                .memories(scope, Some(MemoryStatus::Active), PageOf { after, limit: PAGE })
+                .await?;
             after = rows.last().map(|row| TimeCursor { at: row.created_at, id: row.id });
             bytes += rows.iter().map(|row| row.text.len()).sum::<usize>();
             all.extend(rows.into_iter().map(portable));

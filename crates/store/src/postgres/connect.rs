@@ -27,7 +27,7 @@ const LOCK_PAUSE: Duration = Duration::from_millis(50);
 const OPENING_PATIENCE: Duration = Duration::from_secs(120);
 
 /// A connection whose statements find the tables.
-pub(super) fn connect(address: &PostgresAddress) -> Result<SqlConnection, Error> {
+pub(crate) fn connect(address: &PostgresAddress) -> Result<SqlConnection, Error> {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()

@@ -15,7 +15,8 @@ use std::sync::Arc;
 use protocol::Clock;
 
 pub use address::PostgresAddress;
-use connect::{connect, connect_writer};
+pub(crate) use connect::connect;
+use connect::connect_writer;
 pub(crate) use copy_ends::{connect_to_copy, connect_to_fill, lay_rules_aside, put_rules_back};
 pub use examine::{ExaminedNode, ExaminedPostgres, examine};
 pub use migrate::VERSION as SCHEMA_VERSION;
@@ -25,9 +26,8 @@ pub(crate) use vault::{name_of_key, note as note_key};
 
 use crate::database::PostgresSession;
 use crate::sql::{
-    Audited, DeltaLog, LoggedRow, OpenDeltas, ReadThread, Readers, SqlConnection, SqlStore, StoreOptions,
-    Upkeep as _, Writer, WriterParts, audit_of, begin_boot, find_only, place_messages, restore_deltas,
-    whole_log_on,
+    Audited, DeltaLog, OpenDeltas, ReadThread, Readers, SqlConnection, SqlStore, StoreOptions, Upkeep as _,
+    Writer, WriterParts, audit_of, begin_boot, place_messages, restore_deltas,
 };
 use crate::webhooks::WebhookWatch;
 use crate::{Error, Publish};
@@ -106,21 +106,6 @@ pub fn audit(address: &PostgresAddress) -> Result<Audited, Error> {
         migrate::require_newest(&conn)?;
         audit_of(&conn)
     })
-}
-
-/// All events in the order of their threads and numbers, for those who check the log from outside.
-pub fn whole_log(address: &PostgresAddress) -> Result<Vec<LoggedRow>, Error> {
-    on_own_thread(|| whole_log_on(&connect(address)?))
-}
-
-/// The number that a statement gives, for those who look at a database from outside.
-pub fn number_of(address: &PostgresAddress, statement: &str) -> Result<i64, Error> {
-    on_own_thread(|| find_only(&connect(address)?, statement, [], |row| row.get(0)))
-}
-
-/// Executes a statement, for those who change a database from outside.
-pub fn execute(address: &PostgresAddress, statement: &str) -> Result<usize, Error> {
-    on_own_thread(|| connect(address)?.count_changed(statement, []))
 }
 
 /// The connection to a server, which every connection here is.

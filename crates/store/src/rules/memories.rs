@@ -7,7 +7,7 @@ use sha2::{Digest, Sha256};
 
 use crate::{
     Error, ExtractedMemories, MAX_ACTIONS_PER_PURGE, MAX_EXPIRED_PER_EXTRACTION, MAX_MEMORIES_PER_SCOPE,
-    MemoryRow, MemoryStatus, VersionReason,
+    MemoryRow, MemoryStatus, MemoryVersionReason,
 };
 
 /// Bytes of a hash that are kept: enough that no two texts of one user share it.
@@ -99,8 +99,7 @@ pub fn update_event(extracted: &ExtractedMemories) -> Option<MemoryUpdate> {
 pub fn end_updated_versions(versions: &mut [MemoryVersionView]) {
     let mut next: Option<MemoryVersionView> = None;
     for version in versions {
-        let is_update =
-            |next: &MemoryVersionView| VersionReason::parse(&next.reason) == Some(VersionReason::Updated);
+        let is_update = |next: &MemoryVersionView| next.reason == MemoryVersionReason::Updated;
         let updated = next.take().filter(is_update);
         version.valid_until = version.valid_until.or(updated.and_then(|next| next.valid_from));
         next = Some(version.clone());

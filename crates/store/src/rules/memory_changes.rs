@@ -3,7 +3,7 @@
 use jiff::Timestamp;
 use protocol::MemoryId;
 
-use crate::{Error, MemoryEdit, MemoryRow, MemoryStatus, VersionReason};
+use crate::{Error, MemoryEdit, MemoryRow, MemoryStatus, MemoryVersionReason};
 
 /// The version of a memory that was not there before.
 pub const FIRST_MEMORY_VERSION: u64 = 1;
@@ -13,11 +13,11 @@ pub const FIRST_MEMORY_VERSION: u64 = 1;
 pub struct ChangedMemory {
     /// The row after the change. Its `updated_at` is still that of the version before: the transaction writes a new one.
     pub row: MemoryRow,
-    pub reason: VersionReason,
+    pub reason: MemoryVersionReason,
 }
 
 impl ChangedMemory {
-    fn new(row: MemoryRow, reason: VersionReason) -> Self {
+    fn new(row: MemoryRow, reason: MemoryVersionReason) -> Self {
         Self { row: MemoryRow { version: row.version.saturating_add(1), ..row }, reason }
     }
 }
@@ -36,51 +36,52 @@ pub fn edited_memory(row: MemoryRow, edit: MemoryEdit) -> Result<Option<ChangedM
     let edited =
         MemoryRow { text: edit.text.unwrap_or(row.text), kind: edit.kind.unwrap_or(row.kind), ..row };
     let is_other = edited.text != text || edited.kind != kind;
-    Ok(is_other.then(|| ChangedMemory::new(edited, VersionReason::Edited)))
+    Ok(is_other.then(|| ChangedMemory::new(edited, MemoryVersionReason::Edited)))
 }
 
 /// A memory that the user forgets; none if it is forgotten already.
 pub fn forgotten_memory(row: MemoryRow) -> Option<ChangedMemory> {
     let forgotten = MemoryRow { status: MemoryStatus::Forgotten, ..row };
-    (row.status != MemoryStatus::Forgotten).then(|| ChangedMemory::new(forgotten, VersionReason::Forgotten))
+    (row.status != MemoryStatus::Forgotten)
+        .then(|| ChangedMemory::new(forgotten, MemoryVersionReason::Forgotten))
 }
 
 /// A memory that is active again, whatever it was; none if it is active already.
 pub fn restored_memory(row: MemoryRow) -> Option<ChangedMemory> {
     let restored = MemoryRow { status: MemoryStatus::Active, valid_until: None, superseded_by: None, ..row };
-    (row.status != MemoryStatus::Active).then(|| ChangedMemory::new(restored, VersionReason::Restored))
+    (row.status != MemoryStatus::Active).then(|| ChangedMemory::new(restored, MemoryVersionReason::Restored))
 }
 
 /// A memory that a call has added, after the call was undone.
 pub fn undone_memory(row: MemoryRow) -> ChangedMemory {
-    ChangedMemory::new(MemoryRow { status: MemoryStatus::Removed, ..row }, VersionReason::Undone)
+    ChangedMemory::new(MemoryRow { status: MemoryStatus::Removed, ..row }, MemoryVersionReason::Undone)
 }
 
 /// A memory whose fact changes now.
 pub fn updated_memory(row: MemoryRow, (text, kind): (String, String), now: Timestamp) -> ChangedMemory {
-    ChangedMemory::new(MemoryRow { text, kind, valid_from: Some(now), ..row }, VersionReason::Updated)
+    ChangedMemory::new(MemoryRow { text, kind, valid_from: Some(now), ..row }, MemoryVersionReason::Updated)
 }
 
 /// A memory whose fact no longer holds from now on.
 pub fn removed_memory(row: MemoryRow, now: Timestamp) -> ChangedMemory {
     let removed = MemoryRow { status: MemoryStatus::Removed, valid_until: Some(now), ..row };
-    ChangedMemory::new(removed, VersionReason::Removed)
+    ChangedMemory::new(removed, MemoryVersionReason::Removed)
 }
 
 /// A memory that was merged into another memory, which replaces it.
 pub fn superseded_memory(row: MemoryRow, by: MemoryId) -> ChangedMemory {
     let superseded = MemoryRow { status: MemoryStatus::Superseded, superseded_by: Some(by), ..row };
-    ChangedMemory::new(superseded, VersionReason::Superseded)
+    ChangedMemory::new(superseded, MemoryVersionReason::Superseded)
 }
 
 /// A memory into which others were merged.
 pub fn merged_memory(row: MemoryRow, (text, kind): (String, String)) -> ChangedMemory {
-    ChangedMemory::new(MemoryRow { text, kind, ..row }, VersionReason::Merged)
+    ChangedMemory::new(MemoryRow { text, kind, ..row }, MemoryVersionReason::Merged)
 }
 
 /// A memory that was worth least when there were too many.
 pub fn expired_memory(row: MemoryRow) -> ChangedMemory {
-    ChangedMemory::new(MemoryRow { status: MemoryStatus::Expired, ..row }, VersionReason::Expired)
+    ChangedMemory::new(MemoryRow { status: MemoryStatus::Expired, ..row }, MemoryVersionReason::Expired)
 }
 
 #[cfg(test)]
@@ -118,7 +119,7 @@ mod tests {
         }
     }
 
-    fn changed(row: MemoryRow, reason: VersionReason) -> ChangedMemory {
+    fn changed(row: MemoryRow, reason: MemoryVersionReason) -> ChangedMemory {
         ChangedMemory { row: MemoryRow { version: 4, ..row }, reason }
     }
 
@@ -127,7 +128,7 @@ mod tests {
         let text = |text: &str| MemoryEdit { text: Some(text.into()), kind: None };
         let expected = MemoryRow { text: "Likes coffee.".into(), ..memory() };
         let edited = edited_memory(memory(), text("Likes coffee.")).unwrap();
-        assert_eq!(edited, Some(changed(expected, VersionReason::Edited)));
+        assert_eq!(edited, Some(changed(expected, MemoryVersionReason::Edited)));
         assert_eq!(edited_memory(memory(), text("Likes tea.")).unwrap(), None);
         let expired = MemoryRow { status: MemoryStatus::Expired, ..memory() };
         let refused = edited_memory(expired, text("Likes coffee.")).unwrap_err().to_string();
@@ -138,14 +139,14 @@ mod tests {
     fn a_restored_memory_is_as_it_was_before_it_ended() {
         let removed = removed_memory(memory(), at(9));
         let expected = MemoryRow { status: MemoryStatus::Removed, valid_until: Some(at(9)), ..memory() };
-        assert_eq!(removed, changed(expected, VersionReason::Removed));
+        assert_eq!(removed, changed(expected, MemoryVersionReason::Removed));
         let superseded = superseded_memory(memory(), id(2));
         let expected = MemoryRow { status: MemoryStatus::Superseded, superseded_by: Some(id(2)), ..memory() };
-        assert_eq!(superseded, changed(expected, VersionReason::Superseded));
+        assert_eq!(superseded, changed(expected, MemoryVersionReason::Superseded));
         for ended in [removed, superseded, expired_memory(memory()), undone_memory(memory())] {
             let restored = restored_memory(ended.row).unwrap();
             let expected = MemoryRow { version: 5, ..memory() };
-            assert_eq!(restored, ChangedMemory { row: expected, reason: VersionReason::Restored });
+            assert_eq!(restored, ChangedMemory { row: expected, reason: MemoryVersionReason::Restored });
             assert_eq!(restored_memory(restored.row), None);
         }
     }
@@ -154,7 +155,7 @@ mod tests {
     fn a_memory_is_forgotten_once() {
         let forgotten = forgotten_memory(memory()).unwrap();
         let expected = MemoryRow { status: MemoryStatus::Forgotten, ..memory() };
-        assert_eq!(forgotten, changed(expected, VersionReason::Forgotten));
+        assert_eq!(forgotten, changed(expected, MemoryVersionReason::Forgotten));
         assert_eq!(forgotten_memory(forgotten.row), None);
     }
 
@@ -164,8 +165,8 @@ mod tests {
         let (text, kind) = said();
         let expected = MemoryRow { text, kind, ..memory() };
         let updated = MemoryRow { valid_from: Some(at(9)), ..expected.clone() };
-        assert_eq!(updated_memory(memory(), said(), at(9)), changed(updated, VersionReason::Updated));
-        assert_eq!(merged_memory(memory(), said()), changed(expected, VersionReason::Merged));
+        assert_eq!(updated_memory(memory(), said(), at(9)), changed(updated, MemoryVersionReason::Updated));
+        assert_eq!(merged_memory(memory(), said()), changed(expected, MemoryVersionReason::Merged));
     }
 
     #[test]

@@ -1,8 +1,10 @@
 //! Notices for a user: which changes of one transaction share a notice, and which place in a channel can be gone on from.
 
-use protocol::{CallId, DocumentId, MemoryId, NoticeChange, ProposalId, RunId, Scope, ThreadId};
+use protocol::{
+    CallId, DocumentChange, DocumentId, MemoryId, NoticeChange, ProposalId, RunId, Scope, ThreadId,
+};
 
-use crate::VersionReason;
+use crate::MemoryVersionReason;
 
 /// Memories that one notice names at most.
 pub const MAX_MEMORIES_PER_NOTICE: usize = 100;
@@ -10,25 +12,6 @@ pub const MAX_MEMORIES_PER_NOTICE: usize = 100;
 /// How many of the last notices of a transaction a change is compared with. One that could have shared an earlier notice
 /// gets its own, which tells nothing wrong.
 const MAX_COMPARED: usize = 64;
-
-/// The change of a document.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum DocumentNews {
-    Added,
-    /// Every piece of it has its vector.
-    Ready,
-    Deleted,
-}
-
-impl DocumentNews {
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Added => "added",
-            Self::Ready => "ready",
-            Self::Deleted => "deleted",
-        }
-    }
-}
 
 /// A change that the user is told of.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -54,7 +37,7 @@ pub enum NoticedChange {
     Document {
         scope: Scope,
         document: DocumentId,
-        status: DocumentNews,
+        status: DocumentChange,
     },
 }
 
@@ -81,7 +64,7 @@ pub enum NewNotice {
     Document {
         scope: Scope,
         document: DocumentId,
-        status: DocumentNews,
+        status: DocumentChange,
     },
 }
 
@@ -209,17 +192,18 @@ fn together(before: NoticeChange, after: NoticeChange) -> NoticeChange {
 }
 
 /// The change of a memory that got a version for this reason.
-pub fn memory_change(reason: VersionReason) -> NoticeChange {
+pub fn memory_change(reason: MemoryVersionReason) -> NoticeChange {
     match reason {
-        VersionReason::Created => NoticeChange::Created,
-        VersionReason::Edited | VersionReason::Updated | VersionReason::Merged | VersionReason::Restored => {
-            NoticeChange::Changed
-        }
-        VersionReason::Removed
-        | VersionReason::Forgotten
-        | VersionReason::Expired
-        | VersionReason::Superseded
-        | VersionReason::Undone => NoticeChange::Deleted,
+        MemoryVersionReason::Created => NoticeChange::Created,
+        MemoryVersionReason::Edited
+        | MemoryVersionReason::Updated
+        | MemoryVersionReason::Merged
+        | MemoryVersionReason::Restored => NoticeChange::Changed,
+        MemoryVersionReason::Removed
+        | MemoryVersionReason::Forgotten
+        | MemoryVersionReason::Expired
+        | MemoryVersionReason::Superseded
+        | MemoryVersionReason::Undone => NoticeChange::Deleted,
     }
 }
 

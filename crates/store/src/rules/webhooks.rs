@@ -1,7 +1,7 @@
 //! Webhooks: which notice is an event, and what a message says. A message has ids and no text of the user.
 
 use jiff::Timestamp;
-use protocol::{MemoryId, ProposalId, RunId, RunStatus, Scope, ThreadId, WebhookEvent};
+use protocol::{MemoryId, NoticeChange, ProposalId, RunId, RunStatus, Scope, ThreadId, WebhookEvent};
 use serde_json::{Map, Value, json};
 
 /// An event that webhooks are told of.
@@ -9,7 +9,7 @@ use serde_json::{Map, Value, json};
 pub enum WebhookNews {
     RunEnded { run: RunId, thread: ThreadId, status: RunStatus },
     ApprovalOpen { approval: ProposalId, run: Option<RunId>, thread: Option<ThreadId>, tool: String },
-    MemoryChanged { memories: Vec<MemoryId>, change: &'static str, number: u64 },
+    MemoryChanged { memories: Vec<MemoryId>, change: NoticeChange, number: u64 },
 }
 
 impl WebhookNews {

@@ -29,14 +29,6 @@ impl SqlStore {
         };
         self.readers.read(read).await
     }
-
-    pub(crate) async fn verify_admin_audit(&self) -> Result<Vec<String>, Error> {
-        let mut check = AuditCheck::default();
-        while !check.is_done {
-            check = self.readers.read(move |conn| check.next(conn)).await?;
-        }
-        Ok(check.faults)
-    }
 }
 
 /// Adds an entry to the chain.

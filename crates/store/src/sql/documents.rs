@@ -5,7 +5,7 @@
 
 use crate::sql::{SqlConnection, SqlRow, params};
 use jiff::Timestamp;
-use protocol::{DocumentId, Principal, Scope};
+use protocol::{DocumentChange, DocumentId, Principal, Scope};
 
 use super::append::Batch;
 use super::read::{
@@ -14,7 +14,7 @@ use super::read::{
 };
 use super::{RowsOf, SqlStore, idempotency, items, texts};
 use crate::rules::documents::{DocumentTotals, check_document, check_document_room};
-use crate::rules::notices::{DocumentNews, NoticedChange};
+use crate::rules::notices::NoticedChange;
 use crate::{
     ChunkRow, DocumentRow, Error, IdempotencyClaim, ItemRef, MAX_CHUNKS_PER_READ, NewChunk, NewDocument,
     NewVector, PageOf, PageRows, RecallKind, TimeCursor,
@@ -245,7 +245,7 @@ fn finish(
         return find(batch.conn(), earlier.into(), user);
     }
     show(batch, new.id)?;
-    notice(batch, &new.scope, new.id, DocumentNews::Added);
+    notice(batch, &new.scope, new.id, DocumentChange::Added);
     find(batch.conn(), new.id, user)
 }
 
@@ -255,7 +255,7 @@ pub(super) fn show(batch: &Batch<'_>, document: DocumentId) -> Result<(), Error>
     batch.execute(statement, params![document.bytes(), batch.at()])
 }
 
-fn notice(batch: &Batch<'_>, scope: &Scope, document: DocumentId, status: DocumentNews) {
+fn notice(batch: &Batch<'_>, scope: &Scope, document: DocumentId, status: DocumentChange) {
     // Documents of an app itself have no user who could be told.
     if !scope.is_of_app() {
         batch.notice(NoticedChange::Document { scope: scope.clone(), document, status });
@@ -288,7 +288,7 @@ pub(super) fn notice_ready(
                 AND NOT EXISTS (SELECT 1 FROM vectors v WHERE v.item = c.id AND v.model = ?2)
                 ORDER BY c.number DESC LIMIT 1";
         if !has_any(batch.conn(), statement, params![document.bytes(), model])? {
-            notice(batch, scope, document, DocumentNews::Ready);
+            notice(batch, scope, document, DocumentChange::Ready);
         }
     }
     Ok(())
@@ -319,7 +319,7 @@ fn delete(
     idempotency::claim(batch, &scope, once, document.uuid())?;
     let statement = "UPDATE documents SET deleted_at = ?2 WHERE id = ?1";
     batch.execute(statement, params![document.bytes(), batch.at()])?;
-    notice(batch, &scope, document, DocumentNews::Deleted);
+    notice(batch, &scope, document, DocumentChange::Deleted);
     texts::drop_of(batch, &scope, &document.to_string())?;
     items::changed(batch, &scope, RecallKind::Document, document.bytes())
 }

@@ -20,12 +20,9 @@ use super::{RowsOf, SqlStore, history, idempotency};
 use crate::rules::memories::end_updated_versions;
 use crate::{
     Error, ExtractedMemories, IdempotencyClaim, JobRow, MAX_SOURCES_PER_MEMORY, MemoryEdit, MemoryExtraction,
-    MemoryHistory, MemoryOrigin, MemoryRow, MemoryStatus, MessageRow, NewMemoryRow, PageOf, PageRows,
-    SnapshotLine, TimeCursor,
+    MemoryHistory, MemoryOrigin, MemoryRow, MemoryStatus, MemoryVersionReason, MessageRow, NewMemoryRow,
+    PageOf, PageRows, SnapshotLine, TimeCursor,
 };
-
-/// The word for memories of any status in a list.
-const ALL: &str = "all";
 
 /// As [`memory_row`] expects them, of memories `m` with [`FIRST_SOURCE`].
 pub(super) const COLUMNS: &str =
@@ -80,12 +77,12 @@ impl SqlStore {
     pub(crate) async fn memories(
         &self,
         scope: &Scope,
-        status: Option<&str>,
+        status: Option<MemoryStatus>,
         page: PageOf<TimeCursor<MemoryId>>,
     ) -> Result<PageRows<MemoryRow>, Error> {
         let rows = RowsOf::user(&scope.user);
-        let (scope, status) = (scope.clone(), status.unwrap_or(MemoryStatus::Active.name()).to_owned());
-        self.readers.read_for(rows, move |conn| list(conn, &scope, &status, page)).await
+        let scope = scope.clone();
+        self.readers.read_for(rows, move |conn| list(conn, &scope, status, page)).await
     }
 
     pub(crate) async fn active_memories(&self, scope: &Scope, limit: usize) -> Result<Vec<MemoryRow>, Error> {
@@ -93,7 +90,8 @@ impl SqlStore {
         let mut more = true;
         while more && newest.len() < limit {
             let after = newest.last().map(|row| TimeCursor { at: row.created_at, id: row.id });
-            let page = self.memories(scope, None, PageOf { after, limit: limit - newest.len() }).await?;
+            let rest = PageOf { after, limit: limit - newest.len() };
+            let page = self.memories(scope, Some(MemoryStatus::Active), rest).await?;
             more = page.more;
             newest.extend(page.rows);
         }
@@ -268,16 +266,17 @@ pub(super) fn of_scope(
 fn list(
     conn: &SqlConnection,
     scope: &Scope,
-    status: &str,
+    status: Option<MemoryStatus>,
     page: PageOf<TimeCursor<MemoryId>>,
 ) -> Result<PageRows<MemoryRow>, Error> {
-    let of_status = if status == ALL { "?6 = 'all'" } else { "m.status = ?6" };
+    let of_status = if status.is_none() { "?6 = 'all'" } else { "m.status = ?6" };
     let statement = format!(
         "SELECT {COLUMNS} FROM memories m {FIRST_SOURCE} WHERE m.app = ?1 AND m.user = ?2 AND {of_status}
             AND (m.created_at, m.id) < (?3, ?4) ORDER BY m.created_at DESC, m.id DESC LIMIT ?5"
     );
     let (at, last) = page_start(page.after.map(|cursor| (cursor.at, *cursor.id.bytes())));
     let limit = one_more(page.limit);
+    let status = status.map_or("all", MemoryStatus::name);
     let key = params![scope.app.as_str(), scope.user.as_str(), at, last, limit, status];
     find_page(conn, &statement, key, page.limit, memory_row)
 }
@@ -370,8 +369,9 @@ fn version_row(row: &SqlRow<'_>) -> Result<MemoryVersionView, Error> {
         version: count(row, 0)?,
         text: text(row, 1)?,
         kind: text(row, 2)?,
-        status: status(row, 3)?.name().to_owned(),
-        reason: text(row, 4)?,
+        status: status(row, 3)?,
+        // A reason that cannot be read counts as an edit, which ends no other version.
+        reason: MemoryVersionReason::parse(&text(row, 4)?).unwrap_or(MemoryVersionReason::Edited),
         valid_from: maybe_time(row, 5)?,
         valid_until: maybe_time(row, 6)?,
         at: time(row, 7)?,

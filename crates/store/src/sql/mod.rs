@@ -93,7 +93,6 @@ pub(crate) use records::index_words;
 pub(crate) use tidy::{WalRestart, note_removed};
 pub(crate) use upkeep::{CommitKind, NodeTurn, Upkeep};
 pub use usage::day;
-pub(crate) use verify::verify_on;
 pub use whole_log::LoggedRow;
 pub(crate) use whole_log::whole_log_on;
 pub(crate) use writer::{SqlRunLog, Writer, WriterParts};

@@ -7,9 +7,9 @@
 use crate::sql::{SqlConnection, SqlParams, SqlRow, params};
 use jiff::Timestamp;
 use protocol::{
-    AppId, CallId, CallNotice, ClientCallStatus, DocumentId, DocumentNotice, MemoryId, MemoryNotice, Notice,
-    NoticeChange, ProposalId, ProposalNotice, RunId, RunNotice, RunStatus, Scope, ThreadId, ThreadNotice,
-    UserId,
+    AppId, CallId, CallNotice, ClientCallStatus, DocumentChange, DocumentId, DocumentNotice, MemoryId,
+    MemoryNotice, Notice, NoticeChange, ProposalId, ProposalNotice, ProposalStatus, RunId, RunNotice,
+    RunStatus, Scope, ThreadId, ThreadNotice, UserId,
 };
 use uuid::Uuid;
 
@@ -258,13 +258,14 @@ impl NoticeRow {
     }
 
     fn of_proposal(&self, conn: &SqlConnection) -> Result<Option<Notice>, Error> {
-        let Some(proposal_id) = self.subject::<ProposalId>() else { return Ok(None) };
+        let (proposal, status) = (self.subject::<ProposalId>(), ProposalStatus::parse(&self.status));
+        let Some((proposal_id, status)) = proposal.zip(status) else { return Ok(None) };
         let statement = "SELECT tool, thread, run FROM proposals WHERE id = ?1";
         find_first(conn, statement, [proposal_id.bytes()], |row| {
             Ok(Notice::Proposal(ProposalNotice {
                 app_id: self.app_id(),
                 proposal_id,
-                status: self.status.clone(),
+                status,
                 tool: text(row, 0)?,
                 thread_id: maybe_id(row, 1)?,
                 run_id: maybe_id(row, 2)?,
@@ -292,9 +293,8 @@ impl NoticeRow {
     }
 
     fn of_document(&self) -> Option<Notice> {
-        let document_id = self.subject::<DocumentId>()?;
-        let (app_id, status) = (self.app_id(), self.status.clone());
-        Some(Notice::Document(DocumentNotice { app_id, document_id, status }))
+        let (document_id, status) = (self.subject::<DocumentId>()?, DocumentChange::parse(&self.status)?);
+        Some(Notice::Document(DocumentNotice { app_id: self.app_id(), document_id, status }))
     }
 }
 

@@ -15,7 +15,7 @@ use crate::{Error, LedgerKind, Verified};
 const PAGE: i64 = 256;
 
 /// Looks through the ledger.
-pub(crate) fn verify_on(conn: &SqlConnection) -> Result<Verified, Error> {
+pub(super) fn verify_on(conn: &SqlConnection) -> Result<Verified, Error> {
     let mut check = Check::default();
     while !check.is_done() {
         check = check.next(conn)?;
@@ -27,10 +27,10 @@ pub(crate) fn verify_on(conn: &SqlConnection) -> Result<Verified, Error> {
 #[derive(Default)]
 pub(super) struct Check {
     found: Verified,
-    part: Part,
+    part: CheckStage,
 }
 
-enum Part {
+enum CheckStage {
     /// Between two chains; the scope of the last one.
     Between(Option<Scope>),
     Chain {
@@ -42,7 +42,7 @@ enum Part {
     Done,
 }
 
-impl Default for Part {
+impl Default for CheckStage {
     fn default() -> Self {
         Self::Between(None)
     }
@@ -53,7 +53,7 @@ const ENTRY: &str = "l.app, l.user, l.position, l.action, l.kind, l.at, l.digest
 
 impl Check {
     pub(super) fn is_done(&self) -> bool {
-        matches!(self.part, Part::Done)
+        matches!(self.part, CheckStage::Done)
     }
 
     pub(super) fn report(self) -> Verified {
@@ -64,16 +64,16 @@ impl Check {
     pub(super) fn next(mut self, conn: &SqlConnection) -> Result<Self, Error> {
         let _moment = conn.moment()?;
         self.part = match self.part {
-            Part::Between(last) => match scope_after(conn, last.as_ref())? {
+            CheckStage::Between(last) => match scope_after(conn, last.as_ref())? {
                 Some(scope) => {
                     self.found.scopes += 1;
-                    Part::Chain { before: LedgerHead::origin(&scope), scope }
+                    CheckStage::Chain { before: LedgerHead::origin(&scope), scope }
                 }
-                None => Part::Actions([0; 16]),
+                None => CheckStage::Actions([0; 16]),
             },
-            Part::Chain { scope, before } => self.found.chain(conn, scope, before)?,
-            Part::Actions(last) => self.found.actions(conn, last)?,
-            Part::Done => Part::Done,
+            CheckStage::Chain { scope, before } => self.found.chain(conn, scope, before)?,
+            CheckStage::Actions(last) => self.found.actions(conn, last)?,
+            CheckStage::Done => CheckStage::Done,
         };
         Ok(self)
     }
@@ -86,7 +86,12 @@ impl Verified {
         }
     }
 
-    fn chain(&mut self, conn: &SqlConnection, scope: Scope, mut before: LedgerHead) -> Result<Part, Error> {
+    fn chain(
+        &mut self,
+        conn: &SqlConnection,
+        scope: Scope,
+        mut before: LedgerHead,
+    ) -> Result<CheckStage, Error> {
         let last = before.position;
         let statement = format!(
             "SELECT {ENTRY} WHERE l.app = ?1 AND l.user = ?2 AND l.position > ?3 ORDER BY l.position LIMIT ?4"
@@ -104,7 +109,7 @@ impl Verified {
                     name(&scope)
                 ));
             }
-            return Ok(Part::Between(Some(scope)));
+            return Ok(CheckStage::Between(Some(scope)));
         }
         for found in entries {
             self.entries += 1;
@@ -117,7 +122,7 @@ impl Verified {
             }
             before = LedgerHead { position: found.entry.position, hash: found.hash };
         }
-        Ok(Part::Chain { scope, before })
+        Ok(CheckStage::Chain { scope, before })
     }
 
     /// The fault of an entry's contents.
@@ -142,10 +147,10 @@ impl Verified {
         Ok((!erased).then_some("has lost its content, and no later entry records an erasure"))
     }
 
-    fn actions(&mut self, conn: &SqlConnection, last: [u8; 16]) -> Result<Part, Error> {
+    fn actions(&mut self, conn: &SqlConnection, last: [u8; 16]) -> Result<CheckStage, Error> {
         let page = action_rows::after(conn, last, PAGE)?;
-        let Some(newest) = page.last() else { return Ok(Part::Done) };
-        let next = Part::Actions(*newest.id.bytes());
+        let Some(newest) = page.last() else { return Ok(CheckStage::Done) };
+        let next = CheckStage::Actions(*newest.id.bytes());
         for action in page {
             let statement = format!("SELECT {ENTRY} WHERE l.action = ?1 ORDER BY l.position");
             let entries: Vec<LedgerRow> = find_all(conn, &statement, [action.id.bytes()], found_row)?;

@@ -2,7 +2,7 @@
 
 use crate::sql::params;
 use jiff::Timestamp;
-use protocol::{JobId, NoticeChange, ProposalId, RunId, RunStatus, Scope, ThreadId};
+use protocol::{JobId, ProposalId, ProposalStatus, RunId, RunStatus, Scope, ThreadId};
 
 use super::SqlStore;
 use super::append::Batch;
@@ -70,10 +70,12 @@ fn news(batch: &Batch<'_>, noticed: &NoticedNews<'_>) -> Result<Option<WebhookNe
             .and_then(RunStatus::parse)
             .filter(|status| status.is_terminal())
             .map(|status| WebhookNews::RunEnded { run: *run, thread: *thread, status }),
-        NewNotice::Proposal(approval) if status == Some("open") => approval_news(batch, *approval)?,
+        NewNotice::Proposal(approval) if status == Some(ProposalStatus::Open.name()) => {
+            approval_news(batch, *approval)?
+        }
         NewNotice::Memories { memories, change, .. } => Some(WebhookNews::MemoryChanged {
             memories: memories.clone(),
-            change: NoticeChange::name(*change),
+            change: *change,
             number: noticed.number,
         }),
         NewNotice::Proposal(_)

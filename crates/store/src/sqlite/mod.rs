@@ -7,6 +7,8 @@ mod copy_ends;
 mod migrate;
 mod private_files;
 mod statements;
+#[cfg(test)]
+pub(crate) mod tests;
 mod upkeep;
 
 use std::fs::{File, TryLockError};
@@ -18,13 +20,13 @@ use protocol::Clock;
 use rusqlite::config::DbConfig;
 use rusqlite::{Connection, OpenFlags};
 
-pub use crate::sql::{Audited, LoggedRow, wait_until_closed};
+pub use crate::sql::{Audited, wait_until_closed};
 use crate::sql::{
     DELTA_PAUSE, DeltaLog, OpenDeltas, ReadThread, Readers, SqlConnection, SqlStore, StoreOptions, Writer,
-    WriterParts, audit_of, begin_boot, note_removed, place_messages, restore_deltas, verify_on, whole_log_on,
+    WriterParts, audit_of, begin_boot, note_removed, place_messages, restore_deltas,
 };
 use crate::webhooks::WebhookWatch;
-use crate::{Error, Publish, Verified};
+use crate::{Error, Publish};
 pub use backup::backup;
 pub use compact::compact;
 pub(crate) use copy_ends::{
@@ -110,53 +112,14 @@ fn file_of(conn: &SqlConnection) -> Result<&Connection, Error> {
 
 /// Looks through the database in a data folder as it is at one moment, through its ledger, and through the audit of admins.
 pub fn audit(folder: &Path) -> Result<Audited, Error> {
-    let conn = reader(&folder.join(FILE), Performer::Audit)?;
-    migrate::require_newest(&conn)?;
-    audit_of(&SqlConnection::Sqlite(conn))
+    let conn = connect_to_examine(folder)?;
+    migrate::require_newest(file_of(&conn)?)?;
+    audit_of(&conn)
 }
 
-/// Looks through the ledger in a data folder, whether or not a server is using it.
-pub fn verify(folder: &Path) -> Result<Verified, Error> {
-    verify_on(&SqlConnection::Sqlite(reader(&folder.join(FILE), Performer::Audit)?))
-}
-
-/// All events of a data folder in the order of their threads and numbers, wherever the database has them.
-pub fn whole_log(folder: &Path) -> Result<Vec<LoggedRow>, Error> {
-    whole_log_on(&SqlConnection::Sqlite(reader(&folder.join(FILE), Performer::Audit)?))
-}
-
-/// The file behind a connection, for tests that count what SQLite does, or let it fail.
-#[cfg(test)]
-pub(crate) fn raw(conn: &SqlConnection) -> &Connection {
-    file_of(conn).unwrap()
-}
-
-#[cfg(test)]
-pub(crate) fn raw_mut(conn: &mut SqlConnection) -> &mut Connection {
-    match conn {
-        SqlConnection::Sqlite(conn) => conn,
-        SqlConnection::Postgres(_) => panic!("not a file"),
-    }
-}
-
-/// A new database in memory.
-#[cfg(test)]
-pub(crate) fn in_memory() -> SqlConnection {
-    let mut conn = Connection::open_in_memory().unwrap();
-    migrate::migrate(&mut conn).unwrap();
-    SqlConnection::Sqlite(conn)
-}
-
-/// A new database in a folder, and what its writer sees to.
-#[cfg(test)]
-pub(crate) fn writing_to(folder: &Path) -> (SqlConnection, SqliteUpkeep) {
-    let path = folder.join(FILE);
-    let mut conn = connect(&path, OpenFlags::default()).unwrap();
-    migrate::migrate(&mut conn).unwrap();
-    let checkpoints = connect(&path, OpenFlags::default()).unwrap();
-    let wal = folder.join(format!("{FILE}-wal"));
-    let upkeep = SqliteUpkeep::start(&mut conn, checkpoints, wal, lock(folder).unwrap()).unwrap();
-    (SqlConnection::Sqlite(conn), upkeep)
+/// A connection that reads the database in a data folder, whether or not a server is using it.
+pub(crate) fn connect_to_examine(folder: &Path) -> Result<SqlConnection, Error> {
+    Ok(SqlConnection::Sqlite(reader(&folder.join(FILE), Performer::Audit)?))
 }
 
 /// The file in which Linux says which start of the machine this is.

@@ -139,7 +139,7 @@ impl Upkeep for SqliteUpkeep {
 
 #[cfg(test)]
 mod tests {
-    use super::super::writing_to;
+    use super::super::tests::writing_to;
     use super::*;
 
     #[test]

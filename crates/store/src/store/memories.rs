@@ -8,8 +8,8 @@ use protocol::{ActionId, MemoryId, Principal, Scope, ThreadId};
 use super::Store;
 use crate::{
     Error, ExtractedMemories, HiddenWords, IdempotencyClaim, ItemRow, JobRow, MemoryEdit, MemoryExtraction,
-    MemoryHistory, MemoryPurge, MemoryRow, MessageRow, NewMemoryRow, NewVector, PageOf, PageRows,
-    SnapshotLine, TimeCursor, TombstoneRow,
+    MemoryHistory, MemoryPurge, MemoryRow, MemoryStatus, MessageRow, NewMemoryRow, NewVector, PageOf,
+    PageRows, SnapshotLine, TimeCursor, TombstoneRow,
 };
 
 // Durable facts about users. Each change is a version of its own; one that is not active is in no prompt, but can still
@@ -22,8 +22,8 @@ store_methods! {
     /// The memory if it is this principal's, whatever its status.
     fn memory(principal: &Principal, id: MemoryId) -> MemoryRow;
     fn memory_history(principal: &Principal, id: MemoryId) -> MemoryHistory;
-    /// Newest first: the active ones, or those of a status, or `all`.
-    fn memories(scope: &Scope, status: Option<&str>, page: PageOf<TimeCursor<MemoryId>>) -> PageRows<MemoryRow>;
+    /// Newest first: those of a status, or all of them.
+    fn memories(scope: &Scope, status: Option<MemoryStatus>, page: PageOf<TimeCursor<MemoryId>>) -> PageRows<MemoryRow>;
     /// The newest `limit` active ones, oldest first, so that a new one changes only the end of a prompt.
     fn active_memories(scope: &Scope, limit: usize) -> Vec<MemoryRow>;
     /// The active memories of the scope among these, in the given order.

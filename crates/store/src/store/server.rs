@@ -61,8 +61,6 @@ store_methods! {
 store_methods! {
     /// Newest first. The cursor is the number of the last one seen. With `apps`, the entries about these apps.
     fn admin_audit(apps: Option<Vec<AppId>>, page: PageOf<u64>) -> PageRows<AuditEntryView>;
-    /// Goes through the chain of entries. Gives its faults in words, at most [`Verified::MAX_FAULTS`].
-    fn verify_admin_audit() -> Vec<String>;
 }
 
 // Usage. It is written with the events and jobs that caused it. Days are as `store::day` says them.

@@ -4,7 +4,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use protocol::{Delta, RunStatus, Stored, ThreadId};
-use store::sqlite::{audit, whole_log};
+use store::inspection::file_log;
+use store::sqlite::audit;
 use store::{Coalesce, Error, StoreOptions};
 use store::{RunLog, Store, ThreadEdit};
 use testkit::database::open_store;
@@ -118,7 +119,7 @@ async fn deltas_of_a_process_that_died_are_there_after_the_next_start() {
     of_other.record(vec![step_end(vec![])], vec![], vec![]).await.unwrap();
     say(&fixture, &log, &["so."]).await;
     drop((log, of_other));
-    let beside = whole_log(fixture.folder.path()).unwrap();
+    let beside = file_log(fixture.folder.path()).unwrap();
     assert_eq!(beside.len(), fixture.published.all().len(), "whoever looks from outside finds them, too");
     drop(fixture.store);
     fixture.store = open(fixture.folder.path(), &clock, &fixture.published);

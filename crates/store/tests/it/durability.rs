@@ -6,7 +6,8 @@ use std::sync::Arc;
 
 use protocol::{Ids, MemoryId, RunStatus, Seq, Stored, ThreadId};
 use rusqlite::Connection;
-use store::sqlite::{audit, whole_log};
+use store::inspection::file_log;
+use store::sqlite::audit;
 use store::{Coalesce, StoreOptions};
 use store::{NewMemoryRow, RunLog, Store, SubmittedRun};
 use tempfile::TempDir;
@@ -212,7 +213,7 @@ impl Work {
         let published = Arc::new(Published::default());
         let store = start(image, &published, "two");
         assert_eq!(audit(image).unwrap().findings, [""; 0]);
-        let log = whole_log(image).unwrap().into_iter().map(|row| row.event);
+        let log = file_log(image).unwrap().into_iter().map(|row| row.event);
         let log: BTreeMap<(ThreadId, Seq), Arc<str>> =
             log.map(|event| ((event.thread, event.seq), event.body)).collect();
         for event in &self.durable {
@@ -257,7 +258,7 @@ async fn whatever_a_power_failure_leaves_of_the_log_is_sound_and_holds_what_was_
             if chance.below(2) == 0 {
                 let image = work.image(&mut chance);
                 work.check(image.path()).await;
-                let kept = whole_log(image.path()).unwrap().len();
+                let kept = file_log(image.path()).unwrap().len();
                 lost += usize::from(kept < work.published().len());
                 images += 1;
             }

@@ -2,7 +2,8 @@
 
 use protocol::{AppId, Clock, Event, Ids, MemoryId, RunStatus, Scope, StreamComplete};
 use store::{
-    Error, MAX_MEMORIES_PER_SCOPE, MAX_MEMORY_BYTES, MemoryEdit, MemoryRow, NewMemoryRow, PageOf, TimeCursor,
+    Error, MAX_MEMORIES_PER_SCOPE, MAX_MEMORY_BYTES, MemoryEdit, MemoryRow, MemoryStatus, NewMemoryRow,
+    PageOf, TimeCursor,
 };
 use testkit::still::StandingClock;
 
@@ -29,7 +30,8 @@ async fn add(fixture: &Fixture, scope: &Scope, text: &str) -> MemoryRow {
 }
 
 async fn listed(fixture: &Fixture, scope: &Scope) -> Vec<String> {
-    texts(fixture.store.memories(scope, None, PageOf { after: None, limit: 100 }).await.unwrap().rows)
+    let page = PageOf { after: None, limit: 100 };
+    texts(fixture.store.memories(scope, Some(MemoryStatus::Active), page).await.unwrap().rows)
 }
 
 fn texts(rows: Vec<MemoryRow>) -> Vec<String> {
@@ -75,7 +77,7 @@ async fn a_memory_reads_back_as_it_was_added() {
         scope: alice.clone(),
         text: "lives in Oslo".into(),
         kind: "fact".into(),
-        status: store::MemoryStatus::Active,
+        status: MemoryStatus::Active,
         access_count: 0,
         last_accessed_at: None,
         source: "user".into(),
@@ -107,7 +109,12 @@ async fn lists_are_newest_first_and_prompts_oldest_first() {
     assert_eq!(texts(fixture.store.active_memories(&alice, 3).await.unwrap()), ["a", "b", "c"]);
     assert_eq!(texts(fixture.store.active_memories(&alice, 9).await.unwrap()), ["d", "a", "b", "c"]);
     let after = Some(TimeCursor { at: rows[1].created_at, id: rows[1].id });
-    let rest = fixture.store.memories(&alice, None, PageOf { after, limit: 1 }).await.unwrap().rows;
+    let rest = fixture
+        .store
+        .memories(&alice, Some(MemoryStatus::Active), PageOf { after, limit: 1 })
+        .await
+        .unwrap()
+        .rows;
     assert_eq!(texts(rest), ["a"]);
     let ids: Vec<MemoryId> = [3, 0, 2].map(|place: usize| rows[place].id).to_vec();
     let wanted = [ids.as_slice(), &[fixture.ids.memory()]].concat();

@@ -7,7 +7,7 @@ use protocol::{Ids as _, RunStatus};
 use store::copy::{CopyOutcome, StorePlace, copy};
 use store::postgres::PostgresAddress;
 use store::{
-    Error, ItemRef, NewMemoryRow, NewVector, PackedVector, Store, StoreOptions, Target, postgres, sqlite,
+    Error, ItemRef, NewMemoryRow, NewVector, PackedVector, Store, StoreOptions, Target, inspection, sqlite,
 };
 use testkit::still::StandingClock;
 
@@ -26,7 +26,7 @@ fn schema(name: &str) -> PostgresAddress {
 
 fn open_folder(folder: &Path) -> Store {
     let published = Arc::new(Published::default());
-    Store::open_sqlite_with(folder, Arc::new(StandingClock), published, StoreOptions::default()).unwrap()
+    Store::open_sqlite(folder, Arc::new(StandingClock), published, StoreOptions::default()).unwrap()
 }
 
 /// Conversations, memories with vectors, and texts with a character that PostgreSQL does not have.
@@ -100,7 +100,7 @@ async fn all_data_move_to_postgresql_and_back() {
     assert!(second.rows() > first.rows());
     assert!(second.changed() < first.rows() / 2, "{} of {}", second.changed(), second.rows());
     assert_eq!(copied(&from, &to).changed(), 0);
-    assert_eq!(sqlite::whole_log(&here).unwrap(), postgres::whole_log(&there).unwrap());
+    assert_eq!(inspection::file_log(&here).unwrap(), inspection::postgres_log(&there).unwrap());
 
     // A server goes on there.
     let store = open(&there);
@@ -115,7 +115,7 @@ async fn all_data_move_to_postgresql_and_back() {
 
     // And back again.
     copied_at_rest(&to, &StorePlace::Folder(back.clone()));
-    assert_eq!(sqlite::whole_log(&back).unwrap(), postgres::whole_log(&there).unwrap());
+    assert_eq!(inspection::file_log(&back).unwrap(), inspection::postgres_log(&there).unwrap());
     let store = open_folder(&back);
     fill(&store, &fixture, 2).await;
     let memories = store.recall_changes(&scope("alice"), 0, Some(MODEL), 1_000).await.unwrap();

@@ -5,7 +5,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use protocol::{Ids as _, Seq, Stored};
-use store::postgres::{PostgresAddress, audit, number_of, whole_log};
+use store::inspection::{number_of, postgres_log};
+use store::postgres::{PostgresAddress, audit};
 use store::{Coalesce, RunLog, Store, StoreOptions, Target};
 use testkit::still::CountingIds;
 use testpg::{PACKAGE_VARIABLE, PostgresEnd, PostgresPrograms, PostgresServer};
@@ -72,7 +73,7 @@ impl Crashing {
     /// Each event that was published has its number and its content in the log.
     fn has_all(&self) {
         let key = |event: &Stored| (event.thread, event.seq, event.kind.clone(), Arc::clone(&event.body));
-        let log: Vec<_> = whole_log(&self.address).unwrap().iter().map(|row| key(&row.event)).collect();
+        let log: Vec<_> = postgres_log(&self.address).unwrap().iter().map(|row| key(&row.event)).collect();
         for event in self.fixture.published.all() {
             assert!(log.contains(&key(&event)), "{event:?} is not in the log: {log:#?}");
         }
@@ -94,7 +95,7 @@ async fn deltas_that_a_crash_has_lost_are_written_with_the_next_fact() {
     let (_, log) = crashing.fixture.run().await;
     crashing.say(&log, &["one ", "two "]).await;
     crashing.crash();
-    assert_eq!(whole_log(&crashing.address).unwrap().len(), 2, "the crash has lost the deltas");
+    assert_eq!(postgres_log(&crashing.address).unwrap().len(), 2, "the crash has lost the deltas");
     log.record(vec![step_end(vec![])], vec![], vec![]).await.unwrap();
     crashing.has_all();
 }

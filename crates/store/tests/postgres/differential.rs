@@ -170,7 +170,6 @@ const NEVER_REFUSED: &[&str] = &[
     "usage_of_day",
     "usage_totals",
     "used",
-    "verify_admin_audit",
     "verify_ledger",
     "webhook_message",
 ];

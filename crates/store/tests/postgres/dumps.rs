@@ -3,7 +3,8 @@
 use std::process::Command;
 
 use protocol::Ids as _;
-use store::postgres::{PostgresAddress, audit, execute, number_of, whole_log};
+use store::inspection::{execute, number_of, postgres_log};
+use store::postgres::{PostgresAddress, audit};
 use store::{Store, Target};
 use testpg::{PACKAGE_VARIABLE, PostgresPrograms, PostgresServer};
 
@@ -46,8 +47,8 @@ async fn a_dump_that_is_restored_goes_on() {
     run(server.program("pg_restore"), &["--exit-on-error", &format!("--dbname={url}"), "rondo.dump"]);
     let restored: PostgresAddress = url.parse().unwrap();
     assert_eq!(audit(&restored).unwrap().findings, [""; 0]);
-    let events = whole_log(&restored).unwrap();
-    assert!(whole_log(&first).unwrap().starts_with(&events[..1]) && !events.is_empty());
+    let events = postgres_log(&restored).unwrap();
+    assert!(postgres_log(&first).unwrap().starts_with(&events[..1]) && !events.is_empty());
     assert_eq!(number_of(&restored, "SELECT count(*) FROM runs").unwrap(), 10);
 
     let mark = "INSERT INTO rondo.state (name, value) VALUES ('restored', '') ON CONFLICT DO NOTHING";

@@ -4,7 +4,8 @@ use std::fs::File;
 use std::path::Path;
 use std::sync::Mutex;
 
-use store::postgres::{PostgresAddress, number_of};
+use store::inspection::number_of;
+use store::postgres::PostgresAddress;
 use store::{Error, Target};
 use testpg::{PostgresEnd, PostgresServer, WITHOUT_SYNC};
 

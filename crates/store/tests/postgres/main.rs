@@ -32,7 +32,8 @@ use std::sync::Arc;
 
 use protocol::Ids as _;
 use proxy::CutProxy;
-use store::postgres::{PostgresAddress, audit, execute};
+use store::inspection::execute;
+use store::postgres::{PostgresAddress, audit};
 use store::{Error, Store, StoreOptions, Target};
 use support::{Fixture, Published, principal};
 use testkit::database::postgres_of;

@@ -7,7 +7,8 @@ use jiff::{SignedDuration, Timestamp};
 use protocol::{
     CallId, Clock, Effect, Failure, Ids as _, OnBusy, RunStatus, Seq, Stored, SystemClock, ThreadId,
 };
-use store::postgres::{PostgresAddress, VaultFit, audit, examine, execute};
+use store::inspection::execute;
+use store::postgres::{PostgresAddress, VaultFit, audit, examine};
 use store::{
     Error, ForcedEnd, NewestNotice, NodeNews, Publish, RunRow, SharedClock, SharedStore, Stop, Store,
     StoreOptions, Target,

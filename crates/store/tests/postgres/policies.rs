@@ -2,7 +2,8 @@
 
 use protocol::Ids as _;
 use store::Target;
-use store::postgres::{PostgresAddress, execute, number_of};
+use store::inspection::{execute, number_of};
+use store::postgres::PostgresAddress;
 
 use crate::support::{Fixture, scope};
 use crate::{address, open};

@@ -5,7 +5,8 @@ use std::time::Duration;
 
 use futures_util::future::join_all;
 use protocol::{Ids as _, RunId};
-use store::postgres::{PostgresAddress, audit, number_of};
+use store::inspection::number_of;
+use store::postgres::{PostgresAddress, audit};
 use store::{Error, Target};
 use testkit::still::CountingIds;
 use testpg::{PACKAGE_VARIABLE, PostgresPrograms};

@@ -1,7 +1,8 @@
 //! Databases of earlier schemas, which this version opens: kept in `fixtures`, as they were dumped.
 
 use protocol::RunStatus;
-use store::postgres::{PostgresAddress, SCHEMA_VERSION, audit, execute, number_of};
+use store::inspection::{execute, number_of};
+use store::postgres::{PostgresAddress, SCHEMA_VERSION, audit};
 use store::{Error, Store, StoreOptions};
 use testpg::PostgresServer;
 

@@ -11,7 +11,7 @@ pub(super) const ENDLESS_BYTES: u64 = 1 << 30;
 /// An answer to one request. It is one JSON text, or, where something is said before or after it, a stream of events.
 #[derive(Debug, Clone)]
 pub struct McpReply {
-    kind: Kind,
+    kind: McpReplyKind,
     headers: Vec<(String, String)>,
     /// The messages before the answer, within its stream.
     before: Vec<Before>,
@@ -21,7 +21,7 @@ pub struct McpReply {
 }
 
 #[derive(Debug, Clone)]
-enum Kind {
+enum McpReplyKind {
     Usual,
     Result(Value),
     Error { code: i64, message: String },
@@ -52,12 +52,12 @@ pub(super) enum McpAct {
 impl McpReply {
     /// The answer that it would give without a script, to be held back or told in another way.
     pub fn usual() -> Self {
-        Self::of(Kind::Usual)
+        Self::of(McpReplyKind::Usual)
     }
 
     /// Any result at all.
     pub fn result(result: Value) -> Self {
-        Self::of(Kind::Result(result))
+        Self::of(McpReplyKind::Result(result))
     }
 
     /// A tool's answer in words.
@@ -78,32 +78,32 @@ impl McpReply {
 
     /// An error of JSON-RPC.
     pub fn rpc_error(code: i64, message: &str) -> Self {
-        Self::of(Kind::Error { code, message: message.to_owned() })
+        Self::of(McpReplyKind::Error { code, message: message.to_owned() })
     }
 
     /// A success whose body is not JSON.
     pub fn garbage() -> Self {
-        Self::of(Kind::Garbage)
+        Self::of(McpReplyKind::Garbage)
     }
 
     /// A status without a body.
     pub fn status(status: u16) -> Self {
-        Self::of(Kind::Status(status))
+        Self::of(McpReplyKind::Status(status))
     }
 
     /// Reads the request and closes the connection.
     pub fn breaks_off() -> Self {
-        Self::of(Kind::BreaksOff)
+        Self::of(McpReplyKind::BreaksOff)
     }
 
     /// Reads the request and stays silent until the client goes.
     pub fn never() -> Self {
-        Self::of(Kind::Never)
+        Self::of(McpReplyKind::Never)
     }
 
     /// A gibibyte of a JSON text that never ends.
     pub fn endless() -> Self {
-        Self::of(Kind::Endless)
+        Self::of(McpReplyKind::Endless)
     }
 
     /// With one more header.
@@ -145,7 +145,7 @@ impl McpReply {
         self.streamed()
     }
 
-    fn of(kind: Kind) -> Self {
+    fn of(kind: McpReplyKind) -> Self {
         Self { kind, headers: Vec::new(), before: Vec::new(), gate: None, twice: false, streamed: false }
     }
 
@@ -155,7 +155,7 @@ impl McpReply {
     }
 
     pub(super) fn is_usual(&self) -> bool {
-        matches!(self.kind, Kind::Usual)
+        matches!(self.kind, McpReplyKind::Usual)
     }
 
     /// Returns this reply with the contents of another one.
@@ -172,7 +172,7 @@ impl McpReply {
     fn at_once(self, arrival: &McpArrival) -> Vec<McpAct> {
         let mut acts: Vec<McpAct> = self.gate.into_iter().map(McpAct::Wait).collect();
         acts.push(match (self.kind.text(&arrival.id()), &self.kind) {
-            (_, Kind::Status(status)) => with_length(*status, &self.headers, b""),
+            (_, McpReplyKind::Status(status)) => with_length(*status, &self.headers, b""),
             (Ok(text), _) => json_answer(200, &self.headers, &text),
             (Err(fault), _) => fault,
         });
@@ -202,16 +202,18 @@ impl McpReply {
     }
 }
 
-impl Kind {
+impl McpReplyKind {
     /// The text of the answer, or what happens in its place.
     fn text(&self, id: &Value) -> Result<String, McpAct> {
         match self {
-            Kind::Result(result) => Ok(json!({ "jsonrpc": "2.0", "id": id, "result": result }).to_string()),
-            Kind::Error { code, message } => Ok(error_text(id, *code, message)),
-            Kind::Garbage => Ok("{\"jsonrpc\": \"2.0\", \"id\"".to_owned()),
-            Kind::Usual | Kind::Status(_) | Kind::BreaksOff => Err(McpAct::Close),
-            Kind::Never => Err(McpAct::Stall),
-            Kind::Endless => Err(McpAct::Endless),
+            McpReplyKind::Result(result) => {
+                Ok(json!({ "jsonrpc": "2.0", "id": id, "result": result }).to_string())
+            }
+            McpReplyKind::Error { code, message } => Ok(error_text(id, *code, message)),
+            McpReplyKind::Garbage => Ok("{\"jsonrpc\": \"2.0\", \"id\"".to_owned()),
+            McpReplyKind::Usual | McpReplyKind::Status(_) | McpReplyKind::BreaksOff => Err(McpAct::Close),
+            McpReplyKind::Never => Err(McpAct::Stall),
+            McpReplyKind::Endless => Err(McpAct::Endless),
         }
     }
 }

@@ -4,12 +4,12 @@ use serde_json::{Value, json};
 
 use super::Reply;
 
-type Embeds = dyn Fn(&str) -> Vec<f64> + Send + Sync;
+type EmbedFunction = dyn Fn(&str) -> Vec<f64> + Send + Sync;
 
 const DIMENSIONS: usize = 8;
 
 /// The answer to a request for embeddings that nothing was scripted for, with the test's own vectors if it has some.
-pub(super) fn reply(request: &Value, embeds: Option<&Embeds>) -> Reply {
+pub(super) fn reply(request: &Value, embeds: Option<&EmbedFunction>) -> Reply {
     let vector = |text: &str| embeds.map_or_else(|| vector(text).to_vec(), |embeds| embeds(text));
     let input = request.get("input").unwrap_or(&Value::Null);
     let texts: Vec<&str> = match input {

@@ -108,7 +108,7 @@ pub struct Reply {
     headers: Vec<(String, String)>,
     framing: Framing,
     steps: Vec<Step>,
-    tail: Option<Tail>,
+    tail: Option<ReplyTail>,
     splits: Vec<usize>,
     cut: Option<(usize, ReplyAct)>,
 }
@@ -128,8 +128,8 @@ enum Framing {
 enum Step {
     Head,
     Bytes(Vec<u8>),
-    Part(Part),
-    Fault(Fault),
+    Part(ReplyPart),
+    Fault(StreamFault),
     Wait(Gate),
     Pause(Duration),
     Stall,
@@ -137,7 +137,7 @@ enum Step {
 
 /// Something the model says.
 #[derive(Debug, Clone)]
-enum Part {
+enum ReplyPart {
     Text(String),
     Reasoning(String),
     Call(ScriptedCall),
@@ -147,7 +147,7 @@ enum Part {
 
 /// An error as the provider would name it.
 #[derive(Debug, Clone)]
-struct Fault {
+struct StreamFault {
     kind: String,
     code: Option<String>,
     message: String,
@@ -155,7 +155,7 @@ struct Fault {
 
 /// How a stream ends, and which model it names.
 #[derive(Debug, Clone)]
-struct Tail {
+struct ReplyTail {
     model: Option<String>,
     finish: Option<String>,
     usage: Option<(u64, u64)>,
@@ -177,7 +177,7 @@ pub(super) enum ReplyAct {
 impl Reply {
     /// An empty stream, to be filled.
     pub fn stream() -> Self {
-        let tail = Tail { model: None, finish: None, usage: Some((10, 5)), done: true, whole: true };
+        let tail = ReplyTail { model: None, finish: None, usage: Some((10, 5)), done: true, whole: true };
         Self { tail: Some(tail), ..Self::bare(200, Framing::Chunked) }
     }
 
@@ -237,7 +237,7 @@ impl Reply {
     /// Anthropic has no codes, and Ollama nothing but the message.
     #[must_use]
     pub fn error(self, kind: &str, code: Option<&str>, message: &str) -> Self {
-        let fault = Fault { kind: kind.into(), code: code.map(Into::into), message: message.into() };
+        let fault = StreamFault { kind: kind.into(), code: code.map(Into::into), message: message.into() };
         let reply = if self.tail.is_some() {
             self.without_end()
         } else {
@@ -249,18 +249,18 @@ impl Reply {
     /// More text, as an event of its own.
     #[must_use]
     pub fn text(self, text: &str) -> Self {
-        self.step(Step::Part(Part::Text(text.into())))
+        self.step(Step::Part(ReplyPart::Text(text.into())))
     }
 
     /// Reasoning; in Chat Completions, in the field most servers use for it.
     #[must_use]
     pub fn reasoning(self, text: &str) -> Self {
-        self.step(Step::Part(Part::Reasoning(text.into())))
+        self.step(Step::Part(ReplyPart::Reasoning(text.into())))
     }
 
     #[must_use]
     pub fn call(self, call: ScriptedCall) -> Self {
-        self.step(Step::Part(Part::Call(call)))
+        self.step(Step::Part(ReplyPart::Call(call)))
     }
 
     /// Any `delta` of Chat Completions.
@@ -273,7 +273,7 @@ impl Reply {
     /// Any chunk of Chat Completions; `id`, `object`, `created` and `model` are added unless given.
     #[must_use]
     pub fn chunk(self, chunk: Value) -> Self {
-        self.step(Step::Part(Part::Chunk(chunk)))
+        self.step(Step::Part(ReplyPart::Chunk(chunk)))
     }
 
     /// The reason to end with, in the words of Chat Completions: `stop`, `length`, `tool_calls` or `content_filter`, or
@@ -362,7 +362,7 @@ impl Reply {
         self
     }
 
-    fn tail(mut self, change: impl FnOnce(&mut Tail)) -> Self {
+    fn tail(mut self, change: impl FnOnce(&mut ReplyTail)) -> Self {
         if let Some(tail) = &mut self.tail {
             change(tail);
         }

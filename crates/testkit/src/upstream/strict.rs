@@ -26,7 +26,7 @@ pub(super) struct Complaint {
     pub(super) message: String,
 }
 
-type Check = Result<(), Complaint>;
+type RequestCheck = Result<(), Complaint>;
 type Object = Map<String, Value>;
 
 impl Complaint {
@@ -40,7 +40,7 @@ fn refuse<T>(message: impl Into<String>) -> Result<T, Complaint> {
 }
 
 /// Checks a request as the provider would.
-pub(super) fn check(request: &Received, key: Option<&str>) -> Check {
+pub(super) fn check(request: &Received, key: Option<&str>) -> RequestCheck {
     let Some(wire) = Wire::of(&request.path) else {
         return Err(Complaint { status: 404, message: format!("Invalid URL (POST {})", request.path) });
     };
@@ -75,7 +75,7 @@ fn shows_key(request: &Received, wire: Wire, key: &str) -> bool {
 }
 
 /// No fields but these.
-fn fields(object: &Object, known: &[&str], place: &str) -> Check {
+fn fields(object: &Object, known: &[&str], place: &str) -> RequestCheck {
     match object.keys().find(|field| !known.contains(&field.as_str())) {
         None => Ok(()),
         Some(field) if place.is_empty() => refuse(format!("Unrecognized request argument supplied: {field}")),
@@ -84,7 +84,7 @@ fn fields(object: &Object, known: &[&str], place: &str) -> Check {
 }
 
 /// A number in these bounds, if it is there at all.
-fn number(body: &Object, name: &str, (low, high): (f64, f64)) -> Check {
+fn number(body: &Object, name: &str, (low, high): (f64, f64)) -> RequestCheck {
     match body.get(name) {
         Some(value) if !value.as_f64().is_some_and(|number| (low..=high).contains(&number)) => {
             refuse(format!("Invalid '{name}': expected a value between {low} and {high}, but got {value}."))
@@ -94,7 +94,7 @@ fn number(body: &Object, name: &str, (low, high): (f64, f64)) -> Check {
 }
 
 /// A whole number of at least `least`, if it is there at all.
-fn count(body: &Object, name: &str, least: u64) -> Check {
+fn count(body: &Object, name: &str, least: u64) -> RequestCheck {
     match body.get(name) {
         Some(value) if value.as_u64().is_none_or(|number| number < least) => {
             refuse(format!("Invalid '{name}': expected a value >= {least}, but got {value} instead."))
@@ -104,7 +104,7 @@ fn count(body: &Object, name: &str, least: u64) -> Check {
 }
 
 /// One of these words, if it is there at all.
-fn word(object: &Object, name: &str, words: &[&str]) -> Check {
+fn word(object: &Object, name: &str, words: &[&str]) -> RequestCheck {
     match object.get(name) {
         Some(value) if !value.as_str().is_some_and(|word| words.contains(&word)) => {
             refuse(format!("Invalid value: {value}. Supported values of '{name}' are: {words:?}."))
@@ -118,7 +118,7 @@ fn is_name(name: &str, most: usize) -> bool {
     (1..=most).contains(&name.len()) && name.bytes().all(fits)
 }
 
-fn name(object: &Object, place: &str) -> Check {
+fn name(object: &Object, place: &str) -> RequestCheck {
     let name = object.get("name").and_then(Value::as_str).unwrap_or_default();
     if is_name(name, MAX_NAME_BYTES) {
         return Ok(());
@@ -153,7 +153,7 @@ fn text<'a>(object: &'a Object, name: &str, place: &str) -> Result<&'a str, Comp
 }
 
 /// A tool that is a function, as OpenAI describes it: what is said of it in both of its wires.
-fn function(function: &Object, place: &str) -> Check {
+fn function(function: &Object, place: &str) -> RequestCheck {
     name(function, place)?;
     if function.get("description").is_some_and(|text| !text.is_string()) {
         return refuse(format!("Invalid type for '{place}.description': expected a string."));
@@ -168,7 +168,7 @@ fn function(function: &Object, place: &str) -> Check {
 }
 
 /// A named schema for the answer, as OpenAI takes it.
-fn answer_schema(format: &Object, place: &str) -> Check {
+fn answer_schema(format: &Object, place: &str) -> RequestCheck {
     name(format, place)?;
     let Some(schema) = format.get("schema") else {
         return refuse(format!("Missing required parameter: '{place}.schema'."));

@@ -52,11 +52,11 @@ pub struct TavilyConfig {
 #[derive(Debug, Default, PartialEq)]
 struct Found {
     answer: Option<String>,
-    pages: Vec<Page>,
+    pages: Vec<FoundPage>,
 }
 
 #[derive(Debug, Clone, PartialEq, Deserialize)]
-struct Page {
+struct FoundPage {
     #[serde(default)]
     title: Option<String>,
     url: String,
@@ -218,17 +218,17 @@ fn read(answer: &Incoming, hidden: &Hidden) -> Result<Value, Failed> {
 }
 
 /// Pages that can be read and followed. One that is out of shape does not cost the others.
-fn pages(answer: &Value) -> Vec<Page> {
+fn pages(answer: &Value) -> Vec<FoundPage> {
     let results = answer.get("results").and_then(Value::as_array);
     results.into_iter().flatten().filter_map(page).take(MAX_RESULTS).collect()
 }
 
-fn page(result: &Value) -> Option<Page> {
-    let page: Page = serde_json::from_value(result.clone()).ok()?;
+fn page(result: &Value) -> Option<FoundPage> {
+    let page: FoundPage = serde_json::from_value(result.clone()).ok()?;
     let url = Url::parse(&page.url).ok().filter(|url| matches!(url.scheme(), "http" | "https"))?;
     // As a browser would write it: nothing in it is unseen.
     let url = String::from(url);
-    (url.len() <= MAX_URL_BYTES).then_some(Page { url, ..page })
+    (url.len() <= MAX_URL_BYTES).then_some(FoundPage { url, ..page })
 }
 
 /// The results as a text for the model, with their sources.
@@ -244,7 +244,7 @@ fn search_output(query: &str, found: &Found) -> ToolOutput {
     if parts.is_empty() {
         parts.push(format!("Nothing was found on the web for {query:?}."));
     }
-    let source = |page: &Page| Source {
+    let source = |page: &FoundPage| Source {
         kind: "web".into(),
         id: page.url.clone(),
         title: title(page),
@@ -256,7 +256,7 @@ fn search_output(query: &str, found: &Found) -> ToolOutput {
     }
 }
 
-fn title(page: &Page) -> String {
+fn title(page: &FoundPage) -> String {
     // On one line, so that none looks like the next result.
     let words: Vec<&str> = page.title.as_deref().unwrap_or_default().split_whitespace().collect();
     let title = if words.is_empty() { page.url.clone() } else { words.join(" ") };

@@ -88,7 +88,7 @@ enum Came {
 }
 
 /// A stream while it is read.
-struct Open {
+struct OpenReading {
     opened: OpenedStream,
     decoder: EventDecoder,
     ready: VecDeque<StreamedEvent>,
@@ -103,7 +103,7 @@ enum Next {
     Silent,
 }
 
-impl Open {
+impl OpenReading {
     /// The next event. A node that is out of service is not waited for.
     async fn next(&mut self, silence: Duration, balancer: &Balancer) -> Next {
         let deadline = Instant::now() + silence;
@@ -220,9 +220,10 @@ impl Actor {
         let (status, node) = (opened.response.status().as_u16(), Some(opened.node));
         let reading = self.reading(place, after, (opened.began, opened.start));
         let reading = StreamReading { status, node, ..reading };
-        let mut open = Open { opened, decoder: EventDecoder::default(), ready: VecDeque::new(), reading };
+        let mut open =
+            OpenReading { opened, decoder: EventDecoder::default(), ready: VecDeque::new(), reading };
         let (end, came) = self.receive(&mut open, place, plan, rng).await;
-        let Open { opened, mut reading, .. } = open;
+        let OpenReading { opened, mut reading, .. } = open;
         drop(opened);
         reading.ended = self.stage.book.now();
         reading.end = end;
@@ -237,7 +238,7 @@ impl Actor {
 
     async fn receive(
         &self,
-        open: &mut Open,
+        open: &mut OpenReading,
         place: &FollowedStream,
         plan: &mut ReadingPlan,
         rng: &mut Rng,
@@ -267,7 +268,7 @@ impl Actor {
         }
     }
 
-    fn note(&self, open: &mut Open, frame: &StreamedEvent, place: &FollowedStream) {
+    fn note(&self, open: &mut OpenReading, frame: &StreamedEvent, place: &FollowedStream) {
         open.reading.first.get_or_insert(self.stage.book.now());
         if frame.event == "run:end" {
             self.stage.moments.now(Trigger::RunEnded, open.opened.node);

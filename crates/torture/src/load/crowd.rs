@@ -14,7 +14,7 @@ use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use super::host::Channel;
+use super::host::LoadChannel;
 
 /// Connections that are being opened at once; more would overflow the queue in which the server finds them.
 const OPENING: usize = 256;
@@ -78,7 +78,7 @@ pub(crate) struct Crowd {
 
 impl Crowd {
     /// So many readers, spread evenly over the channels.
-    pub(crate) fn gather(address: SocketAddr, channels: &[Channel], count: usize) -> Self {
+    pub(crate) fn gather(address: SocketAddr, channels: &[LoadChannel], count: usize) -> Self {
         let crowd = Self { seen: Arc::default(), tasks: TaskTracker::new(), leave: CancellationToken::new() };
         let opening = Arc::new(Semaphore::new(OPENING));
         for channel in channels.iter().cycle().take(count) {
@@ -160,8 +160,8 @@ pub(crate) struct OpenedConnection {
 }
 
 /// Follows a channel from where it was left.
-pub(crate) fn request(address: SocketAddr, channel: &Channel) -> Vec<u8> {
-    let Channel { path, key, after } = channel;
+pub(crate) fn request(address: SocketAddr, channel: &LoadChannel) -> Vec<u8> {
+    let LoadChannel { path, key, after } = channel;
     format!(
         "GET {path} HTTP/1.1\r\nhost: {address}\r\nauthorization: Bearer {key}\r\nlast-event-id: {after}\r\n\r\n"
     )
@@ -212,7 +212,7 @@ pub(crate) async fn connect(address: SocketAddr, window: Option<u32>) -> io::Res
 /// Connections that asked and then never read, and the ports they have. They come one by one, `apart` from each other.
 pub(crate) async fn silent(
     address: SocketAddr,
-    channels: &[Channel],
+    channels: &[LoadChannel],
     (number, apart): (usize, Duration),
 ) -> io::Result<(Vec<TcpStream>, BTreeSet<u16>)> {
     let mut clock = tokio::time::interval(apart);

@@ -65,7 +65,7 @@ pub(crate) struct LoadHost {
 
 /// A stream that somebody may follow: from this event on there is at least one more, and then silence.
 #[derive(Debug, Clone)]
-pub(crate) struct Channel {
+pub(crate) struct LoadChannel {
     pub(crate) path: String,
     pub(crate) key: String,
     pub(crate) after: u64,
@@ -141,19 +141,19 @@ impl LoadHost {
     }
 
     /// Threads with something in them, and runs that wait for the model, of all users but the first.
-    pub(crate) async fn channels(&self) -> Result<Vec<Channel>, TortureError> {
+    pub(crate) async fn channels(&self) -> Result<Vec<LoadChannel>, TortureError> {
         let readers = || self.keys.iter().skip(1);
         let threads = readers().flat_map(|key| std::iter::repeat_n(key, THREADS_PER_USER));
         let threads = stream::iter(threads.map(|key| self.thread(key, "Hello"))).buffer_unordered(AT_ONCE);
-        let mut channels: Vec<Channel> = threads.try_collect().await?;
+        let mut channels: Vec<LoadChannel> = threads.try_collect().await?;
         let runs = readers().flat_map(|key| std::iter::repeat_n(key, WAITING_RUNS_PER_USER));
         let runs = stream::iter(runs.map(|key| self.run(key, HOLD))).buffer_unordered(AT_ONCE);
-        channels.extend(runs.try_collect::<Vec<Channel>>().await?);
+        channels.extend(runs.try_collect::<Vec<LoadChannel>>().await?);
         Ok(channels)
     }
 
     /// So many runs, of all users but the first, in which the model speaks at length.
-    pub(crate) async fn speakers(&self, count: usize) -> Result<Vec<Channel>, TortureError> {
+    pub(crate) async fn speakers(&self, count: usize) -> Result<Vec<LoadChannel>, TortureError> {
         let keys = self.keys.iter().skip(1).cycle().take(count);
         stream::iter(keys.map(|key| self.run(key, SPEAK))).buffer_unordered(AT_ONCE).try_collect().await
     }
@@ -171,20 +171,20 @@ impl LoadHost {
     }
 
     /// One thread of every user but the first in which the model has spoken at length.
-    pub(crate) async fn long_threads(&self) -> Result<Vec<Channel>, TortureError> {
+    pub(crate) async fn long_threads(&self) -> Result<Vec<LoadChannel>, TortureError> {
         let threads = self.keys.iter().skip(1).map(|key| self.thread(key, SPEAK));
         stream::iter(threads).buffer_unordered(AT_ONCE).try_collect().await
     }
 
     /// A thread in which the message was answered; its last event is still to be read.
-    async fn thread(&self, key: &str, message: &str) -> Result<Channel, TortureError> {
+    async fn thread(&self, key: &str, message: &str) -> Result<LoadChannel, TortureError> {
         let said = self.client.post(self.url("/v1/apps/load/runs"));
         let said =
             json_of(said.bearer_auth(key).json(&json!({ "message": message, "stream": false }))).await?;
         let id = text(&said, "threadId")?;
         let view = self.client.get(self.url(&format!("/v1/threads/{id}"))).bearer_auth(key);
         let last = json_of(view).await?.get("lastSeq").and_then(Value::as_u64).unwrap_or(0);
-        Ok(Channel {
+        Ok(LoadChannel {
             path: format!("/v1/threads/{id}/events"),
             key: key.to_owned(),
             after: last.saturating_sub(1),
@@ -192,12 +192,12 @@ impl LoadHost {
     }
 
     /// A run that goes on; its first event has been read.
-    async fn run(&self, key: &str, message: &str) -> Result<Channel, TortureError> {
+    async fn run(&self, key: &str, message: &str) -> Result<LoadChannel, TortureError> {
         let said = self.client.post(self.url("/v1/apps/load/runs")).bearer_auth(key);
         let answer = said.json(&json!({ "message": message })).send().await?.error_for_status()?;
         let id = answer.headers().get("x-run-id").and_then(|value| value.to_str().ok());
         let id = id.ok_or("a run without an id")?;
-        Ok(Channel { path: format!("/v1/runs/{id}/events"), key: key.to_owned(), after: 1 })
+        Ok(LoadChannel { path: format!("/v1/runs/{id}/events"), key: key.to_owned(), after: 1 })
     }
 }
 

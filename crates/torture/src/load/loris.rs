@@ -13,7 +13,7 @@ use tokio::task::JoinSet;
 
 use super::crowd;
 use super::figures::{Figures, count};
-use super::host::{Channel, LoadHost, LoadPlace};
+use super::host::{LoadChannel, LoadHost, LoadPlace};
 use super::probe::{Probe, percentile};
 use crate::stage::TortureError;
 
@@ -32,13 +32,13 @@ const HEALTHY_MS: f64 = 100.0;
 const SLACK: f64 = 2.0;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Kind {
+enum LorisKind {
     Headers,
     Body,
     Read,
 }
 
-impl Kind {
+impl LorisKind {
     const ALL: [Self; 3] = [Self::Headers, Self::Body, Self::Read];
 
     fn name(self) -> &'static str {
@@ -70,7 +70,11 @@ pub(crate) async fn run(place: &LoadPlace<'_>, figures: &mut Figures) -> Result<
     let empty = host.process()?.resident_kib()?;
     let (opening, mut attacks) = (Arc::new(Semaphore::new(OPENING)), JoinSet::new());
     for (number, channel) in (0..attackers).zip(long.iter().cycle()) {
-        let kind = Kind::ALL.into_iter().cycle().nth(number % Kind::ALL.len()).unwrap_or(Kind::Headers);
+        let kind = LorisKind::ALL
+            .into_iter()
+            .cycle()
+            .nth(number % LorisKind::ALL.len())
+            .unwrap_or(LorisKind::Headers);
         let (address, channel, opening) = (host.address, channel.clone(), Arc::clone(&opening));
         attacks.spawn(async move { (kind, attack(address, kind, &channel, &opening).await) });
     }
@@ -80,7 +84,7 @@ pub(crate) async fn run(place: &LoadPlace<'_>, figures: &mut Figures) -> Result<
 
     let mut sheet = figures.of("loris");
     sheet.note("attackers", count(attackers), "");
-    for kind in Kind::ALL {
+    for kind in LorisKind::ALL {
         let of_kind = || ended.iter().filter(|(ended, _)| *ended == kind).map(|(_, time)| time);
         let mut closed: Vec<Duration> = of_kind().flatten().copied().collect();
         sheet.exactly(
@@ -107,8 +111,13 @@ pub(crate) async fn run(place: &LoadPlace<'_>, figures: &mut Figures) -> Result<
 }
 
 /// How long the server bore it; none if it bore it for too long.
-async fn attack(address: SocketAddr, kind: Kind, channel: &Channel, opening: &Semaphore) -> Option<Duration> {
-    let window = (kind == Kind::Read).then_some(crowd::WINDOW_BYTES);
+async fn attack(
+    address: SocketAddr,
+    kind: LorisKind,
+    channel: &LoadChannel,
+    opening: &Semaphore,
+) -> Option<Duration> {
+    let window = (kind == LorisKind::Read).then_some(crowd::WINDOW_BYTES);
     let permit = opening.acquire().await.ok()?;
     let mut stream = crowd::connect(address, window).await.ok()?;
     stream.write_all(&beginning(address, kind, channel)).await.ok()?;
@@ -116,22 +125,22 @@ async fn attack(address: SocketAddr, kind: Kind, channel: &Channel, opening: &Se
     let start = Instant::now();
     let closed = async {
         match kind {
-            Kind::Headers | Kind::Body => dawdle(stream).await,
-            Kind::Read => sip(stream).await,
+            LorisKind::Headers | LorisKind::Body => dawdle(stream).await,
+            LorisKind::Read => sip(stream).await,
         }
     };
     tokio::time::timeout(GIVE_UP, closed).await.ok().map(|()| start.elapsed())
 }
 
-fn beginning(address: SocketAddr, kind: Kind, channel: &Channel) -> Vec<u8> {
+fn beginning(address: SocketAddr, kind: LorisKind, channel: &LoadChannel) -> Vec<u8> {
     let mut text = match kind {
-        Kind::Read => return crowd::request(address, &Channel { after: 0, ..channel.clone() }),
-        Kind::Headers => format!("GET /healthz HTTP/1.1\r\nhost: {address}\r\nx-slow: "),
-        Kind::Body => {
+        LorisKind::Read => return crowd::request(address, &LoadChannel { after: 0, ..channel.clone() }),
+        LorisKind::Headers => format!("GET /healthz HTTP/1.1\r\nhost: {address}\r\nx-slow: "),
+        LorisKind::Body => {
             format!("POST /v1/apps/load/runs HTTP/1.1\r\nhost: {address}\r\ncontent-length: 1000\r\n")
         }
     };
-    if kind == Kind::Body {
+    if kind == LorisKind::Body {
         let _ =
             write!(text, "authorization: Bearer {}\r\ncontent-type: application/json\r\n\r\n", channel.key);
     }

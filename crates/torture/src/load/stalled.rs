@@ -39,7 +39,7 @@ const CLOSED_WITHIN_SECONDS: f64 = 30.0;
 
 /// When each piece was let go, and how long it took to reach whom.
 #[derive(Default)]
-struct Pieces {
+struct SpokenPieces {
     said: Mutex<Vec<Instant>>,
     /// By the number of the piece.
     heard: Mutex<Vec<(usize, Duration)>>,
@@ -52,7 +52,8 @@ pub(crate) async fn run(place: &LoadPlace<'_>, figures: &mut Figures) -> Result<
     let host = LoadHost::start(place, number + RUNS, script).await?;
     let runs = host.speakers(RUNS).await?;
     let (probe, process) = (Probe::new(&host), host.process()?);
-    let (pieces, tasks, over) = (Arc::new(Pieces::default()), TaskTracker::new(), CancellationToken::new());
+    let (pieces, tasks, over) =
+        (Arc::new(SpokenPieces::default()), TaskTracker::new(), CancellationToken::new());
     for channel in &runs {
         let (request, address) = (crowd::request(host.address, channel), host.address);
         let (pieces, over) = (Arc::clone(&pieces), over.clone());
@@ -73,7 +74,7 @@ pub(crate) async fn run(place: &LoadPlace<'_>, figures: &mut Figures) -> Result<
     let stalled = crowd::silent(host.address, &runs, (number, APART)).await?;
     let late = pieces.count_said()..PIECES;
     let (mut with, watched) = tokio::join!(probe.ask(ASKED), watch(host.address.port(), stalled, process));
-    let Watched { most_kib, most_queued, closed_after, left } = watched?;
+    let WatchedReaders { most_kib, most_queued, closed_after, left } = watched?;
     let after = probe.ask(ASKED).await;
     over.cancel();
     tasks.close();
@@ -93,7 +94,7 @@ pub(crate) async fn run(place: &LoadPlace<'_>, figures: &mut Figures) -> Result<
     host.end().await
 }
 
-struct Watched {
+struct WatchedReaders {
     most_kib: u64,
     most_queued: u64,
     closed_after: Duration,
@@ -105,7 +106,7 @@ async fn watch(
     port: u16,
     (streams, ports): (Vec<TcpStream>, BTreeSet<u16>),
     process: Process,
-) -> Result<Watched, TortureError> {
+) -> Result<WatchedReaders, TortureError> {
     let start = Instant::now();
     let (mut most_kib, mut most_queued) = (0, 0);
     loop {
@@ -114,14 +115,14 @@ async fn watch(
         most_queued = most_queued.max(left.most_queued);
         if left.open == 0 || start.elapsed() > GIVE_UP {
             drop(streams);
-            return Ok(Watched { most_kib, most_queued, closed_after: start.elapsed(), left });
+            return Ok(WatchedReaders { most_kib, most_queued, closed_after: start.elapsed(), left });
         }
         tokio::time::sleep(LOOK).await;
     }
 }
 
 /// Lets all runs say their next piece, again and again.
-async fn speak(gates: Vec<Gate>, pieces: Arc<Pieces>, over: CancellationToken) {
+async fn speak(gates: Vec<Gate>, pieces: Arc<SpokenPieces>, over: CancellationToken) {
     for gate in gates {
         pieces.say(&gate);
         tokio::select! {
@@ -132,7 +133,7 @@ async fn speak(gates: Vec<Gate>, pieces: Arc<Pieces>, over: CancellationToken) {
 }
 
 /// Reads the pieces as they come.
-async fn listen(opened: std::io::Result<OpenedConnection>, pieces: &Pieces) {
+async fn listen(opened: std::io::Result<OpenedConnection>, pieces: &SpokenPieces) {
     let Ok(OpenedConnection { mut stream, rest: mut read, .. }) = opened else { return };
     let mut next = 0;
     loop {
@@ -161,7 +162,7 @@ fn mark(number: usize) -> String {
     format!("@{number}@")
 }
 
-impl Pieces {
+impl SpokenPieces {
     fn say(&self, gate: &Gate) {
         self.said.lock().unwrap_or_else(PoisonError::into_inner).push(Instant::now());
         gate.open();

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use protocol::Stored;
 use rusqlite::{Connection, OptionalExtension, Row};
 use serde_json::{Value, json};
-use store::sqlite::LoggedRow;
+use store::inspection::LoggedRow;
 use testkit::Frame;
 use testkit::fold::{DeltaState, Folded, fold};
 

@@ -6,7 +6,7 @@ use std::path::Path;
 use protocol::{Effect, Event, Kind, RunStatus, StepEnd, Stored, ToolStatus, Usage};
 use rusqlite::{Connection, Row};
 use sha2::{Digest, Sha256};
-use store::sqlite::{LoggedRow, whole_log};
+use store::inspection::{LoggedRow, file_log};
 
 use crate::program::MessageProgram;
 
@@ -312,7 +312,7 @@ impl LoggedStep {
 /// The whole log of a database, wherever in it the events are.
 pub(super) fn log_rows(conn: &Connection) -> Result<Vec<LoggedRow>, store::Error> {
     let folder = conn.path().and_then(|path| Path::new(path).parent());
-    whole_log(folder.unwrap_or(Path::new(".")))
+    file_log(folder.unwrap_or(Path::new(".")))
 }
 
 fn each(

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use super::{HEALING, START, Trial};
+use super::{HEALING, RoundTrial, START};
 use crate::database::{TrialData, TrialStore};
 use crate::heal;
 use crate::server::{Launch, STORE, ServerProcess};
@@ -52,7 +52,7 @@ async fn complaint(launch: &Launch, args: &[&str]) -> Result<String, TortureErro
     Ok(if done.status.success() { String::new() } else { String::from_utf8_lossy(&done.stderr).into_owned() })
 }
 
-impl Trial {
+impl RoundTrial {
     /// A backup that was taken in the middle of everything has to be whole.
     pub(super) async fn check_copy(&mut self, backup: &Path, copied: String) -> Result<(), TortureError> {
         if !copied.is_empty() {

@@ -5,7 +5,7 @@ use std::path::Path;
 
 use rusqlite::Connection;
 use serde_json::Value;
-use store::sqlite::{LoggedRow, whole_log};
+use store::inspection::{LoggedRow, file_log};
 use testkit::fold::{DeltaState, fold};
 use testkit::{Frame, Method, TestApp, ToolArrival, audit};
 
@@ -113,7 +113,7 @@ type Log = Vec<(u64, Seen)>;
 /// All runs, by their ids.
 fn logs(data: &Path) -> BTreeMap<String, Log> {
     let mut logs: BTreeMap<String, Log> = BTreeMap::new();
-    for LoggedRow { event, .. } in whole_log(data).expect("the log is readable") {
+    for LoggedRow { event, .. } in file_log(data).expect("the log is readable") {
         let Some(run) = event.run else { continue };
         let seen = Seen { event: event.kind.to_string(), data: event.body.to_string() };
         logs.entry(run.to_string()).or_default().push((event.seq, seen));

@@ -17,6 +17,8 @@ pub(crate) struct RustFile {
     pub(crate) functions: Vec<MeasuredFunction>,
     /// Types that are visible outside this file.
     pub(crate) types: Vec<DeclaredName>,
+    /// Types that are not.
+    pub(crate) private_types: Vec<DeclaredName>,
     /// Functions and methods, but for those whose names a trait has chosen.
     pub(crate) function_names: Vec<DeclaredName>,
     pub(crate) modules: Vec<DeclaredModule>,
@@ -93,8 +95,20 @@ impl RustFile {
         let all_test = path.split('/').any(|part| part == "tests") || path.ends_with("/tests.rs");
         let mut collector = Collector::default();
         collector.visit_file(&syntax);
-        let Collector { functions, types, function_names, modules, methods, tests } = collector;
-        Ok(Self { tokens, functions, types, function_names, modules, methods, code_lines, all_test, tests })
+        let Collector { functions, types, private_types, function_names, modules, methods, tests } =
+            collector;
+        Ok(Self {
+            tokens,
+            functions,
+            types,
+            private_types,
+            function_names,
+            modules,
+            methods,
+            code_lines,
+            all_test,
+            tests,
+        })
     }
 
     pub(crate) fn is_test(&self, line: usize) -> bool {
@@ -182,6 +196,7 @@ fn blank_lines(text: &str) -> impl Iterator<Item = usize> {
 struct Collector {
     functions: Vec<MeasuredFunction>,
     types: Vec<DeclaredName>,
+    private_types: Vec<DeclaredName>,
     function_names: Vec<DeclaredName>,
     modules: Vec<DeclaredModule>,
     methods: Vec<DeclaredMethod>,
@@ -203,10 +218,9 @@ impl Collector {
         }
     }
 
-    fn visible_type(&mut self, visibility: &Visibility, ident: &Ident) {
-        if is_visible(visibility) {
-            self.types.push(DeclaredName::new(ident));
-        }
+    fn declared_type(&mut self, visibility: &Visibility, ident: &Ident) {
+        let types = if is_visible(visibility) { &mut self.types } else { &mut self.private_types };
+        types.push(DeclaredName::new(ident));
     }
 }
 
@@ -264,27 +278,27 @@ impl<'ast> Visit<'ast> for Collector {
     }
 
     fn visit_item_struct(&mut self, item: &'ast ItemStruct) {
-        self.visible_type(&item.vis, &item.ident);
+        self.declared_type(&item.vis, &item.ident);
         visit::visit_item_struct(self, item);
     }
 
     fn visit_item_enum(&mut self, item: &'ast ItemEnum) {
-        self.visible_type(&item.vis, &item.ident);
+        self.declared_type(&item.vis, &item.ident);
         visit::visit_item_enum(self, item);
     }
 
     fn visit_item_union(&mut self, item: &'ast ItemUnion) {
-        self.visible_type(&item.vis, &item.ident);
+        self.declared_type(&item.vis, &item.ident);
         visit::visit_item_union(self, item);
     }
 
     fn visit_item_trait(&mut self, item: &'ast ItemTrait) {
-        self.visible_type(&item.vis, &item.ident);
+        self.declared_type(&item.vis, &item.ident);
         visit::visit_item_trait(self, item);
     }
 
     fn visit_item_type(&mut self, item: &'ast ItemType) {
-        self.visible_type(&item.vis, &item.ident);
+        self.declared_type(&item.vis, &item.ident);
         visit::visit_item_type(self, item);
     }
 }

@@ -290,6 +290,25 @@ fn a_visible_type_has_a_name_of_its_own() {
 }
 
 #[test]
+fn a_private_type_does_not_have_the_name_of_a_visible_type() {
+    let private =
+        "struct Place;\nfn f() { enum Place {} }\nimpl A for B { type Place = u8; }\ntype Own = u8;";
+    let found = shown(&type_names::check(&tree(&[
+        ("crates/a/src/lib.rs", "pub(crate) trait Place {}"),
+        ("crates/b/src/lib.rs", private),
+        ("crates/b/src/wire.rs", "struct Place;\npub struct Own;"),
+        ("crates/b/src/c.rs", "#[cfg(test)]\nmod tests { struct Place; }\nstruct Own;"),
+    ])));
+    let expected = |line: u8| {
+        format!(
+            "crates/b/src/lib.rs:{line}: the private type `Place` has the name of a type in crates/a/src/lib.rs:1; \
+             give it a name with its noun, which no other type has"
+        )
+    };
+    assert_eq!(found, [expected(1), expected(2)]);
+}
+
+#[test]
 fn a_name_says_something_by_itself() {
     let code = "mod shelf;\nfn said() {}\nfn told_user() {}\ntrait T { fn it(&self); }\nimpl A { fn whole(&self) {} }\n\
                 impl Iterator for A { fn seen() {} }\n#[cfg(test)]\nmod tests { fn held() {} }";

@@ -11,7 +11,7 @@ use identity::{JwksSource, JwtAlgorithm, JwtIssuerConfig, JwtIssuers};
 use protocol::SystemClock;
 use serde::Deserialize;
 
-use super::Reader;
+use super::ConfigReader;
 use super::proxying::OneOrSeveral;
 
 const MAX_ISSUERS: usize = 32;
@@ -39,7 +39,7 @@ struct RawJwt {
     leeway_seconds: Option<Duration>,
 }
 
-impl Reader<'_> {
+impl ConfigReader<'_> {
     pub(super) fn issuers(&self, raw: RawAuth) -> Result<Vec<JwtIssuerConfig>, Problem> {
         let mut issuers: Vec<JwtIssuerConfig> = Vec::new();
         for (name, raw) in raw.jwt {

@@ -9,7 +9,7 @@ use serde::Deserialize;
 use tools::{Allowed, NotAllowable};
 
 use super::providers::{http_url, secret, without_slash};
-use super::{Chosen, Origin, Reader};
+use super::{Chosen, ConfigReader, Origin};
 use crate::config::{ConfigSecret, EgressConfig, TavilyAccount};
 
 const TAVILY_URL: &str = "https://api.tavily.com";
@@ -39,7 +39,7 @@ pub(super) struct RawSearch {
 
 pub(super) type RawSecrets = BTreeMap<Spanned<String>, RawSecret>;
 
-impl Reader<'_> {
+impl ConfigReader<'_> {
     pub(super) fn egress(
         &self,
         egress: RawEgress,

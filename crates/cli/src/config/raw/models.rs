@@ -10,7 +10,7 @@ use serde::{Deserialize, Deserializer};
 use serde_json::{Map, Value};
 
 use super::providers::{MAX_CONTEXT_TOKENS, MIN_CONTEXT_TOKENS, kind, structured};
-use super::{Chosen, Reader, non_empty, one_of};
+use super::{Chosen, ConfigReader, non_empty, one_of};
 use crate::config::{Config, Embeddings, ProviderConfig};
 use crate::weights::{self, WeightsKind};
 
@@ -71,7 +71,7 @@ fn tokens<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Tokens>, 
     one_of(deserializer, &Tokens::ALL, Tokens::name)
 }
 
-impl Reader<'_> {
+impl ConfigReader<'_> {
     /// A model that the file describes; what it does not say is what is known, or what its provider's models are like.
     pub(super) fn model(
         &self,

@@ -12,7 +12,7 @@ use model::{Capabilities, Prices, ProviderKind, ProviderWire, SchemaSupport, Tim
 use serde::{Deserialize, Deserializer};
 
 use super::egress::RawSecret;
-use super::{Chosen, Reader, one_of};
+use super::{Chosen, ConfigReader, one_of};
 use crate::config::{ConfigSecret, ProviderConfig};
 use crate::weights;
 
@@ -59,7 +59,7 @@ pub(super) struct RawProvider {
 
 pub(super) type RawProviders = BTreeMap<Spanned<String>, RawProvider>;
 
-impl<'a> Reader<'a> {
+impl<'a> ConfigReader<'a> {
     /// The providers that are on: the well-known ones in their order, then the others by name.
     pub(super) fn providers(&self, mut raw: RawProviders) -> Result<Vec<ProviderConfig>, Problem> {
         let mut providers = Vec::new();

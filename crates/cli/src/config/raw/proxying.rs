@@ -9,7 +9,7 @@ use ipnet::IpNet;
 use serde::Deserialize;
 use server::{BasePath, Proxying, PublicUrl};
 
-use super::{Chosen, Origin, Reader};
+use super::{Chosen, ConfigReader, Origin};
 
 const MAX_PUBLIC_URLS: usize = 16;
 const MAX_TRUSTED_PROXIES: usize = 64;
@@ -32,7 +32,7 @@ impl OneOrSeveral {
     }
 }
 
-impl<'a> Reader<'a> {
+impl<'a> ConfigReader<'a> {
     pub(super) fn proxying(
         &self,
         public_url: Option<Spanned<OneOrSeveral>>,

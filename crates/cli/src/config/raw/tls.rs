@@ -5,7 +5,7 @@ use app::source::Spanned;
 use serde::Deserialize;
 use server::TlsFiles;
 
-use super::{Chosen, Reader};
+use super::{Chosen, ConfigReader};
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(default, deny_unknown_fields)]
@@ -14,7 +14,7 @@ pub(super) struct RawTls {
     key: Option<Spanned<String>>,
 }
 
-impl Reader<'_> {
+impl ConfigReader<'_> {
     pub(super) fn tls(&self, raw: RawTls) -> Result<Option<TlsFiles>, Problem> {
         let cert = self.choose("RONDO_TLS_CERT", raw.cert)?;
         let key = self.choose("RONDO_TLS_KEY", raw.key)?;

@@ -25,34 +25,34 @@ struct Parameter<'a> {
 }
 
 /// How a value is written.
-enum Kind {
+enum ParameterKind {
     Json,
     Single,
     List,
     Object,
 }
 
-impl Kind {
+impl ParameterKind {
     /// The template of an argument. The items of a list have `between` between them.
     fn template(&self, argument: &str, between: char) -> String {
         match self {
-            Kind::Single | Kind::Object => plain(argument),
-            Kind::List => joined(argument, between),
-            Kind::Json => json(argument),
+            ParameterKind::Single | ParameterKind::Object => plain(argument),
+            ParameterKind::List => joined(argument, between),
+            ParameterKind::Json => json(argument),
         }
     }
 }
 
 impl Parameter<'_> {
-    fn kind(&self) -> Kind {
+    fn kind(&self) -> ParameterKind {
         if self.is_json {
-            Kind::Json
+            ParameterKind::Json
         } else if schema::is_of(&self.schema, "array") {
-            Kind::List
+            ParameterKind::List
         } else if schema::is_of(&self.schema, "object") {
-            Kind::Object
+            ParameterKind::Object
         } else {
-            Kind::Single
+            ParameterKind::Single
         }
     }
 }
@@ -107,7 +107,7 @@ impl<'a> OperationDraft<'a> {
             return Err(format!("the path writes {name:?} in the style {style:?}"));
         }
         let kind = parameter.kind();
-        if matches!(kind, Kind::Object) {
+        if matches!(kind, ParameterKind::Object) {
             return Err(format!("the parameter {name:?} of the path {APART}"));
         }
         let argument = self.arguments.add(name, "path", parameter.schema, true)?;
@@ -122,11 +122,11 @@ impl<'a> OperationDraft<'a> {
         }
         let explode = parameter.explode.unwrap_or(matches!(parameter.style, None | Some("form")));
         let template = match parameter.kind() {
-            Kind::Object => return self.apart(&parameter, explode),
-            Kind::List if explode => {
+            ParameterKind::Object => return self.apart(&parameter, explode),
+            ParameterKind::List if explode => {
                 plain(&self.one_of(name, "query", parameter.schema, parameter.required)?)
             }
-            kind @ (Kind::Single | Kind::Json | Kind::List) => {
+            kind @ (ParameterKind::Single | ParameterKind::Json | ParameterKind::List) => {
                 let between = match parameter.style {
                     Some("spaceDelimited") => ' ',
                     Some("pipeDelimited") => '|',
@@ -191,7 +191,7 @@ impl<'a> OperationDraft<'a> {
             return self.leave_out(parameter.required, format!("{name:?} cannot be a header's name"));
         }
         let kind = parameter.kind();
-        if matches!(kind, Kind::Object) {
+        if matches!(kind, ParameterKind::Object) {
             return self.leave_out(parameter.required, format!("the header {name} {APART}"));
         }
         let argument = self.arguments.add(name, "header", parameter.schema, parameter.required)?;

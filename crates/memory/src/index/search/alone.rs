@@ -6,7 +6,7 @@
 //! Pieces of documents are long, and say what they are about in the words of their field, which count for them.
 
 use super::{Question, Term, at, from_then};
-use crate::index::{Index, Kind, RecallFilter, Slot};
+use crate::index::{Index, IndexedKind, RecallFilter, Slot};
 
 /// The nearness that a name or a number of the question adds to a memory that has it.
 const TELLING: f32 = 0.2;
@@ -56,9 +56,10 @@ fn telling(index: &Index, terms: &[Term]) -> Vec<f32> {
             *all = (*all + worth).min(TELLING);
         }
     };
-    let is_memory =
-        |slot: Slot| index.facts.get(super::index(slot)).is_some_and(|facts| facts.kind == Kind::Memory);
-    let all = index.facts.iter().filter(|facts| facts.kind == Kind::Memory).count().max(1) as f32;
+    let is_memory = |slot: Slot| {
+        index.facts.get(super::index(slot)).is_some_and(|facts| facts.kind == IndexedKind::Memory)
+    };
+    let all = index.facts.iter().filter(|facts| facts.kind == IndexedKind::Memory).count().max(1) as f32;
     for term in terms {
         let with: Vec<Slot> = index
             .postings

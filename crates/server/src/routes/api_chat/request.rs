@@ -42,7 +42,7 @@ pub(in crate::routes) struct NewChat {
     /// The last message alone, for clients that send no more.
     message: Option<UiMessage>,
     #[serde(default)]
-    trigger: Trigger,
+    trigger: ChatTrigger,
     /// The answer to regenerate, or the message that the new one replaces.
     message_id: Option<String>,
     /// The app's name; `server.chat_app` when absent, or else the only app.
@@ -59,7 +59,7 @@ pub(in crate::routes) struct NewChat {
 
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize, ToSchema)]
 #[serde(rename_all = "kebab-case")]
-enum Trigger {
+enum ChatTrigger {
     #[default]
     SubmitMessage,
     RegenerateMessage,
@@ -187,7 +187,7 @@ impl NewChat {
         if self.id.trim().is_empty() || self.id.chars().nth(MAX_ID_CHARS).is_some() {
             return Err(ApiProblem::invalid("id", format!("must be 1 to {MAX_ID_CHARS} characters")));
         }
-        if self.trigger == Trigger::RegenerateMessage {
+        if self.trigger == ChatTrigger::RegenerateMessage {
             return self.again();
         }
         // Earlier messages have files, too; the thread has those already.

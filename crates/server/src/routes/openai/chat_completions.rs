@@ -83,7 +83,7 @@ async fn answer(
     SentCompletion { request, once, room, thread }: SentCompletion,
 ) -> Result<Response, ApiProblem> {
     let principal = caller.principal.clone();
-    let form = AnswerForm::read(&request)?;
+    let form = CompletionForm::read(&request)?;
     let named = thread.or_else(|| request.metadata.as_ref().and_then(|data| data.thread_id.clone()));
     let place = ConversationPlace::find(api, &principal, &chosen.app, named.as_deref()).await?;
     let new = new_run(&request, chosen.model)?;
@@ -137,14 +137,14 @@ async fn continued(api: &Api, principal: &Principal, waiting: AnsweredRun) -> Re
 }
 
 /// How an answer is given.
-struct AnswerForm {
+struct CompletionForm {
     /// The model as the request names it.
     model: String,
     is_stream: bool,
     with_usage: bool,
 }
 
-impl AnswerForm {
+impl CompletionForm {
     fn read(request: &ChatCompletionRequest) -> Result<Self, ApiProblem> {
         if request.n.is_some_and(|n| n != 1) {
             return Err(ApiProblem::invalid("n", "must be 1; the server gives one answer to a request"));
@@ -162,7 +162,7 @@ async fn respond(
     api: &Api,
     (StreamCaller { principal, access }, permit): (StreamCaller, StreamPermit),
     (StartedRun { run, thread, follower, given }, presence): (StartedRun, Option<ClientPresence>),
-    AnswerForm { model, is_stream, with_usage }: AnswerForm,
+    CompletionForm { model, is_stream, with_usage }: CompletionForm,
 ) -> Result<Response, ApiProblem> {
     let follower = follower.ok_or(service::Error::Internal)?;
     let response = if is_stream {

@@ -16,7 +16,7 @@ use crate::contracts::ConversationId;
 use crate::error::ApiProblem;
 use crate::idempotency::IdempotencyKey;
 use crate::query::Params;
-use crate::routes::Reply;
+use crate::routes::JsonReply;
 use crate::routes::api_chat::app_of;
 
 /// Messages of a conversation that can be listed.
@@ -82,7 +82,7 @@ pub(in crate::routes) async fn create_conversation(
     State(api): State<Api>,
     principal: Principal,
     OptionalJson(new, once): OptionalJson<CreateConversation>,
-) -> Reply<Value> {
+) -> JsonReply<Value> {
     if new.items.is_some_and(|items| !items.is_empty()) {
         let detail = "must be empty; send the items with the first response";
         return Err(ApiProblem::invalid("items", detail));
@@ -114,7 +114,7 @@ pub(in crate::routes) async fn get_conversation(
     State(api): State<Api>,
     principal: Principal,
     path: ConversationPath,
-) -> Reply<Value> {
+) -> JsonReply<Value> {
     Ok(Answer(conversation(&path.view(&api, &principal).await?)))
 }
 
@@ -130,7 +130,7 @@ pub(in crate::routes) async fn delete_conversation(
     principal: Principal,
     path: ConversationPath,
     IdempotencyKey(once): IdempotencyKey,
-) -> Reply<Value> {
+) -> JsonReply<Value> {
     let thread = path.thread()?;
     api.service.delete_thread(&principal, thread, once).await?;
     let id = ConversationId(thread).to_string();
@@ -162,7 +162,7 @@ pub(in crate::routes) async fn list_conversation_items(
     principal: Principal,
     path: ConversationPath,
     Params(ItemParams { limit, order, after }): Params<ItemParams>,
-) -> Reply<Value> {
+) -> JsonReply<Value> {
     let limit = limit.unwrap_or(DEFAULT_PAGE);
     if !(1..=MAX_PAGE).contains(&limit) {
         return Err(ApiProblem::invalid("limit", format!("must be from 1 to {MAX_PAGE}")));

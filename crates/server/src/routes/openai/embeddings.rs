@@ -13,7 +13,7 @@ use super::models::chosen_app;
 use crate::Api;
 use crate::body::Json;
 use crate::error::{ApiProblem, ProblemCode};
-use crate::routes::Reply;
+use crate::routes::JsonReply;
 
 const NO_EMBEDDER: &str =
     "the server has no embedding model; its operator sets one in rondo.toml under [embeddings]";
@@ -100,7 +100,7 @@ pub(in crate::routes) async fn create_embeddings(
     State(api): State<Api>,
     principal: Principal,
     Json(request, _): Json<EmbeddingRequest>,
-) -> Reply<EmbeddingList> {
+) -> JsonReply<EmbeddingList> {
     let _permit = api.may_be_answered(&principal)?;
     let EmbeddingRequest { model, input, encoding_format, dimensions } = request;
     let encoding = VectorEncoding::read(encoding_format.as_deref())?;

@@ -9,7 +9,7 @@ use utoipa::{IntoParams, ToSchema};
 
 use crate::Api;
 use crate::error::{ApiProblem, ProblemCode};
-use crate::routes::Reply;
+use crate::routes::JsonReply;
 
 /// Entries of the list, the apps first.
 const MAX_LISTED_MODELS: usize = 1_000;
@@ -134,7 +134,7 @@ pub(in crate::routes) async fn get_openai_model(
     State(api): State<Api>,
     principal: Principal,
     OpenAiModelPath { model: name }: OpenAiModelPath,
-) -> Reply<ListedModel> {
+) -> JsonReply<ListedModel> {
     if api.service.embedding_model() == Some(name.as_str()) {
         return Ok(Answer(ListedModel::new(name)));
     }

@@ -101,7 +101,7 @@ async fn answer(
     let input = request.input.take().ok_or_else(missing)?.read()?;
     let new = request.new_run(&chosen.app, chosen.model)?;
     let place = ResponsePlace::find(api, &principal, &chosen.app, &request).await?;
-    let form = AnswerForm {
+    let form = ResponseForm {
         is_stream: request.stream.unwrap_or(false),
         is_background: request.is_background(),
         // A client that can come back to the run does not take it along when it leaves.
@@ -137,7 +137,7 @@ async fn answer(
 
 /// How an answer is given.
 #[derive(Clone, Copy)]
-struct AnswerForm {
+struct ResponseForm {
     is_stream: bool,
     is_background: bool,
     /// Whether nobody comes back to the run when its client goes away.
@@ -164,7 +164,7 @@ struct StartedResponse {
 
 impl StartedResponse {
     /// The response when it is complete; in the background, as it is now.
-    async fn object(self, api: &Api, principal: &Principal, form: AnswerForm) -> Result<Value, ApiProblem> {
+    async fn object(self, api: &Api, principal: &Principal, form: ResponseForm) -> Result<Value, ApiProblem> {
         let run = self.told.run;
         let mut teller = ResponseTeller::new(self.told, self.part, None);
         if form.is_background {

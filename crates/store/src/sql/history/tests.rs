@@ -8,7 +8,7 @@ use uuid::Uuid;
 
 use super::super::message_paths;
 use super::*;
-use crate::sqlite::{in_memory, raw, raw_mut};
+use crate::sqlite::tests::{in_memory, raw, raw_mut};
 
 /// Messages of a long thread, more than a walk follows.
 const LONG: u128 = 30_000;

@@ -17,7 +17,7 @@ use crate::sql::read::{count, find_first, has_any, id, sql};
 use crate::sql::{items, texts};
 use crate::{
     AppliedChange, Error, MAX_SOURCES_PER_MEMORY, MemoryEdit, MemoryOrigin, MemoryRow, MemoryStatus,
-    NewMemoryRow, RecallKind, VersionReason,
+    MemoryVersionReason, NewMemoryRow, RecallKind,
 };
 
 /// Adds a memory, and gives its id; if an active one says the same, that one's, and adds nothing. This is decided where
@@ -52,7 +52,7 @@ pub(super) fn insert(batch: &Batch<'_>, scope: &Scope, memory: &NewMemoryRow) ->
     for source in sources.iter().take(MAX_SOURCES_PER_MEMORY) {
         add_source(batch, *id, source)?;
     }
-    note(batch, scope, *id, VersionReason::Created)?;
+    note(batch, scope, *id, MemoryVersionReason::Created)?;
     Ok(*id)
 }
 
@@ -245,7 +245,12 @@ fn advance(batch: &Batch<'_>, ChangedMemory { row, reason }: &ChangedMemory) -> 
 }
 
 /// Notes what the memory's row says now as a version, and that it changed.
-fn note(batch: &Batch<'_>, scope: &Scope, memory: MemoryId, reason: VersionReason) -> Result<(), Error> {
+fn note(
+    batch: &Batch<'_>,
+    scope: &Scope,
+    memory: MemoryId,
+    reason: MemoryVersionReason,
+) -> Result<(), Error> {
     let statement = "INSERT INTO memory_versions (memory, version, text, kind, status, reason, valid_from, valid_until, at)
                 SELECT id, version, text, kind, status, ?2, valid_from, valid_until, ?3 FROM memories WHERE id = ?1";
     batch.execute(statement, params![memory.bytes(), reason.name(), batch.at()])?;

@@ -7,7 +7,7 @@ use super::super::append::Seqs;
 use super::super::deltas::{DeltaLog, DuePacking};
 use super::super::{SqlConnection, jobs};
 use super::*;
-use crate::sqlite::{raw, raw_mut, writing_to};
+use crate::sqlite::tests::{raw, raw_mut, writing_to};
 
 /// Instructions of SQLite's machine that are counted together.
 const TICK: i32 = 100;

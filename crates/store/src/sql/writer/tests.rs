@@ -7,7 +7,8 @@ use protocol::{
 
 use super::super::{SqlStore, StoreOptions, begin_boot};
 use super::*;
-use crate::sqlite::{audit, open_with, raw, writing_to};
+use crate::sqlite::tests::{raw, writing_to};
+use crate::sqlite::{audit, open_with};
 use crate::{RunInput, RunRequest, RunRow, Submission, Target};
 
 struct Nobody;

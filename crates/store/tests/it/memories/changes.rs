@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use protocol::{Event, Ids, MemoryId, MemoryVersionView, MessageId, RunStatus, ThreadId};
 use store::{
-    AppliedChange, Error, MAX_SOURCES_PER_MEMORY, MemoryEdit, MemoryOrigin, MemoryRow, NewMemoryRow, PageOf,
-    SnapshotLine, TombstoneRow, Write,
+    AppliedChange, Error, MAX_SOURCES_PER_MEMORY, MemoryEdit, MemoryOrigin, MemoryRow, MemoryStatus,
+    MemoryVersionReason, NewMemoryRow, PageOf, SnapshotLine, TombstoneRow, Write,
 };
 
 use super::{add, listed, new, texts};
@@ -36,11 +36,14 @@ pub(super) async fn versions(fixture: &Fixture, id: MemoryId) -> Vec<(u64, Strin
     let newest = history.versions.last().unwrap();
     let MemoryRow { version, text, kind, status, .. } = &history.memory;
     assert_eq!(
-        (newest.version, &newest.text, &newest.kind, newest.status.as_str()),
-        (*version, text, kind, status.name()),
+        (newest.version, &newest.text, &newest.kind, newest.status),
+        (*version, text, kind, *status),
         "a memory is its newest version"
     );
-    history.versions.into_iter().map(|row| (row.version, row.status, row.reason, row.text)).collect()
+    let named = |row: MemoryVersionView| {
+        (row.version, row.status.name().to_owned(), row.reason.name().to_owned(), row.text)
+    };
+    history.versions.into_iter().map(named).collect()
 }
 
 fn version(number: u64, status: &str, reason: &str, text: &str) -> (u64, String, String, String) {
@@ -78,8 +81,8 @@ async fn an_import_keeps_its_times_and_sources() {
         version: 1,
         text: "lives in Oslo".into(),
         kind: "fact".into(),
-        status: "active".into(),
-        reason: "created".into(),
+        status: MemoryStatus::Active,
+        reason: MemoryVersionReason::Created,
         valid_from: memory.valid_from,
         valid_until: None,
         at: after(0),
@@ -207,7 +210,7 @@ async fn m1_another_user_reads_and_changes_nothing() {
     store.forget_memory(&principal("alice"), hers.id, None).await.unwrap();
     assert!(missing(store.restore_memory(&mallory, hers.id, None).await.unwrap_err()));
     assert_eq!(store.tombstones(&scope("mallory")).await.unwrap(), []);
-    assert_eq!(store.memories(&scope("mallory"), Some("all"), ALL).await.unwrap().rows, []);
+    assert_eq!(store.memories(&scope("mallory"), None, ALL).await.unwrap().rows, []);
     let (submitted, _) = fixture.run().await;
     let stolen = store.keep_snapshot(&scope("mallory"), submitted.thread, line("x")).await;
     assert!(matches!(stolen, Err(Error::NotFound("thread"))));
@@ -239,12 +242,10 @@ async fn lists_are_by_status() {
     let gone = add(&fixture, &alice, "gone").await;
     fixture.store.forget_memory(&principal("alice"), gone.id, None).await.unwrap();
     for (status, expected) in [
-        (None, vec!["kept"]),
-        (Some("active"), vec!["kept"]),
-        (Some("forgotten"), vec!["gone"]),
-        (Some("expired"), vec![]),
-        (Some("nonsense"), vec![]),
-        (Some("all"), vec!["gone", "kept"]),
+        (Some(MemoryStatus::Active), vec!["kept"]),
+        (Some(MemoryStatus::Forgotten), vec!["gone"]),
+        (Some(MemoryStatus::Expired), vec![]),
+        (None, vec!["gone", "kept"]),
     ] {
         let rows = fixture.store.memories(&alice, status, ALL).await.unwrap().rows;
         assert_eq!(texts(rows), expected, "{status:?}");

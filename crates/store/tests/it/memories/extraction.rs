@@ -132,7 +132,7 @@ async fn every_kind_of_change_is_made_and_told() {
     assert_eq!(moved.sources, [said("I live in Oslo"), said("I moved to Rome")]);
     let merged = history(green.id).await;
     assert_eq!(merged.sources, [said("green tea"), said("tea, please")], "what both rest on is there once");
-    assert_eq!((merged.versions[1].reason.as_str(), merged.memory.version), ("merged", 2));
+    assert_eq!((merged.versions[1].reason.name(), merged.memory.version), ("merged", 2));
     let superseded = history(tea.id).await;
     assert_eq!(superseded.memory.superseded_by, Some(green.id));
     assert_eq!((superseded.memory.status.name(), superseded.sources.len()), ("superseded", 1));

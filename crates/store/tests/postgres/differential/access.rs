@@ -110,7 +110,7 @@ pub(super) async fn session(plan: &mut ComparedPlan) {
 
 pub(super) async fn look(plan: &mut ComparedPlan) {
     let (apps, at, hash) = (plan.some_apps(), plan.some_moment(), plan.known_hash());
-    match plan.random.u32(..8) {
+    match plan.random.u32(..7) {
         0 => drop(ask!(plan, key_by_hash(hash))),
         1 => {
             ask!(plan, has_keys());
@@ -127,12 +127,11 @@ pub(super) async fn look(plan: &mut ComparedPlan) {
             let page = plan.page_from(id);
             ask!(plan, sessions(apps.clone(), page, at));
         }
-        6 => {
+        _ => {
             let after = plan.maybe(|plan| plan.random.u64(..20));
             let page = plan.page(after);
             ask!(plan, admin_audit(apps.clone(), page));
         }
-        _ => drop(ask!(plan, verify_admin_audit())),
     }
 }
 

@@ -159,8 +159,8 @@ impl ComparedPlan {
     /// Compares all that is stored, once nobody writes any more. Gives how often each method was asked.
     pub(super) fn close(mut self) -> BTreeMap<&'static str, AskedCount> {
         self.stores.close();
-        let file = store::sqlite::whole_log(self.stores.folder()).unwrap();
-        let server = store::postgres::whole_log(&self.stores.address).unwrap();
+        let file = store::inspection::file_log(self.stores.folder()).unwrap();
+        let server = store::inspection::postgres_log(&self.stores.address).unwrap();
         assert_eq!(file.len(), server.len(), "seed {}: as many events", self.seed);
         for (one, other) in file.iter().zip(&server) {
             let (one, other) =

@@ -3,14 +3,19 @@
 use protocol::{Ids as _, MemoryId, ThreadId};
 use store::{
     JobUsage, MAX_MEMORY_BYTES, MemoryChange, MemoryEdit, MemoryExtraction, MemoryOrigin, MemoryPurge,
-    NewMemoryRow, PurgedWords, SnapshotLine,
+    MemoryStatus, NewMemoryRow, PurgedWords, SnapshotLine,
 };
 
 use super::generator::ComparedPlan;
 
 const SOURCES: &[&str] = &["user", "asked", "extracted", "tool", "import"];
-const STATUSES: &[&str] =
-    &["active", "forgotten", "removed", "expired", "superseded", "all", "none of these"];
+const STATUSES: &[MemoryStatus] = &[
+    MemoryStatus::Active,
+    MemoryStatus::Forgotten,
+    MemoryStatus::Removed,
+    MemoryStatus::Expired,
+    MemoryStatus::Superseded,
+];
 
 impl ComparedPlan {
     pub(super) fn new_memory(&mut self, source: &'static str) -> NewMemoryRow {
@@ -137,8 +142,9 @@ pub(super) async fn purge(plan: &mut ComparedPlan) {
 pub(super) async fn extract(plan: &mut ComparedPlan) {
     let Some(job) = plan.pick(|known| &known.jobs) else { return };
     let page = store::PageOf { after: None, limit: 50 };
-    let active =
-        ask!(plan, memories(&job.scope, None::<&str>, page)).map(|page| page.rows).unwrap_or_default();
+    let active = ask!(plan, memories(&job.scope, Some(MemoryStatus::Active), page))
+        .map(|page| page.rows)
+        .unwrap_or_default();
     let versions: Vec<(MemoryId, u64)> = active.iter().map(|row| (row.id, row.version)).collect();
     let messages = match job.thread {
         Some(thread) => ask!(plan, unextracted(thread, 5)).unwrap_or_default(),

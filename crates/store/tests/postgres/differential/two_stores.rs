@@ -151,8 +151,7 @@ impl TwoStores {
         let clock: Arc<dyn Clock> = self.clock.clone();
         let [file, server] = self.told.clone();
         let [of_file, of_server] = &self.gates;
-        let file =
-            Store::open_sqlite_with(self.folder.path(), clock.clone(), file, options(of_file)).unwrap();
+        let file = Store::open_sqlite(self.folder.path(), clock.clone(), file, options(of_file)).unwrap();
         let server = Store::open_postgres(&self.address, clock, server, options(of_server)).unwrap();
         self.stores = Some([file, server]);
     }

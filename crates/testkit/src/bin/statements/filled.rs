@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use protocol::{Stored, SystemClock};
 use rusqlite::Connection;
-use store::{Publish, Store};
+use store::{Publish, Store, StoreOptions};
 
 /// Rows of each table.
 const ROWS: usize = 10_000;
@@ -18,7 +18,7 @@ impl Publish for Nobody {
 
 /// Makes one in a folder.
 pub(crate) fn database(folder: &Path) -> Result<Connection, Box<dyn std::error::Error>> {
-    drop(Store::open_sqlite(folder, Arc::new(SystemClock), Arc::new(Nobody))?);
+    drop(Store::open_sqlite(folder, Arc::new(SystemClock), Arc::new(Nobody), StoreOptions::default())?);
     let conn = Connection::open(folder.join(store::sqlite::FILE))?;
     conn.busy_timeout(std::time::Duration::from_secs(10))?;
     let triggers = strings(&conn, "SELECT name FROM sqlite_schema WHERE type = 'trigger'")?;

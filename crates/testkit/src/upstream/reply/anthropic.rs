@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::speech::{Speech, arguments, named_event};
-use super::{Fault, Part, ScriptedCall, Tail};
+use super::{ReplyPart, ReplyTail, ScriptedCall, StreamFault};
 use crate::upstream::wire::Wire;
 
 pub(super) struct Anthropic {
@@ -12,14 +12,14 @@ pub(super) struct Anthropic {
     begun: bool,
     /// The blocks that are done.
     blocks: Vec<Value>,
-    open: Option<Open>,
+    open: Option<OpenBlock>,
     calls: usize,
     reason: Value,
     events: Vec<Vec<u8>>,
 }
 
 /// The block under way.
-enum Open {
+enum OpenBlock {
     Thinking(String),
     Text(String),
     ToolUse(Value),
@@ -81,22 +81,22 @@ impl Anthropic {
     }
 
     fn text(&mut self, delta: &str) {
-        if !matches!(self.open, Some(Open::Text(_))) {
+        if !matches!(self.open, Some(OpenBlock::Text(_))) {
             self.start(&json!({"type": "text", "text": ""}));
-            self.open = Some(Open::Text(String::new()));
+            self.open = Some(OpenBlock::Text(String::new()));
         }
-        if let Some(Open::Text(text)) = &mut self.open {
+        if let Some(OpenBlock::Text(text)) = &mut self.open {
             text.push_str(delta);
         }
         self.delta(&json!({"type": "text_delta", "text": delta}));
     }
 
     fn thinking(&mut self, delta: &str) {
-        if !matches!(self.open, Some(Open::Thinking(_))) {
+        if !matches!(self.open, Some(OpenBlock::Thinking(_))) {
             self.start(&json!({"type": "thinking", "thinking": "", "signature": ""}));
-            self.open = Some(Open::Thinking(String::new()));
+            self.open = Some(OpenBlock::Thinking(String::new()));
         }
-        if let Some(Open::Thinking(text)) = &mut self.open {
+        if let Some(OpenBlock::Thinking(text)) = &mut self.open {
             text.push_str(delta);
         }
         self.delta(&json!({"type": "thinking_delta", "thinking": delta}));
@@ -111,21 +111,22 @@ impl Anthropic {
             self.delta(&json!({"type": "input_json_delta", "partial_json": fragment}));
         }
         let input = arguments(&call.arguments);
-        self.open =
-            Some(Open::ToolUse(json!({"type": "tool_use", "id": id, "name": call.name, "input": input})));
+        self.open = Some(OpenBlock::ToolUse(
+            json!({"type": "tool_use", "id": id, "name": call.name, "input": input}),
+        ));
     }
 
     /// Ends the block under way, if there is one.
     fn close(&mut self) {
         let block = match self.open.take() {
             None => return,
-            Some(Open::Text(text)) => json!({"type": "text", "text": text}),
-            Some(Open::Thinking(thinking)) => {
+            Some(OpenBlock::Text(text)) => json!({"type": "text", "text": text}),
+            Some(OpenBlock::Thinking(thinking)) => {
                 let signature = format!("signature_{}", self.blocks.len());
                 self.delta(&json!({"type": "signature_delta", "signature": signature}));
                 json!({"type": "thinking", "thinking": thinking, "signature": signature})
             }
-            Some(Open::ToolUse(block)) => block,
+            Some(OpenBlock::ToolUse(block)) => block,
         };
         self.emit("content_block_stop", json!({"index": self.blocks.len()}));
         self.blocks.push(block);
@@ -137,24 +138,24 @@ impl Speech for Anthropic {
         "text/event-stream"
     }
 
-    fn part(&mut self, part: Part) -> Vec<Vec<u8>> {
+    fn part(&mut self, part: ReplyPart) -> Vec<Vec<u8>> {
         self.begin();
         match part {
-            Part::Text(text) => self.text(&text),
-            Part::Reasoning(text) => self.thinking(&text),
-            Part::Call(call) => self.call(&call),
-            Part::Chunk(chunk) => super::refuse_chunk(&chunk),
+            ReplyPart::Text(text) => self.text(&text),
+            ReplyPart::Reasoning(text) => self.thinking(&text),
+            ReplyPart::Call(call) => self.call(&call),
+            ReplyPart::Chunk(chunk) => super::refuse_chunk(&chunk),
         }
         std::mem::take(&mut self.events)
     }
 
-    fn fault(&mut self, fault: &Fault) -> Vec<Vec<u8>> {
+    fn fault(&mut self, fault: &StreamFault) -> Vec<Vec<u8>> {
         self.begin();
         self.emit("error", fault.body(Wire::Anthropic));
         std::mem::take(&mut self.events)
     }
 
-    fn end(&mut self, tail: &Tail) -> Vec<Vec<u8>> {
+    fn end(&mut self, tail: &ReplyTail) -> Vec<Vec<u8>> {
         self.begin();
         self.close();
         self.reason = match tail.reason(self.calls > 0) {

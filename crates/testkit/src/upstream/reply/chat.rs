@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::speech::{CREATED, Speech};
-use super::{Fault, Part, ScriptedCall, Tail};
+use super::{ReplyPart, ReplyTail, ScriptedCall, StreamFault};
 use crate::upstream::wire::Wire;
 
 pub(super) struct ChatSpeech {
@@ -44,27 +44,27 @@ impl Speech for ChatSpeech {
         "text/event-stream"
     }
 
-    fn part(&mut self, part: Part) -> Vec<Vec<u8>> {
+    fn part(&mut self, part: ReplyPart) -> Vec<Vec<u8>> {
         let chunks = match part {
-            Part::Text(text) => {
+            ReplyPart::Text(text) => {
                 self.text.push_str(&text);
                 vec![delta(&json!({"content": text}))]
             }
-            Part::Reasoning(text) => {
+            ReplyPart::Reasoning(text) => {
                 self.reasoning.push_str(&text);
                 vec![delta(&json!({"reasoning_content": text}))]
             }
-            Part::Call(call) => self.call(&call),
-            Part::Chunk(chunk) => vec![chunk],
+            ReplyPart::Call(call) => self.call(&call),
+            ReplyPart::Chunk(chunk) => vec![chunk],
         };
         chunks.into_iter().map(|chunk| event(chunk, &self.model)).collect()
     }
 
-    fn fault(&mut self, fault: &Fault) -> Vec<Vec<u8>> {
+    fn fault(&mut self, fault: &StreamFault) -> Vec<Vec<u8>> {
         vec![format!("data: {}\n\n", fault.body(Wire::Chat)).into_bytes()]
     }
 
-    fn end(&mut self, tail: &Tail) -> Vec<Vec<u8>> {
+    fn end(&mut self, tail: &ReplyTail) -> Vec<Vec<u8>> {
         self.reason = tail.reason(!self.calls.is_empty()).into();
         let last = json!({"choices": [{"index": 0, "delta": {}, "finish_reason": self.reason}]});
         let mut events = vec![event(last, &self.model)];

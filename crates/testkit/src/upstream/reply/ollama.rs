@@ -3,7 +3,7 @@
 use serde_json::{Map, Value, json};
 
 use super::speech::{Speech, arguments};
-use super::{Fault, Part, ScriptedCall, Tail};
+use super::{ReplyPart, ReplyTail, ScriptedCall, StreamFault};
 use crate::upstream::wire::Wire;
 
 pub(super) struct OllamaSpeech {
@@ -52,20 +52,20 @@ impl Speech for OllamaSpeech {
         "application/x-ndjson"
     }
 
-    fn part(&mut self, part: Part) -> Vec<Vec<u8>> {
+    fn part(&mut self, part: ReplyPart) -> Vec<Vec<u8>> {
         let message = match part {
-            Part::Text(text) => {
+            ReplyPart::Text(text) => {
                 self.text.push_str(&text);
                 json!({"role": "assistant", "content": text})
             }
-            Part::Reasoning(text) => {
+            ReplyPart::Reasoning(text) => {
                 self.thinking.push_str(&text);
                 json!({"role": "assistant", "content": "", "thinking": text})
             }
-            Part::Call(call) => {
+            ReplyPart::Call(call) => {
                 json!({"role": "assistant", "content": "", "tool_calls": [self.call(&call)]})
             }
-            Part::Chunk(chunk) => {
+            ReplyPart::Chunk(chunk) => {
                 super::refuse_chunk(&chunk);
                 Value::Null
             }
@@ -73,11 +73,11 @@ impl Speech for OllamaSpeech {
         vec![line(&self.object(&message, false))]
     }
 
-    fn fault(&mut self, fault: &Fault) -> Vec<Vec<u8>> {
+    fn fault(&mut self, fault: &StreamFault) -> Vec<Vec<u8>> {
         vec![line(&fault.body(Wire::Ollama))]
     }
 
-    fn end(&mut self, tail: &Tail) -> Vec<Vec<u8>> {
+    fn end(&mut self, tail: &ReplyTail) -> Vec<Vec<u8>> {
         let reason = match tail.reason(!self.calls.is_empty()) {
             "tool_calls" => "stop",
             other => other,

@@ -3,7 +3,7 @@
 use serde_json::Value;
 
 use super::speech::{Speech, speech};
-use super::{Framing, Reply, ReplyAct, Step, Tail};
+use super::{Framing, Reply, ReplyAct, ReplyTail, Step};
 use crate::upstream::wire::Wire;
 
 impl Reply {
@@ -13,7 +13,7 @@ impl Reply {
         let length =
             steps.iter().map(|step| if let Step::Bytes(bytes) = step { bytes.len() } else { 0 }).sum();
         let mut writer =
-            Writer { head: self.head_bytes(length), framing: self.framing, offset: 0, acts: Vec::new() };
+            ReplyWriter { head: self.head_bytes(length), framing: self.framing, offset: 0, acts: Vec::new() };
         let (limit, end) = self.cut.take().map_or((usize::MAX, None), |(limit, act)| (limit, Some(act)));
         for step in steps {
             match step {
@@ -72,7 +72,7 @@ impl Reply {
     }
 }
 
-fn streamed(steps: Vec<Step>, tail: &Tail, speech: &mut dyn Speech) -> Vec<Step> {
+fn streamed(steps: Vec<Step>, tail: &ReplyTail, speech: &mut dyn Speech) -> Vec<Step> {
     let mut out = Vec::new();
     for step in steps {
         match step {
@@ -88,7 +88,7 @@ fn streamed(steps: Vec<Step>, tail: &Tail, speech: &mut dyn Speech) -> Vec<Step>
 }
 
 /// Everything that is said comes at the end, in one JSON text.
-fn render_at_once(steps: Vec<Step>, tail: &Tail, wire: Wire, speech: &mut dyn Speech) -> Vec<Step> {
+fn render_at_once(steps: Vec<Step>, tail: &ReplyTail, wire: Wire, speech: &mut dyn Speech) -> Vec<Step> {
     let mut out = Vec::new();
     for step in steps {
         match step {
@@ -104,7 +104,7 @@ fn render_at_once(steps: Vec<Step>, tail: &Tail, wire: Wire, speech: &mut dyn Sp
     out
 }
 
-struct Writer {
+struct ReplyWriter {
     /// Not yet written.
     head: Vec<u8>,
     framing: Framing,
@@ -113,7 +113,7 @@ struct Writer {
     acts: Vec<ReplyAct>,
 }
 
-impl Writer {
+impl ReplyWriter {
     /// Writes part of the body, up to `limit`, in pieces that end at the splits.
     fn body(&mut self, bytes: &[u8], splits: &[usize], limit: usize) {
         let (begin, end) = (self.offset, limit.min(self.offset + bytes.len()));

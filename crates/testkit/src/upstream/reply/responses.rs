@@ -3,14 +3,14 @@
 use serde_json::{Value, json};
 
 use super::speech::{CREATED, Speech, named_event};
-use super::{Fault, Part, ScriptedCall, Tail};
+use super::{ReplyPart, ReplyTail, ScriptedCall, StreamFault};
 
 pub(super) struct ResponsesSpeech {
     model: String,
     sequence: u64,
     /// The items that are done.
     output: Vec<Value>,
-    open: Option<Open>,
+    open: Option<OpenOutput>,
     calls: usize,
     status: &'static str,
     incomplete: Value,
@@ -20,7 +20,7 @@ pub(super) struct ResponsesSpeech {
 }
 
 /// The item under way.
-enum Open {
+enum OpenOutput {
     Reasoning(String),
     Message(String),
     Call { id: String, name: String, arguments: String },
@@ -65,11 +65,11 @@ impl ResponsesSpeech {
     }
 
     fn text(&mut self, delta: &str) {
-        if !matches!(self.open, Some(Open::Message(_))) {
+        if !matches!(self.open, Some(OpenOutput::Message(_))) {
             self.close("completed");
             return self.open_message(delta);
         }
-        if let Some(Open::Message(text)) = &mut self.open {
+        if let Some(OpenOutput::Message(text)) = &mut self.open {
             text.push_str(delta);
         }
         let place = json!({"item_id": self.id("msg"), "output_index": self.output.len(), "content_index": 0});
@@ -82,16 +82,16 @@ impl ResponsesSpeech {
         self.emit("response.output_item.added", json!({"output_index": index, "item": item}));
         let place = json!({"item_id": id, "output_index": index, "content_index": 0});
         self.emit("response.content_part.added", with(place, json!({"part": output_text("")})));
-        self.open = Some(Open::Message(String::new()));
+        self.open = Some(OpenOutput::Message(String::new()));
         self.text(delta);
     }
 
     fn reasoning(&mut self, delta: &str) {
-        if !matches!(self.open, Some(Open::Reasoning(_))) {
+        if !matches!(self.open, Some(OpenOutput::Reasoning(_))) {
             self.close("completed");
             return self.open_reasoning(delta);
         }
-        if let Some(Open::Reasoning(text)) = &mut self.open {
+        if let Some(OpenOutput::Reasoning(text)) = &mut self.open {
             text.push_str(delta);
         }
         let place = json!({"item_id": self.id("rs"), "output_index": self.output.len(), "summary_index": 0});
@@ -104,7 +104,7 @@ impl ResponsesSpeech {
         self.emit("response.output_item.added", json!({"output_index": index, "item": item}));
         let place = json!({"item_id": id, "output_index": index, "summary_index": 0});
         self.emit("response.reasoning_summary_part.added", with(place, json!({"part": summary_text("")})));
-        self.open = Some(Open::Reasoning(String::new()));
+        self.open = Some(OpenOutput::Reasoning(String::new()));
         self.reasoning(delta);
     }
 
@@ -120,7 +120,7 @@ impl ResponsesSpeech {
             self.emit("response.function_call_arguments.delta", delta);
         }
         let (name, arguments) = (call.name.clone(), call.arguments.clone());
-        self.open = Some(Open::Call { id: call_id, name, arguments });
+        self.open = Some(OpenOutput::Call { id: call_id, name, arguments });
     }
 
     /// Ends the item under way, if there is one.
@@ -128,9 +128,9 @@ impl ResponsesSpeech {
         let index = self.output.len();
         let item = match self.open.take() {
             None => return,
-            Some(Open::Message(text)) => self.close_message(status, &text),
-            Some(Open::Reasoning(text)) => self.close_reasoning(&text),
-            Some(Open::Call { id: call_id, name, arguments }) => {
+            Some(OpenOutput::Message(text)) => self.close_message(status, &text),
+            Some(OpenOutput::Reasoning(text)) => self.close_reasoning(&text),
+            Some(OpenOutput::Call { id: call_id, name, arguments }) => {
                 let id = self.id("fc");
                 let done =
                     json!({"item_id": id, "output_index": index, "name": name, "arguments": arguments});
@@ -166,25 +166,25 @@ impl Speech for ResponsesSpeech {
         "text/event-stream"
     }
 
-    fn part(&mut self, part: Part) -> Vec<Vec<u8>> {
+    fn part(&mut self, part: ReplyPart) -> Vec<Vec<u8>> {
         self.begin();
         match part {
-            Part::Text(text) => self.text(&text),
-            Part::Reasoning(text) => self.reasoning(&text),
-            Part::Call(call) => self.call(&call),
-            Part::Chunk(chunk) => super::refuse_chunk(&chunk),
+            ReplyPart::Text(text) => self.text(&text),
+            ReplyPart::Reasoning(text) => self.reasoning(&text),
+            ReplyPart::Call(call) => self.call(&call),
+            ReplyPart::Chunk(chunk) => super::refuse_chunk(&chunk),
         }
         std::mem::take(&mut self.events)
     }
 
-    fn fault(&mut self, fault: &Fault) -> Vec<Vec<u8>> {
+    fn fault(&mut self, fault: &StreamFault) -> Vec<Vec<u8>> {
         self.begin();
         let code = fault.code.as_ref().unwrap_or(&fault.kind);
         self.emit("error", json!({"code": code, "message": fault.message, "param": null}));
         std::mem::take(&mut self.events)
     }
 
-    fn end(&mut self, tail: &Tail) -> Vec<Vec<u8>> {
+    fn end(&mut self, tail: &ReplyTail) -> Vec<Vec<u8>> {
         self.begin();
         let (status, detail) = match tail.reason(self.calls > 0) {
             "length" => ("incomplete", "max_output_tokens"),

@@ -6,7 +6,7 @@ use super::anthropic::Anthropic;
 use super::chat::ChatSpeech;
 use super::ollama::OllamaSpeech;
 use super::responses::ResponsesSpeech;
-use super::{Fault, Part, Tail};
+use super::{ReplyPart, ReplyTail, StreamFault};
 use crate::upstream::wire::Wire;
 
 /// Seconds; every scripted answer was made at this time.
@@ -15,15 +15,15 @@ pub(super) const CREATED: u64 = 1_763_172_000;
 /// One answer being put into the words of a wire. Each inner list is an event as bytes.
 pub(super) trait Speech {
     fn content_type(&self) -> &'static str;
-    fn part(&mut self, part: Part) -> Vec<Vec<u8>>;
+    fn part(&mut self, part: ReplyPart) -> Vec<Vec<u8>>;
     /// A failure after the answer has begun.
-    fn fault(&mut self, fault: &Fault) -> Vec<Vec<u8>>;
-    fn end(&mut self, tail: &Tail) -> Vec<Vec<u8>>;
+    fn fault(&mut self, fault: &StreamFault) -> Vec<Vec<u8>>;
+    fn end(&mut self, tail: &ReplyTail) -> Vec<Vec<u8>>;
     /// All that was said as one JSON text, for a request that wants no stream. Asked for after the end.
     fn complete_body(&self) -> Value;
 }
 
-pub(super) fn speech(wire: Wire, model: String, tail: &Tail) -> Box<dyn Speech> {
+pub(super) fn speech(wire: Wire, model: String, tail: &ReplyTail) -> Box<dyn Speech> {
     match wire {
         Wire::Chat | Wire::Embeddings => Box::new(ChatSpeech::new(model)),
         Wire::Responses => Box::new(ResponsesSpeech::new(model)),
@@ -32,14 +32,14 @@ pub(super) fn speech(wire: Wire, model: String, tail: &Tail) -> Box<dyn Speech> 
     }
 }
 
-impl Tail {
+impl ReplyTail {
     /// The reason to end with, in the words of Chat Completions.
     pub(super) fn reason(&self, has_calls: bool) -> &str {
         self.finish.as_deref().unwrap_or(if has_calls { "tool_calls" } else { "stop" })
     }
 }
 
-impl Fault {
+impl StreamFault {
     /// As the body of a response.
     pub(super) fn body(&self, wire: Wire) -> Value {
         let Self { kind, code, message } = self;

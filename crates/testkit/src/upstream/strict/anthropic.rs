@@ -4,7 +4,7 @@ mod messages;
 
 use serde_json::Value;
 
-use super::{Check, Object, fields, filled, is_name, number, object, refuse, schema, text, word};
+use super::{Object, RequestCheck, fields, filled, is_name, number, object, refuse, schema, text, word};
 use crate::upstream::Received;
 
 const MAX_NAME_BYTES: usize = 128;
@@ -41,7 +41,7 @@ enum Version {
     V2026,
 }
 
-pub(super) fn check(request: &Received, body: &Object) -> Check {
+pub(super) fn check(request: &Received, body: &Object) -> RequestCheck {
     let version = match request.header("anthropic-version") {
         Some("2023-06-01") => Version::V2023,
         Some("2026-10-21") => Version::V2026,
@@ -59,7 +59,7 @@ pub(super) fn check(request: &Received, body: &Object) -> Check {
     messages::check(body, version)
 }
 
-fn limits(body: &Object, version: Version) -> Check {
+fn limits(body: &Object, version: Version) -> RequestCheck {
     match body.get("max_tokens") {
         None => return refuse("max_tokens: Field required"),
         Some(limit) if limit.as_u64().is_none_or(|limit| limit == 0) => {
@@ -79,7 +79,7 @@ fn limits(body: &Object, version: Version) -> Check {
     }
 }
 
-fn thinking(body: &Object) -> Check {
+fn thinking(body: &Object) -> RequestCheck {
     let Some(thinking) = body.get("thinking") else { return Ok(()) };
     let thinking = object(thinking, "thinking")?;
     match text(thinking, "type", "thinking")? {
@@ -111,7 +111,7 @@ fn thinking(body: &Object) -> Check {
     Ok(())
 }
 
-fn output_config(body: &Object) -> Check {
+fn output_config(body: &Object) -> RequestCheck {
     let Some(config) = body.get("output_config") else { return Ok(()) };
     let config = object(config, "output_config")?;
     fields(config, &["effort", "format"], "output_config")?;
@@ -126,7 +126,7 @@ fn output_config(body: &Object) -> Check {
     schema::as_anthropic(format.get("schema").unwrap_or(&Value::Null), "output_config.format.schema")
 }
 
-fn tools(body: &Object) -> Check {
+fn tools(body: &Object) -> RequestCheck {
     let mut names = Vec::new();
     for (at, tool) in body.get("tools").and_then(Value::as_array).into_iter().flatten().enumerate() {
         let place = format!("tools.{at}");
@@ -155,7 +155,7 @@ fn tools(body: &Object) -> Check {
     word(choice, "type", &["auto", "any", "tool", "none"])
 }
 
-fn system(body: &Object) -> Check {
+fn system(body: &Object) -> RequestCheck {
     let blocks = match body.get("system") {
         None | Some(Value::String(_)) => return Ok(()),
         Some(blocks) => filled(blocks, "system")?,

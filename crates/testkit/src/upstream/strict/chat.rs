@@ -4,8 +4,8 @@
 use serde_json::Value;
 
 use super::{
-    Check, Complaint, EFFORTS, Object, answer_schema, count, fields, filled, function, images, name, number,
-    object, refuse, speaks_of_json, text, word,
+    Complaint, EFFORTS, Object, RequestCheck, answer_schema, count, fields, filled, function, images, name,
+    number, object, refuse, speaks_of_json, text, word,
 };
 
 /// The longest id of a tool call.
@@ -45,7 +45,7 @@ const FIELDS: [&str; 32] = [
     "verbosity",
 ];
 
-pub(super) fn check(body: &Object) -> Check {
+pub(super) fn check(body: &Object) -> RequestCheck {
     fields(body, &FIELDS, "")?;
     settings(body)?;
     response_format(body)?;
@@ -53,7 +53,7 @@ pub(super) fn check(body: &Object) -> Check {
     messages(body)
 }
 
-fn settings(body: &Object) -> Check {
+fn settings(body: &Object) -> RequestCheck {
     number(body, "temperature", (0.0, 2.0))?;
     number(body, "top_p", (0.0, 1.0))?;
     number(body, "frequency_penalty", (-2.0, 2.0))?;
@@ -74,7 +74,7 @@ fn settings(body: &Object) -> Check {
     fields(options, &["include_usage", "include_obfuscation"], "stream_options")
 }
 
-fn response_format(body: &Object) -> Check {
+fn response_format(body: &Object) -> RequestCheck {
     let Some(format) = body.get("response_format") else { return Ok(()) };
     let format = object(format, "response_format")?;
     match text(format, "type", "response_format")? {
@@ -103,7 +103,7 @@ fn response_format(body: &Object) -> Check {
     }
 }
 
-fn tools(body: &Object) -> Check {
+fn tools(body: &Object) -> RequestCheck {
     let Some(tools) = body.get("tools") else {
         return if body.contains_key("tool_choice") {
             refuse(
@@ -134,7 +134,7 @@ fn named_function<'a>(item: &'a Value, place: &str) -> Result<&'a Object, Compla
     }
 }
 
-fn messages(body: &Object) -> Check {
+fn messages(body: &Object) -> RequestCheck {
     let Some(messages) = body.get("messages") else {
         return refuse("Missing required parameter: 'messages'.");
     };
@@ -175,7 +175,7 @@ struct Turn<'a> {
 }
 
 impl<'a> Turn<'a> {
-    fn answer(&mut self, message: &'a Value, place: &str) -> Check {
+    fn answer(&mut self, message: &'a Value, place: &str) -> RequestCheck {
         let Some(id) = message.get("tool_call_id").and_then(Value::as_str) else {
             return refuse(format!("Missing required parameter: '{place}.tool_call_id'."));
         };
@@ -193,7 +193,7 @@ impl<'a> Turn<'a> {
     }
 
     /// Another message follows, or none.
-    fn close(&mut self) -> Check {
+    fn close(&mut self) -> RequestCheck {
         if !self.open.is_empty() {
             return refuse(format!(
                 "An assistant message with 'tool_calls' must be followed by tool messages responding to each \
@@ -206,7 +206,7 @@ impl<'a> Turn<'a> {
     }
 }
 
-fn content(message: &Value, place: &str) -> Check {
+fn content(message: &Value, place: &str) -> RequestCheck {
     match message.get("content") {
         Some(Value::String(_)) => Ok(()),
         Some(Value::Array(parts)) if !parts.is_empty() => {
@@ -221,7 +221,7 @@ fn content(message: &Value, place: &str) -> Check {
 }
 
 /// A text, or an image of the user.
-fn content_part(part: &Value, is_user: bool, place: &str) -> Check {
+fn content_part(part: &Value, is_user: bool, place: &str) -> RequestCheck {
     let part = object(part, place)?;
     match text(part, "type", place)? {
         "text" => {

@@ -2,11 +2,11 @@
 
 use serde_json::Value;
 
-use super::{Check, Object, count, fields, filled, refuse, word};
+use super::{Object, RequestCheck, count, fields, filled, refuse, word};
 
 const MAX_TEXTS: usize = 2048;
 
-pub(super) fn check(body: &Object) -> Check {
+pub(super) fn check(body: &Object) -> RequestCheck {
     fields(body, &["model", "input", "encoding_format", "dimensions", "user"], "")?;
     count(body, "dimensions", 1)?;
     // OpenAI knows `base64` too, but this upstream does not write it.

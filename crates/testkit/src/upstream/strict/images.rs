@@ -4,13 +4,13 @@
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 
-use super::{Check, refuse};
+use super::{RequestCheck, refuse};
 
 /// Bytes of an image that every provider takes.
 const MAX_IMAGE_BYTES: usize = 5 * 1024 * 1024;
 
 /// An image as a data URL.
-pub(super) fn data_url(url: &str, place: &str) -> Check {
+pub(super) fn data_url(url: &str, place: &str) -> RequestCheck {
     let Some((media_type, data)) = url.strip_prefix("data:").and_then(|rest| rest.split_once(";base64,"))
     else {
         return refuse(format!(
@@ -21,7 +21,7 @@ pub(super) fn data_url(url: &str, place: &str) -> Check {
 }
 
 /// An image in base64, of this type.
-pub(super) fn encoded(media_type: &str, data: &str, place: &str) -> Check {
+pub(super) fn encoded(media_type: &str, data: &str, place: &str) -> RequestCheck {
     let found = decoded(data, place)?;
     if found != media_type {
         return refuse(format!(

@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use super::{Check, Object, fields, filled, images, name, object, refuse, schema, text};
+use super::{Object, RequestCheck, fields, filled, images, name, object, refuse, schema, text};
 
 const FIELDS: [&str; 12] = [
     "model",
@@ -43,7 +43,7 @@ const OPTIONS: [&str; 22] = [
     "use_mmap",
 ];
 
-pub(super) fn check(body: &Object) -> Check {
+pub(super) fn check(body: &Object) -> RequestCheck {
     fields(body, &FIELDS, "")?;
     options(body)?;
     match body.get("think") {
@@ -68,7 +68,7 @@ pub(super) fn check(body: &Object) -> Check {
     messages(body)
 }
 
-fn options(body: &Object) -> Check {
+fn options(body: &Object) -> RequestCheck {
     let Some(options) = body.get("options") else { return Ok(()) };
     let options = object(options, "options")?;
     fields(options, &OPTIONS, "options")?;
@@ -86,7 +86,7 @@ fn options(body: &Object) -> Check {
     Ok(())
 }
 
-fn messages(body: &Object) -> Check {
+fn messages(body: &Object) -> RequestCheck {
     let messages = filled(body.get("messages").unwrap_or(&Value::Null), "messages")?;
     let known = ["role", "content", "thinking", "images", "tool_calls", "tool_name", "tool_call_id"];
     // Ollama matches results to calls by their order and name.
@@ -124,7 +124,7 @@ fn messages(body: &Object) -> Check {
 }
 
 /// Images in base64 alone, without a type before them.
-fn images_of(message: &Object, place: &str) -> Check {
+fn images_of(message: &Object, place: &str) -> RequestCheck {
     let Some(shown) = message.get("images") else { return Ok(()) };
     let place = format!("{place}.images");
     for image in filled(shown, &place)? {

@@ -4,8 +4,8 @@
 use serde_json::Value;
 
 use super::{
-    Check, EFFORTS, Object, answer_schema, count, fields, filled, function, images, name, number, object,
-    refuse, speaks_of_json, text, word,
+    EFFORTS, Object, RequestCheck, answer_schema, count, fields, filled, function, images, name, number,
+    object, refuse, speaks_of_json, text, word,
 };
 
 const MAX_CALL_ID_BYTES: usize = 64;
@@ -52,7 +52,7 @@ const INCLUDES: [&str; 7] = [
     "web_search_call.action.sources",
 ];
 
-pub(super) fn check(body: &Object) -> Check {
+pub(super) fn check(body: &Object) -> RequestCheck {
     fields(body, &FIELDS, "")?;
     settings(body)?;
     answer_text(body)?;
@@ -60,7 +60,7 @@ pub(super) fn check(body: &Object) -> Check {
     input(body)
 }
 
-fn settings(body: &Object) -> Check {
+fn settings(body: &Object) -> RequestCheck {
     number(body, "temperature", (0.0, 2.0))?;
     number(body, "top_p", (0.0, 1.0))?;
     count(body, "max_output_tokens", MIN_OUTPUT_TOKENS)?;
@@ -86,7 +86,7 @@ fn settings(body: &Object) -> Check {
     fields(object(options, "stream_options")?, &["include_obfuscation"], "stream_options")
 }
 
-fn answer_text(body: &Object) -> Check {
+fn answer_text(body: &Object) -> RequestCheck {
     let Some(answer) = body.get("text") else { return Ok(()) };
     let answer = object(answer, "text")?;
     fields(answer, &["format", "verbosity"], "text")?;
@@ -114,7 +114,7 @@ fn answer_text(body: &Object) -> Check {
 }
 
 /// Functions are flat here: what Chat Completions nests in `function` is refused.
-fn tools(body: &Object) -> Check {
+fn tools(body: &Object) -> RequestCheck {
     for (at, tool) in body.get("tools").and_then(Value::as_array).into_iter().flatten().enumerate() {
         let place = format!("tools[{at}]");
         let tool = object(tool, &place)?;
@@ -130,7 +130,7 @@ fn tools(body: &Object) -> Check {
     Ok(())
 }
 
-fn input(body: &Object) -> Check {
+fn input(body: &Object) -> RequestCheck {
     let items = match body.get("input") {
         None => return refuse("Missing required parameter: 'input'."),
         Some(Value::String(_)) => return Ok(()),
@@ -158,7 +158,7 @@ fn input(body: &Object) -> Check {
     }
 }
 
-fn message(item: &Object, place: &str) -> Check {
+fn message(item: &Object, place: &str) -> RequestCheck {
     fields(item, &["type", "role", "content", "id", "status", "phase"], place)?;
     let (role, kinds): (_, &[&str]) = match text(item, "role", place)? {
         "assistant" => ("assistant", &["output_text", "refusal"]),
@@ -193,7 +193,7 @@ fn message(item: &Object, place: &str) -> Check {
 }
 
 /// Reasoning goes with what it led to, and is sent sealed where OpenAI keeps nothing.
-fn reasoning(item: &Object, next: Option<&Value>, place: &str, stored: bool) -> Check {
+fn reasoning(item: &Object, next: Option<&Value>, place: &str, stored: bool) -> RequestCheck {
     fields(item, &["type", "id", "summary", "content", "encrypted_content", "status"], place)?;
     let id = text(item, "id", place)?;
     let Some(parts) = item.get("summary").and_then(Value::as_array) else {
@@ -227,7 +227,7 @@ struct Calls<'a> {
 }
 
 impl<'a> Calls<'a> {
-    fn call(&mut self, item: &'a Object, place: &str) -> Check {
+    fn call(&mut self, item: &'a Object, place: &str) -> RequestCheck {
         fields(item, &["type", "id", "call_id", "name", "arguments", "status"], place)?;
         name(item, place)?;
         let id = text(item, "call_id", place)?;
@@ -249,7 +249,7 @@ impl<'a> Calls<'a> {
         Ok(())
     }
 
-    fn answer(&mut self, item: &'a Object, place: &str) -> Check {
+    fn answer(&mut self, item: &'a Object, place: &str) -> RequestCheck {
         fields(item, &["type", "id", "call_id", "output", "status"], place)?;
         let id = text(item, "call_id", place)?;
         if !item.get("output").is_some_and(|output| output.is_string() || output.is_array()) {

@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use super::{Check, Object, object, refuse};
+use super::{Object, RequestCheck, object, refuse};
 
 /// How deep a schema may nest at OpenAI.
 const MAX_DEPTH: usize = 10;
@@ -44,7 +44,7 @@ const NOT_AT_ANTHROPIC: [&str; 20] = [
 ];
 
 /// Describes an object: all that is asked of a tool's parameters.
-pub(super) fn of_object(schema: &Value, place: &str) -> Check {
+pub(super) fn of_object(schema: &Value, place: &str) -> RequestCheck {
     if schema.get("type").is_some_and(|kind| kind == "object") {
         return Ok(());
     }
@@ -52,7 +52,7 @@ pub(super) fn of_object(schema: &Value, place: &str) -> Check {
 }
 
 /// OpenAI's strict mode: closed objects with every property required.
-pub(super) fn as_openai(schema: &Value, place: &str) -> Check {
+pub(super) fn as_openai(schema: &Value, place: &str) -> RequestCheck {
     of_object(schema, place)?;
     each(schema, place, MAX_DEPTH, &|schema, place| {
         permitted(schema, place, &NOT_AT_OPENAI)?;
@@ -84,7 +84,7 @@ pub(super) fn as_openai(schema: &Value, place: &str) -> Check {
 }
 
 /// Anthropic's structured output: closed objects, and no bounds on sizes.
-pub(super) fn as_anthropic(schema: &Value, place: &str) -> Check {
+pub(super) fn as_anthropic(schema: &Value, place: &str) -> RequestCheck {
     each(schema, place, usize::MAX, &|schema, place| {
         permitted(schema, place, &NOT_AT_ANTHROPIC)?;
         if schema.get("minItems").is_some_and(|least| !matches!(least.as_u64(), Some(0 | 1))) {
@@ -102,7 +102,7 @@ fn is_object(schema: &Object) -> bool {
     }
 }
 
-fn closed(schema: &Object, place: &str) -> Check {
+fn closed(schema: &Object, place: &str) -> RequestCheck {
     if schema.get("additionalProperties") == Some(&Value::Bool(false)) {
         return Ok(());
     }
@@ -111,7 +111,7 @@ fn closed(schema: &Object, place: &str) -> Check {
     ))
 }
 
-fn permitted(schema: &Object, place: &str, refused: &[&str]) -> Check {
+fn permitted(schema: &Object, place: &str, refused: &[&str]) -> RequestCheck {
     match refused.iter().find(|keyword| schema.contains_key(**keyword)) {
         Some(keyword) => refuse(format!("Invalid schema for '{place}': '{keyword}' is not permitted.")),
         None => Ok(()),
@@ -119,7 +119,12 @@ fn permitted(schema: &Object, place: &str, refused: &[&str]) -> Check {
 }
 
 /// Checks this schema and all within it.
-fn each(schema: &Value, place: &str, depth: usize, check: &dyn Fn(&Object, &str) -> Check) -> Check {
+fn each(
+    schema: &Value,
+    place: &str,
+    depth: usize,
+    check: &dyn Fn(&Object, &str) -> RequestCheck,
+) -> RequestCheck {
     let Some(deeper) = depth.checked_sub(1) else {
         return refuse(format!("Invalid schema for '{place}': it nests too deep."));
     };

@@ -84,18 +84,18 @@ pub(super) struct ConnectionOptions<'a> {
 
 /// A server that can be asked. It ends when this is dropped.
 pub(super) struct Connection {
-    client: RunningService<RoleClient, Client>,
+    client: RunningService<RoleClient, ToolListListener>,
     /// Ends the process, if there is one.
     _process: Option<DropGuard>,
 }
 
 /// The client's side of a connection.
-struct Client {
+struct ToolListListener {
     /// The server has said that its tools are others now.
     changed: Arc<AtomicBool>,
 }
 
-impl ClientHandler for Client {
+impl ClientHandler for ToolListListener {
     fn get_info(&self) -> ClientConfig {
         let rondo = Implementation::new("rondo", env!("CARGO_PKG_VERSION"));
         ClientConfig::new(ClientCapabilities::default(), rondo)
@@ -158,7 +158,7 @@ impl Connection {
 }
 
 async fn connect(address: Address, dial: &ConnectionOptions<'_>) -> Result<Connection, String> {
-    let handler = Client { changed: Arc::default() };
+    let handler = ToolListListener { changed: Arc::default() };
     let (client, process) = match address {
         Address::Host { url, headers, egress } => {
             let config = StreamableHttpClientTransportConfig::with_uri(url)

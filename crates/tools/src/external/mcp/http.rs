@@ -19,13 +19,13 @@ use sse_stream::{Sse, SseStream};
 
 use crate::external::egress::{Egress, EgressError, Incoming, MAX_ANSWER_BYTES, Outgoing, read};
 
-type Failure = StreamableHttpError<EgressError>;
+type McpHttpFailure = StreamableHttpError<EgressError>;
 
 /// Why the way out did not work, if that is what an error rests on.
 pub(super) fn trouble<'a>(error: &'a (dyn std::error::Error + 'static)) -> Option<&'a EgressError> {
     let mut causes = std::iter::successors(Some(error), |error| error.source());
-    causes.find_map(|error| match error.downcast_ref::<Failure>() {
-        Some(Failure::Client(trouble)) => Some(trouble),
+    causes.find_map(|error| match error.downcast_ref::<McpHttpFailure>() {
+        Some(McpHttpFailure::Client(trouble)) => Some(trouble),
         Some(_) | None => None,
     })
 }
@@ -46,7 +46,7 @@ impl StreamableHttpClient for McpEgress {
         session: Option<Arc<str>>,
         _auth: Option<String>,
         headers: HashMap<HeaderName, HeaderValue>,
-    ) -> Result<StreamableHttpPostResponse, Failure> {
+    ) -> Result<StreamableHttpPostResponse, McpHttpFailure> {
         let mut request = request(Method::POST, &uri, session.as_deref(), headers)?;
         request.headers.insert(CONTENT_TYPE, HeaderValue::from_static(JSON_MIME_TYPE));
         request.body = Some(Bytes::from(serde_json::to_vec(&message)?));
@@ -75,7 +75,7 @@ impl StreamableHttpClient for McpEgress {
         session: Arc<str>,
         _auth: Option<String>,
         headers: HashMap<HeaderName, HeaderValue>,
-    ) -> Result<(), Failure> {
+    ) -> Result<(), McpHttpFailure> {
         let request = request(Method::DELETE, &uri, Some(&session), headers)?;
         self.egress.open(request).await.map(drop).map_err(StreamableHttpError::Client)
     }
@@ -89,7 +89,7 @@ impl StreamableHttpClient for McpEgress {
         _: Option<String>,
         _: Option<String>,
         _: HashMap<HeaderName, HeaderValue>,
-    ) -> Result<BoxStream<'static, Result<Sse, SseError>>, Failure> {
+    ) -> Result<BoxStream<'static, Result<Sse, SseError>>, McpHttpFailure> {
         Err(StreamableHttpError::ServerDoesNotSupportSse)
     }
 }
@@ -99,7 +99,7 @@ fn request(
     uri: &str,
     session: Option<&str>,
     headers: HashMap<HeaderName, HeaderValue>,
-) -> Result<Outgoing, Failure> {
+) -> Result<Outgoing, McpHttpFailure> {
     let unusable = || StreamableHttpError::UnexpectedServerResponse("the address cannot be used".into());
     let url = Url::parse(uri).map_err(|_| unusable())?;
     let mut all: HeaderMap = headers.into_iter().collect();
@@ -116,7 +116,7 @@ fn message_answer(
     in_session: bool,
     answer: &Incoming,
     session: Option<String>,
-) -> Result<StreamableHttpPostResponse, Failure> {
+) -> Result<StreamableHttpPostResponse, McpHttpFailure> {
     let said = serde_json::from_slice::<ServerJsonRpcMessage>(&answer.body).ok().filter(|_| !answer.cut);
     let success = (200..300).contains(&answer.status);
     let waits = matches!(asked, JsonRpcMessage::Request(_));

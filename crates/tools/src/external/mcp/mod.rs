@@ -216,7 +216,7 @@ impl McpServerHandle {
         })
     }
 
-    async fn call(&self, calling: &Calling<'_>, tool: &Pinned) -> Result<ToolOutput, Failed> {
+    async fn call(&self, calling: &Calling<'_>, tool: &PinnedTool) -> Result<ToolOutput, Failed> {
         let filling = Filling::gather(calling, &self.parts.secrets, &self.needs).await?;
         let result = self.try_call(calling, tool, &filling).await;
         filling.hidden.hide_in_result(result)
@@ -225,7 +225,7 @@ impl McpServerHandle {
     async fn try_call(
         &self,
         calling: &Calling<'_>,
-        tool: &Pinned,
+        tool: &PinnedTool,
         filling: &Filling,
     ) -> Result<ToolOutput, Failed> {
         let session = self.session(calling);
@@ -269,7 +269,7 @@ impl McpServerHandle {
     async fn check(
         &self,
         calling: &Calling<'_>,
-        tool: &Pinned,
+        tool: &PinnedTool,
         reached: &ReachedMcpServer,
     ) -> Result<(), Failed> {
         let offers = self.wanted_offers(reached);
@@ -293,7 +293,7 @@ impl McpServerHandle {
     }
 }
 
-fn params(calling: &Calling<'_>, tool: &Pinned) -> CallToolRequestParams {
+fn params(calling: &Calling<'_>, tool: &PinnedTool) -> CallToolRequestParams {
     let mut params = CallToolRequestParams::new(tool.tool.clone());
     params.arguments = Some(calling.input.as_object().cloned().unwrap_or_default());
     let mut meta = RequestMetaObject::new();
@@ -325,7 +325,7 @@ fn failure(error: &ServiceError) -> (Failed, bool) {
 }
 
 /// A tool of a server as it was approved.
-struct Pinned {
+struct PinnedTool {
     tool: String,
     hash: String,
 }
@@ -334,7 +334,7 @@ struct Pinned {
 /// otherwise.
 pub(crate) struct McpTool {
     server: Arc<McpServerHandle>,
-    pinned: Pinned,
+    pinned: PinnedTool,
 }
 
 impl McpTool {
@@ -342,7 +342,7 @@ impl McpTool {
     pub(crate) fn offered(server: &Arc<McpServerHandle>, row: &McpToolRow) -> Option<OfferedTool> {
         let approved = row.approved.as_ref().filter(|approved| row.present && approved.hash == row.hash)?;
         let spec = definition::spec(server.name(), &row.tool, &approved.definition);
-        let pinned = Pinned { tool: row.tool.clone(), hash: approved.hash.clone() };
+        let pinned = PinnedTool { tool: row.tool.clone(), hash: approved.hash.clone() };
         let tool = Self { server: Arc::clone(server), pinned };
         Some(OfferedTool::new(spec, tool, ToolFacts::external(Effect::Irreversible)))
     }

@@ -4,8 +4,8 @@ use serde_json::json;
 
 use super::*;
 
-fn page(title: Option<&str>, url: &str, content: Option<&str>) -> Page {
-    Page { title: title.map(str::to_owned), url: url.to_owned(), content: content.map(str::to_owned) }
+fn page(title: Option<&str>, url: &str, content: Option<&str>) -> FoundPage {
+    FoundPage { title: title.map(str::to_owned), url: url.to_owned(), content: content.map(str::to_owned) }
 }
 
 fn urls(results: &Value) -> Vec<String> {

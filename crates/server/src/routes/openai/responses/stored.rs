@@ -22,7 +22,7 @@ use crate::event_stream::StreamState;
 use crate::idempotency::IdempotencyKey;
 use crate::query::Params;
 use crate::routes::openai::presence::ClientPresence;
-use crate::routes::{FollowedEvents, Reply};
+use crate::routes::{FollowedEvents, JsonReply};
 
 /// How long a request waits for the end of the run that it cancels.
 const CANCEL_PATIENCE: Duration = Duration::from_secs(10);
@@ -152,7 +152,7 @@ pub(in crate::routes) async fn cancel_response(
     principal: Principal,
     path: ResponsePath,
     IdempotencyKey(once): IdempotencyKey,
-) -> Reply<Value> {
+) -> JsonReply<Value> {
     let id = path.id()?;
     current(&api, &principal, id).await?;
     api.service.cancel(&principal, id.run, once).await?;
@@ -175,7 +175,7 @@ pub(in crate::routes) async fn delete_response(
     principal: Principal,
     path: ResponsePath,
     IdempotencyKey(once): IdempotencyKey,
-) -> Reply<Value> {
+) -> JsonReply<Value> {
     let id = path.id()?;
     current(&api, &principal, id).await?;
     let run = api.service.run(&principal, id.run).await?;
@@ -202,7 +202,7 @@ pub(in crate::routes) async fn list_input_items(
     State(api): State<Api>,
     principal: Principal,
     path: ResponsePath,
-) -> Reply<Value> {
+) -> JsonReply<Value> {
     let id = path.id()?;
     let mut teller = teller(&api, &principal, id, None).await?;
     let facts = read_facts(&api, &principal, id.run, &mut teller).await?;

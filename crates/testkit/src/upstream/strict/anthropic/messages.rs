@@ -2,10 +2,10 @@
 
 use serde_json::Value;
 
-use super::super::{Check, Complaint, Object, fields, filled, images, is_name, object, refuse, text};
+use super::super::{Complaint, Object, RequestCheck, fields, filled, images, is_name, object, refuse, text};
 use super::{MAX_NAME_BYTES, Version};
 
-pub(super) fn check(body: &Object, version: Version) -> Check {
+pub(super) fn check(body: &Object, version: Version) -> RequestCheck {
     let messages = filled(body.get("messages").unwrap_or(&Value::Null), "messages")?;
     let mut turns = Turns::default();
     for (at, message) in messages.iter().enumerate() {
@@ -13,9 +13,9 @@ pub(super) fn check(body: &Object, version: Version) -> Check {
         let message = object(message, &place)?;
         fields(message, &["role", "content"], &place)?;
         let role = match text(message, "role", &place)? {
-            "user" => Role::User,
-            "assistant" => Role::Assistant,
-            "system" if version == Version::V2026 => Role::System,
+            "user" => AnthropicRole::User,
+            "assistant" => AnthropicRole::Assistant,
+            "system" if version == Version::V2026 => AnthropicRole::System,
             other => return refuse(format!("messages: Unexpected role \"{other}\".")),
         };
         let last = at + 1 == messages.len();
@@ -26,7 +26,7 @@ pub(super) fn check(body: &Object, version: Version) -> Check {
 }
 
 /// An image with its data in it.
-fn check_image_block(block: &Object, place: &str) -> Check {
+fn check_image_block(block: &Object, place: &str) -> RequestCheck {
     fields(block, &["type", "source", "cache_control"], place)?;
     let place = format!("{place}.image.source");
     let source = object(block.get("source").unwrap_or(&Value::Null), &place)?;
@@ -38,7 +38,7 @@ fn check_image_block(block: &Object, place: &str) -> Check {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Role {
+enum AnthropicRole {
     User,
     Assistant,
     System,
@@ -47,7 +47,7 @@ enum Role {
 /// The demands of the messages so far on the next one.
 #[derive(Default)]
 struct Turns<'a> {
-    before: Option<Role>,
+    before: Option<AnthropicRole>,
     /// Calls of the message before, which this one must answer.
     open: Vec<&'a str>,
     /// Calls of this message.
@@ -57,13 +57,15 @@ struct Turns<'a> {
 }
 
 impl<'a> Turns<'a> {
-    fn message(&mut self, role: Role, content: &'a Value, place: &str, last: bool) -> Check {
+    fn message(&mut self, role: AnthropicRole, content: &'a Value, place: &str, last: bool) -> RequestCheck {
         match (self.before, role) {
-            (None, Role::Assistant) => return refuse("messages: first message must use the \"user\" role"),
-            (Some(Role::Assistant), Role::Assistant) => {
+            (None, AnthropicRole::Assistant) => {
+                return refuse("messages: first message must use the \"user\" role");
+            }
+            (Some(AnthropicRole::Assistant), AnthropicRole::Assistant) => {
                 return refuse("messages: roles must alternate between \"user\" and \"assistant\"");
             }
-            (_, Role::User | Role::Assistant | Role::System) => {}
+            (_, AnthropicRole::User | AnthropicRole::Assistant | AnthropicRole::System) => {}
         }
         self.before = Some(role);
         self.open = std::mem::take(&mut self.called);
@@ -74,30 +76,30 @@ impl<'a> Turns<'a> {
         if said.is_empty() {
             return refuse(format!("{place}: all messages must have non-empty content"));
         }
-        if last && role == Role::Assistant && said.ends_with(char::is_whitespace) {
+        if last && role == AnthropicRole::Assistant && said.ends_with(char::is_whitespace) {
             return refuse("messages: final assistant content cannot end with trailing whitespace");
         }
         self.answered(place)
     }
 
-    fn blocks(&mut self, role: Role, blocks: &'a [Value], place: &str) -> Check {
+    fn blocks(&mut self, role: AnthropicRole, blocks: &'a [Value], place: &str) -> RequestCheck {
         let mut others = false;
         for (at, block) in blocks.iter().enumerate() {
             let place = format!("{place}.content.{at}");
             let block = object(block, &place)?;
             match (text(block, "type", &place)?, role) {
                 ("text", _) => check_text_block(block, &place)?,
-                ("thinking" | "redacted_thinking", Role::Assistant) => thought(block, &place)?,
-                ("tool_use", Role::Assistant) => self.call(block, &place)?,
-                ("tool_result", Role::User) if others => {
+                ("thinking" | "redacted_thinking", AnthropicRole::Assistant) => thought(block, &place)?,
+                ("tool_use", AnthropicRole::Assistant) => self.call(block, &place)?,
+                ("tool_result", AnthropicRole::User) if others => {
                     return refuse(format!("{place}: `tool_result` blocks must come first"));
                 }
-                ("tool_result", Role::User) => {
+                ("tool_result", AnthropicRole::User) => {
                     self.result(block, &place)?;
                     continue;
                 }
-                ("image", Role::User) => check_image_block(block, &place)?,
-                ("document", Role::User) => {}
+                ("image", AnthropicRole::User) => check_image_block(block, &place)?,
+                ("document", AnthropicRole::User) => {}
                 (kind, _) => return refuse(format!("{place}: `{kind}` blocks are not allowed here")),
             }
             others = true;
@@ -105,7 +107,7 @@ impl<'a> Turns<'a> {
         Ok(())
     }
 
-    fn call(&mut self, block: &'a Object, place: &str) -> Check {
+    fn call(&mut self, block: &'a Object, place: &str) -> RequestCheck {
         fields(block, &["type", "id", "name", "input", "cache_control"], place)?;
         let id = text(block, "id", place)?;
         if !is_name(id, usize::MAX) {
@@ -123,7 +125,7 @@ impl<'a> Turns<'a> {
         Ok(())
     }
 
-    fn result(&mut self, block: &'a Object, place: &str) -> Check {
+    fn result(&mut self, block: &'a Object, place: &str) -> RequestCheck {
         fields(block, &["type", "tool_use_id", "content", "is_error", "cache_control"], place)?;
         let id = text(block, "tool_use_id", place)?;
         if block.get("is_error").is_some_and(|error| !error.is_boolean()) {
@@ -147,7 +149,7 @@ impl<'a> Turns<'a> {
     }
 
     /// The message is over: it must have answered the calls of the one before.
-    fn answered(&self, place: &str) -> Check {
+    fn answered(&self, place: &str) -> RequestCheck {
         if self.open.is_empty() {
             return Ok(());
         }
@@ -159,13 +161,13 @@ impl<'a> Turns<'a> {
     }
 
     /// There is no message more.
-    fn close(mut self) -> Check {
+    fn close(mut self) -> RequestCheck {
         self.open = std::mem::take(&mut self.called);
         self.answered("messages")
     }
 }
 
-fn check_text_block(block: &Object, place: &str) -> Check {
+fn check_text_block(block: &Object, place: &str) -> RequestCheck {
     fields(block, &["type", "text", "cache_control", "citations"], place)?;
     let said = text(block, "text", place)?;
     if said.is_empty() {
@@ -177,7 +179,7 @@ fn check_text_block(block: &Object, place: &str) -> Check {
     Ok(())
 }
 
-fn thought(block: &Object, place: &str) -> Check {
+fn thought(block: &Object, place: &str) -> RequestCheck {
     if block.contains_key("data") {
         fields(block, &["type", "data"], place)?;
         return text(block, "data", place).map(drop);
