@@ -72,7 +72,8 @@ impl TokenTable {
             *pair = [low, middle, high];
         }
         let hash = hash(token);
-        let (after, before) = self.slots.split_at_mut(first_slot(hash, self.slots.len()));
+        let first = first_slot(hash, self.slots.len());
+        let (after, before) = self.slots.split_at_mut(first);
         if let Some(free) = before.iter_mut().chain(after).find(|slot| **slot == 0) {
             *free = tag(hash) << PLACE_BITS | place;
         }
