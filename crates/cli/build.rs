@@ -1,10 +1,13 @@
-//! Lists the files of the apps that come with Rondo, so that the binary contains them, and names their version.
+//! Compresses the files of the apps that come with Rondo, so that the binary contains them, and names their version.
 
 use std::error::Error;
 use std::fmt::Write as _;
 use std::fs;
+use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
+use flate2::Compression;
+use flate2::write::DeflateEncoder;
 use sha2::{Digest, Sha256};
 
 /// Six bytes distinguish the versions of the files.
@@ -16,12 +19,16 @@ fn main() -> Result<(), Box<dyn Error>> {
     let mut files = Vec::new();
     add_files(&apps, &mut files)?;
     files.sort();
+    let output = output_folder()?;
     let mut list = String::from("&[\n");
-    for file in &files {
-        writeln!(list, "    ({:?}, include_bytes!({file:?})),", file.strip_prefix(&apps)?)?;
+    for (number, file) in files.iter().enumerate() {
+        let compressed = output.join(format!("app-file-{number}"));
+        let mut encoder = DeflateEncoder::new(Vec::new(), Compression::best());
+        encoder.write_all(&fs::read(file)?)?;
+        fs::write(&compressed, encoder.finish()?)?;
+        writeln!(list, "    ({:?}, include_bytes!({compressed:?})),", file.strip_prefix(&apps)?)?;
     }
     list.push_str("]\n");
-    let output = output_folder()?;
     fs::write(output.join("apps.rs"), list)?;
     Ok(fs::write(output.join("apps_revision.rs"), format!("{:?}\n", revision(&apps, &files)?))?)
 }

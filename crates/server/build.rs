@@ -1,4 +1,5 @@
-//! Compresses the files of the web console, so that the binary contains them in the form in which browsers get them.
+//! Compresses the description of the API and the files of the web console. The binary contains the latter in the form in
+//! which browsers get them.
 
 use std::error::Error;
 use std::fmt::Write as _;
@@ -10,19 +11,27 @@ use flate2::Compression;
 use flate2::write::GzEncoder;
 
 fn main() -> Result<(), Box<dyn Error>> {
-    let dist = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../console/dist").canonicalize()?;
-    println!("cargo::rerun-if-changed={}", dist.display());
     let output = output_folder()?;
+    let crate_folder = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let description = crate_folder.join("openapi.json");
+    println!("cargo::rerun-if-changed={}", description.display());
+    compress(&description, &output.join("openapi.json.gz"))?;
+    let dist = crate_folder.join("../../console/dist").canonicalize()?;
+    println!("cargo::rerun-if-changed={}", dist.display());
     let mut list = String::from("&[\n");
     for (number, name) in names(&dist)?.iter().enumerate() {
         let compressed = output.join(format!("console-{number}.gz"));
-        let mut encoder = GzEncoder::new(Vec::new(), Compression::best());
-        encoder.write_all(&fs::read(dist.join(name))?)?;
-        fs::write(&compressed, encoder.finish()?)?;
+        compress(&dist.join(name), &compressed)?;
         writeln!(list, "    ({name:?}, include_bytes!({compressed:?})),")?;
     }
     list.push_str("]\n");
     Ok(fs::write(output.join("console.rs"), list)?)
+}
+
+fn compress(file: &Path, compressed: &Path) -> std::io::Result<()> {
+    let mut encoder = GzEncoder::new(Vec::new(), Compression::best());
+    encoder.write_all(&fs::read(file)?)?;
+    fs::write(compressed, encoder.finish()?)
 }
 
 /// The page, and the files in its one folder, in order.

@@ -1,22 +1,18 @@
-//! Writes the tables of the crate: the classes of all characters, and for each vocabulary its tokens and a hash table.
+//! Writes the data of the crate: the classes of all characters, and for each vocabulary its tokens, compressed.
 
 use std::error::Error;
 use std::fs;
+use std::io::Write;
 use std::path::{Path, PathBuf};
 
+use flate2::Compression;
+use flate2::write::DeflateEncoder;
 use regex_syntax::hir::{Class, HirKind};
 
 #[path = "src/shared.rs"]
 mod shared;
 
-use shared::{
-    BLOCK, CASELESS, LINE_END, LOWER, MARK, NUMBER, OTHER, PLACE_BITS, RECORD_HEAD, SPACE, UPPER, first_slot,
-    hash, tag,
-};
-
-/// Slots of a hash table for each 3 tokens. A quarter of the slots is empty, so that the search for bytes that are no token
-/// ends soon.
-const SLOTS_FOR_3: usize = 4;
+use shared::{BLOCK, CASELESS, LINE_END, LOWER, MARK, NUMBER, OTHER, SPACE, UPPER};
 
 /// The classes in the words of the regular expressions. A later line wins over an earlier one.
 const CLASSES: &[(&str, u8)] = &[
@@ -66,46 +62,26 @@ fn write_classes(folder: &Path) -> Result<(), Box<dyn Error>> {
     Ok(fs::write(folder.join("classes.numbers"), numbers)?)
 }
 
-/// Writes the records of all tokens in the order of their ranks, and the hash table that leads to them.
+/// Writes the lengths of all tokens in the order of their ranks, and their bytes.
 fn write_vocabulary(folder: &Path, name: &str) -> Result<(), Box<dyn Error>> {
     let encoding = tiktoken::get_encoding(name).ok_or("no such vocabulary")?;
-    let size = encoding.vocab_size();
-    let mut records: Vec<u8> = Vec::new();
-    let mut pairs = vec![[0_u8; 3]; 1 << 16];
-    let mut slots = vec![0_u32; size * SLOTS_FOR_3 / 3];
-    for rank in 0..u32::try_from(size)? {
+    let (mut lengths, mut bytes) = (Vec::new(), Vec::new());
+    for rank in 0..u32::try_from(encoding.vocab_size())? {
         let token = encoding.decode(&[rank]);
         if token.is_empty() {
             return Err(format!("{name} has no token of rank {rank}").into());
         }
-        let place = u32::try_from(records.len())? + 1;
-        if place >> PLACE_BITS != 0 {
-            return Err(format!("the records of {name} are too long").into());
-        }
-        let [low, middle, high, 0] = rank.to_le_bytes() else {
-            return Err(format!("{name} has too many tokens").into());
-        };
-        records.extend([low, middle, high, u8::try_from(token.len())?]);
-        debug_assert_eq!((records.len() + 1 - place as usize), RECORD_HEAD);
-        records.extend_from_slice(&token);
-        if let [first, second] = *token {
-            let [low, middle, high, _] = (rank + 1).to_le_bytes();
-            let pair = pairs.get_mut(usize::from(u16::from_be_bytes([first, second])));
-            *pair.ok_or("a pair of bytes without a place")? = [low, middle, high];
-        }
-        add_slot(&mut slots, hash(&token), place)?;
+        lengths.push(u8::try_from(token.len())?);
+        bytes.extend(token);
     }
-    fs::write(folder.join(format!("{name}.pairs")), pairs.concat())?;
-    let slots: Vec<u8> = slots.into_iter().flat_map(u32::to_le_bytes).collect();
-    fs::write(folder.join(format!("{name}.slots")), slots)?;
-    Ok(fs::write(folder.join(format!("{name}.records")), records)?)
+    fs::write(folder.join(format!("{name}.lengths")), deflate(&lengths)?)?;
+    Ok(fs::write(folder.join(format!("{name}.bytes")), deflate(&bytes)?)?)
 }
 
-fn add_slot(slots: &mut [u32], hash: u64, place: u32) -> Result<(), &'static str> {
-    let (after, before) = slots.split_at_mut(first_slot(hash, slots.len()));
-    let free = before.iter_mut().chain(after).find(|slot| **slot == 0);
-    *free.ok_or("the hash table is full")? = tag(hash) << PLACE_BITS | place;
-    Ok(())
+fn deflate(plain: &[u8]) -> std::io::Result<Vec<u8>> {
+    let mut encoder = DeflateEncoder::new(Vec::new(), Compression::best());
+    encoder.write_all(plain)?;
+    encoder.finish()
 }
 
 #[expect(clippy::disallowed_methods, reason = "cargo names the folder in the environment only")]

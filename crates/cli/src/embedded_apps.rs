@@ -3,17 +3,16 @@
 //! Everything that reads apps reads folders. So the files are written into the data folder first, once for each version.
 
 use std::fs::{self, File};
-use std::io::{self, Write};
+use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
+
+use flate2::bufread::DeflateDecoder;
 
 use crate::CommandResult;
 use crate::config::{Config, DEFAULT_APPS};
 
-/// A file of an app: its path inside the app folder, and its content.
-pub(crate) type EmbeddedFile = (&'static str, &'static [u8]);
-
-/// All files of all apps in order. A path begins with the name of its app.
-const FILES: &[EmbeddedFile] = include!(concat!(env!("OUT_DIR"), "/apps.rs"));
+/// All files of all apps in order: the path, which begins with the name of the app, and the compressed content.
+const FILES: &[(&str, &[u8])] = include!(concat!(env!("OUT_DIR"), "/apps.rs"));
 
 /// The version of these files, which their content names.
 const REVISION: &str = include!(concat!(env!("OUT_DIR"), "/apps_revision.rs"));
@@ -45,13 +44,19 @@ pub(crate) fn names() -> Vec<&'static str> {
     names
 }
 
-/// The files of one app; none if there is no such app.
-pub(crate) fn files_of(app: &str) -> Vec<EmbeddedFile> {
-    let of_app = |(path, content): &EmbeddedFile| {
+/// The files of one app by their paths inside the app folder; none if there is no such app.
+pub(crate) fn files_of(app: &str) -> io::Result<Vec<(&'static str, Vec<u8>)>> {
+    let of_app = |(path, compressed): &(&'static str, &'static [u8])| {
         let (name, inside) = path.split_once('/')?;
-        (name == app).then_some((inside, *content))
+        (name == app).then(|| Ok((inside, expand(compressed)?)))
     };
     FILES.iter().filter_map(of_app).collect()
+}
+
+fn expand(compressed: &[u8]) -> io::Result<Vec<u8>> {
+    let mut content = Vec::new();
+    DeflateDecoder::new(compressed).read_to_end(&mut content)?;
+    Ok(content)
 }
 
 /// Writes the apps into the data folder, if this version of them is not there yet. Other versions stay, because a server
@@ -67,11 +72,11 @@ fn unpack(data: &Path) -> io::Result<PathBuf> {
     if draft.exists() {
         fs::remove_dir_all(&draft)?; // of a process that was killed, perhaps of another version
     }
-    for (path, content) in FILES {
+    for (path, compressed) in FILES {
         let path = draft.join(path);
         fs::create_dir_all(path.parent().unwrap_or(&draft))?;
         let mut file = File::create(path)?;
-        file.write_all(content)?;
+        file.write_all(&expand(compressed)?)?;
         file.sync_all()?;
     }
     match fs::rename(&draft, &folder) {
@@ -91,12 +96,12 @@ mod tests {
     fn the_apps_of_the_repository_are_embedded_whole() {
         assert_eq!(names(), ["companion", "kalito", "studio", "trailhead", "tutor"]);
         let apps = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../apps");
-        for (path, content) in FILES {
-            assert_eq!(fs::read(apps.join(path)).unwrap(), *content, "{path}");
+        for (path, compressed) in FILES {
+            assert_eq!(fs::read(apps.join(path)).unwrap(), expand(compressed).unwrap(), "{path}");
         }
-        let kalito: Vec<&str> = files_of("kalito").into_iter().map(|(path, _)| path).collect();
+        let kalito: Vec<&str> = files_of("kalito").unwrap().into_iter().map(|(path, _)| path).collect();
         assert!(kalito.contains(&"app.toml") && kalito.contains(&"records/patient.json"), "{kalito:?}");
-        assert!(files_of("kali").is_empty());
+        assert!(files_of("kali").unwrap().is_empty());
     }
 
     #[test]

@@ -98,12 +98,12 @@ fn new_files(id: &str) -> Vec<(&'static str, Vec<u8>)> {
 
 /// The files of an embedded app.
 fn copied_files(app: &str) -> CommandResult<Vec<(&'static str, Vec<u8>)>> {
-    let files = embedded_apps::files_of(app);
+    let files = embedded_apps::files_of(app)?;
     if files.is_empty() {
         let names = embedded_apps::names().join(", ");
         return Err(format!("there is no built-in app {app:?}; there are: {names}").into());
     }
-    Ok(files.into_iter().map(|(path, content)| (path, content.to_vec())).collect())
+    Ok(files)
 }
 
 /// Makes the folder elsewhere first, so that a running server never sees half of it.

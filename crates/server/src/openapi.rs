@@ -1,139 +1,45 @@
-//! The description at `/openapi.json`: collected from the routes, with what holds for all of them.
+//! The description at `/openapi.json`. It is a part of the program, as the file `openapi.json` of this crate. A test makes
+//! that file of the attributes on handlers and types, so the code for it is in no program but the tests.
 
+use std::io::{Error, Read};
 use std::sync::LazyLock;
 
 use bytes::Bytes;
-use utoipa::OpenApi;
-use utoipa::openapi::path::{Operation, Parameter, ParameterBuilder, ParameterIn};
-use utoipa::openapi::schema::{ObjectBuilder, Type};
-use utoipa::openapi::security::{Http, HttpAuthScheme, SecurityRequirement, SecurityScheme};
-use utoipa::openapi::{Content, PathItem, Ref, RefOr, Response, ResponseBuilder, Server};
-use utoipa_axum::router::OpenApiRouter;
+use flate2::read::GzDecoder;
+use serde_json::{Map, Value, json};
 
-use crate::error::openai::{OpenAiErrorBody, is_openai_path};
-use crate::error::{MEDIA_TYPE, ProblemDocument};
-use crate::{Api, Proxying};
+use crate::Proxying;
 
-#[derive(OpenApi)]
-#[openapi(
-    info(
-        title = "Rondo",
-        description = "An agent server. Event streams send the event schemas below as `data:`, the event's name as \
-                       `event:` and its place in the thread's log as `id:`."
-    ),
-    components(schemas(
-        ProblemDocument,
-        OpenAiErrorBody,
-        protocol::MessageUser,
-        protocol::RunStart,
-        protocol::ContextLoaded,
-        protocol::StepStart,
-        protocol::TextDelta,
-        protocol::ReasoningDelta,
-        protocol::ToolInput,
-        protocol::StepEnd,
-        protocol::StepRetry,
-        protocol::StepReset,
-        protocol::ToolStart,
-        protocol::ToolComplete,
-        protocol::ProposalOpen,
-        protocol::ProposalClosed,
-        protocol::CallOpen,
-        protocol::Source,
-        protocol::StreamComplete,
-        protocol::RunEnd,
-        protocol::ThreadNamed,
-        protocol::ThreadHead,
-        protocol::ThreadChanged,
-        protocol::MemoryUpdate,
-        protocol::Summary,
-        protocol::Snapshot,
-        protocol::ThreadNotice,
-        protocol::RunNotice,
-        protocol::CallNotice,
-        protocol::ProposalNotice,
-        protocol::MemoryNotice,
-        protocol::DocumentNotice,
-    ))
-)]
-struct Description;
+/// The file, compressed with gzip.
+const COMPRESSED: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/openapi.json.gz"));
 
-/// The description before any route is added.
-pub(crate) fn base() -> utoipa::openapi::OpenApi {
-    Description::openapi()
-}
+/// The place of `servers` among the fields of the description: after `openapi` and `info`.
+const PLACE_OF_SERVERS: usize = 2;
 
 /// The bytes of the description, which few clients ask for.
 pub(crate) type ApiDocument = LazyLock<Bytes, Box<dyn FnOnce() -> Bytes + Send>>;
 
-pub(crate) fn document(api: &'static utoipa::openapi::OpenApi, proxying: &Proxying) -> ApiDocument {
+pub(crate) fn document(proxying: &Proxying) -> ApiDocument {
     let servers = servers(proxying);
-    LazyLock::new(Box::new(move || encode(api.clone(), servers)))
+    LazyLock::new(Box::new(move || Bytes::from(encode(servers).unwrap_or_default())))
 }
 
 /// Returns the addresses at which others reach the server: its public URLs, or else the path below which it is.
-fn servers(proxying: &Proxying) -> Vec<Server> {
+fn servers(proxying: &Proxying) -> Vec<Value> {
+    let server = |url: String| json!({ "url": url });
     match (proxying.public_urls.as_slice(), &proxying.base_path) {
-        ([], base_path) => base_path.iter().map(|path| Server::new(path.to_string())).collect(),
-        (urls, _) => urls.iter().map(|url| Server::new(url.to_string())).collect(),
+        ([], base_path) => base_path.iter().map(|path| server(path.to_string())).collect(),
+        (urls, _) => urls.iter().map(|url| server(url.to_string())).collect(),
     }
 }
 
-/// The finished description. Any request may carry a key and be answered with a problem; what changes something may be
-/// sent again under an idempotency key. Behind a proxy, it says where that is.
-fn encode(mut api: utoipa::openapi::OpenApi, servers: Vec<Server>) -> Bytes {
+/// The description without the spaces of the file. Behind a proxy, it says where that is.
+fn encode(servers: Vec<Value>) -> Result<Vec<u8>, Error> {
+    let mut text = Vec::new();
+    GzDecoder::new(COMPRESSED).read_to_end(&mut text)?;
+    let mut description: Map<String, Value> = serde_json::from_slice(&text)?;
     if !servers.is_empty() {
-        api.servers = Some(servers);
+        description.shift_insert(PLACE_OF_SERVERS, "servers".into(), servers.into());
     }
-    let paths = std::mem::take(&mut api.paths.paths);
-    // The router's word for the rest of a path is not OpenAPI's.
-    api.paths.paths = paths.into_iter().map(|(path, item)| (path.replace("{*", "{"), item)).collect();
-    for (path, item) in &mut api.paths.paths {
-        let changes = [&mut item.post, &mut item.put, &mut item.patch, &mut item.delete];
-        // A search is posted only because a question may be long.
-        for operation in changes.into_iter().flatten().filter(|_| !path.ends_with("/search")) {
-            operation.parameters.get_or_insert_default().push(RefOr::T(idempotency_key()));
-        }
-        for operation in operations(item) {
-            let problem = if is_openai_path(path) { openai_problem() } else { problem() };
-            operation.responses.responses.insert("default".into(), problem.into());
-        }
-    }
-    if let Some(components) = &mut api.components {
-        components.add_security_scheme("key", SecurityScheme::Http(Http::new(HttpAuthScheme::Bearer)));
-    }
-    // None is needed as long as there is none.
-    api.security = Some(vec![SecurityRequirement::new("key", [""; 0]), SecurityRequirement::default()]);
-    Bytes::from(serde_json::to_vec(&api).unwrap_or_default())
-}
-
-/// The router, with all that it describes under one tag.
-pub(crate) fn tagged(tag: &str, mut router: OpenApiRouter<Api>) -> OpenApiRouter<Api> {
-    for operation in router.get_openapi_mut().paths.paths.values_mut().flat_map(operations) {
-        operation.tags = Some(vec![tag.to_owned()]);
-    }
-    router
-}
-
-fn operations(item: &mut PathItem) -> impl Iterator<Item = &mut Operation> {
-    [&mut item.get, &mut item.post, &mut item.put, &mut item.patch, &mut item.delete].into_iter().flatten()
-}
-
-fn idempotency_key() -> Parameter {
-    ParameterBuilder::new()
-        .name("Idempotency-Key")
-        .parameter_in(ParameterIn::Header)
-        .description(Some("An idempotency key: a repeated request with the same key takes effect once"))
-        .schema(Some(ObjectBuilder::new().schema_type(Type::String).build()))
-        .build()
-}
-
-fn problem() -> Response {
-    let schema = Ref::from_schema_name("Problem");
-    ResponseBuilder::new().description("The problem").content(MEDIA_TYPE, Content::new(Some(schema))).build()
-}
-
-fn openai_problem() -> Response {
-    let content = Content::new(Some(Ref::from_schema_name("OpenAiErrorBody")));
-    ResponseBuilder::new().description("The problem").content("application/json", content).build()
+    Ok(serde_json::to_vec(&description)?)
 }

@@ -1,7 +1,7 @@
 //! Counts the tokens that OpenAI's models make of a text.
 //!
-//! The vocabularies stand in the program as finished tables, so the first count takes no longer than any other, and
-//! only a piece of text that is unusually long needs memory of its own.
+//! The vocabularies stand in the program compressed. The first count of each makes a table of it, in some milliseconds.
+//! Otherwise, only a piece of text that is unusually long needs memory of its own.
 
 mod classes;
 mod merge;

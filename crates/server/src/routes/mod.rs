@@ -36,18 +36,19 @@ mod waiting_run;
 use std::net::IpAddr;
 use std::sync::{Arc, LazyLock};
 
+use axum::handler::Handler;
 use axum::http::StatusCode;
 use axum::middleware::from_fn_with_state;
 use axum::response::Response;
-use axum::routing::{any, delete, get};
+use axum::routing::{MethodFilter, any, delete, get, on};
 use axum::{Json, Router};
 use identity::JwtIssuers;
+use openai::{chat_completions, conversations, embeddings, models, responses};
 use protocol::{Principal, Stored, SystemClock};
 use service::{Follower, Service, StreamAccess};
 use tokio::sync::Semaphore;
 use tokio_util::task::TaskTracker;
-use utoipa_axum::router::OpenApiRouter;
-use utoipa_axum::routes;
+use utoipa_axum::PathItemExt;
 
 use crate::auth::FailedAttempts;
 use crate::contracts::{ContractWriter, Encoder, VoidPieces};
@@ -81,14 +82,13 @@ pub(crate) fn router(
     bound: IpAddr,
     (shutdown, tasks): (Shutdown, TaskTracker),
 ) -> Router {
-    let (router, description) = &*DESCRIBED;
     let shared = |name| StreamPermits::shared(service.held_by_users(), name);
     let (following, answering, asking) = (shared("following"), shared("answering"), shared("asking"));
     let uploads = Arc::new(Semaphore::new(upload::MAX_UPLOADS));
     let ServerSettings { limits, chat_app, proxying, control_user, issuers, tls: _ } = settings;
     let issuers = issuers.unwrap_or_else(|| Arc::new(JwtIssuers::none(Arc::new(SystemClock))));
     let attempts = Arc::new(FailedAttempts::new(limits.failed_attempts_per_minute));
-    let document = Arc::new(openapi::document(description, &proxying));
+    let document = Arc::new(openapi::document(&proxying));
     let (chat_app, control_user) = (chat_app.map(Arc::from), control_user.map(Arc::from));
     let proxying = Arc::new(proxying);
     let mcp_sessions = Arc::new(McpSessions::new(shutdown.all.clone(), tasks));
@@ -112,7 +112,7 @@ pub(crate) fn router(
     };
     // The description leaves these out: they are for browsers, for our own commands, and for MCP clients, which read
     // what there is by their own protocol.
-    router
+    DESCRIBED
         .clone()
         .route("/", get(console::page))
         .route(console::HASHED, get(console::hashed_file))
@@ -136,72 +136,91 @@ pub(crate) fn router(
         .with_state(api)
 }
 
-/// The routes and their description, which are made once in a process.
-static DESCRIBED: LazyLock<(Router<Api>, utoipa::openapi::OpenApi)> =
-    LazyLock::new(|| described().split_for_parts());
-
-/// A router of routes that are described under one tag. Each list in brackets holds the methods of one path.
-macro_rules! tagged {
-    ($tag:literal: $([$($handlers:tt)+])+) => {
-        openapi::tagged($tag, OpenApiRouter::new()$(.routes(routes!($($handlers)+)))+)
+/// Gives the handlers of all described routes, by their tags, to another macro. The router and the description are made of
+/// this one list: an attribute on each handler has its path, its method and its description.
+macro_rules! for_described_routes {
+    ($receiver:ident) => {
+        $receiver! {
+            "apps": system::list_apps;
+            "runs": runs::create_run, runs::get_run, runs::run_events, runs::run_prompt, runs::cancel_run,
+                stream::stream;
+            "chat": api_chat::chat, api_chat::resume_chat, api_chat::stop_chat;
+            "ag-ui": ag_ui::run_agent;
+            "threads": threads::create_thread, threads::list_threads, threads::import_thread,
+                threads::list_all_threads, threads::get_thread, threads::change_thread,
+                threads::delete_thread, branches::list_messages, branches::list_queued_messages,
+                branches::thread_tree, branches::choose_head, branches::export_thread, threads::thread_events,
+                events::user_events, search::search_messages, search::search_threads,
+                summaries::list_summaries;
+            "memories": memories::create_memory, memories::list_memories, memories::search_memories,
+                memories::export_memories, memories::import_memories, memories::get_memory_settings,
+                memories::put_memory_settings, memories::get_memory, memories::edit_memory,
+                memories::forget_memory, memories::restore_memory, memories::memory_history;
+            "personas": personas::create_persona, personas::list_personas, personas::get_persona,
+                personas::change_persona, personas::delete_persona;
+            "pins": pins::create_pin, pins::list_pins, pins::create_pin_for_all, pins::list_pins_for_all,
+                pins::delete_pin;
+            "documents": documents::create_document, documents::list_documents, documents::search_documents,
+                documents::get_document, documents::delete_document, documents::get_document_text,
+                documents::list_knowledge;
+            "images": images::create_image, images::list_images, images::get_image, images::delete_image;
+            "me": me::get_profile, me::change_profile;
+            "actions": actions::list_actions, actions::get_action, actions::preview_undo,
+                actions::undo_action, actions::preview_run_undo, actions::undo_run;
+            "proposals": proposals::list_proposals, proposals::get_proposal, proposals::confirm_proposal,
+                proposals::reject_proposal;
+            "calls": calls::list_calls, calls::get_call, calls::answer_call;
+            "records": records::list_record_types, records::create_record, records::list_records,
+                records::get_record, records::replace_record, records::change_record, records::delete_record,
+                records::record_versions;
+            "files": files::list_files, files::get_file, files::put_file, files::delete_file,
+                files::file_versions;
+            "credentials": credentials::list_credentials, credentials::put_credential,
+                credentials::delete_credential;
+            "openai": chat_completions::create_chat_completion, embeddings::create_embeddings,
+                models::list_openai_models, models::get_openai_model, responses::create_response,
+                responses::get_response, responses::delete_response, responses::cancel_response,
+                responses::list_input_items, conversations::create_conversation,
+                conversations::get_conversation, conversations::delete_conversation,
+                conversations::list_conversation_items;
+            "usage": usage::get_usage, usage::list_models;
+            "session": session::get_session, session::create_session, session::delete_session;
+            "admin": admin::list_jobs, admin::verify_ledger, admin::list_keys, admin::add_key,
+                admin::revoke_key, admin::rotate_key, admin::list_sessions, admin::end_session,
+                admin::list_audit, statistics::run_stats, statistics::usage_totals, statistics::list_all_runs,
+                statistics::cancel_any_run, statistics::retry_job, mcp::list_mcp_servers, mcp::get_mcp_server,
+                mcp::refresh_mcp_server, mcp::approve_mcp_tools, mcp::revoke_mcp_tools;
+            "system": system::healthz, system::readyz, system::openapi;
+        }
     };
 }
 
-fn described() -> OpenApiRouter<Api> {
-    OpenApiRouter::with_openapi(openapi::base())
-        .merge(tagged!("apps": [system::list_apps]))
-        .merge(tagged!("runs": [runs::create_run] [runs::get_run] [runs::run_events] [runs::run_prompt]
-            [runs::cancel_run] [stream::stream]))
-        .merge(tagged!("chat": [api_chat::chat] [api_chat::resume_chat] [api_chat::stop_chat]))
-        .merge(tagged!("ag-ui": [ag_ui::run_agent]))
-        .merge(tagged!("threads": [threads::create_thread, threads::list_threads] [threads::import_thread]
-            [threads::list_all_threads]
-            [threads::get_thread, threads::change_thread, threads::delete_thread] [branches::list_messages]
-            [branches::list_queued_messages] [branches::thread_tree] [branches::choose_head] [branches::export_thread]
-            [threads::thread_events] [events::user_events] [search::search_messages] [search::search_threads]
-            [summaries::list_summaries]))
-        .merge(tagged!("memories": [memories::create_memory, memories::list_memories] [memories::search_memories]
-            [memories::export_memories] [memories::import_memories]
-            [memories::get_memory_settings, memories::put_memory_settings]
-            [memories::get_memory, memories::edit_memory, memories::forget_memory] [memories::restore_memory]
-            [memories::memory_history]))
-        .merge(tagged!("personas": [personas::create_persona, personas::list_personas]
-            [personas::get_persona, personas::change_persona, personas::delete_persona]))
-        .merge(tagged!("pins": [pins::create_pin, pins::list_pins] [pins::create_pin_for_all, pins::list_pins_for_all]
-            [pins::delete_pin]))
-        .merge(tagged!("documents": [documents::create_document, documents::list_documents]
-            [documents::search_documents] [documents::get_document, documents::delete_document]
-            [documents::get_document_text] [documents::list_knowledge]))
-        .merge(tagged!("images": [images::create_image, images::list_images] [images::get_image, images::delete_image]))
-        .merge(tagged!("me": [me::get_profile, me::change_profile]))
-        .merge(tagged!("actions": [actions::list_actions] [actions::get_action]
-            [actions::preview_undo, actions::undo_action] [actions::preview_run_undo, actions::undo_run]))
-        .merge(tagged!("proposals": [proposals::list_proposals] [proposals::get_proposal]
-            [proposals::confirm_proposal] [proposals::reject_proposal]))
-        .merge(tagged!("calls": [calls::list_calls] [calls::get_call] [calls::answer_call]))
-        .merge(tagged!("records": [records::list_record_types] [records::create_record, records::list_records]
-            [records::get_record, records::replace_record, records::change_record, records::delete_record]
-            [records::record_versions]))
-        .merge(tagged!("files": [files::list_files] [files::get_file, files::put_file, files::delete_file]
-            [files::file_versions]))
-        .merge(tagged!("credentials": [credentials::list_credentials]
-            [credentials::put_credential, credentials::delete_credential]))
-        .merge(tagged!("openai": [openai::chat_completions::create_chat_completion] [openai::embeddings::create_embeddings]
-            [openai::models::list_openai_models] [openai::models::get_openai_model]
-            [openai::responses::create_response]
-            [openai::responses::get_response, openai::responses::delete_response]
-            [openai::responses::cancel_response] [openai::responses::list_input_items]
-            [openai::conversations::create_conversation]
-            [openai::conversations::get_conversation, openai::conversations::delete_conversation]
-            [openai::conversations::list_conversation_items]))
-        .merge(tagged!("usage": [usage::get_usage] [usage::list_models]))
-        .merge(tagged!("session": [session::get_session, session::create_session, session::delete_session]))
-        .merge(tagged!("admin": [admin::list_jobs] [admin::verify_ledger] [admin::list_keys, admin::add_key]
-            [admin::revoke_key] [admin::rotate_key] [admin::list_sessions] [admin::end_session] [admin::list_audit]
-            [statistics::run_stats] [statistics::usage_totals] [statistics::list_all_runs]
-            [statistics::cancel_any_run] [statistics::retry_job] [mcp::list_mcp_servers] [mcp::get_mcp_server] [mcp::refresh_mcp_server]
-            [mcp::approve_mcp_tools] [mcp::revoke_mcp_tools]))
-        .merge(tagged!("system": [system::healthz] [system::readyz] [system::openapi]))
+macro_rules! described_router {
+    ($($tag:literal: $($module:ident::$handler:ident),+;)+) => {
+        pastey::paste! {{
+            let router = Router::new();
+            $($(let router = with_handler::<$module::[<__path_ $handler>], _, _>(router, $module::$handler);)+)+
+            router
+        }}
+    };
+}
+
+/// The described routes. They are made once in a process.
+static DESCRIBED: LazyLock<Router<Api>> = LazyLock::new(|| for_described_routes!(described_router));
+
+/// The router with one more handler, at the path and for the method in the handler's attribute. The rest of the attribute
+/// is read by tests only, so the linker leaves it out.
+fn with_handler<P, H, T>(router: Router<Api>, handler: H) -> Router<Api>
+where
+    P: utoipa::Path,
+    H: Handler<T, Api>,
+    T: 'static,
+{
+    let filters = P::methods().into_iter().map(|method| method.to_method_filter());
+    match filters.reduce(MethodFilter::or) {
+        Some(filter) => router.route(&P::path(), on(filter, handler)),
+        None => router,
+    }
 }
 
 /// Events that somebody follows, and the right to do so.

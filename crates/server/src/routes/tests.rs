@@ -1,13 +1,33 @@
 //! The description is true to the routes and complete in itself.
 
+mod description;
+
 use std::collections::BTreeSet;
+use std::path::Path;
 
 use serde_json::{Value, json};
 
 use super::*;
 
+const FILE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/openapi.json");
+
+/// The description as clients get it.
 fn description() -> Value {
-    serde_json::from_slice(&openapi::document(&DESCRIBED.1, &crate::Proxying::default())).unwrap()
+    serde_json::from_slice(&openapi::document(&crate::Proxying::default())).unwrap()
+}
+
+#[test]
+fn the_file_has_what_the_attributes_say() {
+    let described = description::description();
+    let text = serde_json::to_string_pretty(&described).unwrap() + "\n";
+    let new = Path::new(FILE).with_extension("json.new");
+    let is_same = std::fs::read_to_string(FILE).is_ok_and(|kept| kept == text);
+    if !is_same {
+        std::fs::write(&new, text).unwrap();
+    }
+    assert!(is_same, "the API is not the one in openapi.json: rename {} if it is good", new.display());
+    let sent = openapi::document(&crate::Proxying::default());
+    assert_eq!(std::str::from_utf8(&sent).unwrap(), serde_json::to_string(&described).unwrap());
 }
 
 fn operations(description: &Value) -> Vec<(String, &Value)> {
