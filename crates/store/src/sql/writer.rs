@@ -451,7 +451,9 @@ impl Committer {
         let Some(nodes) = &mut self.nodes else { return Ok(()) };
         let at = self.clock.now().as_millisecond();
         let mut known = NodeKnowledge { log: &mut self.log, seqs: &mut self.seqs, at };
-        if let Some(foreign) = nodes.catch_up(&self.conn, &mut known, (node, until), self.deliveries.publisher())? {
+        if let Some(foreign) =
+            nodes.catch_up(&self.conn, &mut known, (node, until), self.deliveries.publisher())?
+        {
             self.deliveries.send(Delivery::Foreign(foreign));
         }
         Ok(())
