@@ -19,7 +19,7 @@ const RING_BYTES: usize = 8 * MAX_BYTES_PER_READ;
 
 /// Events that a thread's ring holds at most. A commit has few of one thread, and a reader that is some seconds late still
 /// finds all tokens of them here; whoever is later reads the log. Each event of a token takes about 200 bytes.
-const RING_EVENTS: usize = 96;
+const RING_EVENTS: usize = 48;
 
 /// Bytes that an event counts beyond its body.
 const EVENT_OVERHEAD_BYTES: usize = 96;

@@ -22,9 +22,6 @@ const MAX_SCHEMA_BYTES: usize = 63;
 /// How long a connection may take to be made, unless the address says otherwise.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// How long after a commit of deltas the next one is made. A commit costs more here than on SQLite.
-const DELTA_PAUSE: Duration = Duration::from_millis(10);
-
 /// The address of a database, and how to sign in there.
 #[derive(Clone)]
 pub struct PostgresAddress {
@@ -44,10 +41,6 @@ impl PostgresAddress {
     /// Returns the name that the lock of the schema is made of.
     pub(super) fn lock_name(&self) -> String {
         format!("rondo {}", self.schema)
-    }
-
-    pub(super) fn delta_pause(&self) -> Duration {
-        DELTA_PAUSE
     }
 
     /// The schema of the tables.

@@ -26,8 +26,8 @@ pub(crate) use vault::{name_of_key, note as note_key};
 
 use crate::database::PostgresSession;
 use crate::sql::{
-    Audited, DeltaLog, OpenDeltas, ReadThread, Readers, SqlConnection, SqlStore, StoreOptions, Upkeep as _,
-    Writer, WriterParts, audit_of, begin_boot, place_messages, restore_deltas,
+    Audited, DELTA_PAUSE, DeltaLog, OpenDeltas, ReadThread, Readers, SqlConnection, SqlStore, StoreOptions,
+    Upkeep as _, Writer, WriterParts, audit_of, begin_boot, place_messages, restore_deltas,
 };
 use crate::webhooks::WebhookWatch;
 use crate::{Error, Publish};
@@ -87,7 +87,7 @@ fn open(
     let parts = WriterParts {
         conn,
         upkeep: Box::new(upkeep),
-        delta_pause: delta_pause.unwrap_or(address.delta_pause()),
+        delta_pause: delta_pause.unwrap_or(DELTA_PAUSE),
         boundary,
         webhooks: Arc::clone(&webhooks),
         log,

@@ -101,8 +101,9 @@ use crate::outbox::Outbox;
 use crate::webhooks::WebhookWatch;
 use crate::{HeldByUsers, RunRow, SharedStore, WatchedApps};
 
-/// How long after a commit of deltas the next one is made, unless somebody says otherwise: what a reader does not notice.
-pub(crate) const DELTA_PAUSE: Duration = Duration::from_millis(4);
+/// The shortest time between two commits of deltas, unless somebody says otherwise. A reader does not notice it, and the
+/// streams of a busy server share its commits.
+pub(crate) const DELTA_PAUSE: Duration = Duration::from_millis(10);
 
 /// A store on one database, of which this process is the only writer.
 pub(crate) struct SqlStore {

@@ -8,6 +8,7 @@
 //! When the disk fails, as opposed to being full, the writer ends: nobody knows what is on it, and a second sync that
 //! succeeds proves nothing about what the first one lost. The next start reads what is really there.
 
+mod delivery;
 mod run_log;
 
 use std::sync::Arc;
@@ -18,7 +19,7 @@ use std::sync::mpsc::{
 use std::thread::{self, Thread};
 use std::time::{Duration, Instant};
 
-use protocol::{Clock, Stored};
+use protocol::Clock;
 use tokio::sync::{oneshot, watch};
 
 use super::append::{Batch, FinishedBatch, Seqs};
@@ -29,7 +30,9 @@ use super::upkeep::NodeTurn;
 use super::{Boundary, CommitKind, Moment, RowsOf, SqlConnection, Upkeep, WalRestart};
 use crate::outbox::Outbox;
 use crate::webhooks::WebhookWatch;
-use crate::{Error, NewestNotice, Publish};
+use crate::{Error, Publish};
+
+use delivery::{CommittedBatch, Deliveries, Delivery};
 
 pub(crate) use run_log::SqlRunLog;
 
@@ -270,12 +273,6 @@ impl Writer {
     }
 }
 
-/// The part of a committed transaction that others are told of.
-struct CommittedBatch {
-    recorded: Vec<Arc<Stored>>,
-    notices: Vec<NewestNotice>,
-}
-
 /// The parts that the writer thread owns: when it ends, and not before, another process may have the database.
 pub(crate) struct WriterParts {
     pub(crate) conn: SqlConnection,
@@ -291,7 +288,7 @@ pub(crate) struct WriterParts {
 struct Committer {
     conn: SqlConnection,
     clock: Arc<dyn Clock>,
-    publish: Arc<dyn Publish>,
+    deliveries: Deliveries,
     seqs: Seqs,
     log: DeltaLog,
     delta_pause: Duration,
@@ -315,7 +312,7 @@ impl Committer {
         Self {
             conn,
             clock,
-            publish,
+            deliveries: Deliveries::start(publish),
             seqs,
             log,
             delta_pause,
@@ -395,16 +392,10 @@ impl Committer {
         if !self.passes(Moment::BeforeCommit) {
             return false;
         }
-        let recorded = self.transact(commands);
+        let committed = self.transact(commands);
         if !self.passes(Moment::AfterCommit) {
             return false;
         }
-        let committed = recorded.map(|finished| {
-            self.publish.publish(&finished.recorded);
-            if !finished.notices.is_empty() {
-                self.publish.publish_notices(&finished.notices);
-            }
-        });
         if let Err(error) = &committed {
             // Each attempt would say the same while the disk is full or the database is away.
             if !(error.lasts() && self.is_waiting) {
@@ -425,7 +416,8 @@ impl Committer {
             );
         }
         let may_pass = !is_broken && committed.as_ref().is_err_and(Error::may_pass);
-        answer(commands, &committed, may_pass);
+        let works = settle(commands, committed.is_ok(), may_pass);
+        self.deliveries.send(Delivery::Commands { committed, works });
         !is_broken
     }
 
@@ -459,8 +451,10 @@ impl Committer {
         let Some(nodes) = &mut self.nodes else { return Ok(()) };
         let at = self.clock.now().as_millisecond();
         let mut known = NodeKnowledge { log: &mut self.log, seqs: &mut self.seqs, at };
-        if let Some(foreign) = nodes.catch_up(&self.conn, &mut known, (node, until), &*self.publish)? {
-            foreign.publish(&*self.publish);
+        if let Some(foreign) =
+            nodes.catch_up(&self.conn, &mut known, (node, until), self.deliveries.publisher())?
+        {
+            self.deliveries.send(Delivery::Foreign(foreign));
         }
         Ok(())
     }
@@ -522,27 +516,27 @@ impl Committer {
     }
 }
 
-/// Answers the commands of a commit. If it has failed for a reason that may pass, deltas are left, to be tried again.
-fn answer(commands: &mut Vec<Command>, committed: &Result<(), Error>, may_pass: bool) {
-    let mut again = Vec::new();
+/// Tells the runs what became of their deltas. If the commit has failed for a reason that may pass, deltas are left, to be
+/// tried again. Gives the works whose callers wait for an answer.
+fn settle(commands: &mut Vec<Command>, is_committed: bool, may_pass: bool) -> Vec<Box<dyn Work>> {
+    let (mut again, mut works) = (Vec::new(), Vec::new());
     for command in commands.drain(..) {
-        match (command.outbox(), committed) {
-            (Some(outbox), Ok(())) => outbox.landed(),
-            (Some(outbox), Err(_)) if may_pass => outbox.give_back(0),
-            (Some(outbox), Err(_)) => outbox.lost(),
-            (None, _) => {}
+        match command.outbox() {
+            Some(outbox) if is_committed => outbox.landed(),
+            Some(outbox) if may_pass => outbox.give_back(0),
+            Some(outbox) => outbox.lost(),
+            None => {}
         }
         match command {
             Command::Deltas(announcement) if may_pass => {
                 again.extend(announcement.again().map(Command::Deltas));
             }
-            Command::Work { work, .. } => {
-                work.done(committed.as_ref().copied().map_err(Error::for_others));
-            }
+            Command::Work { work, .. } => works.push(work),
             Command::Deltas(_) | Command::Follow => {}
         }
     }
     commands.append(&mut again);
+    works
 }
 
 /// Takes the commands that are there. If they are deltas only, waits for more until the commit is due.
