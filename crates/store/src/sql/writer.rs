@@ -32,7 +32,7 @@ use crate::outbox::Outbox;
 use crate::webhooks::WebhookWatch;
 use crate::{Error, Publish};
 
-use delivery::{CommittedBatch, Deliveries, Delivery};
+use delivery::{CommitDeliveries, CommitDelivery, CommittedBatch};
 
 pub(crate) use run_log::SqlRunLog;
 
@@ -288,7 +288,7 @@ pub(crate) struct WriterParts {
 struct Committer {
     conn: SqlConnection,
     clock: Arc<dyn Clock>,
-    deliveries: Deliveries,
+    deliveries: CommitDeliveries,
     seqs: Seqs,
     log: DeltaLog,
     delta_pause: Duration,
@@ -312,7 +312,7 @@ impl Committer {
         Self {
             conn,
             clock,
-            deliveries: Deliveries::start(publish),
+            deliveries: CommitDeliveries::start(publish),
             seqs,
             log,
             delta_pause,
@@ -417,7 +417,7 @@ impl Committer {
         }
         let may_pass = !is_broken && committed.as_ref().is_err_and(Error::may_pass);
         let works = settle(commands, committed.is_ok(), may_pass);
-        self.deliveries.send(Delivery::Commands { committed, works });
+        self.deliveries.send(CommitDelivery::Commands { committed, works });
         !is_broken
     }
 
@@ -454,7 +454,7 @@ impl Committer {
         if let Some(foreign) =
             nodes.catch_up(&self.conn, &mut known, (node, until), self.deliveries.publisher())?
         {
-            self.deliveries.send(Delivery::Foreign(foreign));
+            self.deliveries.send(CommitDelivery::Foreign(foreign));
         }
         Ok(())
     }

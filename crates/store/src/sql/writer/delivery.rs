@@ -1,5 +1,5 @@
-//! Delivery of commits: followers see the events of a commit, and callers get their answers. One task of the runtime does
-//! this, so that the writer thread wakes one task for each commit, and not one for each follower and caller.
+//! The delivery of commits: followers see the events of a commit, and callers get their answers. One task of the runtime
+//! does this, so that the writer thread wakes one task for each commit, and not one for each follower and caller.
 
 use std::sync::Arc;
 
@@ -22,17 +22,17 @@ pub(super) struct CommittedBatch {
 }
 
 /// One thing to deliver. Each has happened.
-pub(super) enum Delivery {
+pub(super) enum CommitDelivery {
     /// Commands were committed by this process, or all of them have failed.
     Commands { committed: Result<CommittedBatch, Error>, works: Vec<Box<dyn Work>> },
     /// Another node has committed.
     Foreign(ForeignCommits),
 }
 
-impl Delivery {
+impl CommitDelivery {
     fn deliver(self, publish: &dyn Publish) {
         match self {
-            Delivery::Commands { committed, works } => {
+            CommitDelivery::Commands { committed, works } => {
                 let committed = committed.map(|CommittedBatch { recorded, notices }| {
                     publish.publish(&recorded);
                     if !notices.is_empty() {
@@ -43,19 +43,19 @@ impl Delivery {
                     work.done(committed.as_ref().copied().map_err(Error::for_others));
                 }
             }
-            Delivery::Foreign(foreign) => foreign.publish(publish),
+            CommitDelivery::Foreign(foreign) => foreign.publish(publish),
         }
     }
 }
 
-/// The way from the writer thread to followers and callers. Deliveries arrive in the order of the commits.
-pub(super) struct Deliveries {
+/// The way from the writer thread to followers and callers. Commits arrive in their order.
+pub(super) struct CommitDeliveries {
     publish: Arc<dyn Publish>,
     /// None without a runtime: the writer thread delivers by itself.
-    queue: Option<mpsc::Sender<Delivery>>,
+    queue: Option<mpsc::Sender<CommitDelivery>>,
 }
 
-impl Deliveries {
+impl CommitDeliveries {
     /// Delivers by a task of the runtime of the calling thread, if it has one.
     pub(super) fn start(publish: Arc<dyn Publish>) -> Self {
         let Ok(runtime) = Handle::try_current() else { return Self { publish, queue: None } };
@@ -68,7 +68,7 @@ impl Deliveries {
         &*self.publish
     }
 
-    pub(super) fn send(&mut self, delivery: Delivery) {
+    pub(super) fn send(&mut self, delivery: CommitDelivery) {
         let Some(queue) = &self.queue else { return delivery.deliver(&*self.publish) };
         if let Err(refused) = queue.blocking_send(delivery) {
             // The runtime has ended, and with it all that it has not delivered.
@@ -78,7 +78,7 @@ impl Deliveries {
     }
 }
 
-async fn deliver_all(mut deliveries: mpsc::Receiver<Delivery>, publish: Arc<dyn Publish>) {
+async fn deliver_all(mut deliveries: mpsc::Receiver<CommitDelivery>, publish: Arc<dyn Publish>) {
     while let Some(delivery) = deliveries.recv().await {
         delivery.deliver(&*publish);
     }
