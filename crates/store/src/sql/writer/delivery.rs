@@ -83,3 +83,106 @@ async fn deliver_all(mut deliveries: mpsc::Receiver<CommitDelivery>, publish: Ar
         delivery.deliver(&*publish);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::borrow::Cow;
+    use std::sync::Mutex;
+
+    use protocol::{Seq, ThreadId};
+    use tokio::runtime::Runtime;
+    use uuid::Uuid;
+
+    use super::super::Batch;
+    use super::*;
+
+    #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+    enum Step {
+        Published(Seq),
+        Answered(Seq),
+    }
+
+    /// The steps of all deliveries, in their order.
+    #[derive(Clone, Default)]
+    struct Steps(Arc<Mutex<Vec<Step>>>);
+
+    impl Publish for Steps {
+        fn publish(&self, events: &[Arc<Stored>]) {
+            self.0.lock().unwrap().extend(events.iter().map(|event| Step::Published(event.seq)));
+        }
+    }
+
+    struct Caller {
+        number: Seq,
+        steps: Steps,
+    }
+
+    impl Work for Caller {
+        fn run(&mut self, _: &mut Batch<'_>) -> bool {
+            true
+        }
+
+        fn failure(&mut self) -> Error {
+            Error::Aborted
+        }
+
+        fn done(self: Box<Self>, committed: Result<(), Error>) {
+            assert!(committed.is_ok());
+            self.steps.0.lock().unwrap().push(Step::Answered(self.number));
+        }
+    }
+
+    fn commit(seq: Seq, steps: &Steps) -> CommitDelivery {
+        let event = Stored {
+            thread: ThreadId::new(Uuid::nil()),
+            seq,
+            run: None,
+            kind: Cow::Borrowed("text:delta"),
+            body: "{}".into(),
+        };
+        let caller = Caller { number: seq, steps: steps.clone() };
+        CommitDelivery::Commands {
+            committed: Ok(CommittedBatch { recorded: vec![Arc::new(event)], notices: vec![] }),
+            works: vec![Box::new(caller)],
+        }
+    }
+
+    fn expected(commits: Seq) -> Vec<Step> {
+        (1..=commits).flat_map(|seq| [Step::Published(seq), Step::Answered(seq)]).collect()
+    }
+
+    #[test]
+    fn each_commit_is_published_before_its_answers_and_before_the_next_commit() {
+        let (runtime, steps) = (Runtime::new().unwrap(), Steps::default());
+        let commits = 3 * MAX_COMMITS as Seq;
+        let task = runtime.block_on(async {
+            let (queue, deliveries) = mpsc::channel(MAX_COMMITS);
+            let task = tokio::spawn(deliver_all(deliveries, Arc::new(steps.clone())));
+            let mut all = CommitDeliveries { publish: Arc::new(steps.clone()), queue: Some(queue) };
+            let from = steps.clone();
+            let writer = std::thread::spawn(move || {
+                for seq in 1..=commits {
+                    all.send(commit(seq, &from));
+                }
+            });
+            tokio::task::spawn_blocking(move || writer.join().unwrap()).await.unwrap();
+            task.await
+        });
+        task.unwrap();
+        assert_eq!(*steps.0.lock().unwrap(), expected(commits));
+    }
+
+    #[test]
+    fn commits_are_delivered_at_once_without_a_runtime_and_after_its_end() {
+        let steps = Steps::default();
+        let mut without = CommitDeliveries::start(Arc::new(steps.clone()));
+        without.send(commit(1, &steps));
+        assert_eq!(*steps.0.lock().unwrap(), expected(1));
+
+        let runtime = Runtime::new().unwrap();
+        let mut after = runtime.block_on(async { CommitDeliveries::start(Arc::new(steps.clone())) });
+        drop(runtime);
+        after.send(commit(2, &steps));
+        assert_eq!(*steps.0.lock().unwrap(), expected(2));
+    }
+}

@@ -1,8 +1,8 @@
 //! The writer and a disk that is full or fails, and how hard it tries to reach it.
 
 use protocol::{
-    AppId, Delta, Event, Ids, OnBusy, Principal, Settings, StepReset, SystemClock, TimeOrderedIds, UserId,
-    UserLimits,
+    AppId, Delta, Event, Ids, OnBusy, Principal, Settings, StepReset, Stored, SystemClock, TimeOrderedIds,
+    UserId, UserLimits,
 };
 
 use super::super::{SqlStore, StoreOptions, begin_boot};
@@ -14,7 +14,7 @@ use crate::{RunInput, RunRequest, RunRow, Submission, Target};
 struct Nobody;
 
 impl Publish for Nobody {
-    fn publish(&self, _: &[Arc<protocol::Stored>]) {}
+    fn publish(&self, _: &[Arc<Stored>]) {}
 }
 
 fn committer(folder: &std::path::Path) -> Committer {
