@@ -88,6 +88,7 @@ async fn deliver_all(mut deliveries: mpsc::Receiver<CommitDelivery>, publish: Ar
 mod tests {
     use std::borrow::Cow;
     use std::sync::Mutex;
+    use std::sync::mpsc::{Sender, channel};
 
     use protocol::{Seq, ThreadId};
     use tokio::runtime::Runtime;
@@ -115,6 +116,7 @@ mod tests {
     struct Caller {
         number: Seq,
         steps: Steps,
+        answers: Sender<Seq>,
     }
 
     impl Work for Caller {
@@ -129,10 +131,11 @@ mod tests {
         fn done(self: Box<Self>, committed: Result<(), Error>) {
             assert!(committed.is_ok());
             self.steps.0.lock().unwrap().push(Step::Answered(self.number));
+            self.answers.send(self.number).unwrap();
         }
     }
 
-    fn commit(seq: Seq, steps: &Steps) -> CommitDelivery {
+    fn commit(seq: Seq, steps: &Steps, answers: &Sender<Seq>) -> CommitDelivery {
         let event = Stored {
             thread: ThreadId::new(Uuid::nil()),
             seq,
@@ -140,7 +143,7 @@ mod tests {
             kind: Cow::Borrowed("text:delta"),
             body: "{}".into(),
         };
-        let caller = Caller { number: seq, steps: steps.clone() };
+        let caller = Caller { number: seq, steps: steps.clone(), answers: answers.clone() };
         CommitDelivery::Commands {
             committed: Ok(CommittedBatch { recorded: vec![Arc::new(event)], notices: vec![] }),
             works: vec![Box::new(caller)],
@@ -153,36 +156,28 @@ mod tests {
 
     #[test]
     fn each_commit_is_published_before_its_answers_and_before_the_next_commit() {
-        let (runtime, steps) = (Runtime::new().unwrap(), Steps::default());
+        let (runtime, steps, (answers, answered)) = (Runtime::new().unwrap(), Steps::default(), channel());
         let commits = 3 * MAX_COMMITS as Seq;
-        let task = runtime.block_on(async {
-            let (queue, deliveries) = mpsc::channel(MAX_COMMITS);
-            let task = tokio::spawn(deliver_all(deliveries, Arc::new(steps.clone())));
-            let mut all = CommitDeliveries { publish: Arc::new(steps.clone()), queue: Some(queue) };
-            let from = steps.clone();
-            let writer = std::thread::spawn(move || {
-                for seq in 1..=commits {
-                    all.send(commit(seq, &from));
-                }
-            });
-            tokio::task::spawn_blocking(move || writer.join().unwrap()).await.unwrap();
-            task.await
-        });
-        task.unwrap();
+        let mut all = runtime.block_on(async { CommitDeliveries::start(Arc::new(steps.clone())) });
+        for seq in 1..=commits {
+            all.send(commit(seq, &steps, &answers));
+        }
+        drop(answers);
+        assert!(answered.iter().eq(1..=commits));
         assert_eq!(*steps.0.lock().unwrap(), expected(commits));
     }
 
     #[test]
     fn commits_are_delivered_at_once_without_a_runtime_and_after_its_end() {
-        let steps = Steps::default();
+        let (steps, (answers, _answered)) = (Steps::default(), channel());
         let mut without = CommitDeliveries::start(Arc::new(steps.clone()));
-        without.send(commit(1, &steps));
+        without.send(commit(1, &steps, &answers));
         assert_eq!(*steps.0.lock().unwrap(), expected(1));
 
         let runtime = Runtime::new().unwrap();
         let mut after = runtime.block_on(async { CommitDeliveries::start(Arc::new(steps.clone())) });
         drop(runtime);
-        after.send(commit(2, &steps));
+        after.send(commit(2, &steps, &answers));
         assert_eq!(*steps.0.lock().unwrap(), expected(2));
     }
 }
