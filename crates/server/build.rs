@@ -1,5 +1,5 @@
-//! Compresses the description of the API and the files of the web console. The binary contains the latter in the form in
-//! which browsers get them.
+//! Compresses the description of the API and the files of the web console. The binary contains the latter in the form
+//! in which browsers get them.
 
 use std::error::Error;
 use std::fmt::Write as _;

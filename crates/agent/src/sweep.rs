@@ -22,7 +22,7 @@ const KEYS_REMEMBERED: SignedDuration = SignedDuration::from_hours(24);
 /// The pause between two sweeps, so that a client that deletes all the time does not keep the writer busy.
 const PAUSE_BETWEEN_SWEEPS: Duration = Duration::from_millis(100);
 
-/// The state of sweeping: [`IDLE`], [`UNDER_WAY`] or [`ONCE_MORE`]. [`IDLE`], [`UNDER_WAY`] or [`ONCE_MORE`].
+/// The state of sweeping: [`IDLE`], [`UNDER_WAY`] or [`ONCE_MORE`].
 #[derive(Default)]
 struct Sweeps(AtomicU8);
 

@@ -102,8 +102,8 @@ fn next_marker(bytes: &[u8]) -> Option<(u8, &[u8])> {
     Some((*marker, after))
 }
 
-/// Returns the bytes after the compressed pixels: in these, a marker of a restart or a stuffed zero comes after each
-/// `ff`.
+/// Returns the bytes after the compressed pixels. In the pixels, a marker of a restart or a stuffed zero comes after
+/// each `ff`.
 fn after_scan(bytes: &[u8]) -> &[u8] {
     let is_marker =
         |pair: &[u8]| matches!(pair, [0xff, marker] if !matches!(marker, 0x00 | 0xd0..=0xd7 | 0xff));

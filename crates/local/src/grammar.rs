@@ -102,7 +102,7 @@ fn compact(schema: &Value) -> Value {
     guided(schema, &json!({"whitespace_flexible": false}))
 }
 
-/// The schema without white space, as above; keywords that cannot be followed are left out of the grammar.
+/// The schema such that its JSON has no white space; keywords that cannot be followed are left out of the grammar.
 fn leniently(schema: &Value) -> Value {
     guided(schema, &json!({"whitespace_flexible": false, "lenient": true}))
 }

@@ -155,7 +155,7 @@ impl Refusal {
 }
 
 /// Returns the places that a refusal points at: OpenAI's `param`, and the `loc` of each detail, as servers in Python
-/// write it. OpenAI's `param`, and the `loc` of each detail, as servers in Python write it.
+/// write it.
 fn places(error: &Value) -> Vec<String> {
     let param = error.get("param").and_then(Value::as_str).map(str::to_owned);
     let located = details(error).filter_map(|detail| {

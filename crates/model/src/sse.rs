@@ -58,8 +58,8 @@ struct Pending {
 }
 
 impl SseParser {
-    /// Reads a chunk and hands over each event that it completes. An event that is left unfinished when the stream
-    /// ends is none, as the standard has it.
+    /// Reads a chunk and hands over each event that it completes. A block that is left unfinished when the stream
+    /// ends is no event, as the standard has it.
     pub fn feed<E: From<SseTooLong>>(
         &mut self,
         chunk: &[u8],

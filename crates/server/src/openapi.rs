@@ -1,5 +1,5 @@
-//! The description at `/openapi.json`. It is a part of the program, as the file `openapi.json` of this crate. A test makes
-//! that file of the attributes on handlers and types, so the code for it is in no program but the tests.
+//! The description at `/openapi.json`. It is a part of the program, as the file `openapi.json` of this crate. A test
+//! makes that file of the attributes on handlers and types, so the code for it is in no program but the tests.
 
 use std::io::{Error, Read};
 use std::sync::LazyLock;

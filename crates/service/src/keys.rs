@@ -1,6 +1,6 @@
 //! Keys: who may speak, known by the hash of the secret they hold.
 //!
-//! An admin looks after the keys, within the apps of their own key, or whoever has the data folder.
+//! The keys are looked after by an admin, within the apps of their own key, or by whoever has the data folder.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;

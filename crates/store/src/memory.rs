@@ -11,8 +11,7 @@ pub struct NewMemoryRow {
     pub id: MemoryId,
     pub text: String,
     pub kind: String,
-    /// The origin: `user` (by hand), `asked`, `extracted`, `tool` or `import`. `user` (by hand), `asked`, `extracted`,
-    /// `tool` or `import`.
+    /// The origin: `user` (by hand), `asked`, `extracted`, `tool` or `import`.
     pub source: &'static str,
     pub sources: Vec<MemoryOrigin>,
     pub valid_from: Option<Timestamp>,

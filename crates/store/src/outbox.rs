@@ -1,8 +1,8 @@
 //! Deltas of one run on their way to the writer.
 //!
 //! A run appends here and wakes the writer once; whatever else arrives before the writer comes round joins the same
-//! batch. So an idle machine commits every token by itself and a busy one commits them together, without a timer, and
-//! the queue costs one short lock and no allocation of its own per token.
+//! batch. So a token that waits alone is committed by itself, and tokens that wait together are committed together. The
+//! queue costs one short lock and no allocation of its own per token.
 //!
 //! Deltas stay here until their commit has happened. If it fails for a reason that passes, they wait for the next one.
 

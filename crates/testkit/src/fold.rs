@@ -27,8 +27,7 @@ pub struct Folded {
     pub asked: Option<Value>,
     /// The text of each step that has ended, in order.
     pub steps: Vec<String>,
-    /// The run's message in the conversation: `id`, `text`, `toolCalls`, `toolResults`, `memoriesReferenced`. `id`,
-    /// `text`, `toolCalls`, `toolResults`, `memoriesReferenced`.
+    /// The run's message in the conversation: `id`, `text`, `toolCalls`, `toolResults`, `memoriesReferenced`.
     pub message: Option<Value>,
     /// How it ended; none if it has not.
     pub status: Option<String>,

@@ -82,7 +82,7 @@ pub enum ReplyEnding {
     Left,
 }
 
-/// An observer answers without anything being kept: for so many requests that they would fill the memory.
+/// Answers requests of which the upstream keeps nothing: for so many that they would fill the memory.
 pub trait Observer: Send + Sync {
     /// The answer to a request, and a number for it that the observer chooses.
     fn answer(&self, request: &Received) -> (usize, Reply);

@@ -16,12 +16,12 @@ const SLOTS_FOR_3: usize = 4;
 /// The tokens of a vocabulary by their bytes.
 #[derive(Default)]
 pub(crate) struct TokenTable {
-    /// The records of all tokens in the order of their ranks: the rank in three bytes, the length in one, and the bytes of
-    /// the token.
+    /// The records of all tokens in the order of their ranks: the rank in three bytes, the length in one, and the bytes
+    /// of the token.
     records: Vec<u8>,
-    /// A hash table whose slots have the tag of a hash, and the place of a record plus one. A token stands in the slot that
-    /// its hash names, or in one of the next slots without an empty one between. After the last slot, the search continues
-    /// at the first one.
+    /// A hash table whose slots have the tag of a hash, and the place of a record plus one. A token stands in the slot
+    /// that its hash names, or in one of the next slots without an empty one between. After the last slot, the search
+    /// continues at the first one.
     slots: Vec<u32>,
     /// For every two bytes, the rank plus one of the token that they make, or zero. More than half of the tokens that
     /// are looked for have two bytes, so these are found without a hash.
@@ -142,7 +142,8 @@ fn pair_index(first: u8, second: u8) -> usize {
     usize::from(u16::from_be_bytes([first, second]))
 }
 
-/// The slot with which the search for a token begins. The lower half of its hash, as a fraction, chooses among all slots.
+/// The slot with which the search for a token begins. The lower half of its hash, as a fraction, chooses among all
+/// slots.
 #[inline]
 fn first_slot(hash: u64, slots: usize) -> usize {
     (((hash & u64::from(u32::MAX)) * slots as u64) >> 32) as usize

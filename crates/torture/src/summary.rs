@@ -1,4 +1,4 @@
-//! The outcome of a trial, in one file that people and programs read: `summary.json`. `summary.json`.
+//! The outcome of a trial, in one file that people and programs read: `summary.json`.
 
 use std::collections::BTreeMap;
 use std::path::Path;

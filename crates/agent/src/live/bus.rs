@@ -17,8 +17,9 @@ use super::notices::{NoticeSubscription, UserChannels};
 /// the log.
 const RING_BYTES: usize = 8 * MAX_BYTES_PER_READ;
 
-/// Events that a thread's ring holds at most. A commit has few of one thread, and a reader that is some seconds late still
-/// finds all tokens of them here; whoever is later reads the log. Each event of a token takes about 200 bytes.
+/// Events that a thread's ring holds at most. A commit has few of one thread, and a reader that is half a second late still
+/// finds all tokens here, or two seconds late at 20 tokens per second. Whoever is later reads the log. Each event of a
+/// token takes about 200 bytes.
 const RING_EVENTS: usize = 48;
 
 /// Bytes that an event counts beyond its body.

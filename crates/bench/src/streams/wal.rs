@@ -14,7 +14,7 @@ const PAGE_SIZE_AT: usize = 8;
 const SALT_AT: usize = 16;
 const FRAME_SALT_AT: usize = 8;
 const SALT_BYTES: usize = 8;
-/// The offset in the header of a frame of the size that the database has after a commit.
+/// The offset, in the header of a frame, of the database's size after a commit.
 const COMMIT_AT: usize = 4;
 /// Frames that one look reads at most, which takes less than a tenth of a second.
 const MAX_FRAMES: usize = 20_000;

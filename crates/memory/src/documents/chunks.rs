@@ -19,7 +19,6 @@ const MAX_PLACE_BYTES: usize = 200;
 pub struct DocumentChunk {
     pub text: String,
     /// The place of the chunk, for people: "page 3, Dosage", "Setup > Linux", or "part 4" when nothing better is known.
-    /// "page 3, Dosage", "Setup > Linux", or "part 4" when nothing better is known.
     pub place: String,
     pub page: Option<u32>,
     pub from: usize,

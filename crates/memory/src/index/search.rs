@@ -256,7 +256,7 @@ fn all(scores: &[f32]) -> impl Iterator<Item = (usize, f32)> {
     scores.iter().copied().enumerate()
 }
 
-/// Slots with all signs of nearness together. The words of a slot itself are looked at first, and of very many slots
+/// Slots with all signs of nearness together. The signs of a slot itself are looked at first, and of very many slots
 /// only the best by them go on: what their neighbours add is never enough for the rest.
 fn by_everything(index: &Index, question: &Question, wanted: &Wanted<'_>) -> Vec<(usize, f32)> {
     let none = vec![0.0; question.words.len()];

@@ -86,7 +86,7 @@ enum PartStart {
     Count(u32),
 }
 
-/// The place of an event beside a part.
+/// The place of an event relative to a part.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum PartPlace {
     Before,

@@ -136,8 +136,8 @@ pub(crate) fn router(
         .with_state(api)
 }
 
-/// Gives the handlers of all described routes, by their tags, to another macro. The router and the description are made of
-/// this one list: an attribute on each handler has its path, its method and its description.
+/// Gives the handlers of all described routes, by their tags, to another macro. The router and the description are made
+/// of this one list: an attribute on each handler has its path, its method and its description.
 macro_rules! for_described_routes {
     ($receiver:ident) => {
         $receiver! {
@@ -208,8 +208,8 @@ macro_rules! described_router {
 /// The described routes. They are made once in a process.
 static DESCRIBED: LazyLock<Router<Api>> = LazyLock::new(|| for_described_routes!(described_router));
 
-/// The router with one more handler, at the path and for the method in the handler's attribute. The rest of the attribute
-/// is read by tests only, so the linker leaves it out.
+/// The router with one more handler, at the path and for the method in the handler's attribute. The rest of the
+/// attribute is read by tests only, so the linker leaves it out.
 fn with_handler<P, H, T>(router: Router<Api>, handler: H) -> Router<Api>
 where
     P: utoipa::Path,

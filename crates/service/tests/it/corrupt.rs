@@ -81,23 +81,24 @@ async fn thirty_seven_thousand_results_for_one_call() {
     let _guard = tracing::subscriber::set_default(subscriber);
     let thread = thread(&app).await;
     {
-        let mut conn = unguarded(&app);
-        let tx = conn.transaction().unwrap();
-        let (run, body): (Vec<u8>, String) = tx
+        let conn = unguarded(&app);
+        // Waits for the server, which may still write about the run that has ended.
+        conn.execute_batch("BEGIN IMMEDIATE").unwrap();
+        let (run, body): (Vec<u8>, String) = conn
             .query_row("SELECT run, body FROM events WHERE kind = 'tool:complete'", [], |row| {
                 Ok((row.get(0)?, row.get(1)?))
             })
             .unwrap();
         for n in 0..37_129 {
-            tx.execute(
+            conn.execute(
                 "INSERT INTO events (thread, seq, run, kind, at, body)
                     SELECT id, ?1, ?2, 'tool:complete', 0, ?3 FROM threads",
                 params![1_000 + n, run, body.replace("\"a\"", "\"late\"")],
             )
             .unwrap();
         }
-        tx.execute("UPDATE threads SET next_seq = 40000", []).unwrap();
-        tx.commit().unwrap();
+        conn.execute("UPDATE threads SET next_seq = 40000", []).unwrap();
+        conn.execute_batch("COMMIT").unwrap();
     }
     still_answers(&app, &thread).await;
     let messages = app.get(&format!("/v1/threads/{thread}/messages")).await.body;

@@ -1089,7 +1089,8 @@ BEGIN
     RETURN NEW;
 END $$;
 
--- Triggers are called in the order of their names. A row that runs_end_as_told refuses is left to it, because C3 is the fault to name.
+-- Triggers are called in the order of their names. A row that runs_end_as_told refuses is left to it, because C3 is the
+-- fault to name.
 CREATE TRIGGER runs_end BEFORE UPDATE OF status, ended_at ON runs FOR EACH ROW
 WHEN (OLD.ended_at IS NULL
  AND (NEW.ended_at IS NOT NULL OR NEW.status IN ('completed', 'failed', 'cancelled', 'interrupted'))

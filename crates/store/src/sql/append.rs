@@ -51,7 +51,7 @@ pub(crate) struct Batch<'c> {
     deltas: DeltaChanges,
     /// Threads whose number moved in this batch, with the number before, if it was known.
     moved: Vec<(ThreadId, Option<Seq>)>,
-    /// The threads among them whose row is to say so, with the number after.
+    /// The threads of `moved` whose row is to say so, with the number after.
     stored: Vec<(ThreadId, Seq)>,
     /// The place in `moved` at which the piece of work under way begins.
     barrier: usize,

@@ -189,8 +189,8 @@ pub(super) enum DuePacking {
     All,
 }
 
-/// The changes that one transaction makes to deltas. It becomes the state of the delta log once the transaction is
-/// committed.
+/// The changes that one transaction makes to deltas. They become the state of the delta log once the transaction
+/// is committed.
 #[derive(Debug, Default)]
 pub(super) struct DeltaChanges {
     added: Vec<DeltaRange>,

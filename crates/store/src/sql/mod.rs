@@ -170,8 +170,8 @@ pub struct StoreOptions {
     pub coalesce: Coalesce,
     /// Which start of the machine this is. Asked of the system when absent.
     pub boot: Option<String>,
-    /// How long after a commit of deltas the next one is made at the earliest; a few milliseconds when absent. Deltas
-    /// that come meanwhile share it. Anything that somebody waits for is committed at once.
+    /// How long after a commit of deltas the next one is made at the earliest; [`DELTA_PAUSE`] when absent. Deltas that
+    /// come meanwhile share it. Anything that somebody waits for is committed at once.
     pub delta_pause: Option<Duration>,
     /// The test's hook that decides at each commit whether the store goes on, or dies there.
     pub boundary: Option<Arc<dyn Boundary>>,
@@ -184,7 +184,8 @@ pub struct StoreOptions {
 
 /// Sees every commit come and go.
 pub trait Boundary: Send + Sync {
-    /// False if all ends here: nothing more is written, published or answered, as if the process had been killed.
+    /// False if all ends here, as if the process had been killed: nothing more is written, and nothing of this commit is
+    /// published or answered. Earlier commits may still be delivered.
     fn pass(&self, moment: Moment) -> bool;
     /// Whether there is no space for one that appends these events.
     fn is_full(&self, _appended: &[Arc<Stored>]) -> bool {

@@ -39,7 +39,7 @@ impl SqlStore {
     }
 }
 
-/// Writes the profile that a call puts in the place of one of a version.
+/// Replaces the profile by that of a call, if it still has the version that the call names.
 pub(super) fn write(batch: &Batch<'_>, scope: &Scope, profile: &ProfileRow) -> Result<AppliedChange, Error> {
     let standing = find(batch.conn(), scope)?;
     put(batch, scope, profile)?;

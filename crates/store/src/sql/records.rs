@@ -27,7 +27,7 @@ const MAX_WORD_CHARS: usize = 64;
 
 /// Names that the words of deleted records are still to be merged away.
 const MERGE: &str = "merge records_text";
-/// The states that are kept under that name: nothing was merged yet; some was; and some was, but words were deleted
+/// The states that are kept under [`MERGE`]: nothing was merged yet; some was; and some was, but words were deleted
 /// since.
 const TO_BEGIN: &str = "";
 const BEGUN: &str = "begun";

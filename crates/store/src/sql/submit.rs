@@ -24,7 +24,7 @@ pub(super) fn submit(batch: &mut Batch<'_>, submission: Submission) -> Result<(S
     }
     let thread = match thread {
         Target::New(id) => {
-            // The persona of this run answers it alone: a thread has a persona only if it was given one.
+            // The persona of this run answers in this run only: a thread has a persona only if it was given one.
             threads::insert(batch, &scope, &NewThreadRow { id, title: None, persona: None })?
         }
         Target::Ensured(id) => threads::ensure(batch, &scope, id)?,

@@ -139,11 +139,11 @@ pub(super) fn drop_profiles(batch: &Batch<'_>, user: &str) -> Result<(), Error> 
     batch.execute(statement, [user])
 }
 
-/// Whether the source is still there for the scope, and still what it was. A text without a source of ours is never
-/// deleted.
+/// Whether the source is still there for the scope, and still what it was. A source that is none of ours is always
+/// there.
 fn is_there(batch: &Batch<'_>, scope: &Scope, source: &str) -> Result<bool, Error> {
     if let Some(version) = source::profile_version(source) {
-        // The version counts the words of the user to all apps, and those to this one.
+        // The version is the sum of those of two profiles: the user's for all apps, and the one for this app.
         let statement = "SELECT coalesce(CAST(sum(version) AS BIGINT), 0) FROM profiles WHERE user = ?1 AND app IN ('', ?2)";
         let newest: i64 =
             find_only(batch.conn(), statement, params![scope.user.as_str(), scope.app.as_str()], |row| {

@@ -386,8 +386,8 @@ impl Committer {
         }
     }
 
-    /// Commits the commands together, publishes what they recorded, and answers them. Deltas are left if they are to be
-    /// tried again. False if all ends here.
+    /// Commits the commands together, and hands over what they recorded and their answers to be delivered. Deltas are left
+    /// if they are to be tried again. False if all ends here.
     fn commit(&mut self, commands: &mut Vec<Command>) -> bool {
         if !self.passes(Moment::BeforeCommit) {
             return false;
@@ -516,8 +516,8 @@ impl Committer {
     }
 }
 
-/// Tells the runs what became of their deltas. If the commit has failed for a reason that may pass, deltas are left, to be
-/// tried again. Gives the works whose callers wait for an answer.
+/// Tells the runs what became of their deltas. If the commit has failed for a reason that may pass, deltas are left, to
+/// be tried again. Gives the works whose callers wait for an answer.
 fn settle(commands: &mut Vec<Command>, is_committed: bool, may_pass: bool) -> Vec<Box<dyn Work>> {
     let (mut again, mut works) = (Vec::new(), Vec::new());
     for command in commands.drain(..) {

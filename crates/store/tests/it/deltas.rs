@@ -60,8 +60,15 @@ async fn read(fixture: &Fixture, thread: ThreadId) -> Vec<Arc<Stored>> {
 
 /// Checks that what is read is what was published, from the first to the last and from everywhere between.
 async fn is_whole(fixture: &Fixture, thread: ThreadId) {
+    let stored = read(fixture, thread).await;
+    let delivered = async {
+        while fixture.published.of(thread).len() < stored.len() {
+            tokio::task::yield_now().await;
+        }
+    };
+    tokio::time::timeout(PATIENCE, delivered).await.unwrap();
     let published = fixture.published.of(thread);
-    assert_eq!(read(fixture, thread).await, published);
+    assert_eq!(stored, published);
     for after in 0..=published.len() {
         let rest = fixture.store.events(thread, None, after as u64).await.unwrap();
         assert_eq!(rest, published[after..], "after {after}");

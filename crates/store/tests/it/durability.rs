@@ -74,7 +74,7 @@ async fn after_another_start_of_the_machine_unfinished_threads_leave_numbers_out
     assert_eq!(audit(fixture.folder.path()).unwrap().findings, [""; 0]);
 }
 
-/// Each start may be another if the system does not say which one this is.
+/// No client has seen anything of a new database, so its next start leaves no numbers out.
 #[tokio::test]
 async fn a_new_database_leaves_nothing_out() {
     let fixture = fixture("one");

@@ -232,7 +232,7 @@ async fn sessions_are_forgotten_a_day_after_their_end() {
     assert_eq!(left, 1);
 }
 
-/// A node asks this when another one has changed keys or sessions.
+/// A node asks for the end of access when another one has changed keys or sessions.
 #[tokio::test]
 async fn the_end_of_access_is_known_by_the_id_of_a_key_or_a_session() {
     let fixture = Fixture::new();

@@ -18,7 +18,7 @@ const LONGEST_STOP: Micros = 35_000_000;
 /// Microseconds in which a server has connections again after its database is back.
 const RETURN: Micros = 1_000_000;
 
-/// Microseconds for one of several nodes, which may find that it was taken for dead.
+/// Microseconds in which one of several nodes has connections again, as it may find that it was taken for dead.
 const RETURN_OF_NODE: Micros = 5_000_000;
 
 /// Milliseconds by which the clock of one node may be ahead, and which no trial lasts.

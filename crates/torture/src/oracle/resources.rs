@@ -6,7 +6,7 @@ use crate::record::Violation;
 
 use super::case::wrong;
 
-/// The part that may be held more than before, in hundredths, and beside that.
+/// The growth that is allowed: in hundredths of what was held before, and so many files or bytes beside that.
 const MORE_PERCENT: u64 = 10;
 const MORE_FILES: u64 = 16;
 /// Caches fill in the course of a trial, and the allocator keeps what it had.

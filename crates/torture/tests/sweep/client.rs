@@ -66,7 +66,7 @@ impl<'a> Client<'a> {
         self.ask_as(step, &step.replace(' ', "-"), request).await
     }
 
-    /// Asks for something once, under another key than its name.
+    /// Asks for something once, under a key that is not its name.
     pub(crate) async fn ask_as(
         &self,
         step: &str,

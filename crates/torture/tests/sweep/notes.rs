@@ -1,4 +1,4 @@
-//! The answers and events that a client has seen. It lives on when the server does not.
+//! The answers and events that a client has seen. They live on when the server does not.
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};

@@ -17,7 +17,7 @@ pub(crate) struct RustFile {
     pub(crate) functions: Vec<MeasuredFunction>,
     /// Types that are visible outside this file.
     pub(crate) types: Vec<DeclaredName>,
-    /// Types that are not.
+    /// Types that are not visible outside this file.
     pub(crate) private_types: Vec<DeclaredName>,
     /// Functions and methods, but for those whose names a trait has chosen.
     pub(crate) function_names: Vec<DeclaredName>,

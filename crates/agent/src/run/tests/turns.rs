@@ -9,7 +9,7 @@ use crate::decide::Halt;
 /// Calls a model may ask for at once, beyond what a step may hold.
 const MAX_ASKED_CALLS: usize = 40;
 
-/// The events around one step of a run. Of this only what fits the step plays a part.
+/// The circumstances of one step of a run. Only those that fit the step play a part.
 #[derive(Debug, Clone)]
 pub(super) struct Turn {
     /// Comes before the step.
@@ -28,7 +28,7 @@ pub(super) struct Turn {
     pub(super) order: Vec<u8>,
     /// The user's decisions about open proposals, as soon as there are some.
     pub(super) words: Vec<Decision>,
-    /// The last action of a run is recorded a second time.
+    /// The last result or decision of a run is recorded a second time.
     pub(super) echo: bool,
 }
 

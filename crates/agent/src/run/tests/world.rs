@@ -23,7 +23,7 @@ use crate::transcript::MAX_CALLS_PER_STEP;
 /// The function that decides, so that a wrong one can be tried.
 pub(super) type Policy = fn(&RunState, &LoopLimits, Option<Halt>) -> NextStep;
 
-/// The events that end a step before it is done.
+/// The cause that ends a step before it is done.
 #[derive(Debug)]
 enum Cut {
     /// The process has died.

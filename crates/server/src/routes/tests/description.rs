@@ -84,7 +84,7 @@ pub(super) fn description() -> utoipa::openapi::OpenApi {
     if let Some(components) = &mut api.components {
         components.add_security_scheme("key", SecurityScheme::Http(Http::new(HttpAuthScheme::Bearer)));
     }
-    // None is needed as long as there is none.
+    // No key is needed as long as there is none.
     api.security = Some(vec![SecurityRequirement::new("key", [""; 0]), SecurityRequirement::default()]);
     api
 }

@@ -1,5 +1,6 @@
-//! The delivery of commits: followers see the events of a commit, and callers get their answers. One task of the runtime
-//! does this, so that the writer thread wakes one task for each commit, and not one for each follower and caller.
+//! The delivery of commits: followers see the events of a commit, and callers get their answers. On SQLite, one task of
+//! the runtime does this, so that the writer thread wakes one task for each commit, and not one for each follower and
+//! caller. On PostgreSQL, the writer thread does it: a node must not keep its turn while its runtime is busy.
 
 use std::sync::Arc;
 
@@ -51,7 +52,7 @@ impl CommitDelivery {
 /// The way from the writer thread to followers and callers. Commits arrive in their order.
 pub(super) struct CommitDeliveries {
     publish: Arc<dyn Publish>,
-    /// None without a runtime: the writer thread delivers by itself.
+    /// None if the store was opened on a thread without a runtime, as on PostgreSQL: the writer thread delivers by itself.
     queue: Option<mpsc::Sender<CommitDelivery>>,
 }
 

@@ -1,4 +1,4 @@
-//! Adding that is cut: nothing is seen of a half, and all of a whole.
+//! Documents whose adding is cut: nothing is seen of a half, and all of a whole.
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -211,7 +211,7 @@ fn without_underline(written: &str) -> String {
 }
 
 /// Returns the place at which each line begins, and that at which it ends before its line break: `\n`, `\r\n` or `\r`,
-/// as Markdown has it. `\n`, `\r\n` or `\r`, as Markdown has it.
+/// as Markdown has it.
 fn lines(text: &str) -> Vec<(usize, usize)> {
     let bytes = text.as_bytes();
     let mut lines = Vec::new();

@@ -123,7 +123,7 @@ fn what_is_not_what_it_should_be_is_no_panic() {
     }
 }
 
-/// Tries a description, of which comes an app that loads, or a reason.
+/// Tries a description, which must give an app that loads, or a reason.
 fn try_out(paths: &Value, components: &Value) {
     let mut whole = description(paths, components);
     whole["info"] = paths.clone();
