@@ -270,6 +270,8 @@ export interface ChatMessage {
 /** Tools as front ends of the AI SDK name them. */
 export type ChatTools = ClientTool[] | Record<string, NamedTool>;
 
+export type ChatTrigger = "submit-message" | "regenerate-message";
+
 /** The status of a call that the client makes. */
 export type ClientCallStatus = "open" | "answered" | "expired" | "superseded" | "cancelled";
 
@@ -403,10 +405,10 @@ export interface CredentialView { name: string; updatedAt: string }
 /** The decision about a proposal. */
 export type Decision = "confirmed" | "rejected" | "expired" | "superseded" | "withdrawn";
 
-/** A piece of a document that was found. */
 /** The change of a document. */
 export type DocumentChange = "added" | "ready" | "deleted";
 
+/** A piece of a document that was found. */
 export interface DocumentHit {
   documentId: DocumentId;
   /** Whether the document belongs to the app. */
@@ -1054,7 +1056,7 @@ export interface NewChat {
   personaId?: string | null;
   /** Tools that the client runs: a list, or an object with their names as keys. */
   tools?: ChatTools;
-  trigger?: Trigger;
+  trigger?: ChatTrigger;
 }
 
 /** A new memory of the user. */
@@ -1925,8 +1927,6 @@ export interface TreeMessage {
   /** The beginning of the text. */
   text: string;
 }
-
-export type Trigger = "submit-message" | "regenerate-message";
 
 export interface UiApproval { approved?: boolean | null; id: string }
 

@@ -1227,7 +1227,7 @@ class NewChat(_NewChat, total=False):
     personaId: Optional[str]
     #: Tools that the client runs: a list, or an object with their names as keys.
     tools: ChatTools
-    trigger: Trigger
+    trigger: ChatTrigger
 
 
 class _NewMemory(TypedDict):
@@ -2372,6 +2372,8 @@ CallId = str
 #: Tools as front ends of the AI SDK name them.
 ChatTools = Union[List[ClientTool], Dict[str, NamedTool]]
 
+ChatTrigger = Literal["submit-message", "regenerate-message"]
+
 #: The status of a call that the client makes.
 ClientCallStatus = Literal["open", "answered", "expired", "superseded", "cancelled"]
 
@@ -2491,8 +2493,6 @@ ThreadId = str
 
 #: The status of a call that has ended.
 ToolStatus = Literal["complete", "failed", "denied", "cancelled", "unknown"]
-
-Trigger = Literal["submit-message", "regenerate-message"]
 
 UiRole = Literal["system", "user", "assistant"]
 
