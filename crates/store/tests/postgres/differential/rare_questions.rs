@@ -1,13 +1,14 @@
 //! Methods to which chance comes too seldom: each plan asks them for an answer and for a refusal.
 
 use protocol::{
-    ActionId, AppId, Decision, Effect, Event, Ids as _, KeyId, Principal, RunId, Scope, ToolStart,
-    ToolStatus, UserId, UserLimits,
+    ActionId, AppId, Decision, Effect, Event, Failure, Ids as _, KeyId, Principal, RunId, RunStatus, Scope,
+    ToolStart, ToolStatus, UserId, UserLimits,
 };
 use serde_json::json;
+use store::rules::statistics::UsageQuery;
 use store::{
-    ActionEnd, IdempotencyClaim, MAX_MCP_NAME_BYTES, McpOffer, NewChunk, NewDocument, NewKeyRotation, PageOf,
-    RunInput, Target, ThreadImport, TimeCursor, Write,
+    ActionEnd, ForcedEnd, IdempotencyClaim, MAX_MCP_NAME_BYTES, McpOffer, NewChunk, NewDocument,
+    NewKeyRotation, PageOf, RunInput, Target, ThreadImport, TimeCursor, Write,
 };
 
 use super::generator::ComparedPlan;
@@ -34,6 +35,10 @@ pub(super) async fn ask_all(plan: &mut ComparedPlan) {
     change_keys(plan).await;
     change_and_propose(plan, &scope).await;
     confirm_proposals(plan).await;
+    end_by_force(plan, &scope).await;
+    ask!(plan, tombstones(&scope));
+    let query = UsageQuery { to_day: "9999-12-31".to_owned(), ..UsageQuery::default() };
+    ask!(plan, usage_totals(query.clone()));
     let ids = plan.known.keys.iter().map(|id| id.uuid());
     let ids: Vec<_> = ids.chain(plan.known.sessions.iter().map(|id| id.uuid())).collect();
     ask!(plan, access_ends(ids.clone()));
@@ -56,6 +61,7 @@ async fn use_key_twice(plan: &mut ComparedPlan, scope: &Scope) {
     ask!(plan, known_image(scope, [9; 32], Some(reused.clone())));
     if let Some(row) = added {
         let owner = Principal::authenticated(scope.user.clone());
+        ask!(plan, image(&owner, row.id));
         ask!(plan, delete_image(&owner, row.id, None::<IdempotencyClaim>));
     }
     ask!(plan, begin_import(scope, IdempotencyClaim { key: "another".into(), fingerprint: [1; 32] }));
@@ -174,6 +180,25 @@ async fn change_and_propose(plan: &mut ComparedPlan, scope: &Scope) {
     let [here, outside] = [plan.new_action(), plan.new_action()];
     ask!(plan, undo(&owner, ActionId::from(calls[0]), here.clone(), None::<IdempotencyClaim>));
     ask!(plan, begin_undo(&owner, ActionId::from(calls[1]), outside.clone(), None::<IdempotencyClaim>));
+}
+
+/// A run that nobody can drive ends from its rows alone.
+async fn end_by_force(plan: &mut ComparedPlan, scope: &Scope) {
+    let (mut submission, id) = (plan.submission(), plan.ids.message());
+    (submission.scope, submission.thread) = (scope.clone(), Target::New(plan.ids.thread()));
+    (submission.once, submission.replay_only, submission.limits) = (None, false, UserLimits::default());
+    submission.request.ask = RunInput::Say { id, text: "rare".into(), parent: None, parts: vec![] };
+    let Some((made, _)) = ask!(plan, submit(submission.clone())) else { return };
+    let owner = Principal::authenticated(scope.user.clone());
+    let Some(run) = ask!(plan, run(&owner, made.run)) else { return };
+    let end = ForcedEnd {
+        status: RunStatus::Failed,
+        error: Failure { code: plan.name(), message: plan.text() },
+        message: plan.ids.message(),
+        cancelled: json!("cancelled"),
+        unknown: json!("unknown"),
+    };
+    ask!(plan, force_end(&run, end.clone()));
 }
 
 /// The deltas of a run that was pruned cannot be told.
