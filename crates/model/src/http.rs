@@ -5,6 +5,7 @@
 //! connection.
 
 use std::fmt;
+use std::pin::Pin;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -12,7 +13,7 @@ use reqwest::header::{
     ACCEPT, AUTHORIZATION, CONTENT_ENCODING, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue,
 };
 use reqwest::{Response, Url, redirect, retry};
-use tokio::time::{Instant, timeout, timeout_at};
+use tokio::time::{Instant, Sleep, sleep_until, timeout, timeout_at};
 
 use crate::refusal::Refusal;
 use crate::{Error, Phase};
@@ -163,7 +164,7 @@ impl Client {
         if response.status() != 200 {
             return Err(self.refused(response).await);
         }
-        AnswerBody { response, timeouts: self.timeouts, begun, arrived: false }.read_all(limit).await
+        AnswerBody::new(response, self.timeouts, begun).read_all(limit).await
     }
 
     pub(crate) fn host(&self) -> &str {
@@ -187,7 +188,7 @@ impl Client {
             return Err(Error::Broken("a compressed answer, which was not asked for".into()));
         }
         let kind = response.headers().get(CONTENT_TYPE).map(|kind| kind.as_bytes().to_ascii_lowercase());
-        let body = AnswerBody { response, timeouts: self.timeouts, begun, arrived: false };
+        let body = AnswerBody::new(response, self.timeouts, begun);
         match kind.as_deref() {
             None => Ok(HttpAnswer::Events(body)),
             Some(kind) if kind.starts_with(b"text/event-stream") => Ok(HttpAnswer::Events(body)),
@@ -272,6 +273,22 @@ fn unsent(error: &reqwest::Error) -> Error {
     Error::Unavailable { reason: reason.into(), after: None }
 }
 
+/// Waits until a moment. An alarm that was set for an earlier one rings first and is set again, so a stream sets its alarm
+/// about once in an idle time-out, and not for each chunk.
+async fn ring_at(alarm: &mut Option<Pin<Box<Sleep>>>, moment: Instant) {
+    let alarm = alarm.get_or_insert_with(|| Box::pin(sleep_until(moment)));
+    if alarm.deadline() > moment {
+        alarm.as_mut().reset(moment);
+    }
+    loop {
+        alarm.as_mut().await;
+        if Instant::now() >= moment {
+            return;
+        }
+        alarm.as_mut().reset(moment);
+    }
+}
+
 fn sooner(one: (Instant, Phase), other: (Instant, Phase)) -> (Instant, Phase) {
     if other.0 < one.0 { other } else { one }
 }
@@ -283,9 +300,14 @@ pub(crate) struct AnswerBody {
     timeouts: Timeouts,
     begun: Instant,
     arrived: bool,
+    alarm: Option<Pin<Box<Sleep>>>,
 }
 
 impl AnswerBody {
+    fn new(response: Response, timeouts: Timeouts, begun: Instant) -> Self {
+        Self { response, timeouts, begun, arrived: false, alarm: None }
+    }
+
     /// The next chunk, or none at the end.
     pub(crate) async fn chunk(&mut self) -> Result<Option<Bytes>, Error> {
         let next = if self.arrived {
@@ -294,13 +316,13 @@ impl AnswerBody {
             (self.begun + self.timeouts.first_byte, Phase::FirstByte)
         };
         let (deadline, phase) = sooner(next, (self.begun + self.timeouts.total, Phase::Total));
-        match timeout_at(deadline, self.response.chunk()).await {
-            Ok(Ok(chunk)) => {
+        tokio::select! {
+            biased;
+            chunk = self.response.chunk() => {
                 self.arrived = true;
-                Ok(chunk)
+                chunk.map_err(|_| Error::Broken("the connection was lost".into()))
             }
-            Ok(Err(_)) => Err(Error::Broken("the connection was lost".into())),
-            Err(_) => Err(Error::Timeout(phase)),
+            () = ring_at(&mut self.alarm, deadline) => Err(Error::Timeout(phase)),
         }
     }
 
