@@ -3,15 +3,26 @@
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::path::Path;
+use std::sync::LazyLock;
 
 use minijinja::syntax::SyntaxConfig;
-use minijinja::{UndefinedBehavior, Value};
+use minijinja::{Environment, Error, UndefinedBehavior, Value};
 
 use crate::source::{Problem, read_file};
 use crate::template::{Mistake, environment};
 
 /// The only name that a template of instructions knows: whether tools are on offer.
 const TOOLS: &str = "tools";
+
+/// The environment of all these templates. To make it takes longer than to write a text with it.
+static ENVIRONMENT: LazyLock<Result<Environment<'static>, Error>> = LazyLock::new(new_environment);
+
+fn new_environment() -> Result<Environment<'static>, Error> {
+    let syntax = SyntaxConfig::builder().trim_blocks(true).lstrip_blocks(true).build()?;
+    let mut environment = environment(syntax);
+    environment.set_undefined_behavior(UndefinedBehavior::Strict);
+    Ok(environment)
+}
 
 /// Reads the file. The text must not be empty, neither with tools nor without.
 pub(crate) fn read(file: &Path) -> Result<String, Problem> {
@@ -44,10 +55,11 @@ fn render(text: &str, tools: bool) -> Result<Cow<'_, str>, Mistake> {
     if !is_template(text) {
         return Ok(Cow::Borrowed(text));
     }
-    let mut environment = environment(SyntaxConfig::builder().trim_blocks(true).lstrip_blocks(true).build()?);
-    environment.set_undefined_behavior(UndefinedBehavior::Strict);
     let values = Value::from(BTreeMap::from([(TOOLS.to_owned(), Value::from(tools))]));
-    let told = environment.render_str(text, values)?;
+    let told = match &*ENVIRONMENT {
+        Ok(environment) => environment.render_str(text, values)?,
+        Err(_) => new_environment()?.render_str(text, values)?,
+    };
     Ok(Cow::Owned(told.trim().to_owned()))
 }
 

@@ -147,7 +147,7 @@ fn composed(
     let (wanted, format, told) = form(context, model, &tools);
     let counter = model.tokens();
     let fixed = [
-        (TOOLS, tools.iter().map(|tool| counter.tool(tool)).sum::<usize>()),
+        (TOOLS, counter.tools(&tools)),
         // Tokens around the system prompt and the answer too.
         (FORMAT, counter.system(&told) + counter.message(&frame()) + counter.format(&format)),
     ];

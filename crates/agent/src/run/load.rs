@@ -106,7 +106,7 @@ impl Run {
             counter,
             window,
             limit: PromptBudget::of_window(window, start.settings.max_tokens).prompt,
-            tool_tokens: tools.iter().map(|tool| counter.tool(tool)).sum(),
+            tool_tokens: counter.tools(&tools),
             sees_images: model.is_some_and(|model| model.capabilities().vision),
             remembers: true,
             proposes: self.tools.get(CREATE_PROPOSAL).is_some(),

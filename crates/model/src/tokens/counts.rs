@@ -1,14 +1,20 @@
-//! Counts of the tokenizers for long texts: most instructions and turns are counted again in every request.
+//! Counts of the tokenizers for long texts and for lists of tools: most instructions, turns and tools are counted again in
+//! every request.
 
 use std::hash::{BuildHasher, RandomState};
+use std::sync::{Arc, Weak};
 
 use ::tokens::Vocabulary;
 use quick_cache::sync::Cache;
+
+use crate::ToolSpec;
 
 /// Texts of fewer bytes are counted sooner than looked up.
 const MIN_KEPT_BYTES: usize = 256;
 /// Counts that are kept; one that is not used goes first.
 const MAX_KEPT: usize = 8192;
+/// Lists of tools whose counts are kept. An app has one, and one more for each choice of a run's own tools.
+const MAX_KEPT_TOOLS: usize = 256;
 
 #[derive(Debug)]
 pub(super) struct Counts {
@@ -16,6 +22,15 @@ pub(super) struct Counts {
     hasher: RandomState,
     /// Counts by the hash of the text.
     kept: Cache<u64, usize>,
+    /// Counts of each tool of a list, by the address of the list.
+    tools: Cache<(usize, Vocabulary), ToolCounts>,
+}
+
+/// The counts of a list of tools. As long as they are kept, no other list has its address.
+#[derive(Debug, Clone)]
+struct ToolCounts {
+    _list: Weak<[ToolSpec]>,
+    counts: Arc<[usize]>,
 }
 
 impl Counts {
@@ -32,6 +47,22 @@ impl Counts {
         count
     }
 
+    /// The tokens of each tool of a list, as `count` says when the list is new.
+    pub(super) fn of_tools(
+        &self,
+        vocabulary: Vocabulary,
+        tools: &Arc<[ToolSpec]>,
+        count: impl Fn(&ToolSpec) -> usize,
+    ) -> Arc<[usize]> {
+        let key = (Arc::as_ptr(tools).addr(), vocabulary);
+        if let Some(known) = self.tools.get(&key) {
+            return known.counts;
+        }
+        let counts: Arc<[usize]> = tools.iter().map(count).collect();
+        self.tools.insert(key, ToolCounts { _list: Arc::downgrade(tools), counts: Arc::clone(&counts) });
+        counts
+    }
+
     #[cfg(test)]
     pub(super) fn len(&self) -> usize {
         self.kept.len()
@@ -40,7 +71,7 @@ impl Counts {
 
 impl Default for Counts {
     fn default() -> Self {
-        Self { hasher: RandomState::new(), kept: Cache::new(MAX_KEPT) }
+        Self { hasher: RandomState::new(), kept: Cache::new(MAX_KEPT), tools: Cache::new(MAX_KEPT_TOOLS) }
     }
 }
 
@@ -56,6 +87,32 @@ mod tests {
             counts.kept.insert(key, 1);
             assert!(key % 1000 != 0 || counts.kept.get(&0) == Some(7), "after {key}");
             assert!(counts.len() <= MAX_KEPT);
+        }
+    }
+
+    #[test]
+    fn a_list_of_tools_is_counted_once_for_each_vocabulary() {
+        let counts = Counts::default();
+        let tool = |name: &str| ToolSpec {
+            name: name.into(),
+            description: String::new(),
+            parameters: serde_json::json!({}),
+        };
+        let list: Arc<[ToolSpec]> = [tool("one"), tool("three")].into();
+        let calls = std::cell::Cell::new(0);
+        let count = |tool: &ToolSpec| {
+            calls.set(calls.get() + 1);
+            tool.name.len()
+        };
+        for _ in 0..3 {
+            assert_eq!(*counts.of_tools(Vocabulary::O200k, &list, count), [3, 5]);
+        }
+        assert_eq!(calls.get(), 2);
+        counts.of_tools(Vocabulary::Cl100k, &list, count);
+        assert_eq!(calls.get(), 4);
+        for length in 1..1000 {
+            let other: Arc<[ToolSpec]> = [tool(&"x".repeat(length)), tool("")].into();
+            assert_eq!(*counts.of_tools(Vocabulary::O200k, &other, count), [length, 0]);
         }
     }
 

@@ -1,6 +1,8 @@
 //! The tokens of a prompt and its parts, with what the provider puts around each. A request is never counted as more
 //! than its parts together.
 
+use std::sync::Arc;
+
 use serde_json::Value;
 
 use super::Counter;
@@ -36,6 +38,11 @@ impl Counter {
         self.scaled(self.counted_tool(tool))
     }
 
+    /// The tokens of all tools of a list. A list that is used again is not counted again.
+    pub fn tools(&self, tools: &Arc<[ToolSpec]>) -> usize {
+        self.counted_tools(tools).iter().map(|counted| self.scaled(*counted)).sum()
+    }
+
     pub fn format(&self, format: &AnswerFormat) -> usize {
         self.scaled(self.counted_format(format))
     }
@@ -69,10 +76,9 @@ impl Counter {
 
     fn counted_request(&self, request: &ModelRequest) -> usize {
         let messages = request.messages.iter().map(|message| self.counted_message(message));
-        let tools = request.tools.iter().map(|tool| self.counted_tool(tool));
         self.counted_system(&request.system)
             + messages.sum::<usize>()
-            + tools.sum::<usize>()
+            + self.counted_tools(&request.tools).iter().sum::<usize>()
             + self.counted_format(&request.format)
     }
 
@@ -99,6 +105,10 @@ impl Counter {
     fn counted_tool(&self, tool: &ToolSpec) -> usize {
         let words = self.counted(&tool.name) + self.counted(&tool.description);
         TOOL + words + self.counted_json(&tool.parameters)
+    }
+
+    fn counted_tools(&self, tools: &Arc<[ToolSpec]>) -> Arc<[usize]> {
+        self.counts.of_tools(self.tokens.vocabulary(), tools, |tool| self.counted_tool(tool))
     }
 
     fn counted_format(&self, format: &AnswerFormat) -> usize {

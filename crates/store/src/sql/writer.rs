@@ -42,6 +42,13 @@ const MAX_QUEUED: usize = 8192;
 /// Commands that share one commit.
 const MAX_BATCH: usize = 1024;
 
+/// Works that shared a commit from which on the writer counts as crowded: the next commit keeps a distance, so that more
+/// works share it. A client that is alone never waits.
+const CROWD: usize = 3;
+
+/// The distance between two commits of a crowded writer, as a part of the pause between two commits of deltas.
+const CROWD_PAUSE_PART: u32 = 5;
+
 /// The pause before deltas whose commit has failed are tried again.
 const RETRY_PAUSE: Duration = Duration::from_millis(100);
 
@@ -88,6 +95,10 @@ impl Command {
             Command::Deltas(_) | Command::Follow => CommitKind::Deltas,
             Command::Work { kind, .. } => *kind,
         }
+    }
+
+    fn is_work(&self) -> bool {
+        matches!(self, Command::Work { .. })
     }
 
     fn outbox(&self) -> Option<&Outbox> {
@@ -327,7 +338,7 @@ impl Committer {
     }
 
     fn serve(&mut self, commands: &Receiver<Command>) {
-        let (mut waiting, mut due) = (Vec::with_capacity(MAX_BATCH), Instant::now());
+        let (mut waiting, mut due) = (Vec::with_capacity(MAX_BATCH), CommitDue::default());
         // Deltas whose commit has failed. Others are not committed with them, because theirs may succeed.
         let (mut again, mut retry) = (Vec::new(), Instant::now());
         while let Ok(first) = self.next_command(commands, (!again.is_empty()).then_some(retry)) {
@@ -342,17 +353,16 @@ impl Committer {
             match first {
                 Some(first) => {
                     waiting.push(first);
-                    gather(commands, &mut waiting, due);
+                    due.gather(commands, &mut waiting);
                 }
                 None => waiting.extend(again.drain(..again.len().min(MAX_BATCH))),
             }
-            let has_deltas = waiting.iter().any(|command| matches!(command, Command::Deltas(_)));
+            let works = waiting.iter().filter(|command| command.is_work()).count();
+            let has_deltas = works < waiting.len();
             if !self.commit(&mut waiting) {
                 return;
             }
-            if has_deltas {
-                due = Instant::now() + self.delta_pause;
-            }
+            due.note_commit(works, has_deltas, self.delta_pause);
             retry = Instant::now() + if waiting.is_empty() { Duration::ZERO } else { RETRY_PAUSE };
             again.append(&mut waiting);
             if !self.upkeep.after_commit(&self.conn) {
@@ -539,25 +549,50 @@ fn settle(commands: &mut Vec<Command>, is_committed: bool, may_pass: bool) -> Ve
     works
 }
 
-/// Takes the commands that are there. If they are deltas only, waits for more until the commit is due.
-fn gather(commands: &Receiver<Command>, waiting: &mut Vec<Command>, due: Instant) {
-    loop {
-        let mut is_open = true;
-        while waiting.len() < MAX_BATCH {
-            match commands.try_recv() {
-                Ok(command) => waiting.push(command),
-                Err(error) => {
-                    is_open = error == TryRecvError::Empty;
-                    break;
+/// The earliest moments of the next commit.
+#[derive(Default)]
+struct CommitDue {
+    /// With deltas only. None if it may be at once.
+    deltas: Option<Instant>,
+    /// With works.
+    works: Option<Instant>,
+}
+
+impl CommitDue {
+    /// Sets the moments after a commit of so many works, and perhaps of deltas.
+    fn note_commit(&mut self, works: usize, has_deltas: bool, delta_pause: Duration) {
+        let now = Instant::now();
+        if has_deltas {
+            self.deltas = Some(now + delta_pause);
+        }
+        self.works = (works >= CROWD).then(|| now + delta_pause / CROWD_PAUSE_PART);
+    }
+
+    /// Takes the commands that are there, and waits for more until the commit is due.
+    fn gather(&self, commands: &Receiver<Command>, waiting: &mut Vec<Command>) {
+        loop {
+            let mut is_open = true;
+            while waiting.len() < MAX_BATCH {
+                match commands.try_recv() {
+                    Ok(command) => waiting.push(command),
+                    Err(error) => {
+                        is_open = error == TryRecvError::Empty;
+                        break;
+                    }
                 }
             }
+            let is_urgent = waiting.iter().any(Command::is_work);
+            let due = if is_urgent { self.works } else { self.deltas };
+            let left = due.map_or(Duration::ZERO, |due| due.saturating_duration_since(Instant::now()));
+            if !is_open || waiting.len() >= MAX_BATCH || left.is_zero() {
+                return;
+            }
+            if is_urgent {
+                thread::sleep(left); // each work that comes would end a park
+            } else {
+                thread::park_timeout(left);
+            }
         }
-        let is_urgent = waiting.iter().any(|command| matches!(command, Command::Work { .. }));
-        let left = due.saturating_duration_since(Instant::now());
-        if is_urgent || !is_open || waiting.len() >= MAX_BATCH || left.is_zero() {
-            return;
-        }
-        thread::park_timeout(left);
     }
 }
 

@@ -209,3 +209,33 @@ fn filling_in_takes_as_many_transactions_as_it_needs_and_goes_on_where_it_was_cu
     assert_eq!(left(&conn), 0);
     assert_eq!(paged(&conn, 12_000, 1_000), walked(&parents, 12_000));
 }
+
+/// The messages that a prompt reads, by both ways: as the last of a thread, and by walking from parent to parent.
+#[test]
+fn the_newest_messages_of_a_path_are_those_of_its_parents_with_and_without_branches() {
+    let mut drawn = Drawn(7);
+    let mut lines = 0;
+    for branches in [0, 1, 8] {
+        let parents: Vec<Option<u128>> = (1..=60)
+            .map(|number: u128| {
+                let leaps = branches > 0 && drawn.below(60) < branches;
+                let last = number.checked_sub(1).filter(|parent| *parent > 0);
+                if leaps && number > 2 { Some(1 + u128::from(drawn.below(number as u64 - 2))) } else { last }
+            })
+            .collect();
+        let conn = filled(&parents);
+        for leaf in 1..=60 {
+            let whole = walked(&parents, leaf);
+            for limit in [1, 2, 21, 100] {
+                let found = path(&conn, thread(), message_id(leaf), limit).unwrap();
+                let found: Vec<u128> = found.iter().map(|row| row.id.uuid().as_u128()).collect();
+                assert_eq!(found, whole[whole.len().saturating_sub(limit)..], "{leaf} of {parents:?}");
+                let quick = last_of_line(&conn, thread(), message_id(leaf), limit as i64).unwrap();
+                lines += usize::from(quick.is_some());
+            }
+        }
+    }
+    assert!(lines > 240, "a thread without branches is read in one piece: {lines}");
+    let none = path(&filled(&[None]), thread(), message_id(9), 3).unwrap();
+    assert_eq!(none.len(), 0);
+}

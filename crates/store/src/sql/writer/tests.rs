@@ -67,6 +67,25 @@ fn a_batch_with_a_promise_is_synced_and_one_of_deltas_alone_is_not() {
     }
 }
 
+/// Requests of a crowd share commits, and a client that is alone never waits for others.
+#[test]
+fn a_commit_waits_for_more_works_only_after_a_crowded_one() {
+    let (queue, commands) = sync_channel(8);
+    let pause = Duration::from_millis(50);
+    for (works, waits) in [(0, false), (1, false), (CROWD - 1, false), (CROWD, true), (CROWD * 9, true)] {
+        let (begun, mut due, mut waiting) = (Instant::now(), CommitDue::default(), Vec::new());
+        due.note_commit(works, false, pause);
+        assert_eq!(due.works.is_some(), waits, "after {works} works");
+        queue.send(work(CommitKind::Promise, |_| Ok(())).0).unwrap();
+        due.gather(&commands, &mut waiting);
+        assert_eq!(waiting.len(), 1);
+        assert!(!waits || begun.elapsed() >= pause / CROWD_PAUSE_PART, "after {works} works");
+    }
+    let mut due = CommitDue::default();
+    due.note_commit(CROWD, true, Duration::ZERO);
+    assert!(due.works.is_some_and(|due| due <= Instant::now()), "without a pause nothing waits");
+}
+
 #[test]
 fn a_disk_that_fails_ends_the_writer_and_a_full_one_does_not() {
     let failure = |code| Error::from(rusqlite::Error::SqliteFailure(rusqlite::ffi::Error::new(code), None));
