@@ -61,7 +61,7 @@ fn view(
         None => (Arc::default(), asked_offer),
     };
     let assembled = context::assemble(context, state, offer, &Cuts::of(&ledger));
-    let counter = model.map_or(&run.counter, |model| model.tokens());
+    let counter = model.map_or(&run.world.counter, |model| model.tokens());
     PromptView {
         run_id: row.id,
         step,

@@ -8,7 +8,7 @@ use std::time::Duration;
 use app::{App, Apps, Problem};
 use jiff::Timestamp;
 use memory::recall::Recall;
-use model::{Model, ModelRegistry as Models};
+use model::{Counter, Model, ModelRegistry as Models};
 use protocol::{AppId, Clock, Ids, Scope};
 use store::{Store, WatchedApps, WatchedWebhook};
 use tokio::sync::{Notify, watch};
@@ -59,6 +59,8 @@ pub struct World {
     pub sweeper: Sweeper,
     /// Gives each model call a place: so many at once, and no more.
     pub(crate) model_calls: Arc<CallGate>,
+    /// Counts tokens where no model is configured.
+    pub(crate) counter: Counter,
     /// There may be a job to do.
     pub(crate) job_notice: Notify,
     /// Marks of data in prompts are made of it; nobody outside this server knows it. Read by a start.
@@ -96,6 +98,7 @@ impl World {
             tasks,
             sweeper,
             model_calls: Arc::new(model_calls),
+            counter: Counter::default(),
             job_notice: Notify::new(),
             secret: OnceLock::new(),
             access_changed: watch::Sender::default(),

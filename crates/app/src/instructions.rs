@@ -14,7 +14,7 @@ use crate::template::{Mistake, environment};
 /// The only name that a template of instructions knows: whether tools are on offer.
 const TOOLS: &str = "tools";
 
-/// The environment of all these templates. To make it takes longer than to write a text with it.
+/// The environment of all these templates. Making an environment takes longer than rendering a text with it.
 static ENVIRONMENT: LazyLock<Result<Environment<'static>, Error>> = LazyLock::new(new_environment);
 
 fn new_environment() -> Result<Environment<'static>, Error> {

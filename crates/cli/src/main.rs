@@ -55,6 +55,7 @@ use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 use config::Config;
 
 /// A token is allocated on one thread and freed on another, which the allocators of glibc and of musl are slow at.
+#[cfg(target_os = "linux")]
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 

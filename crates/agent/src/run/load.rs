@@ -92,7 +92,7 @@ impl Run {
         profile: &store::ProfileRow,
     ) -> context::Sources<'a> {
         let model = self.models.first();
-        let counter = model.map_or(&self.counter, |model| model.tokens());
+        let counter = model.map_or(&self.world.counter, |model| model.tokens());
         let tools = model.map(|model| model.tools(&self.tools.specs())).unwrap_or_default();
         let window = model.map_or(UNKNOWN_WINDOW, |model| model.capabilities().context_window);
         context::Sources {
@@ -156,7 +156,7 @@ impl Run {
 
     /// Whether there is a prompt in which a pin of this text has room.
     fn can_show_pin(&self, text: &str) -> bool {
-        let counter = self.models.first().map_or(&self.counter, |model| model.tokens());
+        let counter = self.models.first().map_or(&self.world.counter, |model| model.tokens());
         counter.text(text) <= context::most_pin_tokens(&self.app, &self.models)
     }
 

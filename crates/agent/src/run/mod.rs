@@ -19,7 +19,7 @@ mod tools;
 
 use std::sync::{Arc, OnceLock};
 
-use ::model::{Counter, Model};
+use ::model::Model;
 use app::App;
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
@@ -52,8 +52,6 @@ pub(crate) struct Run {
     pub(crate) models: Vec<Arc<Model>>,
     /// Marks what is data.
     pub(crate) fence: Fence,
-    /// Counts tokens where there is no model.
-    pub(crate) counter: Counter,
     pub(crate) log: RunLog,
     pub(crate) started: Timestamp,
     /// Says when, and how, the run is to end before its time.
@@ -93,7 +91,6 @@ impl Run {
             scope: row.scope.clone(),
             models: world.models_for(&serving.app, row.model.as_deref()),
             fence: Fence::of(world.secret(), row.thread),
-            counter: Counter::default(),
             log: world.store.log(row),
             started: row.created_at,
             stop: stop.unwrap_or_else(|| watch::channel(None).1),

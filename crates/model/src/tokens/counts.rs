@@ -13,7 +13,7 @@ use crate::ToolSpec;
 const MIN_KEPT_BYTES: usize = 256;
 /// Counts that are kept; one that is not used goes first.
 const MAX_KEPT: usize = 8192;
-/// Lists of tools whose counts are kept. An app has one, and one more for each choice of a run's own tools.
+/// Lists of tools whose counts are kept. All runs of an app share its list. A run that declares tools has a list of its own.
 const MAX_KEPT_TOOLS: usize = 256;
 
 #[derive(Debug)]

@@ -139,8 +139,8 @@ fn walked_after(
     Ok(ids.into_iter().rev().map(|(id, _)| id).collect())
 }
 
-/// The newest messages of a path, oldest of them first, if they are also the last of the thread up to `leaf`: nothing
-/// branches off between them. Few threads have branches, and a walk takes half as long again or more.
+/// The newest messages of a path, oldest of them first, if each is the parent of the next message of the thread, up to
+/// `leaf`. Few threads have branches, and a walk takes half as long again or more.
 fn last_of_line(
     conn: &SqlConnection,
     thread: ThreadId,
@@ -173,8 +173,11 @@ fn walk(
     leaf: MessageId,
     depth: i64,
 ) -> Result<Vec<ReadMessage>, Error> {
-    if let Some(rows) = last_of_line(conn, thread, leaf, depth)? {
-        return Ok(rows);
+    match last_of_line(conn, thread, leaf, depth) {
+        Ok(Some(rows)) => return Ok(rows),
+        Err(error) if !conn.is_usable() => return Err(error),
+        // A row that cannot be read may belong to another branch.
+        Ok(None) | Err(_) => {}
     }
     // Along the path, in this order: left to itself, the planner goes through the whole thread.
     let statement = format!(

@@ -42,12 +42,15 @@ const MAX_QUEUED: usize = 8192;
 /// Commands that share one commit.
 const MAX_BATCH: usize = 1024;
 
-/// Works that shared a commit from which on the writer counts as crowded: the next commit keeps a distance, so that more
-/// works share it. A client that is alone never waits.
+/// The number of works in a commit from which on the writer keeps a distance to the next commit, so that more works share
+/// it. Works that come one after another never wait.
 const CROWD: usize = 3;
 
-/// The distance between two commits of a crowded writer, as a part of the pause between two commits of deltas.
+/// The distance between a commit of many works and the next one, as a part of the pause between two commits of deltas.
 const CROWD_PAUSE_PART: u32 = 5;
+
+/// The longest such distance.
+const MAX_CROWD_PAUSE: Duration = Duration::from_millis(2);
 
 /// The pause before deltas whose commit has failed are tried again.
 const RETRY_PAUSE: Duration = Duration::from_millis(100);
@@ -358,7 +361,7 @@ impl Committer {
                 None => waiting.extend(again.drain(..again.len().min(MAX_BATCH))),
             }
             let works = waiting.iter().filter(|command| command.is_work()).count();
-            let has_deltas = works < waiting.len();
+            let has_deltas = waiting.iter().any(|command| matches!(command, Command::Deltas(_)));
             if !self.commit(&mut waiting) {
                 return;
             }
@@ -549,12 +552,12 @@ fn settle(commands: &mut Vec<Command>, is_committed: bool, may_pass: bool) -> Ve
     works
 }
 
-/// The earliest moments of the next commit.
+/// The earliest moments of the next commit. None means at once.
 #[derive(Default)]
 struct CommitDue {
-    /// With deltas only. None if it may be at once.
+    /// The moment for a commit that has deltas only.
     deltas: Option<Instant>,
-    /// With works.
+    /// The moment for a commit that has works.
     works: Option<Instant>,
 }
 
@@ -565,7 +568,7 @@ impl CommitDue {
         if has_deltas {
             self.deltas = Some(now + delta_pause);
         }
-        self.works = (works >= CROWD).then(|| now + delta_pause / CROWD_PAUSE_PART);
+        self.works = (works >= CROWD).then(|| now + crowd_pause(delta_pause));
     }
 
     /// Takes the commands that are there, and waits for more until the commit is due.
@@ -588,12 +591,16 @@ impl CommitDue {
                 return;
             }
             if is_urgent {
-                thread::sleep(left); // each work that comes would end a park
+                thread::sleep(left); // each new work would end a park
             } else {
                 thread::park_timeout(left);
             }
         }
     }
+}
+
+fn crowd_pause(delta_pause: Duration) -> Duration {
+    (delta_pause / CROWD_PAUSE_PART).min(MAX_CROWD_PAUSE)
 }
 
 /// Does what a command asks for. A full or failing disk can end the whole transaction in the midst of it.

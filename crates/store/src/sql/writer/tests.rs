@@ -67,7 +67,7 @@ fn a_batch_with_a_promise_is_synced_and_one_of_deltas_alone_is_not() {
     }
 }
 
-/// Requests of a crowd share commits, and a client that is alone never waits for others.
+/// Works of a crowd share commits, and works that come one after another never wait.
 #[test]
 fn a_commit_waits_for_more_works_only_after_a_crowded_one() {
     let (queue, commands) = sync_channel(8);
@@ -79,8 +79,14 @@ fn a_commit_waits_for_more_works_only_after_a_crowded_one() {
         queue.send(work(CommitKind::Promise, |_| Ok(())).0).unwrap();
         due.gather(&commands, &mut waiting);
         assert_eq!(waiting.len(), 1);
-        assert!(!waits || begun.elapsed() >= pause / CROWD_PAUSE_PART, "after {works} works");
+        assert!(!waits || begun.elapsed() >= MAX_CROWD_PAUSE, "after {works} works");
     }
+    assert_eq!(crowd_pause(Duration::from_millis(10)), MAX_CROWD_PAUSE, "the default");
+    assert_eq!(
+        crowd_pause(Duration::from_secs(1)),
+        MAX_CROWD_PAUSE,
+        "text may wait for long, and works may not"
+    );
     let mut due = CommitDue::default();
     due.note_commit(CROWD, true, Duration::ZERO);
     assert!(due.works.is_some_and(|due| due <= Instant::now()), "without a pause nothing waits");
