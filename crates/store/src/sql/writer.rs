@@ -8,14 +8,13 @@
 //! When the disk fails, as opposed to being full, the writer ends: nobody knows what is on it, and a second sync that
 //! succeeds proves nothing about what the first one lost. The next start reads what is really there.
 
+mod commit_due;
 mod delivery;
 mod run_log;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc::{
-    Receiver, RecvError, RecvTimeoutError, SyncSender, TryRecvError, TrySendError, sync_channel,
-};
+use std::sync::mpsc::{Receiver, RecvError, RecvTimeoutError, SyncSender, TrySendError, sync_channel};
 use std::thread::{self, Thread};
 use std::time::{Duration, Instant};
 
@@ -32,6 +31,7 @@ use crate::outbox::Outbox;
 use crate::webhooks::WebhookWatch;
 use crate::{Error, Publish};
 
+use commit_due::CommitDue;
 use delivery::{CommitDeliveries, CommitDelivery, CommittedBatch};
 
 pub(crate) use run_log::SqlRunLog;
@@ -41,16 +41,6 @@ const MAX_QUEUED: usize = 8192;
 
 /// Commands that share one commit.
 const MAX_BATCH: usize = 1024;
-
-/// The number of works in a commit from which on the writer keeps a distance to the next commit, so that more works share
-/// it. Works that come one after another never wait.
-const CROWD: usize = 3;
-
-/// The distance between a commit of many works and the next one, as a part of the pause between two commits of deltas.
-const CROWD_PAUSE_PART: u32 = 5;
-
-/// The longest such distance.
-const MAX_CROWD_PAUSE: Duration = Duration::from_millis(2);
 
 /// The pause before deltas whose commit has failed are tried again.
 const RETRY_PAUSE: Duration = Duration::from_millis(100);
@@ -550,57 +540,6 @@ fn settle(commands: &mut Vec<Command>, is_committed: bool, may_pass: bool) -> Ve
     }
     commands.append(&mut again);
     works
-}
-
-/// The earliest moments of the next commit. None means at once.
-#[derive(Default)]
-struct CommitDue {
-    /// The moment for a commit that has deltas only.
-    deltas: Option<Instant>,
-    /// The moment for a commit that has works.
-    works: Option<Instant>,
-}
-
-impl CommitDue {
-    /// Sets the moments after a commit of so many works, and perhaps of deltas.
-    fn note_commit(&mut self, works: usize, has_deltas: bool, delta_pause: Duration) {
-        let now = Instant::now();
-        if has_deltas {
-            self.deltas = Some(now + delta_pause);
-        }
-        self.works = (works >= CROWD).then(|| now + crowd_pause(delta_pause));
-    }
-
-    /// Takes the commands that are there, and waits for more until the commit is due.
-    fn gather(&self, commands: &Receiver<Command>, waiting: &mut Vec<Command>) {
-        loop {
-            let mut is_open = true;
-            while waiting.len() < MAX_BATCH {
-                match commands.try_recv() {
-                    Ok(command) => waiting.push(command),
-                    Err(error) => {
-                        is_open = error == TryRecvError::Empty;
-                        break;
-                    }
-                }
-            }
-            let is_urgent = waiting.iter().any(Command::is_work);
-            let due = if is_urgent { self.works } else { self.deltas };
-            let left = due.map_or(Duration::ZERO, |due| due.saturating_duration_since(Instant::now()));
-            if !is_open || waiting.len() >= MAX_BATCH || left.is_zero() {
-                return;
-            }
-            if is_urgent {
-                thread::sleep(left); // each new work would end a park
-            } else {
-                thread::park_timeout(left);
-            }
-        }
-    }
-}
-
-fn crowd_pause(delta_pause: Duration) -> Duration {
-    (delta_pause / CROWD_PAUSE_PART).min(MAX_CROWD_PAUSE)
 }
 
 /// Does what a command asks for. A full or failing disk can end the whole transaction in the midst of it.

@@ -6,6 +6,7 @@ use protocol::{
 };
 
 use super::super::{SqlStore, StoreOptions, begin_boot};
+use super::commit_due::{CROWD, MAX_CROWD_PAUSE, crowd_pause};
 use super::*;
 use crate::sqlite::tests::{raw, writing_to};
 use crate::sqlite::{audit, open_with};
