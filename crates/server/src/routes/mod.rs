@@ -4,6 +4,7 @@ mod actions;
 mod admin;
 mod ag_ui;
 mod api_chat;
+mod boxed_handler;
 mod branches;
 mod calls;
 mod console;
@@ -36,12 +37,12 @@ mod waiting_run;
 use std::net::IpAddr;
 use std::sync::{Arc, LazyLock};
 
-use axum::handler::Handler;
 use axum::http::StatusCode;
 use axum::middleware::from_fn_with_state;
 use axum::response::Response;
 use axum::routing::{MethodFilter, any, delete, get, on};
 use axum::{Json, Router};
+use boxed_handler::BoxedHandler;
 use identity::JwtIssuers;
 use openai::{chat_completions, conversations, embeddings, models, responses};
 use protocol::{Principal, Stored, SystemClock};
@@ -199,7 +200,10 @@ macro_rules! described_router {
     ($($tag:literal: $($module:ident::$handler:ident),+;)+) => {
         pastey::paste! {{
             let router = Router::new();
-            $($(let router = with_handler::<$module::[<__path_ $handler>], _, _>(router, $module::$handler);)+)+
+            $($(
+                let handler = BoxedHandler::new($module::$handler);
+                let router = with_handler::<$module::[<__path_ $handler>]>(router, handler);
+            )+)+
             router
         }}
     };
@@ -210,12 +214,7 @@ static DESCRIBED: LazyLock<Router<Api>> = LazyLock::new(|| for_described_routes!
 
 /// The router with one more handler, at the path and for the method in the handler's attribute. The rest of the
 /// attribute is read by tests only, so the linker leaves it out.
-fn with_handler<P, H, T>(router: Router<Api>, handler: H) -> Router<Api>
-where
-    P: utoipa::Path,
-    H: Handler<T, Api>,
-    T: 'static,
-{
+fn with_handler<P: utoipa::Path>(router: Router<Api>, handler: BoxedHandler) -> Router<Api> {
     let filters = P::methods().into_iter().map(|method| method.to_method_filter());
     match filters.reduce(MethodFilter::or) {
         Some(filter) => router.route(&P::path(), on(filter, handler)),
