@@ -43,6 +43,14 @@ pub(crate) fn small_model_note(model: &str) -> String {
     )
 }
 
+/// The sentence about a model that computes in the process of the server.
+pub(crate) fn slow_model_note(model: &str) -> String {
+    format!(
+        "{model} computes on the processor of the server: the first answer of an app can take a minute, and later \
+         ones begin after some seconds"
+    )
+}
+
 /// The sentence about tools of an app that its model is not offered.
 pub(crate) fn app_note(app: &App, tools: &ToolRegistry, models: &ModelRegistry) -> Option<String> {
     let model = models.find(&models.name(app.model.as_deref())?)?;

@@ -1,9 +1,9 @@
-//! The class of a character, from a table in two steps that the build script writes.
+//! The class of a character, from a table in two steps that `examples/write_data.rs` writes.
 
 use crate::shared::{BLOCK, OTHER};
 
-static NUMBERS: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/classes.numbers"));
-static BLOCKS: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/classes.blocks"));
+static NUMBERS: &[u8] = include_bytes!("../data/classes.numbers");
+static BLOCKS: &[u8] = include_bytes!("../data/classes.blocks");
 /// The classes of the characters of ASCII stand at the beginning of the first block.
 static ASCII: Option<&[u8; 128]> = BLOCKS.first_chunk();
 

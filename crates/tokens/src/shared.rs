@@ -1,4 +1,4 @@
-//! The classes of characters, which both the build script and the crate know.
+//! The classes of characters, which both the crate and `examples/write_data.rs` know.
 
 /// Upper-case and title-case letters: the categories Lu and Lt.
 pub(crate) const UPPER: u8 = 1;

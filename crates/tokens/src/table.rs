@@ -31,9 +31,9 @@ pub(crate) struct TokenTable {
 macro_rules! token_table {
     ($name:literal) => {
         LazyLock::new(|| {
-            let lengths = include_bytes!(concat!(env!("OUT_DIR"), "/", $name, ".lengths"));
-            let bytes = include_bytes!(concat!(env!("OUT_DIR"), "/", $name, ".bytes"));
-            // The build has written both, so nothing is wrong with them.
+            let lengths = include_bytes!(concat!("../data/", $name, ".lengths"));
+            let bytes = include_bytes!(concat!("../data/", $name, ".bytes"));
+            // The files are a part of the program, and tests read all of them, so nothing is wrong with them.
             TokenTable::expand(lengths, bytes).unwrap_or_default()
         })
     };

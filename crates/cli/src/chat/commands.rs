@@ -124,16 +124,21 @@ impl Chat {
         self.tell_limits().await
     }
 
-    /// Says what the model that answers cannot do, and the way to a better one.
+    /// Says what the model that answers cannot do, how slow it is, and the way to a better one.
     pub(super) async fn tell_limits(&mut self) -> CommandResult {
         let Some(app) = self.app_view().await else { return Ok(()) };
         let name = self.model.as_ref().or(app.model.as_ref());
         let Some(model) = self.models().await.into_iter().find(|model| Some(&model.id) == name) else {
             return Ok(());
         };
-        let is_small = model.provider == weights::PROVIDER && self.small_models.contains(&model.id);
-        let small = is_small.then(|| model_limits::small_model_note(&model.id));
-        model_limits::view_note(&app, &model).iter().chain(&small).try_for_each(|note| self.screen.note(note))
+        let is_local = model.provider == weights::PROVIDER;
+        let is_small = is_local && self.small_models.contains(&model.id);
+        let notes = [
+            model_limits::view_note(&app, &model),
+            is_small.then(|| model_limits::small_model_note(&model.id)),
+            is_local.then(|| model_limits::slow_model_note(&model.id)),
+        ];
+        notes.iter().flatten().try_for_each(|note| self.screen.note(note))
     }
 
     /// The app as the server describes it now. A chat goes on without the description.

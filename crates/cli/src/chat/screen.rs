@@ -1,6 +1,7 @@
 //! The output of a chat: the answer on standard output as it comes, remarks beside it on standard error.
 
 use std::io::Write;
+use std::time::{Duration, Instant};
 
 use protocol::{Event, ToolComplete, ToolStatus};
 
@@ -12,6 +13,9 @@ use crate::terminal_text::{printable, shorten};
 /// Turns while nothing else moves.
 const SPINNER: [&str; 10] = ["⠋", "⠙", "⠹", "⠸", "⠼", "⠴", "⠦", "⠧", "⠇", "⠏"];
 
+/// A longer wait is shown in seconds beside the spinner.
+const SHORT_WAIT: Duration = Duration::from_secs(2);
+
 const CLEAR_LINE: &str = "\r\u{1b}[K";
 
 pub(super) struct ChatScreen {
@@ -20,13 +24,18 @@ pub(super) struct ChatScreen {
     markdown: Option<MarkdownStream>,
     /// The last text did not end its line. Elsewhere than on a terminal, text is printed as it is.
     mid_line: bool,
-    /// How often the spinner has turned; 0 while there is none on the screen.
+    spinner: Option<Spinner>,
+}
+
+/// The spinner on the screen.
+struct Spinner {
+    since: Instant,
     turns: usize,
 }
 
 impl ChatScreen {
     pub(super) fn new(terminal: ChatTerminal) -> Self {
-        Self { terminal, markdown: None, mid_line: false, turns: 0 }
+        Self { terminal, markdown: None, mid_line: false, spinner: None }
     }
 
     pub(super) fn show(&mut self, event: &Event) -> CommandResult {
@@ -123,13 +132,14 @@ impl ChatScreen {
         if !self.has_remarks() || self.markdown.as_ref().is_some_and(|text| !text.is_at_line_start()) {
             return Ok(());
         }
-        let frame = SPINNER.get(self.turns % SPINNER.len()).copied().unwrap_or_default();
-        self.turns += 1;
-        write_error(&format!("\r{frame} "))
+        let spinner = self.spinner.get_or_insert_with(|| Spinner { since: Instant::now(), turns: 0 });
+        let text = spinner_text(spinner.turns, spinner.since.elapsed());
+        spinner.turns += 1;
+        write_error(&format!("\r{text}"))
     }
 
     fn clear_spinner(&mut self) -> CommandResult {
-        if std::mem::take(&mut self.turns) > 0 { write_error(CLEAR_LINE) } else { Ok(()) }
+        if self.spinner.take().is_some() { write_error(CLEAR_LINE) } else { Ok(()) }
     }
 
     pub(super) fn end_line(&mut self) -> CommandResult {
@@ -174,10 +184,27 @@ fn write_error(text: &str) -> CommandResult {
     Ok(std::io::stderr().write_all(text.as_bytes())?)
 }
 
+fn spinner_text(turns: usize, waited: Duration) -> String {
+    let frame = SPINNER.get(turns % SPINNER.len()).copied().unwrap_or_default();
+    if waited < SHORT_WAIT { format!("{frame} ") } else { format!("{frame} {} s ", waited.as_secs()) }
+}
+
 /// How long something took, for people.
 fn duration_text(milliseconds: u64) -> String {
     match milliseconds {
         0..1000 => format!("{milliseconds} ms"),
         _ => format!("{}.{} s", milliseconds / 1000, milliseconds % 1000 / 100),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_long_wait_is_shown_in_seconds() {
+        let texts = [(0, 0), (1, 1_999), (10, 2_000), (13, 61_900)]
+            .map(|(turns, waited)| spinner_text(turns, Duration::from_millis(waited)));
+        assert_eq!(texts, ["⠋ ", "⠙ ", "⠋ 2 s ", "⠸ 61 s "]);
     }
 }

@@ -119,6 +119,9 @@ async fn answers_of_a_small_model_in_the_process_are_said_to_be_often_wrong() {
         "{}",
         chat.output.text()
     );
+    chat.output
+        .contains("[tiny computes on the processor of the server: the first answer of an app can")
+        .await;
     chat.kill();
     server.process.kill();
 

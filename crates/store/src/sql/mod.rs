@@ -171,8 +171,7 @@ pub struct StoreOptions {
     /// Which start of the machine this is. Asked of the system when absent.
     pub boot: Option<String>,
     /// How long after a commit of deltas the next one is made at the earliest; [`DELTA_PAUSE`] when absent. Deltas that
-    /// come meanwhile share it. Works that somebody waits for are committed at
-    /// once, or 2 ms later if there are many.
+    /// come meanwhile share it. Works that somebody waits for are committed at once, or 2 ms later if there are many.
     pub delta_pause: Option<Duration>,
     /// The test's hook that decides at each commit whether the store goes on, or dies there.
     pub boundary: Option<Arc<dyn Boundary>>,

@@ -28,7 +28,6 @@ const ENVIRONMENT_ROOMS: &[&str] = &[
     "crates/cli/build.rs",
     "crates/cli/src/config",
     "crates/server/build.rs",
-    "crates/tokens/build.rs",
     "crates/xtask/",
     "crates/bench/",
     "crates/torture/",

@@ -1,15 +1,17 @@
-//! Writes the data of the crate: the classes of all characters, and for each vocabulary its tokens, compressed.
+//! Writes the files in `data`: the classes of all characters, and for each vocabulary its tokens, compressed. They are
+//! kept in the repository, so that a build needs neither the crate `tiktoken` nor its regular expressions. The tests
+//! compare them with both. After a new version of Unicode: `cargo run -p tokens --example write_data`.
 
 use std::error::Error;
 use std::fs;
 use std::io::Write;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use flate2::Compression;
 use flate2::write::DeflateEncoder;
 use regex_syntax::hir::{Class, HirKind};
 
-#[path = "src/shared.rs"]
+#[path = "../src/shared.rs"]
 mod shared;
 
 use shared::{BLOCK, CASELESS, LINE_END, LOWER, MARK, NUMBER, OTHER, SPACE, UPPER};
@@ -26,9 +28,7 @@ const CLASSES: &[(&str, u8)] = &[
 ];
 
 fn main() -> Result<(), Box<dyn Error>> {
-    println!("cargo::rerun-if-changed=build.rs");
-    println!("cargo::rerun-if-changed=src/shared.rs");
-    let folder = output_folder()?;
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("data");
     write_classes(&folder)?;
     for name in ["o200k_base", "cl100k_base"] {
         write_vocabulary(&folder, name)?;
@@ -82,9 +82,4 @@ fn deflate(plain: &[u8]) -> std::io::Result<Vec<u8>> {
     let mut encoder = DeflateEncoder::new(Vec::new(), Compression::best());
     encoder.write_all(plain)?;
     encoder.finish()
-}
-
-#[expect(clippy::disallowed_methods, reason = "cargo names the folder in the environment only")]
-fn output_folder() -> Result<PathBuf, std::env::VarError> {
-    std::env::var("OUT_DIR").map(PathBuf::from)
 }
