@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use identity::JwtIssuers;
 use model::MODEL_CHOICES;
+use model::known_models::Retirement;
 use protocol::SystemClock;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use server::{ServerLimits, ServerSettings, Shutdown};
@@ -19,7 +20,7 @@ use tracing_subscriber::EnvFilter;
 
 use self::encryption::{CertificateReload, ServerCertificate};
 use crate::config::{Config, LogFormat};
-use crate::control::ControlFile;
+use crate::control::{ControlFile, PublishedControl};
 use crate::pull;
 use crate::watch::AppWatch;
 use crate::weights::WeightsKind;
@@ -55,14 +56,14 @@ pub(crate) async fn serve(mut config: Config, pull: bool) -> CommandResult {
     let mut config = discover::complete(config).await;
     let limits = fit_open_files(&mut config);
     let _folder = service_setup::hold_folder(&config)?;
-    let (service, secrets) = service_setup::service_with_secrets(&config)?;
+    let apps = service_setup::apps(&config)?;
+    let endings = catalogue::ending(&config, &apps, catalogue::today());
+    let (service, secrets) = service_setup::service_with_secrets(&config, apps)?;
     let listener = listen(&config).await?;
-    service.load_keys().await?;
-    require_keys(&config, &service).await?;
+    load_keys(&config, &service).await?;
     service.start().await?;
-    let control = control_file(&config, &service, &listener, certificate.as_ref())?;
-    let _published = control.publish(&config.data)?;
-    announce(&config, &service, &listener);
+    let (control, _published) = publish_control(&config, &service, &listener, certificate.as_ref())?;
+    announce(&config, &service, &listener, &endings);
     let settings = settings(&config, limits, certificate.as_ref())?;
     let (stop, issuers) = (Shutdown::from(CancellationToken::new()), settings.issuers.clone());
     let serving = server::serve(listener, service.clone(), settings, stop.clone());
@@ -112,20 +113,23 @@ async fn listen(config: &Config) -> CommandResult<TcpListener> {
     })?)
 }
 
-/// Everything that a command on this machine needs to speak to the server.
-fn control_file(
+/// Writes everything that a command on this machine needs to speak to the server.
+fn publish_control(
     config: &Config,
     service: &Service,
     listener: &TcpListener,
     certificate: Option<&ServerCertificate>,
-) -> CommandResult<ControlFile> {
+) -> CommandResult<(ControlFile, PublishedControl)> {
     let url = own_server::url(config, listener.local_addr()?);
     let certificates = certificate.iter().map(|certificate| certificate.fingerprint.clone()).collect();
-    Ok(ControlFile { url, token: service.control_token()?, certificates })
+    let control = ControlFile { url, token: service.control_token()?, certificates };
+    let published = control.publish(&config.data)?;
+    Ok((control, published))
 }
 
-/// Without a key, everybody who reaches the server is its one user; so nobody else may reach it.
-async fn require_keys(config: &Config, service: &Service) -> CommandResult {
+/// Loads the keys. Without one, everybody who reaches the server is its one user; so nobody else may reach it.
+async fn load_keys(config: &Config, service: &Service) -> CommandResult {
+    service.load_keys().await?;
     let proxying = &config.server.proxying;
     let open = if !config.listen.ip().is_loopback() {
         Some((config.listen.to_string(), "listen on 127.0.0.1"))
@@ -255,7 +259,7 @@ async fn pull_defaults(config: &mut Config) {
     config.take_in_pulled();
 }
 
-fn announce(config: &Config, service: &Service, listener: &TcpListener) {
+fn announce(config: &Config, service: &Service, listener: &TcpListener, endings: &[Retirement]) {
     let address = listener.local_addr().unwrap_or(config.listen);
     let apps: Vec<String> = service.apps().into_iter().map(|app| app.id).collect();
     if apps.is_empty() {
@@ -277,7 +281,12 @@ fn announce(config: &Config, service: &Service, listener: &TcpListener) {
             tracing::warn!("{missing}, so runs will fail: {MODEL_CHOICES}");
         }
     }
-    warn_of_endings(config);
+    if let Some(problem) = &config.knowledge.problem {
+        tracing::warn!("{problem}");
+    }
+    for end in endings {
+        tracing::warn!("{end}");
+    }
     warn_of_limits(config, service);
     if config.embeddings.is_none() && local::preferred_embedder(config).is_none() {
         tracing::info!(
@@ -300,18 +309,6 @@ fn announce_access(config: &Config, service: &Service) {
         (_, false) => tracing::info!("requests need an API key or a JWT of {}", issuers.join(" or ")),
         (true, true) => tracing::info!("requests need an API key"),
         (false, true) => tracing::info!("requests of this machine need no key"),
-    }
-}
-
-/// Says which of the models in use have ended or will soon, and whether what is known of models could not be read.
-fn warn_of_endings(config: &Config) {
-    if let Some(problem) = &config.knowledge.problem {
-        tracing::warn!("{problem}");
-    }
-    let folder = embedded_apps::apps_folder(config).unwrap_or_default();
-    let apps = app::load_all(&folder).unwrap_or_default();
-    for end in catalogue::ending(config, &apps, catalogue::today()) {
-        tracing::warn!("{end}");
     }
 }
 

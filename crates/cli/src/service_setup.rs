@@ -17,21 +17,27 @@ use crate::{CommandError, CommandResult, embedded_apps, local, vault, weights};
 
 /// Opens the data folder and reads the apps. Nothing runs until the service is started.
 pub(crate) fn service(config: &Config) -> CommandResult<Service> {
-    build(config, StoreOptions::default()).map(|(service, _)| service)
+    build(config, apps(config)?, StoreOptions::default()).map(|(service, _)| service)
+}
+
+/// Reads the apps.
+pub(crate) fn apps(config: &Config) -> CommandResult<Apps> {
+    Ok(app::load_all(&embedded_apps::apps_folder(config)?)?)
 }
 
 /// The service with the secrets of its tools, to which the secrets of later apps are added. Several servers can share a
 /// database on PostgreSQL, if the key of their vaults comes from outside and is the same for all.
-pub(crate) fn service_with_secrets(config: &Config) -> CommandResult<(Service, Arc<Secrets>)> {
+pub(crate) fn service_with_secrets(config: &Config, apps: Apps) -> CommandResult<(Service, Arc<Secrets>)> {
     if config.store.is_none() {
-        return build(config, StoreOptions::default());
+        return build(config, apps, StoreOptions::default());
     }
     let vault = vault::fingerprint(&vault::key(&config.data)?);
     if !vault::is_from_outside() {
-        return build(config, StoreOptions { vault: Some(vault), ..StoreOptions::default() });
+        return build(config, apps, StoreOptions { vault: Some(vault), ..StoreOptions::default() });
     }
     let clock = Arc::new(SharedClock::new(Arc::new(SystemClock)));
-    build(config, StoreOptions { shared: Some(SharedStore { clock, vault }), ..StoreOptions::default() })
+    let shared = Some(SharedStore { clock, vault });
+    build(config, apps, StoreOptions { shared, ..StoreOptions::default() })
 }
 
 /// Keeps other servers away from the data folder of a server on PostgreSQL, as long as what this gives is there. Commands
@@ -53,13 +59,12 @@ pub(crate) fn hold_folder(config: &Config) -> CommandResult<Option<File>> {
     }
 }
 
-fn build(config: &Config, options: StoreOptions) -> CommandResult<(Service, Arc<Secrets>)> {
+fn build(config: &Config, apps: Apps, options: StoreOptions) -> CommandResult<(Service, Arc<Secrets>)> {
     let clock: Arc<dyn Clock> = match &options.shared {
         Some(shared) => Arc::clone(&shared.clock) as Arc<dyn Clock>,
         None => Arc::new(SystemClock),
     };
     let bus = Arc::new(Bus::default());
-    let apps = app::load_all(&embedded_apps::apps_folder(config)?)?;
     let models = registry(config)?;
     let outside = egress(config, &apps)?;
     let secrets = Arc::clone(&outside.secrets);

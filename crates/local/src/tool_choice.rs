@@ -35,8 +35,15 @@ const SYSTEM: &str = "You decide whether a function is needed to answer a messag
     and its arguments as JSON, or with none if the message is a greeting, small talk, an opinion or a question of \
     general knowledge.";
 
-/// Words behind results.
-const USE_RESULT: &str = "Answer my message in a sentence with this result. Do not write JSON.";
+/// Words behind the result that answers a question.
+const ANSWER_WITH_RESULT: &str = "Answer my message in a sentence with this result. Do not write JSON.";
+
+/// Words behind the result of another request. With the words for questions, small models repeat the request.
+const TELL_RESULT: &str =
+    "Say in a sentence to me (\"you\", \"your\") what this result tells. Do not write JSON.";
+
+/// The ends of questions.
+const QUESTION_MARKS: [char; 3] = ['?', '？', '؟'];
 
 const WEATHER: &str = "get_weather(city): Tells the weather in a city\nsend_mail(to, text): Sends an e-mail";
 const ORDERS: &str =
@@ -141,10 +148,15 @@ fn signature(tool: &ToolSpec) -> String {
 /// was made writes it again; from a note it takes the result.
 pub(crate) fn with_results_as_notes(request: &ModelRequest) -> ModelRequest {
     let mut messages: Vec<PromptMessage> = Vec::new();
+    let mut task = TELL_RESULT;
     for message in &request.messages {
+        if let PromptMessage::User(said) = message {
+            let is_question = said.text.trim_end().ends_with(QUESTION_MARKS);
+            task = if is_question { ANSWER_WITH_RESULT } else { TELL_RESULT };
+        }
         match message {
             PromptMessage::Assistant { exchanges, .. } if !exchanges.is_empty() => {
-                add_note(&mut messages, &note(exchanges));
+                add_note(&mut messages, &format!("{}\n{task}", results(exchanges)));
             }
             PromptMessage::Assistant { .. } | PromptMessage::User(_) | PromptMessage::System(_) => {
                 messages.push(message.clone());
@@ -154,13 +166,13 @@ pub(crate) fn with_results_as_notes(request: &ModelRequest) -> ModelRequest {
     ModelRequest { messages, ..request.clone() }
 }
 
-fn note(exchanges: &[Exchange]) -> String {
+fn results(exchanges: &[Exchange]) -> String {
     let line = |exchange: &Exchange| {
         let outcome = if exchange.result.success { "Result" } else { "Error" };
         format!("{outcome} of {}: {}", exchange.name, exchange.result.text)
     };
     let lines: Vec<String> = exchanges.iter().map(line).collect();
-    format!("{}\n{USE_RESULT}", lines.join("\n"))
+    lines.join("\n")
 }
 
 /// Adds to the newest message of the user.

@@ -273,8 +273,8 @@ fn unsent(error: &reqwest::Error) -> Error {
     Error::Unavailable { reason: reason.into(), after: None }
 }
 
-/// Waits until a moment. An alarm that was set for an earlier one rings first and is set again, so a stream sets its alarm
-/// about once in an idle time-out, and not for each chunk.
+/// Waits until a moment. If the alarm is set for an earlier moment, it goes off too soon, and is then set again for the right
+/// one. So a stream sets its alarm about once in an idle time-out, and not for each chunk.
 async fn ring_at(alarm: &mut Option<Pin<Box<Sleep>>>, moment: Instant) {
     let alarm = alarm.get_or_insert_with(|| Box::pin(sleep_until(moment)));
     if alarm.deadline() > moment {

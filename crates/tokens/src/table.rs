@@ -57,7 +57,7 @@ impl TokenTable {
             table.add(rank, len, token);
             rest = tail;
         }
-        Ok(table)
+        if rest.is_empty() { Ok(table) } else { Err(ErrorKind::InvalidData.into()) }
     }
 
     fn add(&mut self, rank: u32, len: u8, token: &[u8]) {

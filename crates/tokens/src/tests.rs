@@ -1,8 +1,11 @@
 //! Counts and pieces against the crate `tiktoken` and against the regular expressions of the vocabularies.
 
+use std::fs::File;
+use std::io::Read;
 use std::sync::LazyLock;
 use std::time::{Duration, Instant};
 
+use flate2::read::DeflateDecoder;
 use proptest::collection::vec;
 use proptest::prelude::*;
 use proptest::sample::select;
@@ -263,6 +266,10 @@ fn counts_of_samples() {
 fn every_token_is_found_and_nothing_else() {
     for (table, name) in [(&table::O200K, "o200k_base"), (&table::CL100K, "cl100k_base")] {
         let encoding = tiktoken::get_encoding(name).unwrap();
+        let file = File::open(format!("{}/data/{name}.lengths", env!("CARGO_MANIFEST_DIR"))).unwrap();
+        let mut lengths = Vec::new();
+        DeflateDecoder::new(file).read_to_end(&mut lengths).unwrap();
+        assert_eq!(lengths.len(), encoding.vocab_size(), "{name}");
         for rank in 0..encoding.vocab_size() as u32 {
             assert_eq!(table.rank(&encoding.decode(&[rank])), Some(rank));
         }

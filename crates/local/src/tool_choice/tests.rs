@@ -64,17 +64,24 @@ fn a_schema_keeps_what_is_required_and_simple() {
 
 #[test]
 fn results_are_notes_to_the_message() {
-    let mut asked = request("What time is it?");
-    let result = CallResult { text: "12:00".into(), success: true };
-    let exchange =
-        Exchange { id: TimeOrderedIds.call(), name: "current_time".into(), input: json!({}), result };
-    asked.messages.push(PromptMessage::Assistant {
-        text: String::new(),
-        exchanges: vec![exchange],
-        provider: None,
-    });
-    let noted = "What time is it?\n\nResult of current_time: 12:00\nAnswer my message in a sentence with this result. \
-                 Do not write JSON.";
-    assert_eq!(with_results_as_notes(&asked), request(noted));
+    let after_calls = |message: &str, results: &[&str]| {
+        let mut asked = request(message);
+        for text in results {
+            let result = CallResult { text: (*text).to_owned(), success: true };
+            let exchange =
+                Exchange { id: TimeOrderedIds.call(), name: "look".into(), input: json!({}), result };
+            let exchanges = vec![exchange];
+            asked.messages.push(PromptMessage::Assistant { text: String::new(), exchanges, provider: None });
+        }
+        with_results_as_notes(&asked)
+    };
+    let answer = "Answer my message in a sentence with this result. Do not write JSON.";
+    let tell = "Say in a sentence to me (\"you\", \"your\") what this result tells. Do not write JSON.";
+    let noted = format!("What time is it? \n\nResult of look: 12:00\n{answer}");
+    assert_eq!(after_calls("What time is it? ", &["12:00"]), request(&noted));
+    let noted = format!("I planted beans.\n\nResult of look: done\n{tell}");
+    assert_eq!(after_calls("I planted beans.", &["done"]), request(&noted));
+    let noted = format!("Why?\n\nResult of look: a\n{answer}\n\nResult of look: b\n{answer}");
+    assert_eq!(after_calls("Why?", &["a", "b"]), request(&noted), "a note is no message");
     assert_eq!(with_results_as_notes(&request("Hello")), request("Hello"));
 }

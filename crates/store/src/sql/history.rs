@@ -139,31 +139,48 @@ fn walked_after(
     Ok(ids.into_iter().rev().map(|(id, _)| id).collect())
 }
 
-/// The newest messages of a path, oldest of them first, if each is the parent of the next message of the thread, up to
-/// `leaf`. Few threads have branches, and a walk takes half as long again or more.
+/// The numbers of the oldest and the newest of the last messages of a thread up to `leaf`, if each is the parent of the
+/// next one. None if the thread has branches there.
+fn line_up_to(
+    conn: &SqlConnection,
+    thread: ThreadId,
+    leaf: MessageId,
+    limit: i64,
+) -> Result<Option<(Seq, Seq)>, Error> {
+    let statement = "SELECT m.id, m.parent, m.seq FROM messages m
+            WHERE m.thread = ?1 AND m.seq <= (SELECT seq FROM messages WHERE thread = ?1 AND id = ?2)
+            ORDER BY m.seq DESC LIMIT ?3";
+    let place = |row: &SqlRow<'_>| Ok((id(row, 0)?, maybe_id(row, 1)?, count(row, 2)?));
+    let places: Vec<(MessageId, Option<MessageId>, Seq)> =
+        find_all(conn, statement, params![thread.bytes(), leaf.bytes(), limit], place)?;
+    let (Some((newest, _, last)), Some((_, above_oldest, first))) = (places.first(), places.last()) else {
+        return Ok(None);
+    };
+    let is_whole = above_oldest.is_none() || sql(places.len() as u64) == limit;
+    let mut pairs = places.iter().zip(places.iter().skip(1));
+    let is_line = *newest == leaf && is_whole && pairs.all(|(later, earlier)| later.1 == Some(earlier.0));
+    Ok(is_line.then_some((*first, *last)))
+}
+
+/// The newest messages of a path, oldest of them first, read by their numbers, which takes two thirds of the time of a
+/// walk. None if the path is not a line of neighbours.
 fn last_of_line(
     conn: &SqlConnection,
     thread: ThreadId,
     leaf: MessageId,
     limit: i64,
 ) -> Result<Option<Vec<ReadMessage>>, Error> {
+    let line = match line_up_to(conn, thread, leaf, limit) {
+        Ok(line) => line,
+        Err(error) if !conn.is_usable() => return Err(error),
+        Err(_) => None, // a row that cannot be read may belong to another branch
+    };
+    let Some((first, last)) = line else { return Ok(None) };
     let statement = format!(
         "SELECT {COLUMNS} FROM messages m {JOINS}
-            WHERE m.thread = ?1 AND m.seq <= (SELECT seq FROM messages WHERE thread = ?1 AND id = ?2)
-            ORDER BY m.seq DESC LIMIT ?3",
+            WHERE m.thread = ?1 AND m.seq >= ?2 AND m.seq <= ?3 ORDER BY m.seq",
     );
-    let mut rows = find_all(conn, &statement, params![thread.bytes(), leaf.bytes(), limit], message)?;
-    let follows = |pair: &[ReadMessage]| match pair {
-        [later, earlier] => later.row.parent == Some(earlier.row.id),
-        _ => false,
-    };
-    let (Some(newest), Some(oldest)) = (rows.first(), rows.last()) else { return Ok(None) };
-    let is_whole = oldest.row.parent.is_none() || sql(rows.len() as u64) == limit;
-    if newest.row.id != leaf || !is_whole || !rows.windows(2).all(follows) {
-        return Ok(None);
-    }
-    rows.reverse();
-    Ok(Some(rows))
+    find_all(conn, &statement, params![thread.bytes(), sql(first), sql(last)], message).map(Some)
 }
 
 /// The newest messages alone, oldest of them first. A path whose parents form a ring is cut where it would repeat.
@@ -173,11 +190,8 @@ fn walk(
     leaf: MessageId,
     depth: i64,
 ) -> Result<Vec<ReadMessage>, Error> {
-    match last_of_line(conn, thread, leaf, depth) {
-        Ok(Some(rows)) => return Ok(rows),
-        Err(error) if !conn.is_usable() => return Err(error),
-        // A row that cannot be read may belong to another branch.
-        Ok(None) | Err(_) => {}
+    if let Some(rows) = last_of_line(conn, thread, leaf, depth)? {
+        return Ok(rows);
     }
     // Along the path, in this order: left to itself, the planner goes through the whole thread.
     let statement = format!(

@@ -1,5 +1,5 @@
-//! The only writer of this process: commits whatever has arrived while the last commit was under way, then tells the
-//! world.
+//! The only writer of this process: commits whatever has arrived while the last commit was under way, or shortly after it
+//! (`commit_due.rs`), then tells the world.
 //!
 //! A batch that holds anything a caller is promised is synced to the disk; one of deltas alone is left to the
 //! operating system, and becomes durable with the next promise because the write-ahead log is one sequential file.

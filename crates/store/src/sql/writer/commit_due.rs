@@ -6,11 +6,11 @@ use std::time::{Duration, Instant};
 
 use super::{Command, MAX_BATCH};
 
-/// The number of works in a commit from which on the writer keeps a distance to the next commit, so that more works share
-/// it. Works that come one after another never wait.
+/// The number of works in a commit from which on the writer keeps a distance to the next commit with works, so that more
+/// works share it. After a commit with fewer, a work never waits.
 pub(super) const CROWD: usize = 3;
 
-/// The distance between a commit of many works and the next one, as a part of the pause between two commits of deltas.
+/// The pause between two commits of deltas, divided by this, is the distance between a commit of many works and the next.
 const CROWD_PAUSE_PART: u32 = 5;
 
 /// The longest such distance.
@@ -32,7 +32,9 @@ impl CommitDue {
         if has_deltas {
             self.deltas = Some(now + delta_pause);
         }
-        self.works = (works >= CROWD).then(|| now + crowd_pause(delta_pause));
+        if works > 0 {
+            self.works = (works >= CROWD).then(|| now + crowd_pause(delta_pause));
+        }
     }
 
     /// Takes the commands that are there, and waits for more until the commit is due.

@@ -68,7 +68,7 @@ fn a_batch_with_a_promise_is_synced_and_one_of_deltas_alone_is_not() {
     }
 }
 
-/// Works of a crowd share commits, and works that come one after another never wait.
+/// Works of a crowd share commits, and after a commit with fewer works none waits.
 #[test]
 fn a_commit_waits_for_more_works_only_after_a_crowded_one() {
     let (queue, commands) = sync_channel(8);
@@ -88,6 +88,11 @@ fn a_commit_waits_for_more_works_only_after_a_crowded_one() {
         MAX_CROWD_PAUSE,
         "text may wait for long, and works may not"
     );
+    let mut due = CommitDue::default();
+    due.note_commit(CROWD, false, pause);
+    let of_crowd = due.works;
+    due.note_commit(0, true, pause);
+    assert_eq!(due.works, of_crowd, "a commit of deltas alone changes nothing for works");
     let mut due = CommitDue::default();
     due.note_commit(CROWD, true, Duration::ZERO);
     assert!(due.works.is_some_and(|due| due <= Instant::now()), "without a pause nothing waits");
