@@ -52,7 +52,7 @@ impl fmt::Display for Finding {
 pub(crate) fn check(root: &Path) -> Vec<Finding> {
     let (mut findings, tree) = check_files(root);
     findings.extend(check_tree(&tree));
-    findings.extend(patches::check(root));
+    findings.extend(patches::check(root, &tree));
     findings
 }
 

@@ -402,15 +402,23 @@ fn a_patch_that_does_not_apply_is_found() {
         return; // the rule itself is skipped then, too
     }
     fs::write(folder.path().join("src/a.txt"), "one\ntwo\n").unwrap();
+    let tree = SourceTree::new(vec![]);
     let patch = |line: &str| {
         format!(
             "A bug.\nFound by: O1\n\n--- a/src/a.txt\n+++ b/src/a.txt\n@@ -1,2 +1,2 @@\n {line}\n-two\n+three\n"
         )
     };
     fs::write(planted.join("good.patch"), patch("one")).unwrap();
-    assert_eq!(patches::check(folder.path()), []);
+    assert_eq!(patches::check(folder.path(), &tree), []);
+    fs::write(planted.join("good.patch"), patch("one").replace("+three", "+Renamed::new() // a Comment"))
+        .unwrap();
+    let findings = patches::check(folder.path(), &tree);
+    assert!(
+        findings.len() == 1 && findings[0].what == "the patch uses the type `Renamed`, which is in no source",
+        "{findings:?}"
+    );
     fs::write(planted.join("good.patch"), patch("zero")).unwrap();
-    let findings = patches::check(folder.path());
+    let findings = patches::check(folder.path(), &tree);
     assert!(
         findings.len() == 1 && findings[0].what.starts_with("the patch does not apply: "),
         "{findings:?}"
