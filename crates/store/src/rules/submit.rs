@@ -2,9 +2,10 @@
 
 use std::time::Duration;
 
-use protocol::{MessageId, MessageUser, OnBusy, RunId, RunStart, ThreadId};
+use jiff::Timestamp;
+use protocol::{MessageId, MessageUser, OnBusy, RunId, RunStart, RunStatus, Scope, ThreadId, Usage};
 
-use crate::{Error, MAX_QUEUED_PER_THREAD, MessageRole, RunInput, RunJob, RunRequest, Stop};
+use crate::{Error, MAX_QUEUED_PER_THREAD, MessageRole, RunInput, RunJob, RunRequest, RunRow, Stop};
 
 /// Jobs that one message causes.
 const MAX_JOBS_PER_MESSAGE: usize = 16;
@@ -56,6 +57,36 @@ pub fn answerable(named: &NamedMessage) -> Result<MessageId, Error> {
     match named.role {
         MessageRole::User => Ok(named.id),
         MessageRole::Assistant | MessageRole::Other(_) => named.parent.ok_or(Error::NothingToAnswer),
+    }
+}
+
+/// The epoch of a run that no other process has taken over.
+const FIRST_EPOCH: u64 = 1;
+
+/// The row of a run that has not begun.
+pub fn new_run(
+    scope: &Scope,
+    (thread, id, message): (ThreadId, RunId, MessageId),
+    request: &RunRequest,
+    created_at: Timestamp,
+) -> RunRow {
+    RunRow {
+        id,
+        thread,
+        scope: scope.clone(),
+        actor: request.actor.clone(),
+        message,
+        status: RunStatus::Queued,
+        model: request.model.clone(),
+        error: None,
+        usage: Usage::default(),
+        stop: None,
+        epoch: FIRST_EPOCH,
+        owner: None,
+        start_seq: None,
+        end_seq: None,
+        created_at,
+        ended_at: None,
     }
 }
 

@@ -174,7 +174,10 @@ pub(super) fn ended(
 ) -> Result<(), Error> {
     let action = match find(batch.conn(), result.call_id.into())? {
         Some(action) => action,
-        None => of_call(batch, run, result.call_id.into(), &result.name)?,
+        None => {
+            let action = of_call(batch, run, result.call_id.into(), &result.name)?;
+            ActionRow { input: asked_input(batch, action.id)?, ..action }
+        }
     };
     settle(batch, action, call_end(result, writes), Some(place)).map(drop)
 }
@@ -237,11 +240,9 @@ pub(super) fn settle(
     Ok(action)
 }
 
-/// A new action of a call of a run, with the input that its step gave it.
+/// A new action of a call of a run, without its input.
 fn of_call(batch: &Batch<'_>, run: RunId, call: ActionId, tool: &str) -> Result<ActionRow, Error> {
-    let statement = "SELECT r.app, r.user, r.thread, c.step,
-                    (SELECT e.body FROM events e WHERE e.thread = r.thread AND e.seq = c.seq),
-                    r.actor
+    let statement = "SELECT r.app, r.user, r.thread, c.step, r.actor
                 FROM runs r LEFT JOIN tool_calls c ON c.id = ?2 AND c.run = r.id WHERE r.id = ?1";
     let now = batch.now()?;
     find_first(batch.conn(), statement, params![run.bytes(), call.bytes()], |row| {
@@ -249,12 +250,19 @@ fn of_call(batch: &Batch<'_>, run: RunId, call: ActionId, tool: &str) -> Result<
             thread: Some(id(row, 2)?),
             run: Some(run),
             step: row.get(3)?,
-            input: json(row, 4)?.and_then(|step| input_of(&step, call)).unwrap_or_default(),
-            actor: row.get(5)?,
+            actor: row.get(4)?,
             ..new_action(call, scope_at(row, 0)?, tool.to_owned(), now)
         })
     })?
     .ok_or(Error::NotFound("run"))
+}
+
+/// The input of a call that was never started, as its step asked for it.
+fn asked_input(batch: &Batch<'_>, call: ActionId) -> Result<Value, Error> {
+    let statement = "SELECT e.body FROM tool_calls c JOIN runs r ON r.id = c.run
+                JOIN events e ON e.thread = r.thread AND e.seq = c.seq WHERE c.id = ?1";
+    let step = find_first(batch.conn(), statement, [call.bytes()], |row| json(row, 0))?.flatten();
+    Ok(step.and_then(|step| input_of(&step, call)).unwrap_or_default())
 }
 
 /// The input that a step gave a call.

@@ -62,7 +62,7 @@ pub(super) fn start_next(batch: &mut Batch<'_>, thread: ThreadId) -> Result<(), 
     let Some((run, request)) = next else { return Ok(()) };
     remove(batch, run)?;
     match serde_json::from_str::<RunRequest>(&request) {
-        Ok(request) => match batch.part(|batch| run_start::begin(batch, thread, run, request))? {
+        Ok(request) => match batch.part(|batch| run_start::begin_queued(batch, thread, run, request))? {
             None => yield_to_urgent(batch, thread, run),
             Some(refused) => {
                 tracing::warn!(%thread, %run, %refused, "a queued message could not begin");

@@ -1,37 +1,60 @@
 //! The start of a run: its message and its first events, after what the thread holds by then.
 
 use crate::sql::params;
-use protocol::{Event, MessageId, RunId, ThreadId};
+use protocol::{Event, MessageId, RunId, RunStatus, Seq, ThreadId};
 
 use super::append::Batch;
 use super::jobs::{self, Task};
 use super::read::{find_first, id, maybe_id, sql, text};
-use super::{earlier_runs, threads};
+use super::{earlier_runs, runs, threads};
 use crate::rules::notices::NoticedChange;
 use crate::rules::submit::{NamedMessage, RunBeginning, beginning, job_delay};
-use crate::{Error, MessageRole, RunInput, RunRequest, rules};
+use crate::{Error, MessageRole, RunInput, RunRequest, RunRow, rules};
 
-/// Begins a queued run: its message is appended after what the thread holds by now. A thread that was archived is in
-/// use again.
-pub(super) fn begin(
+/// Begins a run that did not wait, and gives its row as it is now.
+pub(super) fn begin_new(batch: &mut Batch<'_>, row: RunRow, request: RunRequest) -> Result<RunRow, Error> {
+    let (beginning, seq) = prepare(batch, row.thread, row.id, request)?;
+    let row = RunRow { status: RunStatus::Running, start_seq: Some(seq), owner: batch.node(), ..row };
+    runs::insert(batch, &row)?;
+    record(batch, row.thread, row.id, beginning)?;
+    Ok(row)
+}
+
+/// Begins a queued run.
+pub(super) fn begin_queued(
+    batch: &mut Batch<'_>,
+    thread: ThreadId,
+    run: RunId,
+    request: RunRequest,
+) -> Result<(), Error> {
+    let (beginning, seq) = prepare(batch, thread, run, request)?;
+    let statement =
+        "UPDATE runs SET status = 'running', start_seq = ?2, message = ?3, owner = ?4 WHERE id = ?1";
+    batch.execute(statement, params![run.bytes(), sql(seq), beginning.message.bytes(), batch.node()])?;
+    record(batch, thread, run, beginning)
+}
+
+/// Decides how a run begins, and the number of its first event. Its message comes after what the thread holds by now. A
+/// thread that was archived is in use again.
+fn prepare(
     batch: &mut Batch<'_>,
     thread: ThreadId,
     run: RunId,
     mut request: RunRequest,
-) -> Result<(), Error> {
-    threads::bring_back(batch, thread)?;
+) -> Result<(RunBeginning, Seq), Error> {
+    let head = threads::bring_back(batch, thread)?;
+    // They give the message its parent, so that it does not go by the head.
     earlier_runs::write_before(batch, thread, &mut request)?;
-    let head = batch.head(thread)?;
     let answered = match &request.ask {
         RunInput::Say { .. } => None,
         RunInput::Again { of } => Some(answerable(batch, thread, *of)?),
     };
-    let RunBeginning { message, user_message, start, jobs } =
-        beginning(thread, run, request, head, answered)?;
-    let seq = batch.next(thread)?;
-    let statement =
-        "UPDATE runs SET status = 'running', start_seq = ?2, message = ?3, owner = ?4 WHERE id = ?1";
-    batch.execute(statement, params![run.bytes(), sql(seq), message.bytes(), batch.node()])?;
+    Ok((beginning(thread, run, request, head, answered)?, batch.next(thread)?))
+}
+
+/// Records the first events of a run whose row is there, and adds the jobs of its message.
+fn record(batch: &mut Batch<'_>, thread: ThreadId, run: RunId, beginning: RunBeginning) -> Result<(), Error> {
+    let RunBeginning { message, user_message, start, jobs } = beginning;
     if let Some(user_message) = user_message {
         batch.record(thread, Some(run), &Event::MessageUser(user_message))?;
     }

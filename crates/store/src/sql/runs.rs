@@ -9,9 +9,7 @@ use super::read::{count, find_all, find_first, has_any, id, maybe_time, scope_at
 use super::{RowsOf, SqlStore};
 use super::{admin_audit, idempotency, queue, run_end, submit, usage};
 use crate::rules::admin_audit::AdminAct;
-use crate::{
-    BegunRun, Error, ForcedEnd, IdempotencyClaim, RunAcceptance, RunRow, Stop, Submission, SubmittedRun,
-};
+use crate::{BegunRun, Error, ForcedEnd, IdempotencyClaim, RunRow, Stop, Submission, SubmittedRun};
 
 /// As [`run_row`] expects them, of runs `r`.
 pub(super) const COLUMNS: &str =
@@ -25,9 +23,7 @@ impl SqlStore {
         submission: Submission,
     ) -> Result<(SubmittedRun, Option<BegunRun>), Error> {
         let work = move |batch: &mut Batch<'_>| {
-            let (submitted, used) = submit::submit(batch, submission)?;
-            let is_begun = submitted.admitted == RunAcceptance::Running;
-            let row = if is_begun { active(batch.conn(), submitted.thread)? } else { None };
+            let (submitted, used, row) = submit::submit(batch, submission)?;
             let begun = row.map(|row| BegunRun { facts: batch.recorded_of(row.id), row, used });
             Ok((submitted, begun))
         };
@@ -146,6 +142,30 @@ pub(super) fn adopt(batch: &mut Batch<'_>) -> Result<Vec<RunRow>, Error> {
     }
     rows.sort_by_key(|row| (row.created_at, row.id));
     Ok(rows)
+}
+
+/// Adds the row of a run that waits or begins.
+pub(super) fn insert(batch: &Batch<'_>, row: &RunRow) -> Result<(), Error> {
+    let statement =
+        "INSERT INTO runs (id, thread, app, user, message, status, model, created_at, actor, epoch, owner, start_seq)
+                VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12)";
+    batch.execute(
+        statement,
+        params![
+            row.id.bytes(),
+            row.thread.bytes(),
+            row.scope.app.as_str(),
+            row.scope.user.as_str(),
+            row.message.bytes(),
+            row.status.name(),
+            row.model,
+            row.created_at.as_millisecond(),
+            row.actor,
+            sql(row.epoch),
+            row.owner,
+            row.start_seq.map(sql)
+        ],
+    )
 }
 
 pub(super) fn active(conn: &SqlConnection, thread: ThreadId) -> Result<Option<RunRow>, Error> {

@@ -1,23 +1,26 @@
 //! A request for a run: begun at once, queued, refused, or recognised as one that came before.
 
 use crate::sql::params;
-use protocol::{RunId, Scope, ThreadId, Used};
+use protocol::{MessageId, RunId, Scope, ThreadId, Used};
 
 use super::append::Batch;
 use super::read::{find_first, id, maybe_id};
-use super::{idempotency, images, queue, rate_limits, run_start, threads, waiting_calls};
-use crate::rules::submit::{RunAdmission, admission};
+use super::{idempotency, images, queue, rate_limits, run_start, runs, threads, waiting_calls};
+use crate::rules::submit::{RunAdmission, admission, new_run};
 use crate::{
-    Error, NewThreadRow, RunAcceptance, RunInput, RunRequest, Stop, Submission, SubmittedRun, Target,
+    Error, NewThreadRow, RunAcceptance, RunInput, RunRequest, RunRow, Stop, Submission, SubmittedRun, Target,
 };
 
-/// Gives the run, and what its user has used with it.
-pub(super) fn submit(batch: &mut Batch<'_>, submission: Submission) -> Result<(SubmittedRun, Used), Error> {
+/// Gives the run, what its user has used with it, and its row if it has begun.
+pub(super) fn submit(
+    batch: &mut Batch<'_>,
+    submission: Submission,
+) -> Result<(SubmittedRun, Used, Option<RunRow>), Error> {
     let Submission { scope, thread, run, on_busy, once, replay_only, limits, request } = submission;
     if let Some(earlier) = idempotency::earlier(batch, &scope, once.as_ref())? {
         let thread = thread_of(batch, earlier.into())?;
         let replayed = SubmittedRun { thread, run: earlier.into(), admitted: RunAcceptance::Replayed };
-        return Ok((replayed, Used::default()));
+        return Ok((replayed, Used::default(), None));
     }
     if replay_only {
         return Err(Error::NotFound("run"));
@@ -32,25 +35,24 @@ pub(super) fn submit(batch: &mut Batch<'_>, submission: Submission) -> Result<(S
     };
     let active = active(batch, &scope, thread)?;
     let used = rate_limits::admit(batch, &scope, &limits, active.is_none())?;
-    let admitted = match admission(active, on_busy)? {
+    let (admitted, begun) = match admission(active, on_busy)? {
         RunAdmission::Begin => {
-            insert(batch, &scope, thread, (run, &request))?;
-            run_start::begin(batch, thread, run, request)?;
-            RunAcceptance::Running
+            let row = new_row(batch, &scope, (thread, run), &request)?;
+            (RunAcceptance::Running, Some(run_start::begin_new(batch, row, request)?))
         }
         RunAdmission::Wait { active, interrupts } => {
             let interrupted = interrupts.then_some(active);
             interrupted.map_or(Ok(()), |active| interrupt(batch, active))?;
             batch.touch(thread);
-            insert(batch, &scope, thread, (run, &request))?;
+            runs::insert(batch, &new_row(batch, &scope, (thread, run), &request)?)?;
             queue::push(batch, thread, run, &request, on_busy)?;
             let resumed = waiting_calls::supersede(batch, active)?;
-            RunAcceptance::Queued { interrupted, resumed }
+            (RunAcceptance::Queued { interrupted, resumed }, None)
         }
     };
     rate_limits::accepted(batch, &scope)?;
     idempotency::remember(batch, &scope, once.as_ref(), run.uuid())?;
-    Ok((SubmittedRun { thread, run, admitted }, used))
+    Ok((SubmittedRun { thread, run, admitted }, used, begun))
 }
 
 /// Tells a run to make room for a newer message.
@@ -78,40 +80,35 @@ fn thread_of(batch: &Batch<'_>, run: RunId) -> Result<ThreadId, Error> {
     find_first(batch.conn(), statement, [run.bytes()], |row| id(row, 0))?.ok_or(Error::NotFound("run"))
 }
 
-/// Puts the run's row down as queued; what names a message must name one of this thread.
-fn insert(
-    batch: &mut Batch<'_>,
+/// The row of a run that may begin or wait.
+fn new_row(
+    batch: &Batch<'_>,
+    scope: &Scope,
+    (thread, run): (ThreadId, RunId),
+    request: &RunRequest,
+) -> Result<RunRow, Error> {
+    let message = message_of(batch, scope, thread, request)?;
+    Ok(new_run(scope, (thread, run, message), request, batch.now()?))
+}
+
+/// The message that the run answers. A request may name only messages of this thread and images of this user.
+fn message_of(
+    batch: &Batch<'_>,
     scope: &Scope,
     thread: ThreadId,
-    (run, request): (RunId, &RunRequest),
-) -> Result<(), Error> {
-    let message = match &request.ask {
-        RunInput::Say { id, parent, parts, .. } => {
-            if let Some(parent) = parent {
-                run_start::message(batch, thread, *parent)?;
-            }
-            images::used_by(batch, scope, (thread, *id), parts)?;
-            // Images of earlier turns stay as long as the thread does, which this message stands for.
-            for earlier in &request.earlier {
-                images::used_by(batch, scope, (thread, *id), &earlier.parts)?;
-            }
-            *id
-        }
-        RunInput::Again { of } => run_start::answerable(batch, thread, *of)?,
+    request: &RunRequest,
+) -> Result<MessageId, Error> {
+    let (id, parent, parts) = match &request.ask {
+        RunInput::Say { id, parent, parts, .. } => (*id, parent, parts),
+        RunInput::Again { of } => return run_start::answerable(batch, thread, *of),
     };
-    let statement = "INSERT INTO runs (id, thread, app, user, message, status, model, created_at, actor)
-                VALUES (?1, ?2, ?3, ?4, ?5, 'queued', ?6, ?7, ?8)";
-    batch.execute(
-        statement,
-        params![
-            run.bytes(),
-            thread.bytes(),
-            scope.app.as_str(),
-            scope.user.as_str(),
-            message.bytes(),
-            request.model,
-            batch.at(),
-            request.actor
-        ],
-    )
+    if let Some(parent) = parent {
+        run_start::message(batch, thread, *parent)?;
+    }
+    images::used_by(batch, scope, (thread, id), parts)?;
+    // Images of earlier turns stay as long as the thread does, which this message stands for.
+    for earlier in &request.earlier {
+        images::used_by(batch, scope, (thread, id), &earlier.parts)?;
+    }
+    Ok(id)
 }

@@ -6,7 +6,7 @@ use protocol::{
 };
 
 use super::append::Batch;
-use super::read::{count, find_first, id, maybe_id, scope_at, time};
+use super::read::{count, find_first, find_only, id, maybe_id, scope_at, time};
 use super::{RowsOf, SqlStore, history, idempotency, items, queue, shown_messages};
 use crate::rules::notices::NoticedChange;
 use crate::{
@@ -177,14 +177,19 @@ fn is_deleted(conn: &SqlConnection, thread: ThreadId) -> Result<Option<bool>, Er
     find_first(conn, statement, [thread.bytes()], |row| row.get(0))
 }
 
-/// A thread that was archived is used, and so it is among the others again.
-pub(super) fn bring_back(batch: &mut Batch<'_>, thread: ThreadId) -> Result<(), Error> {
-    let statement = "SELECT pinned FROM threads WHERE id = ?1 AND archived = 1";
-    let pinned: Option<bool> = find_first(batch.conn(), statement, [thread.bytes()], |row| row.get(0))?;
-    pinned.map_or(Ok(()), |pinned| {
+/// A thread that was archived is used, and so it is among the others again. Gives the last message of the branch that the
+/// thread shows.
+pub(super) fn bring_back(batch: &mut Batch<'_>, thread: ThreadId) -> Result<Option<MessageId>, Error> {
+    let statement = "SELECT head, pinned, archived FROM threads WHERE id = ?1";
+    let (head, pinned, is_archived): (_, bool, bool) =
+        find_only(batch.conn(), statement, [thread.bytes()], |row| {
+            Ok((maybe_id(row, 0)?, row.get(1)?, row.get(2)?))
+        })?;
+    if is_archived {
         let changed = Event::ThreadChanged(ThreadChanged { pinned, archived: false });
-        batch.record(thread, None, &changed).map(drop)
-    })
+        batch.record(thread, None, &changed)?;
+    }
+    Ok(head)
 }
 
 pub(super) fn find(conn: &SqlConnection, thread: ThreadId, user: &str) -> Result<ThreadRow, Error> {

@@ -105,19 +105,17 @@ pub(super) fn add(batch: &Batch<'_>, scope: &Scope, model: &str, used: Usage) ->
     rate_limits::spent(batch, scope, used.total())?;
     let today = day(Timestamp::from_millisecond(batch.at()).unwrap_or(Timestamp::UNIX_EPOCH));
     let (user, app) = (scope.user.as_str(), scope.app.as_str());
-    let statement = format!(
-        "SELECT calls, {COLUMNS} FROM usage WHERE user = ?1 AND app = ?2 AND day = ?3 AND model = ?4"
-    );
-    let before = find_first(batch.conn(), &statement, params![user, app, today, model], |row| {
-        Ok((count(row, 0)?, read(row, 1)?))
-    })?;
-    let (calls, mut total) = before.unwrap_or_default();
-    total += used;
-    // An update of what no index holds leaves the indexes alone.
+    // Sums stop at the largest number. An update of what no index holds leaves the indexes alone.
     let statement = "INSERT INTO usage (user, app, day, model, calls, input_tokens, output_tokens, cached_tokens,
-                    reasoning_tokens, cost, estimated) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11)
-                ON CONFLICT (user, app, day, model) DO UPDATE SET calls = ?5, input_tokens = ?6, output_tokens = ?7,
-                    cached_tokens = ?8, reasoning_tokens = ?9, cost = ?10, estimated = ?11";
+                    reasoning_tokens, cost, estimated) VALUES (?1, ?2, ?3, ?4, 1, ?5, ?6, ?7, ?8, ?9, ?10)
+                ON CONFLICT (user, app, day, model) DO UPDATE SET calls = min(usage.calls, 9223372036854775806) + 1,
+                    input_tokens = min(usage.input_tokens, 9223372036854775807 - excluded.input_tokens) + excluded.input_tokens,
+                    output_tokens = min(usage.output_tokens, 9223372036854775807 - excluded.output_tokens) + excluded.output_tokens,
+                    cached_tokens = min(usage.cached_tokens, 9223372036854775807 - excluded.cached_tokens) + excluded.cached_tokens,
+                    reasoning_tokens = min(usage.reasoning_tokens, 9223372036854775807 - excluded.reasoning_tokens)
+                        + excluded.reasoning_tokens,
+                    cost = min(usage.cost, 9223372036854775807 - excluded.cost) + excluded.cost,
+                    estimated = max(usage.estimated, excluded.estimated)";
     batch.execute(
         statement,
         params![
@@ -125,13 +123,12 @@ pub(super) fn add(batch: &Batch<'_>, scope: &Scope, model: &str, used: Usage) ->
             app,
             today,
             model,
-            sql(calls.saturating_add(1)),
-            sql(total.input_tokens),
-            sql(total.output_tokens),
-            sql(total.cached_input_tokens),
-            sql(total.reasoning_tokens),
-            sql(total.cost.0),
-            total.estimated
+            sql(used.input_tokens),
+            sql(used.output_tokens),
+            sql(used.cached_input_tokens),
+            sql(used.reasoning_tokens),
+            sql(used.cost.0),
+            used.estimated
         ],
     )
 }

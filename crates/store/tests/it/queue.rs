@@ -16,6 +16,25 @@ async fn status(fixture: &Fixture, run: SubmittedRun) -> RunStatus {
 }
 
 #[tokio::test]
+async fn a_run_that_begins_at_once_is_given_as_it_is_stored() {
+    let fixture = Fixture::new();
+    let (first, log) = fixture.run().await;
+    log.record(vec![end(first.run, RunStatus::Completed)], vec![], vec![]).await.unwrap();
+    let mut submission = fixture.submission(Target::Existing(first.thread));
+    submission.request.actor = Some("carer".into());
+    submission.request.model = None;
+    let (second, begun) = fixture.store.submit(submission).await.unwrap();
+    let begun = begun.unwrap();
+    assert_eq!(begun.row, fixture.store.run(&principal("alice"), second.run).await.unwrap());
+    assert_eq!((begun.row.status, begun.row.start_seq), (RunStatus::Running, Some(begun.facts[0].seq)));
+    let mut submission = fixture.submission(Target::Existing(first.thread));
+    submission.on_busy = OnBusy::Queue;
+    let (third, begun) = fixture.store.submit(submission).await.unwrap();
+    assert!(begun.is_none(), "it waits");
+    assert_eq!(status(&fixture, third).await, RunStatus::Queued);
+}
+
+#[tokio::test]
 async fn q2_waiting_messages_have_their_turn_in_order_with_the_urgent_first() {
     let fixture = Fixture::new();
     let (first, log) = fixture.run().await;
