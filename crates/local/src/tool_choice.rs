@@ -42,8 +42,8 @@ const ANSWER_WITH_RESULT: &str = "Answer my message in a sentence with this resu
 const TELL_RESULT: &str =
     "Say in a sentence to me (\"you\", \"your\") what this result tells. Do not write JSON.";
 
-/// The ends of questions.
-const QUESTION_MARKS: [char; 3] = ['?', '？', '؟'];
+/// Question marks that stand nowhere but at the end of a question. The usual one also stands in addresses.
+const OWN_QUESTION_MARKS: [char; 2] = ['？', '؟'];
 
 const WEATHER: &str = "get_weather(city): Tells the weather in a city\nsend_mail(to, text): Sends an e-mail";
 const ORDERS: &str =
@@ -151,8 +151,7 @@ pub(crate) fn with_results_as_notes(request: &ModelRequest) -> ModelRequest {
     let mut task = TELL_RESULT;
     for message in &request.messages {
         if let PromptMessage::User(said) = message {
-            let is_question = said.text.trim_end().ends_with(QUESTION_MARKS);
-            task = if is_question { ANSWER_WITH_RESULT } else { TELL_RESULT };
+            task = if has_question(&said.text) { ANSWER_WITH_RESULT } else { TELL_RESULT };
         }
         match message {
             PromptMessage::Assistant { exchanges, .. } if !exchanges.is_empty() => {
@@ -164,6 +163,13 @@ pub(crate) fn with_results_as_notes(request: &ModelRequest) -> ModelRequest {
         }
     }
     ModelRequest { messages, ..request.clone() }
+}
+
+/// Whether a sentence of the message is a question. Its text may end in lines about documents and images.
+fn has_question(text: &str) -> bool {
+    let closing = |c: char| matches!(c, '"' | '\'' | ')' | ']' | '”' | '’' | '»' | '*');
+    let ends_question = |word: &str| word.trim_end_matches(closing).ends_with('?');
+    text.contains(OWN_QUESTION_MARKS) || text.split_whitespace().any(ends_question)
 }
 
 fn results(exchanges: &[Exchange]) -> String {

@@ -85,3 +85,15 @@ fn results_are_notes_to_the_message() {
     assert_eq!(after_calls("Why?", &["a", "b"]), request(&noted), "a note is no message");
     assert_eq!(with_results_as_notes(&request("Hello")), request("Hello"));
 }
+
+#[test]
+fn a_question_may_stand_anywhere_in_a_message() {
+    for message in
+        ["Why?", "What does it say?\n[document: letter.pdf]", "(Really?) Be brief.", "天気は？教えて"]
+    {
+        assert!(has_question(message), "{message}");
+    }
+    for message in ["I planted beans.", "Read https://example.com/?page=2 for me.", ""] {
+        assert!(!has_question(message), "{message}");
+    }
+}

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use super::{Command, MAX_BATCH};
 
 /// The number of works in a commit from which on the writer keeps a distance to the next commit with works, so that more
-/// works share it. After a commit with fewer, a work never waits.
+/// works share it. After a commit with one or two, a work never waits.
 pub(super) const CROWD: usize = 3;
 
 /// The pause between two commits of deltas, divided by this, is the distance between a commit of many works and the next.

@@ -68,7 +68,7 @@ fn a_batch_with_a_promise_is_synced_and_one_of_deltas_alone_is_not() {
     }
 }
 
-/// Works of a crowd share commits, and after a commit with fewer works none waits.
+/// Works of a crowd share commits, and after a commit with one or two works none waits.
 #[test]
 fn a_commit_waits_for_more_works_only_after_a_crowded_one() {
     let (queue, commands) = sync_channel(8);
