@@ -82,6 +82,14 @@ pub(crate) fn bench(root: &Path, args: &[String]) -> bool {
 
 /// The guard of `test`, with options of its own. It counts the programs that tests use, which are not optimised.
 fn count_instructions(root: &Path, args: &[String]) -> bool {
+    if !lints::is_driven() {
+        // The same compiler as in `test`: otherwise all programs would be built again, and with other instructions.
+        let arguments: Vec<String> = ["bench".to_owned()].into_iter().chain(args.iter().cloned()).collect();
+        match lints::drive(&arguments) {
+            Ok(passed) => return passed,
+            Err(why) => println!("THESE ARE NOT THE PROGRAMS OF THE TESTS: {why}"),
+        }
+    }
     if let Err(why) = instructions::install(root) {
         eprintln!("error: {why}");
         return false;
