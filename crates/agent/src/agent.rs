@@ -157,7 +157,6 @@ impl Agent {
     }
 
     async fn admit(&self, submission: Submission, spent: Option<Error>) -> Result<AcceptedRun, Error> {
-        let causes_jobs = !submission.request.jobs.is_empty();
         // The run can be told to stop from before it is stored: a cancel may come right after.
         let run = submission.run;
         self.register_run(run);
@@ -184,9 +183,6 @@ impl Agent {
             }
             (RunAcceptance::Running, None) => self.take_up(submitted.thread).await?,
             (RunAcceptance::Replayed, None) => {}
-        }
-        if causes_jobs {
-            self.world.notice_jobs(); // they need not wait for the answer
         }
         Ok(AcceptedRun { run: submitted.run, thread: submitted.thread, start })
     }

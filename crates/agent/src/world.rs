@@ -10,8 +10,8 @@ use jiff::Timestamp;
 use memory::recall::Recall;
 use model::{Counter, Model, ModelRegistry as Models};
 use protocol::{AppId, Clock, Ids, Scope};
-use store::{Store, WatchedApps, WatchedWebhook};
-use tokio::sync::{Notify, watch};
+use store::{Publish, Store, WatchedApps, WatchedWebhook};
+use tokio::sync::watch;
 use tools::{Catalog, Vault};
 
 use crate::apps::ServedApps;
@@ -61,8 +61,6 @@ pub struct World {
     pub(crate) model_calls: Arc<CallGate>,
     /// Counts tokens where no model is configured.
     pub(crate) counter: Counter,
-    /// There may be a job to do.
-    pub(crate) job_notice: Notify,
     /// Marks of data in prompts are made of it; nobody outside this server knows it. Read by a start.
     secret: OnceLock<[u8; 32]>,
     /// Counts how often other nodes have changed keys or sessions.
@@ -99,7 +97,6 @@ impl World {
             sweeper,
             model_calls: Arc::new(model_calls),
             counter: Counter::default(),
-            job_notice: Notify::new(),
             secret: OnceLock::new(),
             access_changed: watch::Sender::default(),
             ready: AtomicBool::default(),
@@ -190,8 +187,8 @@ impl World {
         self.model_calls.place(&scope.user, &model.listing.provider).await
     }
 
-    /// Wakes whoever looks for background work.
+    /// Wakes whoever looks for background work. Each commit that adds work does so by itself.
     pub fn notice_jobs(&self) {
-        self.job_notice.notify_waiters();
+        self.bus.publish_work();
     }
 }

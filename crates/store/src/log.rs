@@ -14,6 +14,9 @@ pub trait Publish: Send + Sync + 'static {
     /// The newest notices of users. They can be read by now.
     fn publish_notices(&self, _newest: &[NewestNotice]) {}
 
+    /// There is a new job, or something new that expires.
+    fn publish_work(&self) {}
+
     /// The newest numbers of threads to which another node has written. The events can be read by now.
     fn publish_newest(&self, _newest: &[(ThreadId, Seq)]) {}
 

@@ -164,18 +164,56 @@ pub(crate) fn test(root: &Path, only: &[String]) -> bool {
     check_sources(root, &report);
     // `seeds --mutate` leaves it behind if it is stopped, and tests would look at a broken product.
     let _ = std::fs::remove_file(root.join(seeds::BROKEN));
-    report.part("build", || {
-        let build = |targets: &[&str]| {
-            lints::build(root, &[&["--workspace", "--features", TEST_FEATURES], targets].concat())
-        };
-        build(&["--all-targets"]) && build(&by_name(&FETCHING_TESTS))
+    thread::scope(|scope| {
+        scope.spawn(|| fetch_ahead(root, &report));
+        report.part("build", || {
+            let build = |targets: &[&str]| {
+                lints::build(root, &[&["--workspace", "--features", TEST_FEATURES], targets].concat())
+            };
+            build(&["--all-targets"]) && build(&by_name(&FETCHING_TESTS))
+        });
+        let mut nextest = cargo(root, &["nextest", "--version"]);
+        let nextest = succeeds(nextest.stdout(Stdio::null()).stderr(Stdio::null()));
+        run_tests(root, &report, nextest);
+        report.part("statements", || statements::check(root));
+        report.installed("border", || border::obstacle().map_or(Ok(()), Err), || border(root));
+        run_with_trials(root, &report, nextest);
+        let mut tests = fetching_tests(root, nextest, &["real", "real_embeddings"]);
+        if nextest {
+            tests.args(["--no-fail-fast", "-E", "not package(local)"]);
+        }
+        report.installed("real models", || install_models(root), || succeeds(&mut tests));
     });
-    let mut nextest = cargo(root, &["nextest", "--version"]);
-    let nextest = succeeds(nextest.stdout(Stdio::null()).stderr(Stdio::null()));
-    run_tests(root, &report, nextest);
-    report.part("statements", || statements::check(root));
-    report.installed("border", || border::obstacle().map_or(Ok(()), Err), || border(root));
-    // The trial waits most of the time, so other parts run beside it.
+    report.conclude()
+}
+
+/// Makes sure that something is there. The error says what is missing and what to do.
+type Install = fn(&Path) -> Result<(), String>;
+
+/// Fetches what parts need while the processors build. A part that finds something missing fetches it again, and says
+/// what is wrong.
+fn fetch_ahead(root: &Path, report: &Report) {
+    let installs: [(&[&str], Install); 10] = [
+        (&["nodes", "postgres"], postgres::install),
+        (&["servers"], servers::install),
+        (&["clients"], clients::install),
+        (&["protocols"], protocols::install),
+        (&["console"], console::install),
+        (&["react-chat"], react_chat::install),
+        (&["proxy"], proxy::install),
+        (&["deploy"], deploy::install),
+        (&["instructions"], instructions::install),
+        (&["local models", "real models"], install_models),
+    ];
+    for (parts, install) in installs {
+        if parts.iter().any(|part| report.includes(part)) {
+            report.fetch(|| install(root)).unwrap_or_default();
+        }
+    }
+}
+
+/// The trials, and beside them the parts that need no quiet machine: a trial waits most of the time.
+fn run_with_trials(root: &Path, report: &Report, nextest: bool) {
     thread::scope(|scope| {
         scope.spawn(|| {
             report.part("torture", || torture::run_round(root));
@@ -205,12 +243,6 @@ pub(crate) fn test(root: &Path, only: &[String]) -> bool {
             report.installed("local models", || install_models(root), || succeeds(&mut yielding(&tests)));
         }
     });
-    let mut tests = fetching_tests(root, nextest, &["real", "real_embeddings"]);
-    if nextest {
-        tests.args(["--no-fail-fast", "-E", "not package(local)"]);
-    }
-    report.installed("real models", || install_models(root), || succeeds(&mut tests));
-    report.conclude()
 }
 
 /// The tests of the workspace, while the store notes every statement.

@@ -1,6 +1,6 @@
 //! How each part of `cargo xtask test` and `check` went, and how long it took beside its budget.
 
-use std::sync::Mutex;
+use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 /// Seconds that each part may take in a clean checkout on two cores. The two trials (`torture`, `nodes`) run one after the
@@ -39,6 +39,8 @@ pub(crate) struct Report {
     outcomes: Mutex<Outcomes>,
     /// The parts to run; all if none is named.
     only: Vec<String>,
+    /// Held while something is fetched.
+    fetching: Mutex<()>,
 }
 
 #[derive(Default)]
@@ -56,7 +58,12 @@ struct PartOutcome {
 
 impl Report {
     pub(crate) fn new(only: &[String]) -> Self {
-        Self { begin: Instant::now(), outcomes: Mutex::default(), only: only.to_vec() }
+        Self {
+            begin: Instant::now(),
+            outcomes: Mutex::default(),
+            only: only.to_vec(),
+            fetching: Mutex::default(),
+        }
     }
 
     /// Whether this part is to be run.
@@ -74,10 +81,16 @@ impl Report {
         if !self.includes(name) {
             return;
         }
-        match install() {
+        match self.fetch(install) {
             Ok(()) => self.part(name, perform),
             Err(why) => self.not_run(name, why),
         }
+    }
+
+    /// Fetches one thing at a time, so that nobody fetches what somebody else is fetching.
+    pub(crate) fn fetch(&self, install: impl FnOnce() -> Result<(), String>) -> Result<(), String> {
+        let _turn = self.fetching.lock().unwrap_or_else(PoisonError::into_inner);
+        install()
     }
 
     pub(crate) fn part(&self, name: &'static str, perform: impl FnOnce() -> bool) {
@@ -126,7 +139,7 @@ impl Report {
     }
 
     fn outcomes<T>(&self, look: impl FnOnce(&mut Outcomes) -> T) -> T {
-        let mut outcomes = self.outcomes.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        let mut outcomes = self.outcomes.lock().unwrap_or_else(PoisonError::into_inner);
         look(&mut outcomes)
     }
 }

@@ -150,11 +150,8 @@ impl Agent {
     }
 
     /// After a run has ended: the next one of its thread (or, when this process is retiring, left for the next start), the
-    /// jobs it caused, and the thread's rows if it was deleted meanwhile.
+    /// thread's rows if it was deleted meanwhile.
     async fn look_after_thread(&self, thread: ThreadId) {
-        if self.world.store.takes_new_work() {
-            self.world.notice_jobs();
-        }
         self.close_if_deleted(thread);
         if self.world.is_ready()
             && let Err(error) = self.take_up(thread).await

@@ -54,7 +54,7 @@ pub(super) async fn look_for_jobs(agent: Agent) {
     let mut looked = agent.world.now();
     loop {
         looked = add_scheduled(&agent, looked).await;
-        let noticed = agent.world.job_notice.notified();
+        let noticed = agent.world.bus.has_work.notified();
         tokio::pin!(noticed);
         noticed.as_mut().enable();
         if let Err(error) = agent.expire_waiting().await {

@@ -44,7 +44,6 @@ pub async fn embed_soon(world: &World, scope: &Scope) {
     if let Err(error) = world.store.schedule_for(scope, job).await {
         tracing::warn!(%error, "the job that makes vectors was not added; the next start of the server adds it");
     }
-    world.notice_jobs();
 }
 
 /// Schedules the vectors of everything that has none of the model in use, as after a change of the model.

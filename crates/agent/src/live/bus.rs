@@ -34,6 +34,8 @@ pub struct Bus {
     /// Changes by other nodes that nobody has looked at yet. Locked for a look.
     news: Mutex<NodeNews>,
     has_news: Notify,
+    /// There may be a job to do.
+    pub(crate) has_work: Notify,
 }
 
 #[derive(Default)]
@@ -129,6 +131,10 @@ impl Publish for Bus {
 
     fn publish_notices(&self, newest: &[NewestNotice]) {
         self.users.publish(newest);
+    }
+
+    fn publish_work(&self) {
+        self.has_work.notify_waiters();
     }
 
     fn publish_newest(&self, newest: &[(ThreadId, Seq)]) {

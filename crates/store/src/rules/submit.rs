@@ -9,6 +9,8 @@ use crate::{Error, MAX_QUEUED_PER_THREAD, MessageRole, RunInput, RunJob, RunRequ
 
 /// Jobs that one message causes.
 const MAX_JOBS_PER_MESSAGE: usize = 16;
+/// The epoch of a run that no other process has taken over.
+const FIRST_EPOCH: u64 = 1;
 
 /// The effect of a request on its thread.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -59,9 +61,6 @@ pub fn answerable(named: &NamedMessage) -> Result<MessageId, Error> {
         MessageRole::Assistant | MessageRole::Other(_) => named.parent.ok_or(Error::NothingToAnswer),
     }
 }
-
-/// The epoch of a run that no other process has taken over.
-const FIRST_EPOCH: u64 = 1;
 
 /// The row of a run that has not begun.
 pub fn new_run(

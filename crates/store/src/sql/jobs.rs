@@ -42,10 +42,6 @@ impl SqlStore {
         self.writer.write(claim).await
     }
 
-    pub(crate) fn takes_new_work(&self) -> bool {
-        self.writer.takes_new_work()
-    }
-
     pub(crate) async fn next_due(&self) -> Result<Option<Timestamp>, Error> {
         let statement = format!(
             "SELECT due_at FROM job_users WHERE working < {MAX_WORKING_PER_USER} AND due_at IS NOT NULL

@@ -43,7 +43,7 @@ fn prepare(
     mut request: RunRequest,
 ) -> Result<(RunBeginning, Seq), Error> {
     let head = threads::bring_back(batch, thread)?;
-    // They give the message its parent, so that it does not go by the head.
+    // A message after earlier runs follows the last of them, not the head that was read before.
     earlier_runs::write_before(batch, thread, &mut request)?;
     let answered = match &request.ask {
         RunInput::Say { .. } => None,

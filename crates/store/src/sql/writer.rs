@@ -13,7 +13,6 @@ mod delivery;
 mod run_log;
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, RecvError, RecvTimeoutError, SyncSender, TrySendError, sync_channel};
 use std::thread::{self, Thread};
 use std::time::{Duration, Instant};
@@ -54,7 +53,6 @@ pub(crate) struct Writer {
     /// Nothing is ever sent. The other end is the thread's, and gone when the thread is, however it has ended.
     alive: watch::Receiver<()>,
     afresh: Arc<WalRestart>,
-    new_work: Arc<AtomicBool>,
 }
 
 /// Ends the pause of the writer thread between two commits of deltas. Deltas let it pause: each of them would cost a
@@ -184,7 +182,7 @@ impl Writer {
         let (queue, commands) = sync_channel(MAX_QUEUED);
         let mut committer = Committer::new(parts, clock, publish);
         let (living, alive) = watch::channel(());
-        let (afresh, new_work) = (committer.upkeep.afresh(), Arc::clone(&committer.new_work));
+        let afresh = committer.upkeep.afresh();
         let database = OpenDatabase::new();
         let spawned = thread::Builder::new()
             .name("rondo-writer".into())
@@ -196,17 +194,12 @@ impl Writer {
             })
             .map_err(Error::Folder)?;
         let pause = Arc::new(WriterPause(spawned.thread().clone()));
-        Ok(Self { queue, pause, alive, afresh, new_work })
+        Ok(Self { queue, pause, alive, afresh })
     }
 
     /// Says when the write-ahead log is started afresh.
     pub(super) fn afresh(&self) -> Arc<WalRestart> {
         Arc::clone(&self.afresh)
-    }
-
-    /// Whether a job or a proposal was added since this was asked last.
-    pub(super) fn takes_new_work(&self) -> bool {
-        self.new_work.swap(false, Ordering::AcqRel)
     }
 
     /// Whether anything can still be written.
@@ -298,8 +291,6 @@ struct Committer {
     delta_pause: Duration,
     boundary: Option<Arc<dyn Boundary>>,
     webhooks: Arc<WebhookWatch>,
-    /// Set when a job or a proposal was committed.
-    new_work: Arc<AtomicBool>,
     nodes: Option<NodeLog>,
     /// Whether the last commit failed because the disk was full or the database was away.
     is_waiting: bool,
@@ -312,7 +303,7 @@ struct Committer {
 impl Committer {
     fn new(parts: WriterParts, clock: Arc<dyn Clock>, publish: Arc<dyn Publish>) -> Self {
         let WriterParts { conn, upkeep, delta_pause, boundary, webhooks, log, nodes } = parts;
-        let (seqs, new_work, connection) = (Seqs::default(), Arc::default(), upkeep.connection());
+        let (seqs, connection) = (Seqs::default(), upkeep.connection());
         Self {
             conn,
             clock,
@@ -322,7 +313,6 @@ impl Committer {
             delta_pause,
             boundary,
             webhooks,
-            new_work,
             nodes,
             is_waiting: false,
             connection,
@@ -511,11 +501,8 @@ impl Committer {
         if let (Some(nodes), Some(turn)) = (&mut self.nodes, turn) {
             nodes.committed(turn.number);
         }
-        if adds_work {
-            self.new_work.store(true, Ordering::Release);
-        }
         self.upkeep.bound_loss(kind, recorded.len())?;
-        Ok(CommittedBatch { recorded, notices })
+        Ok(CommittedBatch { recorded, notices, adds_work })
     }
 }
 

@@ -1,12 +1,14 @@
 //! Keeps the write-ahead log short without making the writer wait: another connection copies it into the database.
 
+use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicI32, Ordering};
 use std::sync::mpsc::{SyncSender, sync_channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 use std::time::Duration;
 
-use rusqlite::Connection;
+use rusqlite::wal::CheckpointMode;
+use rusqlite::{Connection, ErrorCode, OpenFlags};
 
 use super::BUSY_TIMEOUT;
 use crate::Error;
@@ -38,12 +40,11 @@ struct State {
 }
 
 impl State {
-    fn checkpoint(&self, conn: &Connection, pragma: &str) {
+    fn checkpoint(&self, conn: &Connection, perform: impl FnOnce(&Connection) -> rusqlite::Result<()>) {
         let Some(_turn) = self.turn.try_lock().ok().filter(|_| !self.broken.load(Ordering::Acquire)) else {
             return;
         };
-        let checkpointed = conn.query_row(pragma, [], |_| Ok(()));
-        self.note(checkpointed.map_err(|error| full_or_failed(conn, error.into())));
+        self.note(perform(conn).map_err(|error| full_or_failed(conn, error.into())));
     }
 
     /// Notes how a checkpoint has fared.
@@ -74,7 +75,7 @@ impl Checkpointer {
         let shared = Arc::clone(&state);
         let copy = move || {
             while woken.recv().is_ok() {
-                shared.checkpoint(&conn, "PRAGMA wal_checkpoint(PASSIVE)");
+                shared.checkpoint(&conn, |conn| copy_log(conn).map(drop));
             }
         };
         thread::Builder::new().name("rondo-checkpoint".into()).spawn(copy).map_err(Error::Folder)?;
@@ -96,7 +97,8 @@ impl Checkpointer {
         if pages > HARD_PAGES {
             // A reader of an old moment is not waited for: all writes would wait as well.
             let _cannot_fail = conn.busy_timeout(Duration::ZERO);
-            self.state.checkpoint(conn, "PRAGMA wal_checkpoint(RESTART)");
+            self.state
+                .checkpoint(conn, |conn| conn.query_row("PRAGMA wal_checkpoint(RESTART)", [], |_| Ok(())));
             let _cannot_fail = conn.busy_timeout(BUSY_TIMEOUT);
         } else if pages > SOFT_PAGES {
             let _already_woken = self.wake.try_send(()).is_err();
@@ -129,8 +131,51 @@ pub(super) fn full_or_failed(conn: &Connection, error: Error) -> Error {
     error.of_system(system)
 }
 
+/// A connection that only copies the log. It does not parse the schema, which takes time and memory.
+pub(super) fn connect_to_checkpoint(path: &Path) -> Result<Connection, Error> {
+    let conn = Connection::open_with_flags(path, OpenFlags::default())?;
+    conn.busy_timeout(BUSY_TIMEOUT)?;
+    // A connection opens the log when it first reads; this number is in the header of the file.
+    conn.query_row("PRAGMA user_version", [], |_| Ok(()))?;
+    Ok(conn)
+}
+
+/// Copies as much of the log as nobody reads. Gives the pages in the log, and those that are copied; none while another
+/// connection copies.
+fn copy_log(conn: &Connection) -> rusqlite::Result<(i32, i32)> {
+    match conn.wal_checkpoint_v2(None::<&str>, CheckpointMode::PASSIVE) {
+        Err(error) if error.sqlite_error_code() == Some(ErrorCode::DatabaseBusy) => Ok((0, 0)),
+        copied => copied,
+    }
+}
+
 /// Copies the whole write-ahead log into the database and empties it. False while somebody reads an old moment.
 pub(super) fn start_afresh(conn: &Connection) -> Result<bool, Error> {
     let busy = conn.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |row| row.get::<_, i64>(0));
     Ok(busy.map_err(|error| full_or_failed(conn, error.into()))? == 0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::tests::writing_to;
+    use super::super::{FILE, file_of};
+    use super::*;
+
+    #[test]
+    fn the_connection_that_copies_the_log_copies_all_of_it() {
+        let folder = tempfile::tempdir().unwrap();
+        let (conn, _upkeep) = writing_to(folder.path());
+        let conn = file_of(&conn).unwrap();
+        let copier = connect_to_checkpoint(&folder.path().join(FILE)).unwrap();
+        conn.execute_batch("CREATE TABLE filled (x BLOB) STRICT").unwrap();
+        conn.execute("INSERT INTO filled VALUES (zeroblob(1000000))", []).unwrap();
+        let (pages, copied) = copy_log(&copier).unwrap();
+        assert!(pages > 200 && copied == pages, "{copied} of {pages}");
+
+        let reader = connect_to_checkpoint(&folder.path().join(FILE)).unwrap();
+        reader.execute_batch("BEGIN; PRAGMA user_version").unwrap();
+        conn.execute("INSERT INTO filled VALUES (zeroblob(1000000))", []).unwrap();
+        let (pages, copied) = copy_log(&copier).unwrap();
+        assert!(copied < pages, "{copied} of {pages}: somebody reads the old moment");
+    }
 }

@@ -83,7 +83,7 @@ pub(crate) fn open_with(
     begin_boot(&conn, boot.or_else(of_this_machine).as_deref(), clock.now())?;
     let SqlConnection::Sqlite(mut conn) = conn else { return Err(Error::Closed) };
     statements::note(&mut conn, Performer::Writer)?;
-    let checkpoints = connect(&path, OpenFlags::default())?;
+    let checkpoints = checkpoint::connect_to_checkpoint(&path)?;
     let upkeep = SqliteUpkeep::start(&mut conn, checkpoints, folder.join(format!("{FILE}-wal")), lock)?;
     let connect = move || reader(&path, Performer::Reader).map(SqlConnection::Sqlite);
     let readers = Readers::open(READERS, ReadThread::Own, Box::new(connect))?;

@@ -26,7 +26,7 @@ pub(crate) fn writing_to(folder: &Path) -> (SqlConnection, SqliteUpkeep) {
     let path = folder.join(FILE);
     let mut conn = connect(&path, OpenFlags::default()).unwrap();
     migrate::migrate(&mut conn).unwrap();
-    let checkpoints = connect(&path, OpenFlags::default()).unwrap();
+    let checkpoints = checkpoint::connect_to_checkpoint(&path).unwrap();
     let wal = folder.join(format!("{FILE}-wal"));
     let upkeep = SqliteUpkeep::start(&mut conn, checkpoints, wal, lock(folder).unwrap()).unwrap();
     (SqlConnection::Sqlite(conn), upkeep)

@@ -126,12 +126,6 @@ store_methods! {
 }
 
 impl Store {
-    /// Whether a job or a proposal was added since this was asked last: who looks for work in the background need not look
-    /// otherwise.
-    pub fn takes_new_work(&self) -> bool {
-        self.database.takes_new_work()
-    }
-
     /// Says which apps have webhooks from now on. Their messages are stored with the events that they tell of.
     pub fn watch_webhooks(&self, watched: WatchedApps) {
         self.database.watch_webhooks(watched)

@@ -39,13 +39,13 @@ async fn j1_a_job_is_there_only_if_its_cause_is() {
 async fn who_looks_for_work_is_told_of_new_jobs_once() {
     let fixture = Fixture::new();
     let (_, log) = fixture.run().await;
-    assert!(!fixture.store.takes_new_work(), "a run is no work in the background");
+    assert!(!fixture.published.takes_work(), "a run is no work in the background");
     log.record(vec![step_end(vec![])], vec![job(&fixture, "a")], vec![]).await.unwrap();
-    assert!(fixture.store.takes_new_work());
-    assert!(!fixture.store.takes_new_work());
+    assert!(fixture.published.takes_work());
+    assert!(!fixture.published.takes_work());
     let (_, log) = fixture.run().await;
     log.record(vec![step_end(vec![])], vec![job(&fixture, "a")], vec![]).await.unwrap();
-    assert!(!fixture.store.takes_new_work(), "the job was there before");
+    assert!(!fixture.published.takes_work(), "the job was there before");
 }
 
 #[tokio::test]

@@ -1,7 +1,10 @@
 //! Busy threads, keys and owners: whoever comes twice, late or after somebody else.
 
 use protocol::{Event, Ids, OnBusy, RunStatus};
-use store::{Error, IdempotencyClaim, MAX_QUEUED_PER_THREAD, RunAcceptance, Stop, SubmittedRun, Target};
+use store::{
+    Error, IdempotencyClaim, MAX_QUEUED_PER_THREAD, RunAcceptance, RunInput, Stop, SubmittedRun, Target,
+    ThreadEdit,
+};
 
 use crate::support::{Fixture, end, principal, scope, step_end, text};
 
@@ -18,20 +21,43 @@ async fn status(fixture: &Fixture, run: SubmittedRun) -> RunStatus {
 #[tokio::test]
 async fn a_run_that_begins_at_once_is_given_as_it_is_stored() {
     let fixture = Fixture::new();
+    let alice = principal("alice");
     let (first, log) = fixture.run().await;
     log.record(vec![end(first.run, RunStatus::Completed)], vec![], vec![]).await.unwrap();
-    let mut submission = fixture.submission(Target::Existing(first.thread));
-    submission.request.actor = Some("carer".into());
-    submission.request.model = None;
-    let (second, begun) = fixture.store.submit(submission).await.unwrap();
-    let begun = begun.unwrap();
-    assert_eq!(begun.row, fixture.store.run(&principal("alice"), second.run).await.unwrap());
-    assert_eq!((begun.row.status, begun.row.start_seq), (RunStatus::Running, Some(begun.facts[0].seq)));
+    let thread = fixture.store.thread(&alice, first.thread).await.unwrap();
+    let archive = ThreadEdit { archived: Some(true), ..ThreadEdit::default() };
+    fixture.store.change_thread(&alice, first.thread, archive, None).await.unwrap();
+
+    let mut spoken = fixture.submission(Target::Existing(first.thread));
+    spoken.request.actor = Some("carer".into());
+    spoken.request.model = None;
+    let mut again = fixture.submission(Target::Existing(first.thread));
+    again.request.ask = RunInput::Again { of: None };
+    for submission in [spoken, again] {
+        let (submitted, begun) = fixture.store.submit(submission).await.unwrap();
+        let begun = begun.unwrap();
+        assert_eq!(begun.row, fixture.store.run(&alice, submitted.run).await.unwrap());
+        assert_eq!(begun.row.status, RunStatus::Running);
+        let first_of_run = begun.facts.iter().find(|fact| fact.run == Some(submitted.run)).unwrap();
+        assert_eq!(begun.row.start_seq, Some(first_of_run.seq));
+        if let Ok(Event::MessageUser(said)) = Event::read(&first_of_run.kind, &first_of_run.body) {
+            assert_eq!(said.parent_id, thread.head, "it follows the head of the thread that was archived");
+        }
+        let done = vec![end(submitted.run, RunStatus::Completed)];
+        fixture.log(submitted).await.record(done, vec![], vec![]).await.unwrap();
+    }
+    assert!(!fixture.store.thread(&alice, first.thread).await.unwrap().archived);
+}
+
+#[tokio::test]
+async fn a_run_that_waits_is_not_given() {
+    let fixture = Fixture::new();
+    let (first, _log) = fixture.run().await;
     let mut submission = fixture.submission(Target::Existing(first.thread));
     submission.on_busy = OnBusy::Queue;
-    let (third, begun) = fixture.store.submit(submission).await.unwrap();
-    assert!(begun.is_none(), "it waits");
-    assert_eq!(status(&fixture, third).await, RunStatus::Queued);
+    let (submitted, begun) = fixture.store.submit(submission).await.unwrap();
+    assert!(begun.is_none());
+    assert_eq!(status(&fixture, submitted).await, RunStatus::Queued);
 }
 
 #[tokio::test]

@@ -1,7 +1,7 @@
 //! A store in a folder of its own, and the shortest way to a run in it.
 
 use std::path::Path;
-use std::sync::atomic::{AtomicI64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 use std::sync::{Arc, Mutex};
 
 use jiff::{SignedDuration, Timestamp};
@@ -20,23 +20,36 @@ use tempfile::TempDir;
 use testkit::database::open_store;
 use testkit::still::{CountingIds, StandingClock};
 
-/// Everything that was published, in order.
+/// Everything that was published.
 #[derive(Default)]
-pub(crate) struct Published(Mutex<Vec<Arc<Stored>>>);
+pub(crate) struct Published {
+    /// In order.
+    events: Mutex<Vec<Arc<Stored>>>,
+    has_work: AtomicBool,
+}
 
 impl Publish for Published {
     fn publish(&self, events: &[Arc<Stored>]) {
-        self.0.lock().unwrap().extend_from_slice(events);
+        self.events.lock().unwrap().extend_from_slice(events);
+    }
+
+    fn publish_work(&self) {
+        self.has_work.store(true, Ordering::Release);
     }
 }
 
 impl Published {
     pub(crate) fn all(&self) -> Vec<Arc<Stored>> {
-        self.0.lock().unwrap().clone()
+        self.events.lock().unwrap().clone()
+    }
+
+    /// Whether there was new work since this was asked last.
+    pub(crate) fn takes_work(&self) -> bool {
+        self.has_work.swap(false, Ordering::AcqRel)
     }
 
     pub(crate) fn of(&self, thread: ThreadId) -> Vec<Arc<Stored>> {
-        self.0.lock().unwrap().iter().filter(|event| event.thread == thread).cloned().collect()
+        self.events.lock().unwrap().iter().filter(|event| event.thread == thread).cloned().collect()
     }
 }
 

@@ -202,11 +202,13 @@ impl<F: AsyncFn(&Client<'_>) -> Result<(), Lost>> Sweep<'_, F> {
             let (app, whole) = lived;
             if whole {
                 fuse.disarm();
-                let mut findings = judge::judge(&app, &notes, self.scenario.deletes).await;
+                let database = app.database();
+                let mut findings = judge::judge(&app, &database, &notes, self.scenario.deletes).await;
                 findings.extend(models.0.complaints());
                 findings.extend(models.1.complaints());
-                let portrait = judge::portrait(&app);
+                let portrait = judge::portrait(&database);
                 let died = died == deaths.len() && died > 0;
+                drop(database);
                 app.stop().await;
                 return Played { died, place, moments: fuse.passed(), portrait, findings };
             }

@@ -20,6 +20,8 @@ const MAX_COMMITS: usize = 64;
 pub(super) struct CommittedBatch {
     pub(super) recorded: Vec<Arc<Stored>>,
     pub(super) notices: Vec<NewestNotice>,
+    /// Whether there is a new job, or something new that expires.
+    pub(super) adds_work: bool,
 }
 
 /// One thing to deliver. Each has happened.
@@ -34,10 +36,13 @@ impl CommitDelivery {
     fn deliver(self, publish: &dyn Publish) {
         match self {
             CommitDelivery::Commands { committed, works } => {
-                let committed = committed.map(|CommittedBatch { recorded, notices }| {
+                let committed = committed.map(|CommittedBatch { recorded, notices, adds_work }| {
                     publish.publish(&recorded);
                     if !notices.is_empty() {
                         publish.publish_notices(&notices);
+                    }
+                    if adds_work {
+                        publish.publish_work();
                     }
                 });
                 for work in works {
@@ -146,7 +151,7 @@ mod tests {
         };
         let caller = Caller { number: seq, steps: steps.clone(), answers: answers.clone() };
         CommitDelivery::Commands {
-            committed: Ok(CommittedBatch { recorded: vec![Arc::new(event)], notices: vec![] }),
+            committed: Ok(CommittedBatch { recorded: vec![Arc::new(event)], ..CommittedBatch::default() }),
             works: vec![Box::new(caller)],
         }
     }

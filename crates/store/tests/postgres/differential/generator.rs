@@ -134,7 +134,9 @@ impl ComparedPlan {
     fn compare_told(&mut self) {
         let [file, server] = [0, 1].map(|side| self.stores.told[side].take());
         if file != server {
-            let shown = |told: &ToldParts| format!("{}\n  {:?}", told.events.join("\n  "), told.newest);
+            let shown = |told: &ToldParts| {
+                format!("{}\n  {:?}\n  work: {}", told.events.join("\n  "), told.newest, told.has_work)
+            };
             self.fail("published events", &shown(&file), &shown(&server));
         }
     }

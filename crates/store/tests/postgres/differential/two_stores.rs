@@ -17,6 +17,8 @@ use uuid::Uuid;
 pub(super) struct ToldParts {
     pub(super) events: Vec<String>,
     pub(super) newest: BTreeMap<UserId, u64>,
+    /// Whether there is new work for the background.
+    pub(super) has_work: bool,
 }
 
 #[derive(Default)]
@@ -37,6 +39,10 @@ impl Publish for ToldCommits {
     fn publish_notices(&self, newest: &[NewestNotice]) {
         let newest = newest.iter().map(|notice| (notice.user.clone(), notice.number));
         self.0.lock().unwrap().newest.extend(newest);
+    }
+
+    fn publish_work(&self) {
+        self.0.lock().unwrap().has_work = true;
     }
 }
 
