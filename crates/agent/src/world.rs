@@ -188,7 +188,7 @@ impl World {
     }
 
     /// Wakes whoever looks for background work. Each commit that adds work does so by itself.
-    pub fn notice_jobs(&self) {
+    pub(crate) fn notice_jobs(&self) {
         self.bus.publish_work();
     }
 }

@@ -138,7 +138,6 @@ impl Service {
     /// Makes a dead job of any user ready, in the apps that `by` looks after.
     pub async fn retry_job(&self, job: JobId, by: Option<&Principal>) -> Result<JobView, Error> {
         let row = self.store().retry_job(job, only_apps(by), name_of(by)).await?;
-        self.world().notice_jobs();
         row.map(views::job).ok_or(Error::NotFound { what: "job" })
     }
 }

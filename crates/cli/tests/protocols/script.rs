@@ -43,7 +43,7 @@ fn spoken(body: &Value) -> Vec<&Value> {
 /// The name of the tool whose result is `answer`.
 fn called<'m>(messages: &[&'m Value], answer: &Value) -> &'m str {
     let calls = messages.iter().filter_map(|message| message["tool_calls"].as_array()).flatten();
-    let call = calls.filter(|call| call["id"] == answer["tool_call_id"]).last();
+    let call = calls.rev().find(|call| call["id"] == answer["tool_call_id"]);
     call.and_then(|call| call["function"]["name"].as_str()).expect("a result has a call")
 }
 

@@ -172,6 +172,8 @@ fn last_of_line(
 ) -> Result<Option<Vec<ReadMessage>>, Error> {
     let line = match line_up_to(conn, thread, leaf, limit) {
         Ok(line) => line,
+        // After an error of PostgreSQL, the transaction refuses the walk, too.
+        Err(Error::Postgres(error)) if error.as_db_error().is_some() => return Err(Error::Postgres(error)),
         Err(error) if !conn.is_usable() => return Err(error),
         Err(_) => None, // a row that cannot be read may belong to another branch
     };

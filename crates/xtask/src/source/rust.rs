@@ -86,12 +86,13 @@ impl RustFile {
     pub(crate) fn parse(path: &str, text: &str) -> Result<Self, String> {
         let stream = TokenStream::from_str(text).map_err(|error| error.to_string())?;
         let syntax: syn::File = syn::parse2(stream.clone()).map_err(|error| error.to_string())?;
-        let mut code_lines = BTreeSet::new();
-        add_code_lines(stream.clone(), &mut code_lines);
-        let blank: BTreeSet<usize> = blank_lines(text).collect();
-        code_lines.retain(|line| !blank.contains(line));
-        let mut tokens = Vec::new();
-        flatten(stream, &mut tokens);
+        let mut flat = FlatTokens::default();
+        flat.add_all(stream, true);
+        let FlatTokens { tokens, code } = flat;
+        let lines = (1..).zip(text.lines());
+        let is_code = |line: usize| code.get(line).copied().unwrap_or_default();
+        let code_lines = lines.filter(|(line, text)| is_code(*line) && !text.trim().is_empty());
+        let code_lines = code_lines.map(|(line, _)| line).collect();
         let all_test = path.split('/').any(|part| part == "tests") || path.ends_with("/tests.rs");
         let mut collector = Collector::default();
         collector.visit_file(&syntax);
@@ -133,9 +134,31 @@ impl RustFile {
     }
 }
 
-fn flatten(stream: TokenStream, tokens: &mut Vec<Token>) {
-    let token = |text: &str, span: Span| Token { text: text.into(), line: span.start().line };
-    for tree in stream {
+/// The tokens of a file, and which of its lines have code.
+#[derive(Default)]
+struct FlatTokens {
+    tokens: Vec<Token>,
+    /// By the number of the line.
+    code: Vec<bool>,
+}
+
+impl FlatTokens {
+    fn add_all(&mut self, stream: TokenStream, is_code: bool) {
+        let mut trees = stream.into_iter().peekable();
+        while let Some(tree) = trees.next() {
+            let is_sign =
+                |tree: &TokenTree, sign| matches!(tree, TokenTree::Punct(one) if one.as_char() == sign);
+            let begins_attribute = is_sign(&tree, '#');
+            let inner = trees.next_if(|next| begins_attribute && is_sign(next, '!'));
+            let text = trees.next_if(|next| begins_attribute && is_doc(next));
+            let is_code = is_code && text.is_none();
+            for tree in [Some(tree), inner, text].into_iter().flatten() {
+                self.add_tree(tree, is_code);
+            }
+        }
+    }
+
+    fn add_tree(&mut self, tree: TokenTree, is_code: bool) {
         match tree {
             TokenTree::Group(group) => {
                 let (open, close) = match group.delimiter() {
@@ -144,52 +167,35 @@ fn flatten(stream: TokenStream, tokens: &mut Vec<Token>) {
                     Delimiter::Bracket => ("[", "]"),
                     Delimiter::None => ("", ""),
                 };
-                tokens.push(token(open, group.span_open()));
-                flatten(group.stream(), tokens);
-                tokens.push(token(close, group.span_close()));
+                self.add(open.into(), group.span_open(), is_code);
+                self.add_all(group.stream(), is_code);
+                self.add(close.into(), group.span_close(), is_code);
             }
             // A doc comment arrives as `#[doc = ".."]`; its text is prose.
-            TokenTree::Literal(_) if matches!(tokens.as_slice(), [.., doc, is] if doc.text == "doc" && is.text == "=") =>
+            TokenTree::Literal(_)
+                if !is_code
+                    && matches!(self.tokens.as_slice(), [.., doc, is] if doc.text == "doc" && is.text == "=") =>
                 {}
             leaf @ (TokenTree::Ident(_) | TokenTree::Punct(_) | TokenTree::Literal(_)) => {
-                tokens.push(token(&leaf.to_string(), leaf.span()));
+                self.add(leaf.to_string(), leaf.span(), is_code);
             }
         }
     }
-}
 
-/// Adds the lines of all tokens but for those of doc comments, which arrive as `#[doc = ".."]`.
-fn add_code_lines(stream: TokenStream, lines: &mut BTreeSet<usize>) {
-    let mut trees = stream.into_iter().peekable();
-    while let Some(tree) = trees.next() {
-        if matches!(&tree, TokenTree::Punct(sign) if sign.as_char() == '#') {
-            let is_inner = matches!(trees.peek(), Some(TokenTree::Punct(sign)) if sign.as_char() == '!');
-            if is_inner {
-                trees.next();
-            }
-            if trees.next_if(is_doc).is_some() {
-                continue;
-            }
+    fn add(&mut self, text: String, span: Span, is_code: bool) {
+        let line = span.start().line;
+        if is_code {
+            let end = line + text.matches('\n').count();
+            self.code.resize(self.code.len().max(end + 1), false);
+            self.code.get_mut(line..=end).unwrap_or_default().fill(true);
         }
-        match tree {
-            TokenTree::Group(group) => {
-                lines.extend([group.span_open().start().line, group.span_close().start().line]);
-                add_code_lines(group.stream(), lines);
-            }
-            leaf @ (TokenTree::Ident(_) | TokenTree::Punct(_) | TokenTree::Literal(_)) => {
-                lines.extend(leaf.span().start().line..=leaf.span().end().line);
-            }
-        }
+        self.tokens.push(Token { text, line });
     }
 }
 
 fn is_doc(tree: &TokenTree) -> bool {
     let TokenTree::Group(group) = tree else { return false };
     matches!(group.stream().into_iter().next(), Some(TokenTree::Ident(name)) if name == "doc")
-}
-
-fn blank_lines(text: &str) -> impl Iterator<Item = usize> {
-    text.lines().enumerate().filter(|(_, line)| line.trim().is_empty()).map(|(index, _)| index + 1)
 }
 
 #[derive(Default)]

@@ -1,7 +1,7 @@
 //! Every planted bug is a patch that applies to the code as it is now, uses types that are there, and says which check
 //! finds it.
 
-use std::collections::BTreeSet;
+use std::collections::HashSet;
 use std::path::Path;
 
 use super::Finding;
@@ -22,7 +22,8 @@ pub(super) fn check(root: &Path, tree: &SourceTree) -> Vec<Finding> {
         findings.push(Finding::new(&bug.patch, 1, "no check is named that finds the bug", remedy));
     }
     let tokens = tree.files.iter().flat_map(|file| &file.rust.tokens);
-    let known: BTreeSet<&str> = tokens.map(|token| token.text.as_str()).collect();
+    let known: HashSet<&str> =
+        tokens.map(|token| token.text.as_str()).filter(|text| is_type_name(text)).collect();
     for bug in &bugs {
         let patch = std::fs::read_to_string(root.join(&bug.patch)).unwrap_or_default();
         findings.extend(unknown_types(&patch, &known).into_iter().map(|(line, name)| {
@@ -52,9 +53,11 @@ pub(super) fn check(root: &Path, tree: &SourceTree) -> Vec<Finding> {
 
 /// Names of types in the lines that a patch adds, where no source has the name. A type that was renamed leaves the patch
 /// applicable, but the patched code does not compile.
-fn unknown_types<'p>(patch: &'p str, known: &BTreeSet<&str>) -> Vec<(usize, &'p str)> {
+fn unknown_types<'p>(patch: &'p str, known: &HashSet<&str>) -> Vec<(usize, &'p str)> {
     let added = (1..).zip(patch.lines()).filter_map(|(number, line)| Some((number, line.strip_prefix('+')?)));
-    let code = added.map(|(number, line)| (number, line.split("//").next().unwrap_or_default()));
+    let is_code = |(_, line): &(usize, &str)| !line.starts_with("++ ");
+    let code =
+        added.filter(is_code).map(|(number, line)| (number, line.split("//").next().unwrap_or_default()));
     let words = code.flat_map(|(number, line)| {
         line.split(|c: char| !c.is_alphanumeric() && c != '_').map(move |word| (number, word))
     });
