@@ -20,7 +20,7 @@ export class UserChannel implements AsyncIterable<ChannelEvent> {
   readonly positions: Map<string, number>;
   readonly #http: Http;
   readonly #signal: AbortSignal | undefined;
-  /** The channel tells of everything from now on, so this is the time to read lists. It needs somebody who reads the channel. */
+  /** The channel tells of everything from now on, so this is the time to read lists. It needs a reader of the channel. */
   readonly opened: Promise<void>;
   #isOpened = () => {};
   /** Ends the connection, so that the next one follows other threads. */

@@ -39,7 +39,7 @@ export class RondoError extends Error {
     return this.code === "connection_failed" || (this.status >= 500 && this.status !== 501 && this.status !== 507);
   }
 
-  /** Reads a problem document, or whatever else a proxy has answered. */
+  /** Reads a problem document, or any other answer of a proxy. */
   static async of(response: Response): Promise<RondoError> {
     const { status, headers } = response;
     let problem: Record<string, unknown> = {};

@@ -116,7 +116,7 @@ export class Http {
   }
 }
 
-/** A key that nobody else has. `crypto.randomUUID` is missing in pages without TLS. */
+/** A key that no other request has. `crypto.randomUUID` is missing in pages without TLS. */
 export function fresh(): string {
   const bytes = crypto.getRandomValues(new Uint8Array(16));
   return Array.from(bytes, (byte) => byte.toString(16).padStart(2, "0")).join("");

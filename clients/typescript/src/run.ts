@@ -18,7 +18,7 @@ export interface RunOutcome extends ShownMessage {
 export type RunOrigin = { app: string; body: object; idempotencyKey?: string } | { runId: string; after: number };
 
 /**
- * A run. It goes on when the connection is lost, and even when nobody reads it. Each loop over it begins with its first
+ * A run. It continues when the connection is lost, and even without a reader. Each loop over it begins with its first
  * event (or with the one after `after`), and ends with its last.
  */
 export class RondoRun implements AsyncIterable<RondoEvent> {
@@ -48,7 +48,7 @@ export class RondoRun implements AsyncIterable<RondoEvent> {
     } else {
       this.#after = 0;
       this.started = this.#start(origin);
-      this.started.catch(() => {}); // whoever reads the run is told
+      this.started.catch(() => {}); // the reader of the run gets the error
     }
   }
 

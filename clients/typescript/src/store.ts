@@ -26,7 +26,7 @@ export interface ThreadStoreOptions {
   tools?: ClientTools | undefined;
 }
 
-/** A thread for a page: it is read and followed as long as somebody subscribes. Frameworks wrap it, as the React hook does. */
+/** A thread for a page: it is read and followed as long as there are subscribers. Frameworks wrap it, as the React hook does. */
 export class ThreadStore {
   readonly rondo: Rondo;
   readonly app: string;
@@ -152,7 +152,7 @@ export class ThreadStore {
     if (threadId) await this.#request(() => this.rondo.thread(threadId).setHead(messageId));
   }
 
-  /** An earlier decision by somebody else is not an error of this page. */
+  /** An earlier decision by another client is not an error of this page. */
   async #request(make: () => Promise<unknown>): Promise<void> {
     try {
       await make();

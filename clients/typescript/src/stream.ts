@@ -82,6 +82,6 @@ async function* frames(body: ReadableStream<Uint8Array>, link: Link): AsyncGener
       yield* decoder.feed(piece.value);
     }
   } finally {
-    reader.cancel().catch(() => {}); // nobody reads it any more
+    reader.cancel().catch(() => {}); // it has no reader any more
   }
 }

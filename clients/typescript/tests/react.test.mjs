@@ -152,7 +152,7 @@ test('the page approves, rejects, answers, stops and chooses', { timeout: 20_000
   for (const one of NEXT) event(page.channels[0], ...one);
   await until((state) => state.runId === 'run_2');
   await now().approve('prop_1');
-  await now().reject('prop_2'); // somebody else was faster
+  await now().reject('prop_2'); // another client was faster
   await now().answer('call_9', { result: 3 });
   await now().stop();
   await now().choose('msg_1');

@@ -153,7 +153,7 @@ export class ThreadPage {
     return this.#next.seq;
   }
 
-  /** Messages that wait, from whatever tab or device they were sent. */
+  /** Messages that wait, from every tab and device. */
   async loadQueue(): Promise<void> {
     try {
       const { data } = await get<Page<QueuedMessage>>(`v1/threads/${this.id}/queue`, {}, this.#stop.signal);
@@ -336,7 +336,7 @@ export class ThreadPage {
   }
 }
 
-/** Sends a message. The answer comes over the channel, so nobody waits for it here. */
+/** Sends a message. The answer comes over the channel, so this function does not wait for it. */
 export async function start(app: string, body: object): Promise<{ runId: string; threadId: string }> {
   const run = rondo.app(app).run(body as never);
   const started = await run.started;

@@ -9,7 +9,7 @@ import { ui } from './ui.svelte.ts';
 import { withoutHidden } from './visible.ts';
 
 const PAGE_SIZE = 200;
-/** Milliseconds in which a deletion can be taken back. */
+/** Milliseconds in which a deletion can be undone. */
 const DELETE_DELAY_MS = 6_000;
 /** Pages of one search for a thread's place at most. */
 const MAX_PAGES = 100;
@@ -140,7 +140,7 @@ class Threads {
     }
   }
 
-  /** Hides the thread, and deletes it when the time to take that back is over. */
+  /** Hides the thread, and deletes it when the time to undo that is over. */
   delete(thread: ThreadView): void {
     this.#drop(thread.id);
     this.#hidden.set(

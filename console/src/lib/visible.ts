@@ -1,4 +1,4 @@
-// Makes characters visible that a reader could miss, or could take for others. Used where somebody decides by reading.
+// Makes characters visible that a reader could miss, or could take for others. Used where a person decides by reading.
 
 export interface VisiblePart {
   text: string;
@@ -108,7 +108,7 @@ export function hasOddCharacters(text: string): boolean {
   return visibleParts(text).some((part) => part.odd);
 }
 
-/** A text without characters that nobody sees, for places that show plain text only, such as the title of the window. */
+/** A text without invisible characters, for places that show plain text only, such as the title of the window. */
 export function withoutHidden(text: string): string {
   return visibleParts(text)
     .filter((part) => !part.odd || !part.text.startsWith('U+'))

@@ -1,10 +1,10 @@
 //! The agent: what clients can have it do, and how it starts and stops.
 //!
-//! `drive` takes runs up and drives them, `missing` keeps what waits for an app, `work` looks for jobs, `nodes` follows other
-//! servers on the same database, and `proposals` and `undo` make the calls that no run makes.
+//! `drive` takes up runs and drives them, `missing_apps` keeps the work that waits for an app, `work` looks for jobs,
+//! `nodes` follows other servers on the same database, and `proposals` and `undo` make the calls that no run makes.
 
 mod drive;
-mod missing;
+mod missing_apps;
 mod nodes;
 mod proposals;
 mod undo;
@@ -25,13 +25,13 @@ use crate::jobs::embed_all;
 use crate::world::{AgentParts, World};
 use crate::{Error, app_revisions, mcp};
 
-use missing::MissingApps;
+use missing_apps::MissingApps;
 pub use undo::{CANNOT_UNDO, OutsideEffect, describe_undo};
 
-/// How long a server that stops waits for what was deleted to be gone.
+/// How long a stopping server waits for the purge of deleted data.
 const LAST_SWEEP: Duration = Duration::from_secs(5);
 
-/// How often a wait for runs looks at them.
+/// The pause between two looks of a server that stops at its runs and its sweeper.
 const DRAIN_LOOK: Duration = Duration::from_millis(10);
 
 /// A run that has been accepted.
@@ -70,7 +70,7 @@ pub struct Agent {
 #[derive(Default)]
 struct Inner {
     missing: MissingApps,
-    /// Deleted threads whose last run has not ended; who follows them sees its end first. Locked for a look-up.
+    /// Deleted threads whose last run has not ended. Their followers see its end first. Locked for a look-up.
     closing: Mutex<HashSet<ThreadId>>,
     /// How to stop each run of this process. Locked for a look-up, never over an await.
     running: Mutex<HashMap<RunId, watch::Sender<Option<Stop>>>>,
@@ -106,14 +106,14 @@ impl Agent {
         world.sweeper.sweep();
         world.tasks.spawn_endless(work::look_for_jobs(self.clone()));
         if let Some(hub) = world.catalog.hub() {
-            world.tasks.spawn_endless(mcp::look_after_servers(Arc::clone(world), Arc::clone(hub)));
+            world.tasks.spawn_endless(mcp::refresh_changed_tools(Arc::clone(world), Arc::clone(hub)));
             world.tasks.spawn(mcp::look_at_servers(Arc::clone(world)));
         }
         world.become_ready();
         Ok(())
     }
 
-    /// Drives every run that nobody drives any more, and ends the actions that nobody ends.
+    /// Drives the runs and ends the actions that no live process works on any more.
     async fn take_over(&self) -> Result<(), store::Error> {
         let unfinished = self.world.store.adopt().await?;
         if !unfinished.is_empty() {
@@ -128,14 +128,14 @@ impl Agent {
         Ok(())
     }
 
-    /// Waits until the runs of this process and what else was asked of it have ended, at most so long, then lets go of
-    /// the rest: the next start takes it up. Gives back how many runs were left.
+    /// Waits at most `patience` for the runs, approved calls and undos of this process. Stops the remaining tasks; the
+    /// next start resumes their runs. Returns the number of runs that did not end.
     pub async fn drain(&self, patience: Duration) -> usize {
         self.world.retire();
         let tasks = &self.world.tasks;
-        let ended = poll_until(|| self.running().is_empty() && tasks.requests_left() == 0);
+        let ended = poll_until(|| self.running_runs().is_empty() && tasks.requests_left() == 0);
         let _ = tokio::time::timeout(patience, ended).await;
-        let (left, requests) = (self.running().len(), tasks.requests_left());
+        let (left, requests) = (self.running_runs().len(), tasks.requests_left());
         if requests > 0 {
             tracing::warn!(
                 requests,
@@ -149,23 +149,23 @@ impl Agent {
         left
     }
 
-    /// Stores a submission, and drives what it starts. Once this returns, both are durable. `spent` says why a new run
-    /// would be refused, where only one that was accepted before may be answered.
+    /// Stores a submission, and drives its run. Once this returns, both are durable. If `spent` is given, the budget is
+    /// used up: only a repeated request (same idempotency key) is answered, and a new one fails with `spent`.
     pub async fn submit(&self, submission: Submission, spent: Option<Error>) -> Result<AcceptedRun, Error> {
         let agent = self.clone();
         self.world.tasks.finish(async move { agent.admit(submission, spent).await }).await
     }
 
     async fn admit(&self, submission: Submission, spent: Option<Error>) -> Result<AcceptedRun, Error> {
-        // The run can be told to stop from before it is stored: a cancel may come right after.
+        // The run is registered before it is stored, because a cancel may come right after the commit.
         let run = submission.run;
         self.register_run(run);
         let stored = self.world.store.submit(submission).await;
         if !stored.as_ref().is_ok_and(|(_, begun)| begun.is_some()) {
-            self.running().remove(&run);
+            self.running_runs().remove(&run);
         }
         let (submitted, begun) = match (stored, spent) {
-            // It is not one that was accepted before the budget was used up.
+            // The request is new: no run was accepted under its key before the budget was used up.
             (Err(store::Error::NotFound(_)), Some(refusal)) => return Err(refusal),
             (stored, _) => stored?,
         };
@@ -178,7 +178,7 @@ impl Agent {
                 if let Some(run) = interrupted {
                     self.stop(run, Stop::Interrupted);
                 }
-                // The run before it may have waited, with nobody driving it, or has ended meanwhile.
+                // The run before it may have waited without a task, or has ended meanwhile.
                 self.take_up(submitted.thread).await?;
             }
             (RunAcceptance::Running, None) => self.take_up(submitted.thread).await?,
@@ -202,7 +202,7 @@ impl Agent {
                     }
                 };
                 agent.stop(run, Stop::Cancelled);
-                agent.take_up(row.thread).await?; // it may have waited, with nobody driving it
+                agent.take_up(row.thread).await?; // a run that waits has no task
                 Ok(row)
             })
             .await
@@ -223,7 +223,7 @@ impl Agent {
                 agent.close_when_ended(thread);
                 if let Some(run) = stopped {
                     agent.stop(run, Stop::Cancelled);
-                    agent.take_up(thread).await?; // it may have waited, with nobody driving it
+                    agent.take_up(thread).await?; // a run that waits has no task
                 }
                 if agent.world.store.active_run(thread).await?.is_none() {
                     agent.close_if_deleted(thread);
@@ -234,8 +234,8 @@ impl Agent {
             .await
     }
 
-    /// Serves an app from now on, in place of what was served under its id. Nothing changes if it names a tool that does
-    /// not exist, or a model that it may not use.
+    /// Replaces the app of this id. Nothing changes if the new one names a tool that does not exist, or a model that it
+    /// may not use.
     pub async fn replace_app(&self, app: Arc<App>) -> Result<(), Problem> {
         let world = &self.world;
         let serving = ServedApp::new(app, (&world.catalog, &world.models))?;
@@ -252,15 +252,15 @@ impl Agent {
             hub.keep_servers(&id, &serving.app.mcp);
         }
         world.tasks.spawn(mcp::look_at_servers_of(Arc::clone(world), serving));
-        self.welcome_app(&id);
+        self.resume_app(&id);
         Ok(())
     }
 }
 
-/// Waits until something is so, which nobody tells.
-async fn poll_until(is_so: impl Fn() -> bool) {
+/// Polls until the condition is true.
+async fn poll_until(is_true: impl Fn() -> bool) {
     let mut look = tokio::time::interval(DRAIN_LOOK);
-    while !is_so() {
+    while !is_true() {
         look.tick().await;
     }
 }

@@ -18,7 +18,7 @@ pub struct ServedApp {
     pub app: Arc<App>,
     /// Others when what is approved of the app's servers changes. Locked for a look, never over an await.
     tools: RwLock<Arc<ToolRegistry>>,
-    /// Held by whoever makes its tools anew.
+    /// One permit: held while the tools of the app are made anew.
     offering: Semaphore,
     /// Why its folder, as it is now, is not what is served.
     problem: RwLock<Option<String>>,
@@ -39,8 +39,8 @@ impl ServedApp {
         Arc::clone(&self.tools.read().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// The turn of whoever reads what is approved and sets the tools made of it.
-    pub(crate) async fn offering(&self) -> Option<SemaphorePermit<'_>> {
+    /// The permit to read the approved tools and to set the registry made of them.
+    pub(crate) async fn offering_turn(&self) -> Option<SemaphorePermit<'_>> {
         self.offering.acquire().await.ok() // never closed
     }
 
@@ -67,7 +67,7 @@ pub(crate) struct AppRevisions {
     pub(crate) folder: Option<PathBuf>,
     /// The apps that were used last, ready for use. Locked for a look, never over an await.
     ready: Mutex<VecDeque<Arc<ServedApp>>>,
-    /// Held by whoever unpacks files.
+    /// One permit: held while files are unpacked.
     unpacking: Semaphore,
 }
 
@@ -76,7 +76,7 @@ impl AppRevisions {
         Self { folder, ready: Mutex::default(), unpacking: Semaphore::new(1) }
     }
 
-    /// The turn of whoever unpacks files.
+    /// The permit to unpack files.
     pub(crate) async fn turn(&self) -> Option<SemaphorePermit<'_>> {
         self.unpacking.acquire().await.ok() // never closed
     }

@@ -24,7 +24,7 @@ pub enum Error {
     /// The user has spent what the app allows in a day.
     #[error("{message}")]
     Budget { message: String, retry_after: u32 },
-    /// Not with this key, whoever holds it.
+    /// The key, the JWT or the session does not have the right.
     #[error("{message}")]
     Forbidden { message: String },
     /// The user has done as much as the app allows for now.
@@ -85,7 +85,7 @@ impl From<store::Error> for Error {
             store::Error::Changed(message) => Error::Conflict { code: "changed", message },
             store::Error::Decided(how) => Error::Conflict {
                 code: "proposal_decided",
-                message: format!("the proposal is already {how}; a proposal is decided only once"),
+                message: format!("the proposal is already {}; a proposal is decided only once", how.name()),
             },
             store::Error::CallClosed(ClientCallStatus::Answered) => Error::Conflict {
                 code: "call_answered",

@@ -1,8 +1,8 @@
 //! The gate before the models: a bounded number of calls at once, shared between users, and for each user between
 //! providers.
 //!
-//! Calls take long, so taking turns is not enough: whoever came first with many slow calls would hold every place for
-//! minutes. So one user never holds more than a share of all places, and neither does one provider where there are
+//! Calls take long, so taking turns is not enough: a user who came first with many slow calls would hold every place
+//! for minutes. So one user never holds more than a share of all places, and neither does one provider where there are
 //! several. Waiting users are served in turn, and for each user the providers in turn. A place is given in constant
 //! time, however many wait.
 
@@ -12,13 +12,14 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use protocol::UserId;
 use tokio::sync::oneshot;
 
-/// Model calls at once, if nobody says otherwise.
+/// Model calls at once, if the configuration has no number.
 const DEFAULT_MODEL_CALLS: usize = 8_192;
 
-/// Model calls of one user at once, if nobody says otherwise; never more than half of all.
+/// Model calls of one user at once, if the configuration has no number. Never more than half of all.
 const DEFAULT_MODEL_CALLS_PER_USER: usize = 64;
 
-/// Where there are several providers, one of them never has more than so many of four places, of all and of each user's.
+/// If there are several providers, each has at most `QUARTERS_OF_ONE_PROVIDER` of four places: of all places, and of
+/// those of each user.
 const QUARTERS_OF_ONE_PROVIDER: usize = 3;
 
 /// How many model calls there may be at once.
@@ -29,7 +30,7 @@ pub struct CallShares {
 }
 
 impl CallShares {
-    /// So many in all; of one user the usual number, or half of all if that is less.
+    /// `all` places together. One user has the usual number of them, or half of all if that is less.
     pub fn of(all: usize) -> Self {
         Self { all, of_one_user: DEFAULT_MODEL_CALLS_PER_USER.min(all / 2).max(1) }
     }
@@ -65,7 +66,7 @@ pub(crate) struct CallPlace {
     provider: Arc<str>,
 }
 
-/// Everybody who waits or holds a place. A user who does neither is not in here.
+/// The users who wait for places or hold some. Other users are not in here.
 #[derive(Debug)]
 struct Lines {
     bounds: Bounds,
@@ -150,7 +151,7 @@ impl CallGate {
         self.serve();
         match (&mut waiter.given).await {
             Ok(place) => place,
-            // Nobody but the one who waits takes it out of its line.
+            // Only this waiter takes itself out of its line.
             Err(_) => std::future::pending().await,
         }
     }
@@ -162,7 +163,8 @@ impl CallGate {
         Waiter { gate: self, user, provider, number, given }
     }
 
-    /// Gives away what is free. Places are sent when nothing is locked: one that nobody takes comes back at once.
+    /// Gives free places to waiters. Places are sent while nothing is locked, because a place whose waiter has gone
+    /// comes back at once.
     fn serve(self: &Arc<Self>) {
         let mut grants: Vec<GivenPlace> = Vec::new();
         {
@@ -208,8 +210,8 @@ impl Lines {
         number
     }
 
-    /// Puts a line where it will be looked at, if somebody waits in it whom its user's shares let in. True if it is new
-    /// there.
+    /// Lists a line to be served, if a call waits in it and the shares of its user allow one more. True if it was not
+    /// listed before.
     fn list(&mut self, user: &UserId, provider: &Arc<str>) -> bool {
         let Bounds { user: most, provider_of_user, .. } = self.bounds;
         let Some(lines) = self.users.get_mut(user) else { return false };
@@ -272,7 +274,7 @@ impl Lines {
             return None;
         }
         let Some((_, give)) = line.waiting.pop_first() else {
-            self.unblock(provider); // all of them have left, and somebody else may be let in
+            self.unblock(provider); // all its waiters have left, and another line may be served
             return None;
         };
         line.held += 1;
@@ -348,7 +350,7 @@ impl Lines {
         self.tidy(user, provider);
     }
 
-    /// Forgets whoever neither waits nor holds anything.
+    /// Removes a user who neither waits nor holds a place.
     fn tidy(&mut self, user: &UserId, provider: &Arc<str>) {
         if let Some(lines) = self.users.get_mut(user) {
             let is_over =

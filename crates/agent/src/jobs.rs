@@ -50,7 +50,7 @@ pub(crate) struct JobKind {
 pub(crate) enum Patience {
     /// Minutes: it waits for a model or for the store.
     Short,
-    /// Days: it waits for a system of somebody else.
+    /// Days: it waits for an external system.
     Long,
 }
 
@@ -98,7 +98,7 @@ pub(crate) enum JobEffect {
 
 impl JobEffect {
     /// The price that a model was paid for it.
-    pub(crate) fn spent(&self) -> Option<JobUsage> {
+    pub(crate) fn usage(&self) -> Option<JobUsage> {
         match self {
             Self::Nothing => None,
             Self::Paid(spent) | Self::ThreadName { spent, .. } | Self::Summary { spent, .. } => spent.clone(),

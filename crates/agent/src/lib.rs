@@ -35,7 +35,7 @@ mod world;
 pub use access::{run_row, thread_row};
 pub use agent::{AcceptedRun, AcceptedStart, Agent, CANNOT_UNDO, OutsideEffect, RunCanceller, describe_undo};
 pub use apps::{ServedApp, ServedApps};
-pub use context::{capped, most_pin_tokens};
+pub use context::{cap_text, most_pin_tokens};
 pub use decide::{DAY_SPENT, day_spent, has_day};
 pub use error::Error;
 pub use gate::CallShares;
@@ -44,13 +44,13 @@ pub use jobs::{embed_soon, of_message as jobs_of_message};
 pub use live::{Bus, ChannelEvent, Follower, UserFollower, run_result, tool_result_view};
 pub use mcp::{look_at_personal_servers, look_at_server, offer_again};
 pub use models::{check_price, model_problems};
-pub use personas::{find as find_persona, usable as usable_persona};
+pub use personas::{find as find_persona, usable_persona};
 pub use profile::ALL_APPS;
 pub use prompt::prompt_of_step;
 pub use readers::{follow_run, follow_thread, follow_user, streamed_text, submit_and_follow, wait_for_run};
 pub use run::earlier_result;
 pub use sections::{
-    ExampleVectors, RecordsByType, SaidMessage, SectionRates, choose_sections, chosen as chosen_sections,
+    ExampleVectors, RecordsByType, SaidMessage, SectionRates, choose_sections, chosen_sections,
     cross_validate, learn_sections,
 };
 pub use sweep::Sweeper;

@@ -1,4 +1,4 @@
-//! MCP servers: what they offer is looked at, kept, and made into the tools of their app as far as it is approved.
+//! The tools of MCP servers: they are listed, stored, and offered to models as far as an admin has approved them.
 
 use std::sync::Arc;
 
@@ -12,10 +12,10 @@ use crate::apps::ServedApp;
 use crate::world::World;
 use crate::{Error, run};
 
-/// Whom a server is looked at for when it is everybody's.
-const NOBODY: &str = "";
+/// The user in the scope of a server that all users share.
+const NO_USER: &str = "";
 
-/// Offers what was approved before, so that no start waits for anybody else's server.
+/// Offers the tools that were approved before, so that a start waits for no MCP server.
 pub(crate) async fn read_pinned_tools(world: &World) -> Result<(), Error> {
     for serving in world.apps.all().values().filter(|serving| !serving.app.mcp.is_empty()) {
         offer_again(world, serving).await?;
@@ -31,7 +31,7 @@ pub(crate) async fn look_at_servers(world: Arc<World>) {
 
 /// Looks at the servers of one app.
 pub(crate) async fn look_at_servers_of(world: Arc<World>, serving: Arc<ServedApp>) {
-    let scope = Scope { app: serving.app.id.clone(), user: UserId::new(NOBODY) };
+    let scope = Scope { app: serving.app.id.clone(), user: UserId::new(NO_USER) };
     look_at_all(&world, &serving, &scope, |server| !server.is_personal()).await;
 }
 
@@ -53,8 +53,8 @@ async fn look_at_all(
     join_all(meant.map(|server| look_at(world, serving, server, scope))).await;
 }
 
-/// Takes in what calls have noticed.
-pub(crate) async fn look_after_servers(world: Arc<World>, hub: Arc<McpHub>) {
+/// Offers the tools of an app anew whenever a call has noticed that an MCP server changed them.
+pub(crate) async fn refresh_changed_tools(world: Arc<World>, hub: Arc<McpHub>) {
     loop {
         for app in hub.changed_apps().await {
             let Some(serving) = world.apps.get(&app) else { continue };
@@ -89,7 +89,7 @@ async fn try_look_at(
 
 /// Makes an app's tools anew of what is approved now.
 pub async fn offer_again(world: &World, serving: &ServedApp) -> Result<(), Error> {
-    let _turn = serving.offering().await; // or older rows could be put over newer ones
+    let _turn = serving.offering_turn().await; // or older rows could be put over newer ones
     let pinned = world.store.mcp_tools(&serving.app.id).await?;
     match world.catalog.registry(&serving.app, &pinned) {
         Ok(tools) => serving.set_tools(tools),
@@ -106,6 +106,6 @@ pub async fn look_at_server(
     serving: &ServedApp,
     server: &McpServerHandle,
 ) -> Result<(), Failed> {
-    let scope = Scope { app: serving.app.id.clone(), user: UserId::new(NOBODY) };
+    let scope = Scope { app: serving.app.id.clone(), user: UserId::new(NO_USER) };
     try_look_at(world, serving, server, &scope).await
 }

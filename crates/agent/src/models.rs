@@ -11,10 +11,10 @@ use crate::Error;
 /// not known, and personas of its folder that choose what the app does not allow.
 pub fn model_problems(app: &App, models: &Models) -> Vec<Problem> {
     if models.is_empty() {
-        return Vec::new(); // nobody is paid anything
+        return Vec::new(); // without a model, there are no costs
     }
     let default = models.name(None);
-    let mut problems = unpriced(app, models);
+    let mut problems = unpriced_models(app, models);
     let chosen = app.personas.iter().filter_map(|(id, persona)| Some((id, persona.settings.model.as_ref()?)));
     for (id, model) in chosen.filter(|(_, model)| !app.allows_model(model, default.as_deref())) {
         let message = format!("the persona chooses the model {model:?}, which the app does not allow");
@@ -25,7 +25,7 @@ pub fn model_problems(app: &App, models: &Models) -> Vec<Problem> {
     problems
 }
 
-fn unpriced(app: &App, models: &Models) -> Vec<Problem> {
+fn unpriced_models(app: &App, models: &Models) -> Vec<Problem> {
     if !app.budget.is_in_dollars() {
         return Vec::new();
     }
@@ -41,7 +41,7 @@ fn unpriced(app: &App, models: &Models) -> Vec<Problem> {
     priceless.map(problem).collect()
 }
 
-/// Every model that the app names and somebody serves, each once.
+/// Every model that the app names and a provider serves, each once.
 fn named_models(app: &App, models: &Models) -> Vec<Arc<Model>> {
     let own = models.name(app.model.as_deref());
     let extraction = app.memory.extraction.as_ref().and_then(|extraction| extraction.model.as_ref());

@@ -19,7 +19,7 @@ pub async fn find(
         Warning { code: code.into(), message: format!("{why}; the answer is given without a persona") }
     };
     Ok(match store.persona(scope, id).await {
-        Ok(Some(row)) => usable(app, &row).map_err(|why| warning("persona_unusable", why)),
+        Ok(Some(row)) => usable_persona(app, &row).map_err(|why| warning("persona_unusable", why)),
         Err(error) if error.is_away() => return Err(error),
         Ok(None) => Err(warning("persona_unknown", format!("there is no persona {id:?}"))),
         Err(error) => {
@@ -30,7 +30,7 @@ pub async fn find(
 }
 
 /// A stored persona as far as it can be used: rows may break, and an app's ranges may change after one was stored.
-pub fn usable(app: &App, row: &PersonaRow) -> Result<Persona, String> {
+pub fn usable_persona(app: &App, row: &PersonaRow) -> Result<Persona, String> {
     let id = &row.id;
     let settings: PersonaSettings = serde_json::from_str(&row.settings)
         .map_err(|_| format!("the settings of the persona {id:?} cannot be read"))?;

@@ -21,7 +21,7 @@ pub(crate) fn in_all_apps(scope: &Scope) -> Scope {
     Scope { app: AppId::new(ALL_APPS), user: scope.user.clone() }
 }
 
-/// The zone a user lives in: their own; the app's when they do not say, or say one that nobody knows.
+/// The time zone of a user: their own, or the app's if they have none or one that does not exist.
 pub(crate) fn zone_of(profile: &ProfileRow, app: &App) -> TimeZone {
     let own = profile.timezone.as_deref().and_then(|name| TimeZone::get(name).ok());
     own.unwrap_or_else(|| app.zone.clone())

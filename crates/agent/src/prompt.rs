@@ -28,7 +28,7 @@ pub async fn prompt_of_step(world: &Arc<World>, row: RunRow, step: Option<u32>) 
         return Err(Error::NotFound { what: "step" });
     }
     let ended = done.steps.get(step as usize - 1).map(|done| done.step.clone());
-    let before = before(&events, step);
+    let before = state_before(&events, step);
     // The row names who answered in the end; each step says by itself who stood in.
     let asked = done.start.as_ref().and_then(|start| start.model.clone());
     let row = RunRow { model: asked.or(row.model), ..row };
@@ -39,7 +39,7 @@ pub async fn prompt_of_step(world: &Arc<World>, row: RunRow, step: Option<u32>) 
 }
 
 /// The run as it was when a step began.
-fn before(events: &[Event], step: u32) -> RunState {
+fn state_before(events: &[Event], step: u32) -> RunState {
     let begins = |event: &&Event| matches!(event, Event::StepStart(start) if start.step >= step);
     let until = events.iter().position(|event| begins(&event)).unwrap_or(events.len());
     RunState::replay(events.get(..until).unwrap_or_default())
@@ -54,9 +54,9 @@ fn view(
     let asked = ended.as_ref().and_then(|step| step.fallback.as_deref());
     let model = run.models.iter().find(|model| asked == Some(model.name())).or(run.models.first());
     let (asked_offer, ledger) = (run.offer(state), ended.as_ref().and_then(|step| step.prompt.clone()));
-    let ledger = ledger.or_else(|| composed(context, model?, state, asked_offer)).unwrap_or_default();
+    let ledger = ledger.or_else(|| composed_ledger(context, model?, state, asked_offer)).unwrap_or_default();
     let (tools, offer) = match model {
-        Some(model) => context::offered(context, model, state, asked_offer),
+        Some(model) => context::offered_tools(context, model, state, asked_offer),
         None if asked_offer == ToolOffer::Tools => (Arc::clone(&context.tools), asked_offer),
         None => (Arc::default(), asked_offer),
     };
@@ -77,7 +77,12 @@ fn view(
 }
 
 /// The tokens of the prompt that is about to be sent.
-fn composed(context: &Context, model: &Model, state: &RunState, offer: ToolOffer) -> Option<PromptLedger> {
+fn composed_ledger(
+    context: &Context,
+    model: &Model,
+    state: &RunState,
+    offer: ToolOffer,
+) -> Option<PromptLedger> {
     let budget = PromptBudget::of_window(model.capabilities().context_window, context.settings.max_tokens);
     context::compose(context, model, state, budget, offer).ok().map(|composed| composed.ledger)
 }

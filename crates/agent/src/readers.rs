@@ -8,7 +8,7 @@ use store::{RunRow, Submission};
 use crate::Error;
 use crate::access::{run_row, thread_row};
 use crate::agent::{AcceptedRun, Agent};
-use crate::live::{self, Follower, NoticeFollower, Subscription, UserFollower, until_parked};
+use crate::live::{self, Follower, NoticeFollower, Subscription, UserFollower, until_run_waits};
 use crate::world::World;
 
 /// Waits until the run has ended, or waits itself for the user.
@@ -24,7 +24,7 @@ pub async fn wait_for_run(world: &World, principal: &Principal, run: RunId) -> R
         let calls = world.store.client_calls_of(run).await?.into_iter().map(|call| call.id);
         Ok(proposals.chain(calls).collect())
     };
-    until_parked(&mut follower, asked_now).await
+    until_run_waits(&mut follower, asked_now).await
 }
 
 /// The run's events after `after`, then live; none when it has ended and everything has been read. A place that is
@@ -48,8 +48,8 @@ pub async fn submit_and_follow(
 ) -> Result<(AcceptedRun, Option<Follower>), Error> {
     let world = agent.world();
     let thread = submission.thread.id();
-    // From before the run is stored: all its events come here, so that none has to be read. Nobody is given an event of a
-    // thread before the submission has been accepted there.
+    // The subscription begins before the run is stored: all its events come here, so none has to be read. No reader
+    // gets an event of a thread before the submission has been accepted there.
     let subscription = world.bus.subscribe(thread);
     let accepted = agent.submit(submission, spent).await?;
     if let Some(start) = accepted.start.filter(|_| accepted.thread == thread) {
@@ -126,8 +126,8 @@ pub async fn follow_user(
     Ok(UserFollower::new(notices, followers))
 }
 
-/// A run, and a place to listen from before it was looked at: were its thread deleted in between, nobody would ever
-/// close the place.
+/// A run, and a subscription to its thread. The run is read again after the subscription began, because a subscription
+/// to a thread that was deleted in between would never be closed.
 async fn listen(world: &World, principal: &Principal, run: RunId) -> Result<(RunRow, Subscription), Error> {
     let thread = run_row(&world.store, principal, run).await?.thread;
     let subscription = world.bus.subscribe(thread);
@@ -166,7 +166,7 @@ async fn snapshot(
     let mut facts = world.store.facts(run).await?;
     facts.retain(|fact| fact.seq <= until); // what is newer follows
     let streamed = match live::open_since(&facts).filter(|_| ended.is_none()) {
-        Some(since) => match live::streamed(&world.store, (thread, run), since, until).await {
+        Some(since) => match live::read_streamed_text(&world.store, (thread, run), since, until).await {
             // It has ended meanwhile, and the follower knows what is left of it.
             Err(store::Error::Pruned) => return Ok(follower(world, subscription, (thread, Some(run)), 0)),
             streamed => Some(streamed?.0),
@@ -188,7 +188,7 @@ pub async fn streamed_text(
     let head = world.store.head(row.thread).await?;
     let facts = world.store.facts(run).await?;
     let Some(since) = live::open_since(&facts).filter(|_| row.end_seq.is_none()) else { return Ok(None) };
-    match live::streamed(&world.store, (row.thread, run), since, head).await {
+    match live::read_streamed_text(&world.store, (row.thread, run), since, head).await {
         // It has ended meanwhile.
         Err(store::Error::Pruned) => Ok(None),
         streamed => Ok(Some(streamed?.0)),

@@ -12,14 +12,14 @@ use memory::classify::{self, Mention, SaidWords};
 use memory::words;
 use serde_json::Value;
 
-pub use self::learning::{ExampleVectors, SectionRates, chosen, cross_validate, learn_sections};
+pub use self::learning::{ExampleVectors, SectionRates, chosen_sections, cross_validate, learn_sections};
 
-/// From this score on, a message needs some section, whatever its words.
+/// From this score on, a message needs some section, even if none of its words names one.
 const OPEN: f32 = 0.5;
 /// From this score on, a part of a name from the records is meant as that name.
 const AJAR: f32 = -1.0;
-/// From this score on, a message that needs some section needs this one. It is low: what is shown in vain costs little,
-/// what is missing may harm somebody.
+/// From this score on, a message that needs some section needs this one. It is low: a section that is shown in vain
+/// costs little, and a section that is missing may harm the user.
 const WANTED: f32 = -2.8;
 /// So far below the best section another one still comes, even if none is likely.
 const NEAR_BEST: f32 = 0.5;
@@ -49,16 +49,16 @@ pub fn choose_sections(
         let whole = names.into_iter().map(|name| if name == Some(Mention::Whole) { 1.0 } else { 0.0 });
         return words.into_iter().zip(whole).map(|(words, name)| words + name).collect();
     };
-    let (mut scores, goes_on) = judged(classifier, sections, records, said);
+    let (mut scores, goes_on) = judge_message(classifier, sections, records, said);
     if let (Some(before), true) = (before, goes_on) {
-        let (earlier, _) = judged(classifier, sections, records, before);
+        let (earlier, _) = judge_message(classifier, sections, records, before);
         scores = scores.into_iter().zip(earlier).map(|(now, then)| now.max(then / 2.0)).collect();
     }
     scores
 }
 
 /// How much a message by itself calls for each section, and whether it goes on with the one before.
-fn judged(
+fn judge_message(
     classifier: &Classifier,
     sections: &[&Section],
     records: &RecordsByType,

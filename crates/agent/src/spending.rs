@@ -4,11 +4,11 @@ use app::App;
 use model::{Model, ModelRequest};
 use protocol::{Cost, Effort, PlannedCall, SpendBounds, Usage};
 
-/// Tokens of the longest answer of a model of which nobody knows how long its answers can be. Only where something is
-/// bounded; then the model is told so.
+/// Tokens of the longest answer of a model whose limit is not known. It holds only if money or tokens are bounded, and
+/// the model is then told this limit.
 const UNKNOWN_OUTPUT_TOKENS: u32 = 4_096;
 
-/// Billionths of a US dollar for one token, where the price is so many dollars for a million.
+/// Billionths of a US dollar for one token, if the price is one dollar for a million tokens.
 const BILLIONTHS_PER_TOKEN: f64 = 1_000.0;
 
 /// The bounds on the calls of a run of this app.
@@ -29,8 +29,8 @@ pub(crate) fn bounds_of_user(app: &App) -> SpendBounds {
     }
 }
 
-/// The most that the call is going to use. None if money is bounded and nobody knows what the model costs.
-pub(crate) fn planned(
+/// The most that the call can use. None if money is bounded and the model has no known price.
+pub(crate) fn plan_call(
     model: &Model,
     request: &ModelRequest,
     input_tokens: u64,
@@ -51,8 +51,8 @@ pub(crate) fn planned(
     })
 }
 
-/// Holds the model to an answer of at most so many tokens, its thinking included. It is told only where that is less
-/// than it would write by itself, or than anybody knows.
+/// Limits the answer of the model to `output_tokens`, its thinking included. The request has the limit only if it is
+/// below the model's own, or if that is not known.
 pub(crate) fn bound_answer(request: &mut ModelRequest, output_tokens: u64) {
     let most = u32::try_from(output_tokens).unwrap_or(u32::MAX);
     let is_known = request.settings.max_tokens.is_some() || request.max_output.is_some();

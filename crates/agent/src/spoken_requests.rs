@@ -40,7 +40,7 @@ impl<'m> SpokenRequests<'m> {
     }
 
     /// Whether the message asks to forget what was said before it.
-    pub(crate) fn takes_back(&self) -> bool {
+    pub(crate) fn asks_to_forget_last(&self) -> bool {
         self.forget.is_some_and(|request| request.about == About::Last)
     }
 }

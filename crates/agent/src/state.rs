@@ -36,9 +36,9 @@ pub(crate) struct RunState {
     pub(crate) asked_with: Taint,
     /// Calls whose intent is committed.
     begun: HashSet<CallId>,
-    /// Calls that wait for the user's yes.
+    /// Calls that wait for the user's approval.
     waiting: HashSet<CallId>,
-    /// Calls that have it.
+    /// Calls that the user has approved.
     approved: HashSet<CallId>,
     /// Calls that wait for a result from the client. The decision on one of them, if there was any, came before.
     with_client: HashSet<CallId>,
@@ -71,7 +71,7 @@ impl RunState {
             Event::ContextLoaded(loaded) => {
                 self.taint.extend(loaded.outside.iter().cloned());
                 if !loaded.documents.is_empty() {
-                    self.taint.insert(DOCUMENTS.to_owned()); // anybody's words too
+                    self.taint.insert(DOCUMENTS.to_owned()); // documents can have words of third parties, too
                 }
                 self.context = Some(loaded.clone());
             }
@@ -153,7 +153,7 @@ impl RunState {
     }
 
     /// The answer to a message that only asked to remember, to forget or to pin something.
-    pub(crate) fn remembered(&self) -> Option<&str> {
+    pub(crate) fn request_reply(&self) -> Option<&str> {
         let context = self.context.as_ref()?;
         let pinned = context.pinned.as_ref().map(|pinned| pinned.reply.as_str());
         let forgetting = context.forgetting.as_ref().map(|forgetting| forgetting.reply.as_str());
@@ -192,11 +192,11 @@ impl RunState {
 
     /// The calls that can be made now, in call order.
     pub(crate) fn ready(&self) -> Vec<Call> {
-        self.pending.iter().filter(|call| !self.waits(call.id)).cloned().collect()
+        self.pending.iter().filter(|call| !self.is_waiting(call.id)).cloned().collect()
     }
 
     /// Whether the call waits for the user or for the client.
-    fn waits(&self, call: CallId) -> bool {
+    fn is_waiting(&self, call: CallId) -> bool {
         self.waiting.contains(&call) || self.with_client.contains(&call)
     }
 
@@ -205,7 +205,7 @@ impl RunState {
         if let Event::ProposalClosed(closed) = event {
             self.waiting.contains(&closed.call_id)
         } else if let Event::ToolComplete(result) = event {
-            self.waits(result.call_id)
+            self.is_waiting(result.call_id)
         } else {
             false
         }
@@ -225,7 +225,7 @@ impl RunState {
     }
 
     /// How often this call was made up to now.
-    pub(crate) fn repeated(&self, call: &Call) -> u32 {
+    pub(crate) fn repeat_count(&self, call: &Call) -> u32 {
         self.repeats.get(&fingerprint(call)).copied().unwrap_or(0)
     }
 

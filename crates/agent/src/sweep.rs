@@ -1,8 +1,8 @@
 //! Sweeping: purging what was deleted, forgetting what is too old to matter, pruning old runs, erasing what is said of
 //! deleted things and giving their space back, one sweep at a time.
 //!
-//! A sweep is asked for at a start, once an hour, and by whatever leaves something to purge. A request that comes
-//! while a sweep is under way is served by one more after it, however many ask.
+//! A sweep is requested at a start, once an hour, and by each deletion that leaves rows to purge. Requests that come
+//! while a sweep is running are served by one more sweep after it.
 
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
@@ -32,7 +32,7 @@ const UNDER_WAY: u8 = 1;
 const ONCE_MORE: u8 = 2;
 
 impl Sweeps {
-    /// Asks for a sweep. True if whoever asks has to begin it.
+    /// Requests a sweep. True if the caller has to begin it.
     fn ask(&self) -> bool {
         let next = |now| Some(if now == IDLE { UNDER_WAY } else { ONCE_MORE });
         // The update never refuses, so both arms hold what was there before.
@@ -46,7 +46,7 @@ impl Sweeps {
     }
 
     /// One sweep is over. True if there has to be another.
-    fn over(&self) -> bool {
+    fn end_sweep(&self) -> bool {
         let next = |now| Some(if now == ONCE_MORE { UNDER_WAY } else { IDLE });
         let before = self.0.fetch_update(Ordering::AcqRel, Ordering::Acquire, next);
         before.unwrap_or_else(|before| before) == ONCE_MORE
@@ -67,7 +67,8 @@ struct Sweeping {
 }
 
 impl Sweeper {
-    /// Deltas are pruned so long after their run has ended, and what a tool deleted is erased so long after the tool did.
+    /// `retention` is the time from the end of a run to the pruning of its deltas. `undo_retention` is the time from a
+    /// deletion by a tool to the erasure of the data.
     pub(crate) fn new(
         store: Store,
         clock: Arc<dyn Clock>,
@@ -95,7 +96,7 @@ impl Sweeper {
                 if AssertUnwindSafe(sweeper.purge_all()).catch_unwind().await.is_err() {
                     tracing::error!("a sweep panicked; the next one tries again");
                 }
-                if !sweeper.0.sweeps.over() {
+                if !sweeper.0.sweeps.end_sweep() {
                     return;
                 }
                 tokio::time::sleep(PAUSE_BETWEEN_SWEEPS).await;
@@ -144,7 +145,7 @@ impl Sweeper {
         let forget_before = now.checked_sub(KEYS_REMEMBERED).unwrap_or(Timestamp::MIN);
         let ended_before = now.checked_sub(self.0.retention).unwrap_or(Timestamp::MIN);
         let undo_before = now.checked_sub(self.0.undo_retention).unwrap_or(Timestamp::MIN);
-        // Rows that cannot be purged keep nobody from pruning and erasing the rest.
+        // If some rows cannot be purged, the rest is pruned and erased all the same.
         let purged = until_done(|| self.0.store.purge(now, forget_before)).await;
         let pruned = until_done(|| self.0.store.prune(ended_before)).await;
         let erased = until_done(|| self.0.store.erase(undo_before)).await;
@@ -169,10 +170,10 @@ mod tests {
     fn one_sweep_runs_at_a_time_and_those_who_ask_meanwhile_get_one_more() {
         let sweeps = Sweeps::default();
         assert!(sweeps.ask(), "the first begins it");
-        assert!(!sweeps.ask() && !sweeps.ask() && !sweeps.ask(), "nobody else does");
-        assert!(sweeps.over(), "one more, for all who asked");
-        assert!(!sweeps.over(), "and no other");
+        assert!(!sweeps.ask() && !sweeps.ask() && !sweeps.ask(), "no other request does");
+        assert!(sweeps.end_sweep(), "one more, for all who asked");
+        assert!(!sweeps.end_sweep(), "and no other");
         assert!(sweeps.ask(), "then all begins anew");
-        assert!(!sweeps.over());
+        assert!(!sweeps.end_sweep());
     }
 }

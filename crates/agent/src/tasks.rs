@@ -1,4 +1,4 @@
-//! Background tasks of this process. Each belongs to a tracker, and all end when the process lets go of what it does.
+//! Background tasks of this process. Each belongs to a tracker, and the remaining ones are abandoned at shutdown.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
@@ -8,27 +8,27 @@ use tokio_util::task::TaskTracker;
 
 use crate::Error;
 
-/// How long whoever could not write waits before trying again.
+/// The pause before another attempt after the store has failed.
 pub(crate) const STORE_PAUSE: Duration = Duration::from_millis(500);
 
-/// Times work goes on after the store failed it; beyond, it is left for the next start. A lasting failure, such as a
-/// full disk, does not count.
+/// The number of store failures after which work is left for the next start. A lasting failure, such as a full disk,
+/// does not count.
 pub(crate) const MAX_STORE_FAILURES: u32 = 5;
 
 /// The tasks that this process works on.
 #[derive(Default)]
 pub struct Tasks {
     background: TaskTracker,
-    /// Work that goes on though the client who asked for it may be gone.
+    /// Work that continues even if the client that requested it is gone.
     requests: TaskTracker,
     /// Tasks that have no end.
     endless: AtomicUsize,
-    /// Cancelled when this process lets go of all its tasks.
+    /// Cancelled when all tasks are abandoned at shutdown.
     abandoned: CancellationToken,
 }
 
 impl Tasks {
-    /// Works until it is done, or until this process lets go of its tasks.
+    /// Spawns work that runs until it is done or abandoned at shutdown.
     pub fn spawn(&self, work: impl Future<Output = ()> + Send + 'static) {
         let abandoned = self.abandoned.clone();
         self.background.spawn(async move { abandoned.run_until_cancelled(work).await });
@@ -40,18 +40,18 @@ impl Tasks {
         self.spawn(work);
     }
 
-    /// Spawns work that looks by itself, with [`Self::unless_abandoned`], whether the process lets go of it.
+    /// Spawns work that checks by itself, with [`Self::unless_abandoned`], whether it is abandoned at shutdown.
     pub(crate) fn spawn_tracked(&self, work: impl Future<Output = ()> + Send + 'static) {
         self.background.spawn(work);
     }
 
-    /// The result of the work; none if this process lets go of its tasks first.
+    /// The result of the work. None if it is abandoned at shutdown before it is done.
     pub(crate) async fn unless_abandoned<T>(&self, work: impl Future<Output = T>) -> Option<T> {
         self.abandoned.run_until_cancelled(work).await
     }
 
-    /// Finishes what has begun even if the client who asked for it goes away: a committed run must be driven. The work
-    /// is dropped where it stands only when this process lets go of its tasks.
+    /// Finishes work even if the client that requested it goes away, because a committed run must be driven. The work
+    /// is dropped only when it is abandoned at shutdown.
     pub async fn finish<T: Send + 'static>(
         &self,
         work: impl Future<Output = Result<T, Error>> + Send + 'static,
@@ -71,7 +71,7 @@ impl Tasks {
         }
     }
 
-    /// Waits for a store that fails. False when this process lets go of its tasks.
+    /// Waits before another attempt after the store has failed. False if the tasks are abandoned at shutdown.
     pub(crate) async fn pause(&self) -> bool {
         self.unless_abandoned(tokio::time::sleep(STORE_PAUSE)).await.is_some()
     }
@@ -81,12 +81,12 @@ impl Tasks {
         self.requests.len()
     }
 
-    /// Whether nothing is under way but tasks without an end.
+    /// Whether no task runs except those without an end.
     pub fn is_idle(&self) -> bool {
         self.requests.is_empty() && self.background.len() <= self.endless.load(Ordering::Acquire)
     }
 
-    /// Drops all tasks where they stand, as a crash would.
+    /// Drops all tasks at once, as a crash would.
     pub(crate) async fn abandon(&self) {
         self.abandoned.cancel();
         for tasks in [&self.requests, &self.background] {

@@ -1,4 +1,4 @@
-//! Reading stored messages back, whatever state their rows are in.
+//! Reading stored messages back, also from rows that are damaged.
 //!
 //! Both the API and the prompt are made from this one reading. It never fails: a row that cannot be read is left out
 //! or stands as a placeholder, and what is left out is counted, so that one corrupt row never bricks a thread.
@@ -15,7 +15,7 @@ use store::{MessageRow, RawEvent};
 /// Calls one step may hold. The schema refuses more; rows written around it are cut here.
 pub(crate) const MAX_CALLS_PER_STEP: usize = 32;
 
-/// Characters of a role that nobody knows which the log shows.
+/// Characters that the log shows of an unknown role.
 const MAX_ROLE_CHARS: usize = 32;
 
 /// Results of one message that are shown at most, where they cannot all be right.
@@ -170,7 +170,7 @@ fn steps(rows: &[RawEvent], trouble: &mut MessageTrouble) -> Vec<StepEnd> {
 }
 
 /// The beginning of a text, for the log.
-fn shortened(text: &str) -> String {
+fn log_excerpt(text: &str) -> String {
     text.chars().take(MAX_ROLE_CHARS).collect()
 }
 
@@ -180,7 +180,7 @@ pub(crate) fn warn(thread: ThreadId, row: &MessageRow, trouble: MessageTrouble) 
         tracing::warn!(%thread, message = %row.id, found, allowed, "corrupt history: more tool results than calls allow");
     }
     if trouble.unknown_role {
-        let role = shortened(row.role.name());
+        let role = log_excerpt(row.role.name());
         tracing::warn!(%thread, message = %row.id, role, "corrupt history: a message of an unknown role is left out");
     }
     if trouble.unreadable > 0 {

@@ -35,7 +35,7 @@ pub struct AgentParts {
     pub recall: Arc<Recall>,
     pub clock: Arc<dyn Clock>,
     pub ids: Arc<dyn Ids>,
-    /// How long the deltas of a run are kept after its end: so long it resumes exactly.
+    /// How long the deltas of a run are kept after its end. Until then a reader can resume exactly.
     pub retention: Duration,
     /// Model calls at once. More wait their turn, as when a start takes up thousands of runs.
     pub model_calls: CallShares,
@@ -57,11 +57,11 @@ pub struct World {
     pub ids: Arc<dyn Ids>,
     pub tasks: Arc<Tasks>,
     pub sweeper: Sweeper,
-    /// Gives each model call a place: so many at once, and no more.
+    /// Gives each model call a place, and limits the number of calls at once.
     pub(crate) model_calls: Arc<CallGate>,
     /// Counts tokens where no model is configured.
     pub(crate) counter: Counter,
-    /// Marks of data in prompts are made of it; nobody outside this server knows it. Read by a start.
+    /// The secret from which marks of data in prompts are made. Only this server knows it. Read at the start.
     secret: OnceLock<[u8; 32]>,
     /// Counts how often other nodes have changed keys or sessions.
     pub access_changed: watch::Sender<u64>,
@@ -182,12 +182,12 @@ impl World {
         self.secret.get().unwrap_or(&[0; 32])
     }
 
-    /// A place to ask a model for work in the background, shared with everybody else who asks.
+    /// A place for a model call of background work. Runs and jobs share these places.
     pub(crate) async fn model_place(&self, scope: &Scope, model: &Model) -> CallPlace {
         self.model_calls.place(&scope.user, &model.listing.provider).await
     }
 
-    /// Wakes whoever looks for background work. Each commit that adds work does so by itself.
+    /// Wakes the loop that looks for jobs. Each commit that adds work does so by itself.
     pub(crate) fn notice_jobs(&self) {
         self.bus.publish_work();
     }

@@ -21,7 +21,7 @@ const MAX_APP_DEPTH: usize = 8;
 const MAX_APP_FILE_BYTES: u64 = 4 * 1024 * 1024;
 
 /// The files of an app folder by their paths inside it, with slashes. Documents, and files that are hidden, large or
-/// unreadable, are left out: whoever reads the app from the rest sees whether it is the same.
+/// unreadable, are left out. A reader of the other files sees whether the app is the same.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct AppFiles {
     files: BTreeMap<String, Vec<u8>>,
@@ -49,7 +49,7 @@ impl AppFiles {
                 continue;
             }
             let (path, inside) = (entry.path(), format!("{prefix}{name}"));
-            // To open a pipe would wait for whoever writes to it.
+            // Opening a pipe would wait for the process that writes to it.
             let Ok(facts) = fs::metadata(&path) else { continue };
             if facts.is_dir() && depth > 0 {
                 self.folders.insert(inside.clone());
@@ -98,13 +98,13 @@ impl AppFiles {
     /// The files that [`AppFiles::to_bytes`] made text of.
     pub fn from_bytes(bytes: &[u8]) -> Result<Self> {
         let value: Value = serde_json::from_slice(bytes).map_err(Error::other)?;
-        let files = value.get("files").and_then(Value::as_object).ok_or_else(unreadable)?;
+        let files = value.get("files").and_then(Value::as_object).ok_or_else(unreadable_list)?;
         let of_entry = |(inside, content): (&String, &Value)| {
             let content = content.as_str().and_then(|text| BASE64_STANDARD.decode(text).ok());
-            Ok((inside.clone(), content.ok_or_else(unreadable)?))
+            Ok((inside.clone(), content.ok_or_else(unreadable_list)?))
         };
         let files = files.iter().map(of_entry).collect::<Result<_>>()?;
-        let folders = value.get("folders").and_then(Value::as_array).ok_or_else(unreadable)?;
+        let folders = value.get("folders").and_then(Value::as_array).ok_or_else(unreadable_list)?;
         let folders = folders.iter().filter_map(Value::as_str).map(str::to_owned).collect();
         let has_documents = value.get("hasDocuments").and_then(Value::as_bool).unwrap_or_default();
         Ok(Self { files, folders, has_documents })
@@ -114,7 +114,7 @@ impl AppFiles {
 fn path_inside(folder: &Path, inside: &str) -> Result<PathBuf> {
     let inside = Path::new(inside);
     let is_plain = inside.components().all(|part| matches!(part, Component::Normal(_)));
-    if is_plain { Ok(folder.join(inside)) } else { Err(unreadable()) }
+    if is_plain { Ok(folder.join(inside)) } else { Err(unreadable_list()) }
 }
 
 fn read_bounded(file: &Path) -> Result<Vec<u8>> {
@@ -131,7 +131,7 @@ fn too_large() -> Error {
     Error::new(ErrorKind::InvalidData, limits)
 }
 
-fn unreadable() -> Error {
+fn unreadable_list() -> Error {
     Error::new(ErrorKind::InvalidData, "the stored files of the app cannot be read")
 }
 

@@ -12,7 +12,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 /// Changes when a text is cut into features in another way, so that weights for the old way are not used for the new.
 pub const CLASSIFIER_VERSION: u32 = 1;
-/// Features of a text are told apart by so many numbers.
+/// The number of buckets that features of a text fall into.
 pub const BUCKETS: usize = 1 << 14;
 /// Matters that one file tells apart.
 pub const MAX_MATTERS: usize = 64;

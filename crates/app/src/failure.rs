@@ -42,7 +42,7 @@ pub struct FailureReplies {
 
 impl FailureReplies {
     /// One reply for all.
-    pub fn always(text: impl Into<String>) -> Self {
+    pub fn one_for_all(text: impl Into<String>) -> Self {
         Self { default: Some(text.into()), ..Self::default() }
     }
 
@@ -72,7 +72,7 @@ impl<'de> Visitor<'de> for TextOrTable {
     }
 
     fn visit_str<E: Error>(self, text: &str) -> Result<FailureReplies, E> {
-        bounds::non_empty(text.to_owned()).map(FailureReplies::always)
+        bounds::non_empty(text.to_owned()).map(FailureReplies::one_for_all)
     }
 
     fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<FailureReplies, A::Error> {

@@ -5,7 +5,7 @@
 mod answer;
 mod app_path;
 mod context;
-mod declared;
+mod declared_tools;
 mod examples;
 mod external_tools;
 mod json;
@@ -44,7 +44,7 @@ pub use examples::{ANY_SECTION, CONTINUES, Example, Examples, check_examples, ex
 pub use schema::{check_object_schema, tool_arguments};
 
 use context::RawHistory;
-use declared::RawTools;
+use declared_tools::RawTools;
 use limits::RawLimits;
 use mcp::RawServers;
 use memory::RawMemory;
@@ -130,7 +130,7 @@ pub fn load(dir: &Path) -> Result<App, Problem> {
 pub fn check(dir: &Path) -> Result<App, Vec<Problem>> {
     let mut problems = Problems::default();
     let app = read(dir, &mut problems);
-    problems.or(app).map_err(Problems::sorted)
+    problems.into_result(app).map_err(Problems::sorted)
 }
 
 /// The advice for a folder without an `app.toml`.
@@ -138,17 +138,17 @@ const NO_APP_FILE: &str = "create it (it may be empty), or move the folder out o
 
 /// The app as far as it can be read.
 fn read(dir: &Path, problems: &mut Problems) -> App {
-    let id = problems.keep(id(dir).map(Some)).unwrap_or_else(|| AppId::new(""));
+    let id = problems.value_or_default(id(dir).map(Some)).unwrap_or_else(|| AppId::new(""));
     let file = dir.join("app.toml");
-    let text = problems.keep(read_file(&file, NO_APP_FILE));
-    let instructions = problems.keep(crate::instructions::read(&dir.join("instructions.md")));
-    let title = problems.keep(optional_text(&dir.join("title.md"), "say how to name a thread"));
+    let text = problems.value_or_default(read_file(&file, NO_APP_FILE));
+    let instructions = problems.value_or_default(crate::instructions::read(&dir.join("instructions.md")));
+    let title = problems.value_or_default(optional_text(&dir.join("title.md"), "say how to name a thread"));
     let source = FileText { file: &file, text: &text };
     let raw: RawApp = problems::tables(&source, problems);
-    let (answer, schema) = problems.keep(answer::answer(&source, dir, raw.answer));
-    let (history, summarise) = problems.keep(context::history(&source, dir, raw.history));
-    let (personas, persona_texts) = problems.keep(markdown::personas(dir, &raw.ranges));
-    let files = problems.keep(tables::files(dir));
+    let (answer, schema) = problems.value_or_default(answer::answer(&source, dir, raw.answer));
+    let (history, summarise) = problems.value_or_default(context::history(&source, dir, raw.history));
+    let (personas, persona_texts) = problems.value_or_default(markdown::personas(dir, &raw.ranges));
+    let files = problems.value_or_default(tables::files(dir));
     let knowledge = raw.knowledge.where_folder_is(dir);
     let first = Tables { source, tool: raw.tool, mcp: raw.mcp };
     let (raw_memory, raw_tools) = (raw.memory, raw.tools);
@@ -164,22 +164,22 @@ fn read(dir: &Path, problems: &mut Problems) -> App {
     let contents = tables::contents(&dependents.toolset.declared);
     let revision = revision(texts.map(str::as_bytes).chain(contents.iter().map(Vec::as_slice)));
     App {
-        name: problems.keep(source.text("name", raw.name)).unwrap_or_else(|| id.to_string()),
+        name: problems.value_or_default(source.text("name", raw.name)).unwrap_or_else(|| id.to_string()),
         description: raw.description,
-        starters: problems.keep(starters(&source, raw.starters)),
+        starters: problems.value_or_default(starters(&source, raw.starters)),
         folder: dir.into(),
         revision,
-        zone: problems.keep(zone(&source, raw.timezone)).unwrap_or(TimeZone::UTC),
-        model: problems.keep(source.text("model", raw.model)),
-        fallbacks: problems.keep(fallbacks(&source, raw.fallbacks)),
-        models: problems.keep(models(&source, raw.models)),
-        settings: problems.keep(settings::settings(&source, raw.settings, &raw.ranges)),
+        zone: problems.value_or_default(zone(&source, raw.timezone)).unwrap_or(TimeZone::UTC),
+        model: problems.value_or_default(source.text("model", raw.model)),
+        fallbacks: problems.value_or_default(fallbacks(&source, raw.fallbacks)),
+        models: problems.value_or_default(models(&source, raw.models)),
+        settings: problems.value_or_default(settings::settings(&source, raw.settings, &raw.ranges)),
         ranges: raw.ranges,
         answer,
         memory: dependents.memory,
-        budget: problems.keep(budget(&source, raw.budget)),
+        budget: problems.value_or_default(budget(&source, raw.budget)),
         limits: raw.r#loop,
-        user_limits: problems.keep(limits::limits(&source, raw.limits)),
+        user_limits: problems.value_or_default(limits::limits(&source, raw.limits)),
         history,
         images: raw.images,
         context: raw.context,
@@ -193,7 +193,7 @@ fn read(dir: &Path, problems: &mut Problems) -> App {
         declared: dependents.toolset.declared,
         adjusted: dependents.toolset.adjusted,
         mcp: dependents.toolset.mcp,
-        webhooks: problems.keep(webhooks::webhooks(&source, raw.webhook)),
+        webhooks: problems.value_or_default(webhooks::webhooks(&source, raw.webhook)),
         id,
         instructions,
         title,
@@ -228,20 +228,20 @@ fn record_dependents(dir: &Path, over: NeedsRecords<'_>, problems: &mut Problems
     let NeedsRecords { raw_memory, raw_tools, raw_targets, first, files } = over;
     let source = first.source;
     let mut of_records = Problems::default();
-    let (records, record_texts) = of_records.keep(records::records(dir));
+    let (records, record_texts) = of_records.value_or_default(records::records(dir));
     let mut of_tools = Problems::default();
-    let tools = of_tools.keep(tools(&source, raw_tools));
+    let tools = of_tools.value_or_default(tools(&source, raw_tools));
     let sound = (of_records.is_empty(), of_tools.is_empty());
-    problems.keep(of_records.or(()));
-    problems.keep(of_tools.or(()));
+    problems.value_or_default(of_records.into_result(()));
+    problems.value_or_default(of_tools.into_result(()));
     if !sound.0 {
         return RecordDependents { tools, ..RecordDependents::default() };
     }
-    let (memory, extract) = problems.keep(memory::memory(&source, dir, raw_memory, &records));
-    let (sections, section_texts, classifier) = problems.keep(sections(dir, &records));
-    let targets = problems.keep(targets::targets(&source, raw_targets, &records));
+    let (memory, extract) = problems.value_or_default(memory::memory(&source, dir, raw_memory, &records));
+    let (sections, section_texts, classifier) = problems.value_or_default(sections(dir, &records));
+    let targets = problems.value_or_default(targets::targets(&source, raw_targets, &records));
     let toolset = if sound.1 {
-        problems.keep(toolset(dir, first, files, &records, &tools))
+        problems.value_or_default(toolset(dir, first, files, &records, &tools))
     } else {
         Toolset::default()
     };

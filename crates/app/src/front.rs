@@ -118,7 +118,7 @@ impl<'a> Front<'a> {
 
     pub(crate) fn number(&self, key: &str, within: Within) -> Result<Option<f64>, Problem> {
         let low = Bound::Included(within.low);
-        let Some(value) = self.parsed::<f64>(key, "a number")? else { return Ok(None) };
+        let Some(value) = self.parsed_value::<f64>(key, "a number")? else { return Ok(None) };
         self.source.number(key, Some(value), low, within.high)
     }
 
@@ -127,12 +127,12 @@ impl<'a> Front<'a> {
         key: &str,
         range: RangeInclusive<i64>,
     ) -> Result<Option<N>, Problem> {
-        let Some(value) = self.parsed::<i64>(key, "a whole number")? else { return Ok(None) };
+        let Some(value) = self.parsed_value::<i64>(key, "a whole number")? else { return Ok(None) };
         self.source.whole_number(key, Some(value), range)
     }
 
     pub(crate) fn flag(&self, key: &str) -> Result<Option<bool>, Problem> {
-        Ok(self.parsed::<bool>(key, "true or false")?.map(Spanned::into_inner))
+        Ok(self.parsed_value::<bool>(key, "true or false")?.map(Spanned::into_inner))
     }
 
     /// Texts with commas between them; brackets around them and quotes around each may be left out.
@@ -165,7 +165,11 @@ impl<'a> Front<'a> {
         entries.into_iter().map(text).collect()
     }
 
-    fn parsed<T: std::str::FromStr>(&self, key: &str, kind: &str) -> Result<Option<Spanned<T>>, Problem> {
+    fn parsed_value<T: std::str::FromStr>(
+        &self,
+        key: &str,
+        kind: &str,
+    ) -> Result<Option<Spanned<T>>, Problem> {
         let Some(line) = self.line(key) else { return Ok(None) };
         let value = unquoted(line.value).and_then(|text| text.trim().parse().ok());
         let Some(value) = value else {

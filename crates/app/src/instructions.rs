@@ -50,7 +50,7 @@ pub fn instructions_told(text: &str, tools: bool) -> Cow<'_, str> {
     render(text, tools).unwrap_or(Cow::Borrowed(text))
 }
 
-/// A text that asks nothing about tools stays as it is, whatever braces are in it.
+/// A text that asks nothing about tools stays as it is, even if it has braces.
 fn render(text: &str, tools: bool) -> Result<Cow<'_, str>, Mistake> {
     if !is_template(text) {
         return Ok(Cow::Borrowed(text));

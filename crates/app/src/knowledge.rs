@@ -26,7 +26,7 @@ const MAX_NAME_BYTES: usize = 200;
 /// Entries of the folder that are looked at, and folders within folders.
 const MAX_ENTRIES: usize = 5_000;
 const MAX_DEPTH: usize = 8;
-/// Problems that are listed: more are no help to anybody.
+/// Problems that are listed. More problems are no help to the reader.
 const MAX_PROBLEMS: usize = 100;
 
 pub(crate) const DOCUMENTS_FOLDER: &str = "documents";
@@ -70,7 +70,7 @@ impl KnowledgeFile {
         let read = File::open(&self.path)
             .and_then(|file| file.take(MAX_KNOWLEDGE_FILE_BYTES + 1).read_to_end(&mut bytes));
         match read {
-            Err(error) => Err(unreadable(&self.path, &error)),
+            Err(error) => Err(unreadable_file(&self.path, &error)),
             Ok(length) if length as u64 > MAX_KNOWLEDGE_FILE_BYTES => Err(too_large(&self.path)),
             Ok(_) => Ok(bytes),
         }
@@ -100,7 +100,7 @@ impl KnowledgeFolder {
             }
             (Ok(_), Ok(_)) => look.problem(leads_out(&folder)),
             (Ok(_), Err(error)) if error.kind() == io::ErrorKind::NotFound => {}
-            (_, Err(error)) | (Err(error), _) => look.partial(unreadable(&folder, &error)),
+            (_, Err(error)) | (Err(error), _) => look.mark_partial(unreadable_file(&folder, &error)),
         }
         look.folder.files.sort_by(|a, b| a.name.cmp(&b.name));
         look.folder
@@ -121,13 +121,13 @@ impl KnowledgeWalk {
             folder.read_dir().and_then(|entries| entries.take(MAX_ENTRIES + 1).collect());
         let mut entries = match entries {
             Ok(entries) => entries,
-            Err(error) => return self.partial(unreadable(folder, &error)),
+            Err(error) => return self.mark_partial(unreadable_file(folder, &error)),
         };
         self.entries += entries.len();
         if self.entries > MAX_ENTRIES {
             // Which of them were seen is chance, so none counts as removed.
             let message = format!("the folder has more than {MAX_ENTRIES} entries");
-            return self.partial(Problem::of(folder, message, "remove those that are no documents"));
+            return self.mark_partial(Problem::of(folder, message, "remove those that are no documents"));
         }
         entries.sort_by_key(fs::DirEntry::file_name); // what is beyond a limit is the same each time
         for entry in entries {
@@ -143,7 +143,7 @@ impl KnowledgeWalk {
             return self.problem(Problem::of(&path, "its name is not UTF-8", "rename it"));
         };
         match entry.file_type() {
-            Err(error) => self.partial(unreadable(&path, &error)),
+            Err(error) => self.mark_partial(unreadable_file(&path, &error)),
             Ok(kind) if kind.is_dir() && depth > 0 => self.add_folder(&path, &format!("{name}/"), depth - 1),
             Ok(kind) if kind.is_dir() => {
                 let message = format!("there are more than {MAX_DEPTH} folders within each other");
@@ -156,7 +156,7 @@ impl KnowledgeWalk {
     fn add_file(&mut self, path: PathBuf, name: String, kind: FileType) {
         let own = match path.canonicalize() {
             Ok(own) => own,
-            Err(error) => return self.partial(unreadable(&path, &error)),
+            Err(error) => return self.mark_partial(unreadable_file(&path, &error)),
         };
         if kind.is_symlink() && !own.starts_with(&self.root) {
             return self.problem(leads_out(&path));
@@ -164,7 +164,7 @@ impl KnowledgeWalk {
         let size = match own.metadata() {
             Ok(meta) if meta.is_file() => meta.len(),
             Ok(_) => return self.problem(Problem::of(&path, "it is no regular file", "remove it")),
-            Err(error) => return self.partial(unreadable(&path, &error)),
+            Err(error) => return self.mark_partial(unreadable_file(&path, &error)),
         };
         if name.len() > MAX_NAME_BYTES || name.chars().any(char::is_control) {
             let message = format!(
@@ -197,13 +197,13 @@ impl KnowledgeWalk {
         }
     }
 
-    fn partial(&mut self, problem: Problem) {
+    fn mark_partial(&mut self, problem: Problem) {
         self.folder.is_partial = true;
         self.problem(problem);
     }
 }
 
-fn unreadable(path: &Path, error: &io::Error) -> Problem {
+fn unreadable_file(path: &Path, error: &io::Error) -> Problem {
     Problem::of(path, format!("cannot be read: {error}"), "check the path and its permissions")
 }
 

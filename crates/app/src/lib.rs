@@ -17,7 +17,7 @@ mod knowledge;
 mod plausible;
 mod ranges;
 mod record_types;
-pub mod relative;
+pub mod relative_dates;
 mod section;
 pub mod source;
 mod template;

@@ -5,7 +5,7 @@ use serde::{Deserialize, Deserializer};
 
 use crate::source::bounds::{KEY, refusal};
 
-/// The most tokens that anybody can ask for.
+/// The most tokens that a request can ask for.
 const MAX_TOKENS: i32 = 10_000_000;
 
 /// From one number to another, both included.
@@ -19,22 +19,22 @@ pub struct Within {
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Ranges {
-    #[serde(deserialize_with = "within::<0, 2, _>")]
+    #[serde(deserialize_with = "read_range::<0, 2, _>")]
     pub temperature: Within,
-    #[serde(deserialize_with = "within::<1, MAX_TOKENS, _>")]
+    #[serde(deserialize_with = "read_range::<1, MAX_TOKENS, _>")]
     pub max_tokens: Within,
-    #[serde(deserialize_with = "within::<0, 1, _>")]
+    #[serde(deserialize_with = "read_range::<0, 1, _>")]
     pub top_p: Within,
-    #[serde(deserialize_with = "within::<-2, 2, _>")]
+    #[serde(deserialize_with = "read_range::<-2, 2, _>")]
     pub frequency_penalty: Within,
-    #[serde(deserialize_with = "within::<-2, 2, _>")]
+    #[serde(deserialize_with = "read_range::<-2, 2, _>")]
     pub presence_penalty: Within,
-    #[serde(deserialize_with = "within::<0, 2, _>")]
+    #[serde(deserialize_with = "read_range::<0, 2, _>")]
     pub repeat_penalty: Within,
 }
 
 /// Two numbers in order, from `LOW` to `HIGH`.
-fn within<'de, const LOW: i32, const HIGH: i32, D: Deserializer<'de>>(d: D) -> Result<Within, D::Error> {
+fn read_range<'de, const LOW: i32, const HIGH: i32, D: Deserializer<'de>>(d: D) -> Result<Within, D::Error> {
     let [low, high] = <[f64; 2]>::deserialize(d)?;
     if f64::from(LOW) <= low && low <= high && high <= f64::from(HIGH) {
         return Ok(Within { low, high });

@@ -3,6 +3,7 @@
 mod filters;
 mod moment;
 mod readings;
+mod record_value;
 mod shorten;
 mod targets;
 mod template;
@@ -71,7 +72,7 @@ impl Section {
     }
 
     /// The text that a message is compared with to find out by meaning whether it calls for this section.
-    pub fn about(&self) -> String {
+    pub fn text_to_compare(&self) -> String {
         if self.triggers.is_empty() {
             return self.title.clone();
         }

@@ -97,11 +97,6 @@ pub(crate) fn files_in(folder: &Path, extension: &str, remedy: &str) -> Result<V
     Ok(files)
 }
 
-/// TOML text as a value, or the problem with its place.
-pub fn read_toml<T: DeserializeOwned>(file: &Path, text: &str) -> Result<T, Problem> {
-    FileText { file, text }.toml()
-}
-
 /// A file's text, able to point into itself.
 #[derive(Debug, Clone, Copy)]
 pub struct FileText<'a> {
@@ -110,6 +105,7 @@ pub struct FileText<'a> {
 }
 
 impl FileText<'_> {
+    /// TOML text as a value, or the problem with its place.
     pub fn toml<T: DeserializeOwned>(&self) -> Result<T, Problem> {
         toml::from_str(self.text).map_err(|error| match bounds::refusal_in(&error) {
             Some(refusal) => {
@@ -137,7 +133,7 @@ impl FileText<'_> {
 
     /// Line and column, from 1, of a byte offset.
     pub fn place(&self, offset: usize) -> (usize, usize) {
-        let before = self.before(offset);
+        let before = self.text_before(offset);
         let line_start = before.rfind('\n').map_or(0, |newline| newline + 1);
         let column = before.get(line_start..).unwrap_or_default().chars().count() + 1;
         (before.matches('\n').count() + 1, column)
@@ -191,11 +187,11 @@ impl FileText<'_> {
 
     /// The key whose value starts at `offset`, when it stands on the same line.
     fn key_before(&self, offset: usize) -> Option<&str> {
-        let line = self.before(offset).rsplit('\n').next()?;
+        let line = self.text_before(offset).rsplit('\n').next()?;
         line.trim_end().strip_suffix('=').map(str::trim).filter(|key| !key.is_empty())
     }
 
-    fn before(&self, offset: usize) -> &str {
+    fn text_before(&self, offset: usize) -> &str {
         self.text.get(..offset).unwrap_or(self.text)
     }
 }

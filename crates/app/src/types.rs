@@ -222,7 +222,7 @@ pub struct DeclaredRecordTool {
     /// One of the app's record types.
     pub record: String,
     pub does: RecordAction,
-    /// So many distinct records of these types must exist and be named in the call.
+    /// How many distinct records of these types must exist and be named in the call.
     pub requires: BTreeMap<String, usize>,
     /// Set when the model does not.
     pub defaults: Map<String, Value>,
@@ -319,7 +319,7 @@ pub enum AnswerForm {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct MemoryRules {
     pub inject: Inject,
-    /// At most so many in a prompt.
+    /// Memories in a prompt at most.
     pub limit: usize,
     /// Whether "remember that …" keeps what it says without asking a model.
     pub remember: bool,
@@ -329,7 +329,7 @@ pub struct MemoryRules {
     pub danger_words: Vec<String>,
     /// Whether earlier conversations are recalled too.
     pub history: bool,
-    /// At most so many messages of them in a prompt, beside the memories.
+    /// Messages of them in a prompt at most, beside the memories.
     pub history_limit: usize,
     /// Tokens that what is recalled may take.
     pub recall_tokens: usize,
@@ -337,7 +337,7 @@ pub struct MemoryRules {
     pub keep: Option<usize>,
     /// Whether `keep` counts for each subject by itself: what a memory's kind says before a slash.
     pub keep_per_subject: bool,
-    /// Kinds of memories that are only kept if the user has said yes.
+    /// Kinds of memories that are only kept if the user has approved that.
     pub consent: Vec<String>,
     /// Kinds of memories that name a day, and are brought up when it has come.
     pub follow_up: Vec<String>,

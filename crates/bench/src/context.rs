@@ -63,13 +63,13 @@ pub(crate) async fn run() -> Result<String, Box<dyn Error>> {
     );
     for size in SIZES {
         while said + 2 * MEASURED < size {
-            thread = Some(one(&service, &user, &listener, thread).await?.0.thread);
+            thread = Some(run_once(&service, &user, &listener, thread).await?.0.thread);
             said += 2;
         }
         let mut costs = Vec::with_capacity(MEASURED);
         let runs = MEASURED.min(size / 2);
         for _ in 0..runs {
-            let (submitted, to_model, cpu) = one(&service, &user, &listener, thread).await?;
+            let (submitted, to_model, cpu) = run_once(&service, &user, &listener, thread).await?;
             thread = Some(submitted.thread);
             said += 2;
             let ledger = service.prompt(&user, submitted.run, None).await?.ledger;
@@ -103,17 +103,17 @@ fn line(said: usize, costs: &mut [ContextCost], summaries: usize) -> Result<Stri
     ))
 }
 
-async fn one(
+async fn run_once(
     service: &Service,
     user: &Principal,
     listener: &Listener,
     thread: Option<ThreadId>,
 ) -> Result<(AcceptedRun, Duration, Duration), Box<dyn Error>> {
-    let (begun, cpu) = (Instant::now(), cpu::spent()?);
+    let (begun, cpu) = (Instant::now(), cpu::cpu_time()?);
     let new = NewRun { message: Some(WORDS.into()), thread_id: thread, ..NewRun::default() };
     let submitted = service.submit(user, "talk", new, None).await?;
     service.result(user, submitted.run).await?;
-    let spent = cpu::spent()?.saturating_sub(cpu);
+    let spent = cpu::cpu_time()?.saturating_sub(cpu);
     let asked = *listener.asked.lock().unwrap_or_else(PoisonError::into_inner);
     let to_model = asked.ok_or("the model was not asked")?.saturating_duration_since(begun);
     Ok((submitted, to_model, spent))

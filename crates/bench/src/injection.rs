@@ -88,7 +88,7 @@ pub(crate) fn run(options: &[String]) -> Result<String, BenchFailure> {
         return learn();
     }
     let half = if options.tune { "tune" } else { "report" };
-    let (judged, took) = judged(half)?;
+    let (judged, took) = judge_half(half)?;
     let bytes: usize = judged.iter().map(|judged| judged.text.len()).sum();
     let mut report = format!("{} texts, the half \"{half}\"\n\n", judged.len());
     table(&mut report, &judged)?;
@@ -115,7 +115,7 @@ pub(crate) fn run(options: &[String]) -> Result<String, BenchFailure> {
 }
 
 /// The texts of one half, and how long judging them took.
-fn judged(half: &str) -> Result<(Vec<Judged>, Duration), BenchFailure> {
+fn judge_half(half: &str) -> Result<(Vec<Judged>, Duration), BenchFailure> {
     let list: Vec<Value> = serde_json::from_str(LIST)?;
     is_instruction("what is read once is read now");
     let began = Instant::now();

@@ -3,10 +3,10 @@
 //!
 //! A program that cannot be had to compare with is named, and its column stays empty.
 
-mod calm;
 mod chat;
 mod embed;
 mod peer;
+mod side_effects;
 
 use std::error::Error;
 use std::fmt::Write;
@@ -44,7 +44,7 @@ pub(crate) async fn run() -> Result<String, BenchFailure> {
     let mut report = format!("{threads} threads, {}\n", local::kernels::Cpu::detect().name());
     table(&mut report, "SmolLM2-135M-Instruct, Q4_1", "llama.cpp", &chat::measure(threads).await?)?;
     table(&mut report, "all-MiniLM-L6-v2", "onnxruntime", &embed::measure(threads).await?)?;
-    report.push_str(&calm::measure().await?);
+    report.push_str(&side_effects::measure().await?);
     Ok(report)
 }
 
@@ -59,11 +59,11 @@ fn table(report: &mut String, model: &str, other: &str, lines: &[BenchLine]) -> 
 }
 
 impl BenchLine {
-    fn more(name: &'static str, here: f64, there: Option<f64>) -> Self {
+    fn higher_is_better(name: &'static str, here: f64, there: Option<f64>) -> Self {
         Self { name, here, there, better: Better::More, wanted: None }
     }
 
-    fn less(name: &'static str, here: f64, there: Option<f64>) -> Self {
+    fn lower_is_better(name: &'static str, here: f64, there: Option<f64>) -> Self {
         Self { name, here, there, better: Better::Less, wanted: None }
     }
 
@@ -96,7 +96,7 @@ impl BenchLine {
 }
 
 /// Under the repository's `target`.
-fn fetched(path: &str) -> PathBuf {
+fn fetched_path(path: &str) -> PathBuf {
     Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../../target")).join(path)
 }
 

@@ -4,7 +4,7 @@
 //! the first k found; the figures are averages over questions.
 
 mod data;
-mod large;
+mod large_index;
 mod report;
 
 use std::path::{Path, PathBuf};
@@ -43,7 +43,7 @@ struct TurnVectors {
 pub(crate) async fn run(options: &[String]) -> Result<String, BenchFailure> {
     let options = Options::read(options)?;
     if options.large {
-        return large::run();
+        return large_index::run();
     }
     let data = options.data.ok_or("say where LoCoMo's file is: --data FILE")?;
     let text =

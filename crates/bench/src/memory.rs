@@ -186,7 +186,7 @@ async fn among_others(folder: &Path) -> Result<(Vec<Duration>, usize), BenchFail
     while recall.embed(&scope).await? {}
     let (mut times, mut found) = (Vec::new(), 0);
     for number in 0..SEARCHES {
-        let question = fill::about(OTHERS, number);
+        let question = fill::question_about(OTHERS, number);
         let begun = Instant::now();
         let hits = recall
             .search(&scope, RecallQuestion::new(&question, SystemClock.now(), TOP, RecallFilter::Memories))

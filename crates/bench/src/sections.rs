@@ -47,16 +47,16 @@ pub(crate) async fn run(options: &[String]) -> Result<String, BenchFailure> {
     let list: Vec<Asked> = list()?.into_iter().filter(|asked| asked.half == options.half).collect();
     let records = records()?;
     let mut report = format!("{} messages to Kalito, the half \"{}\"\n", list.len(), options.half);
-    let by_words = judged(&app, &records, &list, None);
+    let by_words = judge_messages(&app, &records, &list, None);
     table(&mut report, "by words alone", &list, &by_words)?;
     let mut passed = true;
     match embedder(options.model) {
         Ok(embedder) => {
-            let vectors = embedded(&embedder, &list).await?;
-            let by_both = judged(&app, &records, &list, Some(&vectors));
+            let vectors = embed_messages(&embedder, &list).await?;
+            let by_both = judge_messages(&app, &records, &list, Some(&vectors));
             table(&mut report, "with the built-in embedder", &list, &by_both)?;
             if options.misses {
-                missed(&mut report, &list, &by_both)?;
+                write_mistakes(&mut report, &list, &by_both)?;
             }
             let all = rates(&list, &by_both, |_| true);
             passed = all.recall() >= MIN_RECALL && all.false_alarms() <= MAX_FALSE_ALARMS;
@@ -64,7 +64,7 @@ pub(crate) async fn run(options: &[String]) -> Result<String, BenchFailure> {
         Err(error) => {
             writeln!(report, "NO VECTORS: {error}")?;
             if options.misses {
-                missed(&mut report, &list, &by_words)?;
+                write_mistakes(&mut report, &list, &by_words)?;
             }
         }
     }
@@ -135,7 +135,7 @@ fn embedder(folder: Option<PathBuf>) -> Result<LocalEmbedder, BenchFailure> {
 
 type TextVectors = BTreeMap<String, Vec<f32>>;
 
-async fn embedded(embedder: &LocalEmbedder, list: &[Asked]) -> Result<TextVectors, BenchFailure> {
+async fn embed_messages(embedder: &LocalEmbedder, list: &[Asked]) -> Result<TextVectors, BenchFailure> {
     let texts: Vec<String> =
         list.iter().flat_map(|asked| std::iter::once(&asked.text).chain(&asked.before)).cloned().collect();
     let vectors = embedder.embed(&texts).await?;
@@ -143,7 +143,7 @@ async fn embedded(embedder: &LocalEmbedder, list: &[Asked]) -> Result<TextVector
 }
 
 /// The sections that each message gets.
-fn judged<'a>(
+fn judge_messages<'a>(
     app: &'a App,
     records: &RecordsByType,
     list: &[Asked],
@@ -192,7 +192,7 @@ fn table(out: &mut String, title: &str, list: &[Asked], gets: &[Vec<&str>]) -> s
 }
 
 /// Writes the mistakes, message by message.
-fn missed(out: &mut String, list: &[Asked], gets: &[Vec<&str>]) -> std::fmt::Result {
+fn write_mistakes(out: &mut String, list: &[Asked], gets: &[Vec<&str>]) -> std::fmt::Result {
     for (asked, gets) in list.iter().zip(gets) {
         let missing: Vec<&String> =
             asked.needs.iter().filter(|need| !gets.contains(&need.as_str())).collect();
@@ -222,7 +222,7 @@ mod tests {
     fn by_words_alone_the_aims_are_near() {
         let app = app::load(&root().join("apps/kalito")).unwrap();
         let list: Vec<Asked> = list().unwrap().into_iter().filter(|asked| asked.half == "report").collect();
-        let gets = judged(&app, &records().unwrap(), &list, None);
+        let gets = judge_messages(&app, &records().unwrap(), &list, None);
         let all = rates(&list, &gets, |_| true);
         assert!(all.recall() >= 0.85, "{all:?}");
         assert!(all.false_alarms() <= 0.10, "{all:?}");

@@ -8,7 +8,7 @@
 //! nodes that share one PostgreSQL.
 //!
 //! Every measurement begins with a new process and an empty data folder. The servers take turns within each repeat, so
-//! that whatever else the machine does meets all of them.
+//! that other work of the machine affects all of them.
 
 mod answer_reader;
 mod callgrind;
@@ -151,7 +151,7 @@ impl StreamOptions {
             ScenarioChoice::Long => is_long && !is_quick,
         };
         let scenarios = SCENARIOS.iter().filter(runs);
-        let scenarios = scenarios.map(|scenario| if is_quick { scenario.quick() } else { *scenario });
+        let scenarios = scenarios.map(|scenario| if is_quick { scenario.short_form() } else { *scenario });
         let scenarios = scenarios.filter_map(|scenario| match store {
             ComparedStore::None => Some(scenario),
             ComparedStore::Postgres => scenario.on_both_stores(),

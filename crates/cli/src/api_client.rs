@@ -46,7 +46,7 @@ pub(crate) struct UserOptions {
     pub(crate) key: Option<String>,
 }
 
-/// A name that a key can be made for: nobody could ever speak as another.
+/// A name that a key can be made for. No request could ever act for another name.
 fn user_name(name: &str) -> Result<String, String> {
     let fits = (1..=MAX_USER_BYTES).contains(&name.len()) && name.chars().all(|c| c.is_ascii_graphic());
     if fits {
@@ -63,7 +63,7 @@ pub(crate) struct ApiClient {
     base: String,
     /// Proves who we are, where that is asked.
     token: Option<String>,
-    /// How errors call the server. Errors of a command's private server name nobody: the command itself refuses.
+    /// How errors call the server. Errors of a command's private server name no server: the command itself refuses.
     server_name: Option<String>,
     private: Option<PrivateServer>,
 }
@@ -76,7 +76,7 @@ struct PrivateServer {
 
 impl ApiClient {
     /// The server at an address. With certificates, it must have one of them.
-    pub(crate) fn at(url: &str, token: Option<String>, certificates: &[String]) -> CommandResult<Self> {
+    pub(crate) fn for_url(url: &str, token: Option<String>, certificates: &[String]) -> CommandResult<Self> {
         let base = url.trim_end_matches('/').to_owned();
         if !base.contains("://") {
             return Err(format!("{base} is not a URL; write http://{base}").into());
@@ -89,12 +89,12 @@ impl ApiClient {
     pub(crate) async fn open(config: &Config) -> CommandResult<Self> {
         match service_setup::service(config) {
             Ok(service) => Self::private(config, service, None).await,
-            Err(trouble) => Self::running(config, trouble),
+            Err(trouble) => Self::of_running_server(config, trouble),
         }
     }
 
-    /// The server of the data folder as one of its users. Somebody who may open the data folder speaks for anybody; a
-    /// running server asks for a key.
+    /// The server of the data folder as one of its users. A person who may open the data folder can act for every user;
+    /// a running server asks for a key.
     pub(crate) async fn open_as(config: &Config, options: UserOptions) -> CommandResult<Self> {
         let UserOptions { app, user, key } = options;
         let trouble = match service_setup::service(config) {
@@ -105,7 +105,7 @@ impl ApiClient {
             }
             Err(trouble) => trouble,
         };
-        let running = Self::running(config, trouble)?;
+        let running = Self::of_running_server(config, trouble)?;
         match (key, user.as_deref().unwrap_or(LOCAL_USER)) {
             (Some(key), _) => Ok(Self { token: Some(key), ..running }),
             (None, LOCAL_USER) => Ok(running),
@@ -119,7 +119,7 @@ impl ApiClient {
     }
 
     /// A private server that is called by its address in errors, for a command that has started the service.
-    pub(crate) async fn serving(config: &Config, service: Service) -> CommandResult<Self> {
+    pub(crate) async fn for_service(config: &Config, service: Service) -> CommandResult<Self> {
         let private = Self::private(config, service, None).await?;
         Ok(Self { server_name: Some(private.base.clone()), ..private })
     }
@@ -143,7 +143,7 @@ impl ApiClient {
 
     /// The running server, when the data folder could not be opened because that server has it. Any other trouble is
     /// given back. The lock says whether a server runs; the file that a killed server leaves behind would not.
-    fn running(config: &Config, trouble: CommandError) -> CommandResult<Self> {
+    fn of_running_server(config: &Config, trouble: CommandError) -> CommandResult<Self> {
         match (trouble.downcast_ref(), ControlFile::of(&config.data)) {
             (
                 Some(store::Error::Locked(_) | store::Error::InUse(_)),
@@ -189,7 +189,7 @@ impl ApiClient {
 
     /// The response, or the reason that its problem document gives.
     pub(crate) async fn send(&self, request: RequestBuilder) -> CommandResult<Response> {
-        self.accepted(self.answer(request).await?).await
+        self.accepted_response(self.answer(request).await?).await
     }
 
     async fn answer(&self, request: RequestBuilder) -> CommandResult<Response> {
@@ -199,7 +199,7 @@ impl ApiClient {
         Ok(request.send().await.map_err(unreachable)?)
     }
 
-    async fn accepted(&self, response: Response) -> CommandResult<Response> {
+    async fn accepted_response(&self, response: Response) -> CommandResult<Response> {
         let status = response.status();
         if status.is_success() {
             return Ok(response);
@@ -235,7 +235,7 @@ impl ApiClient {
         if response.status() == StatusCode::NOT_FOUND {
             return Ok(None);
         }
-        Ok(Some(self.accepted(response).await?.json().await?))
+        Ok(Some(self.accepted_response(response).await?.json().await?))
     }
 }
 

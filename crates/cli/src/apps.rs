@@ -168,7 +168,7 @@ fn webhook_problem(webhook: &Webhook, secrets: &BTreeMap<String, String>) -> Opt
 
 fn unknown_models(app: &App, models: &ModelRegistry) -> Vec<Problem> {
     if models.is_empty() {
-        return Vec::new(); // nobody has set one up; `rondo doctor` says so
+        return Vec::new(); // no model is set up; `rondo doctor` says so
     }
     let toml = app.folder.join("app.toml");
     let in_toml = catalogue::models_in_toml(app).map(|model| (toml.clone(), model));

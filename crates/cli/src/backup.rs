@@ -1,5 +1,5 @@
 //! `rondo backup`: a copy of the data folder as it was at one moment, whether or not a server is using it. The copy is
-//! made beside its place and moved there when it is whole, so whatever has that name can be restored.
+//! made beside its place and moved there when it is complete, so every file with that name can be restored.
 
 use std::fs::{self, File, TryLockError};
 use std::path::{Path, PathBuf};
@@ -13,7 +13,7 @@ use crate::{CommandError, CommandResult, audit, print, vault};
 
 /// The ending of a copy's name until the copy is complete.
 const PARTIAL: &str = ".partial";
-/// Held in it by whoever is making it.
+/// The command that makes the backup holds this lock.
 const LOCK: &str = "lock";
 /// Bytes of a page, for the progress alone.
 const PAGE_BYTES: u64 = 4096;
@@ -41,7 +41,7 @@ fn copy(data: &Path, partial: &Path) -> CommandResult<Audited> {
     let mut progress: Option<Progress> = None;
     let report = |done: u64, total: u64| {
         let progress = progress.get_or_insert_with(|| Progress::start("backup", 0, Some(total * PAGE_BYTES)));
-        progress.at(done * PAGE_BYTES);
+        progress.show_done(done * PAGE_BYTES);
     };
     sqlite::backup(data, partial, report).map_err(|error| format!("{}: {error}", data.display()).into())
 }

@@ -34,7 +34,7 @@ pub(crate) fn today() -> Date {
 }
 
 /// The models that will be asked for and that have ended by `today`, or will soon.
-pub(crate) fn ending(config: &Config, apps: &Apps, today: Date) -> Vec<Retirement> {
+pub(crate) fn ending_models(config: &Config, apps: &Apps, today: Date) -> Vec<Retirement> {
     let named = apps.values().flat_map(|app| models_of_app(app)).map(String::as_str);
     let names: BTreeSet<&str> = named.chain(config.model.as_deref()).collect();
     let mut ending: Vec<_> = names.into_iter().filter_map(|name| end_of(config, name, today)).collect();
@@ -61,7 +61,8 @@ pub(crate) fn models_in_toml(app: &App) -> impl Iterator<Item = &String> {
     app.model.iter().chain(&app.fallbacks).chain(listed).chain(memory).chain(background)
 }
 
-/// Whether the model of this name ends. Of a server that is not the provider's own nobody knows.
+/// Whether the model of this name ends. None for a server that is not the provider's own, because its models are not
+/// known.
 pub(crate) fn end_of(config: &Config, name: &str, today: Date) -> Option<Retirement> {
     let (provider, id) =
         config.provider_of_model(name).filter(|(provider, _)| provider.is_at_its_own_url())?;

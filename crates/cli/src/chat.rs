@@ -11,6 +11,7 @@ mod markdown;
 mod past_messages;
 mod screen;
 mod typed_ahead;
+mod typed_input;
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -34,8 +35,9 @@ use crate::{CommandError, CommandResult, model_limits};
 use chat_server::ChatServer;
 use chat_terminal::ChatTerminal;
 use commands::ChatLine;
-use input::{ChatInput, TypedInput, YES_OR_NO};
+use input::{ChatInput, YES_OR_NO};
 use screen::ChatScreen;
+use typed_input::TypedInput;
 
 /// How often a lost connection is tried again, and the pause before each try.
 const MAX_RETURNS: usize = 20;
@@ -90,7 +92,7 @@ struct Chat {
 pub(crate) async fn chat(config: CommandResult<Config>, options: ChatOptions) -> CommandResult {
     let small_models = config.as_ref().map(model_limits::small_models).unwrap_or_default();
     let server = match &options.url {
-        Some(url) => ChatServer::at(url, options.key.clone()).await?,
+        Some(url) => ChatServer::for_url(url, options.key.clone()).await?,
         None => ChatServer::find(&config?).await?,
     };
     let wanted = match options.app {
@@ -151,7 +153,7 @@ impl Chat {
                 ("", _) => Ok(()),
                 (message, _) if !interactive => self.say(message).await,
                 (_, ChatLine::Quit) => break,
-                (_, line) => self.obey(line).await,
+                (_, line) => self.run_command(line).await,
             };
         }
         if interactive { self.part() } else { Ok(()) }
@@ -169,7 +171,7 @@ impl Chat {
     /// Tells a person what was not said, and how to go on.
     fn part(&mut self) -> CommandResult {
         self.screen.print("")?;
-        for line in self.input.untaken() {
+        for line in self.input.unsent_lines() {
             self.screen.note(&format!("not sent: {line}"))?;
         }
         match self.thread {
@@ -275,7 +277,7 @@ impl Chat {
                 match Event::read(&event.name, &event.data) {
                     Ok(Event::RunEnd(ended)) => end = Some(ended),
                     Ok(event @ (Event::ProposalOpen(_) | Event::CallOpen(_))) => open.push(event),
-                    Ok(event) => self.present(&event)?,
+                    Ok(event) => self.show_event(&event)?,
                     Err(_) => {} // newer than this program
                 }
                 Ok(())
@@ -292,7 +294,7 @@ impl Chat {
     }
 
     /// Shows an event, and notes whether it answers a request to remember something.
-    fn present(&mut self, event: &Event) -> CommandResult {
+    fn show_event(&mut self, event: &Event) -> CommandResult {
         self.remembered |= matches!(event, Event::ContextLoaded(loaded) if loaded.remembered.is_some());
         self.screen.show(event)
     }
@@ -326,11 +328,12 @@ impl Chat {
         };
         match self.api.post(&format!("/v1/proposals/{id}/{decision}"), &json!({})).await {
             Ok(_) => Ok(()),
-            Err(trouble) => self.screen.note(&trouble.to_string()), // somebody else was faster, or the server is gone
+            Err(trouble) => self.screen.note(&trouble.to_string()), // another client was faster, or the server is gone
         }
     }
 
-    /// Whether nobody has decided yet. Where the server cannot say, it may say when it is told.
+    /// Whether no client has decided yet. A server that cannot be asked counts as undecided: it may say so when it gets
+    /// the decision.
     async fn is_open(&self, id: ProposalId) -> bool {
         let view = self.api.get(&format!("/v1/proposals/{id}")).await;
         view.map_or(true, |view: ProposalView| view.status == ProposalStatus::Open)

@@ -88,7 +88,7 @@ pub(crate) struct ProviderConfig {
     pub(crate) base_url: String,
     /// None for servers that ask for none.
     pub(crate) api_key: Option<ConfigSecret>,
-    /// May be asked for models that nobody listed.
+    /// Whether requests can use models of this provider that are not listed.
     pub(crate) open: bool,
     /// Capabilities of its models that have no description.
     pub(crate) capabilities: Capabilities,
@@ -98,7 +98,7 @@ pub(crate) struct ProviderConfig {
 }
 
 impl ProviderConfig {
-    /// As it is when nobody says otherwise.
+    /// The provider with its default settings.
     pub(crate) fn of(known: &KnownProvider) -> Self {
         Self {
             name: known.name.to_owned(),

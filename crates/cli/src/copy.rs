@@ -43,10 +43,11 @@ pub(crate) fn copy(config: &Config, options: &CopyOptions) -> CommandResult {
     }
     let mut progress: Option<Progress> = None;
     let report = |CopyProgress { rows, of }| {
-        progress.get_or_insert_with(|| Progress::start_rows("copy", of)).at(rows);
+        progress.get_or_insert_with(|| Progress::start_rows("copy", of)).show_done(rows);
     };
-    let outcome = copy::copy(&from, &to, report)
-        .map_err(|error| format!("{} could not be copied to {}: {error}", shown(&from), shown(&to)))?;
+    let outcome = copy::copy(&from, &to, report).map_err(|error| {
+        format!("{} could not be copied to {}: {error}", place_text(&from), place_text(&to))
+    })?;
     drop(progress);
     let key = copy_key(config, &from, &to)?;
     tell(&CopyReport { from, to, key, with_tables: options.tables }, &outcome)
@@ -110,14 +111,14 @@ struct CopyReport {
 }
 
 fn tell(told: &CopyReport, outcome: &CopyOutcome) -> CommandResult {
-    let (from, to) = (shown(&told.from), shown(&told.to));
+    let (from, to) = (place_text(&told.from), place_text(&told.to));
     let mut report = String::new();
     if told.with_tables {
         for table in &outcome.tables {
             report += &format!("{:<20} {:>12} rows  SHA-256 {}\n", table.name, table.rows, table.hash);
         }
     }
-    let (rows, tables, changed) = (outcome.rows(), outcome.tables.len(), outcome.changed());
+    let (rows, tables, changed) = (outcome.rows(), outcome.tables.len(), outcome.changed_rows());
     report += &format!(
         "{to} has all data of {from}: {}\n{rows} rows in {tables} tables have the same counts and hashes; {changed} of \
          them were written now\n{}\n",
@@ -151,7 +152,7 @@ fn tell(told: &CopyReport, outcome: &CopyOutcome) -> CommandResult {
 }
 
 /// Without the password.
-fn shown(place: &StorePlace) -> String {
+fn place_text(place: &StorePlace) -> String {
     match place {
         StorePlace::Folder(folder) => folder.join(sqlite::FILE).display().to_string(),
         StorePlace::Postgres(address) => address.to_string(),

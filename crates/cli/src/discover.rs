@@ -10,7 +10,7 @@ use crate::provider_models::{self, ModelOffer};
 /// How long the start of a command may wait for an answer.
 const PATIENCE: Duration = Duration::from_millis(500);
 
-/// The provider that is looked for when nobody is configured.
+/// The provider that is looked for when none is configured.
 const LOCAL: &str = "ollama";
 
 /// The configuration with what was found in it.

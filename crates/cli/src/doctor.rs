@@ -79,7 +79,7 @@ fn report(findings: &[Diagnosis]) -> CommandResult {
 fn folder(data: &Path) -> Diagnosis {
     let shown = data.display();
     let there = data.is_dir();
-    let probe = beside(data).join(".rondo-doctor");
+    let probe = nearest_existing_folder(data).join(".rondo-doctor");
     match std::fs::write(&probe, b"").and_then(|()| std::fs::remove_file(&probe)) {
         Ok(()) if there => match store::sqlite::mode_for_others(data) {
             None => Diagnosis::Good(format!("data folder: {shown}")),
@@ -96,7 +96,7 @@ fn folder(data: &Path) -> Diagnosis {
 }
 
 /// The folder itself, or the nearest one above it that is there.
-fn beside(data: &Path) -> &Path {
+fn nearest_existing_folder(data: &Path) -> &Path {
     let place = data.ancestors().find(|place| place.exists()).filter(|place| !place.as_os_str().is_empty());
     place.unwrap_or(Path::new("."))
 }

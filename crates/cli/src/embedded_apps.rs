@@ -4,7 +4,9 @@
 
 use std::fs::{self, File};
 use std::io::{self, Read, Write};
+use std::panic::resume_unwind;
 use std::path::{Path, PathBuf};
+use std::thread::{self, ScopedJoinHandle};
 
 use flate2::bufread::DeflateDecoder;
 
@@ -19,6 +21,9 @@ const REVISION: &str = include!(concat!(env!("OUT_DIR"), "/apps_revision.rs"));
 
 /// The folder in the data folder that the apps are written into.
 const FOLDER: &str = "built-in-apps";
+
+/// Threads that write the apps.
+const WRITERS: usize = 8;
 
 /// Whether this configuration uses the embedded apps.
 pub(crate) fn are_used(config: &Config) -> bool {
@@ -72,13 +77,7 @@ fn unpack(data: &Path) -> io::Result<PathBuf> {
     if draft.exists() {
         fs::remove_dir_all(&draft)?; // of a process that was killed, perhaps of another version
     }
-    for (path, compressed) in FILES {
-        let path = draft.join(path);
-        fs::create_dir_all(path.parent().unwrap_or(&draft))?;
-        let mut file = File::create(path)?;
-        file.write_all(&expand(compressed)?)?;
-        file.sync_all()?;
-    }
+    write_all(&draft)?;
     match fs::rename(&draft, &folder) {
         // Another process was faster.
         Err(_) if folder.is_dir() => fs::remove_dir_all(&draft)?,
@@ -86,6 +85,26 @@ fn unpack(data: &Path) -> io::Result<PathBuf> {
     }
     File::open(&versions)?.sync_all()?;
     Ok(folder)
+}
+
+/// Writes all files and waits until they are on the disk. Several threads do so, because a file system lets those who wait
+/// at the same time share its work.
+fn write_all(draft: &Path) -> io::Result<()> {
+    let write_part = |files: &[(&str, &[u8])]| files.iter().try_for_each(|file| write_file(draft, file));
+    thread::scope(|scope| {
+        let parts = FILES.chunks(FILES.len().div_ceil(WRITERS));
+        let writers: Vec<_> = parts.map(|files| scope.spawn(move || write_part(files))).collect();
+        let mut joined = writers.into_iter().map(ScopedJoinHandle::join);
+        joined.try_for_each(|written| written.unwrap_or_else(|panic| resume_unwind(panic)))
+    })
+}
+
+fn write_file(draft: &Path, (path, compressed): &(&str, &[u8])) -> io::Result<()> {
+    let path = draft.join(path);
+    fs::create_dir_all(path.parent().unwrap_or(draft))?;
+    let mut file = File::create(path)?;
+    file.write_all(&expand(compressed)?)?;
+    file.sync_all()
 }
 
 #[cfg(test)]

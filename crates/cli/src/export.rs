@@ -1,4 +1,4 @@
-//! `rondo export`: all records and files of a user in an app, as JSON that `rondo import` takes back.
+//! `rondo export`: all records and files of a user in an app, as JSON that `rondo import` reads.
 
 use std::fs::OpenOptions;
 use std::io::Write;
@@ -48,7 +48,7 @@ async fn bundle(user: &UserData) -> CommandResult<ImportBundle> {
     Ok(bundle)
 }
 
-/// Only whoever exports may read it: these are a user's own things.
+/// Only the user of the operating system who exports may read the file, because it has a user's own data.
 fn write(file: &Path, text: &str) -> std::io::Result<()> {
     OpenOptions::new().write(true).create_new(true).mode(0o600).open(file)?.write_all(text.as_bytes())
 }

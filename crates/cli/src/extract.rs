@@ -124,8 +124,8 @@ fn into_extracted(answer: ExtractorAnswer) -> Result<ExtractedDocument, Document
 
 /// The work of the process itself: it takes a document from its input and answers on its output.
 pub(crate) fn answer(kind: &str) -> CommandResult {
-    bound(rustix::process::Resource::As, MAX_MEMORY);
-    bound(rustix::process::Resource::Cpu, MAX_SECONDS);
+    set_limit(rustix::process::Resource::As, MAX_MEMORY);
+    set_limit(rustix::process::Resource::Cpu, MAX_SECONDS);
     let kind =
         DocumentKind::ALL.into_iter().find(|known| known.name() == kind).ok_or("no such kind of document")?;
     let mut bytes = Vec::new();
@@ -148,7 +148,7 @@ pub(crate) fn answer(kind: &str) -> CommandResult {
 }
 
 /// Where the system has no such bound, time alone bounds the process.
-fn bound(what: rustix::process::Resource, most: u64) {
+fn set_limit(what: rustix::process::Resource, most: u64) {
     let limit = rustix::process::Rlimit { current: Some(most), maximum: Some(most) };
     let _ = rustix::process::setrlimit(what, limit);
 }

@@ -1,7 +1,7 @@
 //! `rondo import`: records and files from JSON into a user's share of an app, all of them or none. Records and files
 //! that the user has already are not made a second time.
 
-mod existing;
+mod existing_records;
 mod read;
 #[cfg(test)]
 mod tests;
@@ -10,7 +10,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 use std::path::PathBuf;
 
-use app::{App, relative};
+use app::{App, relative_dates};
 use protocol::{Clock, RecordId, SystemClock};
 use serde_json::Value;
 
@@ -111,7 +111,7 @@ impl Draft {
         let now = SystemClock.now().to_zoned(app.zone.clone());
         for WaitingRecord { place, kept } in &mut self.records {
             let Some(kind) = app.records.get(&kept.kind) else { continue };
-            match relative::resolve(&kind.schema, &mut kept.data, &now) {
+            match relative_dates::resolve(&kind.schema, &mut kept.data, &now) {
                 Ok(places) => self.moved.entry(kept.kind.clone()).or_default().extend(places),
                 Err(problem) => self.problems.push(format!("{place}: {problem}")),
             }
@@ -171,7 +171,7 @@ impl Draft {
             there.extend(user.records(kind).await?);
         }
         let new: Vec<UserRecord> = self.records.iter().map(|waiting| waiting.kept.clone()).collect();
-        let known = existing::existing_records(&new, &there, &user.app.records, &self.moved);
+        let known = existing_records::existing_records(&new, &there, &user.app.records, &self.moved);
         self.known += known.len();
         self.records.retain(|waiting| !known.contains_key(&waiting.kept.id));
         let own: BTreeMap<String, String> =

@@ -1,13 +1,13 @@
 //! Models that run in this process, from weights that were pulled.
 
-#[cfg(not(feature = "local"))]
-mod absent;
 #[cfg(feature = "local")]
 mod chat;
 #[cfg(feature = "local")]
 mod embedder;
 #[cfg(feature = "local")]
 mod speed;
+#[cfg(not(feature = "local"))]
+mod without_local_models;
 
 #[cfg(feature = "local")]
 use model::Error;
@@ -16,7 +16,7 @@ use crate::config::Config;
 use crate::weights::{PulledModel, WeightsKind};
 
 #[cfg(not(feature = "local"))]
-pub(crate) use absent::{chat, embedder, measure, speed, trained_context};
+pub(crate) use without_local_models::{chat, embedder, measure, speed, trained_context};
 #[cfg(feature = "local")]
 pub(crate) use {
     chat::{chat, trained_context},
@@ -24,7 +24,7 @@ pub(crate) use {
     speed::{measure, speed},
 };
 
-/// The models that make vectors when nobody names one, the best first.
+/// The models that make vectors when the configuration names none, the best first.
 const PREFERRED_EMBEDDERS: [&str; 3] = ["bge-base", "bge-small", "minilm"];
 
 pub(crate) fn preferred_embedder(config: &Config) -> Option<&PulledModel> {

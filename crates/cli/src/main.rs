@@ -66,7 +66,7 @@ pub(crate) type CommandError = Box<dyn std::error::Error + Send + Sync>;
 pub(crate) type CommandResult<T = ()> = Result<T, CommandError>;
 
 /// How long threads that are still busy may take when the process ends.
-const FAREWELL: Duration = Duration::from_millis(200);
+const SHUTDOWN_PATIENCE: Duration = Duration::from_millis(200);
 
 /// How long the database may take to be closed, with all of its log copied and emptied.
 const CLOSING: Duration = Duration::from_secs(7);
@@ -117,8 +117,7 @@ enum Command {
     /// Make a folder with a new app that works without changes, or with a copy of a built-in app
     Init(LocatedOptions<init::InitOptions>),
     /// List the apps, check them, or train their section classifiers
-    #[command(name = "apps")]
-    Folders(LocatedCommands<apps::AppsCommand>),
+    Apps(LocatedCommands<apps::AppsCommand>),
     /// Make, list and revoke the keys of users, or remove them all
     Keys(LocatedCommands<admin::KeysCommand>),
     /// List background jobs, newest first, with the causes of failures
@@ -132,13 +131,14 @@ enum Command {
     Backup(LocatedOptions<backup::BackupOptions>),
     /// Copy all data from SQLite to PostgreSQL, or back; a server may be running
     ///
-    /// The copy is verified: every table has the same rows and the same hash on both sides. A copy that was interrupted
-    /// goes on. To move a running server, copy once, stop the server, and copy again: only the changes are copied.
+    /// The copy is verified: every table has the same rows and the same hash on both sides. Run the command again to
+    /// continue an interrupted copy. To move a running server, copy once, stop the server, and copy again: only the
+    /// changes are copied.
     Copy(LocatedOptions<copy::CopyOptions>),
     /// Rewrite the database without free space and without traces of deleted data (vacuum); no server may be running
     ///
-    /// This needs as much free disk space as the database uses. A database of an older version gives space back by
-    /// itself only after this command.
+    /// This needs as much free disk space as the database uses. After an upgrade from an older version, run this once:
+    /// from then on the database frees space automatically.
     Compact(Locations),
     /// Check all data for inconsistencies; the exit code is 1 if a fault is found; a server may be running
     Audit(Locations),
@@ -258,7 +258,7 @@ fn run(cli: Cli) -> CommandResult {
         Command::Init(LocatedOptions { options, places }) => {
             block_on(init::init(places.load(file)?, options))
         }
-        Command::Folders(LocatedCommands { command, places }) => {
+        Command::Apps(LocatedCommands { command, places }) => {
             block_on(apps::apps(places.load(file)?, command))
         }
         Command::Keys(LocatedCommands { command, places }) => {
@@ -297,7 +297,7 @@ fn run(cli: Cli) -> CommandResult {
 fn block_on(work: impl Future<Output = CommandResult>) -> CommandResult {
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
     let result = runtime.block_on(work);
-    runtime.shutdown_timeout(FAREWELL);
+    runtime.shutdown_timeout(SHUTDOWN_PATIENCE);
     if !store::sqlite::wait_until_closed(CLOSING) {
         tracing::warn!("the database was not closed in time; the next start recovers it");
     }

@@ -137,7 +137,7 @@ fn path(server: &McpServerView, what: &str) -> String {
     format!("/v1/admin/mcp/{}/{}/{what}", server.app, server.server)
 }
 
-/// The tools that nobody has approved as they are offered now.
+/// The tools that no admin has approved as they are offered now.
 pub(crate) fn unapproved_tools(server: &McpServerView) -> impl Iterator<Item = &McpToolView> {
     server.tools.iter().filter(|tool| matches!(tool.state, McpToolState::New | McpToolState::Changed))
 }
@@ -177,7 +177,7 @@ fn approvable<'a>(server: &'a McpServerView, names: &[String]) -> CommandResult<
     Ok(wanted)
 }
 
-/// Shows what a yes is for, asks for it, and approves exactly that.
+/// Shows the tools, asks the admin for approval, and approves exactly what was shown.
 async fn approve(
     api: &ApiClient,
     server: &McpServerView,

@@ -139,7 +139,7 @@ async fn take_in(
             report.take_memories(api, std::mem::take(&mut memories)).await?;
         }
         if let Some(progress) = &mut progress {
-            progress.at(place.bytes());
+            progress.show_done(place.bytes());
         }
     }
     report.take_memories(api, memories).await?;

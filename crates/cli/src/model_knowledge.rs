@@ -11,7 +11,7 @@ use model::known_models::MAX_CATALOGUE_BYTES;
 
 /// The catalogue's name in the data folder.
 pub(crate) const CATALOGUE_FILE: &str = "catalogue.toml";
-/// After so many days, a catalogue is said to be old.
+/// Days after which a catalogue is called old.
 const OLD_DAYS: i32 = 365;
 
 /// The catalogue of models, and where it is from.
@@ -59,7 +59,7 @@ impl ModelKnowledge {
         format!("as of {}, {place}", self.catalogue.checked_on)
     }
 
-    /// Whether nobody has compared it with what providers say for long.
+    /// Whether its author has not compared it with what providers say for a long time.
     pub(crate) fn is_old(&self, today: Date) -> bool {
         self.catalogue.checked_on.until(today).is_ok_and(|age| age.get_days() > OLD_DAYS)
     }

@@ -61,13 +61,13 @@ pub(crate) async fn models(config: Config, command: ModelsCommand) -> CommandRes
         ModelsCommand::List { json } => {
             let config = discover::complete(config).await;
             let registry = service_setup::registry(&config)?;
-            let pulled = table::pulled(&weights::pulled_models(&config.data));
+            let pulled = table::pulled_table(&weights::pulled_models(&config.data));
             let report = if json {
                 table::json(&registry, &config)?
             } else if registry.is_empty() {
                 format!("there is no model: {MODEL_CHOICES}\n{pulled}")
             } else {
-                let endings = table::endings(&registry, &config, catalogue::today());
+                let endings = table::ending_lines(&registry, &config, catalogue::today());
                 format!("{}{pulled}{endings}", table::text(&registry, &config))
             };
             print(&report)

@@ -1,5 +1,5 @@
-//! TLS to the server of this machine. Its certificate may be for a public name, or signed by nobody, so it is known by its
-//! SHA-256 instead: exactly that certificate is accepted, whatever name it has.
+//! TLS to the server of this machine. Its certificate may be for a public name, or self-signed, so it is known by its
+//! SHA-256 instead: exactly that certificate is accepted, with any name.
 
 use std::sync::Arc;
 

@@ -23,7 +23,7 @@ pub(crate) enum ModelOffer {
     NoList(StatusCode),
     /// The provider wants a key, or another one.
     Refused(StatusCode),
-    /// Nobody answers, for this reason.
+    /// The provider does not answer, for this reason.
     Nobody(String),
 }
 
@@ -90,7 +90,7 @@ fn names(list: &Value, wire: ProviderWire) -> Vec<String> {
 }
 
 /// Whether a list has this model, also under the dated or tagged name that it stands for.
-pub(crate) fn has(list: &[String], id: &str) -> bool {
+pub(crate) fn list_has_model(list: &[String], id: &str) -> bool {
     let digits = |text: &str| text.bytes().all(|byte| byte.is_ascii_digit());
     let is_date = |rest: &str| rest.split('-').all(digits) && rest.get(..4).is_some_and(digits);
     list.iter().any(|listed| match listed.strip_prefix(id) {
@@ -122,10 +122,10 @@ mod tests {
     fn a_model_is_found_under_its_dated_or_tagged_name() {
         let list = ["claude-sonnet-4-5-20250929", "llama3.2:latest", "gpt-4.1-mini"].map(str::to_owned);
         for id in ["claude-sonnet-4-5", "llama3.2", "llama3.2:latest", "gpt-4.1-mini"] {
-            assert!(has(&list, id), "{id}");
+            assert!(list_has_model(&list, id), "{id}");
         }
         for id in ["gpt-4.1", "claude-sonnet-4", "llama3", "llama3.2:1b"] {
-            assert!(!has(&list, id), "{id}");
+            assert!(!list_has_model(&list, id), "{id}");
         }
     }
 }

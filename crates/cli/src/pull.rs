@@ -25,10 +25,11 @@ use crate::weights::{CHAT_FILE, PulledModel, WeightsKind, is_model_name};
 use crate::{CommandResult, local, print};
 
 use error::PullError;
-use fetch::{Download, fetch, forget, make_parent, without_secrets};
+use fetch::{Download, fetch, forget, make_parent};
 use model_list::{EMBEDDER_FILES, KNOWN, Packages, PullableModel, SENTENCE_FILE};
 use models_folder::ModelsFolder;
 use progress::say;
+use request::without_secrets;
 
 pub(crate) use model_list::{DEFAULT_CHAT, DEFAULT_EMBEDDER, SMALLEST_CHAT};
 
@@ -78,7 +79,7 @@ pub(crate) async fn pull(config: &Config, what: &str, name: Option<&str>) -> Com
         }
         return print(&format!("{name} exists already, in {}\n", there.folder.display()));
     }
-    let partial = place.partial(&name)?;
+    let partial = place.partial_folder(&name)?;
     let ended = bring(config, &origin, &partial).await;
     // Works only while the folder is empty, so nothing that the next pull could go on with is lost.
     let fetched = ended.inspect_err(|_| drop(fs::remove_dir(&partial)))?;

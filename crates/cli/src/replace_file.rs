@@ -21,7 +21,7 @@ pub(crate) fn replace_file(file: &Path, bytes: &[u8], mode: u32) -> io::Result<(
         fs::rename(&beside, file)
     });
     if written.is_err() {
-        let _ = fs::remove_file(&beside); // half a file is of no use to anybody
+        let _ = fs::remove_file(&beside); // half a file is of no use
     }
     written?;
     let folder = file.parent().filter(|folder| !folder.as_os_str().is_empty());

@@ -57,7 +57,7 @@ pub(crate) async fn serve(mut config: Config, pull: bool) -> CommandResult {
     let limits = fit_open_files(&mut config);
     let _folder = service_setup::hold_folder(&config)?;
     let apps = service_setup::apps(&config)?;
-    let endings = catalogue::ending(&config, &apps, catalogue::today());
+    let endings = catalogue::ending_models(&config, &apps, catalogue::today());
     let (service, secrets) = service_setup::service_with_secrets(&config, apps)?;
     let listener = listen(&config).await?;
     load_keys(&config, &service).await?;
@@ -127,7 +127,7 @@ fn publish_control(
     Ok((control, published))
 }
 
-/// Loads the keys. Without one, everybody who reaches the server is its one user; so nobody else may reach it.
+/// Loads the keys. Without one, every caller is the one user of the server, so no other machine may reach it.
 async fn load_keys(config: &Config, service: &Service) -> CommandResult {
     service.load_keys().await?;
     let proxying = &config.server.proxying;
@@ -181,8 +181,8 @@ fn urls(config: &Config) -> String {
     urls.join(", ")
 }
 
-/// Ends a server that can write nothing any more, so that whoever looks after it starts it again: requests under way get
-/// their answers, runs are left as they are.
+/// Ends a server that can write nothing any more, so that its supervisor starts it again. Requests under way get their
+/// answers, and runs stay as they are.
 async fn end_unwritten(
     service: &Service,
     stop: &Shutdown,
@@ -203,7 +203,7 @@ fn fit_open_files(config: &mut Config) -> ServerLimits {
     let limits = config.server.limits;
     let files = raise_open_files();
     let (wanted, most) = (config.server.model_calls, limits.max_connections);
-    let (calls, connections) = fitting(files, wanted.all, most);
+    let (calls, connections) = fitting_limits(files, wanted.all, most);
     // Half of them are enough for everybody but the largest.
     if calls < wanted.all / 2 || connections < most / 2 {
         tracing::warn!(
@@ -220,8 +220,8 @@ fn fit_open_files(config: &mut Config) -> ServerLimits {
     ServerLimits { max_connections: connections, ..limits }
 }
 
-/// As many model calls and connections as so many files are enough for. Of what is there, calls have at most a third.
-fn fitting(files: usize, calls: usize, connections: usize) -> (usize, usize) {
+/// The model calls and connections for which this number of open files is enough. Calls have at most a third.
+fn fitting_limits(files: usize, calls: usize, connections: usize) -> (usize, usize) {
     let room = files.saturating_sub(OTHER_FILES).max(files / 2);
     let calls = calls.min(room / 3).max(1);
     (calls, connections.min(room.saturating_sub(calls)).max(1))
@@ -235,7 +235,7 @@ fn raise_open_files() -> usize {
     files.and_then(|files| usize::try_from(files).ok()).unwrap_or(usize::MAX)
 }
 
-/// Gets the usual models of this process, as far as nobody else does their work. A server without them still does
+/// Gets the usual models of this process, as far as no other provider does their work. A server without them still does
 /// everything that needs no model.
 async fn pull_defaults(config: &mut Config) {
     let has = |kind| config.pulled.iter().any(|model| model.kind == kind);
@@ -331,7 +331,7 @@ fn start_logging(config: &Config) -> CommandResult {
     let filter = EnvFilter::try_new(level).map_err(|error| {
         format!("log.level \"{level}\" is not a filter: {error}; write info, or info,agent=debug")
     })?;
-    // It would repeat what servers of tools say, which may be anything.
+    // This library would log texts of MCP servers, which may contain anything.
     let filter = filter.add_directive("rmcp=off".parse()?);
     let mut subscriber =
         tracing_subscriber::fmt().with_env_filter(filter).with_target(false).with_writer(std::io::stderr);
@@ -370,14 +370,14 @@ mod tests {
 
     #[test]
     fn files_are_shared_between_connections_and_model_calls() {
-        assert_eq!(fitting(1_048_576, 8_192, 16_384), (8_192, 16_384));
-        assert_eq!(fitting(20_000, 8_192, 16_384), (6_325, 12_651));
+        assert_eq!(fitting_limits(1_048_576, 8_192, 16_384), (8_192, 16_384));
+        assert_eq!(fitting_limits(20_000, 8_192, 16_384), (6_325, 12_651));
         assert_eq!(
-            fitting(4_096, 4_096, 16_384),
+            fitting_limits(4_096, 4_096, 16_384),
             (1_024, 2_048),
             "the rest is for the database, tools and folders"
         );
-        assert_eq!(fitting(256, 4_096, 16_384), (42, 86));
-        assert_eq!(fitting(0, 4_096, 16_384), (1, 1));
+        assert_eq!(fitting_limits(256, 4_096, 16_384), (42, 86));
+        assert_eq!(fitting_limits(0, 4_096, 16_384), (1, 1));
     }
 }

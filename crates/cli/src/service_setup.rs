@@ -75,7 +75,7 @@ fn build(config: &Config, apps: Apps, options: StoreOptions) -> CommandResult<(S
         recall: Arc::new(Recall::new(store.clone(), embedder)),
         store,
         bus,
-        tools: Catalog::builtin(clock.clone()).reaching(outside),
+        tools: Catalog::builtin(clock.clone()).with_external_access(outside),
         models,
         clock,
         ids: Arc::new(TimeOrderedIds),
@@ -101,7 +101,7 @@ const APP_REVISIONS: &str = "app-revisions";
 
 /// The tools that apps can have.
 pub(crate) fn catalog(config: &Config, apps: &Apps) -> CommandResult<Catalog> {
-    Ok(Catalog::builtin(Arc::new(SystemClock)).reaching(egress(config, apps)?))
+    Ok(Catalog::builtin(Arc::new(SystemClock)).with_external_access(egress(config, apps)?))
 }
 
 /// The environment variables that the process of an MCP server gets; it gets no other of ours.
@@ -167,7 +167,7 @@ fn unusable(config: &Config, error: store::Error) -> CommandError {
     format!("{}: {error}; choose another data folder with RONDO_DATA", config.data.display()).into()
 }
 
-/// The models of this configuration. Nobody is asked anything yet.
+/// The models of this configuration. No provider is asked yet.
 pub(crate) fn registry(config: &Config) -> CommandResult<ModelRegistry> {
     let providers: CommandResult<_> =
         config.providers.iter().map(|provider| connect_provider(config, provider)).collect();

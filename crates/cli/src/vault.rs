@@ -89,7 +89,7 @@ fn unusable(file: &Path, reason: &str) -> CommandError {
     .into()
 }
 
-/// Written whole or not at all, and readable by nobody else.
+/// Written completely or not at all, and readable by no other user of the operating system.
 fn make_key(file: &Path) -> CommandResult<[u8; BYTES]> {
     let mut key = [0; BYTES];
     getrandom::fill(&mut key)?;

@@ -70,7 +70,7 @@ impl<'a> AppWatch<'a> {
             looks.tick().await;
             let folder = self.config.apps.clone();
             // A folder that cannot be read for a moment is no reason to serve nothing.
-            if let Ok(Some(look)) = tokio::task::spawn_blocking(move || look(&folder)).await {
+            if let Ok(Some(look)) = tokio::task::spawn_blocking(move || read_prints(&folder)).await {
                 self.compare(look).await;
             }
         }
@@ -80,7 +80,7 @@ impl<'a> AppWatch<'a> {
         let gone: Vec<PathBuf> =
             self.known.keys().filter(|path| !look.contains_key(*path)).cloned().collect();
         for folder in gone {
-            self.missed(&folder);
+            self.note_missing_folder(&folder);
         }
         for (folder, prints) in look {
             let known = self.known.entry(folder.clone()).or_default();
@@ -96,7 +96,7 @@ impl<'a> AppWatch<'a> {
         }
     }
 
-    fn missed(&mut self, folder: &Path) {
+    fn note_missing_folder(&mut self, folder: &Path) {
         let Some(known) = self.known.get_mut(folder) else { return };
         known.missed += 1;
         if known.missed < TRIES {
@@ -167,18 +167,18 @@ impl<'a> AppWatch<'a> {
             return;
         }
         tracing::error!(app = %id, "hot reload: the app's folder has a problem, so the previous version is still served: {first}{more}");
-        self.service.note_problem(&id, Some(format!("{}{more}", self.inside(first))));
+        self.service.note_problem(&id, Some(format!("{}{more}", self.with_relative_path(first))));
     }
 
     /// Users of the app need not know where it is on this machine.
-    fn inside(&self, problem: &Problem) -> Problem {
+    fn with_relative_path(&self, problem: &Problem) -> Problem {
         let file = problem.file.strip_prefix(&self.config.apps).unwrap_or(&problem.file);
         Problem { file: file.to_owned(), ..problem.clone() }
     }
 }
 
 /// All app folders as they are; none if the folder cannot be read.
-fn look(apps: &Path) -> Option<FolderPrints> {
+fn read_prints(apps: &Path) -> Option<FolderPrints> {
     let folders = app::folders(apps).ok()?;
     Some(folders.into_iter().map(|folder| (folder.clone(), prints(&folder))).collect())
 }
@@ -216,10 +216,10 @@ mod tests {
         let folder = apps.path().join("demo");
         fs::create_dir_all(folder.join("records")).unwrap();
         fs::write(folder.join("app.toml"), "a").unwrap();
-        let mut last = look(apps.path()).unwrap();
-        assert_eq!(look(apps.path()).unwrap(), last);
+        let mut last = read_prints(apps.path()).unwrap();
+        assert_eq!(read_prints(apps.path()).unwrap(), last);
         let mut changed = |what: &str| {
-            let next = look(apps.path()).unwrap();
+            let next = read_prints(apps.path()).unwrap();
             assert_ne!(next, last, "{what}");
             last = next;
         };
@@ -235,7 +235,7 @@ mod tests {
         changed("a file that is gone");
         fs::create_dir(apps.path().join("second")).unwrap();
         changed("a new folder");
-        assert_eq!(look(&apps.path().join("absent")), None);
+        assert_eq!(read_prints(&apps.path().join("absent")), None);
     }
 
     #[test]

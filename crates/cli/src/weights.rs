@@ -51,7 +51,7 @@ pub(crate) struct PulledModel {
 }
 
 impl PulledModel {
-    /// Whether it is offered tools if nobody says otherwise.
+    /// Whether it is offered tools by default.
     pub(crate) fn is_offered_tools(&self) -> bool {
         self.bytes >= MIN_TOOL_MODEL_BYTES
     }

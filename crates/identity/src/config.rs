@@ -7,7 +7,7 @@ use serde::Deserialize;
 use sha2::{Digest, Sha256};
 use thiserror::Error;
 
-/// Clocks of two machines differ. A token counts as valid for so long after its end, unless configured.
+/// Clocks of two machines differ. A token counts as valid for this time after its end, unless configured.
 const DEFAULT_LEEWAY: Duration = Duration::from_secs(60);
 const MAX_LEEWAY: Duration = Duration::from_secs(5 * 60);
 const MAX_NAME_BYTES: usize = 40;

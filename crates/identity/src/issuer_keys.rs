@@ -113,7 +113,7 @@ impl IssuerKeys {
     fn load_to_wait_for(&self, need: Need) -> Option<watch::Receiver<()>> {
         let now = self.shared.clock.now();
         let mut state = self.shared.lock();
-        // A good set is used at once, even while somebody waits for a key that may not exist.
+        // A good set is used at once, even while a request waits for a key that may not exist.
         if need == Need::AnySet && !self.shared.is_old(&state, now) {
             return None;
         }

@@ -136,12 +136,12 @@ impl JwtIssuers {
         let mut refusal = TokenRefusal::UnknownIssuer;
         for (index, issuer) in self.issuers.iter().enumerate().filter(|(_, one)| one.is_issuer_of(token)) {
             if !issuer.is_for_audience(token) {
-                refusal = graver(refusal, TokenRefusal::WrongAudience);
+                refusal = graver_refusal(refusal, TokenRefusal::WrongAudience);
                 continue;
             }
             match issuer.verify(text, token).await.and_then(|signed| self.check_user(issuer, signed)) {
                 Ok(signed) => return Ok((index, signed)),
-                Err(other) => refusal = graver(refusal, other),
+                Err(other) => refusal = graver_refusal(refusal, other),
             }
         }
         Err(refusal)
@@ -168,7 +168,7 @@ impl RememberedToken {
 }
 
 /// The refusal that says most: one of an issuer that the token fits, and above all that a later try may succeed.
-fn graver(one: TokenRefusal, other: TokenRefusal) -> TokenRefusal {
+fn graver_refusal(one: TokenRefusal, other: TokenRefusal) -> TokenRefusal {
     let is_guess = matches!(one, TokenRefusal::UnknownIssuer | TokenRefusal::WrongAudience);
     if is_guess || other.is_temporary() { other } else { one }
 }

@@ -81,8 +81,8 @@ impl KeySource {
     }
 }
 
-/// A URL that keys may come from. Only this machine is trusted without encryption, because whoever can change the keys
-/// on their way can sign in as every user.
+/// A URL that keys may come from. Only this machine is trusted without encryption, because an attacker who can change
+/// the keys on their way can sign in as every user.
 fn key_url(text: &str) -> Option<Url> {
     let url = Url::parse(text).ok()?;
     let has_password = !url.username().is_empty() || url.password().is_some();

@@ -97,7 +97,7 @@ pub fn keep_image(upload: &[u8], declared: Option<&str>) -> Result<KeptImage, Im
         UploadFormat::WebP => read(WebPDecoder::new(source), limits()),
         UploadFormat::Gif => read(GifDecoder::new(source), limits()),
     }?;
-    encoded(image)
+    encode_within_limit(image)
 }
 
 /// The first frame, upright and not larger than it is kept.
@@ -118,13 +118,13 @@ fn read<D: ImageDecoder>(decoder: Result<D, ImageError>, limits: Limits) -> Resu
     decoder.read_image(&mut bytes).map_err(|error| problem_of(&error))?;
     let decoded = Decoded { layout, width, height, bytes: &bytes };
     // Scaled before it is turned: what is turned is then small.
-    let (width, height) = fitting(width, height, MAX_SIDE);
+    let (width, height) = fitting_size(width, height, MAX_SIDE);
     let pixels = decoded.scaled(width, height).ok_or(ImageProblem::Broken)?;
     Ok(pixels.turned(orientation))
 }
 
 /// The sizes at which neither side is longer than `longest`.
-fn fitting(width: u32, height: u32, longest: u32) -> (u32, u32) {
+fn fitting_size(width: u32, height: u32, longest: u32) -> (u32, u32) {
     let longer = width.max(height);
     if longer <= longest {
         return (width, height);
@@ -146,7 +146,7 @@ fn problem_of(error: &ImageError) -> ImageProblem {
 }
 
 /// Encodes pixels, smaller and smaller ones until the bytes are few enough.
-fn encoded(mut pixels: Pixels) -> Result<KeptImage, ImageProblem> {
+fn encode_within_limit(mut pixels: Pixels) -> Result<KeptImage, ImageProblem> {
     for _ in 0..=MAX_SHRINKS {
         let (width, height) = (pixels.width, pixels.height);
         let mut bytes = Vec::new();
@@ -163,7 +163,7 @@ fn encoded(mut pixels: Pixels) -> Result<KeptImage, ImageProblem> {
         if bytes.len() <= MAX_KEPT_BYTES {
             return Ok(KeptImage { media_type: format.media_type(), width, height, bytes });
         }
-        let (smaller, lower) = fitting(width, height, width.max(height) * 3 / 4);
+        let (smaller, lower) = fitting_size(width, height, width.max(height) * 3 / 4);
         pixels = pixels.as_decoded().scaled(smaller, lower).ok_or(ImageProblem::Broken)?;
     }
     Err(ImageProblem::TooMuchMemory)

@@ -21,7 +21,7 @@ fn two_halves(width: u32, height: u32) -> DynamicImage {
     RgbImage::from_fn(width, height, half).into()
 }
 
-/// A PNG whose header says that it has so many pixels, and which has hardly any.
+/// A PNG whose header claims this size, and which has hardly any pixels.
 fn boasting_png(width: u32, height: u32) -> Vec<u8> {
     let chunk = |kind: &[u8; 4], data: &[u8]| {
         let mut hash = crc32fast::Hasher::new();

@@ -205,7 +205,7 @@ fn thread_ended() -> Error {
     Error::Unavailable { reason: "the model's thread has ended".into(), after: None }
 }
 
-fn rejected(summary: String) -> Error {
+fn rejected_request(summary: String) -> Error {
     Error::Rejected { status: 400, summary }
 }
 
@@ -227,18 +227,20 @@ impl Shared {
         for (token, lead) in tools.filter_map(|(tool, lead)| Some((first(&tool.name)?, *lead))) {
             bias.entry(token).and_modify(|other| *other = other.max(lead)).or_insert(lead);
         }
-        let grammar = self.grammars.choice(question.tools.iter().map(|(tool, _)| tool)).map_err(rejected)?;
+        let grammar =
+            self.grammars.choice(question.tools.iter().map(|(tool, _)| tool)).map_err(rejected_request)?;
         (job.first_bias, job.grammar) = (bias.into_iter().collect(), Some(grammar));
         (job.repeats, job.sampler) = (usize::MAX, Sampler::new(&question.request.settings, None, false));
         Ok((job, pieces))
     }
 
     fn prepare(&self, request: &ModelRequest) -> Result<(ChatJob, PieceReceiver), Error> {
-        let (tools, choice) = offered(request);
+        let (tools, choice) = offered_tools(request);
         let prompt = self.template.render(request, tools, &self.tokenizer);
-        let prompt = prompt.map_err(|error| rejected(format!("the model's template failed: {error}")))?;
+        let prompt =
+            prompt.map_err(|error| rejected_request(format!("the model's template failed: {error}")))?;
         // No need to count the tokens of what cannot fit.
-        if prompt.len() > self.shape.context.saturating_mul(self.tokenizer.longest()) {
+        if prompt.len() > self.shape.context.saturating_mul(self.tokenizer.longest_token_bytes()) {
             return Err(Error::ContextLength);
         }
         let mut tokens: Vec<u32> = self.tokenizer.begin().into_iter().collect();
@@ -253,7 +255,7 @@ impl Shared {
         let is_text = matches!(request.format, AnswerFormat::Text);
         let usual = if is_text { self.answer } else { self.answer.max(MIN_STRUCTURED_ANSWER) };
         let limit = asked.map_or(usual, |asked| asked as usize).min(left).max(1);
-        let grammar = self.grammars.matcher(&request.format, tools, choice).map_err(rejected)?;
+        let grammar = self.grammars.matcher(&request.format, tools, choice).map_err(rejected_request)?;
         let calls = if tools.is_empty() { None } else { Some(CallScanner::default()) };
         let (out, pieces) = mpsc::channel(limit + OTHER_PIECES);
         let seed = request.extra.get("seed").and_then(Value::as_u64);
@@ -269,7 +271,7 @@ impl Shared {
 }
 
 /// The tools that the answer may call, and whether it has to. `tool_choice` is what others call that.
-fn offered(request: &ModelRequest) -> (&[ToolSpec], ToolChoice) {
+fn offered_tools(request: &ModelRequest) -> (&[ToolSpec], ToolChoice) {
     match request.extra.get("tool_choice").and_then(Value::as_str) {
         Some("none") => (&[], ToolChoice::Free),
         Some("required") => (&request.tools, ToolChoice::Required),

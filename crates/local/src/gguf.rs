@@ -1,7 +1,8 @@
 //! GGUF files: the facts about a model, and its weights row by row.
 //!
 //! The file may come from anywhere, so nothing in it is believed: every length is checked against what is left of the
-//! file before anything is kept. It is read rather than mapped, because a mapped file that somebody cuts ends the process.
+//! file before anything is kept. It is read rather than mapped, because the truncation of a mapped file ends the
+//! process.
 
 mod blocks;
 #[cfg(test)]

@@ -40,7 +40,7 @@ impl Grammars {
         const UNSUPPORTED: LlamaLoadError = LlamaLoadError::Unsupported("vocabulary");
         let size = u32::try_from(vocabulary).map_err(|_| UNSUPPORTED)?;
         let end = *tokenizer
-            .ends()
+            .end_tokens()
             .first()
             .ok_or(LlamaLoadError::Unsupported("lack of a token that ends an answer"))?;
         let words: Vec<Vec<u8>> = (0..size).map(|token| word(tokenizer, token)).collect();
@@ -62,7 +62,7 @@ impl Grammars {
             AnswerFormat::Text => None,
             AnswerFormat::Json => Some(compact(&json!({"type": "object"}))),
             AnswerFormat::Schema(schema) if schema.strict => Some(compact(&schema.schema)),
-            AnswerFormat::Schema(schema) => Some(leniently(&schema.schema)),
+            AnswerFormat::Schema(schema) => Some(lenient_schema(&schema.schema)),
         };
         let grammar = match schema {
             None if tools.is_empty() => return Ok(None),
@@ -80,7 +80,7 @@ impl Grammars {
         let mut rules = String::new();
         let mut start = Value::from(NO_TOOL).to_string();
         for (index, tool) in tools.enumerate() {
-            let arguments = guided(&simple_schema(&tool.parameters), &call_options());
+            let arguments = guided_schema(&simple_schema(&tool.parameters), &call_options());
             let head = Value::from(format!("{} ", tool.name));
             // Writing to a string cannot fail.
             let _ = write!(start, " | call_{index}");
@@ -92,22 +92,23 @@ impl Grammars {
     }
 }
 
-/// How arguments of calls are written. The part of a schema that cannot be followed is left to whoever runs the tool.
+/// How arguments of calls are written. The part of a schema that cannot be followed is left to the code that runs the
+/// tool.
 fn call_options() -> Value {
     json!({"whitespace_flexible": false, "item_separator": ", ", "key_separator": ": ", "lenient": true})
 }
 
 /// The schema such that its JSON has no white space: a small model that may write some writes nothing else.
 fn compact(schema: &Value) -> Value {
-    guided(schema, &json!({"whitespace_flexible": false}))
+    guided_schema(schema, &json!({"whitespace_flexible": false}))
 }
 
 /// The schema such that its JSON has no white space; keywords that cannot be followed are left out of the grammar.
-fn leniently(schema: &Value) -> Value {
-    guided(schema, &json!({"whitespace_flexible": false, "lenient": true}))
+fn lenient_schema(schema: &Value) -> Value {
+    guided_schema(schema, &json!({"whitespace_flexible": false, "lenient": true}))
 }
 
-fn guided(schema: &Value, options: &Value) -> Value {
+fn guided_schema(schema: &Value, options: &Value) -> Value {
     let mut schema = schema.clone();
     if let Value::Object(fields) = &mut schema {
         fields.insert("x-guidance".into(), options.clone());
@@ -138,7 +139,7 @@ fn with_calls(schema: Option<&Value>, tools: &[ToolSpec], choice: ToolChoice) ->
     let options = call_options();
     for (rule, tool) in names.iter().zip(tools) {
         let head = Value::from(format!("\n{{\"name\": {}, \"arguments\": ", Value::from(tool.name.as_str())));
-        let arguments = guided(&tool.parameters, &options);
+        let arguments = guided_schema(&tool.parameters, &options);
         let _ = writeln!(grammar, "{rule}: {head} %json {arguments} \"}}\" {end}");
     }
     grammar

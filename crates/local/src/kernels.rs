@@ -35,13 +35,13 @@ macro_rules! for_each_cpu {
 
 mod dot;
 mod float;
-mod packed;
+mod packed_weights;
 mod pool;
 #[cfg(test)]
 mod tests;
 
 pub(crate) use float::{Attention, add, attend, centre, dot, gelu, normalise, rotate, swiglu};
-pub use packed::{Activations, GROUP, Matrix};
+pub use packed_weights::{Activations, GROUP, Matrix};
 pub use pool::KernelPool;
 
 /// Numbers that share a scale.

@@ -42,7 +42,7 @@ impl LlamaShape {
         self.key_heads * self.head_size
     }
 
-    /// Memory that a sequence of so many tokens takes.
+    /// Memory that a sequence of `tokens` tokens takes.
     pub fn cache_bytes(&self, tokens: usize) -> usize {
         let values = 2 * self.layers * self.keys() * tokens.next_multiple_of(GROWTH);
         values * size_of::<f32>()
@@ -193,7 +193,7 @@ impl Runner {
         self.narrow.resize(places.len() * shape.queries(), 0.0);
         let (questions, stride) = (&self.wide, layer.attention.width());
         let parts = &*parts;
-        self.pool.each(&mut self.narrow, shape.head_size, |piece, out| {
+        self.pool.run_each(&mut self.narrow, shape.head_size, |piece, out| {
             let (row, head) = (piece / shape.heads, piece % shape.heads);
             let slot = first + head * shape.key_heads / shape.heads;
             let _ = answer(
@@ -211,7 +211,7 @@ impl Runner {
         self.multiply_normed(&layer.feed_norm, shape, &layer.feed_in);
         let (gates, stride) = (&self.wide, layer.feed_in.width());
         self.narrow.resize(gates.len() / stride * shape.feed_forward, 0.0);
-        self.pool.each(&mut self.narrow, shape.feed_forward, |row, out| {
+        self.pool.run_each(&mut self.narrow, shape.feed_forward, |row, out| {
             if let Some(gates) = gates.get(row * stride..(row + 1) * stride) {
                 swiglu(cpu, gates, out);
             }
@@ -223,7 +223,7 @@ impl Runner {
     fn multiply_normed(&mut self, norm: &[f32], shape: &LlamaShape, matrix: &Matrix) {
         let (cpu, width, hidden) = (self.cpu, shape.width, &self.hidden);
         self.normed.resize(hidden.len(), 0.0);
-        self.pool.each(&mut self.normed, width, |row, out| {
+        self.pool.run_each(&mut self.normed, width, |row, out| {
             if let Some(row) = hidden.get(row * width..(row + 1) * width) {
                 normalise(cpu, row, norm, shape.epsilon, out);
             }

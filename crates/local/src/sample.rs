@@ -8,7 +8,7 @@ use std::collections::HashMap;
 use fastrand::Rng;
 use protocol::Settings;
 
-/// Settings of local models when nobody says otherwise.
+/// Default settings of local models.
 const DEFAULT_TEMPERATURE: f32 = 0.3;
 const DEFAULT_TOP_P: f32 = 0.9;
 /// For texts. In JSON the same signs return again and again, and have to.
@@ -40,7 +40,7 @@ impl Sampler {
         Self {
             temperature: number(settings.temperature, DEFAULT_TEMPERATURE),
             top_p: number(settings.top_p, DEFAULT_TOP_P),
-            // Below one, which settings allow, it would reward what was said already; nobody means that by a penalty.
+            // Below one, which settings allow, it would reward repetition, which is not the meaning of a penalty.
             repeat: number(settings.repeat_penalty, repeat).max(1.0),
             frequency: number(settings.frequency_penalty, 0.0),
             presence: number(settings.presence_penalty, 0.0),

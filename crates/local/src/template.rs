@@ -82,10 +82,10 @@ impl ChatTemplate {
     ) -> Result<String, String> {
         let text = |token: Option<u32>| token.map(|token| tokenizer.text(token)).unwrap_or_default();
         let clean = |list: Vec<Json>| {
-            Serde(list.into_iter().map(|json| harmless(json, tokenizer)).collect::<Vec<_>>())
+            Serde(list.into_iter().map(|json| without_special_tokens(json, tokenizer)).collect::<Vec<_>>())
         };
         let (opening, turns) = request.opening();
-        let system = joined(std::iter::once(request.system.as_str()).chain(opening));
+        let system = joined_texts(std::iter::once(request.system.as_str()).chain(opening));
         let (messages, tools) = if self.tells_tools {
             (messages(&system, turns, calls_as_data), tools.iter().map(tool).collect())
         } else {
@@ -98,7 +98,7 @@ impl ChatTemplate {
             // Thoughts would stand in the answer.
             enable_thinking => false,
             bos_token => text(tokenizer.begin()),
-            eos_token => text(tokenizer.ends().first().copied()),
+            eos_token => text(tokenizer.end_tokens().first().copied()),
         };
         let template = self.environment.get_template(NAME).map_err(|error| error.to_string())?;
         template.render(values).map_err(|error| error.to_string())
@@ -106,7 +106,7 @@ impl ChatTemplate {
 }
 
 /// The texts with a blank line between them.
-fn joined<'a>(texts: impl Iterator<Item = &'a str>) -> String {
+fn joined_texts<'a>(texts: impl Iterator<Item = &'a str>) -> String {
     let texts: Vec<&str> = texts.filter(|text| !text.trim().is_empty()).collect();
     texts.join(BLANK_LINE)
 }
@@ -139,7 +139,7 @@ fn messages(system: &str, turns: &[PromptMessage], called: fn(&str, &[Exchange])
 fn add_to_user(list: &mut Vec<Json>, text: &str) {
     let last = list.last_mut().filter(|last| last.get("role").is_some_and(|role| role == "user"));
     match last.and_then(|last| last.get_mut("content")) {
-        Some(Json::String(said)) => *said = joined([said.as_str(), text].into_iter()),
+        Some(Json::String(said)) => *said = joined_texts([said.as_str(), text].into_iter()),
         Some(_) | None => list.push(json!({"role": "user", "content": text})),
     }
 }
@@ -183,13 +183,17 @@ fn with_tools(system: &str, tools: &[ToolSpec]) -> String {
 }
 
 /// The JSON without anything that would be read as a special token.
-fn harmless(json: Json, tokenizer: &Tokenizer) -> Json {
+fn without_special_tokens(json: Json, tokenizer: &Tokenizer) -> Json {
     match json {
-        Json::String(text) => Json::String(tokenizer.harmless(&text)),
-        Json::Array(list) => list.into_iter().map(|item| harmless(item, tokenizer)).collect(),
+        Json::String(text) => Json::String(tokenizer.without_special_tokens(&text)),
+        Json::Array(list) => list.into_iter().map(|item| without_special_tokens(item, tokenizer)).collect(),
         Json::Object(fields) => {
             let fields = fields.into_iter();
-            fields.map(|(key, value)| (tokenizer.harmless(&key), harmless(value, tokenizer))).collect()
+            fields
+                .map(|(key, value)| {
+                    (tokenizer.without_special_tokens(&key), without_special_tokens(value, tokenizer))
+                })
+                .collect()
         }
         Json::Null | Json::Bool(_) | Json::Number(_) => json,
     }

@@ -89,12 +89,12 @@ impl Tokenizer {
     }
 
     /// Bytes of the longest token.
-    pub fn longest(&self) -> usize {
+    pub fn longest_token_bytes(&self) -> usize {
         self.longest
     }
 
     /// Tokens that end an answer.
-    pub fn ends(&self) -> &[u32] {
+    pub fn end_tokens(&self) -> &[u32] {
         &self.ends
     }
 
@@ -107,7 +107,7 @@ impl Tokenizer {
         self.bytes.get(token as usize).map(AsRef::as_ref).unwrap_or_default()
     }
 
-    /// The text of a token, whatever it is for.
+    /// The text of a token of any kind.
     pub fn text(&self, token: u32) -> String {
         String::from_utf8_lossy(self.token(token)).into_owned()
     }
@@ -118,7 +118,7 @@ impl Tokenizer {
     }
 
     /// The text such that [`Tokenizer::encode`] takes nothing in it for a special token.
-    pub fn harmless(&self, text: &str) -> String {
+    pub fn without_special_tokens(&self, text: &str) -> String {
         let text = text.replace(BREAK, "");
         let Some(pattern) = &self.special_pattern else { return text };
         let broken = |found: &regex::Captures<'_>| {
@@ -173,13 +173,13 @@ fn pattern(specials: &HashMap<String, u32>) -> Option<Regex> {
 pub(crate) fn pack(byte: u8) -> char {
     match byte {
         b'!'..=b'~' | 0xa1..=0xac | 0xae..=0xff => char::from(byte),
-        0..=b' ' => shifted(u32::from(byte)),
-        0x7f..=0xa0 => shifted(u32::from(byte) - 0x7f + 33),
-        0xad => shifted(67),
+        0..=b' ' => shifted_char(u32::from(byte)),
+        0x7f..=0xa0 => shifted_char(u32::from(byte) - 0x7f + 33),
+        0xad => shifted_char(67),
     }
 }
 
-fn shifted(index: u32) -> char {
+fn shifted_char(index: u32) -> char {
     char::from_u32(256 + index).unwrap_or(char::REPLACEMENT_CHARACTER)
 }
 

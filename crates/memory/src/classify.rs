@@ -13,7 +13,7 @@ mod tests;
 
 use app::{Classifier, MatterWeights};
 
-pub(crate) use self::features::hashed;
+pub(crate) use self::features::feature_hash;
 pub use self::features::{Feature, features};
 pub(crate) use self::learning::fit;
 pub use self::learning::{Lesson, learn};

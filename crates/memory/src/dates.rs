@@ -34,7 +34,7 @@ pub struct TimeSpan {
     pub end: Timestamp,
 }
 
-/// The first time that the text names, as somebody means it who writes now, in this zone.
+/// The first time that the text names, as a user means it who writes now, in this zone.
 pub fn named_span(text: &str, now: Timestamp, zone: &TimeZone) -> Option<TimeSpan> {
     let today = now.to_zoned(zone.clone()).date();
     let read = |token: &str| (words::name(token), token.chars().next().is_some_and(char::is_uppercase));
@@ -62,7 +62,7 @@ fn days_at(words: &[Word<'_>], at: usize, today: Date) -> Option<Days> {
         let (last, _) = joints.contains(joint).then(|| read(rest, today)).flatten()?;
         // In "from May to June 2021", the year is said once.
         let (first, _) = read(&texts, last.end.yesterday().ok()?)?;
-        Some(first.with(last))
+        Some(first.through(last))
     };
     let run = match before {
         Some("between") => until(&["and"]),
@@ -71,8 +71,8 @@ fn days_at(words: &[Word<'_>], at: usize, today: Date) -> Option<Days> {
     };
     Some(match before {
         _ if let Some(run) = run => run,
-        Some("since") => Days::new(days.start, calendar::after(today)),
-        Some("after") => Days::new(days.end, calendar::after(today)),
+        Some("since") => Days::new(days.start, calendar::day_after(today)),
+        Some("after") => Days::new(days.end, calendar::day_after(today)),
         Some("before" | "until" | "till") => Days::new(Date::MIN, days.start),
         _ => days,
     })
@@ -95,7 +95,7 @@ fn is_meant_as_time(words: &[Word<'_>], at: usize) -> bool {
 fn read(words: &[&str], today: Date) -> Option<(Days, usize)> {
     date(words, today)
         .or_else(|| near_today(words, today))
-        .or_else(|| ago(words, today))
+        .or_else(|| read_ago(words, today))
         .or_else(|| last_or_this(words, today))
         .or_else(|| season(words, today))
         .or_else(|| weekday_or_year(words, today))
@@ -131,19 +131,19 @@ fn date(words: &[&str], today: Date) -> Option<(Days, usize)> {
 }
 
 fn near_today(words: &[&str], today: Date) -> Option<(Days, usize)> {
-    let yesterday = calendar::before(today, 1, Unit::Day);
+    let yesterday = calendar::day_before(today, 1, Unit::Day);
     Some(match *words {
         ["today" | "tonight", ..] => (Days::day(today), 1),
         ["this", "morning" | "afternoon" | "evening", ..] => (Days::day(today), 2),
-        ["day", "before", "yesterday", ..] => (Days::day(calendar::before(today, 2, Unit::Day)), 3),
-        ["last", "night", ..] => (Days::day(yesterday).with(Days::day(today)), 2),
+        ["day", "before", "yesterday", ..] => (Days::day(calendar::day_before(today, 2, Unit::Day)), 3),
+        ["last", "night", ..] => (Days::day(yesterday).through(Days::day(today)), 2),
         ["yesterday", ..] => (Days::day(yesterday), 1),
         _ => return None,
     })
 }
 
 /// "two weeks ago", "a couple of months ago", "in the last 3 days".
-fn ago(words: &[&str], today: Date) -> Option<(Days, usize)> {
+fn read_ago(words: &[&str], today: Date) -> Option<(Days, usize)> {
     let (count, unit, first, used) = match *words {
         ["last" | "past" | "previous", count, unit, ..] => {
             (number(count)?, Unit::read(unit)?, words.first(), 3)
@@ -154,9 +154,12 @@ fn ago(words: &[&str], today: Date) -> Option<(Days, usize)> {
         [count, unit, "ago", ..] => (number(count)?, Unit::read(unit)?, None, 3),
         _ => return None,
     };
-    let then = calendar::before(today, count, unit);
-    let days =
-        if first.is_some() { Days::new(then, calendar::after(today)) } else { Days::about(then, unit) };
+    let then = calendar::day_before(today, count, unit);
+    let days = if first.is_some() {
+        Days::new(then, calendar::day_after(today))
+    } else {
+        Days::days_about(then, unit)
+    };
     Some((days, used))
 }
 
@@ -167,10 +170,10 @@ fn last_or_this(words: &[&str], today: Date) -> Option<(Days, usize)> {
         _ => return None,
     };
     if let Some(unit) = Unit::read(what) {
-        return Some((Days::around(today, unit, i64::from(is_last)), 2));
+        return Some((Days::unit_around(today, unit, i64::from(is_last)), 2));
     }
     if let Some(weekday) = calendar::weekday(what) {
-        let week = Days::around(today, Unit::Week, 0);
+        let week = Days::unit_around(today, Unit::Week, 0);
         let last = if is_last { today.nth_weekday(-1, weekday).ok() } else { week.weekday(weekday) };
         return Some((Days::day(last?), 2));
     }
@@ -181,7 +184,7 @@ fn last_or_this(words: &[&str], today: Date) -> Option<(Days, usize)> {
         return Some((Days::of(Some(year), month, None, today)?, 2));
     }
     let season = Season::read(what)?;
-    let days = if is_last { season.last(today)? } else { season.of(today.year())? };
+    let days = if is_last { season.last_finished(today)? } else { season.of(today.year())? };
     Some((days, 2))
 }
 
@@ -189,7 +192,7 @@ fn season(words: &[&str], today: Date) -> Option<(Days, usize)> {
     let (name, rest) = words.split_first()?;
     let season = Season::read(name)?;
     let (year, used) = year_after(rest);
-    let days = year.map_or_else(|| season.begun(today), |year| season.of(year))?;
+    let days = year.map_or_else(|| season.last_begun(today), |year| season.of(year))?;
     Some((days, 1 + used))
 }
 

@@ -119,7 +119,7 @@ impl DocumentProblem {
         Self::TooLarge { what, limit }
     }
 
-    fn inflated() -> Self {
+    fn part_too_large() -> Self {
         Self::TooLarge { what: "bytes in a compressed part", limit: MAX_INFLATED_BYTES as usize }
     }
 }

@@ -4,7 +4,7 @@
 //! make. The model is not trusted: it names memories and messages by labels that exist in this batch only, each change
 //! rests on words the user really said, and what fails a check is dropped, never repaired.
 
-mod alike;
+mod duplicates;
 mod plan;
 mod quote;
 mod request;
@@ -16,7 +16,7 @@ use jiff::civil::Date;
 use jiff::tz::TimeZone;
 use protocol::{MemoryId, MessageId, Role};
 
-pub use alike::is_duplicate;
+pub use duplicates::is_duplicate;
 pub use plan::plan;
 pub use request::{ExtractionPrompt, request};
 
@@ -32,7 +32,7 @@ pub const MAX_KNOWN: usize = 100;
 /// The most changes one result can make.
 pub const MAX_CHANGES: usize = 20;
 
-/// The kind of a memory when nobody says.
+/// The kind of a memory when the request names none.
 pub const DEFAULT_KIND: &str = "fact";
 
 /// A message of the conversation, without the words that were forgotten.
@@ -51,7 +51,7 @@ pub struct ShownMemory {
     pub version: u64,
     pub text: String,
     pub kind: String,
-    /// Whether the user asked for this memory or wrote it. That counts as consent, whatever the kind of the memory.
+    /// Whether the user asked for this memory or wrote it. That counts as consent for every kind of memory.
     pub asked_for: bool,
 }
 
@@ -81,13 +81,13 @@ impl<'a> ExtractionBatch<'a> {
     }
 
     /// The user's turns with their labels.
-    fn cited(&self) -> impl Iterator<Item = (String, &'a ConversationTurn)> {
+    fn labelled_turns(&self) -> impl Iterator<Item = (String, &'a ConversationTurn)> {
         let users = self.turns().iter().filter(|turn| turn.role == Role::User);
         users.enumerate().map(|(at, turn)| (format!("u{}", at + 1), turn))
     }
 
     /// The known memories with their labels.
-    fn labelled(&self) -> impl Iterator<Item = (String, &'a ShownMemory)> {
+    fn labelled_memories(&self) -> impl Iterator<Item = (String, &'a ShownMemory)> {
         self.known_memories().iter().enumerate().map(|(at, known)| (format!("m{}", at + 1), known))
     }
 }
@@ -142,21 +142,21 @@ pub struct ExtractionPlan {
 }
 
 impl ExtractionPlan {
-    /// The plan without changes that keep a memory of these kinds: the user has not said yes to that. Memories that are
-    /// kept already may be changed and removed.
+    /// The plan without changes that keep a memory of these kinds, because the user has not approved that. Memories that
+    /// are kept already may be changed and removed.
     #[must_use]
-    pub fn without(mut self, kinds: &[String], batch: &ExtractionBatch<'_>) -> Self {
-        let needs_yes = |kind: &str| kind.split('/').any(|part| kinds.iter().any(|named| named == part));
-        let has_yes = |known: &ShownMemory| known.asked_for || needs_yes(&known.kind);
-        let was_so =
-            |held: &SeenMemory| batch.known.iter().any(|known| known.id == held.id && has_yes(known));
+    pub fn without_kinds(mut self, kinds: &[String], batch: &ExtractionBatch<'_>) -> Self {
+        let needs_approval = |kind: &str| kind.split('/').any(|part| kinds.iter().any(|named| named == part));
+        let is_approved = |known: &ShownMemory| known.asked_for || needs_approval(&known.kind);
+        let was_approved =
+            |held: &SeenMemory| batch.known.iter().any(|known| known.id == held.id && is_approved(known));
         let mut at = 0;
         self.changes.retain(|change| {
             let refused = match change {
-                ExtractedChange::Create { kind, .. } => needs_yes(kind),
-                ExtractedChange::Update { of, kind, .. } => needs_yes(kind) && !was_so(of),
+                ExtractedChange::Create { kind, .. } => needs_approval(kind),
+                ExtractedChange::Update { of, kind, .. } => needs_approval(kind) && !was_approved(of),
                 ExtractedChange::Merge { into, from, kind, .. } => {
-                    needs_yes(kind) && !was_so(into) && !from.iter().any(was_so)
+                    needs_approval(kind) && !was_approved(into) && !from.iter().any(was_approved)
                 }
                 ExtractedChange::Remove { .. } => false,
             };

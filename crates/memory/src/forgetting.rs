@@ -1,21 +1,21 @@
 //! Messages that ask to forget something, and the answers to the question whether that is to be.
 //!
 //! Recognised without a model, in English, German, Spanish and French, and only if the whole message asks it. Nothing is
-//! forgotten by such a message alone: the user is shown what is meant, and says yes or no.
+//! forgotten by such a message alone: the server shows the user which memories are meant, and the user says yes or no.
 
 mod languages;
 #[cfg(test)]
 mod tests;
 
 use crate::phrases::{PhraseList, word_count};
-use crate::remember::{leads_to_task, repeated, sentences, spoken};
+use crate::remember::{leads_to_task, sentences, shortened, unquoted_part};
 use crate::tombstone::spans::{WordSpan, spans};
 use languages::{FORGET_LANGUAGES, ForgetLanguage};
 
 /// Longer messages say more than that something is to be forgotten.
 const MAX_BYTES: usize = 300;
 
-/// Words of a yes or a no; a longer answer says something else.
+/// Words of an answer that is a yes or a no. A longer answer says something else.
 const MAX_ANSWER_WORDS: usize = 6;
 
 /// Courtesies and forms of asking that may come before the request.
@@ -61,7 +61,7 @@ pub enum ForgetReply<'a> {
 /// The request in the message; none if it is no request to forget, or asks for more.
 pub fn read_request(message: &str) -> Option<ForgetRequest<'_>> {
     let text = message.trim();
-    if text.len() > MAX_BYTES || spoken(text).len() != text.len() {
+    if text.len() > MAX_BYTES || unquoted_part(text).len() != text.len() {
         return None;
     }
     let all = sentences(text);
@@ -72,7 +72,7 @@ pub fn read_request(message: &str) -> Option<ForgetRequest<'_>> {
     }
     let words = spans(sentence.text);
     FORGET_LANGUAGES.iter().find_map(|tongue| {
-        let about = if tongue.everything.contains(&without(&[&tongue.courtesies], &words)) {
+        let about = if tongue.everything.contains(&without_phrases(&[&tongue.courtesies], &words)) {
             About::Everything
         } else {
             read(tongue, sentence.text, sentence.asks)?
@@ -89,8 +89,8 @@ pub fn answer(message: &str) -> Option<bool> {
     }
     let is_one_of = |list: fn(&ForgetLanguage) -> &PhraseList| {
         FORGET_LANGUAGES.iter().any(|tongue| {
-            let plain = without(&[&tongue.courtesies], &words);
-            list(tongue).contains(&plain) || list(tongue).contains(&joined(&words))
+            let plain = without_phrases(&[&tongue.courtesies], &words);
+            list(tongue).contains(&plain) || list(tongue).contains(&joined_words(&words))
         })
     };
     if is_one_of(|tongue| &tongue.yes) {
@@ -119,24 +119,26 @@ pub fn reply(language: &str, reply: ForgetReply<'_>) -> String {
 }
 
 fn in_one_line(text: &str) -> String {
-    repeated(&text.split_whitespace().collect::<Vec<_>>().join(" "))
+    shortened(&text.split_whitespace().collect::<Vec<_>>().join(" "))
 }
 
 fn is_courtesy(sentence: &str) -> bool {
     let words = spans(sentence);
-    FORGET_LANGUAGES.iter().any(|tongue| without(&[&tongue.courtesies, &tongue.leads], &words).is_empty())
+    FORGET_LANGUAGES
+        .iter()
+        .any(|tongue| without_phrases(&[&tongue.courtesies, &tongue.leads], &words).is_empty())
 }
 
-fn joined(words: &[WordSpan]) -> String {
+fn joined_words(words: &[WordSpan]) -> String {
     let words: Vec<&str> = words.iter().map(AsRef::as_ref).collect();
     words.join(" ")
 }
 
 /// The words without these phrases, wherever they stand.
-fn without(lists: &[&PhraseList], mut words: &[WordSpan]) -> String {
+fn without_phrases(lists: &[&PhraseList], mut words: &[WordSpan]) -> String {
     let mut left: Vec<&str> = Vec::new();
     while let [word, after @ ..] = words {
-        match lists.iter().filter_map(|phrases| longest(phrases, words)).max() {
+        match lists.iter().filter_map(|phrases| longest_phrase(phrases, words)).max() {
             Some(count) => words = words.get(count..).unwrap_or_default(),
             None => {
                 left.push(&word.word);
@@ -148,7 +150,7 @@ fn without(lists: &[&PhraseList], mut words: &[WordSpan]) -> String {
 }
 
 /// How many words the longest of the phrases has with which these words begin.
-fn longest(phrases: &PhraseList, words: &[WordSpan]) -> Option<usize> {
+fn longest_phrase(phrases: &PhraseList, words: &[WordSpan]) -> Option<usize> {
     phrases.longest_start(words).map(word_count)
 }
 
@@ -158,9 +160,9 @@ fn read<'m>(tongue: &ForgetLanguage, sentence: &'m str, asks: bool) -> Option<Ab
     let mut words = all.as_slice();
     let mut is_put_as_question = false;
     for _ in 0..MAX_LEAD {
-        if let Some(count) = longest(&tongue.asking, words) {
+        if let Some(count) = longest_phrase(&tongue.asking, words) {
             (words, is_put_as_question) = (words.get(count..)?, true);
-        } else if let Some(count) = longest(&tongue.leads, words) {
+        } else if let Some(count) = longest_phrase(&tongue.leads, words) {
             words = words.get(count..)?;
         } else {
             break;
@@ -171,7 +173,7 @@ fn read<'m>(tongue: &ForgetLanguage, sentence: &'m str, asks: bool) -> Option<Ab
         return None;
     }
     let words = after_verb(tongue, words, is_put_as_question)?;
-    let about = about(tongue, sentence, without_ends(tongue, words))?;
+    let about = read_topic(tongue, sentence, without_ends(tongue, words))?;
     match about {
         About::Topic(topic) if leads_to_task(topic) => None,
         About::Topic(_) | About::Last | About::Everything => Some(about),
@@ -184,7 +186,7 @@ fn after_verb<'s>(
     words: &'s [WordSpan],
     is_put_as_question: bool,
 ) -> Option<&'s [WordSpan]> {
-    if let Some(count) = longest(&tongue.verbs, words) {
+    if let Some(count) = longest_phrase(&tongue.verbs, words) {
         return words.get(count..);
     }
     let (last, rest) = words.split_last()?;
@@ -193,7 +195,7 @@ fn after_verb<'s>(
 
 /// Without courtesies at either end.
 fn without_ends<'s>(tongue: &ForgetLanguage, mut words: &'s [WordSpan]) -> &'s [WordSpan] {
-    while let Some(count) = longest(&tongue.courtesies, words) {
+    while let Some(count) = longest_phrase(&tongue.courtesies, words) {
         words = words.get(count..).unwrap_or_default();
     }
     while let Some(count) = tongue.courtesies.longest_end(words).map(word_count) {
@@ -202,8 +204,8 @@ fn without_ends<'s>(tongue: &ForgetLanguage, mut words: &'s [WordSpan]) -> &'s [
     words
 }
 
-fn about<'m>(tongue: &ForgetLanguage, sentence: &'m str, words: &[WordSpan]) -> Option<About<'m>> {
-    if tongue.last.contains(&joined(words)) {
+fn read_topic<'m>(tongue: &ForgetLanguage, sentence: &'m str, words: &[WordSpan]) -> Option<About<'m>> {
+    if tongue.last.contains(&joined_words(words)) {
         return Some(About::Last);
     }
     let topic = |from: usize, least: usize| {
@@ -213,10 +215,10 @@ fn about<'m>(tongue: &ForgetLanguage, sentence: &'m str, words: &[WordSpan]) -> 
         let (first, last) = (rest.first()?, rest.last()?);
         sentence.get(first.start..last.end).map(About::Topic)
     };
-    if let Some(count) = longest(&tongue.about, words) {
+    if let Some(count) = longest_phrase(&tongue.about, words) {
         return topic(count, 1);
     }
-    if let Some(count) = longest(&tongue.clauses, words) {
+    if let Some(count) = longest_phrase(&tongue.clauses, words) {
         return topic(count, 2);
     }
     if tongue.own.contains(&words.first()?.word) { topic(0, 2) } else { None }

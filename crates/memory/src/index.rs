@@ -1,6 +1,6 @@
 //! One user's memories and past messages, or the pieces of their documents, searched by words and by meaning.
 //!
-//! An index holds what one user of one app has, and nothing of anybody else, so that not even how rare a word is tells
+//! An index holds what one user of one app has, and nothing of another user, so that not even how rare a word is tells
 //! one user about another. It is kept in memory and changed item by item; what is removed leaves nothing behind.
 
 mod meaning;
@@ -116,7 +116,7 @@ pub struct Index {
     facts: Vec<SlotFacts>,
     /// By slot, how much it says, from 0 to 1.
     substance: Vec<f32>,
-    /// By slot, whether somebody asks something in it, so that what follows may be the answer.
+    /// By slot, whether the item asks a question, so that what follows may be the answer.
     asks: Vec<bool>,
     free: Vec<Slot>,
     postings: Postings,
@@ -189,7 +189,7 @@ impl Index {
     pub fn remove(&mut self, id: ItemRef) -> bool {
         let Some(slot) = self.slots.remove(&id) else { return false };
         self.take_out(slot);
-        self.let_go(&[slot]);
+        self.remove_slots(&[slot]);
         true
     }
 
@@ -199,7 +199,7 @@ impl Index {
         let terms: Vec<(Slot, Box<[u32]>)> =
             slots.iter().filter_map(|slot| Some((*slot, self.take_entry(*slot)?))).collect();
         self.postings.remove_all(&terms);
-        self.let_go(&slots);
+        self.remove_slots(&slots);
     }
 
     /// Gives the item its vector. All vectors of an index have the same length, and come from the same model.
@@ -213,7 +213,7 @@ impl Index {
     }
 
     pub fn has_vector(&self, id: ItemRef) -> bool {
-        self.slots.get(&id).is_some_and(|slot| self.vectors.has(*slot))
+        self.slots.get(&id).is_some_and(|slot| self.vectors.has_vector(*slot))
     }
 
     /// How near the item's vector is to another, from -1 to 1; none if it has none.
@@ -224,7 +224,7 @@ impl Index {
     /// The item among at most `count` items before it and as many after it in its thread, in their order.
     pub fn neighbours(&self, id: ItemRef, count: usize) -> Vec<&IndexItem> {
         let Some(slot) = self.slots.get(&id).copied() else { return Vec::new() };
-        let around = self.threads.around(slot, count.min(MAX_NEIGHBOURS));
+        let around = self.threads.with_neighbours(slot, count.min(MAX_NEIGHBOURS));
         around.into_iter().filter_map(|slot| self.entry(slot)).map(|entry| &entry.item).collect()
     }
 
@@ -291,7 +291,7 @@ impl Index {
         let substance = search::substance(item.id, terms.len());
         let terms = self.postings.add(slot, terms);
         let names = match item.id {
-            ItemRef::Memory(_) => self.names.add(slot, words::telling(&item.text)),
+            ItemRef::Memory(_) => self.names.add(slot, words::telling_terms(&item.text)),
             ItemRef::Message(_) | ItemRef::Chunk(_) => Box::default(),
         };
         self.threads.add(slot, &item);
@@ -334,7 +334,7 @@ impl Index {
     }
 
     /// Frees the slots of items that were taken out.
-    fn let_go(&mut self, slots: &[Slot]) {
+    fn remove_slots(&mut self, slots: &[Slot]) {
         for slot in slots {
             self.vectors.clear(*slot);
             self.free.push(*slot);

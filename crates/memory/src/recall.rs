@@ -1,9 +1,9 @@
 //! Recall over the store: an index for each user who speaks, brought up to date before it is searched.
 //!
-//! The rows are the truth and an index is made of them: of all at first, then of those that changed since. So it does not
-//! matter which process changed them, and forgetting reaches an index before the next search. An index is always changed
-//! in place, so that there is never a second one beside it. Indexes that nobody has searched for longest make room for
-//! others, and one that grows too large leaves out what is oldest.
+//! The rows are the truth and an index is made of them: of all at first, then of those that changed since. So it does
+//! not matter which process changed them, and forgetting reaches an index before the next search. An index is always
+//! changed in place, so that there is never a second one beside it. Indexes whose last search is longest ago make room
+//! for others, and one that grows too large leaves out what is oldest.
 
 mod documents;
 mod questions;
@@ -127,7 +127,7 @@ impl Recall {
         scope: &Scope,
         question: RecallQuestion<'_>,
     ) -> Result<Vec<RecallHit>, store::Error> {
-        let user_index = self.fresh(scope).await?;
+        let user_index = self.fresh_index(scope).await?;
         let asked = {
             let state = user_index.read();
             let index = state.index_of(question.among);
@@ -157,7 +157,7 @@ impl Recall {
             };
             hits.filter_map(found).filter(wanted).take(limit).collect()
         };
-        on(user_index, look).await
+        use_index(user_index, look).await
     }
 
     /// The nearest pieces of the user's documents and of the app's, best first; see [`Self::passages`].
@@ -188,7 +188,7 @@ impl Recall {
         among: Option<&[DocumentId]>,
         limit: usize,
     ) -> Result<Vec<Passage>, store::Error> {
-        let user_index = self.fresh(scope).await?;
+        let user_index = self.fresh_index(scope).await?;
         if limit == 0 || user_index.read().documents.count(among) == 0 {
             return Ok(Vec::new());
         }
@@ -198,7 +198,7 @@ impl Recall {
             let state = user_index.read();
             state.documents.passages(&text, vector.as_deref(), among.as_deref(), limit)
         };
-        let found = on(user_index, look).await?;
+        let found = use_index(user_index, look).await?;
         let of_app = scope.is_of_app();
         Ok(found.into_iter().map(|(chunk, score)| Passage { chunk, score, of_app }).collect())
     }
@@ -214,19 +214,19 @@ impl Recall {
         if ids.is_empty() {
             return Ok(Vec::new());
         }
-        let user_index = self.fresh(scope).await?;
+        let user_index = self.fresh_index(scope).await?;
         let state = user_index.read();
         Ok(ids.iter().filter_map(|id| state.index.get(ItemRef::Message(*id)).cloned()).collect())
     }
 
     /// The messages around a message, itself included, in order.
-    pub async fn around(
+    pub async fn messages_around(
         &self,
         scope: &Scope,
         id: MessageId,
         count: usize,
     ) -> Result<Vec<IndexItem>, store::Error> {
-        let user_index = self.fresh(scope).await?;
+        let user_index = self.fresh_index(scope).await?;
         let state = user_index.read();
         Ok(state.index.neighbours(ItemRef::Message(id), count).into_iter().cloned().collect())
     }
@@ -242,7 +242,7 @@ impl Recall {
             self.search(scope, RecallQuestion::new(text, now, NEAREST, RecallFilter::Memories)).await?;
         let vector =
             if near.is_empty() { None } else { self.vector(&format!("{}{text}", self.fact())).await };
-        let user_index = self.fresh(scope).await?;
+        let user_index = self.fresh_index(scope).await?;
         let state = user_index.read();
         let same = near.into_iter().find(|found| {
             let cosine = vector.as_ref().and_then(|vector| state.index.cosine(found.item.id, vector));
@@ -255,9 +255,9 @@ impl Recall {
     }
 
     /// The words that the user has asked to forget.
-    pub async fn forgotten(&self, scope: &Scope) -> Result<Arc<Forgotten>, store::Error> {
+    pub async fn forgotten_words(&self, scope: &Scope) -> Result<Arc<Forgotten>, store::Error> {
         if self.is_held(scope) {
-            return Ok(Arc::clone(&self.fresh(scope).await?.read().forgotten));
+            return Ok(Arc::clone(&self.fresh_index(scope).await?.read().forgotten));
         }
         // An app that recalls nothing needs no index.
         Ok(Arc::new(self.words_to_hide(scope).await?))
@@ -269,13 +269,17 @@ impl Recall {
         scope: &Scope,
         hidden: &HiddenWords,
     ) -> Result<Arc<Forgotten>, store::Error> {
-        if self.is_held(scope) { self.forgotten(scope).await } else { Ok(Arc::new(self.hide(hidden).await?)) }
+        if self.is_held(scope) {
+            self.forgotten_words(scope).await
+        } else {
+            Ok(Arc::new(self.hide(hidden).await?))
+        }
     }
 
     /// Makes vectors of what has none yet, of documents last. True when more is left.
     pub async fn embed(&self, scope: &Scope) -> Result<bool, EmbedError> {
         let Some(embedder) = self.questions.as_ref().map(Questions::embedder) else { return Ok(false) };
-        let user_index = self.fresh(scope).await?;
+        let user_index = self.fresh_index(scope).await?;
         let wanted = user_index.read().without_vector(MAX_EMBEDDED);
         for batch in wanted.chunks(EMBED_BATCH) {
             let texts: Vec<String> = batch.iter().map(|wanted| wanted.text.to_string()).collect();
@@ -314,7 +318,7 @@ impl Recall {
     }
 
     /// The user's index with everything in it that was committed when this was called.
-    async fn fresh(&self, scope: &Scope) -> Result<Arc<UserIndex>, store::Error> {
+    async fn fresh_index(&self, scope: &Scope) -> Result<Arc<UserIndex>, store::Error> {
         let head = self.store.recall_head(scope).await?;
         if head == 0 {
             return Ok(Arc::default()); // nothing to keep
@@ -328,14 +332,15 @@ impl Recall {
         while user_index.read().is_behind(head) {
             self.read_on(scope, &user_index, head).await?;
         }
-        let bytes = on(Arc::clone(&user_index), |user_index: &UserIndex| user_index.read().bytes()).await?;
+        let bytes =
+            use_index(Arc::clone(&user_index), |user_index: &UserIndex| user_index.read().bytes()).await?;
         drop(turn);
         self.settle(scope, bytes);
         Ok(user_index)
     }
 
-    /// Takes in what changed. If that is what is hidden, or nothing was read yet, everything is read again from the first
-    /// row on; whatever is the same is left as it is.
+    /// Takes in what changed. If that is what is hidden, or nothing was read yet, everything is read again from the
+    /// first row on. Unchanged items stay as they are.
     async fn read_on(
         &self,
         scope: &Scope,
@@ -355,7 +360,11 @@ impl Recall {
         }
         let (is_much, user_index) = (rows.len() > INLINE_ROWS, Arc::clone(user_index));
         let take_in = move |user_index: &UserIndex| user_index.write().take_in(rows, head);
-        if is_much { away(user_index, take_in).await } else { on(user_index, take_in).await }
+        if is_much {
+            use_index_blocking(user_index, take_in).await
+        } else {
+            use_index(user_index, take_in).await
+        }
     }
 
     /// From here on everything is read again, with what is to be hidden now.
@@ -462,18 +471,18 @@ async fn one_by_one(
     (made, None)
 }
 
-/// Works on a index: here if it is small, else where it holds nobody up.
-async fn on<T: Send + 'static>(
+/// Works on an index: here if it is small, else on a thread that may block.
+async fn use_index<T: Send + 'static>(
     user_index: Arc<UserIndex>,
     work: impl FnOnce(&UserIndex) -> T + Send + 'static,
 ) -> Result<T, store::Error> {
     if user_index.read().len() <= INLINE_ITEMS {
         return Ok(work(&user_index));
     }
-    away(user_index, work).await
+    use_index_blocking(user_index, work).await
 }
 
-async fn away<T: Send + 'static>(
+async fn use_index_blocking<T: Send + 'static>(
     user_index: Arc<UserIndex>,
     work: impl FnOnce(&UserIndex) -> T + Send + 'static,
 ) -> Result<T, store::Error> {

@@ -17,7 +17,7 @@ use request::{Marker, RememberRequest, Weight};
 use sentences::Sentence;
 
 pub(crate) use rest::leads_to_task;
-pub(crate) use sentences::{sentences, spoken};
+pub(crate) use sentences::{sentences, unquoted_part};
 
 /// A request to keep something.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -55,7 +55,7 @@ pub fn read_command(message: &str) -> Option<RememberCommand<'_>> {
     if text.len() > MAX_MESSAGE_BYTES {
         return None;
     }
-    let spoken = spoken(text);
+    let spoken = unquoted_part(text);
     let all = sentences(spoken);
     let mut earlier = false;
     for (at, sentence) in all.iter().enumerate() {
@@ -99,7 +99,7 @@ fn command(mut words: &str) -> RememberCommand<'_> {
     if !words.chars().any(char::is_alphanumeric) {
         return RememberCommand::Nothing;
     }
-    let content = cleaned(words);
+    let content = clean_spaces(words);
     if content.len() > MAX_MEMORY_BYTES {
         return RememberCommand::TooLong;
     }
@@ -133,15 +133,15 @@ fn statement<'m>(
     let words = rest::trimmed(spoken.get(start..end)?);
     let whole = whole && !long && request.may_be_whole(words);
     let content = match request.marker {
-        Marker::To => capitalised(&cleaned(words)),
-        Marker::That | Marker::Colon | Marker::Clause => cleaned(words),
+        Marker::To => capitalised(&clean_spaces(words)),
+        Marker::That | Marker::Colon | Marker::Clause => clean_spaces(words),
     };
     let enough = content.split_whitespace().nth(1).is_some();
     (enough && content.len() <= MAX_MEMORY_BYTES).then_some(Statement { content, words, whole })
 }
 
 /// One space between words, one line break between lines.
-fn cleaned(words: &str) -> String {
+fn clean_spaces(words: &str) -> String {
     let lines = words.lines().map(|line| line.split_whitespace().collect::<Vec<_>>().join(" "));
     lines.filter(|line| !line.is_empty()).collect::<Vec<_>>().join("\n")
 }
@@ -168,8 +168,8 @@ const MAX_REPEATED: usize = 300;
 /// The assistant's answer to a request that needs no model.
 pub fn confirmation(outcome: RememberOutcome<'_>) -> String {
     match outcome {
-        RememberOutcome::Saved(text) => format!("I'll remember that: {}", repeated(text)),
-        RememberOutcome::Known(text) => format!("I already know that: {}", repeated(text)),
+        RememberOutcome::Saved(text) => format!("I'll remember that: {}", shortened(text)),
+        RememberOutcome::Known(text) => format!("I already know that: {}", shortened(text)),
         RememberOutcome::Refused(secret) => format!(
             "I won't save that, because it looks like {}. Secrets are safer in a password manager.",
             secret.kind
@@ -184,7 +184,7 @@ pub fn confirmation(outcome: RememberOutcome<'_>) -> String {
 }
 
 /// The beginning of a text, with a sign if it goes on.
-pub(crate) fn repeated(text: &str) -> String {
+pub(crate) fn shortened(text: &str) -> String {
     match text.char_indices().nth(MAX_REPEATED) {
         Some((end, _)) => format!("{}…", text.get(..end).unwrap_or_default().trim_end()),
         None => text.to_owned(),

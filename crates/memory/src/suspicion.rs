@@ -1,8 +1,8 @@
 //! Text that gives orders to an assistant instead of facts.
 //!
 //! Text from elsewhere in a prompt is data, and is marked as such; if it reads like orders to the model, that is
-//! marked, too, and it does not become a memory without the user's yes. This is a second look: what a tool may do is
-//! decided by policy, whatever this finds.
+//! marked, too, and it does not become a memory without the user's approval. This is a second look: policy decides what
+//! a tool may do, independently of this finding.
 //!
 //! Some orders show by their form ([`signs`]). Others are told by weights that were learned from examples in five languages
 //! ([`lessons`]): each sentence, and each two that follow each other, become words, pairs of words and ideas
@@ -45,14 +45,14 @@ static FINDINGS: LazyLock<Findings> =
     LazyLock::new(|| Findings { hasher: RandomState::new(), kept: Cache::new(MAX_FINDINGS) });
 
 struct Findings {
-    /// Its secret keeps anybody from making two texts that are taken for one.
+    /// Its secret keeps an attacker from making two texts that are taken for one.
     hasher: RandomState,
     /// Whether a text is an instruction, by the hash of the text.
     kept: Cache<u64, bool>,
 }
 
 /// Read once, and the same for everybody.
-static DETECTOR: LazyLock<Detector> = LazyLock::new(Detector::shipped);
+static DETECTOR: LazyLock<Detector> = LazyLock::new(Detector::with_shipped_weights);
 
 /// True if the text tells an assistant what to do, or imitates the markup around a conversation.
 pub fn is_instruction(text: &str) -> bool {
@@ -71,7 +71,7 @@ fn has_orders(text: &str) -> bool {
         || signs::has_unseen_text(text)
         || signs::has_role(text)
         || DETECTOR.is_order(text)
-        || masks::unmasked(text).is_some_and(|plain| DETECTOR.is_order(&plain))
+        || masks::unmasked_text(text).is_some_and(|plain| DETECTOR.is_order(&plain))
 }
 
 #[derive(Debug)]
@@ -81,13 +81,13 @@ struct Detector {
 }
 
 impl Detector {
-    fn untaught() -> Self {
+    fn without_weights() -> Self {
         Self { ideas: Ideas::parse(IDEAS), classifier: None }
     }
 
     /// With the weights of the file, which a test reads.
-    fn shipped() -> Self {
-        Self { classifier: Classifier::parse_of(WEIGHTS, BUCKETS).ok(), ..Self::untaught() }
+    fn with_shipped_weights() -> Self {
+        Self { classifier: Classifier::parse_of(WEIGHTS, BUCKETS).ok(), ..Self::without_weights() }
     }
 
     fn is_order(&self, text: &str) -> bool {

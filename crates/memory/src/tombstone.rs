@@ -1,9 +1,9 @@
 //! Words that were forgotten, and are not used until they are said anew.
 //!
 //! A tombstone holds the exact words a forgotten memory rested on; of one that was purged, a [`Shadow`] is left. The
-//! forgotten words stay in the log, but whoever reads it to make prompts or memories reads it through [`Forgotten`].
+//! forgotten words stay in the log, but code that reads it to make prompts or memories reads it through [`Forgotten`].
 
-mod retold;
+mod reworded_facts;
 mod shadow;
 pub(crate) mod spans;
 #[cfg(test)]
@@ -17,7 +17,7 @@ use jiff::Timestamp;
 use serde_json::Value;
 use store::TombstoneRow;
 
-use retold::Retold;
+use reworded_facts::Retold;
 use shadow::Shadows;
 pub use shadow::{Shadow, ShadowKey};
 use spans::{WordSpan, spans};
@@ -77,7 +77,7 @@ impl Forgotten {
         let mut here = ROOT;
         for word in &words {
             let fresh_number = u32::try_from(self.numbers.len()).unwrap_or(u32::MAX);
-            let number = *self.numbers.entry(compared(word)).or_insert(fresh_number);
+            let number = *self.numbers.entry(comparison_form(word)).or_insert(fresh_number);
             let fresh_node = self.nodes.len();
             let Some(node) = self.nodes.get_mut(here) else { return };
             here = *node.next.entry(number).or_insert(fresh_node);
@@ -93,7 +93,7 @@ impl Forgotten {
     /// The text of a message with every forgotten word sequence replaced by [`FORGOTTEN`]. Words said after they were
     /// forgotten stay.
     pub fn redact<'a>(&self, text: &'a str, said_at: Timestamp) -> Cow<'a, str> {
-        let hidden = self.hidden(text, said_at);
+        let hidden = self.hidden_ranges(text, said_at);
         if hidden.is_empty() {
             return Cow::Borrowed(text);
         }
@@ -151,13 +151,13 @@ impl Forgotten {
     }
 
     /// Byte ranges to hide, in order, apart from each other.
-    fn hidden(&self, text: &str, said_at: Timestamp) -> Vec<Range<usize>> {
+    fn hidden_ranges(&self, text: &str, said_at: Timestamp) -> Vec<Range<usize>> {
         if !self.reaches(said_at) {
             return Vec::new();
         }
         let mut all = self.hidden_by_words(text, said_at);
         if !self.shadows.is_empty() {
-            all.extend(self.shadows.hidden(text, said_at));
+            all.extend(self.shadows.hidden_ranges(text, said_at));
         }
         all.sort_by_key(|range| (range.start, range.end));
         let mut apart: Vec<Range<usize>> = Vec::with_capacity(all.len());
@@ -172,18 +172,19 @@ impl Forgotten {
 
     fn hidden_by_words(&self, text: &str, said_at: Timestamp) -> Vec<Range<usize>> {
         let spans = spans(text);
-        let number =
-            |span: &WordSpan| self.numbers.get(&compared(span)).copied().filter(|_| !is_mark(text, span));
+        let number = |span: &WordSpan| {
+            self.numbers.get(&comparison_form(span)).copied().filter(|_| !is_mark(text, span))
+        };
         let numbers: Vec<Option<u32>> = spans.iter().map(number).collect();
         let range = |first: usize| {
-            let last = first + self.longest(numbers.get(first..)?, said_at)?;
+            let last = first + self.longest_sequence(numbers.get(first..)?, said_at)?;
             Some(spans.get(first)?.start..spans.get(last)?.end)
         };
         (0..numbers.len()).filter_map(range).collect()
     }
 
     /// How many words after the first belong to the longest forgotten sequence that begins there.
-    fn longest(&self, numbers: &[Option<u32>], said_at: Timestamp) -> Option<usize> {
+    fn longest_sequence(&self, numbers: &[Option<u32>], said_at: Timestamp) -> Option<usize> {
         let mut node = self.nodes.get(ROOT)?;
         let mut longest = None;
         for (offset, number) in numbers.iter().enumerate() {
@@ -199,11 +200,11 @@ impl Forgotten {
 }
 
 /// Apostrophes are punctuation like any other here: `dont` and `don't` are the same word.
-fn compared(span: &WordSpan) -> String {
+fn comparison_form(span: &WordSpan) -> String {
     span.word.replace('\'', "")
 }
 
-/// True for the word of an earlier [`FORGOTTEN`], which is nobody's.
+/// True for the word of an earlier [`FORGOTTEN`], which no person wrote.
 fn is_mark(text: &str, span: &WordSpan) -> bool {
     let start = span.start.checked_sub(1);
     start.and_then(|start| text.get(start..=span.end)) == Some(FORGOTTEN)

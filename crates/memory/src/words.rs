@@ -1,9 +1,10 @@
 //! Text as the words it is searched by: lower case, without the commonest words, endings removed.
 //!
-//! Every word is found by its English stem, and in a text that is in another language by its stem there, too: so whoever
-//! mixes languages still finds words as they stand. Scripts that put no blanks between words, such as Chinese, are found
-//! by pairs of neighbouring characters.
+//! Every word is found by its English stem, and in a text that is in another language by its stem there, too: so a user
+//! who mixes languages still finds words as they stand. Scripts that put no blanks between words, such as Chinese, are
+//! found by pairs of neighbouring characters.
 
+mod follow_ups;
 mod language;
 #[cfg(test)]
 mod tests;
@@ -14,6 +15,7 @@ use snowball_stemmers_rs::{Algorithm, Stemmer};
 use unicode_normalization::UnicodeNormalization;
 use unicode_normalization::char::{decompose_canonical, is_combining_mark};
 
+pub use self::follow_ups::mentions_follow_up;
 use self::language::Written;
 use crate::phrases::{PhraseList, lists};
 
@@ -42,7 +44,7 @@ pub fn terms(text: &str) -> Vec<String> {
 
 /// The terms that tell something about a text by themselves: names, numbers, and all of a text that is not in English.
 /// The meaning of other English words says better what they have in common.
-pub fn telling(text: &str) -> Vec<String> {
+pub fn telling_terms(text: &str) -> Vec<String> {
     let written = language::of(text);
     if written.is_sure {
         return terms_of(text, &written);
@@ -52,7 +54,7 @@ pub fn telling(text: &str) -> Vec<String> {
     while let Some((gap, token, after)) = next_token(rest) {
         let begins = rest.len() == text.len() || gap.contains(ENDS_SENTENCE);
         rest = after;
-        if terms.len() < MAX_TERMS && tells(token, begins) {
+        if terms.len() < MAX_TERMS && is_telling(token, begins) {
             add_terms(token, &written, &mut terms);
         }
     }
@@ -128,11 +130,11 @@ fn has_stem(word: &str) -> bool {
         && word.chars().all(|letter| letter.is_alphabetic() && !has_no_blanks(letter))
 }
 
-/// Signs after which a word is written large whatever it is.
+/// Signs after which any word begins with a capital letter.
 const ENDS_SENTENCE: [char; 12] = ['.', '!', '?', ':', ';', '\n', '"', '“', '«', '„', '(', '•'];
 
 /// Whether a token is a name or a number, or of a script whose meaning few embedding models know.
-fn tells(token: &str, begins_sentence: bool) -> bool {
+fn is_telling(token: &str, begins_sentence: bool) -> bool {
     let first = token.chars().next();
     let is_number = token.len() > 1 && token.chars().any(char::is_numeric);
     let is_name = !begins_sentence && first.is_some_and(char::is_uppercase);
@@ -235,7 +237,7 @@ fn add_pairs(run: &str, terms: &mut Vec<String>) {
     }
 }
 
-/// Whether somebody asks something in this text.
+/// Whether this text asks a question.
 pub fn asks(text: &str) -> bool {
     text.contains(['?', '？', '؟'])
 }

@@ -71,7 +71,7 @@ impl SchemaSupport {
 }
 
 impl Capabilities {
-    /// The capabilities of a model that nobody described.
+    /// The capabilities of a model that the configuration does not describe.
     pub fn of_kind(kind: ProviderKind) -> Self {
         let cloud = kind == ProviderKind::Cloud;
         Self {
@@ -121,7 +121,7 @@ impl Price {
         Self { input, cached_input, output, long: None }
     }
 
-    /// The price for a prompt of so many tokens.
+    /// The price for a prompt of `input_tokens` tokens.
     pub fn for_prompt(&self, input_tokens: u64) -> Self {
         match self.long {
             Some(long) if input_tokens > long.above => Self::flat(long.input, long.cached_input, long.output),

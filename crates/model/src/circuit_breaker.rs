@@ -1,4 +1,4 @@
-//! A circuit breaker: whoever keeps failing is left alone for a while.
+//! A circuit breaker: a service that keeps failing gets no calls for a while.
 
 use std::time::Duration;
 
@@ -20,7 +20,7 @@ pub struct BreakerRules {
 #[derive(Debug, Default)]
 pub struct CircuitBreaker {
     failures: u32,
-    /// Nobody should try before.
+    /// No call should be tried before.
     until: Option<Instant>,
 }
 
@@ -30,7 +30,7 @@ impl CircuitBreaker {
         self.failures
     }
 
-    /// The moment before which nobody should try, unless it has come.
+    /// The moment before which no call should be tried. None if it has come.
     pub fn wait(&self) -> Option<Instant> {
         self.until.filter(|until| Instant::now() < *until)
     }
@@ -50,11 +50,11 @@ impl CircuitBreaker {
         is_over
     }
 
-    pub fn succeeded(&mut self) {
+    pub fn note_success(&mut self) {
         *self = Self::default();
     }
 
-    pub fn failed(&mut self, rules: &BreakerRules) {
+    pub fn note_failure(&mut self, rules: &BreakerRules) {
         let doubled = rules.first_pause.saturating_mul(1 << self.failures.min(8));
         self.failures = self.failures.saturating_add(1);
         let opens = self.failures >= rules.failures_to_open;

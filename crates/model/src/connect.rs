@@ -46,7 +46,7 @@ impl ProviderWire {
     }
 }
 
-/// Opens nothing yet: connections are made when somebody asks.
+/// Opens nothing yet: connections are made with the first request.
 pub fn connect(wire: ProviderWire, endpoint: &Endpoint) -> Result<Arc<dyn ChatModel>, InvalidEndpoint> {
     Ok(match wire {
         ProviderWire::Chat => Arc::new(ChatCompletions::new(endpoint)?),

@@ -42,7 +42,7 @@ pub enum Error {
     /// The stream broke, ended early or was not what the protocol says. Try again.
     #[error("the model provider's stream broke ({0})")]
     Broken(String),
-    /// 401 or 403. Somebody has to mend the key.
+    /// 401 or 403. The operator has to correct the key.
     #[error("the model provider refused the credentials (status {status}); check the key for {provider}")]
     Auth { status: u16, provider: String },
     /// The prompt does not fit. Shorten it.
@@ -57,7 +57,7 @@ pub enum Error {
     Unsupported { status: u16, summary: String, refused: Unsupported },
 }
 
-/// The status by which a provider says that it has no such model; or whoever is there that he is no provider.
+/// The status that means "no such model", or that the server is not a model provider.
 const NOT_FOUND: u16 = 404;
 
 impl Error {

@@ -7,9 +7,9 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use crate::circuit_breaker::{BreakerRules, CircuitBreaker};
-use crate::learned::Learned;
+use crate::refused_settings::RefusedSettings;
 
-/// A provider is left alone after so many calls in a row that fail, each after all its tries, until one call may see
+/// A provider gets no calls after some calls in a row that fail, each after all its tries, until one call may see
 /// whether it has recovered.
 const RULES: BreakerRules = BreakerRules {
     failures_to_open: 3,
@@ -29,7 +29,7 @@ pub struct ProviderHealth {
     /// The provider refused tools and a schema in one request.
     apart: AtomicBool,
     /// The settings that its models do not take, by the provider's names for them. Locked for a look, never over an await.
-    learned: Mutex<HashMap<String, Learned>>,
+    refused_settings: Mutex<HashMap<String, RefusedSettings>>,
 }
 
 impl ProviderHealth {
@@ -58,23 +58,23 @@ impl ProviderHealth {
     }
 
     /// The settings that a model turned out not to take.
-    pub(crate) fn learned(&self, model: &str) -> Option<Learned> {
-        self.learned.lock().unwrap_or_else(PoisonError::into_inner).get(model).cloned()
+    pub(crate) fn refused_settings(&self, model: &str) -> Option<RefusedSettings> {
+        self.refused_settings.lock().unwrap_or_else(PoisonError::into_inner).get(model).cloned()
     }
 
-    pub(crate) fn learn(&self, model: &str, learned: &Learned) {
-        let mut all = self.learned.lock().unwrap_or_else(PoisonError::into_inner);
+    pub(crate) fn note_refused_settings(&self, model: &str, learned: &RefusedSettings) {
+        let mut all = self.refused_settings.lock().unwrap_or_else(PoisonError::into_inner);
         if all.len() < MAX_LEARNED_MODELS || all.contains_key(model) {
             all.entry(model.to_owned()).or_default().join(learned);
         }
     }
 
-    pub fn succeeded(&self) {
-        self.breaker().succeeded();
+    pub fn note_success(&self) {
+        self.breaker().note_success();
     }
 
-    pub fn failed(&self) {
-        self.breaker().failed(&RULES);
+    pub fn note_failure(&self) {
+        self.breaker().note_failure(&RULES);
     }
 }
 
@@ -87,13 +87,13 @@ mod tests {
         let breaker = ProviderHealth::default();
         for _ in 0..RULES.failures_to_open {
             assert!(breaker.admits());
-            breaker.failed();
+            breaker.note_failure();
         }
         assert!(!breaker.admits() && !breaker.is_closed());
         tokio::time::advance(RULES.rest).await;
         assert!(breaker.admits(), "one looks whether it has recovered");
         assert!(!breaker.admits(), "and only one");
-        breaker.succeeded();
+        breaker.note_success();
         assert!(breaker.admits() && breaker.admits());
     }
 
@@ -101,16 +101,16 @@ mod tests {
     async fn failures_must_come_in_a_row() {
         let breaker = ProviderHealth::default();
         for _ in 0..RULES.failures_to_open * 2 {
-            breaker.failed();
-            breaker.succeeded();
+            breaker.note_failure();
+            breaker.note_success();
         }
         assert!(breaker.admits());
         for _ in 0..RULES.failures_to_open {
-            breaker.failed();
+            breaker.note_failure();
         }
         tokio::time::advance(RULES.rest).await;
         assert!(breaker.admits());
-        breaker.failed();
+        breaker.note_failure();
         assert!(!breaker.admits(), "what has not recovered is left alone again");
     }
 }

@@ -21,8 +21,8 @@ use crate::{Error, Phase};
 /// As much of an error's body as is read, to see what kind of error it is.
 const MAX_ERROR_BYTES: usize = 64 << 10;
 
-/// How long the end of a body is waited for when nothing more of it matters.
-const FAREWELL: Duration = Duration::from_millis(50);
+/// How long a client waits for the end of a body of which it needs nothing more.
+const MAX_DRAIN: Duration = Duration::from_millis(50);
 
 /// The address of a provider, and how long we wait for it.
 #[derive(Debug, Clone)]
@@ -142,7 +142,7 @@ impl Client {
         Ok(Self {
             inner: connector(&url, endpoint.timeouts)?,
             url,
-            headers: headers.with(endpoint.key.as_ref())?,
+            headers: headers.with_key(endpoint.key.as_ref())?,
             provider: endpoint.provider.clone(),
             timeouts: endpoint.timeouts,
         })
@@ -156,13 +156,13 @@ impl Client {
         self
     }
 
-    /// Asks for what stands at the path, up to so many bytes. The caller bounds the time.
+    /// Requests the content at the path, up to `limit` bytes. The caller bounds the time.
     pub(crate) async fn get(&self, limit: usize) -> Result<Vec<u8>, Error> {
         let begun = Instant::now();
         let request = self.inner.get(self.url.clone()).headers(self.headers.clone());
-        let response = request.send().await.map_err(|error| unsent(&error))?;
+        let response = request.send().await.map_err(|error| unsent_error(&error))?;
         if response.status() != 200 {
-            return Err(self.refused(response).await);
+            return Err(self.refusal_error(response).await);
         }
         AnswerBody::new(response, self.timeouts, begun).read_all(limit).await
     }
@@ -178,11 +178,11 @@ impl Client {
         let (deadline, phase) = self.first_deadline(begun);
         let response = match timeout_at(deadline, request.send()).await {
             Ok(Ok(response)) => response,
-            Ok(Err(error)) => return Err(unsent(&error)),
+            Ok(Err(error)) => return Err(unsent_error(&error)),
             Err(_) => return Err(Error::Timeout(phase)),
         };
         if response.status() != 200 {
-            return Err(self.refused(response).await);
+            return Err(self.refusal_error(response).await);
         }
         if response.headers().contains_key(CONTENT_ENCODING) {
             return Err(Error::Broken("a compressed answer, which was not asked for".into()));
@@ -199,13 +199,13 @@ impl Client {
     }
 
     fn first_deadline(&self, begun: Instant) -> (Instant, Phase) {
-        sooner(
+        earlier_deadline(
             (begun + self.timeouts.first_byte, Phase::FirstByte),
             (begun + self.timeouts.total, Phase::Total),
         )
     }
 
-    async fn refused(&self, mut response: Response) -> Error {
+    async fn refusal_error(&self, mut response: Response) -> Error {
         let mut body = Vec::new();
         let read = async {
             while body.len() < MAX_ERROR_BYTES
@@ -235,7 +235,7 @@ fn connector(url: &Url, timeouts: Timeouts) -> Result<reqwest::Client, InvalidEn
 }
 
 impl Headers {
-    fn with(self, key: Option<&ProviderKey>) -> Result<HeaderMap, InvalidEndpoint> {
+    fn with_key(self, key: Option<&ProviderKey>) -> Result<HeaderMap, InvalidEndpoint> {
         let mut headers = HeaderMap::new();
         headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
         headers.insert(
@@ -259,7 +259,7 @@ impl Headers {
 }
 
 /// Why no answer began. The library's own message names the URL, so it is not passed on.
-fn unsent(error: &reqwest::Error) -> Error {
+fn unsent_error(error: &reqwest::Error) -> Error {
     if error.is_timeout() {
         return Error::Timeout(Phase::Connect); // the only time-out the library is given
     }
@@ -289,7 +289,7 @@ async fn ring_at(alarm: &mut Option<Pin<Box<Sleep>>>, moment: Instant) {
     }
 }
 
-fn sooner(one: (Instant, Phase), other: (Instant, Phase)) -> (Instant, Phase) {
+fn earlier_deadline(one: (Instant, Phase), other: (Instant, Phase)) -> (Instant, Phase) {
     if other.0 < one.0 { other } else { one }
 }
 
@@ -315,7 +315,7 @@ impl AnswerBody {
         } else {
             (self.begun + self.timeouts.first_byte, Phase::FirstByte)
         };
-        let (deadline, phase) = sooner(next, (self.begun + self.timeouts.total, Phase::Total));
+        let (deadline, phase) = earlier_deadline(next, (self.begun + self.timeouts.total, Phase::Total));
         tokio::select! {
             biased;
             chunk = self.response.chunk() => {
@@ -326,10 +326,10 @@ impl AnswerBody {
         }
     }
 
-    /// Reads on for a moment after the last thing worth reading, because only a connection whose answer was read to its
-    /// end can be used again.
-    pub(crate) async fn farewell(mut self) {
-        let _ = timeout(FAREWELL, async { while let Ok(Some(_)) = self.response.chunk().await {} }).await;
+    /// Reads the rest of the body for a moment after the last useful part, because only a connection whose answer was
+    /// read to its end can be used again.
+    pub(crate) async fn drain(mut self) {
+        let _ = timeout(MAX_DRAIN, async { while let Ok(Some(_)) = self.response.chunk().await {} }).await;
     }
 
     /// All of it, if it is no longer than `limit` bytes.

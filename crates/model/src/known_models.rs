@@ -1,4 +1,4 @@
-//! Providers and models that everybody knows, so that nobody has to describe them. Providers are code, because each
+//! Well-known providers and models, so that operators do not have to describe them. Providers are code, because each
 //! speaks a wire; what is known of their models is data, in `known.toml` or in a newer file of that form.
 
 mod catalogue;
@@ -17,7 +17,7 @@ pub use changes::CatalogueChange;
 pub use retirement::{NOTICE_DAYS, Retirement};
 pub use rules::{InvalidCatalogue, MAX_CATALOGUE_BYTES};
 
-/// A provider as it is when nobody says otherwise.
+/// A provider with its default settings.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct KnownProvider {
     pub name: &'static str,
@@ -103,7 +103,7 @@ pub fn provider(name: &str) -> Option<&'static KnownProvider> {
 }
 
 impl KnownProvider {
-    /// The capabilities of a model of its that nobody described.
+    /// The capabilities of its models that the configuration does not describe.
     pub fn capabilities(&self) -> Capabilities {
         Capabilities { structured: self.structured, ..Capabilities::of_kind(self.kind) }
     }
@@ -119,7 +119,7 @@ pub fn markdown(catalogue: &Catalogue) -> String {
 impl KnownProvider {
     fn row(&self, catalogue: &Catalogue) -> String {
         let can = self.capabilities();
-        let models: Vec<_> = catalogue.listed().filter(|model| model.provider == self.name).collect();
+        let models: Vec<_> = catalogue.current_models().filter(|model| model.provider == self.name).collect();
         let largest = models.iter().map(|model| model.context_window).max().unwrap_or(can.context_window);
         let names: Vec<String> = models.iter().map(|model| code(&model.name)).collect();
         let variables: Vec<String> =

@@ -1,4 +1,4 @@
-//! Which prices hold for models of a provider that nobody has given one.
+//! The prices of models for which the configuration has no price.
 
 use crate::known_models::{self, Catalogue};
 use crate::{Capabilities, Price, ProviderKind};
@@ -6,7 +6,7 @@ use crate::{Capabilities, Price, ProviderKind};
 /// The knowledge of the prices of a provider's models.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Prices {
-    /// Nothing: it answers at a place of which nobody knows what it asks.
+    /// Nothing: it answers at an address whose prices are not known.
     #[default]
     Unknown,
     /// The list prices of the models that everybody knows.
@@ -38,7 +38,7 @@ impl Prices {
 }
 
 impl Catalogue {
-    /// The list price. Behind a provider that only this server knows, it is that of whoever the name leads to.
+    /// The list price. Behind a gateway, it is the price of the provider that the model's name points to.
     pub fn list_price(&self, provider: &str, id: &str) -> Option<Price> {
         let owner = match known_models::provider(provider) {
             Some(_) => provider,

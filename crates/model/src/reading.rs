@@ -1,4 +1,4 @@
-//! An answer on its way: bytes in, pieces out, whatever the provider's wire.
+//! An answer on its way: bytes in, pieces out, for every wire.
 
 use std::collections::VecDeque;
 
@@ -32,7 +32,7 @@ pub(crate) trait Decode: Send + 'static {
     fn is_over(&self) -> bool;
 }
 
-/// An answer ended and nobody said why.
+/// An answer ended without a finish reason.
 pub(crate) fn cut_short() -> Error {
     Error::Broken("ended without a finish reason".into())
 }
@@ -89,13 +89,13 @@ impl<D: Decode> BodyReading<D> {
                 return Some(Err(failure));
             }
             if self.decoder.is_over() {
-                self.body.take()?.farewell().await;
+                self.body.take()?.drain().await;
                 return None;
             }
             let outcome = match self.body.as_mut()?.chunk().await {
                 Ok(Some(chunk)) => self.decode(&chunk),
                 Ok(None) => self.finish(),
-                // All was said; only the farewell got lost.
+                // The answer is complete; only the end of the stream got lost.
                 Err(_) if self.decoder.has_finish() => self.decoder.end(&mut self.ready),
                 Err(error) => Err(error),
             };

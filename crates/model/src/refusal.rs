@@ -38,7 +38,7 @@ pub(crate) struct Refusal {
 }
 
 impl Refusal {
-    /// Reads an error's body, whatever it is.
+    /// Reads an error's body, in any form.
     pub(crate) fn read(body: &[u8]) -> Self {
         match serde_json::from_slice(body) {
             Ok(value) => Self::from_json(&value),
@@ -71,7 +71,7 @@ impl Refusal {
 
     /// The error for a status other than 200.
     pub(crate) fn error(&self, status: u16, headers: &HeaderMap, provider: &str) -> Error {
-        match (self.classify(status, retry_after(headers), provider), self.unsupported()) {
+        match (self.classify(status, retry_after(headers), provider), self.unsupported_setting()) {
             (Error::Rejected { status: status @ (400 | 422), summary }, Some(refused)) => {
                 Error::Unsupported { status, summary, refused }
             }
@@ -79,8 +79,8 @@ impl Refusal {
         }
     }
 
-    fn unsupported(&self) -> Option<Unsupported> {
-        setting::unsupported(&self.places, &self.codes, &self.message)
+    fn unsupported_setting(&self) -> Option<Unsupported> {
+        setting::find_complaint(&self.places, &self.codes, &self.message)
     }
 
     /// The error for a notice inside a stream that began with status 200.

@@ -10,9 +10,9 @@ use serde_json::{Map, Value};
 use crate::capabilities::{Capabilities, Price, ProviderKind, SchemaSupport};
 use crate::health::ProviderHealth;
 use crate::known_models::Catalogue;
-use crate::learning::Learning;
 use crate::prices::Prices;
 use crate::rescue::Rescued;
+use crate::retry_without_setting::SettingRetry;
 use crate::tokens::{Counter, Counters};
 use crate::tool_fit::fitting_tools;
 use crate::{ChatModel, ModelRequest, PromptMessage, ProviderWire, ToolSpec};
@@ -29,13 +29,13 @@ pub struct ModelProvider {
     pub wire: Option<ProviderWire>,
     pub kind: ProviderKind,
     pub chat: Arc<dyn ChatModel>,
-    /// Whether it is asked for names that nobody listed.
+    /// Whether it is asked for models that the configuration does not list.
     pub open: bool,
     /// Whether what is known of models by its name holds for those it serves: it is who everybody knows by that name.
     pub known: bool,
-    /// The capabilities of a model of its that nobody described.
+    /// The capabilities of its models that the configuration does not describe.
     pub capabilities: Capabilities,
-    /// The prices of its models that nobody has given one.
+    /// The prices of its models for which the configuration has no price.
     pub prices: Prices,
 }
 
@@ -79,7 +79,7 @@ impl Model {
         tokens: Arc<Counter>,
     ) -> Self {
         let chat: Arc<dyn ChatModel> = match provider.wire {
-            Some(wire) => Arc::new(Learning::new(Arc::clone(&provider.chat), wire, Arc::clone(health))),
+            Some(wire) => Arc::new(SettingRetry::new(Arc::clone(&provider.chat), wire, Arc::clone(health))),
             None => Arc::clone(&provider.chat), // it runs in this process, and takes what it is given
         };
         let chat = if listing.capabilities.calls_in_text { Arc::new(Rescued(chat)) } else { chat };
@@ -141,14 +141,14 @@ impl Model {
     }
 
     /// How it is held to a schema, as far as is known by now.
-    pub fn structured(&self) -> SchemaSupport {
+    pub fn schema_support(&self) -> SchemaSupport {
         let listed = self.listing.capabilities.structured;
         let refused = listed == SchemaSupport::WithTools && self.health.is_kept_apart();
         if refused { SchemaSupport::Alone } else { listed }
     }
 
     /// The usage with what it costs.
-    pub fn priced(&self, usage: Usage) -> Usage {
+    pub fn with_cost(&self, usage: Usage) -> Usage {
         Usage { cost: self.listing.price.map_or(usage.cost, |price| price.cost(&usage)), ..usage }
     }
 }
@@ -160,12 +160,13 @@ pub struct ModelRegistry {
     models: BTreeMap<String, Arc<Model>>,
     default: Option<String>,
     counters: Arc<Counters>,
-    /// The catalogue of models that nobody listed.
+    /// The catalogue, for models that the configuration does not list.
     catalogue: Arc<Catalogue>,
 }
 
 impl ModelRegistry {
-    /// Models of a provider that is not there are left out. `default` is who answers when nobody is named.
+    /// Models of a provider that is not there are left out. `default` is the model that answers when a request names
+    /// none.
     pub fn new(providers: Vec<ModelProvider>, listings: Vec<Listing>, default: Option<String>) -> Self {
         let providers: Vec<_> =
             providers.into_iter().map(|provider| (provider, Arc::<ProviderHealth>::default())).collect();
@@ -222,8 +223,8 @@ impl ModelRegistry {
         provider.open.then(|| Arc::new(self.model(listing(), served)))
     }
 
-    /// Whether its provider serves the model, as far as the provider says. Of one that is listed here, whoever listed it
-    /// has the word.
+    /// Whether its provider serves the model, as far as the provider says. For a model that the configuration lists,
+    /// the configuration decides.
     pub async fn serves(&self, model: &Model) -> Option<bool> {
         if self.models.contains_key(model.name()) {
             return None;
@@ -258,7 +259,7 @@ impl ModelRegistry {
 }
 
 impl Catalogue {
-    /// A model of a provider as it is when nobody says otherwise.
+    /// A model of a provider with its default facts.
     pub fn listing(&self, provider: &ModelProvider, name: &str, id: &str) -> Listing {
         let (capabilities, price) = if provider.known {
             self.describe(&provider.name, id, &provider.capabilities)

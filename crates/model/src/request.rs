@@ -28,7 +28,7 @@ pub struct ModelRequest {
     pub other_limit: bool,
     /// The server does not take the wish for a count of tokens at the end of a stream.
     pub no_stream_options: bool,
-    /// Somebody pays for no longer answer: the request is rather refused than sent without its limit.
+    /// A budget allows no longer answer, so the request is refused rather than sent without its limit.
     pub must_bound: bool,
 }
 
@@ -135,7 +135,7 @@ pub struct UserTurn {
 
 impl UserTurn {
     /// Its images that have a content, which are all once a request is complete.
-    pub(crate) fn shown(&self) -> impl Iterator<Item = (&PromptImage, &[u8])> {
+    pub(crate) fn images_with_content(&self) -> impl Iterator<Item = (&PromptImage, &[u8])> {
         self.images.iter().filter_map(|image| Some((image, image.content.as_deref()?)))
     }
 }
@@ -160,7 +160,7 @@ pub struct PromptImage {
     pub media_type: String,
     pub width: u32,
     pub height: u32,
-    /// None until somebody has read it: a prompt is put together and counted without it.
+    /// None until the image has been read: a prompt is put together and counted without it.
     pub content: Option<Arc<[u8]>>,
 }
 

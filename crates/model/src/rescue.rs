@@ -100,7 +100,7 @@ enum State {
     Between,
     /// Anything: words are handed out.
     Prose,
-    /// The next of a mark that begins a block, of which so many bytes have come.
+    /// The next of a mark that begins a block, of which this many bytes have come.
     Mark(Block, usize),
     /// The language of a fenced block, which begins at this byte of the held text.
     Language(usize),
@@ -108,7 +108,7 @@ enum State {
     Value(Block),
     /// JSON that begins at this byte of the held text.
     Json(Block, usize, JsonScanner),
-    /// More JSON, white space, or the next of the mark that ends the block, of which so many bytes have come.
+    /// More JSON, white space, or the next of the mark that ends the block, of which this many bytes have come.
     End(Block, usize),
 }
 
@@ -140,7 +140,7 @@ impl Block {
 
 /// The scanner after a character. Characters beyond ASCII mean nothing to it.
 fn scan_char(scanner: JsonScanner, next: char) -> JsonScanner {
-    u8::try_from(next).map_or(scanner, |byte| scanner.after(byte))
+    u8::try_from(next).map_or(scanner, |byte| scanner.after_byte(byte))
 }
 
 /// The next step with a character.

@@ -86,7 +86,7 @@ impl ModelSetting {
 
 /// The complaint of a refusal about settings, if it says that one is not taken. `places` are the names it gives outside its
 /// sentence; `code` and `message` are in lower case.
-pub(crate) fn unsupported(places: &[String], codes: &[String], message: &str) -> Option<Unsupported> {
+pub(crate) fn find_complaint(places: &[String], codes: &[String], message: &str) -> Option<Unsupported> {
     let codes = |wanted: &[&str]| codes.iter().any(|code| wanted.contains(&code.as_str()));
     let says = |phrases: &str| phrases.split('|').any(|phrase| message.contains(phrase));
     if !codes(&REFUSING_CODES) && !says(REFUSING_PHRASES) {

@@ -34,7 +34,7 @@ impl Tally {
     /// Hands out the name by which the provider calls the model, if it is another than was asked for.
     pub(crate) fn name_model(&mut self, name: &str, out: &mut Pieces) {
         if !name.is_empty() && self.asked.take().is_some_and(|asked| asked != name) {
-            out.push_back(AnswerPiece::Model(short(name)));
+            out.push_back(AnswerPiece::Model(short_name(name)));
         }
     }
 
@@ -80,8 +80,8 @@ impl Tally {
         self.count(id.len() + name.len() + CALL_BYTES)?;
         let index = self.calls.len();
         self.calls.push(0);
-        let provider_id = Some(short(id)).filter(|id| !id.is_empty());
-        out.push_back(AnswerPiece::CallStart { index, provider_id, name: short(name) });
+        let provider_id = Some(short_name(id)).filter(|id| !id.is_empty());
+        out.push_back(AnswerPiece::CallStart { index, provider_id, name: short_name(name) });
         Ok(index)
     }
 
@@ -109,7 +109,7 @@ impl Tally {
 }
 
 /// A name, cut to what is kept of one.
-pub(crate) fn short(name: &str) -> String {
+pub(crate) fn short_name(name: &str) -> String {
     name.get(..name.floor_char_boundary(MAX_NAME_BYTES)).unwrap_or(name).to_owned()
 }
 

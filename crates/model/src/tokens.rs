@@ -63,7 +63,7 @@ impl Tokens {
         }
     }
 
-    /// Exact for OpenAI's models, whoever serves them and under whichever prefix.
+    /// Exact for OpenAI's models, from every provider and under every prefix.
     pub fn of_model(id: &str) -> Self {
         const BEGINNINGS: [(&str, Tokens); 2] = [
             ("gpt-5 gpt-4o gpt-4.1 gpt-4.5 chatgpt o1 o3 o4", Tokens::O200k),
@@ -121,7 +121,7 @@ impl Counter {
 
     /// The tokens of a text.
     pub fn text(&self, text: &str) -> usize {
-        self.scaled(self.counted(text))
+        self.scaled(self.counted_text(text))
     }
 
     /// Whether the model's own tokenizer counts.
@@ -134,7 +134,7 @@ impl Counter {
         f32::from_bits(self.ratio.load(Ordering::Relaxed))
     }
 
-    fn counted(&self, text: &str) -> usize {
+    fn counted_text(&self, text: &str) -> usize {
         self.counts.of(self.tokens.vocabulary(), text)
     }
 

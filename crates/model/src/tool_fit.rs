@@ -41,7 +41,7 @@ pub struct ToolFit {
     pub fit: f32,
 }
 
-/// The tools that fit the message, the best first, at most so many.
+/// The tools that fit the message, the best first. `most` limits their number.
 pub fn fitting_tools(message: &str, tools: &[ToolSpec], most: usize) -> Vec<ToolFit> {
     let Some(rules) = RULES.as_ref() else { return Vec::new() };
     let message = MessageWords::new(rules, message);

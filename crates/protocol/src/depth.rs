@@ -23,7 +23,7 @@ pub struct JsonScanner {
 impl JsonScanner {
     /// The scanner after one more byte.
     #[must_use]
-    pub fn after(self, byte: u8) -> Self {
+    pub fn after_byte(self, byte: u8) -> Self {
         let Self { depth, in_string, escaped } = self;
         match byte {
             _ if escaped => Self { escaped: false, ..self },
@@ -45,7 +45,7 @@ impl JsonScanner {
 pub fn json_depth(text: &str) -> usize {
     let mut scanner = JsonScanner::default();
     let depths = text.bytes().map(|byte| {
-        scanner = scanner.after(byte);
+        scanner = scanner.after_byte(byte);
         scanner.depth()
     });
     depths.max().unwrap_or_default()

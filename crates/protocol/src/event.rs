@@ -4,9 +4,9 @@
 //! there is one encoding. A stored row that cannot be read again is [`Unreadable`], never a panic.
 
 mod context;
-mod remembered;
+mod memory_requests;
 mod start;
-mod waiting;
+mod waiting_calls;
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -18,9 +18,9 @@ use utoipa::ToSchema;
 pub use context::{
     ContextLoaded, FragmentCost, LeftOut, Part, Pinned, PromptLedger, Source, Stretch, Summary, Warning,
 };
-pub use remembered::{Forgetting, ForgettingOutcome, MemoryUpdate, Remembered, RememberedOutcome};
+pub use memory_requests::{Forgetting, ForgettingOutcome, MemoryUpdate, Remembered, RememberedOutcome};
 pub use start::RunStart;
-pub use waiting::{CallOpen, ProposalClosed, ProposalOpen};
+pub use waiting_calls::{CallOpen, ProposalClosed, ProposalOpen};
 
 use crate::json_fields::{from_name, is_default};
 use crate::{CallId, Effect, MessageId, MessagePart, RunId, Seq, ThreadId, ToolStatus, Usage};

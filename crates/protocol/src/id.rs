@@ -28,7 +28,7 @@ impl std::error::Error for ParseIdError {}
 
 fn parse(prefix: &'static str, text: &str) -> Result<Uuid, ParseIdError> {
     let hex = text.strip_prefix(prefix).and_then(|rest| rest.strip_prefix('_'));
-    // One spelling per id: look-alikes in upper case or with dashes are somebody else's text.
+    // One spelling per id: similar texts in upper case or with dashes are no ids.
     let canonical =
         hex.filter(|hex| hex.len() == 32 && hex.bytes().all(|b| matches!(b, b'0'..=b'9' | b'a'..=b'f')));
     canonical.and_then(|hex| Uuid::try_parse(hex).ok()).ok_or(ParseIdError { prefix })
@@ -116,7 +116,7 @@ ids! {
     RunId = "run",
     /// A message of the user or the assistant.
     MessageId = "msg",
-    /// One tool call. The server makes the id, whatever id the provider has for the call.
+    /// One tool call. The server makes this id, which is not the provider's id of the call.
     CallId = "call",
     /// A background job.
     JobId = "job",

@@ -12,7 +12,7 @@ mod client_call;
 mod clock;
 mod context;
 mod depth;
-mod earlier;
+mod earlier_turns;
 mod event;
 mod id;
 mod json_fields;
@@ -54,7 +54,7 @@ pub use context::{
     SummaryView,
 };
 pub use depth::{JsonScanner, MAX_JSON_DEPTH, MAX_STORED_DEPTH, json_depth, value_depth};
-pub use earlier::{
+pub use earlier_turns::{
     EarlierCall, EarlierStep, EarlierTurn, ImportedCall, ImportedStep, ImportedThread, ImportedTurn,
     MAX_EARLIER_TURNS, ThreadToImport,
 };

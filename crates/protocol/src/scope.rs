@@ -155,16 +155,16 @@ pub struct Scope {
 }
 
 /// The name of the owner of an app's own data. It is empty, and authentication gives no empty name.
-const NOBODY: &str = "";
+const NO_USER: &str = "";
 
 impl Scope {
     /// The scope of an app's own data, such as the documents of its folder.
     pub fn of_app(app: AppId) -> Self {
-        Self { app, user: UserId::new(NOBODY) }
+        Self { app, user: UserId::new(NO_USER) }
     }
 
     /// Whether the scope is that of an app's own data.
     pub fn is_of_app(&self) -> bool {
-        self.user.as_str() == NOBODY
+        self.user.as_str() == NO_USER
     }
 }

@@ -64,7 +64,7 @@ pub enum SpendBound {
 /// The decision about a planned call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SpendGrant {
-    /// The call may be made with an answer of at most so many tokens. The amount `held` is held for it.
+    /// The call may be made with an answer of at most `output_tokens`. The amount `held` is held for it.
     Granted { output_tokens: u64, held: Outlay },
     /// The call has to wait: other calls hold the amount that it needs, or the minute is used up.
     Later,
@@ -105,10 +105,10 @@ impl SpendBounds {
         let money = |bound, limit: Option<Cost>, spent: Cost, held: Outlay| {
             Some(Share { bound, unit: SpendUnit::Money, limit: limit?.0, spent: spent.0, held: held.cost.0 })
         };
-        let nobody = Outlay::default(); // a run makes one call at a time
+        let nothing_held = Outlay::default(); // a run makes one call at a time
         let all = [
-            tokens(SpendBound::Run, self.run_tokens, run.tokens, nobody),
-            money(SpendBound::Run, self.run_cost, run.cost, nobody),
+            tokens(SpendBound::Run, self.run_tokens, run.tokens, nothing_held),
+            money(SpendBound::Run, self.run_cost, run.cost, nothing_held),
             tokens(SpendBound::Day, self.day_tokens, day.tokens, held),
             money(SpendBound::Day, self.day_cost, day.cost, held),
             tokens(SpendBound::TokensDay, self.tokens_per_day, day_tokens, held),

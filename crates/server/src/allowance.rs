@@ -40,7 +40,7 @@ impl Api {
 
 fn header_fields(allowances: &[Allowance]) -> HeaderMap {
     let mut headers = HeaderMap::new();
-    for (name, text) in [(RATE_LIMIT_POLICY, policies(allowances)), (RATE_LIMIT, left(allowances))] {
+    for (name, text) in [(RATE_LIMIT_POLICY, policies(allowances)), (RATE_LIMIT, format_left(allowances))] {
         if let Some(value) = HeaderValue::from_str(&text).ok().filter(|value| !value.is_empty()) {
             headers.insert(name, value);
         }
@@ -58,7 +58,7 @@ fn policies(allowances: &[Allowance]) -> String {
     })
 }
 
-fn left(allowances: &[Allowance]) -> String {
+fn format_left(allowances: &[Allowance]) -> String {
     list(allowances, |text, allowance| {
         write!(text, ";r={}", allowance.left)?;
         allowance.resets_in.map_or(Ok(()), |seconds| write!(text, ";t={seconds}"))
@@ -110,7 +110,7 @@ mod tests {
              \"running\";q=4;qu=\"concurrent-requests\""
         );
         assert_eq!(
-            left(&allowances),
+            format_left(&allowances),
             "\"runs-minute\";r=17;t=42, \"runs-day\";r=480;t=43182, \"tokens-minute\";r=0;t=42, \
              \"tokens-day\";r=999999;t=43182, \"running\";r=3"
         );

@@ -44,7 +44,7 @@ pub(crate) enum AccessProof {
     Token(String),
 }
 
-/// The access of a request, whatever it is for.
+/// The access of a request to any route.
 #[derive(Debug, Clone)]
 pub(crate) struct Access {
     pub(crate) principal: Principal,
@@ -66,19 +66,20 @@ impl FromRequestParts<Api> for Access {
         let credentials = credentials(api, parts)?;
         let is_attempt = !matches!(credentials, Credentials::None);
         let access = match credentials {
-            Credentials::None => local(api),
+            Credentials::None => local_access(api),
             Credentials::Bearer(token) => bearer_access(api, token).await,
             Credentials::Cookie(secret) => cookie_access(api, parts, secret).await,
         };
         if is_attempt && access.as_ref().is_err_and(|problem| problem.code() == ProblemCode::Unauthorized) {
             api.attempts.note_failure(address(api, parts))?;
         }
-        acting(api, access?, &parts.headers)
+        acting_access(api, access?, &parts.headers)
     }
 }
 
-/// Without a key, JWT or session: the user of this machine, as long as nobody else has access.
-fn local(api: &Api) -> Result<Access, ApiProblem> {
+/// The access of a request without a key, JWT or session: the user of this machine. Refused if there are keys or
+/// issuers, or if other machines can reach the server.
+fn local_access(api: &Api) -> Result<Access, ApiProblem> {
     let is_for_others = !api.bound.is_loopback() || api.proxying.is_for_others();
     if api.service.has_keys() || !api.issuers.is_empty() || is_for_others {
         let detail = if api.issuers.is_empty() { NO_PROOF } else { NO_PROOF_WITH_ISSUER };
@@ -95,7 +96,7 @@ async fn bearer_access(api: &Api, token: &str) -> Result<Access, ApiProblem> {
     }
     let grant = api.service.key_grant(token).await?;
     // One answer for a wrong, a revoked and an expired key. Where no key is needed, a wrong one is as none.
-    let Some(grant) = grant else { return local(api) };
+    let Some(grant) = grant else { return local_access(api) };
     let is_control = grant.source == GrantSource::Control;
     Ok(match api.control_user.as_deref().filter(|_| is_control) {
         Some(user) => Access {
@@ -113,7 +114,7 @@ async fn cookie_access(api: &Api, parts: &Parts, secret: &str) -> Result<Access,
     let is_served = |grant: &Grant| grant.issuer.as_ref().is_none_or(|issuer| api.issuers.has_entry(issuer));
     let Some(grant) = grant.filter(|grant| is_served(grant)) else {
         let detail = "the session has ended; make another one with POST /v1/session, and a key or a JWT";
-        return local(api).map_err(|_| ApiProblem::new(ProblemCode::Unauthorized, detail));
+        return local_access(api).map_err(|_| ApiProblem::new(ProblemCode::Unauthorized, detail));
     };
     if !parts.method.is_safe() {
         origin::check_cookie_origin(api, parts)?;
@@ -169,7 +170,7 @@ fn token_problem(refusal: &TokenRefusal) -> ApiProblem {
 const ISSUER_RETRY_AFTER: u32 = 60;
 
 /// The access of the user whom the holder of an acting key names.
-fn acting(api: &Api, access: Access, headers: &HeaderMap) -> Result<Access, ApiProblem> {
+fn acting_access(api: &Api, access: Access, headers: &HeaderMap) -> Result<Access, ApiProblem> {
     let mut named = headers.get_all(ACTING_USER).iter();
     let (name, more) = (named.next(), named.next());
     let is_acting_key = matches!(access.proof, AccessProof::Stored(GrantSource::Key(_)))
@@ -337,7 +338,7 @@ impl FromRequestParts<Api> for ReadingCaller {
     }
 }
 
-/// Somebody who may look after the server.
+/// The caller of a request for admins.
 pub(crate) struct Admin(pub(crate) Caller);
 
 impl FromRequestParts<Api> for Admin {
@@ -355,7 +356,7 @@ impl FromRequestParts<Api> for Admin {
     }
 }
 
-/// Somebody who holds the control token, and so can read the data folder. No key proves that.
+/// The holder of the control token, who can read the data folder. No key proves that.
 pub(crate) struct ControlHolder;
 
 impl FromRequestParts<Api> for ControlHolder {

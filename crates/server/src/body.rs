@@ -22,7 +22,7 @@ use crate::error::{ApiProblem, ProblemCode};
 use crate::idempotency::read_key;
 use crate::{Api, ServerLimits};
 
-/// A body that takes longer than this comes from somebody whose access is checked again.
+/// If a body takes longer than this, the access of its sender is checked again.
 const SLOW_BODY: Duration = Duration::from_millis(100);
 
 const JSON: &str = "application/json";
@@ -155,7 +155,7 @@ pub(crate) async fn read_slowly(
     parts: &mut Parts,
 ) -> Result<Bytes, ApiProblem> {
     let start = Instant::now();
-    let body = bounded(body, limits).await?;
+    let body = read_bounded(body, limits).await?;
     if start.elapsed() > SLOW_BODY {
         Access::from_request_parts(parts, api).await?;
     }
@@ -163,7 +163,7 @@ pub(crate) async fn read_slowly(
 }
 
 /// The whole body, if it is as small and as fast as it must be.
-async fn bounded(body: Body, limits: &ServerLimits) -> Result<Bytes, ApiProblem> {
+async fn read_bounded(body: Body, limits: &ServerLimits) -> Result<Bytes, ApiProblem> {
     // A body that announces its size is refused before any of it is read.
     if body.size_hint().lower() > limits.max_body_bytes as u64 {
         return Err(too_large(limits.max_body_bytes));
@@ -226,10 +226,10 @@ fn parse<T: DeserializeOwned>(body: &[u8]) -> Result<T, ApiProblem> {
     let mut reader = serde_json::Deserializer::from_str(text);
     let value = serde_path_to_error::deserialize(&mut reader).map_err(|error| {
         let path = error.path().to_string();
-        refused(&path, &error.into_inner())
+        refusal_at(&path, &error.into_inner())
     })?;
-    reader.end().map_err(|error| refused(".", &error))?;
-    // A struct would also be read from a list of its fields in order, which nobody means.
+    reader.end().map_err(|error| refusal_at(".", &error))?;
+    // Serde would also read a struct from a list of its fields in order, which no client intends.
     if !text.trim_start().starts_with('{') {
         return Err(not_an_object());
     }
@@ -237,7 +237,7 @@ fn parse<T: DeserializeOwned>(body: &[u8]) -> Result<T, ApiProblem> {
 }
 
 /// `path` is where the parser stood, `.` at the top.
-fn refused(path: &str, error: &serde_json::Error) -> ApiProblem {
+fn refusal_at(path: &str, error: &serde_json::Error) -> ApiProblem {
     let sentence = error.to_string();
     match error.classify() {
         Category::Syntax | Category::Eof | Category::Io => {
@@ -259,7 +259,7 @@ fn not_an_object() -> ApiProblem {
 
 /// The parser's message without the names of Rust's types.
 fn in_words(message: &str) -> String {
-    // A struct or an enum is an object, whatever its name is.
+    // Clients know a struct or an enum only as an object, so its name is left out.
     for kind in ["expected struct ", "expected internally tagged enum ", "expected adjacently tagged enum "] {
         if let Some((start, _)) = message.split_once(kind) {
             return format!("{start}expected an object");

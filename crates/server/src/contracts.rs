@@ -1,8 +1,9 @@
-//! Doors: a run's log in the words of other people's contracts.
+//! Encoders that write a run's log in the contracts of other projects, such as OpenAI's or AG-UI.
 //!
-//! An encoder is a fold over the events of one run, so a stream that is read again has the same bytes; the facts alone
-//! say the same in fewer pieces, so a run whose deltas are pruned is told like any other. A text that a contract
-//! cannot take back is not repeated in it: the stream ends with an error, and the run goes on without it.
+//! An encoder is a fold over the events of one run, so a stream that is read again has the same bytes. The facts alone
+//! give the same text in fewer pieces, so a run with pruned deltas is written like any other. Some contracts cannot
+//! remove text that was sent. If a step begins again there, the stream ends with an error, and the run continues
+//! without it.
 
 mod ag_ui;
 mod chat_completions;
@@ -57,17 +58,17 @@ pub(crate) trait Encoder: Send + Sync + 'static {
     /// Appends the end of a stream that is cut while its run goes on.
     fn cut(&mut self, why: &str, out: &mut Vec<u8>);
 
-    /// The words that the user or the client must give before there can be more, where this contract ends its stream
-    /// for that.
-    fn waits_for(&self) -> Vec<AwaitedWord>;
+    /// The decisions and results that the run needs before it can continue. Empty if this contract does not end its
+    /// stream while a run waits.
+    fn waits_for(&self) -> Vec<AwaitedAnswer>;
 
     /// Appends the end of a stream whose run waits for the user.
     fn park(&mut self, out: &mut Vec<u8>);
 }
 
-/// The word that a run waits for: a decision of the user, or a result from the client.
+/// An answer that a run waits for: a decision of the user, or a result from the client.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum AwaitedWord {
+pub(crate) enum AwaitedAnswer {
     Decision(ProposalId),
     Result(CallId),
 }
@@ -112,7 +113,7 @@ impl<E: Encoder> EventWriter for ContractWriter<E> {
 
     async fn write(&mut self, batch: &[Arc<Stored>]) -> (Bytes, StreamState) {
         let mut out = Vec::new();
-        // A row that cannot be read has no words in any contract.
+        // A row that cannot be read is left out of every contract.
         let read = |stored: &Arc<Stored>| {
             let event = Event::read(&stored.kind, &stored.body).ok()?;
             (!self.void.contains(stored.seq, &event)).then_some(event)
@@ -149,13 +150,13 @@ fn reason_of(cut: StreamCut) -> &'static str {
 impl<E: Encoder> ContractWriter<E> {
     /// Whether the run waits, rather than having waited at this place of its log.
     async fn is_parked(&self) -> bool {
-        for word in self.encoder.waits_for() {
-            let is_awaited = match word {
-                AwaitedWord::Decision(id) => {
+        for answer in self.encoder.waits_for() {
+            let is_awaited = match answer {
+                AwaitedAnswer::Decision(id) => {
                     let proposal = self.service.proposal(&self.principal, id).await;
                     proposal.is_ok_and(|proposal| proposal.decided_at.is_none())
                 }
-                AwaitedWord::Result(id) => {
+                AwaitedAnswer::Result(id) => {
                     let call = self.service.client_call(&self.principal, id).await;
                     call.is_ok_and(|call| call.answered_at.is_none())
                 }

@@ -21,7 +21,8 @@ const LINGER: Duration = Duration::from_secs(1);
 pub(crate) struct Socket<S> {
     stream: S,
     limit: Duration,
-    /// The end of a stream whose write is blocked for too long. Nobody takes what waits in the kernel, which would keep it for long.
+    /// Ends a stream whose write is blocked for too long. The client does not read the bytes that wait in the kernel,
+    /// which would keep them for long.
     give_up: fn(&S),
     /// Runs while a write is blocked.
     blocked: Option<Pin<Box<Sleep>>>,

@@ -97,7 +97,7 @@ pub struct ServerSettings {
     pub chat_app: Option<String>,
     pub proxying: Proxying,
     /// The user for whom the holder of the control token speaks; the machine's own user and admin when absent. A command
-    /// that opens the data folder may speak for anybody.
+    /// that opens the data folder may act for any user.
     pub control_user: Option<String>,
     /// The issuers of JWTs whose users may speak.
     pub issuers: Option<Arc<JwtIssuers>>,

@@ -49,7 +49,7 @@ pub(crate) async fn pass(State(api): State<Api>, request: Request, next: Next) -
     response
 }
 
-/// The address a request comes from, as far as anybody knows.
+/// The address of the client of a request, for log lines.
 fn client(api: &Api, request: &Request) -> String {
     let peer = request.extensions().get::<PeerAddress>();
     let client = peer.map(|PeerAddress(peer)| api.proxying.client(peer.ip(), request.headers()));

@@ -33,7 +33,7 @@ pub struct Proxying {
 }
 
 impl Proxying {
-    /// Whether anybody on another machine is meant to reach the server.
+    /// Whether the settings let other machines reach the server.
     pub fn is_for_others(&self) -> bool {
         self.behind_proxy || self.public_urls.iter().any(|url| !url.is_local())
     }
@@ -68,8 +68,9 @@ impl Proxying {
         self.public_urls.iter().any(|url| url.is_origin(origin))
     }
 
-    /// Returns the sender of a request that came from `peer`. Each proxy adds to the header whom it has it from, so it
-    /// is read from its end, for as long as the one that said so is trusted; anybody can write the rest.
+    /// Returns the sender of a request that came from `peer`. Each proxy adds the address of its own sender to the end
+    /// of the header. So the header is read from its end while the address before is of a trusted proxy. A client can
+    /// forge the rest.
     pub(crate) fn client(&self, peer: IpAddr, headers: &HeaderMap) -> IpAddr {
         let is_trusted = |address: &IpAddr| self.trusted_proxies.iter().any(|net| net.contains(address));
         let values = headers.get_all(FORWARDED_FOR).iter();
@@ -280,7 +281,7 @@ mod tests {
         let mut odd = HeaderMap::new();
         odd.append(FORWARDED_FOR, HeaderValue::from_bytes(b"\xff, 203.0.113.7").unwrap());
         let said = proxying.client("127.0.0.1".parse().unwrap(), &odd).to_string();
-        assert_eq!(said, "203.0.113.7", "nobody hides behind what is no text");
+        assert_eq!(said, "203.0.113.7", "bytes that are no text hide no address");
         assert_eq!(client("127.0.0.1", &[&vec!["10.0.0.1"; 1000].join(",")]), "10.0.0.1");
     }
 }

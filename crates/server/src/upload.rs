@@ -30,7 +30,7 @@ pub(crate) const MAX_UPLOADS: usize = 8;
 /// Bytes of a JSON object with files in it, which are a third longer there. Larger files are uploaded before.
 const MAX_JSON_BYTES: usize = 16 * 1024 * 1024;
 
-/// Uploads of one user at once. Others find room for a JSON object with files in it, whatever one user does.
+/// Uploads of one user at once. So one user always leaves room for a JSON object with files of another.
 const MAX_UPLOADS_PER_USER: usize = MAX_UPLOADS - JSON_SHARE as usize;
 
 /// Uploads whose room such an object takes: it is held once as it came and once as it is read.
@@ -39,7 +39,7 @@ const JSON_SHARE: u32 = 2;
 /// Seconds after which an upload that found no room may be sent again.
 const RETRY_AFTER: u32 = 5;
 
-/// An upload may take so many times as long as another body.
+/// An upload may take `PATIENCE` times as long as another body.
 const PATIENCE: u32 = 4;
 
 /// Bytes of a form beside its file.
@@ -176,7 +176,7 @@ async fn read_file(
         let is_too_large = problem.code() == ProblemCode::BodyTooLarge;
         if is_too_large { too_large().into() } else { problem }
     })?;
-    let declared = declared(&parts);
+    let declared = declared_type(&parts);
     let file = match declared.as_deref().filter(|declared| is_form(declared)) {
         Some(form) => of_form(body, form).await?,
         None => File { name: None, declared, bytes: body },
@@ -190,7 +190,7 @@ struct File {
     bytes: Bytes,
 }
 
-fn declared(parts: &Parts) -> Option<String> {
+fn declared_type(parts: &Parts) -> Option<String> {
     let value = parts.headers.get(header::CONTENT_TYPE)?;
     value.to_str().ok().map(str::to_owned)
 }

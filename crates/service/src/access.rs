@@ -52,11 +52,11 @@ pub(crate) struct AccessCache {
     /// The open streams of those who hold a key or a session.
     pub(crate) open_streams: Arc<OpenStreams>,
     /// Whether a key was ever made, revoked ones included: a server that asked for keys does not stop asking,
-    /// unless somebody with the data folder removes them all.
+    /// unless a command with access to the data folder removes them all.
     pub(crate) any_key: AtomicBool,
-    /// Held by whoever makes keys, removes all of them or counts them, until `any_key` says the same as the store.
+    /// One permit: held while keys are made, counted or all removed, until `any_key` is as the store has it.
     changing: Semaphore,
-    /// The hash of what proves to this process that somebody may read its data folder.
+    /// The hash of the control token, which proves that its holder can read the data folder.
     control: OnceLock<SecretHash>,
 }
 
@@ -83,7 +83,7 @@ impl AccessCache {
         *self.changes.read().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Keeps a grant that was read when there had been so many changes.
+    /// Keeps a grant that was read at this number of changes, if there was no change since.
     pub(crate) fn keep(&self, hash: SecretHash, grant: Grant, changes: u64) -> Arc<CachedGrant> {
         let cached = Arc::new(CachedGrant { grant: Arc::new(grant), noted_use: AtomicI64::new(i64::MIN) });
         let now = self.changes.read().unwrap_or_else(PoisonError::into_inner);
@@ -109,7 +109,7 @@ impl AccessCache {
         forget(&self.grants);
     }
 
-    /// The turn of whoever changes how many keys there are.
+    /// The permit to change the number of keys.
     pub(crate) async fn turn(&self) -> Option<SemaphorePermit<'_>> {
         self.changing.acquire().await.ok() // never closed
     }

@@ -18,10 +18,10 @@ const UNDO: &str = "undoAction";
 /// The field by which an action says which proposal it has made or changed.
 const PROPOSAL: &str = "proposalId";
 
-/// Why the actions of a run are not taken back yet.
+/// The message for an undo of a run that has not ended.
 pub(crate) const RUN_ACTIVE: &str = "the run has not ended; wait for its end, or cancel it first";
 
-/// Actions of a run that one request takes back at most.
+/// The most actions of a run that one request undoes.
 pub(crate) const MAX_UNDONE_AT_ONCE: usize = 4096;
 
 /// Which actions to list. An absent field does not matter.
@@ -46,7 +46,7 @@ impl Service {
     ) -> Result<Page<ActionView>, Error> {
         let (scope, _) = self.share_of(principal, app)?;
         let mut page = self.store().actions(&scope, filter(query)?, page.by_position()?).await?;
-        let forgotten = self.recall().forgotten(&scope).await?;
+        let forgotten = self.recall().forgotten_words(&scope).await?;
         for row in &mut page.rows {
             hide_in_action(row, &forgotten);
         }
@@ -55,12 +55,12 @@ impl Service {
 
     pub async fn action(&self, principal: &Principal, action: ActionId) -> Result<ActionView, Error> {
         let mut row = self.action_row(principal, action).await?;
-        let forgotten = self.recall().forgotten(&row.scope).await?;
+        let forgotten = self.recall().forgotten_words(&row.scope).await?;
         hide_in_action(&mut row, &forgotten);
         Ok(self.view(row))
     }
 
-    /// Takes back what an action changed. Gives the action that did so.
+    /// Undoes the changes of an action. Returns the action of the undo.
     pub async fn undo_action(
         &self,
         principal: &Principal,
@@ -71,19 +71,19 @@ impl Service {
         self.undo_row(principal, row, once).await
     }
 
-    /// Takes one action back, here or outside.
+    /// Undoes one action, in the database or in an external system.
     async fn undo_row(
         &self,
         principal: &Principal,
         row: ActionRow,
         once: Option<IdempotencyClaim>,
     ) -> Result<ActionView, Error> {
-        let by = self.undoing(principal, row.id);
+        let by = self.new_undo(principal, row.id);
         Ok(self.view(self.agent.undo(principal, row, by, once).await?))
     }
 
-    /// Takes back what the actions of a run changed, newest first. Actions that were taken back before are in the
-    /// report too, so that asking again changes nothing and says the same.
+    /// Undoes the actions of a run, newest first. The report also has the actions that were undone before, so a
+    /// repeated request changes nothing and has the same answer.
     pub async fn undo_run(&self, principal: &Principal, run: RunId) -> Result<UndoReport, Error> {
         let row = agent::run_row(self.store(), principal, run).await?;
         if !row.status.is_terminal() {
@@ -93,7 +93,7 @@ impl Service {
         self.world().tasks.finish(async move { service.undo_all(&principal, &row.scope, run).await }).await
     }
 
-    /// Goes through every chain of the ledger: for whoever looks after the server, in all apps.
+    /// Verifies every chain of the ledger, in all apps. An admin whose key is limited to one app is refused.
     pub async fn verify_ledger(&self, by: Option<&Principal>) -> Result<Verified, Error> {
         check_all_apps(by)?;
         Ok(self.store().verify_ledger().await?)
@@ -112,7 +112,7 @@ impl Service {
         Ok(report)
     }
 
-    /// Takes back some actions of a run, and adds what became of each to the report.
+    /// Undoes a page of the actions of a run, and adds the outcome of each to the report.
     async fn undo_page(
         &self,
         principal: &Principal,
@@ -156,7 +156,7 @@ impl Service {
         Ok(())
     }
 
-    fn undoing(&self, principal: &Principal, action: ActionId) -> NewAction {
+    fn new_undo(&self, principal: &Principal, action: ActionId) -> NewAction {
         NewAction {
             id: self.world().ids.action(),
             tool: UNDO.into(),
@@ -184,15 +184,16 @@ impl Service {
 /// The standing of an action, as far as its row tells.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum UndoStanding {
-    /// The action changed nothing, or took something back itself.
+    /// The action changed nothing, or is an undo itself.
     Nothing,
     Undone(ActionId),
     Undoable,
-    /// The action did something, or may have, that nobody here can put back; and why.
+    /// The action changed something, or may have, that cannot be undone here; with the reason.
     Stays(&'static str),
 }
 
-/// `elsewhere` says whether it acted outside, and whether its tool can take that back.
+/// Whether an action can be undone. `elsewhere` says whether it changed an external system, and whether its tool has an
+/// undo.
 pub(crate) fn standing(row: &ActionRow, elsewhere: OutsideEffect) -> UndoStanding {
     let is = |status: ToolStatus| row.status == ActionStatus::Ended(status);
     if let Some(by) = row.undone_by {
@@ -231,7 +232,8 @@ pub(crate) fn standing(row: &ActionRow, elsewhere: OutsideEffect) -> UndoStandin
     }
 }
 
-/// Why what became of a proposal is not taken back with the action that made or changed it; none if nothing did.
+/// The reason for which an undo leaves a proposal as it is, although it undoes the action that made or withdrew it.
+/// None if the proposal needs no such remark.
 fn decision_reason(proposal: &ProposalRow, by: &ActionRow) -> Option<String> {
     let withdrew = by.output.get("status").and_then(Value::as_str) == Some(Decision::Withdrawn.name());
     match proposal.decision? {
@@ -369,7 +371,7 @@ mod tests {
     }
 
     #[test]
-    fn what_acted_outside_is_undoable_only_if_its_tool_can_take_it_back() {
+    fn an_action_outside_is_undoable_only_if_its_tool_has_an_undo() {
         for effect in [Effect::Idempotent, Effect::Reversible] {
             let called = ActionRow { changes: Vec::new(), effect, ..row() };
             assert_eq!(standing(&called, OutsideEffect::Undo), UndoStanding::Undoable, "{effect:?}");

@@ -8,7 +8,7 @@ use crate::{Error, Service};
 impl Service {
     /// The rest of each limit that is left to the user.
     pub async fn allowances(&self, principal: &Principal, app: &str) -> Result<Vec<Allowance>, Error> {
-        let serving = self.serving(principal, app)?;
+        let serving = self.served_app(principal, app)?;
         let limits = self.user_limits(&serving.app);
         let (scope, now) = (principal.scope(serving.app.id.clone()), self.now());
         let used = self.store().used(&scope, limits, now).await?;
@@ -17,7 +17,7 @@ impl Service {
 
     /// The rest of each limit for a user who has used so much.
     pub fn allowances_with(&self, principal: &Principal, app: &str, used: &Used) -> Vec<Allowance> {
-        let serving = self.serving(principal, app);
+        let serving = self.served_app(principal, app);
         serving.map(|serving| self.user_limits(&serving.app).allowances(used, self.now())).unwrap_or_default()
     }
 

@@ -1,4 +1,4 @@
-//! Apps as clients ask for them, and as whoever watches their folders replaces them.
+//! Apps as clients ask for them, and their replacement when their folders change.
 
 use std::sync::Arc;
 

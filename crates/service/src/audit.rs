@@ -6,7 +6,7 @@ use crate::checks::{self, PageQuery};
 use crate::{Error, Service};
 
 impl Service {
-    /// The entries about the apps that `by` looks after, newest first.
+    /// The entries about the apps of the admin `by`, newest first.
     pub async fn admin_audit(
         &self,
         page: PageQuery,

@@ -23,7 +23,7 @@ const MAX_MODEL_BYTES: usize = 200;
 /// Characters of what is looked for.
 const MAX_QUERY_CHARS: usize = 1_000;
 
-/// Hits of a search when nobody says, and at most.
+/// The default number of hits of a search, and the largest.
 const DEFAULT_HITS: u32 = 10;
 const MAX_HITS: u32 = 100;
 
@@ -241,7 +241,7 @@ pub(crate) fn title(title: &str) -> Result<String, Error> {
     line("title", title, MAX_TITLE_BYTES)
 }
 
-/// The name of somebody or something.
+/// Checks the name of a document or an image.
 pub(crate) fn name(name: &str) -> Result<String, Error> {
     line("name", name, MAX_NAME_BYTES)
 }

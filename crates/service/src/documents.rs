@@ -25,8 +25,8 @@ const TURN_RETRY_AFTER: u32 = 10;
 /// Bytes of a document's text that are shown at once; a single piece is always shown.
 const MAX_SHOWN_BYTES: usize = 64 * 1024;
 
-/// Bytes of text that the documents of one user in one app may have, if nobody says otherwise: four of the longest, or
-/// sixteen thousand pages.
+/// Bytes of text that the documents of one user in one app may have, if the configuration has no
+/// number: four of the longest, or sixteen thousand pages.
 pub const DEFAULT_DOCUMENT_BYTES: u64 = 32 * 1024 * 1024;
 
 /// Documents that one search may be narrowed to.
@@ -209,7 +209,7 @@ impl Service {
         document: DocumentId,
     ) -> Result<DocumentRow, Error> {
         let row = self.store().document(principal, document).await?;
-        // Documents of an app that is not served are nobody's.
+        // Documents of an app that is not served are hidden from all users.
         let is_served = !row.scope.is_of_app() || self.world().apps.get(&row.scope.app).is_some();
         if principal.may_use(&row.scope.app) && is_served {
             return Ok(row);
@@ -238,7 +238,7 @@ impl Service {
     }
 }
 
-/// In the words of whoever could not read it.
+/// The refusal of a document, with the message of the parser that could not read it.
 fn document_refusal(problem: &DocumentProblem) -> Error {
     Error::Conflict { code: problem.code(), message: problem.to_string() }
 }

@@ -78,7 +78,7 @@ impl Service {
 }
 
 impl ThreadExport {
-    /// A name for the file of ASCII letters, digits and dashes, whatever the title is.
+    /// A file name of ASCII letters, digits and dashes, made from any title.
     pub fn file_name(&self) -> String {
         let ending = match self.format {
             ThreadFormat::Markdown => "md",

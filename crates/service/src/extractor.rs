@@ -8,7 +8,7 @@ use memory::documents::{self, DocumentKind, DocumentProblem, ExtractedDocument};
 /// How long one upload is read.
 const EXTRACT_PATIENCE: Duration = Duration::from_secs(60);
 
-/// Reads uploads as text. Parsers meet whatever people find, so a binary may run this in a process of its own.
+/// Reads uploads as text. Uploads can be broken or malicious, so a binary may run the parsers in a process of its own.
 #[async_trait]
 pub trait Extractor: Send + Sync {
     async fn extract(&self, kind: DocumentKind, bytes: Vec<u8>)

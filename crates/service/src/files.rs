@@ -78,7 +78,7 @@ impl Service {
         }
     }
 
-    /// The version a change is meant for: the one it names, or else whatever there is.
+    /// The version that a change is meant for: the one it names, or else the present one.
     async fn expected_version(&self, scope: &Scope, path: &str, terms: &Terms) -> Result<u64, Error> {
         match terms.expected {
             Some(expected) => Ok(expected),
@@ -86,8 +86,7 @@ impl Service {
         }
     }
 
-    /// The share of the app that the file is in. A path that no file can have is refused, so that nobody wonders where
-    /// it went.
+    /// The scope that the file is in. A path that no file can have is refused.
     fn file_scope(&self, principal: &Principal, (app, path): (&str, &str)) -> Result<Scope, Error> {
         let (scope, _) = self.share_of(principal, app)?;
         tools::files::check_path(path).map_err(|message| Error::invalid("path", message))?;

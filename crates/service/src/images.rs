@@ -81,7 +81,7 @@ impl Service {
             });
         };
         let work = move || {
-            let _turn = turn; // held to the end, even if whoever asked has gone away
+            let _turn = turn; // held to the end, even if the client has gone away
             keep_image(&bytes, declared.as_deref())
         };
         match tokio::task::spawn_blocking(work).await {

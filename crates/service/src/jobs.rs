@@ -9,8 +9,8 @@ use crate::checks::{self, PageQuery};
 use crate::{Error, Service, views};
 
 impl Service {
-    /// Work in the background, newest first, of all users: for whoever looks after the server, in the apps that their
-    /// access is limited to.
+    /// The jobs of all users, newest first, for an admin: in the apps that the admin's key is limited to, or in all
+    /// apps.
     pub async fn job_views(&self, page: PageQuery, by: Option<&Principal>) -> Result<Page<JobView>, Error> {
         let wanted = page.by_time()?;
         let page = match by.and_then(Principal::apps) {

@@ -1,6 +1,6 @@
 //! Keys: who may speak, known by the hash of the secret they hold.
 //!
-//! The keys are looked after by an admin, within the apps of their own key, or by whoever has the data folder.
+//! An admin manages the keys for the apps of their own key. A local command with access to the data folder manages all.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -81,7 +81,7 @@ impl Service {
         Ok(Some(Arc::clone(&cached.grant)))
     }
 
-    /// Notes an event stream of whoever has shown this proof. It ends with the access, or with `parent`.
+    /// Notes an event stream of the holder of this proof. It ends with the access, or with `parent`.
     pub fn open_stream(
         &self,
         source: Option<&GrantSource>,
@@ -109,13 +109,13 @@ impl Service {
         self.access().any_key.load(Ordering::Acquire)
     }
 
-    /// Whether any key is good now. Without one, nobody on another machine could be served.
+    /// Whether any key is good now. Without one, no client on another machine could be served.
     pub async fn has_good_keys(&self) -> Result<bool, Error> {
         Ok(self.store().has_good_keys(self.now()).await?)
     }
 
-    /// Makes a key. `by` is the admin who asks for it, who may make none that is good for more than their own; without
-    /// one, it is whoever has the data folder.
+    /// Makes a key. `by` is the admin who requests it. The new key cannot have more rights than the admin's own.
+    /// Without `by`, the request comes from a local command with access to the data folder.
     pub async fn add_key(
         &self,
         new: NewKey,
@@ -245,14 +245,14 @@ impl Service {
         self.world().tasks.finish(remove).await
     }
 
-    /// The keys that `by` looks after, all of them without one: oldest first, revoked ones too.
+    /// The keys for the apps of the admin `by`, or all keys without one: oldest first, revoked ones too.
     pub async fn keys(&self, page: PageQuery, by: Option<&Principal>) -> Result<Page<KeyView>, Error> {
         let only = by.and_then(Principal::apps).map(<[AppId]>::to_vec);
         let page = self.store().keys(only, page.by_time()?).await?;
         Ok(checks::page(page, |row| checks::time_cursor(row.created_at, row.id), |row| row))
     }
 
-    /// From here on the key is good for nothing. One that `by` does not look after is answered as if it did not exist.
+    /// Revokes a key. A key outside the apps of the admin `by` is answered as if it did not exist.
     pub async fn revoke_key(&self, id: KeyId, by: Option<&Principal>) -> Result<(), Error> {
         let only = by.and_then(Principal::apps).map(<[AppId]>::to_vec);
         let (service, by) = (self.clone(), name_of(by));
@@ -307,7 +307,7 @@ fn check_within(by: Option<&Principal>, app: Option<&str>) -> Result<(), Error> 
     if only.iter().any(|only| Some(only.as_str()) == app) {
         return Ok(());
     }
-    let (apps, first) = (joined(only), only.first().map_or("", AppId::as_str));
+    let (apps, first) = (join_apps(only), only.first().map_or("", AppId::as_str));
     Err(Error::Forbidden {
         message: format!(
             "your access is limited to {apps}, so it creates keys for that only: send \"app\": \"{first}\""
@@ -322,14 +322,14 @@ pub(crate) fn check_all_apps(by: Option<&Principal>) -> Result<(), Error> {
             message: format!(
                 "your access is limited to {}, and this request concerns all apps: use an admin key that was \
                  made without --app",
-                joined(only)
+                join_apps(only)
             ),
         }),
         None => Ok(()),
     }
 }
 
-fn joined(apps: &[AppId]) -> String {
+fn join_apps(apps: &[AppId]) -> String {
     match apps {
         [] => "no app".to_owned(),
         [only] => format!("the app {only}"),

@@ -14,7 +14,7 @@ use futures_util::FutureExt;
 use memory::documents::{self, DocumentKind, DocumentProblem, ExtractedDocument};
 use protocol::{AppId, DocumentView, Page, Principal, Scope};
 use sha2::{Digest, Sha256};
-use store::rules::knowledge::{KnowledgeSize, StoredKnowledge, check_room, is_same, removed};
+use store::rules::knowledge::{KnowledgeSize, StoredKnowledge, check_room, is_same, removed_documents};
 use store::{MAX_DOCUMENTS_PER_SCOPE, NewDocument, PageOf};
 use tokio::task::spawn_blocking;
 
@@ -71,7 +71,7 @@ impl Service {
         let folder = if app.knowledge.enabled { look_through(app).await } else { KnowledgeFolder::default() };
         let KnowledgeFolder { files, mut problems, is_partial } = folder;
         let stored = self.stored_knowledge(id).await?;
-        let gone = removed(&stored, is_partial, files.iter().map(|file| file.name.as_str()));
+        let gone = removed_documents(&stored, is_partial, files.iter().map(|file| file.name.as_str()));
         for document in &gone {
             store.delete_knowledge(id, *document).await?;
         }
@@ -113,7 +113,7 @@ impl Service {
         }
         let size = bytes.len() as u64;
         let turn = self.shared.extracting_documents.acquire().await.map_err(|_| store::Error::Closed)?;
-        let extracted = extracted(&*self.shared.extractor, &file, bytes).await;
+        let extracted = extract_file(&*self.shared.extractor, &file, bytes).await;
         drop(turn);
         let (kind, mut extracted) = match extracted {
             Ok(extracted) => extracted,
@@ -143,7 +143,7 @@ impl Service {
     }
 }
 
-/// Updates the documents of an app until nobody wants another update.
+/// Updates the documents of an app until no other update is requested.
 async fn update(service: Service, app: AppId) {
     loop {
         if AssertUnwindSafe(update_once(&service, &app)).catch_unwind().await.is_err() {
@@ -193,7 +193,7 @@ pub async fn knowledge_problems(app: &App, extractor: &dyn Extractor) -> Vec<Pro
     for file in files {
         let read = async {
             let (bytes, _) = contents(&file).await?;
-            let (_, extracted) = extracted(extractor, &file, bytes).await?;
+            let (_, extracted) = extract_file(extractor, &file, bytes).await?;
             let size = spawn_blocking(move || size_of(&extracted)).await.unwrap_or_default();
             check_room(held, size).map_err(|error| file_problem(&file, &error.to_string()))?;
             Ok(size)
@@ -233,7 +233,7 @@ async fn contents(file: &KnowledgeFile) -> Result<(Vec<u8>, [u8; 32]), Problem> 
     spawn_blocking(read).await.map_err(failed)?
 }
 
-async fn extracted(
+async fn extract_file(
     extractor: &dyn Extractor,
     file: &KnowledgeFile,
     bytes: Vec<u8>,

@@ -38,7 +38,7 @@ impl Default for KnowledgeUpdates {
 }
 
 impl KnowledgeUpdates {
-    /// Asks for an update. True if whoever asks has to begin it.
+    /// Requests an update. True if the caller has to begin it.
     pub(crate) fn ask(&self, app: &AppId) -> bool {
         let mut apps = self.apps();
         let state = &mut apps.entry(app.clone()).or_default().state;

@@ -13,7 +13,7 @@ mod channel;
 mod checks;
 mod credentials;
 mod documents;
-mod earlier;
+mod earlier_turns;
 mod embeddings;
 mod export;
 mod extractor;

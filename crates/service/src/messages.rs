@@ -42,7 +42,7 @@ impl Service {
         let row = agent::thread_row(self.store(), principal, thread).await?;
         let Some(leaf) = leaf.or(row.head) else { return Ok(Vec::new()) };
         let path = self.store().path(thread, leaf, newest).await?;
-        Ok(path.iter().filter_map(spoken).collect())
+        Ok(path.iter().filter_map(spoken_message).collect())
     }
 
     /// The path to the thread's head, oldest first.
@@ -73,7 +73,7 @@ impl Service {
         Ok(Page { data: rows.into_iter().map(queued_view).collect(), next: None })
     }
 
-    /// All messages of a thread, whatever branch they are on, oldest first.
+    /// All messages of a thread, on all branches, oldest first.
     pub async fn thread_tree(
         &self,
         principal: &Principal,
@@ -103,7 +103,7 @@ impl Service {
 }
 
 /// None for a row whose role is none we know.
-fn spoken(row: &MessageRow) -> Option<SpokenMessage> {
+fn spoken_message(row: &MessageRow) -> Option<SpokenMessage> {
     let MessageTurn { role, text, parts, steps, .. } = agent::read_message(row);
     let mut texts: Vec<String> = steps.into_iter().map(|step| step.text).collect();
     // A run that ended while its calls waited has no other text than that of its last step.

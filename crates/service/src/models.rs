@@ -10,7 +10,7 @@ use protocol::{ModelView, NewRun, PriceView};
 use crate::{Error, Service};
 
 impl Service {
-    /// The models that are listed, and the one that answers when nobody asks for another, by name.
+    /// The models, sorted by name. The default model is among them, and marked.
     pub fn models(&self) -> Vec<ModelView> {
         let models = &self.world().models;
         let default = models.name(None);
@@ -29,8 +29,8 @@ impl Service {
         app.choosable_models(default.as_deref()).into_iter().map(str::to_owned).collect()
     }
 
-    /// Whether a request, a persona or a thread of this app may choose the model: the app allows it, somebody serves it,
-    /// and it has a price if the app's budget is in dollars. Without any model at all, runs say so.
+    /// Whether a request, a persona or a thread of this app may choose the model: the app allows it, a provider serves
+    /// it, and it has a price if the app's budget is in dollars. Without any model at all, runs say so.
     pub(crate) fn check_model(
         &self,
         app: &App,
@@ -61,7 +61,7 @@ impl Service {
         }
     }
 
-    /// Whether somebody serves a model of this name; also where nobody says that there is none.
+    /// Whether a provider serves a model of this name. True also if its provider does not say which models it serves.
     pub(crate) async fn is_served(&self, name: &str) -> bool {
         let models = &self.world().models;
         match models.find(name) {
@@ -70,7 +70,7 @@ impl Service {
         }
     }
 
-    /// Whether the app allows that a model is chosen, whoever serves it.
+    /// Whether the app allows the choice of a model. Its provider does not matter.
     pub(crate) fn check_allowed(&self, app: &App, field: &'static str, name: &str) -> Result<(), Error> {
         let default = self.world().models.name(None);
         if app.allows_model(name, default.as_deref()) {

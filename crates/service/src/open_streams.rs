@@ -52,7 +52,7 @@ impl StreamAccess {
     }
 
     /// Access without an end of its own, which no key and no session gives.
-    pub fn until(parent: &CancellationToken, clock: Arc<dyn Clock>) -> Self {
+    pub fn without_end(parent: &CancellationToken, clock: Arc<dyn Clock>) -> Self {
         Arc::<OpenStreams>::default().open(None, None, (parent, clock))
     }
 

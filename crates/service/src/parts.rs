@@ -157,7 +157,7 @@ impl Service {
                     }
                 }
                 Err(refusal) => {
-                    self.take_back(principal, KeptParts { parts: Vec::new(), made }).await;
+                    self.delete_refused_documents(principal, KeptParts { parts: Vec::new(), made }).await;
                     return Err(refusal);
                 }
             }
@@ -166,7 +166,7 @@ impl Service {
     }
 
     /// Deletes the documents that were made for a message that was refused.
-    pub(crate) async fn take_back(&self, principal: &Principal, kept: KeptParts) {
+    pub(crate) async fn delete_refused_documents(&self, principal: &Principal, kept: KeptParts) {
         for document in kept.made {
             if let Err(error) = self.delete_document(principal, document, None).await {
                 tracing::warn!(%document, %error, "a document of a refused message stays");

@@ -53,7 +53,7 @@ impl Service {
             None => self.made_up_id(once.as_ref()),
         };
         if app.personas.contains_key(&id) {
-            return Err(taken(&id));
+            return Err(id_taken(&id));
         }
         let name = new.name.as_deref().map(checks::name).transpose()?;
         let persona = store::NewPersonaRow {
@@ -67,7 +67,7 @@ impl Service {
             Err(store::Error::Changed(message)) => {
                 // The store refuses the id, or one more persona.
                 let is_taken = self.store().persona(&scope, &id).await?.is_some();
-                Err(if is_taken { taken(&id) } else { Error::Conflict { code: "personas_full", message } })
+                Err(if is_taken { id_taken(&id) } else { Error::Conflict { code: "personas_full", message } })
             }
             made => Ok(of_user(&app, made?)),
         }
@@ -171,7 +171,7 @@ fn existing_persona(row: Option<PersonaRow>) -> Result<PersonaRow, Error> {
     row.ok_or(Error::NotFound { what: "persona" })
 }
 
-fn taken(id: &str) -> Error {
+fn id_taken(id: &str) -> Error {
     let message = format!("there is a persona {id:?} already; choose another id, or change that one");
     Error::Conflict { code: "persona_exists", message }
 }

@@ -49,7 +49,7 @@ impl Service {
                 name: name.clone().unwrap_or(row.name),
                 timezone: timezone.clone().unwrap_or(row.timezone),
                 locale: locale.clone().unwrap_or(row.locale),
-                fields: merged(row.fields, fields.clone())?,
+                fields: merge_profile(row.fields, fields.clone())?,
                 ..row
             };
             match self.store().put_profile(&scope, changed, once.clone()).await {
@@ -69,7 +69,7 @@ impl Service {
     /// told nor asked by a key that is for one.
     fn profile_scope(&self, principal: &Principal, app: Option<&str>) -> Result<Scope, Error> {
         let named =
-            app.map(|app| Ok::<_, Error>(self.serving(principal, app)?.app.id.clone())).transpose()?;
+            app.map(|app| Ok::<_, Error>(self.served_app(principal, app)?.app.id.clone())).transpose()?;
         // Access to some apps says nothing to the others.
         if named.is_none() && principal.apps().is_some_and(|apps| apps.len() != 1) {
             return Err(Error::invalid(
@@ -103,7 +103,7 @@ fn good_locale(locale: &str) -> Result<String, Error> {
     Err(Error::invalid("locale", "must be a language such as en, or with its region such as pt-PT"))
 }
 
-fn merged(current: Value, changes: BTreeMap<String, Value>) -> Result<Value, Error> {
+fn merge_profile(current: Value, changes: BTreeMap<String, Value>) -> Result<Value, Error> {
     let mut fields = if let Value::Object(fields) = current { fields } else { Map::new() };
     for (name, value) in changes {
         if value.is_null() {
@@ -177,29 +177,29 @@ mod tests {
     fn fields_change_one_by_one_and_null_removes() {
         let current = json!({ "team": "blue", "age": 7 });
         let fields =
-            merged(current, changes(json!({ "team": null, "pets": ["cat"], "gone": null }))).unwrap();
+            merge_profile(current, changes(json!({ "team": null, "pets": ["cat"], "gone": null }))).unwrap();
         assert_eq!(fields, json!({ "age": 7, "pets": ["cat"] }));
-        assert_eq!(merged(Value::Null, changes(json!({ "a": 1 }))).unwrap(), json!({ "a": 1 }));
+        assert_eq!(merge_profile(Value::Null, changes(json!({ "a": 1 }))).unwrap(), json!({ "a": 1 }));
     }
 
     #[test]
     fn fields_have_bounds() {
         let numbered = |count: usize| (0..count).map(|n| (format!("f{n}"), json!(n))).collect();
-        merged(json!({}), numbered(MAX_FIELDS)).unwrap();
+        merge_profile(json!({}), numbered(MAX_FIELDS)).unwrap();
         assert!(matches!(
-            merged(json!({}), numbered(MAX_FIELDS + 1)),
+            merge_profile(json!({}), numbered(MAX_FIELDS + 1)),
             Err(Error::Invalid { field: "fields", .. })
         ));
         let around = r#"{"a":""}"#.len();
         let long = |bytes: usize| changes(json!({ "a": "x".repeat(bytes - around) }));
-        merged(json!({}), long(MAX_PROFILE_BYTES)).unwrap();
+        merge_profile(json!({}), long(MAX_PROFILE_BYTES)).unwrap();
         assert!(matches!(
-            merged(json!({}), long(MAX_PROFILE_BYTES + 1)),
+            merge_profile(json!({}), long(MAX_PROFILE_BYTES + 1)),
             Err(Error::TooLarge { field: "fields", .. })
         ));
         for name in [String::new(), "a\nb".into(), "n".repeat(MAX_FIELD_BYTES + 1)] {
             let change = BTreeMap::from([(name, json!(1))]);
-            assert!(matches!(merged(json!({}), change), Err(Error::Invalid { field: "fields", .. })));
+            assert!(matches!(merge_profile(json!({}), change), Err(Error::Invalid { field: "fields", .. })));
         }
     }
 }

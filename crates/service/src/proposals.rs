@@ -24,7 +24,7 @@ impl Service {
         Ok(views::proposal(self.proposal_row(principal, id).await?))
     }
 
-    /// The user says yes: the call is made, once.
+    /// Confirms a proposal for its user. The call is made once.
     pub async fn confirm_proposal(
         &self,
         principal: &Principal,
@@ -33,12 +33,12 @@ impl Service {
     ) -> Result<ProposalView, Error> {
         let row = self.proposal_row(principal, id).await?;
         if row.run.is_none() && row.decision.is_none() {
-            self.serving(principal, row.scope.app.as_str())?; // a yes is not spent on an app that is missing
+            self.served_app(principal, row.scope.app.as_str())?; // an approval is not used up while the app is missing
         }
         Ok(views::proposal(self.agent.decide_proposal(principal, row, Decision::Confirmed, once).await?))
     }
 
-    /// The user says no.
+    /// Rejects a proposal for its user.
     pub async fn reject_proposal(
         &self,
         principal: &Principal,

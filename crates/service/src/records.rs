@@ -55,7 +55,7 @@ pub enum Edit {
 /// The conditions of a change.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Terms {
-    /// The version it is meant for; whatever there is when absent.
+    /// The version that the change is meant for. Absent means the present version.
     pub expected: Option<u64>,
     pub once: Option<IdempotencyClaim>,
 }
@@ -94,7 +94,7 @@ impl Service {
         once: Option<IdempotencyClaim>,
     ) -> Result<RecordView, Error> {
         let (scope, kind) = self.record_type(principal, of)?;
-        let data = checked(&kind, data)?;
+        let data = check_data(&kind, data)?;
         self.check_references(&scope, &kind, &data).await?;
         let (id, data) = (self.world().ids.record(), Some(data));
         let write = Write::Record { id, kind: of.kind.clone(), data, expected: 0 };
@@ -145,7 +145,7 @@ impl Service {
         let (scope, kind) = self.record_type(principal, &place.of)?;
         let current = self.store().record_of(&scope, &place.of.kind, place.id).await?;
         let given = edit.data();
-        let data = Some(checked(&kind, edited(current.data, edit))?);
+        let data = Some(check_data(&kind, apply_edit(current.data, edit))?);
         self.check_references(&scope, &kind, &given).await?;
         let expected = terms.expected.unwrap_or(current.version);
         let write = Write::Record { id: place.id, kind: place.of.kind.clone(), data, expected };
@@ -211,7 +211,7 @@ fn version_view(version: ThingVersion) -> RecordVersionView {
     }
 }
 
-fn edited(current: Value, edit: Edit) -> Map<String, Value> {
+fn apply_edit(current: Value, edit: Edit) -> Map<String, Value> {
     match edit {
         Edit::Replace(data) => data,
         Edit::Merge(fields) => {
@@ -229,7 +229,7 @@ fn edited(current: Value, edit: Edit) -> Map<String, Value> {
 }
 
 /// The data, if it fits the type's schema.
-fn checked(kind: &RecordType, data: Map<String, Value>) -> Result<Value, Error> {
+fn check_data(kind: &RecordType, data: Map<String, Value>) -> Result<Value, Error> {
     let data = Value::Object(data);
     if data.to_string().len() > MAX_RECORD_BYTES {
         return Err(Error::TooLarge { field: "data", limit: MAX_RECORD_BYTES });
@@ -326,7 +326,7 @@ mod tests {
 
     #[test]
     fn data_that_does_not_follow_the_schema_is_refused_with_its_place() {
-        assert_eq!(checked(&part(), object(json!({ "name": "Ada" }))).unwrap(), json!({ "name": "Ada" }));
+        assert_eq!(check_data(&part(), object(json!({ "name": "Ada" }))).unwrap(), json!({ "name": "Ada" }));
         for (data, place) in [
             (json!({}), "\"name\" is a required property"),
             (json!({ "name": "" }), "/name: "),
@@ -334,7 +334,7 @@ mod tests {
             (json!({ "name": "x", "tags": ["a", 5] }), "/tags/1: "),
             (json!({ "name": "x", "userId": "eve" }), "userId"),
         ] {
-            match checked(&part(), object(data.clone())) {
+            match check_data(&part(), object(data.clone())) {
                 Err(Error::Invalid { field: "data", message }) => {
                     assert!(message.contains(place), "{data}: {message}");
                 }
@@ -347,8 +347,8 @@ mod tests {
     fn data_has_a_largest_size() {
         let named = |bytes: usize| object(json!({ "name": "x".repeat(bytes) }));
         let around = r#"{"name":""}"#.len();
-        checked(&part(), named(MAX_RECORD_BYTES - around)).unwrap();
-        let refused = checked(&part(), named(MAX_RECORD_BYTES - around + 1));
+        check_data(&part(), named(MAX_RECORD_BYTES - around)).unwrap();
+        let refused = check_data(&part(), named(MAX_RECORD_BYTES - around + 1));
         assert!(matches!(refused, Err(Error::TooLarge { field: "data", .. })));
     }
 
@@ -356,9 +356,9 @@ mod tests {
     fn a_merge_changes_the_fields_it_names_and_null_takes_one_away() {
         let current = json!({ "name": "Ada", "age": 7, "home": { "a": 1 } });
         let fields = object(json!({ "age": null, "home": { "b": 2 }, "calm": false, "tags": null }));
-        let merged = edited(current.clone(), Edit::Merge(fields));
+        let merged = apply_edit(current.clone(), Edit::Merge(fields));
         assert_eq!(Value::Object(merged), json!({ "name": "Ada", "home": { "b": 2 }, "calm": false }));
-        let replaced = edited(current, Edit::Replace(object(json!({ "name": "Bo" }))));
+        let replaced = apply_edit(current, Edit::Replace(object(json!({ "name": "Bo" }))));
         assert_eq!(Value::Object(replaced), json!({ "name": "Bo" }));
     }
 

@@ -12,7 +12,7 @@ use store::{IdempotencyClaim, RunInput, Submission, Target};
 use tokio::sync::oneshot;
 use tools::{check_client_tools, checked_answer_schema};
 
-use crate::earlier::check_earlier;
+use crate::earlier_turns::check_earlier_turns;
 use crate::parts::{KeptParts, check_parts};
 use crate::{Error, Service, checks, views};
 
@@ -75,7 +75,7 @@ impl Service {
         wait.await.unwrap_or(Err(Error::Internal))
     }
 
-    /// Lets the parts of a message go that was refused.
+    /// Deletes the documents that came with a message, if the message was refused.
     async fn keep_if<T>(
         &self,
         principal: &Principal,
@@ -83,7 +83,7 @@ impl Service {
         kept: KeptParts,
     ) -> Result<T, Error> {
         if submitted.is_err() {
-            self.take_back(principal, kept).await;
+            self.delete_refused_documents(principal, kept).await;
         }
         submitted
     }
@@ -97,7 +97,7 @@ impl Service {
         once: Option<IdempotencyClaim>,
     ) -> Result<PreparedRun, Error> {
         self.check_ready()?;
-        let serving = self.serving(principal, app)?;
+        let serving = self.served_app(principal, app)?;
         let ids = &self.world().ids;
         let mut ask = checks::ask(&new, || ids.message())?;
         checks::options(&new, &serving.app.ranges)?;
@@ -107,13 +107,13 @@ impl Service {
         let answer_schema = new.answer_schema.take().map(checked_answer_schema).transpose();
         let answer_schema = answer_schema.map_err(|message| Error::invalid("answerSchema", message))?;
         check_parts(&serving.app, &new.parts)?;
-        check_earlier(&serving.app, &new)?;
+        check_earlier_turns(&serving.app, &new)?;
         self.check_wanted(&serving.app, &new).await?;
         let scope = principal.scope(serving.app.id.clone());
         let (persona, speaks) = self.persona_of(principal, &scope, &serving, &new).await?;
         let wanted = new.wanted_model().or(speaks.model.as_deref()).or(serving.app.model.as_deref());
         let model = self.world().models.name(wanted);
-        let spent = self.spent(&serving.app, &scope).await?;
+        let spent = self.spent_refusal(&serving.app, &scope).await?;
         if let (Some(refusal), None) = (&spent, &once) {
             return Err(refusal.clone());
         }
@@ -193,7 +193,7 @@ impl Service {
     }
 
     /// Why no new run may begin, if the user has used up the day: it would be refused its first model call.
-    async fn spent(&self, app: &App, scope: &Scope) -> Result<Option<Error>, Error> {
+    async fn spent_refusal(&self, app: &App, scope: &Scope) -> Result<Option<Error>, Error> {
         if !has_day(&app.budget) {
             return Ok(None);
         }

@@ -129,13 +129,13 @@ impl Service {
         self.world().retire();
     }
 
-    /// Waits until the runs of this process and what else was asked of it have ended, at most so long, then lets go of
-    /// the rest: the next start takes it up. Gives back how many runs were left.
+    /// Waits at most `patience` for the runs, approved calls and undos of this process. Stops the remaining tasks; the
+    /// next start resumes their runs. Returns the number of runs that did not end.
     pub async fn drain(&self, patience: Duration) -> usize {
         self.agent.drain(patience).await
     }
 
-    /// Drops all that this process does where it stands, as a crash would; the next start takes it up.
+    /// Drops all tasks of this process at once, as a crash would. The next start resumes their runs.
     pub async fn abandon(&self) {
         self.world().abandon().await;
     }
@@ -184,7 +184,7 @@ impl Service {
     }
 
     /// The app of this name, if the principal may use it.
-    pub(crate) fn serving(&self, principal: &Principal, app: &str) -> Result<Arc<ServedApp>, Error> {
+    pub(crate) fn served_app(&self, principal: &Principal, app: &str) -> Result<Arc<ServedApp>, Error> {
         let app = AppId::new(app);
         let serving = self.world().apps.get(&app).filter(|_| principal.may_use(&app));
         serving.ok_or_else(|| self.unknown_app(Some(principal)))
@@ -202,7 +202,7 @@ impl Service {
 
     /// The share of an app that is the principal's, and the app.
     pub(crate) fn share_of(&self, principal: &Principal, app: &str) -> Result<(Scope, Arc<App>), Error> {
-        let app = Arc::clone(&self.serving(principal, app)?.app);
+        let app = Arc::clone(&self.served_app(principal, app)?.app);
         Ok((principal.scope(app.id.clone()), app))
     }
 }

@@ -104,7 +104,7 @@ impl Service {
         self.world().tasks.finish(end).await
     }
 
-    /// Ends a session that `by` looks after. Another is answered as if it did not exist.
+    /// Ends a session in the apps of the admin `by`. Another is answered as if it did not exist.
     pub async fn end_session(&self, session: SessionId, by: Option<&Principal>) -> Result<(), Error> {
         let only = by.and_then(Principal::apps).map(<[AppId]>::to_vec);
         let (service, by) = (self.clone(), name_of(by));
@@ -120,7 +120,7 @@ impl Service {
         self.world().tasks.finish(end).await
     }
 
-    /// The open sessions that `by` looks after, newest first.
+    /// The open sessions in the apps of the admin `by`, newest first.
     pub async fn sessions(
         &self,
         page: PageQuery,

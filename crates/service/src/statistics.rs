@@ -21,7 +21,7 @@ use crate::{Error, Service, usage, views};
 const MIN_STEP: i64 = 60;
 const MAX_STEP: i64 = 24 * 60 * 60;
 
-/// The step when nobody says, and how long a report is then, in seconds.
+/// The default step and length of a report, in seconds.
 const DEFAULT_STEP: i64 = 60 * 60;
 const DEFAULT_RANGE: i64 = 24 * 60 * 60;
 
@@ -51,7 +51,7 @@ pub struct RunsRequest {
 }
 
 impl Service {
-    /// Runs by time, in the apps that `by` looks after.
+    /// Runs by time, in the apps of the admin `by`.
     pub async fn run_stats(
         &self,
         request: StatsRequest,
@@ -76,7 +76,7 @@ impl Service {
         Ok(StatsReport { data, next: None })
     }
 
-    /// Usage of all users, in the apps that `by` looks after.
+    /// Usage of all users, in the apps of the admin `by`.
     pub async fn usage_totals(
         &self,
         request: UsageRequest,
@@ -110,7 +110,7 @@ impl Service {
         self.shared.reporting.acquire().await.map_err(|_| Error::Internal)
     }
 
-    /// Runs of all users, newest first, in the apps that `by` looks after.
+    /// Runs of all users, newest first, in the apps of the admin `by`.
     pub async fn runs_of_all(
         &self,
         request: RunsRequest,
@@ -121,7 +121,7 @@ impl Service {
         let apps = match (request.app, only_apps(by)) {
             (None, apps) => apps,
             (Some(app), None) => Some(vec![AppId::new(app)]),
-            // An app of somebody else is as one that there is not.
+            // An app outside the key of the admin is treated as missing.
             (Some(app), Some(apps)) => Some(apps.into_iter().filter(|own| own.as_str() == app).collect()),
         };
         let found = self.store().runs_of_all(RunFilter { statuses, apps }, page.by_time()?).await?;
@@ -129,13 +129,13 @@ impl Service {
         Ok(Page { data: found.runs.into_iter().map(views::run_for_admin).collect(), next })
     }
 
-    /// Cancels a run of any user, in the apps that `by` looks after. A run that has ended stays as it is.
+    /// Cancels a run of any user, in the apps of the admin `by`. A run that has ended stays as it is.
     pub async fn cancel_as_admin(&self, run: RunId, by: Option<&Principal>) -> Result<AdminRunView, Error> {
         let by = RunCanceller::Admin { only_apps: only_apps(by), by: name_of(by) };
         Ok(views::run_for_admin(self.agent.cancel(run, by).await?))
     }
 
-    /// Makes a dead job of any user ready, in the apps that `by` looks after.
+    /// Makes a dead job of any user ready, in the apps of the admin `by`.
     pub async fn retry_job(&self, job: JobId, by: Option<&Principal>) -> Result<JobView, Error> {
         let row = self.store().retry_job(job, only_apps(by), name_of(by)).await?;
         row.map(views::job).ok_or(Error::NotFound { what: "job" })

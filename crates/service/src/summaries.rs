@@ -19,7 +19,7 @@ impl Service {
         let asked = page.of_short_list()?;
         let scope = agent::thread_row(self.store(), principal, thread).await?.scope;
         let page = self.store().summary_page(thread, all, asked).await?;
-        let forgotten = self.recall().forgotten(&scope).await?;
+        let forgotten = self.recall().forgotten_words(&scope).await?;
         Ok(checks::short_page(page, asked, |row| view(row, &forgotten)))
     }
 }

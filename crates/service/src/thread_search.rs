@@ -41,7 +41,7 @@ impl Service {
         let text = question("q", text)?;
         let limit = hits(limit)?;
         let searched = SearchedWords::of(text);
-        let forgotten = self.recall().forgotten(&scope).await?;
+        let forgotten = self.recall().forgotten_words(&scope).await?;
         let titles = self.store().titles(&scope).await?;
         let named = {
             let (searched, forgotten) = (searched.clone(), forgotten.clone());
@@ -83,7 +83,7 @@ impl SearchedWords {
     /// words has them anywhere.
     fn are_in(&self, text: &str) -> bool {
         let tokens: Vec<String> = words::tokens(text).map(words::folded).collect();
-        !self.0.is_empty() && self.0.iter().all(|word| tokens.iter().any(|token| begins(token, word)))
+        !self.0.is_empty() && self.0.iter().all(|word| tokens.iter().any(|token| begins_with(token, word)))
     }
 
     /// The place of the first of the words in a text.
@@ -92,7 +92,7 @@ impl SearchedWords {
         for token in words::tokens(text) {
             let at = from + text.get(from..)?.find(token)?;
             let folded = words::folded(token);
-            if self.0.iter().any(|word| begins(&folded, word)) {
+            if self.0.iter().any(|word| begins_with(&folded, word)) {
                 return Some(at);
             }
             from = at + token.len();
@@ -101,7 +101,7 @@ impl SearchedWords {
     }
 }
 
-fn begins(token: &str, word: &str) -> bool {
+fn begins_with(token: &str, word: &str) -> bool {
     token.starts_with(word) || (!word.is_ascii() && token.contains(word))
 }
 

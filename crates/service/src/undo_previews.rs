@@ -1,4 +1,4 @@
-//! Previews of an undo, before anybody asks for it. The store plans it by the rules of the undo itself.
+//! Previews of an undo that was not requested yet. The store plans it by the rules of the undo itself.
 
 use agent::OutsideEffect;
 use protocol::{ActionId, Principal, RunId, RunUndoPreview, UndoChange, UndoPreview};
@@ -51,7 +51,7 @@ impl Service {
         for row in rows {
             match standing(&row, OutsideEffect::of(&self.world().apps, &row)) {
                 UndoStanding::Nothing => {}
-                UndoStanding::Stays(reason) => previews.push(impossible(row, reason.to_owned())),
+                UndoStanding::Stays(reason) => previews.push(impossible_preview(row, reason.to_owned())),
                 UndoStanding::Undone(_) | UndoStanding::Undoable => {
                     let place = self.undo_place(&row);
                     let planned = self.store().undo_plans(vec![(row.clone(), place)], undone).await?;
@@ -73,14 +73,14 @@ impl Service {
 
     async fn preview(&self, row: ActionRow, place: UndoPlace, plan: UndoPlan) -> Result<UndoPreview, Error> {
         if let Some(reason) = plan.refusal {
-            return Ok(impossible(row, reason));
+            return Ok(impossible_preview(row, reason));
         }
         let changes = match place {
             UndoPlace::Store => plan.changes.into_iter().map(change_view).collect(),
             UndoPlace::Outside => match agent::describe_undo(self.world(), &row).await {
-                Err(reason) => return Ok(impossible(row, reason)),
+                Err(reason) => return Ok(impossible_preview(row, reason)),
                 Ok(mut request) => {
-                    let forgotten = self.recall().forgotten(&row.scope).await?;
+                    let forgotten = self.recall().forgotten_words(&row.scope).await?;
                     forgotten.clear_json(&mut request, row.started_at);
                     vec![call_view(&row, request)]
                 }
@@ -90,7 +90,7 @@ impl Service {
     }
 }
 
-fn impossible(row: ActionRow, reason: String) -> UndoPreview {
+fn impossible_preview(row: ActionRow, reason: String) -> UndoPreview {
     let (possible, reason) = (false, Some(reason));
     UndoPreview { action_id: row.id, tool: row.tool, possible, reason, changes: Vec::new() }
 }

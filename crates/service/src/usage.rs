@@ -6,7 +6,7 @@ use protocol::{AppId, Principal, Usage, UsageReport};
 
 use crate::{Error, Service};
 
-/// Days of a report when nobody says, and at most.
+/// The default number of days of a report, and the largest.
 const DEFAULT_DAYS: i32 = 30;
 const MAX_DAYS: i32 = 366;
 

@@ -14,7 +14,7 @@ pub struct NewKeyRotation {
     pub old: KeyId,
     /// The apps of the admin who asks; none for all apps.
     pub only_apps: Option<Vec<AppId>>,
-    /// The new key. Its user, app, rights and `acts_for` come from the old key, whatever is said here.
+    /// The new key. Its user, app, rights and `acts_for` come from the old key. Their values in this view are ignored.
     pub new: KeyView,
     /// The hash of the new key's secret.
     pub hash: [u8; 32],
@@ -40,7 +40,7 @@ pub struct ReplacedKey {
     pub new: KeyView,
 }
 
-/// A key that is revoked, for whoever has a copy of it in memory.
+/// A key that is revoked. Callers that cache keys remove it by its hash.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RevokedKey {
     pub hash: [u8; 32],

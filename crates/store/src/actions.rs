@@ -23,9 +23,9 @@ pub enum Write {
     Propose(NewProposal),
     /// Changes what is proposed, or its note; it must still be open.
     Reword { id: ProposalId, input: Option<Value>, note: Option<String> },
-    /// Takes back a proposal that is still open.
+    /// Withdraws a proposal that is still open.
     Withdraw { id: ProposalId },
-    /// Takes back what another action changed.
+    /// Undoes the changes of another action.
     Undo { action: ActionId },
     /// Adds a memory. It needs no call: what the user asks to be remembered is written with `context:loaded`.
     Remember(NewMemoryRow),
@@ -101,7 +101,7 @@ pub struct ActionRow {
     pub duration_ms: Option<u64>,
     pub undone_by: Option<ActionId>,
     pub undo_of: Option<ActionId>,
-    /// Another action is taking it back, or may have: nobody knows.
+    /// Another action undoes this one, or may have undone it: the result of that action is unknown.
     pub undo_under_way: bool,
     /// Its place among the scope's actions.
     pub position: u64,
@@ -177,7 +177,7 @@ pub struct ClientCallRow {
     pub answered_at: Option<Timestamp>,
 }
 
-/// The client's word on a call, as the model is told it.
+/// The client's result for a call, as the model gets it.
 #[derive(Debug, Clone, PartialEq)]
 pub struct CallAnswer {
     pub status: ToolStatus,

@@ -3,13 +3,14 @@
 use std::error::Error as _;
 use std::io::ErrorKind;
 
-use protocol::{Allowance, ClientCallStatus, MAX_STORED_DEPTH, MemoryId};
+use protocol::{Allowance, ClientCallStatus, Decision, MAX_STORED_DEPTH, MemoryId};
 
 use crate::Stop;
 
-/// A store's failure. The first fifteen are the caller's to explain, the rest end the work at hand.
+/// A store's failure.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
+    // Refusals of a request. The caller explains them to the client.
     #[error("there is no such {0}")]
     NotFound(&'static str),
     /// The thread already has a run under way.
@@ -34,8 +35,8 @@ pub enum Error {
     #[error("{0}")]
     Changed(String),
     /// The proposal was decided before, or its time is over.
-    #[error("the proposal is {0}")]
-    Decided(&'static str),
+    #[error("the proposal is {}", .0.name())]
+    Decided(Decision),
     /// The call of the client has its result already, or its time is over.
     #[error("the call is {}", .0.name())]
     CallClosed(ClientCallStatus),
@@ -45,7 +46,7 @@ pub enum Error {
     /// The event nests so deep that it could not be read back.
     #[error("a {0} event nests deeper than {MAX_STORED_DEPTH} levels")]
     TooDeep(&'static str),
-    /// Somebody else owns this now; what this owner does no longer counts.
+    /// Another process owns the run. Writes of this process are refused.
     #[error("another process has taken over the run")]
     Fenced,
     /// The deltas of the run are gone, so what followed cannot be told event by event. Its facts are still there.
@@ -54,6 +55,8 @@ pub enum Error {
     /// There is nothing to answer again.
     #[error("there is no message to answer")]
     NothingToAnswer,
+
+    // Failures of the store. They end the work at hand.
     /// The disk is full. Reads still work, and writes will once there is space.
     #[error("the disk is full")]
     Full,
@@ -162,7 +165,7 @@ impl Error {
         matches!(self, Error::Full) || self.is_away()
     }
 
-    /// Whether a constraint said no, as opposed to the disk or the connection.
+    /// Whether a constraint refused the change, as opposed to a failure of the disk or the connection.
     pub(crate) fn is_refusal(&self) -> bool {
         let of_file = |error: &rusqlite::Error| {
             error.sqlite_error_code() == Some(rusqlite::ErrorCode::ConstraintViolation)
@@ -205,8 +208,7 @@ impl Error {
     /// Returns this error, or a full disk if it is a write for which the system has no space. A sync that fails is
     /// never that: what it should have brought to the disk is gone from memory by then.
     pub(crate) fn of_system(self, errno: i32) -> Self {
-        let is_write =
-            matches!(&self, Error::Sql(error) if extended(error).is_some_and(|code| WRITES.contains(&code)));
+        let is_write = matches!(&self, Error::Sql(error) if extended_code(error).is_some_and(|code| WRITES.contains(&code)));
         let is_full = matches!(
             std::io::Error::from_raw_os_error(errno).kind(),
             ErrorKind::StorageFull | ErrorKind::QuotaExceeded
@@ -233,7 +235,7 @@ impl Error {
         }
     }
 
-    /// Why a transaction could not begin: somebody outside who writes for too long is a busy disk to us.
+    /// Why a transaction could not begin. Another process that writes for too long counts as a busy disk.
     pub(crate) fn of_begin(error: rusqlite::Error) -> Self {
         match error.sqlite_error_code() {
             Some(rusqlite::ErrorCode::DatabaseBusy) => Error::Overloaded,
@@ -247,12 +249,12 @@ impl From<rusqlite::Error> for Error {
         match error.sqlite_error_code() {
             Some(rusqlite::ErrorCode::DiskFull) => Error::Full,
             // The shared memory of the write-ahead log is a file too, and there is no space for it to grow.
-            _ if extended(&error) == Some(rusqlite::ffi::SQLITE_IOERR_SHMSIZE) => Error::Full,
+            _ if extended_code(&error) == Some(rusqlite::ffi::SQLITE_IOERR_SHMSIZE) => Error::Full,
             _ => Error::Sql(error),
         }
     }
 }
 
-fn extended(error: &rusqlite::Error) -> Option<i32> {
+fn extended_code(error: &rusqlite::Error) -> Option<i32> {
     error.sqlite_error().map(|error| error.extended_code)
 }

@@ -84,7 +84,8 @@ pub use run_list::{RunFilter, ScannedRuns};
 pub use run_log::RunLog;
 pub use sql::{Boundary, Coalesce, Moment, StoreOptions, day};
 pub use status::{
-    ActionStatus, JobStatus, LedgerKind, MemoryStatus, MemoryVersionReason, MessageRole, RecallKind, Stop,
+    ActionStatus, JobStatus, LedgerKind, MemoryStatus, MemoryVersionReason, MessageRole, NoticeKind,
+    RecallKind, Stop,
 };
 pub use store::Store;
 pub use webhooks::{WEBHOOK_JOB, WatchedApps, WatchedWebhook, WebhookMessageRow};

@@ -33,7 +33,7 @@ pub const MAX_SOURCES_PER_MEMORY: usize = 256;
 /// Changes of one extraction.
 pub const MAX_CHANGES_PER_EXTRACTION: usize = 256;
 
-/// Memories that expire with one extraction, so that no stream feels it. If more are too many, the next one goes on.
+/// Memories that expire with one extraction, so that no stream feels it. The next extraction expires the rest.
 pub const MAX_EXPIRED_PER_EXTRACTION: usize = 200;
 
 /// Lines of one snapshot, and bytes of each.

@@ -23,17 +23,17 @@ pub trait Publish: Send + Sync + 'static {
     /// Tells of other changes by other nodes.
     fn publish_news(&self, _news: NodeNews) {}
 
-    /// Whether somebody here follows the thread, so that the events of another node are wanted.
+    /// Whether a reader on this node follows the thread, so that the events of another node are wanted.
     fn is_followed(&self, _thread: ThreadId) -> bool {
         true
     }
 
-    /// The threads that somebody here follows.
-    fn followed(&self) -> Vec<ThreadId> {
+    /// The threads that readers on this node follow.
+    fn followed_threads(&self) -> Vec<ThreadId> {
         Vec::new()
     }
 
-    /// Users may have notices that nobody here was told of.
+    /// Users may have notices that no reader on this node was told of.
     fn publish_notice_gap(&self) {}
 }
 

@@ -42,12 +42,12 @@ pub struct McpToolRow {
     pub seen_at: Timestamp,
 }
 
-/// The definition that somebody said yes to.
+/// The definition that an admin approved.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Approved {
     pub hash: String,
     pub definition: Value,
     pub at: Timestamp,
-    /// Nobody for one that was there when its server was first seen.
+    /// The admin. None for a tool that was there when its server was first seen.
     pub by: Option<String>,
 }

@@ -1,10 +1,10 @@
-//! The first entries of a list, over as many pages as they take: for those who need so many and no page of them.
+//! Reads the first N entries of a list, over several pages.
 
 use protocol::{RecordView, Scope};
 
 use crate::{ActionFilter, ActionRow, Error, PageOf, RecordQuery, Store, TimeCursor};
 
-/// The newest actions, at most so many.
+/// The newest actions, at most `limit`.
 pub async fn newest_actions(
     store: &Store,
     scope: &Scope,
@@ -21,7 +21,7 @@ pub async fn newest_actions(
     Ok(all)
 }
 
-/// The records that a list begins with, at most so many.
+/// The first records of a list, at most `limit`.
 pub async fn newest_records(
     store: &Store,
     scope: &Scope,

@@ -7,10 +7,10 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use jiff::{SignedDuration, Timestamp};
 use protocol::{Clock, ThreadId};
 
-/// The changes by other nodes, as far as somebody here has to look.
+/// The changes by other nodes that this node must look at.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct NodeNews {
-    /// Threads whose run was told to stop, can go on, or was deleted.
+    /// Threads whose run was told to stop or can continue, and threads that were deleted.
     pub threads: Vec<ThreadId>,
     /// There is a new key, or keys or sessions ended.
     pub access: bool,
@@ -23,12 +23,12 @@ pub struct NodeNews {
 }
 
 impl NodeNews {
-    /// After a gap nobody knows what was changed.
+    /// After a gap, anything may have changed.
     pub(crate) fn of_gap() -> Self {
         Self { threads: Vec::new(), access: true, mcp: true, work: true, orphans: true }
     }
 
-    /// Whether nobody has to look at anything.
+    /// Whether this node has nothing to look at.
     pub fn is_empty(&self) -> bool {
         *self == Self::default()
     }
@@ -57,8 +57,8 @@ const TOLD_FROM: u32 = 4;
 /// Users of which the others are told.
 const MAX_TOLD: usize = 1_000;
 
-/// The counts of things, such as streams, that users hold open on each node. A user may hold so much on all nodes
-/// together. The nodes tell one another every second.
+/// The counts of things, such as streams, that users hold open on each node. The limit of a user counts for all nodes
+/// together, and the nodes tell one another every second.
 #[derive(Debug, Default)]
 pub struct HeldByUsers {
     /// Locked for a look.
@@ -72,12 +72,12 @@ fn lock(held: &Mutex<HashMap<String, u32>>) -> MutexGuard<'_, HashMap<String, u3
 }
 
 impl HeldByUsers {
-    /// Somebody holds one more here.
+    /// A user holds one more on this node.
     pub fn add(&self, what: &str) {
         *lock(&self.here).entry(what.to_owned()).or_default() += 1;
     }
 
-    /// Somebody holds one less here.
+    /// A user holds one less on this node.
     pub fn remove(&self, what: &str) {
         let mut here = lock(&self.here);
         if let Some(count) = here.get_mut(what) {
@@ -102,7 +102,7 @@ impl HeldByUsers {
     }
 
     /// Takes in the texts that all others tell.
-    pub(crate) fn hear(&self, told: impl Iterator<Item = String>) {
+    pub(crate) fn take_in(&self, told: impl Iterator<Item = String>) {
         let mut all: HashMap<String, u32> = HashMap::new();
         for told in told {
             let held: HashMap<String, u32> = serde_json::from_str(&told).unwrap_or_default();
@@ -160,11 +160,11 @@ mod tests {
             there.add("streams of ann");
         }
         there.add("streams of bob");
-        here.hear([there.heavy_users(), there.heavy_users(), String::new()].into_iter());
+        here.take_in([there.heavy_users(), there.heavy_users(), String::new()].into_iter());
         assert_eq!(here.on_other_nodes("streams of ann"), 2 * TOLD_FROM as usize);
         assert_eq!(here.on_other_nodes("streams of bob"), 0, "a few are not told");
         there.remove("streams of ann");
-        here.hear([there.heavy_users()].into_iter());
+        here.take_in([there.heavy_users()].into_iter());
         assert_eq!(here.on_other_nodes("streams of ann"), 0);
     }
 

@@ -21,7 +21,7 @@ pub struct NoticesRead {
     pub place: u64,
     /// The newest number that was given to a notice of the user.
     pub newest: u64,
-    /// Whether the place that was asked for cannot be gone on from.
+    /// Whether the channel cannot continue from the place that was asked for.
     pub is_lost: bool,
 }
 

@@ -1,8 +1,8 @@
 //! Deltas of one run on their way to the writer.
 //!
-//! A run appends here and wakes the writer once; whatever else arrives before the writer comes round joins the same
-//! batch. So a token that waits alone is committed by itself, and tokens that wait together are committed together. The
-//! queue costs one short lock and no allocation of its own per token.
+//! A run appends here and wakes the writer once. Deltas that arrive before the writer takes the batch join it. So a
+//! token that waits alone is committed by itself, and tokens that wait together are committed together. The queue costs
+//! one short lock and no allocation of its own per token.
 //!
 //! Deltas stay here until their commit has happened. If it fails for a reason that passes, they wait for the next one.
 
@@ -25,7 +25,7 @@ pub enum Coalesce {
     /// Join what waits for the same commit.
     #[default]
     Waiting,
-    /// An event per delta, whatever the load; for measuring.
+    /// An event per delta under any load; for measuring.
     Never,
 }
 
@@ -46,7 +46,7 @@ struct WaitingDeltas {
     bytes: usize,
     /// The writer has been told and has not come yet.
     announced: bool,
-    /// The deltas that the writer has taken, while nobody knows whether they are in the log.
+    /// The deltas that the writer has taken, while it is not known whether they are in the log.
     taken: Vec<Delta>,
     /// Some of this run's deltas are not in the log; it takes no more.
     closed: bool,
@@ -87,8 +87,8 @@ impl Outbox {
         if std::mem::replace(&mut waiting.announced, true) { Pushed::Joined } else { Pushed::Announce }
     }
 
-    /// Moves what waits into `into`, which must be empty, and makes room. [`Outbox::hold`] takes it back for as long as
-    /// its commit may fail.
+    /// Moves what waits into `into`, which must be empty, and makes room. [`Outbox::hold`] keeps it while its commit
+    /// may fail.
     pub(crate) fn take(&self, into: &mut Vec<Delta>) {
         {
             let mut waiting = self.lock();
@@ -110,7 +110,7 @@ impl Outbox {
     }
 
     /// The deltas that were taken are in the log.
-    pub(crate) fn landed(&self) {
+    pub(crate) fn commit_succeeded(&self) {
         self.lock().taken.clear();
     }
 
@@ -131,7 +131,7 @@ impl Outbox {
     }
 
     /// The deltas that were taken are not in the log, and never will be. Any later delta would leave a hole in the text.
-    pub(crate) fn lost(&self) {
+    pub(crate) fn commit_lost(&self) {
         if !self.lock().taken.is_empty() {
             self.close();
         }

@@ -76,7 +76,7 @@ impl PackedVector {
     }
 
     /// Returns this vector as it comes back from PostgreSQL.
-    pub(crate) fn shortened(&self) -> Self {
+    pub(crate) fn postgres_copy(&self) -> Self {
         let Some((scale, levels)) = self.multiples() else { return self.clone() };
         let mut bytes = nearest_short(scale).to_le_bytes().to_vec();
         bytes.extend_from_slice(levels);
@@ -125,7 +125,7 @@ mod tests {
             packed.write_to(&mut sent);
             assert_eq!(sent.len(), 4 + 384 * 4);
             assert_eq!(PackedVector::of_sent(&sent), Some(packed.clone()), "{step}");
-            assert_eq!(packed.shortened(), packed);
+            assert_eq!(packed.postgres_copy(), packed);
         }
         for odd in [&[f32::INFINITY, 1.0][..], &[f32::NAN, 0.0], &[f32::MIN_POSITIVE], &[1e38, -1.0]] {
             let packed = PackedVector::pack(odd);
@@ -143,7 +143,7 @@ mod tests {
             let packed = PackedVector::of_scale(largest / 127.0, &numbers);
             let mut sent = Vec::new();
             packed.write_to(&mut sent);
-            assert_eq!(PackedVector::of_sent(&sent), Some(packed.shortened()), "{step}");
+            assert_eq!(PackedVector::of_sent(&sent), Some(packed.postgres_copy()), "{step}");
         }
     }
 }

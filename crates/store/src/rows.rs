@@ -42,7 +42,7 @@ pub struct NewThreadRow {
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ThreadEdit {
     pub title: Option<String>,
-    /// None for nobody.
+    /// `Some(None)` removes the persona.
     pub persona: Option<Option<String>>,
     pub pinned: Option<bool>,
     pub archived: Option<bool>,
@@ -115,7 +115,7 @@ impl Stop {
     }
 }
 
-/// The end of a run that nobody can drive, and what is said of its calls that have no result.
+/// The end of a run that no process can drive, and the results of its calls that have none.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ForcedEnd {
     pub status: RunStatus,
@@ -124,7 +124,7 @@ pub struct ForcedEnd {
     pub message: MessageId,
     /// The output of a call that was not begun.
     pub cancelled: Value,
-    /// The output of a call that was begun: nobody knows what became of it.
+    /// The output of a call that was begun, and whose result is unknown.
     pub unknown: Value,
 }
 
@@ -158,7 +158,7 @@ pub struct MessageRow {
 }
 
 impl MessageRow {
-    /// More results than this for one message are not read: no run makes so many calls, so such rows are corrupt.
+    /// More results than this for one message are not read: no run makes more calls, so such rows are corrupt.
     pub const MAX_RESULTS: usize = 256;
 }
 
@@ -275,7 +275,7 @@ pub struct EarlierRun {
     pub text: String,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub parts: Vec<MessagePart>,
-    /// None if nobody answered.
+    /// None if the message has no answer.
     pub answer: Option<EarlierAnswer>,
     /// When it was said, if that is known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -316,7 +316,7 @@ pub struct RunJob {
 pub enum Target {
     /// Begin a conversation under this id.
     New(ThreadId),
-    /// Begin a conversation under this id, or go on with it if it is there: the id follows from something else, and may
+    /// Begin a conversation under this id, or continue it if it is there: the id follows from something else, and may
     /// have been made before.
     Ensured(ThreadId),
     Existing(ThreadId),
@@ -381,8 +381,8 @@ pub struct BegunRun {
 pub enum RunAcceptance {
     /// The run is under way.
     Running,
-    /// The run waits; the run before it was told to stop, if one is named. `resumed` says that the run before it
-    /// waited for a yes and goes on without it.
+    /// The run waits; the run before it was told to stop, if one is named. `resumed` says that the run before it waited
+    /// for a decision or a result, and continues without it.
     Queued { interrupted: Option<RunId>, resumed: bool },
     /// The request came before under the same key.
     Replayed,

@@ -17,7 +17,7 @@ pub struct RunFilter {
 #[derive(Debug, Clone, PartialEq)]
 pub struct ScannedRuns {
     pub runs: Vec<RunRow>,
-    /// The place from which the list goes on.
+    /// The place from which the list continues.
     pub next: Option<TimeCursor<RunId>>,
 }
 

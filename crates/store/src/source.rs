@@ -35,7 +35,7 @@ pub fn of_persona(id: &str) -> String {
     format!("{PERSONA}{id}")
 }
 
-/// Returns the name of what was made of the user's records for a thread, when so many things had been erased.
+/// Returns the name of the texts that were made of the user's records for a thread, after `erasures` erasures.
 pub fn of_records(thread: ThreadId, erasures: u64) -> String {
     format!("{RECORDS}{thread}{}", erasure_suffix(erasures))
 }

@@ -57,6 +57,19 @@ stored_enum! {
 }
 
 stored_enum! {
+    /// The kind of the subject of a notice.
+    pub enum NoticeKind {
+        Thread = "thread",
+        Run = "run",
+        Proposal = "proposal",
+        /// A call of the client.
+        Call = "call",
+        Memory = "memory",
+        Document = "document",
+    }
+}
+
+stored_enum! {
     /// The kind of a thing whose change recall reads.
     pub enum RecallKind {
         Memory = "memory",

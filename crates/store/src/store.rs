@@ -49,8 +49,8 @@ impl Store {
         Ok(Self { database: Arc::new(sqlite::open_with(folder, clock, publish, options)?) })
     }
 
-    /// Opens the PostgreSQL database at an address, bringing its schema up to date. A second process on the same
-    /// database is refused. It blocks.
+    /// Opens the PostgreSQL database at an address, bringing its schema up to date. Without [`StoreOptions::shared`], a
+    /// second process on the database is refused. With it, this process joins as a node (ADR 32). The call blocks.
     pub fn open_postgres(
         address: &PostgresAddress,
         clock: Arc<dyn Clock>,

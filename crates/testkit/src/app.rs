@@ -35,7 +35,7 @@ use crate::upstream::{Gate, Upstream};
 /// Longest wait for anything in a test; a hang fails it instead of the whole suite.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// The longest wait for a data folder that somebody still has.
+/// The longest wait for a data folder that a task still has open.
 const FOLDER_PATIENCE: Duration = Duration::from_secs(5);
 
 /// The longest wait for a real model, which on a busy machine thinks for long.
@@ -166,7 +166,7 @@ impl Setup {
 }
 
 pub struct TestApp {
-    /// Serves `test-model`, and every other name that nobody lists.
+    /// Serves `test-model`, and every other name that no server lists.
     pub upstream: Upstream,
     /// Serves `backup-model`.
     pub backup: Upstream,
@@ -212,7 +212,7 @@ impl TestApp {
         if let Some(title) = &setup.title {
             std::fs::write(app.join("title.md"), title).expect("a title");
         }
-        Stopped::on(folder, setup, Arc::default()).await.started().await
+        Stopped::open_on(folder, setup, Arc::default()).await.started().await
     }
 
     /// Stops and starts again on the same data, leaving runs where they were.
@@ -332,7 +332,7 @@ pub struct Stopped {
 }
 
 impl Stopped {
-    async fn on(folder: TempDir, setup: Setup, ids: Arc<CountingIds>) -> Self {
+    async fn open_on(folder: TempDir, setup: Setup, ids: Arc<CountingIds>) -> Self {
         let (upstream, backup) = (Upstream::start().await, Upstream::start().await);
         Self { upstream, backup, arrivals: Arrivals::default(), setup, folder, ids }
     }
@@ -353,7 +353,7 @@ impl Stopped {
         std::fs::create_dir(folder.path().join("data")).expect("a data folder");
         let copied = folder.path().join("data").join(DATABASE);
         std::fs::copy(self.data().join(DATABASE), copied).expect("the database is copied");
-        let copied = Self::on(folder, setup, Arc::clone(&self.ids)).await;
+        let copied = Self::open_on(folder, setup, Arc::clone(&self.ids)).await;
         Self { arrivals: self.arrivals.copy(), ..copied }
     }
 
@@ -373,7 +373,7 @@ impl Stopped {
         let Self { upstream, backup, arrivals, setup, folder, ids } = self;
         let gate = Gate::new();
         let tools = samples::catalog((setup.meet, setup.fuse.as_ref()), &gate, &arrivals)
-            .reaching(setup.reach.egress_tools());
+            .with_external_access(setup.reach.egress_tools());
         let service = service(folder.path(), &setup, (&upstream, &backup), (tools, Arc::clone(&ids)));
         if let Err(error) = service.start().await {
             assert!(setup.fuse.as_ref().is_some_and(Fuse::is_blown), "the service starts: {error}");
@@ -417,8 +417,8 @@ pub fn plain_client() -> ClientBuilder {
     Client::builder().no_proxy().tls_certs_only([])
 }
 
-/// Waits until nobody has the data folder any more, but not for ever: a task that still answers a client holds it for a
-/// moment, and ends only while others may run.
+/// Waits until no task has the data folder open any more, but not for ever: a task that still answers a client holds it
+/// for a moment, and ends only while others may run.
 async fn until_free(data: &Path) {
     let begin = Instant::now();
     let Ok(lock) = std::fs::File::open(data.join("lock")) else { return };

@@ -1,4 +1,4 @@
-//! The offline audit of a data folder: what must hold of it once no run is under way, whatever happened before.
+//! The offline audit of a data folder: what must hold of it once no run is under way, after any crash.
 
 use std::path::Path;
 

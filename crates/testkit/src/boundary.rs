@@ -30,7 +30,7 @@ struct State {
 
 impl Fuse {
     /// Blows at the moment of this number, from 0.
-    pub fn at(last: u64) -> Self {
+    pub fn blowing_at(last: u64) -> Self {
         Self(Arc::new(State {
             last,
             armed: AtomicBool::new(false),
@@ -44,8 +44,8 @@ impl Fuse {
     }
 
     /// Counts, and never blows.
-    pub fn never() -> Self {
-        Self::at(u64::MAX)
+    pub fn never_blowing() -> Self {
+        Self::blowing_at(u64::MAX)
     }
 
     /// From here on there is no space for any commit, or there is again.
@@ -55,12 +55,12 @@ impl Fuse {
 
     /// From here on there is no space for a commit that appends an event of this kind, and for others there is. None
     /// makes space again.
-    pub fn refuse(&self, kind: Option<Kind>) {
+    pub fn refuse_kind(&self, kind: Option<Kind>) {
         *self.0.refuses.lock().unwrap_or_else(PoisonError::into_inner) = kind;
     }
 
-    /// Returns once so many commits have found no space.
-    pub async fn refused(&self, count: u64) {
+    /// Returns once `count` commits have found no space.
+    pub async fn wait_for_refusals(&self, count: u64) {
         let mut refused = self.0.refused.subscribe();
         refused.wait_for(|refused| *refused >= count).await.expect("the sender lives as long as the fuse");
     }
@@ -76,7 +76,7 @@ impl Fuse {
     }
 
     /// How many moments have come by, the last one included.
-    pub fn passed(&self) -> u64 {
+    pub fn count_passed(&self) -> u64 {
         self.0.passed.load(Ordering::SeqCst)
     }
 
@@ -85,7 +85,7 @@ impl Fuse {
     }
 
     /// Returns once it has blown.
-    pub async fn blown(&self) {
+    pub async fn wait_until_blown(&self) {
         self.0.blown.cancelled().await;
     }
 
@@ -140,13 +140,13 @@ mod tests {
 
     #[test]
     fn a_fuse_blows_at_its_moment_and_stays_blown() {
-        let fuse = Fuse::at(1);
+        let fuse = Fuse::blowing_at(1);
         assert!(fuse.pass("unarmed"));
         fuse.arm();
         assert!(fuse.pass("first"));
         assert!(!fuse.is_blown());
         assert!(!fuse.pass("second"));
         assert!(!fuse.pass("third"));
-        assert_eq!((fuse.place(), fuse.passed(), fuse.is_blown()), (Some("second"), 2, true));
+        assert_eq!((fuse.place(), fuse.count_passed(), fuse.is_blown()), (Some("second"), 2, true));
     }
 }

@@ -19,7 +19,7 @@ const MIGRATIONS: [&str; 8] = [
 /// How many there were before the newest.
 pub const VERSIONS: usize = MIGRATIONS.len();
 
-/// Makes the database of a version, with so many threads of one answered question and one that was cancelled, in the
+/// Makes the database of a version, with `threads` threads of one answered question and one that was cancelled, in the
 /// scope of the user `local` in the app `studio`.
 pub fn database(folder: &Path, version: usize, threads: u128) {
     std::fs::create_dir_all(folder).expect("the folder can be made");

@@ -66,7 +66,7 @@ struct Fold {
     calls: Vec<Value>,
     results: Vec<Value>,
     begun: Vec<String>,
-    /// Proposals, by id, that nobody has decided yet.
+    /// Proposals, by id, that are not decided yet.
     waiting: Vec<String>,
     /// The text that was streamed after the last step, by no model.
     prepared: String,
@@ -115,7 +115,7 @@ impl Fold {
             "text:delta" | "reasoning:delta" | "tool:input" => self.delta(frame),
             "step:retry" => {
                 if self.open_step(frame).is_some_and(|open| !open.is_empty()) {
-                    self.finding(frame, "follows what was streamed and is not taken back");
+                    self.finding(frame, "follows streamed text that was not reset");
                 }
             }
             "step:reset" => self.reset(frame),

@@ -54,7 +54,7 @@ impl Frames {
     }
 
     /// Everything up to and including the first event of that name.
-    pub async fn until(&mut self, event: &str) -> Vec<Frame> {
+    pub async fn read_until(&mut self, event: &str) -> Vec<Frame> {
         let mut frames = Vec::new();
         loop {
             let frame = self.next().await.unwrap_or_else(|| panic!("no {event} came: {frames:?}"));
@@ -84,7 +84,7 @@ pub fn script(frames: &[Frame]) -> String {
             *duration = Value::from("…");
         }
         match lines.last_mut() {
-            Some((event, last)) if *event == frame.event && joins(event, last, &data) => {
+            Some((event, last)) if *event == frame.event && can_join(event, last, &data) => {
                 let joined = format!("{}{}", text(last), text(&data));
                 last["delta"] = Value::from(joined);
             }
@@ -97,7 +97,7 @@ pub fn script(frames: &[Frame]) -> String {
     })
 }
 
-fn joins(event: &str, last: &Value, next: &Value) -> bool {
+fn can_join(event: &str, last: &Value, next: &Value) -> bool {
     matches!(event, "text:delta" | "reasoning:delta" | "tool:input")
         && last["step"] == next["step"]
         && last["callId"] == next["callId"]

@@ -30,7 +30,7 @@ pub use audit::audit;
 pub use boundary::Fuse;
 pub use frames::{Frame, Frames, script};
 pub use reqwest::Method;
-pub use samples::{Arrivals, ToolArrival, nested, nested_text};
+pub use samples::{Arrivals, ToolArrival, nested_arrays, nested_text};
 pub use sse::{EventDecoder, EventTooLarge, StreamedEvent};
 pub use vectors::{StalledVectors, WordVectors};
 

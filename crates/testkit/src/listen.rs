@@ -30,7 +30,7 @@ impl<S> Watched<S> {
     }
 
     /// Waits until `ready` finds something, and returns it.
-    pub async fn until<T>(&self, mut ready: impl FnMut(&S) -> Option<T>) -> T {
+    pub async fn wait_until<T>(&self, mut ready: impl FnMut(&S) -> Option<T>) -> T {
         let mut changed = self.changed.subscribe();
         loop {
             if let Some(value) = ready(&self.lock()) {
@@ -64,7 +64,7 @@ where
     (address, tasks)
 }
 
-/// Fails the test for what nobody has looked at.
+/// Fails the test for violations that it has not taken.
 pub(crate) fn complain(what: &str, violations: &[String]) {
     if !violations.is_empty() && !std::thread::panicking() {
         panic!("{what}: {violations:#?}");

@@ -140,7 +140,7 @@ impl ScriptedMcpServer {
         self.address.to_string()
     }
 
-    /// Offers these tools from now on, and no others. Nobody is told.
+    /// Offers these tools from now on, and no others. Clients are not told.
     pub fn offer(&self, tools: impl IntoIterator<Item = Value>) {
         self.shared.lock().tools = tools.into_iter().collect();
     }
@@ -167,17 +167,19 @@ impl ScriptedMcpServer {
 
     /// The requests of one method so far.
     pub fn requests(&self, method: &str) -> Vec<McpArrival> {
-        of(&self.shared.lock(), method)
+        arrivals_of(&self.shared.lock(), method)
     }
 
     /// The requests of one method, once there are at least `count`.
     pub async fn wait_for(&self, method: &str, count: usize) -> Vec<McpArrival> {
-        self.shared.until(|state| Some(of(state, method)).filter(|found| found.len() >= count)).await
+        self.shared
+            .wait_until(|state| Some(arrivals_of(state, method)).filter(|found| found.len() >= count))
+            .await
     }
 
     /// Waits until no connection is open.
     pub async fn left_alone(&self) {
-        self.shared.until(|state| (state.open == 0).then_some(())).await;
+        self.shared.wait_until(|state| (state.open == 0).then_some(())).await;
     }
 
     /// How many connections were accepted.
@@ -186,7 +188,7 @@ impl ScriptedMcpServer {
     }
 
     /// Bytes that were written in all.
-    pub fn written(&self) -> u64 {
+    pub fn written_bytes(&self) -> u64 {
         self.shared.lock().written
     }
 
@@ -202,7 +204,7 @@ impl Drop for ScriptedMcpServer {
     }
 }
 
-fn of(state: &State, method: &str) -> Vec<McpArrival> {
+fn arrivals_of(state: &State, method: &str) -> Vec<McpArrival> {
     state.arrivals.iter().filter(|arrival| arrival.method() == method).cloned().collect()
 }
 
@@ -247,9 +249,9 @@ impl State {
         }
         let scripted = self.scripts.get_mut(arrival.method()).and_then(VecDeque::pop_front);
         let reply = match scripted {
-            Some(reply) if reply.is_usual() => reply.filled(self.usual(arrival)),
+            Some(reply) if reply.is_usual() => reply.with_contents_of(self.unscripted_reply(arrival)),
             Some(reply) => reply,
-            None => self.usual(arrival),
+            None => self.unscripted_reply(arrival),
         };
         reply.acts(arrival)
     }
@@ -266,7 +268,7 @@ impl State {
         .header("mcp-session-id", &session)
     }
 
-    fn usual(&mut self, arrival: &McpArrival) -> McpReply {
+    fn unscripted_reply(&mut self, arrival: &McpArrival) -> McpReply {
         match arrival.method() {
             "initialize" => self.initialize(),
             "ping" => McpReply::result(json!({})),

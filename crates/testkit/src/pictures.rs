@@ -14,7 +14,7 @@ const PNG_HEADER_SUM: std::ops::Range<usize> = 29..33;
 /// A picture of some colours, in a format.
 pub fn picture(width: u32, height: u32, format: ImageFormat) -> Vec<u8> {
     let colours = |x: u32, y: u32| Rgb([(x % 256) as u8, (y % 256) as u8, 120]);
-    encoded(&RgbImage::from_fn(width, height, colours).into(), format)
+    encode(&RgbImage::from_fn(width, height, colours).into(), format)
 }
 
 pub fn png(width: u32, height: u32) -> Vec<u8> {
@@ -28,10 +28,10 @@ pub fn jpeg(width: u32, height: u32) -> Vec<u8> {
 /// A PNG that one can see through on its left.
 pub fn clear_png(width: u32, height: u32) -> Vec<u8> {
     let clear = |x: u32, _: u32| Rgba([10, 90, 200, if x == 0 { 0 } else { 255 }]);
-    encoded(&RgbaImage::from_fn(width, height, clear).into(), ImageFormat::Png)
+    encode(&RgbaImage::from_fn(width, height, clear).into(), ImageFormat::Png)
 }
 
-fn encoded(picture: &DynamicImage, format: ImageFormat) -> Vec<u8> {
+fn encode(picture: &DynamicImage, format: ImageFormat) -> Vec<u8> {
     let mut bytes = Vec::new();
     picture.write_to(&mut Cursor::new(&mut bytes), format).expect("a picture is written");
     bytes

@@ -62,13 +62,13 @@ fn spec(name: &str, parameters: Value) -> ToolSpec {
     ToolSpec { name: name.into(), description: format!("a tool for tests: {name}"), parameters }
 }
 
-fn anything() -> Value {
+fn any_object() -> Value {
     json!({ "type": "object" })
 }
 
 /// A tool that takes anything, and is offered without rules of its own.
-fn harmless(name: &str, tool: impl Tool) -> OfferedTool {
-    OfferedTool::new(spec(name, anything()), tool, ToolFacts::default())
+fn harmless_tool(name: &str, tool: impl Tool) -> OfferedTool {
+    OfferedTool::new(spec(name, any_object()), tool, ToolFacts::default())
 }
 
 fn echo_spec() -> ToolSpec {
@@ -133,12 +133,12 @@ impl Tool for Huge {
 #[async_trait]
 impl Tool for Deep {
     async fn call(&self, _: Calling<'_>) -> Result<ToolOutput, Failed> {
-        Ok(nested(127).into())
+        Ok(nested_arrays(127).into())
     }
 }
 
-/// Arrays within arrays, so many.
-pub fn nested(levels: usize) -> Value {
+/// Arrays within arrays, of `levels` levels.
+pub fn nested_arrays(levels: usize) -> Value {
     (1..levels).fold(json!([]), |inner, _| json!([inner]))
 }
 
@@ -189,7 +189,7 @@ pub struct ToolArrival {
     pub tool: String,
     pub key: String,
     pub input: Value,
-    /// Whether it was to take back an earlier call.
+    /// Whether it was to undo an earlier call.
     pub undo: bool,
 }
 
@@ -250,7 +250,7 @@ impl UndoCall for Act {
     }
 }
 
-/// Does nothing, but may not do even that without a yes.
+/// Does nothing, but needs approval for it.
 struct Risky;
 
 #[async_trait]
@@ -277,23 +277,23 @@ pub(crate) fn catalog((width, fuse): (usize, Option<&Fuse>), gate: &Gate, arriva
         let act = Act { name, gate, arrivals, fuse };
         let facts = ToolFacts { permission: Some(permission), ..ToolFacts::external(effect) };
         let undo = undo.map(|effect| ToolUndo { effect, call: Arc::new(act.clone()) });
-        let mut tool = OfferedTool::new(spec(name, anything()), act, facts);
+        let mut tool = OfferedTool::new(spec(name, any_object()), act, facts);
         tool.undo = undo;
         catalog.add(tool);
     }
     let risky = ToolFacts { effect: Effect::Irreversible, ..ToolFacts::default() };
-    catalog.add(OfferedTool::new(spec("risky", anything()), Risky, risky));
+    catalog.add(OfferedTool::new(spec("risky", any_object()), Risky, risky));
     let meet = Meet { width, here: watch::Sender::default() };
     for tool in [
         OfferedTool::new(echo_spec(), Echo, ToolFacts::default()),
-        harmless("hang", Hang),
-        harmless("panic", Panic),
-        harmless("panic_early", PanicEarly),
-        harmless("huge", Huge),
-        harmless("deep", Deep),
-        harmless("refuse", Refuse),
-        harmless("meet", meet),
-        harmless("gated", Gated { gate: gate.clone() }),
+        harmless_tool("hang", Hang),
+        harmless_tool("panic", Panic),
+        harmless_tool("panic_early", PanicEarly),
+        harmless_tool("huge", Huge),
+        harmless_tool("deep", Deep),
+        harmless_tool("refuse", Refuse),
+        harmless_tool("meet", meet),
+        harmless_tool("gated", Gated { gate: gate.clone() }),
     ] {
         catalog.add(tool);
     }

@@ -37,7 +37,7 @@ impl Clock for SettableClock {
     }
 }
 
-/// 1, 2, 3, and so on. After a restart it must go on from where the last one stopped.
+/// 1, 2, 3, and so on. After a restart it must continue where the last one stopped.
 #[derive(Debug, Default)]
 pub struct CountingIds {
     last: AtomicU64,

@@ -82,18 +82,18 @@ pub enum ReplyEnding {
     Left,
 }
 
-/// Answers requests of which the upstream keeps nothing: for so many that they would fill the memory.
+/// Answers requests of which the upstream keeps nothing, where the requests would fill the memory.
 pub trait Observer: Send + Sync {
     /// The answer to a request, and a number for it that the observer chooses.
     fn answer(&self, request: &Received) -> (usize, Reply);
 
     /// Takes a fault that the provider refuses in a request, which is answered with that refusal.
-    fn complaint(&self, request: &Received, what: &str);
+    fn note_fault(&self, request: &Received, what: &str);
 
-    fn ended(&self, number: usize, ending: ReplyEnding);
+    fn note_end(&self, number: usize, ending: ReplyEnding);
 }
 
-/// The number of a request that nobody observes.
+/// The number of a request that has no observer.
 const UNNUMBERED: usize = usize::MAX;
 
 type Program = Arc<dyn Fn(&Value) -> Reply + Send + Sync>;
@@ -135,7 +135,7 @@ impl Upstream {
     }
 
     /// One that asks the observer for every answer, and keeps neither requests nor violations.
-    pub async fn observed(observer: Arc<dyn Observer>) -> Self {
+    pub async fn start_observed(observer: Arc<dyn Observer>) -> Self {
         let upstream = Self::start().await;
         upstream.shared.lock().observer = Some(observer);
         upstream
@@ -166,13 +166,13 @@ impl Upstream {
         self.shared.lock().embeddings.extend(replies);
     }
 
-    /// From now on it lists these models. Until then it answers 404 to whoever asks for a list.
+    /// From now on it lists these models. Until then it answers 404 to a request for the list.
     pub fn serves(&self, models: &[&str]) {
         self.shared.lock().served = Some(models.iter().map(|&model| model.to_owned()).collect());
     }
 
-    /// How often somebody has asked for the list of its models. These are no requests like the others.
-    pub fn listed(&self) -> usize {
+    /// The number of requests for the list of its models. These are no requests like the others.
+    pub fn count_lists(&self) -> usize {
         self.shared.lock().listed
     }
 
@@ -193,13 +193,13 @@ impl Upstream {
 
     /// The requests, once there are at least `count`.
     pub async fn wait_for_requests(&self, count: usize) -> Vec<Received> {
-        self.shared.until(|state| (state.requests.len() >= count).then(|| state.requests.clone())).await
+        self.shared.wait_until(|state| (state.requests.len() >= count).then(|| state.requests.clone())).await
     }
 
     /// Waits until the connection of request `index` (from 0) is closed, by the client or by a scripted cut.
     pub async fn closed(&self, index: usize) -> Closed {
         self.shared
-            .until(|state| {
+            .wait_until(|state| {
                 let exchange = state.exchanges.get(index)?;
                 Some(Closed { at: exchange.closed?, written: exchange.written })
             })
@@ -207,7 +207,7 @@ impl Upstream {
     }
 
     /// Bytes written so far in reply to request `index`.
-    pub fn written(&self, index: usize) -> usize {
+    pub fn written_bytes(&self, index: usize) -> usize {
         self.shared.lock().exchanges.get(index).map_or(0, |exchange| exchange.written)
     }
 
@@ -255,7 +255,7 @@ impl Shared {
         let verdict = strict::check(&request, key.as_deref());
         let wire = Wire::of(&request.path).unwrap_or(Wire::Chat);
         if let Some(observer) = observer {
-            let (number, reply) = observed(&*observer, wire, &request, verdict);
+            let (number, reply) = answer_observed(&*observer, wire, &request, verdict);
             return (number, reply.acts(wire, &request.body));
         }
         let body = request.body.clone();
@@ -312,14 +312,14 @@ impl Shared {
         self.lock().observer.is_some()
     }
 
-    fn ended(&self, number: usize, ending: ReplyEnding) {
+    fn note_end(&self, number: usize, ending: ReplyEnding) {
         let observer = self.lock().observer.clone();
         if let Some(observer) = observer.filter(|_| number != UNNUMBERED) {
-            observer.ended(number, ending);
+            observer.note_end(number, ending);
         }
     }
 
-    fn wrote(&self, index: usize, bytes: usize) {
+    fn count_written(&self, index: usize, bytes: usize) {
         self.change(|state| {
             if let Some(exchange) = state.exchanges.get_mut(index) {
                 exchange.written += bytes;
@@ -327,7 +327,7 @@ impl Shared {
         });
     }
 
-    fn closed(&self, indices: &[usize]) {
+    fn note_closed(&self, indices: &[usize]) {
         self.change(|state| {
             for index in indices {
                 if let Some(exchange) = state.exchanges.get_mut(*index) {
@@ -338,7 +338,7 @@ impl Shared {
     }
 }
 
-fn observed(
+fn answer_observed(
     observer: &dyn Observer,
     wire: Wire,
     request: &Received,
@@ -348,7 +348,7 @@ fn observed(
         Ok(()) if wire == Wire::Embeddings => (UNNUMBERED, embeddings::reply(&request.body, None)),
         Ok(()) => observer.answer(request),
         Err(complaint) => {
-            observer.complaint(request, &complaint.message);
+            observer.note_fault(request, &complaint.message);
             (UNNUMBERED, complaint.reply())
         }
     }

@@ -34,7 +34,7 @@ impl StalledVectors {
     }
 
     /// Returns once it was asked for vectors.
-    pub async fn begun(&self) {
+    pub async fn wait_until_asked(&self) {
         let _ = self.begun.subscribe().wait_for(|begun| *begun).await;
     }
 }

@@ -75,7 +75,7 @@ pub struct WebReply {
 #[derive(Debug, Clone)]
 enum Body {
     Bytes(Vec<u8>),
-    /// So many bytes, never all in memory.
+    /// A number of bytes, never all in memory.
     Endless(u64),
 }
 
@@ -112,7 +112,7 @@ impl WebReply {
         Self { end: ReplyEnd::Nothing, ..Self::status(200) }
     }
 
-    /// A body of `x`, so many bytes long.
+    /// A body of `x`, which has `bytes` bytes.
     pub fn endless(bytes: u64) -> Self {
         Self { body: Body::Endless(bytes), ..Self::status(200).header("content-type", "text/plain") }
     }
@@ -219,16 +219,16 @@ impl Web {
 
     /// The arrivals, once there are at least `count`.
     pub async fn wait_for(&self, count: usize) -> Vec<WebArrival> {
-        self.shared.until(|state| (state.arrivals.len() >= count).then(|| state.arrivals.clone())).await
+        self.shared.wait_until(|state| (state.arrivals.len() >= count).then(|| state.arrivals.clone())).await
     }
 
-    /// When the connection of arrival `index` was closed, by whoever did.
+    /// When the connection of arrival `index` was closed, by either side.
     pub async fn closed(&self, index: usize) -> Instant {
-        self.shared.until(|state| *state.closed.get(index)?).await
+        self.shared.wait_until(|state| *state.closed.get(index)?).await
     }
 
     /// Bytes of bodies that were written so far.
-    pub fn written(&self) -> u64 {
+    pub fn written_bytes(&self) -> u64 {
         self.shared.lock().written
     }
 

@@ -20,7 +20,7 @@ const PAUSE: Duration = Duration::from_millis(20);
 /// Settings of every server. Its only way in is a socket in its folder.
 const SETTINGS: &[&str] = &["listen_addresses=", "max_connections=300"];
 
-/// Settings of a server whose data nobody needs after a loss of power.
+/// Settings of a server whose data are not needed after a loss of power.
 pub const WITHOUT_SYNC: &[&str] = &["fsync=off", "full_page_writes=off"];
 
 /// How a server is told to end.
@@ -155,7 +155,7 @@ impl PostgresServer {
         self.server.as_ref().map(Child::id)
     }
 
-    /// Starts the server with its data, and waits until it accepts connections. A server that runs goes on.
+    /// Starts the server with its data, and waits until it accepts connections. A server that runs continues.
     pub fn start_again(&mut self) -> Result<(), String> {
         if self.server.is_none() {
             let mut server = self.program("postgres");

@@ -8,7 +8,7 @@ use crate::{PostgresPrograms, PostgresServer};
 /// Mounts the disk, and becomes the server. The arguments are the options of the disk, its folder, and the server.
 const MOUNT: &str = r#"mount -t tmpfs -o "$1" tmpfs "$2" && shift 2 && exec "$@""#;
 
-/// A disk of so many megabytes. It goes with the server.
+/// A disk of this many megabytes. It goes with the server.
 #[derive(Debug, Clone, Copy)]
 pub struct SmallDisk {
     pub megabytes: u32,
@@ -76,7 +76,7 @@ impl PostgresServer {
         self.run_on_small_disk("rm filler")
     }
 
-    /// The server executes the command, because nobody else sees the disk.
+    /// The server executes the command, because no other process sees the disk.
     fn run_on_small_disk(&self, command: &str) -> Result<(), String> {
         let folder = SmallDisk::folder(self);
         let statement = format!(

@@ -12,15 +12,16 @@ use protocol::Clock;
 use serde_json::Value;
 use store::McpToolRow;
 
+use crate::builtin::{self, CREATE_PROPOSAL, SEARCH_DOCUMENTS};
 use crate::client::client_tool;
 use crate::external::{
     ExternalAccess, McpHub, McpServerHandle, McpTool, SearchEngine, WasmTool, WebSearch, http_tool,
 };
-use crate::{OfferedTool, ToolFacts, ToolRegistry, ToolSpec, builtin};
+use crate::{OfferedTool, ToolFacts, ToolRegistry, ToolSpec};
 
 /// Tools that belong together, under the name by which an app can have all of them.
 const FAMILIES: &[(&str, &[&str])] = &[
-    ("documents", &["search_documents", "read_rest"]),
+    ("documents", &[SEARCH_DOCUMENTS, "read_rest"]),
     ("markdown", &["listMarkdown", "readMarkdown", "writeMarkdownSection", "createMarkdownFile"]),
     ("memory", &["search_memories", "search_history", "save_memory"]),
     ("proposals", &[CREATE_PROPOSAL, UPDATE_PROPOSAL]),
@@ -29,7 +30,6 @@ const FAMILIES: &[(&str, &[&str])] = &[
 ];
 /// Offered where the operator has chosen who searches.
 const SEARCHES: &[&str] = &["tavily_search", "searxng_search"];
-const CREATE_PROPOSAL: &str = "createProposal";
 const UPDATE_PROPOSAL: &str = "updateProposal";
 const UNDO_ACTION: &str = "undoAction";
 
@@ -58,11 +58,11 @@ impl Catalog {
 
     /// The catalog with the tools that reach outside.
     #[must_use]
-    pub fn reaching(mut self, outside: ExternalAccess) -> Self {
+    pub fn with_external_access(mut self, outside: ExternalAccess) -> Self {
         let tavily = outside.search.tavily.clone().map(SearchEngine::Tavily);
         let searxng = outside.search.searxng.clone().map(SearchEngine::Searxng);
         for engine in tavily.into_iter().chain(searxng) {
-            self.add(WebSearch { engine, egress: outside.egress.clone() }.offered());
+            self.add(WebSearch { engine, egress: outside.egress.clone() }.into_offered_tool());
         }
         Self { outside: Some(outside), ..self }
     }
@@ -97,7 +97,7 @@ impl Catalog {
         for listed in &app.tools {
             for name in members(&listed.name) {
                 match self.tools.get(name).map(|tool| tool.clone().with_adjustments(&app.adjusted)) {
-                    None if SEARCHES.contains(&name) => {} // nobody has set it up
+                    None if SEARCHES.contains(&name) => {} // the operator has not set it up
                     None if ![CREATE_PROPOSAL, UPDATE_PROPOSAL].contains(&name) => {
                         let message = format!("there is no tool named \"{name}\"");
                         return Err(listed.problem(message, self.remedy(name)));
@@ -108,7 +108,7 @@ impl Catalog {
         }
         check_adjusted(app, &chosen)?;
         for declared in &app.declared {
-            let mut tool = self.made(declared, app)?;
+            let mut tool = self.make_tool(declared, app)?;
             tool.spec.description = declared.description.clone().unwrap_or(tool.spec.description);
             tool.facts.permission = declared.permission;
             tool.facts.flows.clone_from(&declared.flows);
@@ -121,7 +121,7 @@ impl Catalog {
         build(&chosen.iter().collect::<Vec<_>>())
     }
 
-    fn made(&self, declared: &DeclaredTool, app: &App) -> Result<OfferedTool, Problem> {
+    fn make_tool(&self, declared: &DeclaredTool, app: &App) -> Result<OfferedTool, Problem> {
         let place = &declared.tool;
         let spec = |parameters: &Value| ToolSpec {
             name: place.name.clone(),
@@ -130,7 +130,7 @@ impl Catalog {
         };
         match (&declared.kind, &self.outside) {
             (ToolKind::Record(tool), _) => {
-                Ok(builtin::RecordTypeTool::new(place, tool, app)?.offered(&place.name))
+                Ok(builtin::RecordTypeTool::new(place, tool, app)?.into_offered_tool(&place.name))
             }
             (ToolKind::Http(tool), Some(outside)) => Ok(http_tool(spec(&tool.parameters), tool, outside)),
             (ToolKind::Http(_), None) => {
@@ -145,7 +145,7 @@ impl Catalog {
             }
             (ToolKind::Sandbox(tool), _) => {
                 let wrong = |reason| place.problem(reason, "correct the module and build it again");
-                Ok(WasmTool::new(tool).map_err(wrong)?.offered(spec(&tool.parameters)))
+                Ok(WasmTool::new(tool).map_err(wrong)?.into_offered_tool(spec(&tool.parameters)))
             }
         }
     }
@@ -154,7 +154,7 @@ impl Catalog {
     fn add_served<'a>(&self, chosen: &mut Vec<Chosen<'a>>, app: &'a App, pinned: &[McpToolRow]) {
         for (server, config) in self.servers(app).iter().zip(&app.mcp) {
             let rows = pinned.iter().filter(|row| row.server == server.name());
-            for tool in rows.filter_map(|row| McpTool::offered(server, row)) {
+            for tool in rows.filter_map(|row| McpTool::offered_tool(server, row)) {
                 let name = tool.spec.name.clone();
                 if chosen.len() >= MAX_TOOLS || chosen.iter().any(|chosen| chosen.name == name) {
                     tracing::warn!(app = %app.id, tool = name, "a tool of an MCP server is not offered to models: the app has too many tools, or another tool has its name");
@@ -189,13 +189,13 @@ fn members(name: &str) -> Vec<&str> {
 impl OfferedTool {
     fn with_adjustments(self, changes: &[AdjustedTool]) -> Self {
         match changes.iter().find(|change| change.tool.name == self.spec.name) {
-            Some(change) => self.adjusted(change),
+            Some(change) => self.with_adjustment(change),
             None => self,
         }
     }
 
     /// The tool with what an app says about it.
-    fn adjusted(mut self, change: &AdjustedTool) -> Self {
+    fn with_adjustment(mut self, change: &AdjustedTool) -> Self {
         let AdjustedTool { tool: _, description, permission, effect, flows, plausible, marker } =
             change.clone();
         self.spec.description = description.unwrap_or(self.spec.description);
@@ -213,7 +213,7 @@ impl OfferedTool {
 fn check_adjusted(app: &App, chosen: &[Chosen<'_>]) -> Result<(), Problem> {
     for AdjustedTool { tool, .. } in &app.adjusted {
         let is_chosen = chosen.iter().any(|chosen| chosen.name == tool.name);
-        let is_search = SEARCHES.contains(&tool.name.as_str()) && lists(app, &tool.name);
+        let is_search = SEARCHES.contains(&tool.name.as_str()) && lists_tool(app, &tool.name);
         if !is_chosen && !is_search && app.server_of(&tool.name).is_none() {
             let names: Vec<&str> = chosen.iter().map(|chosen| chosen.name.as_str()).collect();
             let remedy = did_you_mean(&tool.name, &names).unwrap_or_else(|| {
@@ -227,7 +227,7 @@ fn check_adjusted(app: &App, chosen: &[Chosen<'_>]) -> Result<(), Problem> {
 }
 
 /// Whether the app lists a tool by its own name or by its family's, be it there or not.
-fn lists(app: &App, tool: &str) -> bool {
+fn lists_tool(app: &App, tool: &str) -> bool {
     app.tools.iter().any(|listed| members(&listed.name).contains(&tool))
 }
 

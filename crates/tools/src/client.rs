@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 use crate::builtin::{ASK_USER, check_user_answer};
 use crate::external::{Hidden, clean};
-use crate::registry::capped;
+use crate::registry::capped_output;
 use crate::schema_size::check_schema_size;
 use crate::{CallOutcome, Calling, Failed, OfferedTool, Tool, ToolFacts, ToolOutput, ToolRegistry, ToolSpec};
 
@@ -123,7 +123,7 @@ pub fn earlier_outcome(result: Option<String>, failed: bool) -> CallOutcome {
     };
     let text = result.map_or_else(|| NO_RESULT.to_owned(), |result| clean(&result));
     let (writes, sources) = (Vec::new(), Vec::new());
-    CallOutcome { status, output: capped(Value::String(text)), writes, sources, outside: true }
+    CallOutcome { status, output: capped_output(Value::String(text)), writes, sources, outside: true }
 }
 
 /// The schema of an answer as a request may give it; or what is wrong with it, in words for the client.
@@ -149,7 +149,7 @@ pub fn checked_answer_schema(asked: AnswerSchema) -> Result<AnswerSchema, String
     Ok(AnswerSchema { name, schema })
 }
 
-/// The client's word on a call: its result, or why there is none.
+/// The client's answer to a call: its result, or why there is none.
 #[derive(Debug, Clone, PartialEq)]
 pub enum ClientAnswer {
     Result(Value),
@@ -185,7 +185,7 @@ pub fn client_outcome(
                 check_user_answer(input, &result)
                     .map_err(|message| ClientResultRefusal::Invalid { field: "result", message })?;
             }
-            let output = capped(Hidden::default().value(result));
+            let output = capped_output(Hidden::default().value(result));
             let (writes, sources) = (Vec::new(), Vec::new());
             CallOutcome { status: ToolStatus::Complete, output, writes, sources, outside }
         }

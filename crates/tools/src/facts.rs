@@ -11,8 +11,8 @@ use serde_json::Value;
 pub struct ToolFacts {
     /// The effect of a call on the world.
     pub effect: Effect,
-    /// Whether a call acts, or looks, beyond this server. Then nobody can know what became of a call that was cut, and
-    /// its output may hold anybody's words.
+    /// Whether a call acts, or looks, beyond this server. Then the outcome of an interrupted call cannot be known, and
+    /// its output may hold words of any author.
     pub external: bool,
     /// Whether the client makes the calls: the run waits for each result.
     pub by_client: bool,
@@ -49,12 +49,12 @@ impl ToolFacts {
         Self { effect, external: true, ..Self::default() }
     }
 
-    /// A tool whose calls the client makes. Its results may hold anybody's words.
+    /// A tool whose calls the client makes. Its results may hold words of any author.
     pub(crate) fn of_client(effect: Effect) -> Self {
         Self { by_client: true, ..Self::external(effect) }
     }
 
-    /// Whether nobody can know what became of a call that was cut: it acts elsewhere, and a second call would do it
+    /// Whether the outcome of an interrupted call cannot be known: it acts elsewhere, and a second call would act
     /// twice.
     pub fn is_beyond_knowing(&self) -> bool {
         self.external && !is_repeatable(self.effect)

@@ -31,7 +31,7 @@ use serde_json::Value;
 use store::{Store, Write};
 use tokio_util::sync::CancellationToken;
 
-pub use builtin::{ASK_USER, Reference, known_already, references};
+pub use builtin::{ASK_USER, CREATE_PROPOSAL, Reference, SEARCH_DOCUMENTS, known_already, references};
 pub use catalog::Catalog;
 pub use client::{
     ClientAnswer, ClientResultRefusal, MAX_CLIENT_RESULT_BYTES, MAX_CLIENT_TOOLS, check_client_tools,
@@ -49,13 +49,13 @@ pub use registry::{MAX_OUTPUT_BYTES, PreparedCall, RegisteredTool, ToolRegistry}
 /// Something a model can call.
 #[async_trait]
 pub trait Tool: Send + Sync + 'static {
-    /// Looks at what the schema cannot say, before anybody is asked for a yes and before anything is begun.
+    /// Checks what the schema cannot say, before the user is asked for approval and before anything begins.
     async fn check(&self, _calling: &Calling<'_>) -> Result<(), Failed> {
         Ok(())
     }
 
-    /// Does it. The arguments have passed the schema. `stop` is cancelled when nobody wants the result any more; a few
-    /// seconds later the future is dropped.
+    /// Runs the call. The arguments have passed the schema. `stop` is cancelled when the result is not needed any more;
+    /// a few seconds later the future is dropped.
     async fn call(&self, calling: Calling<'_>) -> Result<ToolOutput, Failed>;
 }
 
@@ -136,7 +136,7 @@ pub struct ToolOutput {
 
 impl ToolOutput {
     /// A result that is committed with what it writes.
-    pub fn writing(output: Value, write: Write) -> Self {
+    pub fn with_write(output: Value, write: Write) -> Self {
         Self { output, writes: vec![write], sources: Vec::new() }
     }
 }
@@ -161,14 +161,14 @@ pub struct Failed {
 }
 
 impl Failed {
-    /// The error of a call that nobody waits for any more.
+    /// The error of a call whose caller has gone.
     pub const CANCELLED: &'static str = "cancelled";
 
     pub fn new(error: &'static str, message: impl Into<String>) -> Self {
         Self { error, message: message.into(), uncertain: false, again: None }
     }
 
-    /// A failure of which nobody can say that nothing has happened.
+    /// A failure after which the call may still have had its effect.
     pub fn uncertain(error: &'static str, message: impl Into<String>) -> Self {
         Self { uncertain: true, ..Self::new(error, message) }
     }
@@ -202,7 +202,7 @@ pub struct CallOutcome {
     pub output: Value,
     pub writes: Vec<Write>,
     pub sources: Vec<Source>,
-    /// Somebody else's words may be in it.
+    /// Foreign text may be in it.
     pub outside: bool,
 }
 
@@ -223,8 +223,8 @@ impl CallOutcome {
         Self::refused(ToolStatus::Unknown, "unknown", &format!("{UNKNOWN} ({reason})"))
     }
 
-    /// The outcome of a call that was begun before, by a process that died. If the second try did not succeed, nobody
-    /// knows whether the first did.
+    /// The outcome of a call that was begun before, by a process that died. If the second try did not succeed, it is
+    /// not known whether the first did.
     #[must_use]
     pub fn of_second_try(self) -> Self {
         if matches!(self.status, ToolStatus::Complete | ToolStatus::Unknown) {

@@ -1,4 +1,4 @@
-//! Whether a call may run: at once, after the user's yes, or not at all.
+//! Decides whether a call may run: at once, after approval, or not at all.
 
 use app::Permission;
 use protocol::Effect;
@@ -57,7 +57,7 @@ mod tests {
     }
 
     #[test]
-    fn only_what_cannot_be_taken_back_is_asked_for_by_itself() {
+    fn only_what_cannot_be_undone_is_asked_for_by_itself() {
         for (effect, ruling) in [
             (Effect::Read, Ruling::Allow),
             (Effect::Idempotent, Ruling::Allow),

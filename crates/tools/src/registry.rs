@@ -25,7 +25,7 @@ const TIMEOUT: &str = "timeout";
 /// Schema violations told to the model at once.
 const MAX_VIOLATIONS: usize = 5;
 
-/// Arguments that look like somebody's identity.
+/// Names of arguments that look like the identity of a user.
 const IDENTITIES: &[&str] = &["userId", "user_id", "user", "appId", "app_id", "app", "scope", "tenant"];
 
 /// An app's tools.
@@ -106,7 +106,7 @@ impl RegisteredTool {
     pub async fn prepare(&self, calling: &Calling<'_>, taint: &Taint) -> Result<PreparedCall<'_>, Failed> {
         validate(&self.arguments, &calling.input)?;
         let checked = AssertUnwindSafe(self.offered.tool.check(calling)).catch_unwind().await;
-        checked.unwrap_or_else(|_| Err(crashed(self.name())))?;
+        checked.unwrap_or_else(|_| Err(crash_failure(self.name())))?;
         Ok(PreparedCall { tool: self, ruling: policy::rule(self.facts(), &calling.input, taint) })
     }
 
@@ -116,7 +116,7 @@ impl RegisteredTool {
             return Failed::new("cannot_undo", "the tool has no undo").into();
         };
         let call = again_if_harmless(undo.effect, calling.stop, || undo.call.undo(calling.clone(), output));
-        outcome(bounded(self.name(), timeout, call).await, true)
+        outcome(run_within_time(self.name(), timeout, call).await, true)
     }
 
     /// Says which request an undo of a call would make, without secrets. Nothing is sent.
@@ -138,7 +138,7 @@ impl PreparedCall<'_> {
         let (tool, facts) = (&self.tool.offered.tool, self.tool.facts());
         let call = again_if_harmless(facts.effect, calling.stop, || tool.call(calling.clone()));
         let timeout = facts.time_limit.map_or(timeout, |most| most.min(timeout));
-        let result = bounded(self.tool.name(), timeout, call).await;
+        let result = run_within_time(self.tool.name(), timeout, call).await;
         CallOutcome { outside: facts.external, ..outcome(result, facts.changes_elsewhere()) }
     }
 }
@@ -152,7 +152,7 @@ async fn again_if_harmless<F: Future<Output = Result<ToolOutput, Failed>>>(
     match call().await {
         Err(failed) if is_repeatable(effect) => match failed.again {
             Some(pause) if stop.run_until_cancelled(tokio::time::sleep(pause)).await.is_some() => {
-                // The first try may still have done something, whatever becomes of the second.
+                // The first try may still have done something, however the second ends.
                 call()
                     .await
                     .map_err(|second| Failed { uncertain: second.uncertain || failed.uncertain, ..second })
@@ -164,23 +164,23 @@ async fn again_if_harmless<F: Future<Output = Result<ToolOutput, Failed>>>(
 }
 
 /// A call within its time, with its panics caught.
-async fn bounded(
+async fn run_within_time(
     name: &str,
     timeout: Duration,
     call: impl Future<Output = Result<ToolOutput, Failed>>,
 ) -> Result<ToolOutput, Failed> {
     match tokio::time::timeout(timeout, AssertUnwindSafe(call).catch_unwind()).await {
-        Ok(result) => result.unwrap_or_else(|_| Err(crashed(name))),
+        Ok(result) => result.unwrap_or_else(|_| Err(crash_failure(name))),
         Err(_) => Err(timed_out(timeout)),
     }
 }
 
-/// Nobody says of a call that changes things elsewhere that it failed, when it may have happened.
+/// A call that changes things elsewhere is not called failed if it may have happened.
 fn outcome(result: Result<ToolOutput, Failed>, changes: bool) -> CallOutcome {
     match result {
         Ok(ToolOutput { output, writes, sources }) => CallOutcome {
             status: ToolStatus::Complete,
-            output: capped(output),
+            output: capped_output(output),
             writes,
             sources,
             outside: false,
@@ -191,12 +191,12 @@ fn outcome(result: Result<ToolOutput, Failed>, changes: bool) -> CallOutcome {
             } else {
                 CallOutcome::from(failed)
             };
-            CallOutcome { output: capped(outcome.output), ..outcome }
+            CallOutcome { output: capped_output(outcome.output), ..outcome }
         }
     }
 }
 
-fn crashed(name: &str) -> Failed {
+fn crash_failure(name: &str) -> Failed {
     tracing::error!(tool = name, "a tool panicked");
     Failed::uncertain("crashed", "the tool crashed; its result is not known")
 }
@@ -231,7 +231,7 @@ fn about_identity(error: &ValidationError<'_>) -> &'static str {
 
 /// The output, or a text that holds the beginning of it. A value that nests deeper than JSON may becomes its own text,
 /// too.
-pub(crate) fn capped(output: Value) -> Value {
+pub(crate) fn capped_output(output: Value) -> Value {
     let size = output.as_str().map_or_else(|| output.to_string().len(), str::len);
     let too_deep = value_depth(&output) > MAX_JSON_DEPTH;
     if size <= MAX_OUTPUT_BYTES && too_deep {

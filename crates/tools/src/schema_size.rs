@@ -8,7 +8,7 @@ use serde_json::Value;
 const MAX_VALUES: u64 = 10_000;
 
 /// Whether the schema of a stranger can be checked in bounded time. References that double at each level, or that lead
-/// back to themselves, cost more than anybody waits for.
+/// back to themselves, cost more time than a caller waits.
 pub(crate) fn check_schema_size(schema: &Value) -> Result<(), String> {
     let mut sizes = Sizes { schema, known: HashMap::new() };
     match sizes.of(schema)? {
@@ -30,7 +30,7 @@ impl<'s> Sizes<'s> {
             Value::Object(fields) => {
                 for (name, field) in fields {
                     let more = match (name.as_str(), field) {
-                        ("$ref", Value::String(to)) => self.behind(to)?,
+                        ("$ref", Value::String(to)) => self.referenced_size(to)?,
                         ("$dynamicRef" | "$recursiveRef", _) => {
                             return Err(format!("have no `{name}`; use `$ref`"));
                         }
@@ -50,7 +50,7 @@ impl<'s> Sizes<'s> {
     }
 
     /// The size of what a reference refers to.
-    fn behind(&mut self, to: &'s str) -> Result<u64, String> {
+    fn referenced_size(&mut self, to: &'s str) -> Result<u64, String> {
         match self.known.get(to) {
             Some(Some(size)) => return Ok(*size),
             Some(None) => return Err(format!("have no reference that leads back to itself, such as {to:?}")),

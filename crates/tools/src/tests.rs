@@ -131,7 +131,7 @@ impl World {
         }
     }
 
-    /// Goes on with this store as somebody else.
+    /// Continues with this store as another user.
     pub(crate) fn become_user(&mut self, user: &str) {
         self.scope = Scope { user: UserId::new(user), ..self.scope.clone() };
     }

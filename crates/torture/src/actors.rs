@@ -65,7 +65,7 @@ enum Deed {
 }
 
 impl Deed {
-    fn drawn(rng: &mut Rng) -> Self {
+    fn draw(rng: &mut Rng) -> Self {
         let all: u32 = DEEDS.iter().map(|(_, weight)| weight).sum();
         let mut left = rng.u32(0..all);
         for (deed, weight) in DEEDS {
@@ -94,13 +94,13 @@ struct Actor {
     asked: AtomicU64,
 }
 
-/// Lets actors `number` to `number + count` act until the curtain falls, then finish what they have begun, and says yes
-/// or no to whatever still waits. No connection is open afterwards.
+/// Lets actors `number` to `number + count` act until the curtain falls, then finish what they have begun, and decides
+/// all proposals that still wait. No connection is open afterwards.
 pub(crate) async fn perform(stage: Stage, number: usize, count: usize) -> Result<(), TortureError> {
     let salt = Rng::new().u32(..);
     let mut shared: HashMap<usize, (ActorPool, Arc<Semaphore>)> = HashMap::new();
     let mut actors = Vec::new();
-    // Besides, one for each user who says yes or no once the curtain has fallen: others may wait for just that.
+    // One more for each user decides proposals once the curtain has fallen: other actors may wait for these decisions.
     let deciders = stage.users.len();
     for number in number..number + count + deciders {
         let place = number % stage.users.len().max(1);
@@ -114,14 +114,15 @@ pub(crate) async fn perform(stage: Stage, number: usize, count: usize) -> Result
         actors.push(Actor { stage, number, user, http, pool, streams, salt, named, asked });
     }
     let deciders = actors.split_off(count);
-    let (acted, decided) = tokio::join!(together(actors, Actor::act), together(deciders, Actor::bow));
+    let (acted, decided) =
+        tokio::join!(join_actors(actors, Actor::act), join_actors(deciders, Actor::finish_begun));
     acted?;
-    together(decided?, Actor::bow).await?;
+    join_actors(decided?, Actor::finish_begun).await?;
     Ok(())
 }
 
 /// Lets all of them do something side by side, and gives them back.
-async fn together<F>(actors: Vec<Actor>, part: impl Fn(Actor) -> F) -> Result<Vec<Actor>, TortureError>
+async fn join_actors<F>(actors: Vec<Actor>, part: impl Fn(Actor) -> F) -> Result<Vec<Actor>, TortureError>
 where
     F: Future<Output = Actor> + Send + 'static,
 {
@@ -138,7 +139,7 @@ impl Actor {
     async fn act(self) -> Self {
         let mut rng = self.rng();
         while !self.stage.curtain.is_cancelled() {
-            let deed = Deed::drawn(&mut rng);
+            let deed = Deed::draw(&mut rng);
             self.perform(deed, &mut rng).await;
             let rest = Duration::from_millis(rng.u64(0..=LONGEST_REST));
             tokio::select! {
@@ -149,7 +150,7 @@ impl Actor {
         self
     }
 
-    async fn bow(self) -> Self {
+    async fn finish_begun(self) -> Self {
         let mut rng = self.rng();
         self.stage.curtain.cancelled().await;
         self.settle(&mut rng).await;
@@ -184,7 +185,7 @@ impl Actor {
     }
 
     /// A name that nothing else has, over all actors and performances.
-    fn fresh(&self, what: &str) -> String {
+    fn new_name(&self, what: &str) -> String {
         let counter = self.named.fetch_add(1, Ordering::Relaxed);
         format!("{what}{}-{counter}-{:08x}", self.number, self.salt)
     }

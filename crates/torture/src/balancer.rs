@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use tokio::sync::watch;
 
-/// How long somebody who waits for a node that is out of service goes on waiting.
+/// How long a client waits for a node that is out of service.
 const LINGER: Duration = Duration::from_secs(1);
 
 /// Cheap to clone. Nodes are known by their numbers, from 0.
@@ -61,8 +61,8 @@ impl Balancer {
         if serving.is_empty() { all().collect() } else { serving }
     }
 
-    /// Returns when it makes no sense to wait any longer for an answer of this node. If there is no other, there is
-    /// nobody else to ask, so the wait goes on.
+    /// Returns when it makes no sense to wait any longer for an answer of this node. If there is no other node to ask,
+    /// the wait continues.
     pub(crate) async fn give_up(&self, node: usize) {
         let Some(node) = self.nodes.get(node).filter(|_| self.has_several()) else {
             return std::future::pending().await;

@@ -12,7 +12,7 @@ const CHUNK: usize = 1024 * 1024;
 /// Below this much the end is near, and smaller pieces are written.
 const PIECE: usize = 4096;
 
-/// Puts a file system of so many bytes over a folder. False where that is not allowed, as outside of a mount namespace
+/// Puts a file system of `bytes` bytes over a folder. False where that is not allowed, as outside of a mount namespace
 /// of one's own.
 pub(crate) fn mount(folder: &Path, bytes: u64) -> bool {
     let mut mount = Command::new("mount");

@@ -64,7 +64,7 @@ pub(crate) async fn run_load(options: &LoadOptions) -> Result<(), TortureError> 
     let server = std::fs::canonicalize(&options.server).map_err(|error| {
         format!("{}: {error}; build it, or name it with --server", options.server.display())
     })?;
-    let readers = affordable(options.readers);
+    let readers = affordable_readers(options.readers);
     let mut figures = Figures::default();
     let ran = tokio::time::timeout(LONGEST, run(options, &server, readers, &mut figures)).await;
     figures.write(&options.out.join("load.json"), readers, &server)?;
@@ -102,7 +102,7 @@ async fn run(
 }
 
 /// As many readers as were asked for, or as many as files may be open.
-fn affordable(wanted: usize) -> usize {
+fn affordable_readers(wanted: usize) -> usize {
     let files = process::raise_open_files();
     let most = files.saturating_sub(OTHER_FILES);
     if wanted > most {

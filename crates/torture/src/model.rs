@@ -19,7 +19,7 @@ use crate::stage::Moments;
 
 /// Words of one piece of a reply.
 const PIECE_WORDS: usize = 4;
-/// Words of a reply, whatever its program says.
+/// Words of a reply at most, also if its program asks for more.
 const MAX_WORDS: usize = 5_000;
 /// Characters of one fragment of a call's arguments.
 const FRAGMENT: usize = 12;
@@ -76,7 +76,7 @@ impl ScriptedModel {
         let mut sockets = Vec::new();
         for node in 0..nodes {
             let player = Arc::clone(&player);
-            let upstream = Upstream::observed(Arc::new(PlayerForNode { player, node })).await;
+            let upstream = Upstream::start_observed(Arc::new(PlayerForNode { player, node })).await;
             upstream.require_key(key);
             sockets.push(upstream);
         }
@@ -123,12 +123,12 @@ impl Observer for PlayerForNode {
         self.player.answer(request, self.node)
     }
 
-    fn complaint(&self, request: &Received, what: &str) {
+    fn note_fault(&self, request: &Received, what: &str) {
         let tag = wish(&request.body).place().0.unwrap_or_default();
-        self.player.book.complaint(format!("{what} ({tag})"));
+        self.player.book.note_complaint(format!("{what} ({tag})"));
     }
 
-    fn ended(&self, number: usize, ending: ReplyEnding) {
+    fn note_end(&self, number: usize, ending: ReplyEnding) {
         self.player.end(number, ending, self.node);
     }
 }
@@ -137,12 +137,13 @@ impl Player {
     fn answer(&self, request: &Received, node: usize) -> (usize, Reply) {
         let whole = request.body.to_string();
         if self.private_words.holds_secret(&whole) {
-            self.book.complaint("a prompt holds a secret".into());
+            self.book.note_complaint("a prompt holds a secret".into());
         }
         let wish = wish(&request.body);
         let (tag, step) = wish.place();
         let attempt = tag.as_ref().map_or(0, |tag| self.attempt(tag, step));
-        let answer = if self.burst.is_on() { overloaded(self.book.now()) } else { answer(&wish, attempt) };
+        let answer =
+            if self.burst.is_on() { overloaded_answer(self.book.now()) } else { answer(&wish, attempt) };
         let number = self.book.add_model_call(ModelCallRecord {
             tag,
             step,
@@ -170,12 +171,12 @@ impl Player {
         };
         match ending {
             ReplyEnding::Whole => {
-                self.book.model_wrote(number);
+                self.book.note_model_reply(number);
                 if calling {
-                    self.moments.now(Trigger::CallWritten, node);
+                    self.moments.note(Trigger::CallWritten, node);
                 }
             }
-            ReplyEnding::Left => self.book.model_closed(number),
+            ReplyEnding::Left => self.book.note_model_close(number),
             ReplyEnding::Cut => {}
         }
     }
@@ -211,7 +212,7 @@ fn text_answer(text: String, tokens: (u64, u64)) -> PlannedAnswer {
 }
 
 /// A failure: nothing of it counts.
-fn failed(reply: Reply) -> PlannedAnswer {
+fn failed_answer(reply: Reply) -> PlannedAnswer {
     PlannedAnswer { reply, text: String::new(), tokens: (0, 0), calls: false }
 }
 
@@ -221,9 +222,9 @@ fn perform(program: &MessageProgram, step: usize, attempt: usize, tools: bool) -
     let pieces = pieces(&program.tag, step, attempt, wanted.say);
     let pace = Duration::from_millis(program.pace);
     if let Some(fault) = program.fault.as_ref().filter(|fault| fault.step == step && attempt == 0) {
-        return failed(faulty(fault, &pieces, pace));
+        return failed_answer(faulty_reply(fault, &pieces, pace));
     }
-    let mut reply = spoken(&pieces, pace);
+    let mut reply = spoken_reply(&pieces, pace);
     let calls: &[_] = if tools { &wanted.calls } else { &[] };
     for (name, arguments) in calls {
         reply = reply.call(ScriptedCall::new(name, &arguments.to_string()).fragments(FRAGMENT));
@@ -241,7 +242,7 @@ fn pieces(tag: &str, step: usize, attempt: usize, words: usize) -> Vec<String> {
     pieces
 }
 
-fn spoken(pieces: &[String], pace: Duration) -> Reply {
+fn spoken_reply(pieces: &[String], pace: Duration) -> Reply {
     let mut reply = Reply::stream();
     for piece in pieces {
         reply = reply.text(piece);
@@ -252,17 +253,17 @@ fn spoken(pieces: &[String], pace: Duration) -> Reply {
     reply
 }
 
-fn faulty(fault: &Fault, pieces: &[String], pace: Duration) -> Reply {
-    let half = || spoken(pieces.get(..pieces.len().div_ceil(2)).unwrap_or_default(), pace);
+fn faulty_reply(fault: &Fault, pieces: &[String], pace: Duration) -> Reply {
+    let half = || spoken_reply(pieces.get(..pieces.len().div_ceil(2)).unwrap_or_default(), pace);
     match fault.kind {
-        FaultKind::RateLimited => rate_limited(),
-        FaultKind::Unavailable => unavailable(),
+        FaultKind::RateLimited => rate_limited_reply(),
+        FaultKind::Unavailable => unavailable_reply(),
         FaultKind::Cut => half().without_end().cut_after(usize::MAX),
         FaultKind::ErrorEvent => half().error("server_error", None, "the model has broken off"),
     }
 }
 
-fn rate_limited() -> Reply {
+fn rate_limited_reply() -> Reply {
     Reply::status(429).header("retry-after", "0").error(
         "rate_limit_error",
         Some("rate_limit_exceeded"),
@@ -270,12 +271,12 @@ fn rate_limited() -> Reply {
     )
 }
 
-fn unavailable() -> Reply {
+fn unavailable_reply() -> Reply {
     Reply::status(503).error("server_error", None, "the model is not there")
 }
 
-fn overloaded(now: Micros) -> PlannedAnswer {
-    failed(if now.is_multiple_of(2) { rate_limited() } else { unavailable() })
+fn overloaded_answer(now: Micros) -> PlannedAnswer {
+    failed_answer(if now.is_multiple_of(2) { rate_limited_reply() } else { unavailable_reply() })
 }
 
 /// Returns the cost of an answer as the provider reports it: the same for every attempt at a step, and different from

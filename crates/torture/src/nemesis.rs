@@ -26,14 +26,14 @@ use crate::world::{TortureWorld, TrialNode};
 const PATIENCE: Duration = Duration::from_secs(3);
 /// Between a moment and the kill, in milliseconds.
 const DELAYS_MS: [u64; 3] = [0, 1, 5];
-/// One kill in so many is followed by another, while the server recovers.
+/// One of this number of kills is followed by another, while the server recovers.
 const COMPOUND: usize = 5;
 /// How far into the recovery.
 const RECOVERY_MS: u64 = 500;
 /// How long a node stays down, mostly and at most.
 const DOWN_MS: u64 = 100;
 const LONG_DOWN_MS: u64 = 2_000;
-/// One time in so many it stays down for long.
+/// One of this number of times, it stays down for long.
 const LONG_DOWN: u32 = 4;
 /// How long a server may take to be ready.
 const READY_PATIENCE: Duration = Duration::from_secs(60);
@@ -103,15 +103,15 @@ impl Nemesis {
         until: Instant,
         rng: &mut Rng,
     ) -> Result<(), TortureError> {
-        self.mend(nodes).await?;
+        self.start_missing(nodes).await?;
         loop {
-            let next = Instant::now() + self.gap(rng);
-            self.rest(nodes, next.min(until)).await?;
+            let next = Instant::now() + self.draw_gap(rng);
+            self.wait_between_blows(nodes, next.min(until)).await?;
             if next >= until {
                 break;
             }
             let blow = self.deck.draw(rng);
-            if self.allows(blow, nodes.len()) {
+            if self.may_blow(blow, nodes.len()) {
                 self.perform(blow, nodes, until, rng).await?;
             } else {
                 self.deck.put_back(blow);
@@ -120,7 +120,7 @@ impl Nemesis {
         }
         self.burst.end();
         self.end_spells(nodes, true).await?;
-        self.mend(nodes).await
+        self.start_missing(nodes).await
     }
 
     async fn perform(
@@ -140,54 +140,59 @@ impl Nemesis {
             Blows::Database(blow) => self.strike(nodes, blow, rng).await,
             Blows::NodeDown => self.take_down(nodes, rng).await,
             Blows::NodePause => self.pause(nodes, rng).await,
-            Blows::NodeHiccup => self.hiccup(nodes, rng).await,
+            Blows::NodeHiccup => self.pause_briefly(nodes, rng).await,
             Blows::NodeCut => self.cut_off(nodes, rng).await,
             Blows::AllNodes => self.kill_all(nodes, rng).await,
             Blows::RollingRestart => self.restart_in_turn(nodes, rng).await,
         }
     }
 
-    fn gap(&self, rng: &mut Rng) -> Duration {
+    fn draw_gap(&self, rng: &mut Rng) -> Duration {
         self.gap.mul_f64((-(1.0 - rng.f64()).ln()).min(LONGEST_GAP))
     }
 
     /// Waits, and starts a node again if it ends by itself.
-    async fn rest(&mut self, nodes: &mut [TrialNode], until: Instant) -> Result<(), TortureError> {
+    async fn wait_between_blows(
+        &mut self,
+        nodes: &mut [TrialNode],
+        until: Instant,
+    ) -> Result<(), TortureError> {
         while Instant::now() < until {
             self.end_spells(nodes, false).await?;
-            self.mend(nodes).await?;
+            self.start_missing(nodes).await?;
             tokio::time::sleep_until(until.min(Instant::now() + LOOK)).await;
         }
         Ok(())
     }
 
     /// Sees to it that all nodes run, but for those that are meant not to.
-    async fn mend(&mut self, nodes: &mut [TrialNode]) -> Result<(), TortureError> {
+    async fn start_missing(&mut self, nodes: &mut [TrialNode]) -> Result<(), TortureError> {
         for node in nodes {
             if self.is_under_spell(node.number) {
                 continue;
             }
-            if let Some(status) = node.process.ended()? {
+            if let Some(status) = node.process.exit_status()? {
                 let (number, now) = (node.number, self.stage.book.now());
                 self.deaths.push(format!("node {number} ended by itself at {now} µs: {status}"));
-                self.rise(node).await?;
+                self.start_node(node).await?;
             } else if !node.process.is_running()? {
-                self.rise(node).await?;
+                self.start_node(node).await?;
             }
         }
         Ok(())
     }
 
     /// Starts a node and waits until it is ready. Says when it was started, and when it was ready.
-    async fn rise(&mut self, node: &mut TrialNode) -> Result<(Micros, Micros), TortureError> {
+    async fn start_node(&mut self, node: &mut TrialNode) -> Result<(Micros, Micros), TortureError> {
         let (restarted, server) = (self.stage.book.now(), &mut node.process);
         for _ in 0..MAX_STARTS {
             server.start()?;
-            if server.ready(READY_PATIENCE).await? {
+            if server.wait_until_ready(READY_PATIENCE).await? {
                 self.stage.balancer.put_back(node.number);
                 return Ok((restarted, self.stage.book.now()));
             }
-            let how = server.ended()?.map_or_else(|| "it still runs".into(), |status| status.to_string());
+            let how =
+                server.exit_status()?.map_or_else(|| "it still runs".into(), |status| status.to_string());
             let number = node.number;
             self.deaths
                 .push(format!("node {number} was started at {restarted} µs and did not become ready: {how}"));
@@ -258,11 +263,11 @@ impl Nemesis {
         self.kills += 1;
         let mut trigger = trigger;
         if self.kills.is_multiple_of(COMPOUND) {
-            down(rng).await;
+            wait_down(rng).await;
             let restarted = Some(self.stage.book.now());
             node.process.start()?;
             tokio::time::sleep(Duration::from_millis(rng.u64(0..=RECOVERY_MS))).await;
-            self.stage.book.blow(Blow { restarted, ..Blow::to_node(node.number, trigger, at) });
+            self.stage.book.note_blow(Blow { restarted, ..Blow::to_node(node.number, trigger, at) });
             at = self.end(node).await?;
             trigger = Trigger::Recovering;
         }
@@ -283,8 +288,8 @@ impl Nemesis {
         at: Micros,
         rng: &mut Rng,
     ) -> Result<(), TortureError> {
-        down(rng).await;
-        let times = self.rise(node).await?;
+        wait_down(rng).await;
+        let times = self.start_node(node).await?;
         self.note_recovery(node.number, (trigger, at), times);
         Ok(())
     }
@@ -297,13 +302,13 @@ impl Nemesis {
         (restarted, ready): (Micros, Micros),
     ) {
         let (restarted, ready) = (Some(restarted), Some(ready));
-        self.stage.book.blow(Blow { restarted, ready, ..Blow::to_node(node, trigger, at) });
+        self.stage.book.note_blow(Blow { restarted, ready, ..Blow::to_node(node, trigger, at) });
     }
 
     async fn burst(&mut self, nodes: &mut [TrialNode]) -> Result<(), TortureError> {
         self.note(Trigger::UpstreamBurst);
         self.burst.begin(BURST);
-        self.rest(nodes, Instant::now() + BURST).await
+        self.wait_between_blows(nodes, Instant::now() + BURST).await
     }
 
     /// Fills the disk for a while; where that cannot be done, it is a kill like any other.
@@ -314,24 +319,24 @@ impl Nemesis {
         let filler = tokio::task::spawn_blocking(move || Filler::fill(&folder, leave)).await??;
         tokio::time::sleep(FULL).await;
         drop(filler);
-        self.mend(nodes).await
+        self.start_missing(nodes).await
     }
 
     async fn read_slowly(&mut self, nodes: &mut [TrialNode]) -> Result<(), TortureError> {
         self.note(Trigger::SlowReaders);
         let readers = tokio::time::timeout(STALLED, stalled_readers(self.stage.clone(), READERS));
-        let rest = self.rest(nodes, Instant::now() + STALLED);
+        let rest = self.wait_between_blows(nodes, Instant::now() + STALLED);
         tokio::join!(readers, rest).1
     }
 
     /// For what kills nothing.
     fn note(&self, trigger: Trigger) {
-        self.stage.book.blow(Blow::to_all(trigger, self.stage.book.now()));
+        self.stage.book.note_blow(Blow::to_all(trigger, self.stage.book.now()));
     }
 }
 
 /// Leaves a node down for a while.
-async fn down(rng: &mut Rng) {
+async fn wait_down(rng: &mut Rng) {
     let most = if rng.u32(0..LONG_DOWN) == 0 { LONG_DOWN_MS } else { DOWN_MS };
     tokio::time::sleep(Duration::from_millis(rng.u64(0..=most))).await;
 }

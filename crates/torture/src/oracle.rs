@@ -1,5 +1,5 @@
-//! The oracle: what the server did, beside what everybody saw who was not killed. Each file under `oracle` is a check;
-//! this one asks them all.
+//! The oracle compares what the server did with what all processes saw that were not killed. Each file under `oracle`
+//! is a check; this one asks them all.
 
 mod acknowledged;
 mod cancel;
@@ -28,9 +28,9 @@ use crate::record::{Trial, Violation};
 use crate::stage::User;
 
 pub(crate) use self::case::is_kill;
-use self::case::{Case, wrong};
+use self::case::{Case, violation};
 pub(crate) use self::facts::Facts;
-pub(crate) use self::guards::{Guard, TrialPlan, must_have, vacuous};
+pub(crate) use self::guards::{Guard, TrialPlan, missing_events, must_have};
 pub(crate) use self::resources::Resources;
 
 /// Violations of one check that are told; of more only their number is.
@@ -62,7 +62,7 @@ pub(crate) fn examine(trial: &Trial, evidence: &Evidence) -> OracleVerdict {
     let (conn, log) = match read {
         Ok(read) => read,
         Err(error) => {
-            let violations = vec![wrong("O16", format!("the database cannot be read: {error}"))];
+            let violations = vec![violation("O16", format!("the database cannot be read: {error}"))];
             return OracleVerdict { violations, facts: Facts::default() };
         }
     };
@@ -79,7 +79,7 @@ pub(crate) fn examine(trial: &Trial, evidence: &Evidence) -> OracleVerdict {
         cancel::check(&case),
         order::check(&case),
         jobs::check(&case),
-        jobs::doubled(&conn),
+        jobs::find_doubled(&conn),
         scan::check(&case),
         scan::database(&conn, &log, &wanted),
         evidence.logs.iter().flat_map(|log| scan::output(log, &wanted)).collect(),
@@ -90,14 +90,14 @@ pub(crate) fn examine(trial: &Trial, evidence: &Evidence) -> OracleVerdict {
         nodes::check(&case),
     ];
     let facts = Facts::of(&case, &evidence.logs);
-    OracleVerdict { violations: found.into_iter().flat_map(bounded).collect(), facts }
+    OracleVerdict { violations: found.into_iter().flat_map(first_of_check).collect(), facts }
 }
 
-fn bounded(mut found: Vec<Violation>) -> Vec<Violation> {
+fn first_of_check(mut found: Vec<Violation>) -> Vec<Violation> {
     let more = found.len().saturating_sub(MAX_TOLD);
     found.truncate(MAX_TOLD);
     if let Some(last) = found.last().filter(|_| more > 0) {
-        found.push(wrong(last.check, format!("and {more} more of these")));
+        found.push(violation(last.check, format!("and {more} more of these")));
     }
     found
 }

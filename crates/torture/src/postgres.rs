@@ -11,8 +11,8 @@ use testpg::{PACKAGE_VARIABLE, PostgresEnd, PostgresPrograms, PostgresServer};
 
 use crate::stage::TortureError;
 
-/// Nobody cuts the power, so nothing has to reach the disk. Commits that do not wait for the log stay in memory for as
-/// long as PostgreSQL allows, so that a crash loses as many of them as it can.
+/// No trial cuts the power, so nothing has to reach the disk. Commits that do not wait for the log stay in memory for
+/// as long as PostgreSQL allows, so that a crash loses as many of them as it can.
 const SETTINGS: &[&str] = &["fsync=off", "wal_writer_delay=10s"];
 
 /// How long PostgreSQL may take to recover from the loss of one of its processes.

@@ -1,4 +1,4 @@
-//! Words that must not reach everybody: each user has one that no other user may see, and secrets nobody may see.
+//! Private words: each user has one that no other user may see, and secrets that no user may see.
 
 use std::sync::Arc;
 

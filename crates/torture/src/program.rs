@@ -40,7 +40,7 @@ pub(crate) struct MessageProgram {
     pub(crate) pace: u64,
 }
 
-/// One answer of the model: so many words, then these calls. A step without calls is the last.
+/// One answer of the model: a number of words, then these calls. A step without calls is the last.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(crate) struct ProgramStep {
     pub(crate) say: usize,
@@ -78,7 +78,7 @@ impl MessageProgram {
     }
 
     /// Something for a user to ask. The tag must be new.
-    pub(crate) fn drawn(tag: &str, canary: &str, rng: &mut Rng) -> Self {
+    pub(crate) fn draw(tag: &str, canary: &str, rng: &mut Rng) -> Self {
         let count = rng.usize(1..=MOST_STEPS);
         let mut number = 0;
         let steps = (1..=count).map(|step| {
@@ -106,7 +106,7 @@ impl MessageProgram {
 
 impl MessageProgram {
     /// Returns the program so slow that it is still under way when another node has taken over its run.
-    pub(crate) fn slowed(self, rng: &mut Rng) -> Self {
+    pub(crate) fn slow_down(self, rng: &mut Rng) -> Self {
         Self { pace: rng.u64(SLOW_PACE), ..self }
     }
 }
@@ -133,7 +133,7 @@ mod tests {
     fn a_program_survives_being_a_message() {
         let mut rng = Rng::with_seed(7);
         for number in 0..1000 {
-            let program = MessageProgram::drawn(&format!("t0-{number}"), "canary-a", &mut rng);
+            let program = MessageProgram::draw(&format!("t0-{number}"), "canary-a", &mut rng);
             assert_eq!(MessageProgram::parse(&program.text()), Some(program));
         }
         assert_eq!(MessageProgram::parse("Name three rivers."), None);
@@ -143,7 +143,7 @@ mod tests {
     fn a_program_keeps_its_bounds_and_ends() {
         let mut rng = Rng::with_seed(7);
         let programs: Vec<MessageProgram> =
-            (0..2000).map(|n| MessageProgram::drawn(&format!("t{n}"), "c", &mut rng)).collect();
+            (0..2000).map(|n| MessageProgram::draw(&format!("t{n}"), "c", &mut rng)).collect();
         for program in &programs {
             let (last, before) = program.steps.split_last().unwrap();
             assert!(last.calls.is_empty() && before.len() < MOST_STEPS, "{program:?}");
@@ -171,7 +171,7 @@ mod tests {
 
     #[test]
     fn the_same_seed_draws_the_same_program() {
-        let draw = |seed| MessageProgram::drawn("t", "c", &mut Rng::with_seed(seed));
+        let draw = |seed| MessageProgram::draw("t", "c", &mut Rng::with_seed(seed));
         assert_eq!(draw(3), draw(3));
         assert_ne!(draw(3), draw(4));
     }

@@ -267,7 +267,7 @@ pub(crate) struct Blow {
 }
 
 impl Blow {
-    /// One that all nodes feel, and that nobody has to recover from yet.
+    /// One that all nodes feel, and that no node has to recover from yet.
     pub(crate) fn to_all(trigger: Trigger, at: Micros) -> Self {
         Self { trigger, at, restarted: None, ready: None, node: None }
     }
@@ -277,7 +277,7 @@ impl Blow {
     }
 }
 
-/// All of it, shared by everybody who saw something; each line is in its file at once.
+/// All of it, shared by all tasks that record something; each line is in its file at once.
 #[derive(Clone)]
 pub(crate) struct Book {
     begin: Instant,
@@ -337,19 +337,19 @@ impl Book {
         u64::try_from(self.begin.elapsed().as_micros()).unwrap_or(u64::MAX)
     }
 
-    pub(crate) fn op(&self, op: Op) {
+    pub(crate) fn note_op(&self, op: Op) {
         let mut pages = self.lock();
         pages.write(|files| &mut files.history, &op);
         pages.trial.ops.push(op);
     }
 
-    pub(crate) fn reading(&self, reading: StreamReading) {
+    pub(crate) fn note_reading(&self, reading: StreamReading) {
         let mut pages = self.lock();
         pages.write(|files| &mut files.readings, &reading);
         pages.trial.readings.push(reading);
     }
 
-    /// Notes a request and gives its number, for [`Book::model_wrote`] and [`Book::model_closed`].
+    /// Notes a request and gives its number, for [`Book::note_model_reply`] and [`Book::note_model_close`].
     pub(crate) fn add_model_call(&self, asked: ModelCallRecord) -> usize {
         let mut pages = self.lock();
         pages.write(|files| &mut files.model, &asked);
@@ -365,59 +365,59 @@ impl Book {
         self.lock().owners.get(tag).copied().unwrap_or_default()
     }
 
-    pub(crate) fn model_wrote(&self, number: usize) {
+    pub(crate) fn note_model_reply(&self, number: usize) {
         let now = self.now();
         if let Some(asked) = self.lock().trial.asked.get_mut(number) {
             asked.written.get_or_insert(now);
         }
     }
 
-    pub(crate) fn model_closed(&self, number: usize) {
+    pub(crate) fn note_model_close(&self, number: usize) {
         let now = self.now();
         if let Some(asked) = self.lock().trial.asked.get_mut(number) {
             asked.closed.get_or_insert(now);
         }
     }
 
-    /// Notes a request and gives its number, for [`Book::tool_replied`].
-    pub(crate) fn arrival(&self, arrival: ToolRequestRecord) -> usize {
+    /// Notes a request and gives its number, for [`Book::note_tool_reply`].
+    pub(crate) fn note_tool_request(&self, arrival: ToolRequestRecord) -> usize {
         let mut pages = self.lock();
         pages.write(|files| &mut files.tools, &arrival);
         pages.trial.arrivals.push(arrival);
         pages.trial.arrivals.len() - 1
     }
 
-    pub(crate) fn tool_replied(&self, number: usize) {
+    pub(crate) fn note_tool_reply(&self, number: usize) {
         let now = self.now();
         if let Some(arrival) = self.lock().trial.arrivals.get_mut(number) {
             arrival.replied.get_or_insert(now);
         }
     }
 
-    pub(crate) fn blow(&self, blow: Blow) {
+    pub(crate) fn note_blow(&self, blow: Blow) {
         let mut pages = self.lock();
         pages.write(|files| &mut files.blows, &blow);
         pages.trial.blows.push(blow);
     }
 
-    pub(crate) fn complaint(&self, complaint: String) {
+    pub(crate) fn note_complaint(&self, complaint: String) {
         self.lock().trial.complaints.push(complaint);
     }
 
-    pub(crate) fn leak(&self, leak: String) {
+    pub(crate) fn note_leak(&self, leak: String) {
         self.lock().trial.leaks.push(leak);
     }
 
-    pub(crate) fn bare_refusal(&self, refusal: String) {
+    pub(crate) fn note_bare_refusal(&self, refusal: String) {
         self.lock().trial.bare_refusals.push(refusal);
     }
 
-    pub(crate) fn stall(&self, stall: Stall) {
+    pub(crate) fn note_stall(&self, stall: Stall) {
         self.lock().trial.stalls.push(stall);
     }
 
     /// A copy of everything so far.
-    pub(crate) fn trial(&self) -> Trial {
+    pub(crate) fn trial_so_far(&self) -> Trial {
         self.lock().trial.clone()
     }
 
@@ -432,7 +432,7 @@ impl Book {
 }
 
 impl Pages {
-    /// A line that cannot be written is lost to whoever reads the file, not to the oracle.
+    /// A line that cannot be written is lost to readers of the file, not to the oracle.
     fn write(&mut self, file: impl FnOnce(&mut Files) -> &mut BufWriter<File>, line: &impl Serialize) {
         let Some(files) = &mut self.files else { return };
         let file = file(files);

@@ -20,7 +20,7 @@ use crate::summary::{TrialSetting, TrialSummary};
 use crate::world::{TortureWorld, TrialNode, WorldSettings};
 use crate::{actors, heal, stalls};
 
-/// Users, each with a word that nobody else may see.
+/// Users, each with a word that no other user may see.
 const USERS: usize = 8;
 /// How long a round of chaos is at most.
 const CHAOS: Duration = Duration::from_secs(60);
@@ -155,7 +155,7 @@ struct RoundTrial {
     options: TrialOptions,
     seed: u64,
     /// The usage of each node when all first came to rest. A node keeps connections to those it talks to, so what it
-    /// held before anybody came says little. Empty before that.
+    /// held before the first client came says little. Empty before that.
     baseline: Vec<ProcessUsage>,
     usage: Vec<ProcessUsage>,
     rounds: usize,
@@ -172,7 +172,7 @@ impl RoundTrial {
             node.process.start()?;
         }
         for node in &mut nodes {
-            if !node.process.ready(START).await? {
+            if !node.process.wait_until_ready(START).await? {
                 let log = node.process.launch().log.display();
                 return Err(format!("node {} does not start; see {log}", node.number).into());
             }
@@ -251,7 +251,7 @@ impl RoundTrial {
             }
             tokio::time::sleep(Duration::from_millis(50)).await;
         }
-        self.usage = heal::settled(&self.nodes, &self.baseline).await;
+        self.usage = heal::usage_at_rest(&self.nodes, &self.baseline).await;
         if self.baseline.is_empty() {
             self.baseline = self.usage.clone();
         }
@@ -264,7 +264,7 @@ impl RoundTrial {
         let Some(data) = self.judged_data().await? else { return Ok(()) };
         let evidence = self.evidence(data);
         let oracle::OracleVerdict { violations, facts } =
-            oracle::examine(&self.world.book.trial(), &evidence);
+            oracle::examine(&self.world.book.trial_so_far(), &evidence);
         self.violations.extend(violations);
         self.facts = facts;
         Ok(())
@@ -312,13 +312,13 @@ impl RoundTrial {
         {
             self.restore(&backup).await?;
         }
-        let trial = self.world.book.trial();
+        let trial = self.world.book.trial_so_far();
         let minutes = self.chaos.as_secs_f64() / 60.0;
         let planned = (minutes * KILLS_PER_MINUTE) as usize;
         let (store, nodes) = (self.options.store, self.options.nodes);
         let plan =
             TrialPlan { minutes, kills: planned, disk: self.world.own_disk, store, nodes: nodes.into() };
-        let vacuous = oracle::vacuous(&trial, &self.facts, &plan);
+        let vacuous = oracle::missing_events(&trial, &self.facts, &plan);
         let setting = TrialSetting { seed: self.seed, rounds: self.rounds, plan };
         let summary = TrialSummary::new(&setting, &trial, &self.facts, self.violations.clone());
         summary.write(&self.options.out)?;

@@ -83,7 +83,7 @@ impl Launch {
     }
 }
 
-/// A port that nobody listens on.
+/// A port that no process listens on.
 pub(crate) fn free_port(rng: &mut Rng) -> Result<u16, TortureError> {
     let mut ports = std::iter::repeat_with(|| rng.u16(PORTS)).take(PORT_TRIES);
     let free = ports.find(|port| TcpListener::bind((Ipv4Addr::LOCALHOST, *port)).is_ok());
@@ -126,18 +126,18 @@ impl ServerProcess {
         let mut command =
             if has_started { self.launch.command(&["serve"]) } else { self.launch.first_command(&["serve"]) };
         command.stdout(log.try_clone()?).stderr(log);
-        self.starts.another();
+        self.starts.count_start();
         self.child = Some(command.spawn()?);
         Ok(())
     }
 
     /// Whether the process that was started is still there.
     pub(crate) fn is_running(&mut self) -> Result<bool, TortureError> {
-        Ok(self.ended()?.is_none() && self.child.is_some())
+        Ok(self.exit_status()?.is_none() && self.child.is_some())
     }
 
     /// How the process ended, if it did so by itself.
-    pub(crate) fn ended(&mut self) -> Result<Option<ExitStatus>, TortureError> {
+    pub(crate) fn exit_status(&mut self) -> Result<Option<ExitStatus>, TortureError> {
         match &mut self.child {
             Some(child) => Ok(child.try_wait()?),
             None => Ok(None),
@@ -157,7 +157,7 @@ impl ServerProcess {
         self.signal(Signal::STOP)
     }
 
-    /// SIGCONT: the process goes on as if no time had passed.
+    /// SIGCONT: the process continues as if no time had passed.
     pub(crate) fn unpause(&self) -> Result<(), TortureError> {
         self.signal(Signal::CONT)
     }
@@ -183,7 +183,7 @@ impl ServerProcess {
     }
 
     /// Waits until it says that it is ready. False if it does not in time, or has ended.
-    pub(crate) async fn ready(&mut self, patience: Duration) -> Result<bool, TortureError> {
+    pub(crate) async fn wait_until_ready(&mut self, patience: Duration) -> Result<bool, TortureError> {
         let until = Instant::now() + patience;
         let url = format!("{}/readyz", self.launch.url);
         while Instant::now() < until && self.is_running()? {

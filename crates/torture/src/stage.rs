@@ -1,5 +1,4 @@
-//! The things that everybody on the stage has at hand: where the server is, who its users are, and where to
-//! write down what happened.
+//! The things that all actors share: where the server is, who its users are, and where to write down what happened.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -11,10 +10,10 @@ use tokio_util::sync::CancellationToken;
 use crate::balancer::Balancer;
 use crate::record::{Book, Trigger};
 
-/// The error that a command tells whoever called it: a sentence, ready to be shown.
+/// The error of a command: a sentence, ready to be shown.
 pub(crate) type TortureError = Box<dyn std::error::Error + Send + Sync>;
 
-/// Somebody who talks to one app. No other user's words may ever reach them.
+/// A user of one app. No words of other users may ever reach them.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct User {
     pub(crate) name: String,
@@ -35,7 +34,7 @@ pub(crate) struct Stage {
     pub(crate) moments: Moments,
     /// How often the server has been started.
     pub(crate) starts: Starts,
-    /// Cancelled when no new operation may begin; what is under way goes on until it is definite.
+    /// Cancelled when no new operation may begin; what is under way continues until it is definite.
     pub(crate) curtain: CancellationToken,
 }
 
@@ -47,7 +46,7 @@ impl Starts {
         self.0.load(Ordering::Acquire)
     }
 
-    pub(crate) fn another(&self) {
+    pub(crate) fn count_start(&self) {
         self.0.fetch_add(1, Ordering::AcqRel);
     }
 }
@@ -71,8 +70,8 @@ impl Moments {
         Self { wanted: Arc::new(watch::Sender::new(Wanted::Nothing)) }
     }
 
-    /// Says that the moment is now, and which node it is of. It costs nothing when nobody waits for it.
-    pub(crate) fn now(&self, moment: Trigger, node: usize) {
+    /// Says that the moment is now, and which node it is of. It costs nothing when no task waits for it.
+    pub(crate) fn note(&self, moment: Trigger, node: usize) {
         if self.is_wanted(moment) {
             self.wanted.send_if_modified(|wanted| {
                 let comes = *wanted == Wanted::Moment(moment);

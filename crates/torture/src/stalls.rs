@@ -8,7 +8,7 @@ use crate::record::{Book, Micros, Stall};
 /// The time between two ticks of the watch.
 const TICK: Duration = Duration::from_millis(10);
 
-/// A tick that comes so many microseconds late says that the process was held up.
+/// A tick that comes this many microseconds late says that the process was held up.
 const LATE: Micros = 5_000;
 
 /// Notes every stall, until it is dropped.
@@ -18,7 +18,7 @@ pub(crate) async fn watch(book: Book) {
         tokio::time::sleep(TICK).await;
         let now = book.now();
         if now > due + LATE {
-            book.stall(Stall { from: due, until: now });
+            book.note_stall(Stall { from: due, until: now });
         }
     }
 }

@@ -19,7 +19,7 @@ use crate::stage::Moments;
 const HELD: Duration = Duration::from_millis(100);
 /// The shortest and the longest wait of `slow`.
 const SLOW_MS: (u64, u64) = (200, 800);
-/// Bytes of what `huge` answers: more than anybody reads.
+/// Bytes of the answer of `huge`: more than any reader takes.
 const HUGE: usize = 11 * 1024 * 1024;
 /// Bytes that are written at once.
 const CHUNK: usize = 64 * 1024;
@@ -27,7 +27,7 @@ const CHUNK: usize = 64 * 1024;
 const ACTING: [&str; 5] = ["put", "pay", "book", "unbook", "ask"];
 /// A line of what `huge` answers.
 const LINE: &str = "There is more where this comes from, and nobody has asked for any of it.\n";
-/// One answer in so many repeats the secret that came with its request.
+/// One of this number of answers repeats the secret that came with its request.
 const ECHOES: u64 = 5;
 
 /// Dropping it closes its socket and every connection.
@@ -81,10 +81,10 @@ impl Bench {
         let input: Value = serde_json::from_slice(&request.body).unwrap_or_default();
         let authorization = header(&request.headers, "authorization").unwrap_or_default();
         let is_known = authorization.strip_prefix("Bearer ") == Some(self.secret.as_str());
-        let number = self.arrived(&tool, request, &input);
+        let number = self.note_arrival(&tool, request, &input);
         let acts = ACTING.contains(&tool.as_str());
         if acts && self.moments.is_wanted(Trigger::ToolArrived) {
-            self.moments.now(Trigger::ToolArrived, self.owner(&input));
+            self.moments.note(Trigger::ToolArrived, self.owner(&input));
             tokio::time::sleep(HELD).await;
         }
         let n = input.get("n").and_then(Value::as_u64).unwrap_or_default();
@@ -93,15 +93,15 @@ impl Bench {
             tokio::time::sleep(Duration::from_millis(least + n.wrapping_mul(137) % (most - least))).await;
         }
         if !is_known {
-            self.book.complaint(format!("{tool} was asked without its secret"));
+            self.book.note_complaint(format!("{tool} was asked without its secret"));
         }
         let key = header(&request.headers, "idempotency-key").unwrap_or_default();
         let echo = n.is_multiple_of(ECHOES).then_some(authorization);
         let sent = send(writer, &result(&tool, (&input, n), key, echo)).await;
         if sent {
-            self.book.tool_replied(number);
+            self.book.note_tool_reply(number);
             if acts {
-                self.moments.now(Trigger::ToolReplied, self.owner(&input));
+                self.moments.note(Trigger::ToolReplied, self.owner(&input));
             }
         }
         sent
@@ -112,13 +112,13 @@ impl Bench {
         self.book.owner(input.get("tag").and_then(Value::as_str).unwrap_or_default())
     }
 
-    fn arrived(&self, tool: &str, request: &RawRequest, input: &Value) -> usize {
+    fn note_arrival(&self, tool: &str, request: &RawRequest, input: &Value) -> usize {
         let body = String::from_utf8_lossy(&request.body);
-        self.book.arrival(ToolRequestRecord {
+        self.book.note_tool_request(ToolRequestRecord {
             tool: tool.to_owned(),
             key: header(&request.headers, "idempotency-key").unwrap_or_default().to_owned(),
             tag: input.get("tag").and_then(Value::as_str).unwrap_or_default().to_owned(),
-            arguments: canonical(input),
+            arguments: spelt_arguments(input),
             at: self.book.now(),
             replied: None,
             canaries: self.private_words.owners(&body),
@@ -127,14 +127,14 @@ impl Bench {
 }
 
 /// The arguments that every tool has, always in the same words.
-fn canonical(input: &Value) -> String {
+fn spelt_arguments(input: &Value) -> String {
     let of = |name: &str| input.get(name).unwrap_or(&Value::Null);
     json!({"tag": of("tag"), "n": of("n"), "canary": of("canary")}).to_string()
 }
 
 fn result(tool: &str, (input, n): (&Value, u64), key: &str, echo: Option<&str>) -> ToolAnswer {
     match tool {
-        "huge" => ToolAnswer { kind: "text/plain; charset=utf-8", body: huge() },
+        "huge" => ToolAnswer { kind: "text/plain; charset=utf-8", body: huge_output() },
         "garbage" if n.is_multiple_of(2) => {
             ToolAnswer { kind: "application/json", body: b"{\"a\": [1, ".to_vec() }
         }
@@ -151,7 +151,7 @@ fn result(tool: &str, (input, n): (&Value, u64), key: &str, echo: Option<&str>) 
     }
 }
 
-fn huge() -> Vec<u8> {
+fn huge_output() -> Vec<u8> {
     LINE.bytes().cycle().take(HUGE).collect()
 }
 
@@ -175,8 +175,8 @@ mod tests {
     fn arguments_are_spelt_the_same_whatever_their_order() {
         let one = json!({"n": 3, "tag": "a"});
         let two = json!({"tag": "a", "n": 3, "booking": "x"});
-        assert_eq!(canonical(&one), canonical(&two));
-        assert_ne!(canonical(&one), canonical(&json!({"tag": "a", "n": 4})));
+        assert_eq!(spelt_arguments(&one), spelt_arguments(&two));
+        assert_ne!(spelt_arguments(&one), spelt_arguments(&json!({"tag": "a", "n": 4})));
     }
 
     #[test]

@@ -25,7 +25,7 @@ use crate::tools::{Bench, ToolServer};
 
 /// Bytes of the file system under the data, where there is one.
 const DISK_BYTES: u64 = 2 * 1024 * 1024 * 1024;
-/// Seconds in which a server that was asked to stop lets runs go on.
+/// Seconds in which runs continue on a server that was asked to stop.
 const DRAIN_SECONDS: u32 = 3;
 /// Random letters of a secret, and of a user's word.
 const SECRET_LETTERS: usize = 24;
@@ -242,7 +242,7 @@ impl Places {
     }
 }
 
-/// The users there are, and what they must not let anybody know.
+/// The users, and the secrets that must not reach any other user.
 struct Cast {
     /// Without keys, which the server has to make first.
     people: Vec<User>,
@@ -254,9 +254,9 @@ struct Cast {
 
 impl Cast {
     fn draw(users: usize, rng: &mut Rng) -> Self {
-        let people = (0..users).map(|at| person(at, rng)).collect();
+        let people = (0..users).map(|at| draw_user(at, rng)).collect();
         let [model_key, tool_key] =
-            ["sk-torture-", "tool-torture-"].map(|kind| format!("{kind}{}", word(rng, SECRET_LETTERS)));
+            ["sk-torture-", "tool-torture-"].map(|kind| format!("{kind}{}", draw_word(rng, SECRET_LETTERS)));
         let vault_key = std::iter::repeat_with(|| rng.digit(16)).take(VAULT_KEY_DIGITS).collect();
         Self { people, model_key, tool_key, vault_key }
     }
@@ -269,14 +269,14 @@ impl Cast {
 }
 
 /// Users go round the apps, so that each app has some who could be mistaken for each other.
-fn person(at: usize, rng: &mut Rng) -> User {
+fn draw_user(at: usize, rng: &mut Rng) -> User {
     let app = APPS.iter().copied().cycle().nth(at).unwrap_or_default();
-    let canary = format!("canary{app}{}", word(rng, CANARY_LETTERS));
+    let canary = format!("canary{app}{}", draw_word(rng, CANARY_LETTERS));
     User { name: format!("user{at}"), app: app.to_owned(), key: String::new(), canary }
 }
 
-/// A word that nobody would say.
-fn word(rng: &mut Rng, length: usize) -> String {
+/// A word that occurs in no text by chance.
+fn draw_word(rng: &mut Rng, length: usize) -> String {
     std::iter::repeat_with(|| rng.lowercase()).take(length).collect()
 }
 

@@ -82,13 +82,9 @@ pub(crate) fn bench(root: &Path, args: &[String]) -> bool {
 
 /// The guard of `test`, with options of its own. It counts the programs that tests use, which are not optimised.
 fn count_instructions(root: &Path, args: &[String]) -> bool {
-    if !lints::is_driven() {
-        // The same compiler as in `test`: otherwise all programs would be built again, and with other instructions.
-        let arguments: Vec<String> = ["bench".to_owned()].into_iter().chain(args.iter().cloned()).collect();
-        match lints::drive(&arguments) {
-            Ok(passed) => return passed,
-            Err(why) => println!("THESE ARE NOT THE PROGRAMS OF THE TESTS: {why}"),
-        }
+    // The same compiler as in `test`: otherwise all programs would be built again, and with other instructions.
+    if let Some(passed) = lints::run_driven("bench", args, "THESE ARE NOT THE PROGRAMS OF THE TESTS") {
+        return passed;
     }
     if let Err(why) = instructions::install(root) {
         eprintln!("error: {why}");
@@ -97,7 +93,7 @@ fn count_instructions(root: &Path, args: &[String]) -> bool {
     instructions::count(root, args.get(1..).unwrap_or_default())
 }
 
-/// Paths in the arguments are those of whoever calls, so the evaluation runs where it was called.
+/// Paths in the arguments are relative to the folder of the caller, so the evaluation runs there.
 pub(crate) fn eval(root: &Path, args: &[String]) -> bool {
     let by_words = args.first().is_some_and(|name| ["injection", "local-models"].contains(&name.as_str()));
     let fetched = if by_words { Ok(()) } else { real::install(root, &real::EMBEDDINGS) };
@@ -156,12 +152,8 @@ pub(crate) fn check(root: &Path) -> bool {
 
 /// All parts, or those that are named.
 pub(crate) fn test(root: &Path, only: &[String]) -> bool {
-    if !lints::is_driven() {
-        let arguments: Vec<String> = ["test".to_owned()].into_iter().chain(only.iter().cloned()).collect();
-        match lints::drive(&arguments) {
-            Ok(passed) => return passed,
-            Err(why) => println!("NO LINTS: {why}"),
-        }
+    if let Some(passed) = lints::run_driven("test", only, "NO LINTS") {
+        return passed;
     }
     let report = Report::new(only);
     check_sources(root, &report);
@@ -179,7 +171,7 @@ pub(crate) fn test(root: &Path, only: &[String]) -> bool {
         let nextest = succeeds(nextest.stdout(Stdio::null()).stderr(Stdio::null()));
         run_tests(root, &report, nextest);
         report.part("statements", || statements::check(root));
-        report.installed("border", || border::obstacle().map_or(Ok(()), Err), || border(root));
+        report.installed_part("border", || border::obstacle().map_or(Ok(()), Err), || border(root));
         run_two_lanes(root, &report, nextest);
     });
     report.conclude()
@@ -221,14 +213,18 @@ fn run_two_lanes(root: &Path, report: &Report, nextest: bool) {
 /// The trials, then the pages in a browser and the servers with real models.
 fn run_trials_and_pages(root: &Path, report: &Report, nextest: bool) {
     report.part("torture", || torture::run_round(root));
-    report.installed("nodes", || postgres::install(root), || torture::run_nodes(root));
-    report.installed("console", || console::install(root), || console::test(root));
-    report.installed("react-chat", || react_chat::install(root), || react_chat::test(root));
+    report.installed_part("nodes", || postgres::install(root), || torture::run_nodes(root));
+    report.installed_part("console", || console::install(root), || console::test(root));
+    report.installed_part("react-chat", || react_chat::install(root), || react_chat::test(root));
     let mut tests = fetching_tests(root, nextest, &["real", "real_embeddings"]);
     if nextest {
         tests.args(["--no-fail-fast", "-E", "not package(local)"]);
     }
-    report.installed("real models", || install_models(root), || succeeds(&mut yielding(&tests)));
+    report.installed_part(
+        "real models",
+        || install_models(root),
+        || succeeds(&mut at_lowest_priority(&tests)),
+    );
 }
 
 /// Programs of other authors in front of the server and behind it, its packages, and its second database.
@@ -239,20 +235,24 @@ fn run_clients_and_packages(root: &Path, report: &Report, nextest: bool) {
     });
     let run = |tests: &[&str]| succeeds(&mut fetching_tests(root, nextest, tests));
     let run_with_matrix = |part: &str| run_with_matrix(root, part, || run(&[part]));
-    report.installed("servers", || servers::install(root), || run_with_matrix("servers"));
+    report.installed_part("servers", || servers::install(root), || run_with_matrix("servers"));
     let run_clients = || clients::build(root) && run_with_matrix("clients");
-    report.installed("clients", || clients::install(root), run_clients);
-    report.installed("protocols", || protocols::install(root), || run_with_matrix("protocols"));
-    report.installed("proxy", || proxy::install(root), || run(&["proxy"]));
+    report.installed_part("clients", || clients::install(root), run_clients);
+    report.installed_part("protocols", || protocols::install(root), || run_with_matrix("protocols"));
+    report.installed_part("proxy", || proxy::install(root), || run(&["proxy"]));
     let test_deploy = || deploy::test(root, |what, why| report.not_run(what, why));
-    report.installed("deploy", || deploy::install(root), test_deploy);
-    report.installed("dist", || dist::obstacle().map_or(Ok(()), Err), || dist::test(root));
-    report.installed("postgres", || postgres::install(root), || run_postgres(root, nextest));
-    report.installed("instructions", || instructions::install(root), || instructions::count(root, &[]));
+    report.installed_part("deploy", || deploy::install(root), test_deploy);
+    report.installed_part("dist", || dist::obstacle().map_or(Ok(()), Err), || dist::test(root));
+    report.installed_part("postgres", || postgres::install(root), || run_postgres(root, nextest));
+    report.installed_part("instructions", || instructions::install(root), || instructions::count(root, &[]));
     if nextest {
         let mut tests = fetching_tests(root, nextest, &["real", "real_embeddings"]);
         tests.args(["--no-fail-fast", "-E", "package(local)"]);
-        report.installed("local models", || install_models(root), || succeeds(&mut yielding(&tests)));
+        report.installed_part(
+            "local models",
+            || install_models(root),
+            || succeeds(&mut at_lowest_priority(&tests)),
+        );
     }
 }
 
@@ -298,7 +298,7 @@ fn install_models(root: &Path) -> Result<(), String> {
 
 /// Returns the command at the lowest priority: models compute all the time, and the trial measures how soon its server
 /// answers.
-fn yielding(command: &Command) -> Command {
+fn at_lowest_priority(command: &Command) -> Command {
     let mut nice = Command::new("nice");
     nice.args(["-n", "19"]).arg(command.get_program()).args(command.get_args());
     if let Some(folder) = command.get_current_dir() {

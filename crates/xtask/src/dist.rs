@@ -1,4 +1,4 @@
-//! `cargo xtask dist`: everything that somebody needs to install Rondo without a compiler, in `target/dist`.
+//! `cargo xtask dist`: everything that people need to install Rondo without a compiler, in `target/dist`.
 //!
 //! The packages are written here, without a daemon and without other programs. Equal sources make equal bytes.
 
@@ -49,7 +49,7 @@ pub(crate) fn run(root: &Path, names: &[String]) -> bool {
         eprintln!("error: the machines are x86_64 and aarch64");
         return false;
     }
-    succeeded(make_all(root, &machines))
+    report_outcome(make_all(root, &machines))
 }
 
 /// Why the packages cannot be tried here, with a remedy.
@@ -62,10 +62,10 @@ pub(crate) fn obstacle() -> Option<String> {
 /// Packs the binary that the tests of the workspace have built, and tries all packages.
 pub(crate) fn test(root: &Path) -> bool {
     let Some([program]) = build_for_tests(root, ["rondo"]) else { return false };
-    succeeded(pack_for_tests(root, &program))
+    report_outcome(pack_for_tests(root, &program))
 }
 
-fn succeeded(outcome: Result<(), String>) -> bool {
+fn report_outcome(outcome: Result<(), String>) -> bool {
     outcome.inspect_err(|why| eprintln!("error: {why}")).is_ok()
 }
 
@@ -73,7 +73,7 @@ fn make_all(root: &Path, machines: &[DistMachine]) -> Result<(), String> {
     let mut release = Release::begin(root, root.join(OUTPUT), Compression::best())?;
     for machine in machines {
         toolchain::install(root, *machine)?;
-        let program = release.timed("build", machine.target(), |release| {
+        let program = release.run_timed("build", machine.target(), |release| {
             toolchain::build_program(root, *machine, release.epoch)
         })?;
         let packed = PackedProgram::read(root, *machine, &program)?;
@@ -173,7 +173,7 @@ impl Release {
     }
 
     /// Does some work and notes how long it took.
-    fn timed<T>(
+    fn run_timed<T>(
         &mut self,
         work: &'static str,
         subject: &str,
@@ -252,14 +252,16 @@ impl Release {
                 }
             };
             let (package, image) = (deb_name(*machine), image_name(*machine));
-            self.timed("try", &package, |release| {
+            self.run_timed("try", &package, |release| {
                 trial::try_deb(&release.folder.join(&package), *machine, &emulator)
             })?;
-            self.timed("try", &image, |release| {
+            self.run_timed("try", &image, |release| {
                 trial::try_image(&read(&release.folder.join(&image))?, &emulator)
             })?;
             if DistMachine::of_host() == Some(*machine) {
-                self.timed("try", "install.sh", |release| trial::try_install_script(root, &release.folder))?;
+                self.run_timed("try", "install.sh", |release| {
+                    trial::try_install_script(root, &release.folder)
+                })?;
             }
         }
         Ok(())

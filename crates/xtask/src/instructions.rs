@@ -15,7 +15,7 @@ const REMEDY: &str = "install valgrind (Debian: apt-get install valgrind)";
 
 /// Makes sure that there is a valgrind that starts. The error says what is missing and what to do.
 pub(crate) fn install(root: &Path) -> Result<(), String> {
-    if starts(&mut Command::new("valgrind")) || starts(&mut unpacked(root)) {
+    if starts(&mut Command::new("valgrind")) || starts(&mut unpacked_valgrind(root)) {
         return Ok(());
     }
     println!("fetching valgrind, once, into target: 30 MB on the disk");
@@ -25,7 +25,7 @@ pub(crate) fn install(root: &Path) -> Result<(), String> {
     let programs = folder.join("usr/bin");
     let _older_packages_have_no_script =
         std::fs::rename(programs.join("valgrind.bin"), programs.join("valgrind")).is_err();
-    if starts(&mut unpacked(root)) {
+    if starts(&mut unpacked_valgrind(root)) {
         return Ok(());
     }
     Err(format!("{} does not start here; {REMEDY}", programs.join("valgrind").display()))
@@ -57,7 +57,7 @@ fn environment(root: &Path) -> impl Iterator<Item = (&'static str, PathBuf)> {
     [("VALGRIND_BIN", folder.join("usr/bin"))].into_iter().chain(library)
 }
 
-fn unpacked(root: &Path) -> Command {
+fn unpacked_valgrind(root: &Path) -> Command {
     let mut valgrind = Command::new(root.join(UNPACKED).join("usr/bin/valgrind"));
     valgrind.envs(environment(root));
     valgrind

@@ -14,14 +14,22 @@ use serde_json::Value;
 /// Cargo's setting for the program that compiles our own crates.
 const SETTING: &str = "RUSTC_WORKSPACE_WRAPPER";
 
-/// Whether this process builds with the driver already.
+/// Runs a command of this program again so that all its builds use the driver, and says whether it passed. None if this
+/// process uses the driver already, or if there is none, which is printed after `without`.
+pub(crate) fn run_driven(command: &str, arguments: &[String], without: &str) -> Option<bool> {
+    if is_driven() {
+        return None;
+    }
+    let arguments: Vec<&str> = [command].into_iter().chain(arguments.iter().map(String::as_str)).collect();
+    drive(&arguments).inspect_err(|why| println!("{without}: {why}")).ok()
+}
+
 #[expect(clippy::disallowed_methods, reason = "it is cargo's setting, not one of the server")]
-pub(crate) fn is_driven() -> bool {
+fn is_driven() -> bool {
     std::env::var_os(SETTING).is_some()
 }
 
-/// Runs this program again so that all its builds use the driver, and says whether it passed.
-pub(crate) fn drive(arguments: &[String]) -> Result<bool, String> {
+fn drive(arguments: &[&str]) -> Result<bool, String> {
     let driver = driver()?;
     let program = std::env::current_exe().map_err(|error| format!("this program has no path: {error}"))?;
     let status = Command::new(program).args(arguments).env(SETTING, driver).status();

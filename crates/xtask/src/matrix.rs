@@ -65,7 +65,7 @@ pub(crate) fn perform(root: &Path, act: MatrixAct) -> bool {
 fn take(page: &Path, sections: &[(String, String)], act: MatrixAct) -> Result<(), String> {
     let there = fs::read_to_string(page).map_err(|error| format!("{}: {error}", page.display()))?;
     let made = sections.iter().try_fold(there.clone(), |page, (protocol, section)| {
-        replaced(&page, protocol, section).ok_or_else(|| format!("{PAGE} has no section {protocol}"))
+        with_section(&page, protocol, section).ok_or_else(|| format!("{PAGE} has no section {protocol}"))
     })?;
     match act {
         MatrixAct::Compare if made == there => Ok(()),
@@ -77,7 +77,7 @@ fn take(page: &Path, sections: &[(String, String)], act: MatrixAct) -> Result<()
 }
 
 /// The page with another table in a section. The section ends at the next heading, and words before its table stay.
-fn replaced(page: &str, protocol: &str, section: &str) -> Option<String> {
+fn with_section(page: &str, protocol: &str, section: &str) -> Option<String> {
     let heading = format!("## {protocol}\n");
     let begin = page.find(&heading)? + heading.len();
     let rest = page.get(begin..)?;
@@ -222,12 +222,12 @@ mod tests {
     #[test]
     fn only_the_table_of_a_section_is_replaced() {
         let page = "# Clients\n\n## P\n\nWords.\n\n| old |\n|---|\n\n(1) old.\n\n## Q\n\n| kept |\n";
-        let made = replaced(page, "P", "| new |\n").unwrap_or_default();
+        let made = with_section(page, "P", "| new |\n").unwrap_or_default();
         assert_eq!(made, "# Clients\n\n## P\n\nWords.\n\n| new |\n\n## Q\n\n| kept |\n");
-        assert_eq!(replaced(&made, "P", "| new |\n"), Some(made.clone()));
-        let last = replaced(page, "Q", "| new |\n").unwrap_or_default();
+        assert_eq!(with_section(&made, "P", "| new |\n"), Some(made.clone()));
+        let last = with_section(page, "Q", "| new |\n").unwrap_or_default();
         assert!(last.ends_with("## Q\n\n| new |\n"), "{last}");
-        assert_eq!(replaced(page, "R", ""), None);
+        assert_eq!(with_section(page, "R", ""), None);
     }
 
     #[test]

@@ -84,7 +84,7 @@ impl PlantedCopy {
         let copy = Self { root: root.to_path_buf() };
         let failed = |error: io::Error| format!("cannot copy the repository to {COPY}: {error}");
         copy_files(root, &copy.folder(), &tracked(root)?).map_err(failed)?;
-        // From the root: git ignores whatever a patch names when it is called in a folder of its own repository.
+        // From the root: git ignores all files of a patch when it is called in a folder of its own repository.
         let directory = format!("--directory={COPY}");
         let output = git(root).args(["apply", &directory, &bug.patch]).output();
         let output = output.map_err(|error| format!("cannot run git: {error}"))?;
@@ -98,14 +98,14 @@ impl PlantedCopy {
         self.root.join(COPY)
     }
 
-    pub(crate) fn builds(&self) -> PathBuf {
+    pub(crate) fn build_folder(&self) -> PathBuf {
         self.root.join(BUILDS)
     }
 }
 
 fn git(root: &Path) -> Command {
     let mut git = Command::new("git");
-    // A checkout that belongs to somebody else, as in a container, is as good as one's own here.
+    // A checkout that belongs to another user, as in a container, is fine here.
     git.current_dir(root).args(["-c", "safe.directory=*"]);
     git
 }

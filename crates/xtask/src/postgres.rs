@@ -50,7 +50,7 @@ pub(crate) fn install(root: &Path) -> Result<(), String> {
     real::install(root, &real::POSTGRES)
 }
 
-/// Starts a server with an empty database, whose data nobody needs afterwards.
+/// Starts a server with an empty database, whose data is not needed afterwards.
 pub(crate) fn start(root: &Path) -> Result<PostgresServer, String> {
     PostgresServer::start(&PostgresPrograms::of_package(&package(root))?, testpg::WITHOUT_SYNC)
 }

@@ -1,4 +1,4 @@
-//! A real nginx that some tests put in front of the server: from Debian's package, or whatever the machine has.
+//! A real nginx that some tests put in front of the server: from Debian's package, or the one that the machine has.
 //!
 //! The package is fetched once and unpacked into the repository's `target`. Nothing is installed on the machine.
 

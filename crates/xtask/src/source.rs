@@ -93,7 +93,7 @@ impl SourceTree {
         let mut files = Vec::new();
         for entry in WalkDir::new(root.join("crates")).sort_by_file_name() {
             let entry = entry.map_err(|error| format!("cannot walk the crates: {error}"))?;
-            let path = relative(root, entry.path());
+            let path = relative_path(root, entry.path());
             if !path.ends_with(".rs") || !path.contains("/src/") {
                 continue;
             }
@@ -118,7 +118,7 @@ fn is_test_file(file: &SourceFile, test_modules: &TestModules) -> bool {
         || above.any(|module| test_modules.contains(&module))
 }
 
-pub(crate) fn relative(root: &Path, path: &Path) -> String {
+pub(crate) fn relative_path(root: &Path, path: &Path) -> String {
     path.strip_prefix(root).unwrap_or(path).to_string_lossy().replace('\\', "/")
 }
 

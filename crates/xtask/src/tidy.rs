@@ -21,7 +21,7 @@ use std::path::Path;
 
 use walkdir::{DirEntry, WalkDir};
 
-use crate::source::{RustFile, SourceFile, SourceTree, relative};
+use crate::source::{RustFile, SourceFile, SourceTree, relative_path};
 
 /// Names that hold nothing of ours. `data` is one only at the root.
 const SKIPPED: &[&str] = &[".git", "target", "node_modules"];
@@ -75,7 +75,7 @@ fn check_files(root: &Path) -> (Vec<Finding>, SourceTree) {
                 continue;
             }
         };
-        let path = relative(root, entry.path());
+        let path = relative_path(root, entry.path());
         match std::fs::read(entry.path()).map(String::from_utf8) {
             Ok(Ok(text)) => {
                 let (wrong, rust) = check_file(&path, &text, &members);

@@ -6,7 +6,7 @@ use std::time::Instant;
 
 use crate::cargo::{build, build_for_tests, cargo, succeeds};
 use crate::planted::{self, PlantedBug, PlantedCopy};
-use crate::{faketime, postgres};
+use crate::{faketime, lints, postgres};
 
 /// How long a round in `cargo xtask test` is.
 const MINUTES_IN_TEST: &str = "3";
@@ -19,7 +19,7 @@ const NODES_IN_TEST: &str = "3";
 struct TortureArguments {
     experiment: TortureExperiment,
     release: bool,
-    /// For the harness, with paths as whoever calls means them.
+    /// For the harness, with paths relative to the folder of the caller.
     rest: Vec<String>,
 }
 
@@ -39,6 +39,12 @@ pub(crate) fn run(root: &Path, args: &[String]) -> bool {
         eprintln!("error: --out needs a folder, and --bug the name of a bug");
         return false;
     };
+    // The same compiler as in `test`: otherwise all programs of the tests would be built again.
+    let driven =
+        (!release).then(|| lints::run_driven("torture", args, "THESE ARE NOT THE PROGRAMS OF THE TESTS"));
+    if let Some(passed) = driven.flatten() {
+        return passed;
+    }
     match experiment {
         TortureExperiment::Round => torture(root, release, "round", &rest),
         TortureExperiment::Load => torture(root, release, "load", &rest),
@@ -125,7 +131,7 @@ fn build_planted(root: &Path, release: bool, bug: &PlantedBug) -> Option<PathBuf
         }
     };
     let mut building = cargo(&copy.folder(), &[]);
-    building.env("CARGO_TARGET_DIR", copy.builds());
+    building.env("CARGO_TARGET_DIR", copy.build_folder());
     let profile: &[&str] = if release { &["--release"] } else { &[] };
     let args = [&["--package", "cli", "--no-default-features"], profile].concat();
     let [server] = build(&mut building, &args, ["rondo"])?;

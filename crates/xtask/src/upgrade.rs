@@ -18,7 +18,7 @@ const USAGE: &str = "usage: cargo xtask upgrade --from REV [--minutes N] [--node
 
 /// False if the older revision cannot be built, or if anything was lost.
 pub(crate) fn run(root: &Path, args: &[String]) -> bool {
-    let Some((revision, mut rest)) = split(args) else {
+    let Some((revision, mut rest)) = split_revision(args) else {
         eprintln!("{USAGE}");
         return false;
     };
@@ -37,7 +37,7 @@ pub(crate) fn run(root: &Path, args: &[String]) -> bool {
 }
 
 /// The revision, and the options of the trial.
-fn split(args: &[String]) -> Option<(String, Vec<String>)> {
+fn split_revision(args: &[String]) -> Option<(String, Vec<String>)> {
     let place = args.iter().position(|arg| arg == "--from")?;
     let revision = args.get(place + 1)?.clone();
     let rest = args.iter().enumerate().filter(|(at, _)| *at != place && *at != place + 1);
@@ -74,7 +74,7 @@ mod tests {
     #[test]
     fn the_revision_is_taken_out_of_the_options() {
         let words = |text: &str| text.split_whitespace().map(str::to_owned).collect::<Vec<_>>();
-        let split = |text| split(&words(text));
+        let split = |text| split_revision(&words(text));
         assert_eq!(split("--from v1 --minutes 2"), Some(("v1".to_owned(), words("--minutes 2"))));
         assert_eq!(split("--seed 3 --from HEAD~1"), Some(("HEAD~1".to_owned(), words("--seed 3"))));
         assert_eq!(split("--minutes 2"), None);

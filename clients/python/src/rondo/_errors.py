@@ -100,7 +100,7 @@ _BY_STATUS: Mapping[int, type[ApiError]] = {
 
 
 def api_error(status: int, headers: Mapping[str, str], body: bytes) -> ApiError:
-    """Reads a problem document, or whatever else a proxy has answered."""
+    """Reads a problem document, or any other answer of a proxy."""
     try:
         problem: Any = json.loads(body)
     except ValueError:

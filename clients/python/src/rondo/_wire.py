@@ -85,7 +85,7 @@ class Request:
 
 
 def fresh_key() -> str:
-    """An idempotency key that nobody else has."""
+    """An idempotency key that no other request has."""
     return secrets.token_hex(16)
 
 

@@ -18,13 +18,13 @@ use crate::state::RunState;
 use crate::tasks::{MAX_STORE_FAILURES, STORE_PAUSE};
 
 impl Agent {
-    pub(super) fn running(&self) -> MutexGuard<'_, HashMap<RunId, watch::Sender<Option<Stop>>>> {
+    pub(super) fn running_runs(&self) -> MutexGuard<'_, HashMap<RunId, watch::Sender<Option<Stop>>>> {
         self.inner.running.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// From now on the run can be told to stop. False if it is under way already.
     pub(super) fn register_run(&self, run: RunId) -> bool {
-        let mut running = self.running();
+        let mut running = self.running_runs();
         let new = !running.contains_key(&run);
         running.entry(run).or_default();
         new
@@ -32,29 +32,29 @@ impl Agent {
 
     /// Tells a run of this process to stop. A cancel outweighs an interruption.
     pub(crate) fn stop(&self, run: RunId, stop: Stop) {
-        if let Some(told) = self.running().get(&run) {
+        if let Some(told) = self.running_runs().get(&run) {
             told.send_if_modified(|already| *already < Some(stop) && already.replace(stop) != Some(stop));
         }
     }
 
-    pub(super) fn closing(&self) -> MutexGuard<'_, HashSet<ThreadId>> {
+    pub(super) fn closing_threads(&self) -> MutexGuard<'_, HashSet<ThreadId>> {
         self.inner.closing.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The thread was deleted: once its run has ended, nobody follows it any more.
+    /// Notes a deleted thread. Its followers are ended once its run has ended.
     pub(crate) fn close_when_ended(&self, thread: ThreadId) {
-        self.closing().insert(thread);
+        self.closing_threads().insert(thread);
     }
 
-    /// Ends everybody who follows the thread, if it was deleted and has no run any more.
+    /// Ends the followers of a deleted thread, which has no run any more.
     pub(crate) fn close_if_deleted(&self, thread: ThreadId) {
-        if self.closing().remove(&thread) {
+        if self.closing_threads().remove(&thread) {
             self.world.bus.close(thread);
         }
     }
 
-    /// Drives whatever run is under way in the thread, if nobody does yet. If the database is away, this happens as soon
-    /// as it is back: what was committed before does not depend on whether anybody asks again.
+    /// Drives the active run of the thread, unless a task of this process drives it already. If the database is away,
+    /// this happens as soon as it is back, because a committed run must not need another request.
     pub(crate) async fn take_up(&self, thread: ThreadId) -> Result<(), store::Error> {
         match self.take_up_now(thread).await {
             Err(error) if error.is_away() => {
@@ -88,13 +88,13 @@ impl Agent {
             return Ok(()); // the commit that changed it has told its node
         }
         if row.status == RunStatus::Waiting && row.stop.is_none() {
-            return Ok(()); // for the user's word; nothing is held meanwhile
+            return Ok(()); // waits for an approval or a result; no task runs meanwhile
         }
         if self.run_waits_unseen(&row).await {
             return Ok(());
         }
         if self.register_run(row.id) {
-            // Read again: what was told to stop before it could be told here is seen now.
+            // Read again: a stop that was stored before the run was registered here is seen now.
             let newest = self.world.store.active_run(thread).await;
             if let Ok(Some(newest)) = &newest
                 && newest.id == row.id
@@ -102,27 +102,27 @@ impl Agent {
                 self.spawn(newest.clone(), None);
                 return Ok(());
             }
-            // It ended between the two looks, and who drove it has gone on with the thread.
-            self.running().remove(&row.id);
+            // It ended between the two looks, and the task that drove it has started the next run of the thread.
+            self.running_runs().remove(&row.id);
             newest?;
         }
         Ok(())
     }
 
-    /// Drives a run that was just begun, and that can be told to stop already.
+    /// Drives a run that was just begun, and that is registered already.
     pub(super) async fn take_up_begun(&self, begun: BegunRun) -> Result<(), store::Error> {
         let BegunRun { row, facts, .. } = begun;
         if !self.run_waits_unseen(&row).await {
             self.spawn(row, Some(facts));
             return Ok(());
         }
-        self.running().remove(&row.id);
+        self.running_runs().remove(&row.id);
         // An app that came back meanwhile found its run taken.
         if self.world.app(&row.scope.app).is_some() { self.take_up(row.thread).await } else { Ok(()) }
     }
 
-    /// Drives a run in the background, from wherever its log has got to, and then the next of its thread. `facts` is its
-    /// log, if that is known.
+    /// Drives a run in the background from the end of its log, and then the next run of its thread. `facts` is its log,
+    /// if that is known.
     pub(super) fn spawn(&self, row: RunRow, facts: Option<Vec<Arc<Stored>>>) {
         let agent = self.clone();
         self.world.tasks.spawn_tracked(async move {
@@ -132,15 +132,15 @@ impl Agent {
             }
             let driving = Box::pin(agent.drive_with_retries(&row, facts));
             let Some(driven) = agent.world.tasks.unless_abandoned(driving).await else { return };
-            agent.running().remove(&id);
+            agent.running_runs().remove(&id);
             match driven {
                 Ok(()) => {
-                    agent.look_after_thread(thread).await;
+                    agent.start_next_run_or_purge(thread).await;
                     embed_soon(&agent.world, &scope).await;
                 }
                 Err(store::Error::Fenced) if agent.world.store.node().is_some() => {
                     tracing::info!(%thread, run = %id, "a run continues on another node");
-                    agent.look_after_thread(thread).await;
+                    agent.start_next_run_or_purge(thread).await;
                 }
                 Err(error) => {
                     tracing::error!(%thread, run = %id, %error, "a run stopped before its end; the next start of the server resumes it");
@@ -149,9 +149,9 @@ impl Agent {
         });
     }
 
-    /// After a run has ended: the next one of its thread (or, when this process is retiring, left for the next start), the
-    /// thread's rows if it was deleted meanwhile.
-    async fn look_after_thread(&self, thread: ThreadId) {
+    /// Starts the next queued run of a thread after one has ended. A server that stops leaves it to the next start. If
+    /// the thread was deleted meanwhile, its rows are purged.
+    async fn start_next_run_or_purge(&self, thread: ThreadId) {
         self.close_if_deleted(thread);
         if self.world.is_ready()
             && let Err(error) = self.take_up(thread).await
@@ -204,7 +204,7 @@ impl Agent {
         }
         let Some(serving) = app_of_run(&self.world, row, &state).await? else {
             if self.run_waits_for_app(row).await {
-                return Ok(()); // it went between two looks
+                return Ok(()); // the app went missing between two looks
             }
             let gone = failure(
                 "app_gone",
@@ -213,7 +213,7 @@ impl Agent {
             );
             return Ok(self.force_end(row, gone).await?);
         };
-        let stop = self.running().get(&row.id).map(watch::Sender::subscribe);
+        let stop = self.running_runs().get(&row.id).map(watch::Sender::subscribe);
         let mut run = Run::new((&self.world, &serving), row, &state, stop);
         run.drive(state).await.map(drop)
     }

@@ -18,7 +18,7 @@ use crate::mcp;
 /// for the node that adds it, as long as that has room: if all looked at once, all but one would do so in vain.
 const LOOK: Duration = Duration::from_secs(2);
 
-/// Follows the other nodes until the agent lets go.
+/// Follows the other nodes until the task is abandoned at shutdown.
 pub(super) async fn follow_nodes(agent: Agent) {
     let mut look = tokio::time::interval(LOOK);
     look.set_missed_tick_behavior(MissedTickBehavior::Delay);
@@ -44,7 +44,7 @@ impl Agent {
     /// News that this node may have missed: runs of this node that were told to stop, and threads that were deleted.
     async fn read_missed_news(&self) -> NodeNews {
         let mut threads = self.world.store.told_to_stop().await.unwrap_or_default();
-        threads.extend(self.closing().iter().copied());
+        threads.extend(self.closing_threads().iter().copied());
         NodeNews { threads, ..NodeNews::default() }
     }
 

@@ -1,7 +1,7 @@
 //! Decisions on proposals, the calls of those that outlive their run, and results from the client.
 //!
-//! A proposal of a run is decided in its log, and the run goes on from there. One that outlives its run becomes an action
-//! of its own when it is confirmed.
+//! The decision on a proposal of a run is an event of its log, and the run continues from there. A proposal that
+//! outlives its run becomes an action of its own when it is confirmed.
 
 use protocol::{ActionId, CallId, Decision, Effect, Principal, Scope};
 use store::{ActionEnd, ActionRow, ClientCallRow, IdempotencyClaim, NewAction, ProposalRow};
@@ -81,9 +81,9 @@ impl Agent {
             .await
     }
 
-    /// Denies what nobody has said yes to in time, or has sent no result for, and lets the runs that waited go on.
+    /// Closes expired proposals and client calls as denied, and resumes their runs.
     pub(crate) async fn expire_waiting(&self) -> Result<(), store::Error> {
-        // A look first: this runs whenever a run ends, and writing would cost every one of them.
+        // A read comes first: this runs at every look for jobs, and a write each time would cost too much.
         if self.world.store.next_expiry().await?.is_none_or(|due| due > self.world.now()) {
             return Ok(());
         }
@@ -93,8 +93,8 @@ impl Agent {
         Ok(())
     }
 
-    /// Ends the actions without a run that a process which died had begun: ours are done now, since nothing of them was
-    /// written, and those that act elsewhere are unknown.
+    /// Ends the actions without a run that an earlier process began before it died. An internal action runs again,
+    /// because nothing of it was stored. An external one that cannot be repeated gets the result `unknown`.
     pub(crate) async fn finish_begun_actions(self) {
         let begun = loop {
             match self.world.store.begun_actions().await {
@@ -157,7 +157,7 @@ impl Agent {
         }
     }
 
-    /// Ends an action of which nobody knows what became.
+    /// Ends an action with the result `unknown`.
     pub(crate) async fn end_unknown(&self, action: ActionRow) -> Result<(), Error> {
         let CallOutcome { status, output, writes, .. } = CallOutcome::unknown();
         let end = ActionEnd { status, output, duration_ms: 0, writes };

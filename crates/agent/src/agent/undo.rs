@@ -22,14 +22,14 @@ pub const CANNOT_UNDO: &str = "cannot_undo";
 /// How the reason begins for which an undo outside did not succeed.
 const UNDO_FAILED: &str = "the undo failed: ";
 
-/// The effect of an action outside, as far as it can be taken back.
+/// Whether an action changed an external system, and whether its tool can undo the change there.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum OutsideEffect {
-    /// The action did nothing there.
+    /// The action changed nothing in an external system.
     Nothing,
-    /// Its tool takes it back by another call.
+    /// The tool of the action undoes it by another call.
     Undo,
-    /// Nobody here can take it back.
+    /// The tool of the action has no undo, so the change stays.
     Stays,
 }
 
@@ -49,11 +49,11 @@ impl OutsideEffect {
     }
 }
 
-/// How long a repeated request waits for an undo that is running, and how often it looks.
+/// How long a repeated request waits for an undo that is running, and the pause between two looks at it.
 const UNDO_PATIENCE: Duration = Duration::from_secs(10);
 const UNDO_LOOK: Duration = Duration::from_millis(20);
 
-/// Whether an action is taken back by a call of its tool: what the call does, if so.
+/// The effect of the call that undoes an action in an external system. None if the action has no such call.
 fn outside_undo(apps: &ServedApps, action: &ActionRow) -> Option<Effect> {
     let done =
         action.status == ActionStatus::Ended(ToolStatus::Complete) && action.effect == Effect::Reversible;
@@ -89,15 +89,15 @@ impl Agent {
         if outside_undo(&self.world.apps, &undone).is_none() {
             return self.world.store.undo(principal, undone.id, by, once).await.map_err(undo_error);
         }
-        let by = self.undo_outside(principal, undone, by, once).await?;
+        let by = self.undo_outside_once(principal, undone, by, once).await?;
         match outside_refusal(&by) {
             Some(message) => Err(Error::Conflict { code: CANNOT_UNDO, message }),
             None => Ok(by),
         }
     }
 
-    /// Takes an action back outside, once. Gives the action that did so or was to.
-    async fn undo_outside(
+    /// Undoes an action in an external system, once. Returns the action of the undo, also if the undo failed.
+    async fn undo_outside_once(
         &self,
         principal: &Principal,
         undone: ActionRow,
@@ -111,15 +111,15 @@ impl Agent {
                 let begun = agent.world.store.begin_undo(&principal, undone.id, by, once).await;
                 let begun = begun.map_err(undo_error)?;
                 if begun.id == fresh {
-                    return agent.take_back(begun, undone).await;
+                    return agent.undo_outside(begun, undone).await;
                 }
                 agent.wait_for_undo(begun).await
             })
             .await
     }
 
-    /// The end of an undo that was asked for before: another request makes it, or this process does again what the one
-    /// before it had begun.
+    /// Waits for the end of an undo that an earlier request began. That request still runs, or this process repeats the
+    /// undo of an earlier process.
     async fn wait_for_undo(&self, mut by: ActionRow) -> Result<ActionRow, Error> {
         let until = Instant::now() + UNDO_PATIENCE;
         let mut look = tokio::time::interval(UNDO_LOOK);
@@ -134,7 +134,8 @@ impl Agent {
         Ok(by)
     }
 
-    /// Ends an undo that a process which died had begun: made again where that does no harm.
+    /// Ends an undo that an earlier process began before it died. The undo runs again if a repetition does no harm;
+    /// else its result is `unknown`.
     pub(crate) async fn finish_undo(&self, by: ActionRow, undone: protocol::ActionId) -> Result<(), Error> {
         let undone = loop {
             match self.world.store.action_of(&by.scope, undone).await {
@@ -151,7 +152,7 @@ impl Agent {
         }
     }
 
-    async fn take_back(&self, by: ActionRow, undone: ActionRow) -> Result<ActionRow, Error> {
+    async fn undo_outside(&self, by: ActionRow, undone: ActionRow) -> Result<ActionRow, Error> {
         let executed = self.execute_undo(&by, &undone).await;
         self.end_undo(&by, &executed).await
     }
@@ -179,7 +180,7 @@ fn undo_error(error: store::Error) -> Error {
     error.into()
 }
 
-/// Why what was to be taken back outside is not.
+/// The reason for which an undo in an external system did not succeed. None if it succeeded.
 fn outside_refusal(by: &ActionRow) -> Option<String> {
     let said = || by.output.get("message").and_then(Value::as_str).unwrap_or("no reason was given");
     if by.status == ActionStatus::Ended(ToolStatus::Complete) {

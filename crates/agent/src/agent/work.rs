@@ -20,7 +20,7 @@ use crate::tasks::{MAX_STORE_FAILURES, STORE_PAUSE};
 /// Jobs under way at once. Most of them wait for a model; of one user there are never more than eight.
 const MAX_RUNNING: usize = 64;
 
-/// Work that comes round: its kind, and how often. A key per turn makes it one job, whoever adds it.
+/// Scheduled work: its kind, and how often. The key of a turn makes it one job, even if several nodes add it.
 const SCHEDULES: &[(&str, SignedDuration)] = &[(SweepStore::NAME, SignedDuration::from_hours(1))];
 
 /// The wait before the second attempt; each further one is four times as long.
@@ -47,8 +47,8 @@ const EARLY_RETRY: SignedDuration = SignedDuration::from_secs(30);
 /// The longest sleep between looks, in case a notice is lost.
 const POLL: Duration = Duration::from_secs(30);
 
-/// Looks for work until the agent lets go. It never waits for a job: what comes round and what expires does so however
-/// much is under way.
+/// Starts due jobs until the task is abandoned at shutdown. It never waits for a job, so schedules and expiries are on
+/// time however many jobs are running.
 pub(super) async fn look_for_jobs(agent: Agent) {
     let turns = Arc::new(Semaphore::new(MAX_RUNNING));
     let mut looked = agent.world.now();
@@ -81,7 +81,8 @@ pub(super) async fn look_for_jobs(agent: Agent) {
     }
 }
 
-/// Does a job in the background. Its end may let in another one of its line, its user or anybody, so it is looked again.
+/// Runs a job in the background. At its end another job may run, of the same thread, user or any other, so the loop
+/// looks again.
 fn begin(agent: &Agent, job: JobRow, turn: OwnedSemaphorePermit) {
     let worker = agent.clone();
     let thread = job.thread;
@@ -141,14 +142,14 @@ async fn run(agent: &Agent, job: JobRow) {
     };
     let outcome = AssertUnwindSafe(attempt).catch_unwind().await;
     let outcome = outcome.unwrap_or_else(|_| Err(UnfinishedJob::from("the job panicked".to_owned())));
-    let paid = outcome.as_ref().map_or_else(|unfinished| unfinished.spent.clone(), JobEffect::spent);
+    let paid = outcome.as_ref().map_or_else(|unfinished| unfinished.spent.clone(), JobEffect::usage);
     let left = match outcome {
         Ok(effect) => effect.commit(&agent.world, &job).await,
-        Err(unfinished) => failed(agent, &job, unfinished).await,
+        Err(unfinished) => fail_job(agent, &job, unfinished).await,
     };
     let left = match left {
         Err(store::Error::Changed(reason)) => {
-            failed(agent, &job, UnfinishedJob { spent: paid.clone(), ..reason.into() }).await
+            fail_job(agent, &job, UnfinishedJob { spent: paid.clone(), ..reason.into() }).await
         }
         left => left,
     };
@@ -183,7 +184,7 @@ async fn give_back(agent: &Agent, job: &JobRow, mut error: store::Error, paid: O
     }
 }
 
-async fn failed(agent: &Agent, job: &JobRow, unfinished: UnfinishedJob) -> Result<(), store::Error> {
+async fn fail_job(agent: &Agent, job: &JobRow, unfinished: UnfinishedJob) -> Result<(), store::Error> {
     let UnfinishedJob { reason: error, spent, is_early, is_final } = unfinished;
     let later = agent.world.now().checked_add(EARLY_RETRY).unwrap_or(agent.world.now());
     let retry = match (is_final, is_early) {
@@ -212,7 +213,7 @@ fn retry(job: &JobRow, now: Timestamp) -> Retry {
     now.checked_add(wait).map_or(Retry::Never, Retry::At)
 }
 
-/// The pause after so many attempts. A short patience waits two seconds, eight, thirty-two, and so on.
+/// The pause after this number of attempts. A short patience waits two seconds, eight, thirty-two, and so on.
 fn pause(patience: Patience, attempts: u32) -> Duration {
     match patience {
         Patience::Short => FIRST_BACKOFF * 4u32.saturating_pow(attempts.saturating_sub(1)),

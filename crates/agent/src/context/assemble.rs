@@ -45,7 +45,7 @@ pub(crate) fn assemble(context: &Context, state: &RunState, offer: ToolOffer, cu
         let text = fragments::text(*fragment, context, tools);
         let text = match (cuts.without.contains(fragment), fragment) {
             (false, _) => text,
-            // Nobody may take records that do not fit for none.
+            // The model must not take records that do not fit for no records.
             (true, Fragment::Domain) if !text.is_empty() => fragments::domain::UNSHOWN.to_owned(),
             (true, _) => return None,
         };
@@ -56,7 +56,7 @@ pub(crate) fn assemble(context: &Context, state: &RunState, offer: ToolOffer, cu
     let before = before.iter().filter_map(part).collect();
     let mut steps = Vec::new();
     match offer {
-        ToolOffer::Words => system.push((STEPS, folded(context, state, cuts))),
+        ToolOffer::Words => system.push((STEPS, results_as_text(context, state, cuts))),
         ToolOffer::Tools | ToolOffer::Nothing => {
             steps.extend(state.steps.iter().map(|done| step(context, done, state, cuts)));
         }
@@ -65,7 +65,7 @@ pub(crate) fn assemble(context: &Context, state: &RunState, offer: ToolOffer, cu
         Some(limit) if offer == ToolOffer::Tools => {
             history::cut(&context.message, limit, &context.message_id)
         }
-        Some(limit) => history::capped(&context.message, limit),
+        Some(limit) => history::cap_text(&context.message, limit),
         None => context.message.clone(),
     };
     let message = fence::warned_message(&message, context.is_suspicious(context.message_id));
@@ -76,11 +76,11 @@ pub(crate) fn assemble(context: &Context, state: &RunState, offer: ToolOffer, cu
 
 impl Assembled {
     pub(crate) fn system(&self) -> String {
-        joined(&self.system)
+        join_parts(&self.system)
     }
 
     pub(crate) fn messages(&self) -> Vec<PromptMessage> {
-        let before = joined(&self.before);
+        let before = join_parts(&self.before);
         let text = match before.is_empty() {
             true => self.message.text.clone(),
             false => format!("{before}\n\n{}", self.message.text),
@@ -111,22 +111,22 @@ impl Assembled {
     }
 }
 
-fn joined(parts: &[(&'static str, String)]) -> String {
+fn join_parts(parts: &[(&'static str, String)]) -> String {
     parts.iter().map(|(_, text)| text.as_str()).collect::<Vec<_>>().join("\n\n")
 }
 
 /// One of this run's steps, with a word of warning where the model goes round in circles.
 fn step(context: &Context, done: &FinishedStep, state: &RunState, cuts: &Cuts) -> PromptMessage {
-    let shown = context.shown(done);
+    let shown = context.shown_step(done);
     let result_of = |id| shown.results.iter().find(|result| result.call_id == id);
     let mut exchanges = Vec::with_capacity(shown.step.calls.len());
     for (call, made) in shown.step.calls.iter().zip(&done.step.calls) {
         let result = result_of(call.id);
         let mut exchange = history::exchange(call, result, &context.fence);
         if let Some(result) = result {
-            exchange.result.text = history::shown(result, cuts.result_bytes, &context.fence);
+            exchange.result.text = history::shown_result(result, cuts.result_bytes, &context.fence);
         }
-        let times = state.repeated(made);
+        let times = state.repeat_count(made);
         if times >= REPEATS_WARNED {
             let _ =
                 write!(exchange.result.text, "\n[this call was made {times} times with the same arguments]");
@@ -145,11 +145,15 @@ fn step(context: &Context, done: &FinishedStep, state: &RunState, cuts: &Cuts) -
 }
 
 /// The results of tools, for a model that must answer in words.
-fn folded(context: &Context, state: &RunState, cuts: &Cuts) -> String {
-    let results = state.steps.iter().flat_map(|done| context.shown(done).into_owned().results);
+fn results_as_text(context: &Context, state: &RunState, cuts: &Cuts) -> String {
+    let results = state.steps.iter().flat_map(|done| context.shown_step(done).into_owned().results);
     let (refused, returned): (Vec<_>, Vec<_>) = results.partition(is_not_offered);
     let line = |result: &ToolComplete| {
-        format!("- {}: {}", result.name, history::capped(&history::plain(&result.output), cuts.result_bytes))
+        format!(
+            "- {}: {}",
+            result.name,
+            history::cap_text(&history::plain(&result.output), cuts.result_bytes)
+        )
     };
     let lines: Vec<String> = returned.iter().map(line).collect();
     let ask = "Answer the user now, in words, with what you have.";

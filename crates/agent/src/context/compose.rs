@@ -7,7 +7,7 @@ use model::{AnswerFormat, Model, ModelRequest, PromptMessage, SchemaSupport, Too
 use protocol::{FragmentCost, LeftOut, OutputFormat, PromptLedger};
 
 use super::assemble::{Assembled, FORMAT, MESSAGE, STEPS, TOOLS, assemble};
-use super::history::{MAX_RESULT_BYTES, droppable};
+use super::history::{MAX_RESULT_BYTES, droppable_parts};
 use super::{Context, ToolOffer, WantedAnswer, history, parts};
 use crate::state::RunState;
 use crate::unseen_images;
@@ -125,25 +125,25 @@ pub(crate) fn compose(
     budget: PromptBudget,
     offer: ToolOffer,
 ) -> Result<Composed, PromptTooLong> {
-    let composed = composed(context, model, state, budget, offer);
+    let composed = compose_offering(context, model, state, budget, offer);
     if composed.is_ok() || offer == ToolOffer::Words || model.tools(&context.tools).is_empty() {
         return composed;
     }
-    self::composed(context, model, state, budget, ToolOffer::Words).map(|mut without| {
+    self::compose_offering(context, model, state, budget, ToolOffer::Words).map(|mut without| {
         let what = "all of them: they do not fit".to_owned();
         without.ledger.left_out.push(LeftOut { fragment: TOOLS.into(), what, tokens: 0 });
         without
     })
 }
 
-fn composed(
+fn compose_offering(
     context: &Context,
     model: &Model,
     state: &RunState,
     budget: PromptBudget,
     offer: ToolOffer,
 ) -> Result<Composed, PromptTooLong> {
-    let (tools, offer) = offered(context, model, state, offer);
+    let (tools, offer) = offered_tools(context, model, state, offer);
     let (wanted, format, told) = form(context, model, &tools);
     let counter = model.tokens();
     let fixed = [
@@ -166,7 +166,7 @@ fn composed(
 
 /// The tools of the request, and what the prompt says of tools. A model that decides about tools apart from its answer gets
 /// a prompt without a word about them, and answers in words once there is a result: small models call again and again.
-pub(crate) fn offered(
+pub(crate) fn offered_tools(
     context: &Context,
     model: &Model,
     state: &RunState,
@@ -234,7 +234,7 @@ impl Fit<'_> {
     fn run(&self, fixed: u64) -> Result<(Assembled, Cuts, Vec<FragmentCost>), PromptTooLong> {
         let counter = self.model.tokens();
         let sees = self.model.capabilities().vision && parts::has_images(self.context);
-        let images = sees.then(|| parts::affordable(self.context, counter, self.limit));
+        let images = sees.then(|| parts::affordable_images(self.context, counter, self.limit));
         let mut cuts = Cuts { images, ..Cuts::default() };
         let mut message_cuts = 0;
         loop {
@@ -265,7 +265,7 @@ impl Fit<'_> {
             cuts.images = Some(images / 2);
             return true;
         }
-        let all = droppable(self.context);
+        let all = droppable_parts(self.context);
         if cuts.dropped < all {
             cuts.dropped = self.drop_for(cuts.dropped, over);
             return true;
@@ -286,7 +286,7 @@ impl Fit<'_> {
         true
     }
 
-    /// How many exchanges must go so that so many tokens go.
+    /// The number of exchanges that must be dropped to save `over` tokens.
     fn drop_for(&self, dropped: usize, over: usize) -> usize {
         let mut gone = 0;
         let costs = history::costs(self.context, self.model.tokens());
@@ -333,7 +333,7 @@ pub(crate) fn form(
         };
     };
     let object = || WantedAnswer::Object(Arc::clone(shape));
-    match model.structured() {
+    match model.schema_support() {
         SchemaSupport::WithTools => (object(), shape.format(), shape.told_beside()),
         SchemaSupport::Alone if tools.is_empty() => (object(), shape.format(), shape.told_beside()),
         SchemaSupport::Alone => (WantedAnswer::Calls, AnswerFormat::Text, String::new()),

@@ -16,9 +16,10 @@ use protocol::{
 };
 use sha2::{Digest, Sha256};
 use store::{MAX_TEXT_BYTES, MAX_TEXTS_PER_WRITE, MemoryRow, NewText, ProfileRow};
+use tools::SEARCH_DOCUMENTS;
 
 use super::fragments::{
-    self, documents, domain, due, memories, persona, pins, profile, proposals, recalled, snapshot,
+    self, documents, domain, due_memories, memories, persona, pins, profile, proposals, recall, snapshot,
 };
 use super::{
     AnswerShape, Context, Fence, NewestMessages, PromptBudget, PromptHistory, PromptPiece, history, parts,
@@ -26,9 +27,9 @@ use super::{
 use crate::world::World;
 use crate::{transcript, unseen_images};
 
-/// Parts of the prompt that history may take at most: one in so many.
+/// The history gets at most 1/`HISTORY_SHARE` of the prompt.
 const HISTORY_SHARE: usize = 2;
-/// Parts of the history that pins and summaries may take.
+/// Pins get at most 1/`PIN_SHARE` of the history, and summaries at most 1/`SUMMARY_SHARE`.
 const PIN_SHARE: usize = 4;
 const SUMMARY_SHARE: usize = 3;
 
@@ -64,7 +65,7 @@ pub(crate) struct Sources<'a> {
 }
 
 impl Sources<'_> {
-    /// One part of the prompt in so many.
+    /// The tokens of 1/`parts` of the prompt.
     pub(crate) fn share(&self, parts: usize) -> usize {
         self.limit / parts
     }
@@ -141,7 +142,7 @@ pub(crate) async fn gather(
     pieces.extend(background);
     noted.warnings.extend(domain.warnings);
     noted.warnings.extend(documents.warnings);
-    noted.warnings.extend(unseen(from, &message.parts));
+    noted.warnings.extend(unseen_images_warning(from, &message.parts));
     noted.left_out.extend(domain.left_out);
     noted.left_out.extend(documents.left_out);
     noted.left_out.extend(knowledge.left_out);
@@ -150,14 +151,14 @@ pub(crate) async fn gather(
     pieces.extend(knowledge.pieces);
     noted.left_out.extend(limit_pieces(&mut pieces));
     let loaded = ContextLoaded {
-        outside: distinct(shown.turns.iter().flat_map(outside_tools)),
-        suspicious: suspicious(&shown.turns, start.message_id, &message.text),
+        outside: distinct_ids(shown.turns.iter().flat_map(outside_tools)),
+        suspicious: suspicious_messages(&shown.turns, start.message_id, &message.text),
         history: Some(shown.stretches),
         history_bytes: shown.bytes.map(|bytes| bytes as u64),
         persona: start.persona_id.clone().filter(|_| speaks),
         sections: domain.names,
-        documents: distinct(documents.sources.iter().map(|source| source.id.clone())),
-        knowledge: distinct(knowledge.sources.iter().map(|source| source.id.clone())),
+        documents: distinct_ids(documents.sources.iter().map(|source| source.id.clone())),
+        knowledge: distinct_ids(knowledge.sources.iter().map(|source| source.id.clone())),
         proposals,
         date: fragments::date(from.now, &from.zone),
         follow_ups: known.follow_ups,
@@ -244,13 +245,10 @@ fn named_documents(
 }
 
 /// The warning that the model does not see the images of the message.
-fn unseen(from: &Sources<'_>, parts: &[MessagePart]) -> Option<Warning> {
+fn unseen_images_warning(from: &Sources<'_>, parts: &[MessagePart]) -> Option<Warning> {
     let has_images = parts.iter().any(|part| part.image().is_some());
     (has_images && !from.sees_images).then(unseen_images::warning)
 }
-
-/// The tool that searches documents. A run with an empty list of documents is not offered it.
-const SEARCH_DOCUMENTS: &str = "search_documents";
 
 /// Leaves out what is more than one event can name: of the fragment that has most pieces, the first, which are the
 /// oldest.
@@ -315,23 +313,23 @@ async fn about_user(
         Inject::All => {
             let rows = from.world.store.active_memories(from.scope, memory.limit).await?;
             let piece = |row: &MemoryRow| {
-                let remark = due::for_practice(row, &from.app.memory.review, from.now);
+                let remark = due_memories::for_practice(row, &from.app.memory.review, from.now);
                 memories::piece(Fragment::Memories, row, remark.as_deref())
             };
             rows.iter().map(piece).collect()
         }
     };
-    let (plans, recalled) = tokio::try_join!(due::read(from), recalled::read(from, message))?;
-    let follow_ups: Vec<String> = plans.iter().map(|piece| piece.source.clone()).collect();
+    let (due, recalled) = tokio::try_join!(due_memories::read(from), recall::read(from, message))?;
+    let follow_ups: Vec<String> = due.iter().map(|piece| piece.source.clone()).collect();
     pieces.retain(|piece| piece.fragment != Fragment::Memories || !follow_ups.contains(&piece.source));
-    let mut room = memory.limit.saturating_sub(plans.len());
+    let mut room = memory.limit.saturating_sub(due.len());
     let recalled = recalled.into_iter().filter(|piece| {
         let is_memory = piece.source.parse::<MemoryId>().is_ok();
         let fits = !is_memory || (room > 0 && !follow_ups.contains(&piece.source));
         room -= usize::from(is_memory && fits);
         fits
     });
-    pieces.extend(plans.into_iter().chain(recalled));
+    pieces.extend(due.into_iter().chain(recalled));
     Ok(AboutUser { pieces, follow_ups })
 }
 
@@ -401,14 +399,14 @@ fn outside_tools(past: &history::PastTurn) -> impl Iterator<Item = String> {
     past.turn.results.iter().filter(|result| result.outside).map(|result| result.name.clone())
 }
 
-/// The user's messages that hold what reads like instructions of somebody else, oldest first.
-fn suspicious(turns: &[history::PastTurn], id: MessageId, message: &str) -> Vec<String> {
+/// The user's messages with text that reads like instructions of a third party, oldest first.
+fn suspicious_messages(turns: &[history::PastTurn], id: MessageId, message: &str) -> Vec<String> {
     let earlier = turns.iter().filter(|past| past.turn.role == Some(Role::User));
     let said = earlier.map(|past| (past.id, past.turn.text.as_str())).chain([(id, message)]);
     said.filter(|(_, text)| is_instruction(text)).map(|(id, _)| id.to_string()).collect()
 }
 
-fn distinct(ids: impl Iterator<Item = String>) -> Vec<String> {
+fn distinct_ids(ids: impl Iterator<Item = String>) -> Vec<String> {
     ids.collect::<BTreeSet<_>>().into_iter().collect()
 }
 
@@ -435,6 +433,7 @@ pub(super) fn context(
     tools: Arc<[ToolSpec]>,
 ) -> Context {
     let tools = match start.document_ids.as_deref() {
+        // An empty list of documents leaves nothing to search.
         Some([]) => tools.iter().filter(|tool| tool.name != SEARCH_DOCUMENTS).cloned().collect(),
         Some(_) | None => tools,
     };

@@ -31,11 +31,11 @@ use crate::hiding;
 use crate::state::FinishedStep;
 
 pub(crate) use assemble::{Assembled, assemble};
-pub(crate) use compose::{Composed, Cuts, PromptBudget, compose, half, offered};
+pub(crate) use compose::{Composed, Cuts, PromptBudget, compose, half, offered_tools};
 pub(crate) use fence::Fence;
 pub use gather::most_pin_tokens;
 pub(crate) use gather::{Gathered, Sources, UserFacts, gather, hash, hex};
-pub use history::capped;
+pub use history::cap_text;
 pub(crate) use history::{NewestMessages, PastTurn, PromptHistory, PromptLook, chain, read_path, units};
 pub(crate) use object::TextOf;
 pub(crate) use rebuild::rebuild;
@@ -85,14 +85,14 @@ impl PartialEq for Hides {
 }
 
 impl Context {
-    /// Whether a message of the user's holds what reads like instructions of somebody else.
+    /// Whether a message of the user has text that reads like instructions of a third party.
     fn is_suspicious(&self, message: MessageId) -> bool {
         let id = message.to_string();
         self.loaded.suspicious.contains(&id)
     }
 
     /// One of the run's steps as the model may see it.
-    fn shown<'a>(&self, done: &'a FinishedStep) -> Cow<'a, FinishedStep> {
+    fn shown_step<'a>(&self, done: &'a FinishedStep) -> Cow<'a, FinishedStep> {
         let Some(Hides { forgotten, said_at }) = &self.hides else { return Cow::Borrowed(done) };
         let mut hidden = done.clone();
         hiding::hide_in_done(&mut hidden, forgotten, *said_at);

@@ -66,7 +66,7 @@ impl TextOf {
                 self.place = Place::Words;
                 out.push(c);
             }
-            Place::Between | Place::Value => self.between(c),
+            Place::Between | Place::Value => self.read_between(c),
             Place::Key => {
                 if let Some(c) = self.character(c, Place::Between) {
                     self.key.push(c);
@@ -80,7 +80,7 @@ impl TextOf {
         }
     }
 
-    fn between(&mut self, c: char) {
+    fn read_between(&mut self, c: char) {
         match c {
             '"' if self.place == Place::Value && self.key == TEXT_FIELD => self.place = Place::Text,
             '"' if self.place == Place::Value || self.depth > 1 => self.place = Place::Skipped,
@@ -178,7 +178,7 @@ mod tests {
 
     use super::*;
 
-    /// The text that comes out when the JSON comes in parts of so many characters.
+    /// The text that comes out when the JSON comes in parts of this number of characters.
     fn text(json: &str, characters: usize) -> String {
         let mut reader = TextOf::default();
         let all: Vec<char> = json.chars().collect();

@@ -10,8 +10,8 @@ use super::history::{PastTurn, RECENT};
 use super::{Context, PromptHistory};
 use crate::transcript::text_with;
 
-/// A part of the prompt that images of earlier messages may take at most: one in so many.
-const EARLIER_SHARE: usize = 4;
+/// Images of earlier messages get at most 1/`IMAGE_SHARE` of the prompt.
+const IMAGE_SHARE: usize = 4;
 
 /// An image of an earlier message: the message, and the place among its parts.
 type ImagePlace = (MessageId, usize);
@@ -52,7 +52,10 @@ fn tokens_of(part: &MessagePart, counter: &Counter) -> Option<usize> {
 }
 
 /// The images of these turns that can be shown, newest first.
-fn showable(style: HistoryStyle, turns: &[PastTurn]) -> impl Iterator<Item = (ImagePlace, &MessagePart)> {
+fn showable_images(
+    style: HistoryStyle,
+    turns: &[PastTurn],
+) -> impl Iterator<Item = (ImagePlace, &MessagePart)> {
     // One style has only the last messages one by one.
     let most = match style {
         HistoryStyle::Plain => usize::MAX,
@@ -68,27 +71,27 @@ fn showable(style: HistoryStyle, turns: &[PastTurn]) -> impl Iterator<Item = (Im
 /// Whether any image could be in the prompt.
 pub(super) fn has_images(context: &Context) -> bool {
     let PromptHistory { style, turns } = &context.history;
-    context.parts.iter().any(|part| part.image().is_some()) || showable(*style, turns).next().is_some()
+    context.parts.iter().any(|part| part.image().is_some()) || showable_images(*style, turns).next().is_some()
 }
 
 /// How many images of earlier messages are shown, the newest: as many as the app allows and as there is room for.
-pub(super) fn affordable(context: &Context, counter: &Counter, limit: usize) -> usize {
+pub(super) fn affordable_images(context: &Context, counter: &Counter, limit: usize) -> usize {
     let PromptHistory { style, turns } = &context.history;
-    let mut room = limit / EARLIER_SHARE;
+    let mut room = limit / IMAGE_SHARE;
     let fits = |(_, part): &(ImagePlace, &MessagePart)| {
         let rest = tokens_of(part, counter).and_then(|tokens| room.checked_sub(tokens));
         room = rest.unwrap_or(room);
         rest.is_some()
     };
-    showable(*style, turns).take(context.history_images).take_while(fits).count()
+    showable_images(*style, turns).take(context.history_images).take_while(fits).count()
 }
 
-/// The images of these turns that are shown, if so many are.
+/// The images of these turns that are shown if `count` images are shown.
 pub(super) fn shown_images(style: HistoryStyle, turns: &[PastTurn], count: usize) -> HashSet<ImagePlace> {
-    showable(style, turns).take(count).map(|(place, _)| place).collect()
+    showable_images(style, turns).take(count).map(|(place, _)| place).collect()
 }
 
-/// How many images of these turns are not shown, if so many are.
+/// The number of images of these turns that are not shown if `count` images are shown.
 pub(super) fn hidden_images(turns: &[PastTurn], count: usize) -> usize {
     let images = turns.iter().flat_map(|past| &past.turn.parts).filter(|part| part.image().is_some());
     images.count().saturating_sub(count)

@@ -17,11 +17,16 @@ pub(crate) async fn rebuild(
     loaded: &ContextLoaded,
     tools: Arc<[ToolSpec]>,
 ) -> Result<Context, store::Error> {
-    let forgotten = from.world.recall.forgotten(from.scope).await?;
+    let forgotten = from.world.recall.forgotten_words(from.scope).await?;
     let of = (&from.world.store, from.thread);
     let (mut pieces, mut past) = tokio::try_join!(
         pieces(from, &loaded.parts),
-        history::again(of, start.message_id, (loaded.history.as_deref(), loaded.history_bytes), &forgotten)
+        history::read_again(
+            of,
+            start.message_id,
+            (loaded.history.as_deref(), loaded.history_bytes),
+            &forgotten
+        )
     )?;
     for piece in &mut pieces {
         if holds_what_was_said(piece) {

@@ -32,7 +32,8 @@ fn verdict(state: &RunState, calls: &[Call], index: usize, call: &Call, room: us
     }
     let same_later =
         calls.iter().skip(index + 1).filter(|other| other.name == call.name && other.input == call.input);
-    let times = state.repeated(call).saturating_sub(u32::try_from(same_later.count()).unwrap_or(u32::MAX));
+    let times =
+        state.repeat_count(call).saturating_sub(u32::try_from(same_later.count()).unwrap_or(u32::MAX));
     if times >= REPEATS_STOPPED {
         let message =
             format!("this same call was made {times} times; it was not run again. Answer with what you have");
@@ -45,9 +46,14 @@ fn verdict(state: &RunState, calls: &[Call], index: usize, call: &Call, room: us
     CallVerdict::Run { approved: state.is_approved(call.id), begun: state.has_begun(call.id) }
 }
 
-/// Why a call is not run though its arguments are good: its request did not offer the tool. `is_known` says whether the
-/// app has a tool of a name. A model that was offered tools and names one that nobody has is told which there are.
-pub(crate) fn unoffered(call: &Call, offered: &[::tools::ToolSpec], is_known: bool) -> Option<CallOutcome> {
+/// The outcome of a call with good arguments, if its request did not offer the tool. `is_known` says whether the app
+/// has a tool of this name. If it does not, and other tools were offered, there is no outcome here: the model is told
+/// which tools there are.
+pub(crate) fn unoffered_outcome(
+    call: &Call,
+    offered: &[::tools::ToolSpec],
+    is_known: bool,
+) -> Option<CallOutcome> {
     let is_offered = offered.iter().any(|tool| tool.name == call.name) || !offered.is_empty() && !is_known;
     let message =
         "no such tool was offered, so the call was not run; answer in words, and say what you cannot do";

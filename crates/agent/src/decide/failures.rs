@@ -133,7 +133,7 @@ mod tests {
         let tries = Tries::of(0);
         assert_eq!(after_failure(&error, false, true, &tries), AfterFailure::NextModel);
         let AfterFailure::Retry { wait, .. } = after_failure(&error, false, false, &tries) else {
-            panic!("nobody else could answer");
+            panic!("no other model could answer");
         };
         assert_eq!(wait, Duration::from_secs(30));
     }

@@ -10,7 +10,7 @@ use protocol::{Call, Failure, Finish, RunStatus};
 
 use crate::state::RunState;
 
-pub(crate) use calls::{CallVerdict, call_verdicts, unoffered};
+pub(crate) use calls::{CallVerdict, call_verdicts, unoffered_outcome};
 pub(crate) use failures::{AfterFailure, Tries, after_failure, is_of_provider};
 pub use spend::{DAY_SPENT, day_spent, has_day};
 
@@ -62,7 +62,7 @@ pub(crate) enum NextStep {
     /// Ask the model for words only: what the tools found goes into the instructions.
     Answer,
     RunTools(Vec<Call>),
-    /// Nothing can be done until the user has said yes or no.
+    /// The run cannot continue until a proposal is decided or the client sends a result.
     Wait,
     Finish(RunEnding),
 }
@@ -99,7 +99,7 @@ pub(crate) fn at_limit(state: &RunState, limits: &LoopLimits) -> bool {
 }
 
 fn ending(state: &RunState, limits: &LoopLimits, halt: Option<Halt>) -> Option<RunEnding> {
-    // A user who has told a run to stop is told that it has, whatever it had come to; what it has said stays.
+    // A run that was told to stop ends as stopped, even if it was complete. Its text so far stays.
     match halt {
         Some(Halt::Cancelled) => return Some(RunEnding::Other { status: RunStatus::Cancelled, error: None }),
         Some(Halt::Interrupted) => {
@@ -114,7 +114,7 @@ fn ending(state: &RunState, limits: &LoopLimits, halt: Option<Halt>) -> Option<R
         let status = if finish == Finish::Cancelled { RunStatus::Cancelled } else { RunStatus::Failed };
         return Some(RunEnding::Other { status, error });
     }
-    if let Some(reply) = state.remembered() {
+    if let Some(reply) = state.request_reply() {
         return Some(RunEnding::Completed { text: reply.to_owned() });
     }
     if let Some(answer) = answer(state, limits) {

@@ -11,7 +11,7 @@ pub const DAY_SPENT: &str = "the app's daily budget (UTC) for one user is used u
 const WITHOUT_PRICE: &str = "the app's budget is in dollars, and the price of this model is not known; \
     choose another model, or give it a price in rondo.toml";
 
-/// The failure of a call to a model whose price nobody knows, where money is bounded.
+/// The failure of a call to a model without a known price, if money is bounded.
 pub(crate) fn without_price() -> Failure {
     failure(MODEL_WITHOUT_PRICE, WITHOUT_PRICE)
 }

@@ -1,4 +1,4 @@
-//! Places are shared: between users, then between providers; nothing is lost when somebody stops waiting.
+//! Places are shared: between users, then between providers; no place is lost when a call stops waiting.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -102,7 +102,7 @@ fn who_stops_waiting_leaves_nothing_and_a_place_given_too_late_goes_on() {
     assert!(is_empty(&gate));
 }
 
-/// Events in any order break no bound, and leave no place free that somebody who waits could have.
+/// Events in any order break no bound, and leave no place free that a waiting call could have.
 #[test]
 fn places_are_neither_lost_nor_left_free() {
     for seed in 0..200 {

@@ -19,7 +19,7 @@ pub(super) enum Unanswered {
         error: Error,
         spent: Option<JobUsage>,
     },
-    /// The user has spent what the app allows, or nobody knows what the model costs. Nothing was asked.
+    /// The user has used up the budget of the app, or the model has no known price. No request was sent.
     Unaffordable,
     /// Other calls hold what is left, or the minute is used up.
     Later,
@@ -43,11 +43,11 @@ impl From<Unanswered> for UnfinishedJob {
     }
 }
 
-/// How long a job waits for the whole answer of a model: whoever waits keeps others from their jobs.
+/// How long a job waits for the whole answer of a model. A job that waits keeps its place from other jobs.
 const MODEL_PATIENCE: Duration = Duration::from_secs(120);
 
-/// Asks a model for a text of at most so many bytes, and says what that has cost. A provider that is being left alone is
-/// not asked.
+/// Asks a model for a text of at most `most` bytes. Returns the text and its cost. A provider that is paused after
+/// repeated failures is not asked.
 pub(super) async fn ask(
     world: &World,
     job: &JobRow,
@@ -68,12 +68,12 @@ pub(super) async fn ask(
     let ended = tokio::time::timeout(MODEL_PATIENCE, listen(model, &request, most, &mut heard)).await;
     match ended.unwrap_or(Err(Error::Timeout(Phase::Total))) {
         Ok(()) => {
-            let spent = heard.spent(model, &request);
+            let spent = heard.usage_of(model, &request);
             Ok((heard.answer, spent))
         }
         Err(error) => {
             let is_paid = heard.usage.is_some() || !heard.answer.is_empty();
-            Err(Unanswered::Failed { error, spent: is_paid.then(|| heard.spent(model, &request)) })
+            Err(Unanswered::Failed { error, spent: is_paid.then(|| heard.usage_of(model, &request)) })
         }
     }
 }
@@ -91,7 +91,7 @@ async fn fund(
         return Ok(());
     }
     let prompt = model.tokens().request(request) as u64;
-    let Some(call) = spending::planned(model, request, prompt, &bounds) else {
+    let Some(call) = spending::plan_call(model, request, prompt, &bounds) else {
         return Err(Unanswered::Unaffordable);
     };
     match world.store.reserve_for_job(job, call, bounds).await.map_err(Unanswered::Store)? {
@@ -113,14 +113,14 @@ struct Heard {
 
 impl Heard {
     /// As the provider counted it, or else as it is estimated.
-    fn spent(&self, model: &Model, request: &ModelRequest) -> JobUsage {
+    fn usage_of(&self, model: &Model, request: &ModelRequest) -> JobUsage {
         let estimated = || Usage {
             input_tokens: model.tokens().request(request) as u64,
             output_tokens: model.tokens().text(&self.answer) as u64,
             estimated: true,
             ..Usage::default()
         };
-        let usage = model.priced(self.usage.unwrap_or_else(estimated));
+        let usage = model.with_cost(self.usage.unwrap_or_else(estimated));
         JobUsage { model: model.name().to_owned(), usage }
     }
 }

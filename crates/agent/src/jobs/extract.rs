@@ -21,7 +21,7 @@ use store::{
 
 use super::ask::{Unanswered, ask};
 use super::{BackgroundJob, JobEffect, UnfinishedJob};
-use crate::context::capped;
+use crate::context::cap_text;
 use crate::spoken_requests::SpokenRequests;
 use crate::world::World;
 use crate::{profile, transcript};
@@ -63,7 +63,7 @@ impl ExtractMemories {
 
 #[async_trait]
 impl BackgroundJob for ExtractMemories {
-    /// The changes to commit for the messages that nobody has looked at yet. Whether they have been is decided by the commit.
+    /// The changes for the messages that no extraction has read yet. The commit decides whether that is still so.
     async fn run(&self, world: &World, job: &JobRow) -> Result<JobEffect, UnfinishedJob> {
         let (Some(thread), Some(app)) = (job.thread, world.app(&job.scope.app)) else {
             return Ok(JobEffect::Nothing);
@@ -96,7 +96,7 @@ async fn look(
     let nothing = MemoryExtraction { from: first.seq, through: last.seq, ..MemoryExtraction::default() };
     let is_off = store.memory_is_off(&job.scope).await?;
     let as_of = Some(store.recall_head(&job.scope).await?);
-    let forgotten = world.recall.forgotten(&job.scope).await?;
+    let forgotten = world.recall.forgotten_words(&job.scope).await?;
     let mut turns = turns(&rows, &forgotten, app);
     let is_of_user = turns.iter().any(|turn| turn.role == Role::User);
     let model = world.model_for_job(app, how.model.as_deref());
@@ -108,7 +108,7 @@ async fn look(
     let mut extra = records(world, job, how).await?;
     let left = fit(model.capabilities().context_window, &mut turns, &mut shown, &mut extra);
     let left = left.min(app.history.budget as usize);
-    let before = earlier(world, (thread, app), first, &forgotten, (left, model.tokens())).await?;
+    let before = earlier_turns(world, (thread, app), first, &forgotten, (left, model.tokens())).await?;
     let zone = profile::zone_in_app(store, &job.scope, app).await;
     let today = world.now().to_zoned(zone.clone()).date();
     let batch =
@@ -137,20 +137,20 @@ async fn look(
         }
         Err(unanswered) => return Err(unanswered.into()),
     };
-    let plan = extract::plan(&result, &batch).without(&app.memory.consent, &batch);
+    let plan = extract::plan(&result, &batch).without_kinds(&app.memory.consent, &batch);
     for dropped in &plan.dropped {
         tracing::debug!(%thread, place = dropped.at, reason = %dropped.reason, "an extracted memory was dropped");
     }
     let mut changes = Vec::new();
     for change in plan.changes {
-        changes.extend(stored(world, job, (thread, &turns), change).await?);
+        changes.extend(stored_change(world, job, (thread, &turns), change).await?);
     }
     let (limit, per_subject) = (app.memory.keep, app.memory.keep_per_subject);
     Ok(JobEffect::Memories(MemoryExtraction { changes, limit, per_subject, spent, as_of, ..nothing }))
 }
 
-/// The messages without forgotten words, without what was kept by request already, and without what the user took
-/// back with the message after it.
+/// The messages without forgotten words and without requests to remember or to forget. A message is left out, too, if
+/// the next one asks to forget it.
 fn turns(rows: &[MessageRow], forgotten: &Forgotten, app: &App) -> Vec<ConversationTurn> {
     let mut turns: Vec<ConversationTurn> = Vec::new();
     for row in rows {
@@ -159,7 +159,7 @@ fn turns(rows: &[MessageRow], forgotten: &Forgotten, app: &App) -> Vec<Conversat
         let spoken = (role == Role::User && app.memory.remember).then(|| SpokenRequests::of(&read.text));
         if let Some(spoken) = spoken.filter(SpokenRequests::is_whole_message) {
             let said = turns.iter().rposition(|turn| turn.role == Role::User);
-            if let Some(said) = said.filter(|_| spoken.takes_back()) {
+            if let Some(said) = said.filter(|_| spoken.asks_to_forget_last()) {
                 turns.truncate(said);
             }
             continue;
@@ -215,15 +215,15 @@ async fn records(world: &World, job: &JobRow, how: &How) -> Result<String, store
         let any = RecordQuery::default();
         let rows = store::newest_records(&world.store, &job.scope, kind, any, MAX_RECORDS).await?;
         lines.extend(
-            rows.iter().map(|row| format!("{kind}: {}", capped(&row.data.to_string(), MAX_RECORD_BYTES))),
+            rows.iter().map(|row| format!("{kind}: {}", cap_text(&row.data.to_string(), MAX_RECORD_BYTES))),
         );
     }
     Ok(lines.join("\n"))
 }
 
-/// The messages before a message, newest first as far as so many tokens go, and shown in its order. Of a long message its
-/// beginning is shown.
-async fn earlier(
+/// The newest messages before a message that fit into `room` tokens, in their order. A long message is shown with its
+/// beginning only.
+async fn earlier_turns(
     world: &World,
     (thread, app): (ThreadId, &App),
     first: &MessageRow,
@@ -234,7 +234,7 @@ async fn earlier(
     let rows = world.store.path(thread, parent, MAX_EARLIER).await?;
     let (mut left, mut kept) = (room, Vec::new());
     for mut turn in turns(&rows, forgotten, app).into_iter().rev() {
-        turn.text = capped(&turn.text, MAX_EARLIER_BYTES);
+        turn.text = cap_text(&turn.text, MAX_EARLIER_BYTES);
         let Some(rest) = left.checked_sub(counter.text(&turn.text) + LINE_TOKENS) else { break };
         left = rest;
         kept.push(turn);
@@ -273,7 +273,7 @@ fn fit(
 fn request(model: &Model, ask: &extract::ExtractionPrompt) -> model::ModelRequest {
     let settings = Settings { max_tokens: Some(MAX_RESULT_TOKENS), ..Settings::default() };
     let schema = || Schema { name: "memories".into(), schema: ask.schema.clone(), strict: true };
-    let (format, told) = match model.structured() {
+    let (format, told) = match model.schema_support() {
         SchemaSupport::WithTools | SchemaSupport::Alone => {
             (AnswerFormat::Schema(Arc::new(schema())), String::new())
         }
@@ -294,7 +294,7 @@ fn object(answer: &str) -> Option<Value> {
 }
 
 /// The change as it is committed; none for a new memory that says what another one says.
-async fn stored(
+async fn stored_change(
     world: &World,
     job: &JobRow,
     (thread, turns): (ThreadId, &[ConversationTurn]),

@@ -8,7 +8,7 @@ use store::{JobRow, JobUsage, MessageRow};
 
 use super::ask::Unanswered;
 use super::{BackgroundJob, JobEffect, UnfinishedJob};
-use crate::context::capped;
+use crate::context::cap_text;
 use crate::transcript;
 use crate::world::World;
 
@@ -41,7 +41,7 @@ impl BackgroundJob for NameThread {
     async fn run(&self, world: &World, job: &JobRow) -> Result<JobEffect, UnfinishedJob> {
         let Some(thread) = job.thread else { return Ok(JobEffect::Nothing) };
         if world.store.is_named(thread).await? {
-            return Ok(JobEffect::Nothing); // and nobody is asked, though the job of an earlier run is forgotten
+            return Ok(JobEffect::Nothing); // no model is asked again, even if the job of an earlier run was purged
         }
         let Some(first) = first_words(world, job).await? else { return Ok(JobEffect::Nothing) };
         let (title, spent) = ask(world, job, &first).await?.unwrap_or_default();
@@ -57,7 +57,7 @@ async fn first_words(world: &World, job: &JobRow) -> Result<Option<String>, stor
     let leaf = world.store.first_message(thread).await?;
     let Some(leaf) = leaf else { return Ok(None) };
     let path = world.store.path(thread, leaf, 1).await?;
-    let forgotten = world.recall.forgotten(&job.scope).await?;
+    let forgotten = world.recall.forgotten_words(&job.scope).await?;
     let said = |row: &MessageRow| {
         forgotten.clear(&transcript::read(row).text_with_parts(), row.created_at).into_owned()
     };
@@ -74,7 +74,7 @@ async fn ask(
     let Some(prompt) = app.title.as_ref().filter(|_| job.attempts <= MAX_ASKED) else { return Ok(None) };
     let Some(model) = world.model_for_job(&app, None) else { return Ok(None) };
     let settings = Settings { max_tokens: Some(MAX_TITLE_TOKENS), ..Settings::default() };
-    let shown = vec![PromptMessage::User(capped(first, MAX_SHOWN_BYTES).into())];
+    let shown = vec![PromptMessage::User(cap_text(first, MAX_SHOWN_BYTES).into())];
     let request = model.request(prompt.clone(), shown, &settings);
     match super::ask::ask(world, job, &model, request, MAX_TITLE_BYTES).await {
         Ok((title, spent)) => Ok(Some((title, Some(spent)))),
@@ -91,7 +91,7 @@ async fn ask(
     }
 }
 
-/// The first line without quotes and marks around it, at most so long, cut between words.
+/// The first line without quotes and marks around it, cut between words to at most `MAX_TITLE_CHARS`.
 fn tidy(text: &str) -> Option<String> {
     let line = text.lines().map(str::trim).find(|line| !line.is_empty())?;
     let line: String =

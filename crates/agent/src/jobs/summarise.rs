@@ -9,7 +9,7 @@ use store::{JobRow, MessageRow, SummaryRow};
 
 use super::ask::{Unanswered, ask};
 use super::{BackgroundJob, JobEffect, UnfinishedJob};
-use crate::context::{Fence, PastTurn, capped, chain, hash, hex, read_path, units};
+use crate::context::{Fence, PastTurn, cap_text, chain, hash, hex, read_path, units};
 use crate::world::World;
 
 const DEFAULT_PROMPT: &str = include_str!("summarise.md");
@@ -59,9 +59,9 @@ impl BackgroundJob for SummariseThread {
         };
         let summaries = world.store.summaries(thread, false).await?;
         let rows = world.store.path(thread, leaf, MAX_MESSAGES).await?;
-        let work = match many(&rows, &summaries) {
+        let work = match mergeable_summaries(&rows, &summaries) {
             Some(many) => Some(merge(&clear(world, job, many).await?)),
-            None => older(world, (thread, job), (&rows, &summaries), (&model, how)).await?,
+            None => older_messages(world, (thread, job), (&rows, &summaries), (&model, how)).await?,
         };
         let Some(work) = work else { return Ok(JobEffect::Nothing) };
         let tokens = (app.history.budget / SHARE).clamp(MIN_TOKENS, MAX_TOKENS);
@@ -103,13 +103,13 @@ struct Work {
 }
 
 /// The newest message of the path that a summary ends with.
-fn covered(rows: &[MessageRow], summaries: &[SummaryRow]) -> Option<usize> {
+fn last_covered(rows: &[MessageRow], summaries: &[SummaryRow]) -> Option<usize> {
     rows.iter().rposition(|row| summaries.iter().any(|summary| summary.to_message == row.id))
 }
 
 /// The oldest summaries of a level of which there are too many in a row.
-fn many(rows: &[MessageRow], summaries: &[SummaryRow]) -> Option<Vec<SummaryRow>> {
-    let end = rows.get(covered(rows, summaries)?)?.id;
+fn mergeable_summaries(rows: &[MessageRow], summaries: &[SummaryRow]) -> Option<Vec<SummaryRow>> {
+    let end = rows.get(last_covered(rows, summaries)?)?.id;
     let chain = chain(summaries, end);
     let mut in_a_row = chain.chunk_by(|one, next| one.level == next.level);
     let many = in_a_row.find(|row| row.len() > MAX_IN_A_ROW)?;
@@ -123,7 +123,7 @@ async fn clear(
     job: &JobRow,
     mut summaries: Vec<SummaryRow>,
 ) -> Result<Vec<SummaryRow>, store::Error> {
-    let forgotten = world.recall.forgotten(&job.scope).await?;
+    let forgotten = world.recall.forgotten_words(&job.scope).await?;
     for summary in &mut summaries {
         let said = summary.text.take();
         summary.text = said.map(|text| forgotten.clear(&text, summary.created_at).into_owned());
@@ -148,15 +148,15 @@ fn merge(oldest: &[SummaryRow]) -> Work {
 }
 
 /// The messages after the last summary but for the newest few, as many as the model takes.
-async fn older(
+async fn older_messages(
     world: &World,
     (thread, job): (ThreadId, &JobRow),
     (rows, summaries): (&[MessageRow], &[SummaryRow]),
     (model, how): (&Model, &Summarise),
 ) -> Result<Option<Work>, store::Error> {
-    let begin = covered(rows, summaries).map_or(0, |place| place + 1);
+    let begin = last_covered(rows, summaries).map_or(0, |place| place + 1);
     let tail = rows.get(begin..).unwrap_or_default();
-    let forgotten = world.recall.forgotten(&job.scope).await?;
+    let forgotten = world.recall.forgotten_words(&job.scope).await?;
     let mut turns = read_path(thread, tail, Some(&forgotten));
     let counter = model.tokens();
     let tokens: usize = turns.iter().map(|past| counter.text(&past.turn.text_with_parts())).sum();
@@ -197,7 +197,7 @@ fn line(past: &PastTurn) -> String {
         Some(Role::Assistant) => "ASSISTANT",
         None => return String::new(),
     };
-    format!("{who}: {}", capped(&past.turn.text_with_parts(), MAX_SHOWN_BYTES))
+    format!("{who}: {}", cap_text(&past.turn.text_with_parts(), MAX_SHOWN_BYTES))
 }
 
 fn event(world: &World, work: &Work, answer: &str) -> Summary {

@@ -23,7 +23,7 @@ impl BackgroundJob for DeliverWebhook {
         let webhook = served.as_ref().and_then(|served| {
             served.app.webhooks.iter().find(|webhook| webhook.name.name == message.webhook)
         });
-        // The app has it no longer, so nobody waits for the message.
+        // The app has this webhook no longer, so the message is dropped.
         let Some(webhook) = webhook else { return Ok(JobEffect::Nothing) };
         let access = world.catalog.external_access();
         let access =

@@ -1,7 +1,7 @@
 //! Live fan-out: what has been committed reaches every follower of its thread.
 //!
-//! A thread that somebody follows has one short ring of its newest events, shared by all its followers; a follower is
-//! a position, not a queue. One that falls behind the ring reads the log instead. So a slow reader costs nothing, and
+//! A followed thread has one short ring of its newest events, which all its followers share. A follower is a position,
+//! not a queue. One that falls behind the ring reads the log instead. So a slow reader costs nothing, and
 //! no reader can slow a run.
 
 use std::collections::{HashMap, VecDeque};
@@ -18,7 +18,7 @@ use super::notices::{NoticeSubscription, UserChannels};
 const RING_BYTES: usize = 8 * MAX_BYTES_PER_READ;
 
 /// Events that a thread's ring holds at most. A commit has few of one thread, and a reader that is half a second late still
-/// finds all tokens here, or two seconds late at 20 tokens per second. Whoever is later reads the log. Each event of a
+/// finds all tokens here, or two seconds late at 20 tokens per second. A later reader reads the log. Each event of a
 /// token takes about 200 bytes.
 const RING_EVENTS: usize = 48;
 
@@ -31,7 +31,7 @@ pub struct Bus {
     /// Threads that are followed. Locked for a look-up, never over an await.
     threads: Mutex<HashMap<ThreadId, Weak<Channel>>>,
     users: Arc<UserChannels>,
-    /// Changes by other nodes that nobody has looked at yet. Locked for a look.
+    /// Changes by other nodes that this process has not read yet. Locked for a look.
     news: Mutex<NodeNews>,
     has_news: Notify,
     /// There may be a job to do.
@@ -99,7 +99,7 @@ impl Bus {
         }
     }
 
-    /// Ends everybody who follows a thread that is gone.
+    /// Ends all followers of a thread that is gone.
     pub(crate) fn close(&self, thread: ThreadId) {
         // Out of the map: a thread that begins anew under the same id has a channel of its own.
         if let Some(channel) = lock(&self.threads).remove(&thread).and_then(|channel| channel.upgrade()) {
@@ -155,7 +155,7 @@ impl Publish for Bus {
         self.channel(thread).is_some()
     }
 
-    fn followed(&self) -> Vec<ThreadId> {
+    fn followed_threads(&self) -> Vec<ThreadId> {
         lock(&self.threads).keys().copied().collect()
     }
 
@@ -190,13 +190,13 @@ impl Ring {
     }
 
     /// None when there is nothing newer than `seen`.
-    fn after(&self, seen: Seq) -> Option<Tail> {
+    fn tail_after(&self, seen: Seq) -> Option<Tail> {
         if self.newest <= seen {
             return self.closed.then_some(Tail::Closed);
         }
         let ring_starts = self.events.front().map_or(self.newest + 1, |event| event.seq);
         if ring_starts > seen + 1 {
-            // Events between may be purged already, and nobody is given a gap.
+            // Events between may be purged already, and no reader is given a gap.
             return Some(if self.closed { Tail::Closed } else { Tail::Behind { ring_starts } });
         }
         let from = self.events.partition_point(|event| event.seq <= seen);
@@ -217,13 +217,13 @@ impl Subscription {
     }
 
     /// Waits for anything newer than `seen`.
-    pub(crate) async fn after(&self, seen: Seq) -> Tail {
+    pub(crate) async fn tail_after(&self, seen: Seq) -> Tail {
         loop {
             let changed = self.channel.changed.notified();
             tokio::pin!(changed);
             // Registered before looking, so that nothing published in between is missed.
             changed.as_mut().enable();
-            if let Some(tail) = lock(&self.channel.ring).after(seen) {
+            if let Some(tail) = lock(&self.channel.ring).tail_after(seen) {
                 return tail;
             }
             changed.await;
@@ -269,12 +269,12 @@ mod tests {
     #[test]
     fn a_ring_gives_what_follows_and_says_when_it_cannot() {
         let mut ring = Ring::default();
-        assert_eq!(ring.after(0), None);
+        assert_eq!(ring.tail_after(0), None);
         ring.extend(&[event(5, 1), event(6, 1), event(7, 1)]);
-        assert_eq!(ring.after(3), Some(Tail::Behind { ring_starts: 5 }));
-        assert_eq!(seqs(ring.after(4)), [5, 6, 7]);
-        assert_eq!(seqs(ring.after(6)), [7]);
-        assert_eq!(ring.after(7), None);
+        assert_eq!(ring.tail_after(3), Some(Tail::Behind { ring_starts: 5 }));
+        assert_eq!(seqs(ring.tail_after(4)), [5, 6, 7]);
+        assert_eq!(seqs(ring.tail_after(6)), [7]);
+        assert_eq!(ring.tail_after(7), None);
     }
 
     #[test]
@@ -282,12 +282,12 @@ mod tests {
         let mut ring = Ring::default();
         ring.extend(&[event(5, 1)]);
         ring.skip_to(8);
-        assert_eq!(ring.after(5), Some(Tail::Behind { ring_starts: 9 }));
-        assert_eq!(ring.after(8), None);
+        assert_eq!(ring.tail_after(5), Some(Tail::Behind { ring_starts: 9 }));
+        assert_eq!(ring.tail_after(8), None);
         ring.extend(&[event(9, 1)]);
-        assert_eq!(seqs(ring.after(8)), [9]);
+        assert_eq!(seqs(ring.tail_after(8)), [9]);
         ring.skip_to(3);
-        assert_eq!(seqs(ring.after(8)), [9], "an old number changes nothing");
+        assert_eq!(seqs(ring.tail_after(8)), [9], "an old number changes nothing");
     }
 
     #[test]
@@ -303,7 +303,7 @@ mod tests {
         assert_eq!(ring.events.len(), 9);
         ring.extend(&[event(10_021, RING_BYTES * 2)]);
         assert_eq!((ring.events.len(), ring.bytes), (0, 0));
-        assert_eq!(ring.after(10_020), Some(Tail::Behind { ring_starts: 10_022 }));
+        assert_eq!(ring.tail_after(10_020), Some(Tail::Behind { ring_starts: 10_022 }));
     }
 
     #[tokio::test]
@@ -312,10 +312,10 @@ mod tests {
         let thread = ThreadId::new(Uuid::nil());
         let (one, two) = (bus.subscribe(thread), bus.subscribe(thread));
         bus.publish(&[event(1, 1)]);
-        assert_eq!(seqs(Some(one.after(0).await)), [1]);
+        assert_eq!(seqs(Some(one.tail_after(0).await)), [1]);
         drop(one);
         bus.publish(&[event(2, 1)]);
-        assert_eq!(seqs(Some(two.after(1).await)), [2]);
+        assert_eq!(seqs(Some(two.tail_after(1).await)), [2]);
         drop(two);
         assert!(lock(&bus.threads).is_empty());
     }
@@ -327,9 +327,9 @@ mod tests {
         let old = bus.subscribe(thread);
         bus.close(thread);
         let new = bus.subscribe(thread);
-        assert_eq!(old.after(0).await, Tail::Closed);
+        assert_eq!(old.tail_after(0).await, Tail::Closed);
         drop(old);
         bus.publish(&[event(1, 1)]);
-        assert_eq!(seqs(Some(new.after(0).await)), [1]);
+        assert_eq!(seqs(Some(new.tail_after(0).await)), [1]);
     }
 }

@@ -1,10 +1,10 @@
 //! Following a run or a thread: first the log, then live, with nothing lost or doubled between the two.
 //!
-//! A follower subscribes before it reads, so whatever is committed while it reads is in the ring by the time it has
-//! caught up; numbers sort out the overlap. Where the deltas of a run are pruned, now or while it is being read, there
-//! is no rest to give: one snapshot says what came of it.
+//! A follower subscribes before it reads, so all events that are committed while it reads are in the ring by the time
+//! it has caught up. Event numbers sort out the overlap. Where the deltas of a run are pruned, now or while it is being
+//! read, there is no rest to give: one snapshot says what came of it.
 
-mod parked;
+mod waiting_run;
 
 use std::sync::Arc;
 
@@ -15,7 +15,7 @@ use super::bus::{Subscription, Tail};
 use super::snapshot;
 use crate::Error;
 
-pub(crate) use parked::until_parked;
+pub(crate) use waiting_run::until_run_waits;
 
 /// One reader's place in a thread's log.
 pub struct Follower {
@@ -102,7 +102,7 @@ impl Follower {
             read => read?,
         };
         if events.is_empty() && until > self.seen + 1 && self.subscription.is_closed() {
-            self.place = Place::Ended; // what was there may be purged, and nobody is given a gap
+            self.place = Place::Ended; // the events may be purged, and no reader is given a gap
             return Ok(events);
         }
         if events.is_empty() {
@@ -124,7 +124,7 @@ impl Follower {
     }
 
     async fn listen(&mut self) -> Vec<Arc<Stored>> {
-        match self.subscription.after(self.seen).await {
+        match self.subscription.tail_after(self.seen).await {
             Tail::Closed => {
                 self.place = Place::Ended;
                 Vec::new()

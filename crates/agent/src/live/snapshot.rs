@@ -12,7 +12,7 @@ use crate::unseen_images;
 /// A run that has ended, from its facts, for front ends that see no events.
 pub fn run_result(row: RunRow, facts: &[RawEvent]) -> RunResult {
     let result = outcome(row, facts);
-    RunResult { reply: marked(facts, &result.reply), ..result }
+    RunResult { reply: marked_reply(facts, &result.reply), ..result }
 }
 
 /// A run that has ended, from its facts.
@@ -64,7 +64,7 @@ fn end(events: &[Event]) -> Option<&RunEnd> {
 }
 
 /// The answer after the markers of the calls it rests on, each once.
-fn marked(facts: &[RawEvent], reply: &str) -> String {
+fn marked_reply(facts: &[RawEvent], reply: &str) -> String {
     let mut markers: Vec<String> = Vec::new();
     for fact in facts.iter().filter(|fact| fact.kind == Kind::ToolStart.name()) {
         if let Ok(Event::ToolStart(ToolStart { marker: Some(marker), .. })) =
@@ -88,11 +88,11 @@ pub(crate) fn open_since(facts: &[RawEvent]) -> Option<Seq> {
 pub(crate) fn snapshot(row: RunRow, facts: &[RawEvent], streamed: Option<String>, seq: Seq) -> Stored {
     let told = snapshot_of_facts((row.thread, row.id), facts);
     let text = streamed.unwrap_or(told.text);
-    synthesised(&Snapshot { status: row.status, error: row.error, text, ..told }, seq)
+    snapshot_event(&Snapshot { status: row.status, error: row.error, text, ..told }, seq)
 }
 
 /// The text and the reasoning of a run's deltas after `since`, up to and with `until`.
-pub(crate) async fn streamed(
+pub(crate) async fn read_streamed_text(
     store: &Store,
     (thread, run): (ThreadId, RunId),
     since: Seq,
@@ -117,7 +117,7 @@ pub(crate) async fn streamed(
 /// The state of a run that has ended, by its facts alone; none if they do not say that it has.
 pub(crate) fn last_snapshot(of: (ThreadId, RunId), facts: &[RawEvent]) -> Option<Stored> {
     let end = facts.iter().rev().find(|fact| fact.kind == Kind::RunEnd.name())?;
-    Some(synthesised(&snapshot_of_facts(of, facts), end.seq))
+    Some(snapshot_event(&snapshot_of_facts(of, facts), end.seq))
 }
 
 /// The state of a run by its facts. One whose end cannot be read has failed.
@@ -137,7 +137,7 @@ pub(super) fn snapshot_of_facts((thread_id, run_id): (ThreadId, RunId), facts: &
     }
 }
 
-fn synthesised(snapshot: &Snapshot, seq: Seq) -> Stored {
+fn snapshot_event(snapshot: &Snapshot, seq: Seq) -> Stored {
     let body = serde_json::to_string(snapshot).unwrap_or_else(|_| String::from("{}"));
     let (thread, run) = (snapshot.thread_id, Some(snapshot.run_id));
     Stored { thread, seq, run, kind: "snapshot".into(), body: body.into() }

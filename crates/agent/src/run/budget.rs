@@ -17,7 +17,7 @@ const LONGEST_LOOK: Duration = Duration::from_secs(2);
 /// Why a call is not made.
 pub(super) enum Unfunded {
     Halted(Halt),
-    /// Nobody knows what this model costs; another may do.
+    /// This model has no known price. Another may have one.
     WithoutPrice(Failure),
     Refused(Failure),
 }
@@ -35,7 +35,7 @@ impl Run {
         if bounds.is_none() {
             return Ok(Ok(()));
         }
-        let Some(call) = spending::planned(model, request, prompt, &bounds) else {
+        let Some(call) = spending::plan_call(model, request, prompt, &bounds) else {
             return Ok(Err(Unfunded::WithoutPrice(spend::without_price())));
         };
         let mut wait = FIRST_LOOK;
@@ -50,7 +50,7 @@ impl Run {
                 }
                 SpendGrant::Later => {}
             }
-            if let Ok(halt) = tokio::time::timeout(wait, self.halted()).await {
+            if let Ok(halt) = tokio::time::timeout(wait, self.wait_for_halt()).await {
                 return Ok(Err(Unfunded::Halted(halt)));
             }
             wait = (wait * 2).min(LONGEST_LOOK);

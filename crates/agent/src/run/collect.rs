@@ -180,7 +180,7 @@ impl Collected {
             let tokens = counter.text(written) + counter.text(&self.reasoning) + arguments;
             Usage { input_tokens: asked, output_tokens: tokens as u64, estimated: true, ..Usage::default() }
         });
-        self.usage = Some(model.priced(usage));
+        self.usage = Some(model.with_cost(usage));
     }
 
     /// The cost, once that was counted.
@@ -189,7 +189,7 @@ impl Collected {
     }
 
     /// The object that was written, if one was wanted and this is one.
-    fn structured(&self) -> Option<Structured> {
+    fn structured_answer(&self) -> Option<Structured> {
         let WantedAnswer::Object(shape) = &self.wanted else { return None };
         let Some(structured) = shape.read(&self.raw) else {
             tracing::warn!(step = self.step, "the model's answer does not match the schema of the answer");
@@ -210,7 +210,8 @@ impl Collected {
         // A stream that was cut, or stopped by its length, may have left half a call behind.
         let calls =
             if matches!(finish, Finish::Cancelled | Finish::Failed) { Vec::new() } else { self.take_calls() };
-        let structured = if calls.is_empty() && finish == Finish::Stop { self.structured() } else { None };
+        let structured =
+            if calls.is_empty() && finish == Finish::Stop { self.structured_answer() } else { None };
         let finish = if calls.is_empty() && finish == Finish::ToolCalls { Finish::Stop } else { finish };
         if self.dropped_count > self.dropped.len() {
             self.dropped.push(format!("and {} more", self.dropped_count - self.dropped.len()));

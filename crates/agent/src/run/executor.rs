@@ -39,7 +39,7 @@ impl<'a> Executor<'a> {
     /// Makes a call that was prepared.
     pub(crate) async fn call(&self, prepared: &PreparedCall<'_>, calling: Calling<'_>) -> ExecutedCall {
         let begun = Instant::now();
-        ExecutedCall::since(begun, prepared.run(calling, self.timeout).await)
+        ExecutedCall::with_duration_since(begun, prepared.run(calling, self.timeout).await)
     }
 
     /// Makes a call that its user has approved, if it still can be made.
@@ -57,7 +57,7 @@ impl<'a> Executor<'a> {
             },
             Err(failed) => failed.into(),
         };
-        ExecutedCall::since(begun, outcome)
+        ExecutedCall::with_duration_since(begun, outcome)
     }
 
     /// Undoes a call that acted outside and had this output.
@@ -73,7 +73,7 @@ impl<'a> Executor<'a> {
             Ok(tool) => tool.undo(calling, output, self.timeout).await,
             Err(failed) => failed.into(),
         };
-        ExecutedCall::since(begun, outcome)
+        ExecutedCall::with_duration_since(begun, outcome)
     }
 }
 
@@ -108,7 +108,7 @@ pub(crate) struct ExecutedCall {
 }
 
 impl ExecutedCall {
-    pub(crate) fn since(begun: Instant, outcome: CallOutcome) -> Self {
+    pub(crate) fn with_duration_since(begun: Instant, outcome: CallOutcome) -> Self {
         let duration_ms = u64::try_from(begun.elapsed().as_millis()).unwrap_or(u64::MAX);
         Self { outcome, duration_ms }
     }
@@ -173,7 +173,7 @@ impl ExecutedCall {
     }
 }
 
-/// The result of a call that was made elsewhere: anybody's words, like those of an external tool.
+/// The result of a call that was made in another system. Its text is external, like that of an external tool.
 pub fn earlier_result(call: &Call, result: Option<String>, failed: bool) -> ToolComplete {
     let outcome = ::tools::earlier_outcome(result, failed);
     ExecutedCall { outcome, duration_ms: 0 }.complete(call)

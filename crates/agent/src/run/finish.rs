@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use ::tools::CallOutcome;
 use app::Fragment;
-use memory::words;
+use memory::words::mentions_follow_up;
 use protocol::{
     Call, Event, Failure, Ids, MemoryId, RunEnd, RunId, RunStatus, StreamComplete, TextDelta, ThreadId,
     ToolComplete, ToolStatus,
@@ -18,14 +18,8 @@ use crate::state::{FinishedStep, RunState};
 
 use crate::jobs::{NameThread, SummariseThread};
 
-/// Results of one run above which something is wrong: no sane run makes so many calls.
+/// The number of results above which a run is suspicious. A normal run makes fewer calls.
 const MANY_RESULTS: usize = 100;
-
-/// Letters of a word that can tell what a plan is about.
-const TELLING_LETTERS: usize = 4;
-
-/// Words of most plans, which tell nothing about one.
-const PLAN_VERBS: [&str; 6] = ["want", "wants", "plan", "plans", "will", "going"];
 
 /// The result of a call that was not made, or not to its end.
 const NOT_FINISHED: &str = "the run ended before this call was finished";
@@ -38,8 +32,8 @@ impl Run {
     ) -> Result<Vec<Event>, store::Error> {
         match self.end(state, ending).await {
             // It was told to stop before the end could be written. Twice at most: interrupted, then cancelled.
-            Err(store::Error::Stopped(stop)) => match self.end(state, stopped(stop)).await {
-                Err(store::Error::Stopped(stop)) => self.end(state, stopped(stop)).await,
+            Err(store::Error::Stopped(stop)) => match self.end(state, stopped_ending(stop)).await {
+                Err(store::Error::Stopped(stop)) => self.end(state, stopped_ending(stop)).await,
                 ended => ended,
             },
             ended => ended,
@@ -63,7 +57,7 @@ impl Run {
         }
         let completed = matches!(ending, RunEnding::Completed { .. });
         let unsure = |call: &Call| state.has_begun(call.id) && self.may_change_elsewhere(call);
-        let left = state.pending.iter().map(|call| unanswered(call, unsure(call))).collect();
+        let left = state.pending.iter().map(|call| unanswered_result(call, unsure(call))).collect();
         let mut events = last_events((self.id, self.thread), state, (ending, left), &*self.world.ids);
         for event in &mut events {
             if let Event::StreamComplete(complete) = event {
@@ -97,8 +91,8 @@ impl Run {
             return Ok(Vec::new());
         }
         let rows = self.world.store.memories_by_id(&self.scope, &due).await?;
-        let speaks_of = |row: &&MemoryRow| speaks_of(&complete.text, &row.text);
-        Ok(rows.iter().filter(speaks_of).map(|row| row.id.to_string()).collect())
+        let is_mentioned = |row: &&MemoryRow| mentions_follow_up(&complete.text, &row.text);
+        Ok(rows.iter().filter(is_mentioned).map(|row| row.id.to_string()).collect())
     }
 
     /// Whether there is so much of the conversation that its older part is to be summarised.
@@ -112,7 +106,7 @@ impl Run {
     }
 }
 
-fn stopped(stop: Stop) -> RunEnding {
+fn stopped_ending(stop: Stop) -> RunEnding {
     RunEnding::Other { status: stop.status(), error: None }
 }
 
@@ -125,17 +119,6 @@ pub(crate) fn forced_end(error: Failure, ids: &dyn Ids) -> ForcedEnd {
         cancelled: NOT_FINISHED.into(),
         unknown: CallOutcome::unknown().output,
     }
-}
-
-/// Whether an answer has a word of a plan that tells what the plan is about.
-fn speaks_of(answer: &str, plan: &str) -> bool {
-    let said = words::terms(answer);
-    let tells = |word: &String| {
-        word.chars().count() >= TELLING_LETTERS
-            && !PLAN_VERBS.contains(&word.as_str())
-            && !word.starts_with(|c: char| c.is_ascii_digit())
-    };
-    words::terms(plan).iter().filter(|word| tells(word)).any(|word| said.contains(word))
 }
 
 pub(super) fn last_events(
@@ -175,7 +158,7 @@ pub(super) fn last_events(
 }
 
 /// The result of a call that the end of its run left without one.
-pub(super) fn unanswered(call: &Call, unsure: bool) -> ToolComplete {
+pub(super) fn unanswered_result(call: &Call, unsure: bool) -> ToolComplete {
     let unknown = CallOutcome::unknown();
     let outcome = if unsure {
         unknown

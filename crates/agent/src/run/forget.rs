@@ -1,4 +1,5 @@
-//! Messages that ask to forget something: what is meant is shown, and forgotten when the user says yes.
+//! Messages that ask to forget something. The user sees the memories that this means, and they are forgotten once the
+//! user agrees.
 
 use memory::forgetting::{self, About, ForgetReply, ForgetRequest, MAX_SHOWN};
 use memory::index::{ItemRef, RecallFilter};
@@ -21,12 +22,12 @@ const MAX_NEWEST: usize = 200;
 /// Memories near a topic that are looked at.
 const MAX_NEAR: usize = 30;
 
-/// A text is about a topic if it has at least this part of its telling words: one in so many.
+/// A text is about a topic if it has at least 1/`SHARED` of the topic's telling words.
 const SHARED: usize = 2;
 
 impl Run {
     /// The memories that the message asks to forget, or its answer to the question whether that is to be; none if it does neither.
-    pub(super) async fn forgetting(
+    pub(super) async fn read_forgetting(
         &self,
         spoken: &SpokenRequests<'_>,
         newest: &NewestMessages,
@@ -100,7 +101,7 @@ impl Run {
     }
 }
 
-/// The question that waits for a yes.
+/// The question that waits for the user's answer.
 fn open_question(loaded: &ContextLoaded) -> Option<&Forgetting> {
     loaded.forgetting.as_ref().filter(|forgetting| forgetting.outcome == ForgettingOutcome::Asked)
 }

@@ -1,5 +1,6 @@
 //! The data that a run takes from outside its log, read once and noted; and what its message asks to keep or to forget.
 
+use ::tools::CREATE_PROPOSAL;
 use memory::remember::{self, RememberCommand, RememberOutcome, Statement};
 use memory::{pinning, secrets};
 use protocol::{ContextLoaded, Event, MemoryId, Pinned, Remembered, RememberedOutcome, RunStart};
@@ -10,9 +11,6 @@ use crate::context::{self, Gathered, NewestMessages, PromptBudget, PromptLook, U
 use crate::profile;
 use crate::spoken_requests::SpokenRequests;
 use crate::state::RunState;
-
-/// The tool that proposes calls which outlive their run.
-const CREATE_PROPOSAL: &str = "createProposal";
 
 /// The source of a memory that the user asked to keep.
 const ASKED: &str = "asked";
@@ -37,7 +35,7 @@ impl Run {
         let remembers = memory.is_used() && !memory_is_off?;
         if remembers
             && memory.forget
-            && let Some((forgetting, writes)) = self.forgetting(&spoken, &newest).await?
+            && let Some((forgetting, writes)) = self.read_forgetting(&spoken, &newest).await?
         {
             let loaded = ContextLoaded { forgetting: Some(forgetting), ..ContextLoaded::default() };
             return self.note(vec![Event::ContextLoaded(loaded)], writes).await;
@@ -113,8 +111,8 @@ impl Run {
         }
     }
 
-    /// Commits what was loaded with what is kept. Where there is no room for a memory, or somebody else was faster with
-    /// it, the rest is kept without it.
+    /// Commits the loaded context with the new memories and pins. If there is no room for a memory, or another run has
+    /// stored the same one first, the rest is committed without it.
     async fn note(&self, events: Vec<Event>, mut writes: Vec<Write>) -> Result<Vec<Event>, store::Error> {
         match self.record_with(events.clone(), Vec::new(), writes.clone()).await {
             Err(store::Error::Changed(reason)) => {

@@ -1,15 +1,15 @@
-//! One run, from whatever its log holds to its end.
+//! One run, from the present end of its log to its own end.
 //!
 //! `decide` says what comes next, the files here do it, and `state` folds what was done. Every fact is committed
 //! before it is folded, so a run cut anywhere goes on from its log to the same end.
 
 mod budget;
 mod collect;
-mod cut;
 mod executor;
 mod finish;
 mod forget;
 mod images;
+mod interrupted_step;
 mod load;
 mod model;
 mod obstacle;
@@ -102,9 +102,9 @@ impl Run {
         }
     }
 
-    /// Runs to the end, starting from whatever the log already holds. None when the run waits for the user.
+    /// Runs to the end, starting from the events in the log. None when the run waits for the user.
     pub(crate) async fn drive(&mut self, mut state: RunState) -> Result<Option<RunEnd>, Obstacle> {
-        let mut facts = self.end_cut_step(&state).await?;
+        let mut facts = self.end_interrupted_step(&state).await?;
         let mut last = None;
         loop {
             for fact in &facts {
@@ -179,7 +179,7 @@ impl Run {
                     tokio::time::sleep(STORE_PAUSE).await;
                 }
                 Err(store::Error::Stopped(stop)) => {
-                    let _ = self.told.set(stop); // whoever asked for it tells the run, too, a moment later
+                    let _ = self.told.set(stop); // the request that stops the run tells it, too, a moment later
                     return Err(store::Error::Stopped(stop));
                 }
                 recorded => break (events, recorded?),
@@ -199,20 +199,20 @@ impl Run {
     }
 
     /// Waits until the run must stop.
-    async fn halted(&self) -> Halt {
+    async fn wait_for_halt(&self) -> Halt {
         tokio::select! {
             halt = self.told_to_stop() => halt,
             () = tokio::time::sleep_until(self.deadline) => Halt::TimedOut,
         }
     }
 
-    /// Waits until somebody stops the run.
+    /// Waits until the run is told to stop.
     async fn told_to_stop(&self) -> Halt {
         let mut stop = self.stop.clone();
         match stop.wait_for(Option::is_some).await.map(|stop| *stop) {
             Ok(Some(Stop::Interrupted)) => Halt::Interrupted,
             Ok(Some(Stop::Cancelled)) => Halt::Cancelled,
-            // Nobody is left to tell it to stop.
+            // The sender is gone, so no stop can come any more.
             Ok(None) | Err(_) => std::future::pending().await,
         }
     }

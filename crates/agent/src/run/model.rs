@@ -19,7 +19,7 @@ use super::executor::ExecutedCall;
 use crate::context::{self, Composed, Context, PromptBudget, ToolOffer, WantedAnswer, compose};
 use crate::decide::{
     AfterFailure, Halt, MAX_RESTARTS, NextStep, RunEnding, Tries, after_failure, excuse, failure,
-    is_of_provider, next_step, unoffered,
+    is_of_provider, next_step, unoffered_outcome,
 };
 use crate::gate::CallPlace;
 use crate::state::RunState;
@@ -31,7 +31,7 @@ const CUT_STEP: &str = "the server stopped or could not write while it ran this 
 enum StoppedAnswer {
     Halted(Halt),
     Failed(Error),
-    /// The log takes nothing more, so nobody would ever see the answer.
+    /// The log takes no more events, so no reader would ever see the answer.
     LogClosed,
 }
 
@@ -61,7 +61,7 @@ impl Run {
             };
             facts.extend(self.record(events).await?);
             // A halt ends the wait; the next try then stops before it begins.
-            let _ = tokio::time::timeout(wait, self.halted()).await;
+            let _ = tokio::time::timeout(wait, self.wait_for_halt()).await;
         }
     }
 
@@ -88,13 +88,13 @@ impl Run {
         self.record(events).await
     }
 
-    /// The tries of a step that nobody was asked for yet.
+    /// The tries of a step for which no model was asked yet.
     pub(super) fn first_tries(&self) -> Tries {
-        self.admitted(0).map_or_else(|| Tries::last_of(0), Tries::of)
+        self.admitted_model(0).map_or_else(|| Tries::last_of(0), Tries::of)
     }
 
     /// The first model from `place` on whose provider may be asked.
-    fn admitted(&self, place: usize) -> Option<usize> {
+    fn admitted_model(&self, place: usize) -> Option<usize> {
         let rest = self.models.iter().enumerate().skip(place);
         rest.into_iter().find(|(_, model)| model.health.admits()).map(|(place, _)| place)
     }
@@ -143,18 +143,18 @@ impl Run {
             model.health.keep_apart(false); // it refuses them apart too, so that was not it
         }
         if collected.is_streamed() || stopped.is_ok() {
-            collected.count(&request, &model); // a step cut short costs tokens too, and nobody counted them
+            collected.count(&request, &model); // a step cut short costs tokens too, and the provider has not counted them
         }
         if tries.model > 0 {
             collected.fallback = Some(model.name().to_owned());
         }
         Ok(match stopped {
             Ok(finish) => {
-                model.health.succeeded();
-                self.ended(collected, finish, (offer, &request.tools))
+                model.health.note_success();
+                self.step_end_events(collected, finish, (offer, &request.tools))
             }
-            Err(StoppedAnswer::Halted(halt)) => vec![halted(collected, halt)],
-            Err(StoppedAnswer::Failed(error)) => self.failed(collected, &error, tries),
+            Err(StoppedAnswer::Halted(halt)) => vec![halted_step(collected, halt)],
+            Err(StoppedAnswer::Failed(error)) => self.failed_step_events(collected, &error, tries),
             Err(StoppedAnswer::LogClosed) => Vec::new(), // see above
         })
     }
@@ -253,7 +253,7 @@ impl Run {
         request: &ModelRequest,
         into: &mut Collected,
     ) -> Result<Finish, StoppedAnswer> {
-        let halted = self.halted();
+        let halted = self.wait_for_halt();
         tokio::pin!(halted); // one for the whole stream: it is looked at for every piece
         let mut stream = tokio::select! {
             biased;
@@ -288,16 +288,16 @@ impl Run {
             delta = back;
             tokio::select! {
                 biased;
-                halt = self.halted() => return Err(StoppedAnswer::Halted(halt)),
+                halt = self.wait_for_halt() => return Err(StoppedAnswer::Halted(halt)),
                 () = self.log.room() => {}
             }
         }
         Ok(())
     }
 
-    /// The end of a step. A call of a tool that was not offered has its result at once, in the same commit, so that
-    /// nobody who takes the run up can ever make such a call.
-    fn ended(
+    /// The end of a step. A call of a tool that was not offered has its result at once, in the same commit, so
+    /// no process that takes the run up can ever make the call.
+    fn step_end_events(
         &self,
         mut collected: Collected,
         finish: Finish,
@@ -312,7 +312,7 @@ impl Run {
             .iter()
             .filter_map(|call| {
                 let is_known = self.tools.get(&call.name).is_some();
-                let outcome = unoffered(call, offered, is_known)?;
+                let outcome = unoffered_outcome(call, offered, is_known)?;
                 Some(Event::ToolComplete(ExecutedCall { outcome, duration_ms: 0 }.complete(call)))
             })
             .collect();
@@ -320,7 +320,7 @@ impl Run {
     }
 
     /// Whether to try again, with whom, and what to tell readers either way.
-    fn failed(&self, collected: Collected, error: &Error, tries: &mut Tries) -> Vec<Event> {
+    fn failed_step_events(&self, collected: Collected, error: &Error, tries: &mut Tries) -> Vec<Event> {
         let model = self.models.get(tries.model).map_or("", |model| model.name());
         let (step, reason) = (collected.step, failure_text(error, model));
         tracing::warn!(thread = %self.thread, run = %self.id, step, model, %error, "a model call failed");
@@ -333,7 +333,7 @@ impl Run {
             }
             AfterFailure::Retry { wait, tries: next } => {
                 *tries = next;
-                return vec![retry(step, reason, jittered(wait), None)];
+                return vec![retry(step, reason, jittered_millis(wait), None)];
             }
             AfterFailure::NextModel => self.note_failure(error, tries),
         }
@@ -348,7 +348,7 @@ impl Run {
     fn step_over_budget(&self, step: u32, unfunded: Unfunded, tries: &mut Tries) -> Vec<Event> {
         let nothing = Collected::new(step, WantedAnswer::Words);
         match unfunded {
-            Unfunded::Halted(halt) => vec![halted(nothing, halt)],
+            Unfunded::Halted(halt) => vec![halted_step(nothing, halt)],
             Unfunded::WithoutPrice(error) => self.step_without_call(step, error, tries),
             Unfunded::Refused(error) => self.given_up(nothing, error),
         }
@@ -362,7 +362,8 @@ impl Run {
         }
     }
 
-    /// Nobody is left to ask. Where the app has a reply for that, what was streamed makes room for it.
+    /// Ends a step for which no model is left to ask. If the app has a reply for this case, it replaces the streamed
+    /// text.
     fn given_up(&self, collected: Collected, error: Failure) -> Vec<Event> {
         if excuse(&self.app.limits, &error.code).is_none() || !collected.is_streamed() {
             return vec![Event::StepEnd(collected.end(Finish::Failed, Some(error)))];
@@ -374,7 +375,7 @@ impl Run {
 
     /// Moves on to the next model that may be asked, if there is one.
     fn next_model(&self, tries: &mut Tries) -> Option<String> {
-        let place = self.admitted(tries.model + 1)?;
+        let place = self.admitted_model(tries.model + 1)?;
         *tries = Tries::of(place);
         self.models.get(place).map(|model| model.name().to_owned())
     }
@@ -382,7 +383,7 @@ impl Run {
     /// Counts a failure against the provider, if it is one of the provider.
     fn note_failure(&self, error: &Error, tries: &Tries) {
         if let Some(model) = self.models.get(tries.model).filter(|_| is_of_provider(error)) {
-            model.health.failed();
+            model.health.note_failure();
         }
     }
 }
@@ -403,7 +404,7 @@ fn retry(step: u32, reason: String, after: u64, model: Option<String>) -> Event 
     Event::StepRetry(StepRetry { step, reason, after, model })
 }
 
-fn halted(collected: Collected, halt: Halt) -> Event {
+fn halted_step(collected: Collected, halt: Halt) -> Event {
     Event::StepEnd(match halt {
         Halt::Cancelled | Halt::Interrupted => collected.end(Finish::Cancelled, None),
         Halt::TimedOut => {
@@ -423,7 +424,7 @@ fn backoff(event: &Event) -> Option<Duration> {
 }
 
 /// Milliseconds of a wait, and up to a tenth more so that clients part.
-fn jittered(wait: Duration) -> u64 {
+fn jittered_millis(wait: Duration) -> u64 {
     let millis = u64::try_from(wait.as_millis()).unwrap_or(u64::MAX);
     millis.saturating_add(fastrand::u64(0..=millis / 10))
 }

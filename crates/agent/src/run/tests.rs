@@ -1,4 +1,4 @@
-//! A run does what a simple model of it says, whatever happens to it, and it ends.
+//! A run does what a simple model of it says, through all kinds of failures, and it ends.
 //!
 //! A story is a list of turns: what the model says, what becomes of calls, what the user decides, when the run is to
 //! stop and when the process dies. [`world`] plays it as the real loop would, with a list for a store.
@@ -29,10 +29,10 @@ use world::{Policy, World, ended};
 /// Stories that are tried: 138,000 decisions in nine seconds, without optimisation.
 const STORIES: u32 = 20_000;
 
-/// Turns of one story. The turns after them are fair: the model answers, tools work, the user says yes.
+/// Turns of one story. The turns after them are fair: the model answers, tools work, the user approves.
 const MAX_TURNS: usize = 40;
 
-/// Logs that nobody should have written.
+/// Logs that no run writes.
 const STRANGE_LOGS: u32 = 4_000;
 
 /// Stories in which a wrong policy has to be found out.
@@ -97,7 +97,7 @@ fn runner(cases: u32) -> TestRunner {
     )
 }
 
-/// Plays so many stories with a policy, and says which was wrong.
+/// Plays a number of stories with a policy, and says which was wrong.
 fn play_all(stories: u32, policy: Policy) -> Result<(usize, usize), String> {
     let (steps, crashes) = (AtomicUsize::new(0), AtomicUsize::new(0));
     let mood = prop_oneof![Just(Mood::Quiet), Just(Mood::Stopped), Just(Mood::Dying)];
@@ -139,7 +139,7 @@ const WRONG: [(&str, Policy); 9] = [
         let makes_calls = matches!(step, NextStep::RunTools(_)) && state.steps.len() > 1;
         instead(step, makes_calls, NextStep::Wait)
     }),
-    ("makes all calls, whether or not they need a yes", |state, limits, halt| {
+    ("makes all calls, whether or not they need approval", |state, limits, halt| {
         let step = next_step(state, limits, halt);
         let has_calls = matches!(step, NextStep::RunTools(_) | NextStep::Wait);
         instead(step, has_calls, NextStep::RunTools(state.pending.clone()))

@@ -1,8 +1,8 @@
 //! The tool half of a step: calls run side by side, each with one start and one result.
 //!
-//! A call is looked up, checked and ruled on before anything is begun. A call that needs a yes becomes a proposal, a
-//! call that the client does is left to the client, and the siblings go on. A call that is allowed begins with a
-//! committed intent and ends with a committed outcome, together with whatever it writes.
+//! Each call is looked up and checked, and the policy rules on it, before the call begins. A call that needs approval
+//! becomes a proposal. A call of the client is left to the client. The other calls of the step go on meanwhile. A call
+//! that is allowed begins with a committed intent, and ends with a commit of its outcome and its writes.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -27,10 +27,10 @@ use crate::state::RunState;
 /// How long tools under way may take to end once the run must stop.
 const GRACE: Duration = Duration::from_secs(5);
 
-/// How long a call waits for a yes, or for a result from the client, before it is denied.
+/// How long a call waits for approval, or for a result from the client, before it is denied.
 const WAIT_LIFE: SignedDuration = SignedDuration::from_hours(24);
 
-/// State of the calls of one step share.
+/// State that the calls of one step share.
 #[derive(Default)]
 struct Shared {
     /// Sources outside this server whose words are in the prompt.
@@ -53,8 +53,8 @@ impl Shared {
 }
 
 impl Run {
-    /// Runs the calls; results come in any order. When the run must stop, no further call starts, those under way are
-    /// told and have a moment to end, and whatever has no result then is left to the end of the run.
+    /// Runs the calls; results come in any order. When the run must stop, no further call starts, and the running calls
+    /// are told and have a moment to end. The end of the run gives a result to every call that has none by then.
     pub(super) async fn run_tools(
         &self,
         state: &RunState,
@@ -67,7 +67,7 @@ impl Run {
         let mut running =
             futures_util::stream::iter(work).buffer_unordered(self.app.limits.max_parallel_tools);
         let ending = async {
-            self.halted().await;
+            self.wait_for_halt().await;
             shared.stop.cancel();
             tokio::time::sleep(GRACE).await;
         };
@@ -106,13 +106,14 @@ impl Run {
         let begun_at = Instant::now();
         let (approved, begun) = match verdict {
             CallVerdict::Refuse(outcome) => {
-                return self.settle(&call, ExecutedCall::since(begun_at, outcome)).await;
+                return self.settle(&call, ExecutedCall::with_duration_since(begun_at, outcome)).await;
             }
             CallVerdict::Run { approved, begun } => (approved, begun),
         };
         let unsure = begun && self.may_change_elsewhere(&call);
         let checked = |executed: ExecutedCall| if unsure { executed.of_second_try() } else { executed };
-        let settle = |outcome| self.settle(&call, checked(ExecutedCall::since(begun_at, outcome)));
+        let settle =
+            |outcome| self.settle(&call, checked(ExecutedCall::with_duration_since(begun_at, outcome)));
         let tool = match self.tools.find(&call.name) {
             Ok(tool) if begun && tool.facts().is_beyond_knowing() => {
                 return settle(CallOutcome::unknown()).await;
@@ -134,7 +135,7 @@ impl Run {
         match if approved { Ruling::Allow } else { prepared.ruling } {
             Ruling::Allow => {}
             Ruling::Ask if !begun => return self.propose(call).await,
-            Ruling::Ask | Ruling::Deny => return settle(denied()).await,
+            Ruling::Ask | Ruling::Deny => return settle(denied_outcome()).await,
         }
         if tool.facts().by_client {
             return self.open_call(call, tool.facts().effect).await;
@@ -211,6 +212,6 @@ impl Run {
     }
 }
 
-fn denied() -> CallOutcome {
+fn denied_outcome() -> CallOutcome {
     CallOutcome::refused(ToolStatus::Denied, "denied", "the app does not allow this call")
 }

@@ -50,7 +50,7 @@ impl SectionRates {
 /// Learns of all examples.
 pub fn learn_sections(app: &App, examples: &Examples, vectors: Option<ExampleVectors<'_>>) -> Classifier {
     let all: Vec<usize> = (0..examples.all.len()).collect();
-    learned(app, examples, vectors, &all)
+    learn_classifier(app, examples, vectors, &all)
 }
 
 /// Learns of some of the examples what the others are, each in its turn. Lines are kept together, so that a line is never
@@ -61,7 +61,7 @@ pub fn cross_validate(app: &App, examples: &Examples, vectors: Option<ExampleVec
     for fold in 0..FOLDS {
         let is_tried = |at: &usize| examples.all.get(*at).is_some_and(|example| example.line % FOLDS == fold);
         let (tried, others): (Vec<usize>, Vec<usize>) = (0..examples.all.len()).partition(is_tried);
-        let classifier = learned(app, examples, vectors, &others);
+        let classifier = learn_classifier(app, examples, vectors, &others);
         let app = App { classifier: Some(classifier.into()), ..app.clone() };
         for at in tried {
             let Some(example) = examples.all.get(at).filter(|example| !example.continues) else { continue };
@@ -70,14 +70,14 @@ pub fn cross_validate(app: &App, examples: &Examples, vectors: Option<ExampleVec
             }
             let said = SaidMessage { text: &example.text, vector: vector(examples, vectors, at) };
             let scores = choose_sections(&app, &sections, &RecordsByType::new(), (said, None));
-            rates.add(&example.sections, &chosen(&sections, &scores));
+            rates.add(&example.sections, &chosen_sections(&sections, &scores));
         }
     }
     rates
 }
 
 /// The names of those that are called for.
-pub fn chosen<'a>(sections: &[&'a Section], scores: &[f32]) -> Vec<&'a str> {
+pub fn chosen_sections<'a>(sections: &[&'a Section], scores: &[f32]) -> Vec<&'a str> {
     let called = sections.iter().zip(scores).filter(|(_, score)| **score > 0.0);
     called.map(|(section, _)| section.name.as_str()).collect()
 }
@@ -87,7 +87,7 @@ fn vector<'a>(examples: &Examples, vectors: Option<ExampleVectors<'a>>, at: usiz
     vectors?.vectors.get(example.line).map(Vec::as_slice)
 }
 
-fn learned(
+fn learn_classifier(
     app: &App,
     examples: &Examples,
     vectors: Option<ExampleVectors<'_>>,

@@ -85,7 +85,7 @@ fn gets(app: &App, message: &str, before: Option<&str>) -> Vec<String> {
     let records = RecordsByType::from([("plant".to_owned(), names.to_vec())]);
     let said = |text| SaidMessage { text, vector: None };
     let scores = choose_sections(app, &sections, &records, (said(message), before.map(said)));
-    chosen(&sections, &scores).into_iter().map(str::to_owned).collect()
+    chosen_sections(&sections, &scores).into_iter().map(str::to_owned).collect()
 }
 
 #[test]

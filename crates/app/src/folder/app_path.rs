@@ -2,7 +2,7 @@
 
 use std::path::{Component, Path, PathBuf};
 
-use super::declared::ToolTable;
+use super::declared_tools::ToolTable;
 use crate::source::{Problem, Spanned};
 
 impl ToolTable<'_> {

@@ -11,7 +11,7 @@ use protocol::Effect;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::declared::{RawTool, ToolTable, spans};
+use super::declared_tools::{RawTool, ToolTable, spans};
 use super::json::InOrder;
 use super::{is_tool_name, schema};
 use crate::external_tools::Writing;

@@ -48,12 +48,12 @@ pub(super) fn personas(
     for (id, file) in files(&dir.join("personas"))? {
         let read = read_file(&file, "create it")
             .and_then(|text| Ok((persona(&id, FileText { file: &file, text: &text }, ranges)?, text)));
-        if let Some((persona, text)) = problems.keep(read.map(Some)) {
+        if let Some((persona, text)) = problems.value_or_default(read.map(Some)) {
             personas.insert(id.clone(), persona);
             texts.extend([id, text]);
         }
     }
-    problems.or((personas, texts))
+    problems.into_result((personas, texts))
 }
 
 fn persona(id: &str, source: FileText<'_>, ranges: &Ranges) -> Result<Persona, Problem> {
@@ -87,13 +87,13 @@ pub(super) fn sections(
     for (name, file) in files(&dir.join("context"))? {
         let read = read_file(&file, "create it")
             .and_then(|text| Ok((section(&name, FileText { file: &file, text: &text }, records)?, text)));
-        if let Some((section, text)) = problems.keep(read.map(Some)) {
+        if let Some((section, text)) = problems.value_or_default(read.map(Some)) {
             sections.push(section);
             texts.extend([name, text]);
         }
     }
     sections.sort_by_key(|section: &Section| section.order); // those of the same place stay by name
-    problems.or((sections, texts))
+    problems.into_result((sections, texts))
 }
 
 fn section(

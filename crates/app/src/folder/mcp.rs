@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde::Deserialize;
 
-use super::declared::{ToolTable, spans};
+use super::declared_tools::{ToolTable, spans};
 use super::external_tools::{MAX_TIMEOUT_SECONDS, RawTexts};
 use super::{MAX_TOOLS, tool_ref_at};
 use crate::source::{Problem, Spanned};

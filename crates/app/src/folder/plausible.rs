@@ -1,11 +1,11 @@
-//! `plausible` of a `[tool.NAME]`: which arguments need no yes.
+//! `plausible` of a `[tool.NAME]`: which arguments need no approval.
 
 use std::collections::BTreeMap;
 
 use serde::Deserialize;
 use serde_json::{Map, Value};
 
-use super::declared::ToolTable;
+use super::declared_tools::ToolTable;
 use super::json::InOrder;
 use super::records::check_field;
 use crate::RecordType;
@@ -42,7 +42,7 @@ impl ToolTable<'_> {
         raw: RawPlausible,
         record: Option<&RecordType>,
     ) -> Result<Plausible, Problem> {
-        let when = raw.when.map(|when| self.when(when, record)).transpose()?.unwrap_or_default();
+        let when = raw.when.map(|when| self.expected_values(when, record)).transpose()?.unwrap_or_default();
         let mut within = BTreeMap::new();
         for (name, range) in raw.within {
             if let Some(record) = record {
@@ -64,7 +64,7 @@ impl ToolTable<'_> {
         Ok(Plausible { when, within })
     }
 
-    fn when(
+    fn expected_values(
         &self,
         raw: Spanned<InOrder>,
         record: Option<&RecordType>,

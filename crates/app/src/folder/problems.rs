@@ -4,7 +4,7 @@ use serde::de::DeserializeOwned;
 
 use crate::source::{FileText, Problem};
 
-/// More are no help to anybody.
+/// More problems are no help to the reader.
 const MAX_PROBLEMS: usize = 100;
 
 #[derive(Debug, Default)]
@@ -18,7 +18,7 @@ impl From<Problem> for Problems {
 
 impl Problems {
     /// The value that was read. A failure gives the default, and its reason is kept.
-    pub(super) fn keep<T: Default>(&mut self, read: Result<T, impl Into<Problems>>) -> T {
+    pub(super) fn value_or_default<T: Default>(&mut self, read: Result<T, impl Into<Problems>>) -> T {
         read.unwrap_or_else(|wrong| {
             self.0.extend(wrong.into().0);
             self.0.truncate(MAX_PROBLEMS);
@@ -31,7 +31,7 @@ impl Problems {
     }
 
     /// The value, if there was no problem.
-    pub(super) fn or<T>(self, made: T) -> Result<T, Self> {
+    pub(super) fn into_result<T>(self, made: T) -> Result<T, Self> {
         if self.0.is_empty() { Ok(made) } else { Err(self) }
     }
 
@@ -53,7 +53,7 @@ pub(super) fn tables<T: DeserializeOwned + Default>(source: &FileText<'_>, probl
             Err(problem) => problem,
         };
         let line = problem.line.unwrap_or_default();
-        problems.keep::<()>(Err(problem));
+        problems.value_or_default::<()>(Err(problem));
         match without_table(&text, line).filter(|text| text.parse::<toml::Table>().is_ok()) {
             Some(rest) => text = rest,
             None => break,

@@ -23,7 +23,7 @@ pub(super) fn records(dir: &Path) -> Result<(BTreeMap<String, RecordType>, Vec<S
     let (mut types, mut texts, mut problems) = (BTreeMap::new(), Vec::new(), Problems::default());
     let folder = dir.join("records");
     for file in files_in(&folder, "json", "make it a folder of JSON Schema files")? {
-        if let Some((record, text)) = problems.keep(record(&file).map(Some)) {
+        if let Some((record, text)) = problems.value_or_default(record(&file).map(Some)) {
             texts.extend([record.name.clone(), text]);
             types.insert(record.name.clone(), record);
         }
@@ -35,9 +35,9 @@ pub(super) fn records(dir: &Path) -> Result<(BTreeMap<String, RecordType>, Vec<S
     // With a type missing, what refers to it is not at fault.
     for record in types.values().filter(|_| problems.is_empty()).collect::<Vec<_>>() {
         let file = folder.join(format!("{}.json", record.name));
-        problems.keep(references(&file, &record.schema, &types));
+        problems.value_or_default(references(&file, &record.schema, &types));
     }
-    problems.or((types, texts))
+    problems.into_result((types, texts))
 }
 
 fn record(file: &Path) -> Result<(RecordType, String), Problem> {

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use serde::Deserialize;
 
-use super::declared::{RawTools, ReadTool, ToolContext, ToolTable, tool};
+use super::declared_tools::{RawTools, ReadTool, ToolContext, ToolTable, read_tool_table};
 use super::mcp::RawServers;
 use super::problems::{self, Problems};
 use super::{MAX_TOOLS, too_many_tools, tool_ref};
@@ -74,8 +74,8 @@ pub(super) fn toolset(
         for (name, raw) in in_order {
             let place = tool_ref(&source, &name).and_then(|place| seen.add(&place).map(|()| place));
             let reading = ToolTable::new("tool", &name, source, &beside);
-            let read = place.and_then(|place| tool(&reading, place, raw));
-            match problems.keep(read.map(Some)) {
+            let read = place.and_then(|place| read_tool_table(&reading, place, raw));
+            match problems.value_or_default(read.map(Some)) {
                 Some(ReadTool::Declared(declared)) => set.declared.push(*declared),
                 Some(ReadTool::Adjusted(adjusted)) => set.adjusted.push(adjusted),
                 None => {}
@@ -85,7 +85,7 @@ pub(super) fn toolset(
     if let Some(beyond) = set.declared.get(MAX_TOOLS - listed.len()) {
         return Err(too_many_tools(&beyond.tool).into());
     }
-    problems.or(Toolset { mcp, ..set })
+    problems.into_result(Toolset { mcp, ..set })
 }
 
 fn servers(beside: &ToolContext<'_>, all: &mut [Tables<'_>]) -> Result<Vec<AppMcpServer>, Problem> {

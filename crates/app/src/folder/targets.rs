@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::Deserialize;
 
-use super::declared::json;
+use super::declared_tools::json;
 use super::records::{check_field, record_type};
 use crate::source::{FileText, Problem, Spanned};
 use crate::{RecordType, TargetRange};

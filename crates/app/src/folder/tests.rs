@@ -176,7 +176,7 @@ fn every_limit() -> LoopLimits {
         max_steps: 3,
         at_limit: AtLimit::Reply,
         limit_reply: "Enough.".into(),
-        failure_reply: FailureReplies::always("Later."),
+        failure_reply: FailureReplies::one_for_all("Later."),
         max_parallel_tools: 2,
         tool_timeout: Duration::from_secs(5),
         run_timeout: Duration::from_secs(30),

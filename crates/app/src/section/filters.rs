@@ -28,7 +28,7 @@ pub(super) fn add(environment: &mut Environment<'_>, now: &Zoned) {
         .add_filter("since", move |list: Value, field: String, days: i64| since(&list, &field, days, &at));
     let at = now.clone();
     environment.add_filter("upcoming", move |list: Value, field: String| {
-        dated(&list, &field, &at, |moment| !moment.is_before(&at))
+        records_by_date(&list, &field, &at, |moment| !moment.is_before(&at))
     });
     let at = now.clone();
     environment.add_filter("current", move |list: Value, first: String, last: String| {
@@ -37,17 +37,21 @@ pub(super) fn add(environment: &mut Environment<'_>, now: &Zoned) {
     environment.add_filter("range", |list: Value, field: String| readings::range(&numbers(&list, &field)));
     environment.add_filter("trend", |list: Value, field: String| readings::trend(&numbers(&list, &field)));
     environment.add_filter("against", |list: Value, field: String, low: Value, high: Value| {
-        readings::against(&numbers(&list, &field), f64::try_from(low).ok(), f64::try_from(high).ok())
+        readings::compare_with_target(
+            &numbers(&list, &field),
+            f64::try_from(low).ok(),
+            f64::try_from(high).ok(),
+        )
     });
     environment
         .add_filter("where", |list: Value, field: String, wanted: Value| matching(&list, &field, &wanted));
     environment
-        .add_filter("pluck", |list: Value, field: String| -> Value { plucked(&list, &field).collect() });
+        .add_filter("pluck", |list: Value, field: String| -> Value { field_values(&list, &field).collect() });
     environment
         .add_filter("join", |list: Value, between: Option<String>| join(list, &between.unwrap_or_default()));
 }
 
-/// Only the format can be wrong, whatever the value is.
+/// Only the format can be wrong, not the value.
 fn date(value: Value, format: &str, now: &Zoned) -> Result<Value, Error> {
     let wrong = |error: jiff::Error| {
         Error::new(ErrorKind::InvalidOperation, format!("{format:?} is not a format of dates: {error}"))
@@ -78,13 +82,13 @@ fn age(born: &Value, now: &Zoned) -> Value {
 fn since(list: &Value, field: &str, days: i64, now: &Zoned) -> Value {
     let first =
         i32::try_from(days).ok().and_then(|days| now.checked_sub(Span::new().try_days(days).ok()?).ok());
-    dated(list, field, now, |moment| {
+    records_by_date(list, field, now, |moment| {
         !moment.is_after(now) && first.as_ref().is_none_or(|first| !moment.is_before(first))
     })
 }
 
 /// The records whose date is one of the wanted, earliest first.
-fn dated(list: &Value, field: &str, now: &Zoned, wanted: impl Fn(&RecordDate) -> bool) -> Value {
+fn records_by_date(list: &Value, field: &str, now: &Zoned, wanted: impl Fn(&RecordDate) -> bool) -> Value {
     let dated = items(list).filter_map(|record| {
         let moment = RecordDate::of(&get(&record, field)?, now)?;
         wanted(&moment).then_some((moment.at, record))
@@ -112,7 +116,7 @@ fn matching(list: &Value, field: &str, wanted: &Value) -> Value {
     items(list).filter(fits).collect()
 }
 
-fn plucked(list: &Value, field: &str) -> impl Iterator<Item = Value> {
+fn field_values(list: &Value, field: &str) -> impl Iterator<Item = Value> {
     items(list).filter_map(move |record| get(&record, field))
 }
 
@@ -126,7 +130,7 @@ fn join(list: Value, between: &str) -> Value {
 }
 
 fn numbers(list: &Value, field: &str) -> Vec<f64> {
-    let numbers = plucked(list, field).filter(|value| value.kind() == ValueKind::Number);
+    let numbers = field_values(list, field).filter(|value| value.kind() == ValueKind::Number);
     numbers.filter_map(|value| f64::try_from(value).ok()).collect()
 }
 

@@ -16,9 +16,9 @@ pub(super) struct RecordDate {
 }
 
 impl RecordDate {
-    /// The date of a text such as `2024-11-05`, `2024-11-05T10:00` or `2024-11-05T10:00:00-05:00` says. A time with an offset of
-    /// its own keeps it: whoever wrote it meant that hour of that place. One without, or in UTC, is told in the zone of
-    /// `now`.
+    /// The date of a text such as `2024-11-05`, `2024-11-05T10:00` or `2024-11-05T10:00:00-05:00` says. A time with an
+    /// offset of its own keeps it, because it means that hour of that place. One without, or in UTC, is told in the
+    /// zone of `now`.
     pub(super) fn of(value: &Value, now: &Zoned) -> Option<Self> {
         let text = value.as_str()?;
         let zone = now.time_zone();

@@ -6,7 +6,7 @@ use minijinja::{Value, context};
 const MIN_TREND_VALUES: usize = 3;
 /// The newest readings that a trend is told from.
 const MAX_TREND_VALUES: usize = 60;
-/// So many more pairs of readings must go one way than the other, as a share of all pairs: three pairs of four.
+/// The share of all pairs of readings by which one direction must exceed the other: three pairs of four.
 const MIN_AGREEMENT: f64 = 0.5;
 /// A change of less than this share of the middle reading is none.
 const STABLE_SHARE: f64 = 0.03;
@@ -15,7 +15,7 @@ const VARYING_SHARE: f64 = 0.25;
 
 /// From the least to the greatest number, such as "145-148".
 pub(super) fn range(numbers: &[f64]) -> String {
-    let Some((low, high)) = ends(numbers) else { return String::new() };
+    let Some((low, high)) = lowest_and_highest(numbers) else { return String::new() };
     if low == high { low.to_string() } else { format!("{low}-{high}") }
 }
 
@@ -25,7 +25,9 @@ pub(super) fn range(numbers: &[f64]) -> String {
 /// apart.
 pub(super) fn trend(numbers: &[f64]) -> &'static str {
     let numbers = numbers.get(numbers.len().saturating_sub(MAX_TREND_VALUES)..).unwrap_or_default();
-    let Some((low, high)) = ends(numbers).filter(|_| numbers.len() >= MIN_TREND_VALUES) else { return "" };
+    let Some((low, high)) = lowest_and_highest(numbers).filter(|_| numbers.len() >= MIN_TREND_VALUES) else {
+        return "";
+    };
     let middle = median(numbers.to_vec());
     let slopes: Vec<f64> = pairs(numbers).map(|(steps, change)| change / steps).collect();
     let one_way = slopes.iter().map(|slope| direction(*slope)).sum::<f64>() / slopes.len() as f64;
@@ -45,7 +47,7 @@ pub(super) fn trend(numbers: &[f64]) -> &'static str {
 
 /// How numbers lie against a target, of which one end may be open: how many are inside, below and above it, and how many
 /// there are. Nothing without numbers or without a target.
-pub(super) fn against(numbers: &[f64], low: Option<f64>, high: Option<f64>) -> Value {
+pub(super) fn compare_with_target(numbers: &[f64], low: Option<f64>, high: Option<f64>) -> Value {
     if numbers.is_empty() || (low.is_none() && high.is_none()) {
         return Value::UNDEFINED;
     }
@@ -61,7 +63,7 @@ pub(super) fn against(numbers: &[f64], low: Option<f64>, high: Option<f64>) -> V
     context! { inside, below, above, of => numbers.len(), target }
 }
 
-fn ends(numbers: &[f64]) -> Option<(f64, f64)> {
+fn lowest_and_highest(numbers: &[f64]) -> Option<(f64, f64)> {
     let low = numbers.iter().copied().reduce(f64::min)?;
     Some((low, numbers.iter().copied().fold(low, f64::max)))
 }

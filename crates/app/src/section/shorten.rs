@@ -79,13 +79,14 @@ impl SectionText {
     /// All of it.
     pub fn full_text(&self) -> String {
         let all: Vec<&SectionItem> = self.items.iter().collect();
-        self.written(&all)
+        self.text_of_items(&all)
     }
 
-    /// As many items as fit so many tokens: those that `matters` puts first, and of equals the first ones. They keep
-    /// their order, and a last line says how many there are. Where none fits whole, the first one is told as far as its
-    /// lines go; where not even one does, only that there are some; and nothing where there is no room for that either.
-    pub fn within(
+    /// As many items as fit into `room` tokens: those that `matters` puts first, and of equals the first ones. They
+    /// keep their order, and a last line says how many there are. Where none fits whole, the first one is told as far
+    /// as its lines go; where not even one does, only that there are some; and nothing where there is no room for that
+    /// either.
+    pub fn shorten_to(
         &self,
         room: usize,
         tokens: impl Fn(&str) -> usize,
@@ -111,28 +112,28 @@ impl SectionText {
             }
         }
         if !taken.is_empty() {
-            return Some(ShortSection { text: self.some(&taken), shown: taken.len(), all });
+            return Some(ShortSection { text: self.items_at(&taken), shown: taken.len(), all });
         }
         let first = ranked.first().and_then(|(place, _)| self.items.get(*place))?;
-        let begun = (1..first.text.lines().count()).rev().map(|lines| self.begun(first, lines));
+        let begun = (1..first.text.lines().count()).rev().map(|lines| self.item_beginning(first, lines));
         let nothing = format!("{}: on record, but there is no room for any of the {all} here.", self.title);
         let text = begun.chain([nothing]).find(|text| tokens(text) <= room)?;
         Some(ShortSection { text, shown: 0, all })
     }
 
     /// The first lines of an item that is too long.
-    fn begun(&self, item: &SectionItem, lines: usize) -> String {
+    fn item_beginning(&self, item: &SectionItem, lines: usize) -> String {
         let lines: Vec<&str> = item.text.lines().take(lines).collect();
         format!("{}:\n{}\n{}", self.title, lines.join("\n"), note(0, self.items.len(), self.is_cut))
     }
 
     /// The items at these places, and that there are more.
-    fn some(&self, places: &BTreeSet<usize>) -> String {
+    fn items_at(&self, places: &BTreeSet<usize>) -> String {
         let kept: Vec<&SectionItem> = places.iter().filter_map(|place| self.items.get(*place)).collect();
-        format!("{}\n{}", self.written(&kept), note(kept.len(), self.items.len(), self.is_cut))
+        format!("{}\n{}", self.text_of_items(&kept), note(kept.len(), self.items.len(), self.is_cut))
     }
 
-    fn written(&self, items: &[&SectionItem]) -> String {
+    fn text_of_items(&self, items: &[&SectionItem]) -> String {
         let mut text = format!("{}:", self.title);
         let mut paragraph = items.first().map(|item| item.paragraph);
         for item in items {
@@ -151,7 +152,7 @@ impl SectionText {
     }
 }
 
-/// A note for the reader, so that nobody takes a part for the complete text.
+/// A note for the reader, so that the reader does not take a part for the complete text.
 fn note(shown: usize, all: usize, is_cut: bool) -> String {
     let more = if is_cut { "more than " } else { "" };
     if shown == 0 {

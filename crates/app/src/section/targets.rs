@@ -5,7 +5,7 @@ use std::sync::Arc;
 use minijinja::{Environment, Value, context};
 
 use super::filters::{get, items};
-use super::template::{MAX_RECORD_DEPTH, value};
+use super::record_value::{MAX_RECORD_DEPTH, record_value};
 use crate::TargetRange;
 
 /// Adds the filter `target("value")`: the first of the app's targets for that field that all records of a list fit, with
@@ -20,7 +20,7 @@ pub(super) fn add(environment: &mut Environment<'_>, targets: Vec<TargetRange>) 
                 && records.iter().all(|record| is_for(target, record))
         };
         targets.iter().find(fits).map_or(Value::UNDEFINED, |target| {
-            context! { low => bound(target.low), high => bound(target.high) }
+            context! { low => limit_value(target.low), high => limit_value(target.high) }
         })
     });
 }
@@ -32,7 +32,7 @@ fn is_for(target: &TargetRange, record: &Value) -> bool {
         _ => given == wanted,
     };
     wanted.all(|(field, wanted)| {
-        get(record, field).is_some_and(|given| is_same(&given, &value(wanted, MAX_RECORD_DEPTH)))
+        get(record, field).is_some_and(|given| is_same(&given, &record_value(wanted, MAX_RECORD_DEPTH)))
     })
 }
 
@@ -41,7 +41,7 @@ fn spelling(word: &str) -> String {
     word.chars().filter(|c| !c.is_whitespace() && *c != '°').flat_map(char::to_lowercase).collect()
 }
 
-fn bound(end: Option<f64>) -> Value {
+fn limit_value(end: Option<f64>) -> Value {
     end.map_or(Value::UNDEFINED, Value::from)
 }
 

@@ -8,13 +8,12 @@ use minijinja::syntax::SyntaxConfig;
 use minijinja::{Environment, Value};
 use serde_json::Value as Json;
 
+use super::record_value::{MAX_RECORD_DEPTH, record_value};
 use super::{MAX_SECTION_BYTES, SectionData, filters, targets};
 use crate::template::{Bounded, Mistake, environment};
 
-/// Nesting of a record beyond which nothing is shown.
-pub(super) const MAX_RECORD_DEPTH: usize = 16;
 const NAME: &str = "section";
-/// Stands where a section was cut, so that nobody takes it for the whole.
+/// Stands where a section was cut, so that the model does not take it for the whole.
 pub(super) const CUT: &str = "[There is more on record than is shown here.]";
 
 /// A template that parses. Two are equal when their texts are.
@@ -67,44 +66,12 @@ impl PartialEq for SectionTemplate {
 fn values(types: &[String], records: &BTreeMap<String, Vec<Json>>, now: &Zoned) -> Value {
     let lists = types.iter().map(|name| {
         let list = records.get(name).map(Vec::as_slice).unwrap_or_default();
-        let list: Value = list.iter().map(|record| value(record, MAX_RECORD_DEPTH)).collect();
+        let list: Value = list.iter().map(|record| record_value(record, MAX_RECORD_DEPTH)).collect();
         (name.replace('-', "_"), list)
     });
     let time = [("now", now.datetime().to_string()), ("today", now.date().to_string())];
     let time = time.map(|(name, text)| (name.to_owned(), Value::from(text)));
     Value::from(lists.chain(time).collect::<BTreeMap<String, Value>>())
-}
-
-/// A record as templates see it. Null counts as absent, and a text stays on its line: a record must
-/// not be able to look like lines of the prompt.
-pub(super) fn value(json: &Json, depth: usize) -> Value {
-    if depth == 0 {
-        return Value::UNDEFINED;
-    }
-    match json {
-        Json::Null => Value::UNDEFINED,
-        Json::Bool(yes) => Value::from(*yes),
-        Json::Number(number) => match (number.as_i64(), number.as_f64()) {
-            (Some(whole), _) => Value::from(whole),
-            (None, Some(float)) => Value::from(float),
-            (None, None) => Value::UNDEFINED,
-        },
-        Json::String(text) => Value::from(one_line(text)),
-        Json::Array(list) => {
-            list.iter().filter(|inner| !inner.is_null()).map(|inner| value(inner, depth - 1)).collect()
-        }
-        Json::Object(fields) => {
-            let fields = fields.iter().filter(|(_, inner)| !inner.is_null());
-            let fields = fields.map(|(name, inner)| (name.clone(), value(inner, depth - 1)));
-            Value::from(fields.collect::<BTreeMap<String, Value>>())
-        }
-    }
-}
-
-/// The text with blanks for all that would end a line.
-fn one_line(text: &str) -> String {
-    let ends_line = |c: char| c.is_control() || matches!(c, '\u{2028}' | '\u{2029}');
-    text.trim().split(ends_line).map(str::trim).filter(|part| !part.is_empty()).collect::<Vec<_>>().join(" ")
 }
 
 /// The written text without blank lines too many, and, where it was cut, up to the last whole line.

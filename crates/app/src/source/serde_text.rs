@@ -27,7 +27,7 @@ fn explain_type(sentence: &str, key: Option<&str>) -> (String, String) {
     let wrong = sentence.strip_prefix("invalid type: ").or_else(|| sentence.strip_prefix("invalid value: "));
     if let Some((got, expected)) = wrong.and_then(|rest| rest.rsplit_once(", expected ")) {
         let message = format!("{} is {}, of the wrong type", key.unwrap_or("the value"), with_article(got));
-        return (message, format!("write {}", plain(expected)));
+        return (message, format!("write {}", plain_type(expected)));
     }
     let (message, remedy) = match sentence.split_once(", expected ") {
         Some((message, expected)) => (message, format!("expected {expected}")),
@@ -41,7 +41,7 @@ fn with_article(got: &str) -> String {
     format!("{article} {}", got.replace('`', ""))
 }
 
-fn plain(expected: &str) -> &str {
+fn plain_type(expected: &str) -> &str {
     match expected {
         "i64" => "a whole number",
         "f64" => "a number",

@@ -32,7 +32,7 @@ enum Mode {
 }
 
 fn problem(text: &str) -> String {
-    read_toml::<Shape>(Path::new("a.toml"), text).unwrap_err().to_string()
+    FileText { file: Path::new("a.toml"), text }.toml::<Shape>().unwrap_err().to_string()
 }
 
 #[test]

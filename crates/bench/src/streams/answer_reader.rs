@@ -73,7 +73,7 @@ impl AnswerReader {
     fn take_line(&mut self, line: &[u8]) -> Result<(), String> {
         let Some(at) = self.delta.find(line) else {
             return match self.failure.find(line) {
-                Some(_) => Err(format!("failed: {}", shown(line))),
+                Some(_) => Err(format!("failed: {}", line_text(line))),
                 None => Ok(()),
             };
         };
@@ -92,7 +92,7 @@ impl AnswerReader {
     }
 }
 
-fn shown(line: &[u8]) -> String {
+fn line_text(line: &[u8]) -> String {
     String::from_utf8_lossy(line.get(..SHOWN_BYTES).unwrap_or(line)).into_owned()
 }
 

@@ -1,6 +1,6 @@
 //! Scenarios that compare two kinds of turns inside of one server, and the one that looks at its start.
 //!
-//! Both kinds alternate, turn by turn, so that whatever else the machine does meets both.
+//! Both kinds alternate, turn by turn, so that other work of the machine affects both.
 
 use std::fmt::Write as _;
 use std::time::Duration;

@@ -32,7 +32,7 @@ const TEMPLATE_RUNS: usize = TEMPLATE_THREADS * RUNS_PER_THREAD;
 const MAX_RUNS: usize = 10_000_000;
 /// Measured turns of each server.
 const TURNS: usize = 100;
-/// A run may cost so many times one in an empty database.
+/// How many times a run may cost as much as one in an empty database.
 const MOST_TIMES: f64 = 1.2;
 const SCRIPT: AnswerScript =
     AnswerScript { chunks: 20, first_ms: 0, gap_ms: 0, tools: false, in_step: false };

@@ -21,14 +21,14 @@ pub(super) struct HttpHead {
 /// The place of a reader within a body.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum BodyPlace {
-    /// So many bytes of a body with a known length are still to come.
+    /// Bytes of a body with a known length that are still to come.
     Length(usize),
     /// In the line with the size of a chunk.
     Size {
         size: usize,
         digits: u32,
     },
-    /// So many bytes of a chunk are still to come.
+    /// Bytes of a chunk that are still to come.
     Chunk(usize),
     /// In the line end behind a chunk.
     ChunkEnd,
@@ -80,7 +80,7 @@ impl BodyPlace {
                     let taken = left.min(rest.len() + 1);
                     content.extend_from_slice(input.get(at - 1..at - 1 + taken).unwrap_or_default());
                     at += taken - 1;
-                    self.behind(left - taken)
+                    self.place_after(left - taken)
                 }
                 Self::Size { size, digits } => size_line(byte, size, digits)?,
                 Self::ChunkEnd if byte == b'\n' => Self::Size { size: 0, digits: 0 },
@@ -92,8 +92,8 @@ impl BodyPlace {
         Ok(at)
     }
 
-    /// The place after some bytes of a body or of a chunk, of which so many are left.
-    fn behind(self, left: usize) -> Self {
+    /// The place after some bytes of a body or of a chunk, of which `left` bytes remain.
+    fn place_after(self, left: usize) -> Self {
         match self {
             Self::Chunk(_) if left == 0 => Self::ChunkEnd,
             Self::Chunk(_) => Self::Chunk(left),

@@ -24,12 +24,13 @@ use super::{find_server, local_runtime, wait_for_signal};
 
 /// Beyond the kept multiple, in percent. Two counts of the same program differ by less than two.
 const TOLERANCE_PERCENT: f64 = 5.0;
-/// The counted turns: so many groups, of which the one in the middle counts, of so many turns each.
+/// The groups of counted turns, of which the one in the middle counts.
 const GROUPS: usize = 3;
 const TURNS_PER_GROUP: usize = 4;
 /// After a group, so that its work in the background counts as its own.
 const SETTLE: Duration = Duration::from_millis(500);
-/// A pause that is longer than a turn: deltas of a turn are committed with the next fact, whatever the threads do.
+/// A pause that is longer than a turn: deltas of a turn are committed with the next fact, however the threads are
+/// scheduled.
 const LONG_PAUSE_MS: u64 = 1000;
 const BURST: AnswerScript =
     AnswerScript { chunks: 200, first_ms: 0, gap_ms: 0, tools: false, in_step: false };

@@ -17,7 +17,7 @@ use super::upstream::STEP_PATH;
 
 /// A turn that takes longer has failed.
 const TURN_TIMEOUT: Duration = Duration::from_secs(120);
-/// So many hexadecimal digits are an id.
+/// Hexadecimal digits of an id.
 const ID_DIGITS: usize = 16;
 
 /// Which server is asked, and with it the form of a request.

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-/// Linux counts the time of processes in hundredths of a second, whatever the machine.
+/// Linux counts the time of processes in hundredths of a second, on every machine.
 const TICK_MS: f64 = 10.0;
 /// Two times in ticks are each rounded, so their difference is only so exact.
 const DOUBT_MS: f64 = 2.0 * TICK_MS;

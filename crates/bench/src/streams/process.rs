@@ -106,7 +106,7 @@ impl Drop for ChildProcess {
     }
 }
 
-/// A port of this machine that nobody uses.
+/// A port of this machine that no process uses.
 pub(super) fn free_address() -> Result<SocketAddr, String> {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0));
     listener.and_then(|listener| listener.local_addr()).map_err(|error| format!("no free port: {error}"))

@@ -28,7 +28,7 @@ use spread::measure_spread;
 
 /// All nodes have the same key of the vault; its value does not matter.
 const VAULT_KEY: &str = "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef";
-/// The name of a server that shares its database with nobody, and those of groups of nodes.
+/// The name of a server with a database of its own, and the names of groups of nodes.
 const ALONE: &str = "alone";
 const GROUPS: [(&str, usize); 3] = [("1 node", 1), ("2 nodes", 2), ("3 nodes", 3)];
 const MOST_NODES: usize = 3;
@@ -103,7 +103,7 @@ async fn measure(rondo: PathBuf, cores: Option<CorePair>, size: ScaleSize) -> Re
     Ok(report)
 }
 
-/// The load on so many nodes, or on a server that is alone.
+/// The load on this number of nodes, or on a server that is alone.
 async fn measure_count(
     world: &StreamWorld,
     size: ScaleSize,

@@ -63,7 +63,7 @@ pub(super) enum ScenarioWork {
 /// The aim of a scenario. Rows are named by their servers.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum StreamAim {
-    /// At most so many times the CPU time of another row.
+    /// The CPU time of a row as a multiple of that of another row, at most.
     CpuRatio {
         row: &'static str,
         to: &'static str,
@@ -90,7 +90,7 @@ pub(super) const SCENARIOS: &[StreamScenario] = &[
     StreamScenario {
         name: "plain",
         about: "16 clients, 3 threads of 5 turns each, no delay",
-        work: ScenarioWork::Load { shape: busy(false), servers: ALL },
+        work: ScenarioWork::Load { shape: busy_load(false), servers: ALL },
         aims: &[
             StreamAim::CpuRatio { row: RONDO, to: FLOOR, most: 1.5 },
             StreamAim::NoFailure { row: RONDO },
@@ -100,7 +100,7 @@ pub(super) const SCENARIOS: &[StreamScenario] = &[
     StreamScenario {
         name: "tools",
         about: "16 clients, 3 threads of 5 turns each, two tool calls in each run, no delay",
-        work: ScenarioWork::Load { shape: busy(true), servers: WITHOUT_PROXY },
+        work: ScenarioWork::Load { shape: busy_load(true), servers: WITHOUT_PROXY },
         aims: &[
             StreamAim::CpuRatio { row: RONDO, to: FLOOR, most: 1.7 },
             StreamAim::NoFailure { row: RONDO },
@@ -110,7 +110,7 @@ pub(super) const SCENARIOS: &[StreamScenario] = &[
     StreamScenario {
         name: "pace-100",
         about: "100 streams of 100 users at once, 50 ms between chunks, the first after 200 ms",
-        work: ScenarioWork::Load { shape: paced(100, 100), servers: ALL },
+        work: ScenarioWork::Load { shape: paced_load(100, 100), servers: ALL },
         aims: &[
             StreamAim::CpuRatio { row: RONDO, to: FLOOR, most: 2.0 },
             StreamAim::NoFailure { row: RONDO },
@@ -120,7 +120,7 @@ pub(super) const SCENARIOS: &[StreamScenario] = &[
     StreamScenario {
         name: "pace-500",
         about: "500 streams of 500 users at once, 50 ms between chunks, the first after 200 ms",
-        work: ScenarioWork::Load { shape: paced(500, USERS), servers: ALL },
+        work: ScenarioWork::Load { shape: paced_load(500, USERS), servers: ALL },
         aims: &[
             StreamAim::Most { row: RONDO, figure: StreamFigure::FirstMost, most: 200.0 },
             StreamAim::NoFailure { row: RONDO },
@@ -130,7 +130,7 @@ pub(super) const SCENARIOS: &[StreamScenario] = &[
     StreamScenario {
         name: "pace-1000",
         about: "1,000 streams of 500 users at once, 50 ms between chunks, the first after 200 ms",
-        work: ScenarioWork::Load { shape: paced(1000, USERS), servers: ALL },
+        work: ScenarioWork::Load { shape: paced_load(1000, USERS), servers: ALL },
         aims: &[
             StreamAim::Most { row: RONDO, figure: StreamFigure::FirstMost, most: 300.0 },
             StreamAim::Most { row: RONDO, figure: StreamFigure::AnonPerStream, most: 48.0 },
@@ -216,7 +216,7 @@ const HISTORY_AIMS: &[StreamAim] = &[
 ];
 
 /// Answers without a delay, as fast as the server takes them.
-const fn busy(tools: bool) -> LoadShape {
+const fn busy_load(tools: bool) -> LoadShape {
     LoadShape {
         script: AnswerScript { chunks: CHUNKS, first_ms: 0, gap_ms: 0, tools, in_step: false },
         plan: LoadPlan { clients: 16, turns_per_thread: 5, arrival: Duration::ZERO, limit: LIMIT },
@@ -226,7 +226,7 @@ const fn busy(tools: bool) -> LoadShape {
 }
 
 /// All streams begin in the same moment.
-const fn paced(clients: usize, users: usize) -> LoadShape {
+const fn paced_load(clients: usize, users: usize) -> LoadShape {
     LoadShape {
         script: AnswerScript {
             chunks: CHUNKS,
@@ -266,7 +266,7 @@ impl ScenarioWork {
 
 impl StreamScenario {
     /// The short form of a scenario.
-    pub(super) fn quick(mut self) -> Self {
+    pub(super) fn short_form(mut self) -> Self {
         if let ScenarioWork::Load { shape, .. } = &mut self.work {
             shape.plan.limit = QUICK_LIMIT;
             if shape.script.gap_ms > 0 {

@@ -32,7 +32,7 @@ pub(super) struct AnswerScript {
 }
 
 impl AnswerScript {
-    pub(super) fn first(&self) -> Duration {
+    pub(super) fn first_delay(&self) -> Duration {
         Duration::from_millis(self.first_ms)
     }
 
@@ -48,7 +48,7 @@ impl AnswerScript {
     /// How long the upstream takes for an answer by itself.
     pub(super) fn ideal_turn(&self) -> Duration {
         let gaps = u32::try_from(self.chunks.saturating_sub(1)).unwrap_or(u32::MAX);
-        self.first() + self.gap() * gaps
+        self.first_delay() + self.gap() * gaps
     }
 }
 
@@ -69,17 +69,17 @@ pub(super) struct AnswerBytes {
 impl AnswerBytes {
     pub(super) fn new(script: AnswerScript) -> Self {
         let words: Vec<String> = (0..script.chunks).map(|number| format!("w{number} ")).collect();
-        let content = |word: &String| framed(&chunk(&json!({ "content": word }), None));
+        let content = |word: &String| event_chunk(&chunk(&json!({ "content": word }), None));
         let opening = "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ncache-control: no-cache\r\n\
             transfer-encoding: chunked\r\n\r\n";
-        let role = framed(&chunk(&json!({ "role": "assistant", "content": "" }), None));
+        let role = event_chunk(&chunk(&json!({ "role": "assistant", "content": "" }), None));
         Self {
             script,
             opening: [opening.as_bytes(), &role].concat().into(),
             contents: words.iter().map(content).collect(),
-            ending: ending("stop", script.chunks),
-            calls: (0..CALLS).flat_map(call_events).map(|event| framed(&event).to_vec()).collect(),
-            calls_ending: ending("tool_calls", CALLS),
+            ending: end_events("stop", script.chunks),
+            calls: (0..CALLS).flat_map(call_events).map(|event| event_chunk(&event).to_vec()).collect(),
+            calls_ending: end_events("tool_calls", CALLS),
             text: words.concat(),
         }
     }
@@ -129,13 +129,13 @@ fn call_events(index: usize) -> Vec<String> {
     std::iter::once(chunk(&begin, None)).chain(pieces).collect()
 }
 
-fn ending(finish: &str, tokens: usize) -> [Bytes; 3] {
+fn end_events(finish: &str, tokens: usize) -> [Bytes; 3] {
     let usage = json!({
         "id": "chatcmpl-bench", "object": "chat.completion.chunk", "created": CREATED, "model": MODEL,
         "choices": [], "usage": usage(tokens),
     });
-    let done = [&framed("[DONE]") as &[u8], b"0\r\n\r\n"].concat();
-    [framed(&chunk(&json!({}), Some(finish))), framed(&usage.to_string()), done.into()]
+    let done = [&event_chunk("[DONE]") as &[u8], b"0\r\n\r\n"].concat();
+    [event_chunk(&chunk(&json!({}), Some(finish))), event_chunk(&usage.to_string()), done.into()]
 }
 
 fn usage(tokens: usize) -> Value {
@@ -153,7 +153,7 @@ fn chunk(delta: &Value, finish: Option<&str>) -> String {
 }
 
 /// An event, as a chunk of a body.
-fn framed(data: &str) -> Bytes {
+fn event_chunk(data: &str) -> Bytes {
     let event = format!("data: {data}\n\n");
     format!("{:x}\r\n{event}\r\n", event.len()).into()
 }

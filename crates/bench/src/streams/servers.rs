@@ -25,7 +25,7 @@ const READY_WITHIN: Duration = Duration::from_secs(30);
 /// The time for a server under callgrind, which is fifty times slower.
 const COUNTED_READY_WITHIN: Duration = Duration::from_secs(300);
 const READY_POLL: Duration = Duration::from_millis(1);
-/// Limits that a single machine with thousands of clients of a benchmark needs, and nobody else.
+/// Limits that only a benchmark with thousands of clients on one machine needs.
 const CONFIGURATION: &str = "[server]\nmax_streams_per_user = 6000\nmax_model_calls = 6000\n\
     max_model_calls_per_user = 6000\n";
 /// The path that says whether the process lives.
@@ -123,7 +123,7 @@ impl StreamWorld {
         serde_json::from_slice(&counts).map_err(|error| format!("the upstream gave no counts: {error}"))
     }
 
-    /// Starts a server with an empty data folder, and makes so many users. With no user, the server asks for no key.
+    /// Starts a server with an empty data folder, and makes users. With no user, the server asks for no key.
     pub(super) async fn start_server(
         &self,
         kind: ServerKind,
@@ -239,7 +239,7 @@ impl ServerUnderTest {
         &self.keys
     }
 
-    /// Makes so many conversations, which belong to the users in turn.
+    /// Makes `count` conversations, which belong to the users in turn.
     pub(super) async fn new_threads(&self, count: usize) -> Result<Vec<LoadThread>, String> {
         let (mut client, mut threads) = (PlainClient::new(self.address), Vec::with_capacity(count));
         for user in 0..count {

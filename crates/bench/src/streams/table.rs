@@ -64,7 +64,7 @@ impl ScenarioReport {
             StreamAim::CpuRatio { row, to, most } => {
                 let ratio = self.cpu_ratio(row, to);
                 AimLine {
-                    text: format!("CPU of {row}: {} times {to}, at most {most}", shown(ratio, 2)),
+                    text: format!("CPU of {row}: {} times {to}, at most {most}", number_text(ratio, 2)),
                     met: ratio.map(|ratio| ratio <= most),
                 }
             }
@@ -74,7 +74,7 @@ impl ScenarioReport {
                 AimLine {
                     text: format!(
                         "{first} {second} of {row}: {}, at most {most}",
-                        shown(value, label.decimals)
+                        number_text(value, label.decimals)
                     ),
                     met: value.map(|value| value <= most),
                 }
@@ -172,7 +172,7 @@ pub(super) fn table(rows: &[(&str, ServerFigures)]) -> String {
     for figure in figures {
         let label = figure.label();
         let cell = |(_, row): &(&str, ServerFigures)| match row.get(figure) {
-            Some(value) => shown(Some(value), label.decimals),
+            Some(value) => number_text(Some(value), label.decimals),
             None => "-".into(),
         };
         columns.push(column(label.heading, rows, cell));
@@ -226,6 +226,6 @@ pub(super) fn doubts(label: &str, figures: &ServerFigures) -> String {
     text
 }
 
-fn shown(value: Option<f64>, decimals: usize) -> String {
+fn number_text(value: Option<f64>, decimals: usize) -> String {
     value.map_or("?".into(), |value| format!("{value:.decimals$}"))
 }

@@ -198,7 +198,7 @@ pub(super) fn turn_figures(result: &LoadResult, script: AnswerScript) -> ServerF
         let beyond = |time: Duration| (time.as_secs_f64() - usual.as_secs_f64()) * 1e3;
         result.turns.iter().map(|turn| beyond(time(turn))).collect::<Vec<f64>>()
     };
-    let mut first = collect(&|turn| turn.first, script.first());
+    let mut first = collect(&|turn| turn.first, script.first_delay());
     let mut gap = collect(&|turn| turn.gap, script.gap());
     let mut total = collect(&|turn| turn.total, Duration::ZERO);
     figures.set(StreamFigure::FirstHalf, percentile(&mut first, 0.5));
@@ -213,7 +213,7 @@ pub(super) fn turn_figures(result: &LoadResult, script: AnswerScript) -> ServerF
     figures
 }
 
-/// The core of the load also has PostgreSQL, which has worked for so many milliseconds.
+/// The core of the load also has PostgreSQL, which has worked for this number of milliseconds.
 fn add_work(
     figures: &mut ServerFigures,
     (before, after): (&Readings, &Readings),

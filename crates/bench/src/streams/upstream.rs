@@ -185,7 +185,7 @@ async fn chat(stream: &mut TcpStream, state: &SharedState, request: &CheckedRequ
         (state.answers.clone(), state.requests)
     };
     if answers.script.first_ms > 0 {
-        sleep(answers.script.first()).await;
+        sleep(answers.script.first_delay()).await;
     }
     if !request.stream {
         let text = answers.complete().to_string();
@@ -216,8 +216,8 @@ async fn write_at_once(stream: &mut TcpStream, events: &[Bytes]) -> std::io::Res
     Ok(())
 }
 
-/// Writes the first event, and each other one when the client has said that it has the one before. So a server cannot join
-/// events, whatever the machine does meanwhile.
+/// Writes the first event, and each other one when the client has said that it has the one before. So a server cannot
+/// join events, even on a busy machine.
 async fn write_in_step(stream: &mut TcpStream, state: &SharedState, events: &[Bytes]) -> std::io::Result<()> {
     let steps = Rc::clone(&state.borrow().steps);
     for event in events {

@@ -25,13 +25,13 @@ pub(super) struct ChatServer {
 
 impl ChatServer {
     /// The server at an address.
-    pub(super) async fn at(url: &str, token: Option<String>) -> CommandResult<Self> {
-        Self::of(ApiClient::at(url, token, &[])?, url).await
+    pub(super) async fn for_url(url: &str, token: Option<String>) -> CommandResult<Self> {
+        Self::of(ApiClient::for_url(url, token, &[])?, url).await
     }
 
     /// The server at an address, which must have one of these certificates if there are any.
-    async fn at_own(url: &str, token: Option<String>, certificates: &[String]) -> CommandResult<Self> {
-        Self::of(ApiClient::at(url, token, certificates)?, url).await
+    async fn for_own_url(url: &str, token: Option<String>, certificates: &[String]) -> CommandResult<Self> {
+        Self::of(ApiClient::for_url(url, token, certificates)?, url).await
     }
 
     async fn of(api: ApiClient, url: &str) -> CommandResult<Self> {
@@ -52,13 +52,13 @@ impl ChatServer {
 
     async fn reach(config: &Config) -> CommandResult<Self> {
         if let Some(ControlFile { url, token, certificates }) = ControlFile::of(&config.data)
-            && let Ok(running) = Self::at_own(&url, Some(token), &certificates).await
+            && let Ok(running) = Self::for_own_url(&url, Some(token), &certificates).await
         {
             return Ok(running);
         }
         // It may have another data folder. The server that answers there is not shown our token.
         let OwnServer { url, certificates } = OwnServer::of(config);
-        if let Ok(running) = Self::at_own(&url, None, &certificates).await {
+        if let Ok(running) = Self::for_own_url(&url, None, &certificates).await {
             return Ok(Self { elsewhere: Some(elsewhere_note(config)), ..running });
         }
         let config = &discover::complete(config.clone()).await;
@@ -71,7 +71,7 @@ impl ChatServer {
             _ => trouble,
         })?;
         service.start().await?;
-        Self::of(ApiClient::serving(config, service).await?, "this process").await
+        Self::of(ApiClient::for_service(config, service).await?, "this process").await
     }
 
     /// The app of a thread. None for a thread that the server does not show, which it says when it gets a message.

@@ -5,7 +5,8 @@ use serde_json::{Value, json};
 use tools::ASK_USER;
 
 use super::Chat;
-use super::input::{ANSWER, TypedInput};
+use super::input::ANSWER;
+use super::typed_input::TypedInput;
 use crate::CommandResult;
 use crate::terminal_text::printable;
 
@@ -28,14 +29,14 @@ impl Chat {
         };
         match self.api.post(&format!("/v1/calls/{call_id}/result"), &body).await {
             Ok(_) => Ok(()),
-            Err(trouble) => self.screen.note(&trouble.to_string()), // somebody else was faster, or the server is gone
+            Err(trouble) => self.screen.note(&trouble.to_string()), // another client was faster, or the server is gone
         }
     }
 
     /// Shows the question with its choices, and reads lines until one is an answer.
     async fn ask_person(&mut self, input: &Value) -> CommandResult<Value> {
         let question = Question::read(input);
-        self.screen.question(&printable(&question.shown()))?;
+        self.screen.question(&printable(&question.numbered_text()))?;
         self.input.hold_typed()?;
         loop {
             let TypedInput::Line(line) = self.input.answer(ANSWER, &mut self.interrupt).await? else {
@@ -54,7 +55,7 @@ impl Chat {
         }
     }
 
-    /// Whether nobody has answered yet. Where the server cannot say, it may say when it gets the answer.
+    /// Whether no client has answered yet. A server that cannot be asked may say so when it gets the answer.
     async fn is_call_open(&self, id: CallId) -> bool {
         let view = self.api.get(&format!("/v1/calls/{id}")).await;
         view.map_or(true, |view: ClientCallView| view.status == ClientCallStatus::Open)
@@ -80,7 +81,7 @@ impl<'a> Question<'a> {
     }
 
     /// The question, with a number before each choice.
-    fn shown(&self) -> String {
+    fn numbered_text(&self) -> String {
         let mut lines = vec![self.text.to_owned()];
         lines.extend((1..).zip(&self.choices).map(|(number, choice)| format!("  {number}. {choice}")));
         if self.multiple && self.choices.len() > 1 {
@@ -136,6 +137,6 @@ mod tests {
         ] {
             assert_eq!(Question::read(input).answer(line), answer, "{line:?}");
         }
-        assert_eq!(Question::read(&one).shown(), "Which?\n  1. red\n  2. blue");
+        assert_eq!(Question::read(&one).numbered_text(), "Which?\n  1. red\n  2. blue");
     }
 }

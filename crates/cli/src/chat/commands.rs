@@ -76,8 +76,8 @@ impl ChatLine {
 }
 
 impl Chat {
-    /// Does what a line asks for. The caller ends the chat.
-    pub(super) async fn obey(&mut self, line: ChatLine) -> CommandResult {
+    /// Runs a command, or sends a message. The caller ends the chat.
+    pub(super) async fn run_command(&mut self, line: ChatLine) -> CommandResult {
         match line {
             ChatLine::Message(message) => self.say(&message).await,
             ChatLine::Remember(message) => self.remember(&message).await,
@@ -190,7 +190,7 @@ impl Chat {
         Ok(())
     }
 
-    /// The server refuses a model that nobody serves when it gets the next message.
+    /// The server refuses a model that no provider serves when it gets the next message.
     async fn change_model(&mut self, name: String) -> CommandResult {
         let allowed = self.app_view().await.map(|app| app.models).unwrap_or_default();
         if !allowed.is_empty() && !allowed.iter().any(|known| known == "*" || *known == name) {

@@ -1,7 +1,6 @@
 //! The lines that a chat is given: by a person at a line editor, or by a program. None of them is lost while something
 //! else happens, such as an answer that streams or a Ctrl-C.
 
-use std::io::{self, Write};
 use std::path::PathBuf;
 
 use futures_util::FutureExt;
@@ -11,27 +10,15 @@ use super::chat_terminal::ChatTerminal;
 use super::line_editor::LineEditor;
 use super::line_reader::LineReader;
 use super::typed_ahead::{KeepingTerminal, TypedAhead};
+use super::typed_input::{PROMPT, TypedInput, show};
 use crate::CommandResult;
 use crate::terminal_text::printable;
-
-/// Stands before a message.
-pub(super) const PROMPT: &str = "> ";
 
 /// Stands before a decision.
 pub(super) const YES_OR_NO: &str = "yes or no: ";
 
 /// Stands before an answer in free words.
 pub(super) const ANSWER: &str = "your answer: ";
-
-/// The input that a person or a program has typed.
-#[derive(Debug, PartialEq, Eq)]
-pub(super) enum TypedInput {
-    Line(String),
-    /// Ctrl-C.
-    Interrupt,
-    /// Ctrl-D, or the end of the input.
-    End,
-}
 
 pub(super) struct ChatInput {
     source: InputSource,
@@ -107,10 +94,10 @@ impl ChatInput {
     }
 
     /// The lines that were typed and not sent.
-    pub(super) fn untaken(&mut self) -> Vec<String> {
+    pub(super) fn unsent_lines(&mut self) -> Vec<String> {
         let lines = match &mut self.source {
-            InputSource::Lines(lines) => lines.untaken(),
-            InputSource::Keys(keys) => keys.untaken(),
+            InputSource::Lines(lines) => lines.unsent_lines(),
+            InputSource::Keys(keys) => keys.unsent_lines(),
         };
         lines.into_iter().filter(|line| !line.trim().is_empty()).collect()
     }
@@ -120,8 +107,8 @@ impl ChatInput {
 struct EditorInput {
     colours: bool,
     history: Option<PathBuf>,
-    /// None until a line is wanted: a chat with its message on the command line may need none, and then the input belongs
-    /// to whoever started it.
+    /// None until a line is wanted: a chat with its message on the command line may need none, and then the input
+    /// belongs to the program that started the chat.
     open: Option<(LineEditor, KeepingTerminal)>,
     ahead: TypedAhead,
 }
@@ -152,7 +139,7 @@ impl EditorInput {
         self.editor()?.message(begun).await
     }
 
-    fn untaken(&mut self) -> Vec<String> {
+    fn unsent_lines(&mut self) -> Vec<String> {
         let _ = self.ahead.take_pending(); // the terminal may be gone
         let mut lines = Vec::new();
         while let Some(typed) = self.ahead.next_line() {
@@ -168,9 +155,4 @@ impl EditorInput {
 /// Forgets a Ctrl-C that was meant for an answer which had ended by then. While the editor waits, Ctrl-C is a key.
 fn drop_earlier(interrupt: &mut Signal) {
     let _ = interrupt.recv().now_or_never();
-}
-
-/// For the person at the terminal only.
-pub(super) fn show(text: &str) -> CommandResult {
-    Ok(io::stderr().write_all(text.as_bytes())?)
 }

@@ -21,7 +21,7 @@ use rustyline::{
 use tokio::sync::mpsc::{Receiver, Sender, channel};
 
 use super::commands::COMMAND_NAMES;
-use super::input::{PROMPT, TypedInput, show};
+use super::typed_input::{PROMPT, TypedInput, show};
 use crate::CommandResult;
 
 /// Lines in the history, and bytes of a line that is worth keeping.
@@ -120,7 +120,7 @@ impl PromptEditors {
             Ok(line) => {
                 let line = line.replace(&format!("\\{CONTINUED}"), "\n");
                 if matches!(request, EditRequest::Message(_)) {
-                    self.keep(&line);
+                    self.add_to_history(&line);
                 }
                 Ok(TypedInput::Line(line))
             }
@@ -137,7 +137,7 @@ impl PromptEditors {
     }
 
     /// Puts a line into the history, also into that of later chats. A chat works without a history.
-    fn keep(&mut self, line: &str) {
+    fn add_to_history(&mut self, line: &str) {
         let is_kept = line.len() <= MAX_HISTORY_LINE_BYTES;
         if !is_kept || !self.message.add_history_entry(line).unwrap_or_default() {
             return;

@@ -1,5 +1,5 @@
-//! Lines of the input, read into a queue by a thread of their own. So none of them is lost while something else happens:
-//! an answer that streams, a Ctrl-C (after which the terminal forgets whatever nobody has read yet).
+//! Lines of the input, read into a queue by a thread of their own. So none of them is lost while something else
+//! happens: an answer that streams, a Ctrl-C (after which the terminal forgets all unread text).
 
 use std::collections::VecDeque;
 use std::io::{self, BufRead, Read};
@@ -7,10 +7,10 @@ use std::io::{self, BufRead, Read};
 use tokio::signal::unix::Signal;
 use tokio::sync::mpsc::{Receiver, Sender, channel};
 
-use super::input::TypedInput;
+use super::typed_input::TypedInput;
 use crate::CommandResult;
 
-/// Lines that are read before anybody wants them; further ones stay where they are.
+/// Lines that are read before the chat needs them. Further lines stay in the input.
 const MAX_LINES_AHEAD: usize = 256;
 
 /// More than any server takes as a message.
@@ -21,7 +21,7 @@ type Line = io::Result<String>;
 #[derive(Default)]
 pub(super) struct LineReader {
     /// None until a line is wanted: a chat with its message on the command line may need none, and then the input
-    /// belongs to whoever started it.
+    /// belongs to the program that started the chat.
     reader: Option<Receiver<Line>>,
     /// Lines that were typed before a question was shown, and so do not answer it.
     typed_ahead: VecDeque<Line>,
@@ -71,8 +71,8 @@ impl LineReader {
         }
     }
 
-    /// The lines that nobody has asked for.
-    pub(super) fn untaken(&mut self) -> Vec<String> {
+    /// The lines that the chat has read and not used.
+    pub(super) fn unsent_lines(&mut self) -> Vec<String> {
         self.hold_ready();
         self.typed_ahead.drain(..).filter_map(Result::ok).collect()
     }
@@ -129,7 +129,7 @@ mod tests {
             assert_eq!(input.unread_line().await.unwrap().as_deref(), Some(answer));
             assert_eq!(input.line().await.unwrap().as_deref(), Some(later));
             sender.send(Ok("left over".to_owned())).await.unwrap();
-            assert_eq!(input.untaken(), ["left over"]);
+            assert_eq!(input.unsent_lines(), ["left over"]);
             drop(sender);
             assert_eq!(input.line().await.unwrap(), None);
         }

@@ -4,7 +4,7 @@
 
 mod inline;
 mod layout;
-mod settled;
+mod open_marks;
 mod table;
 #[cfg(test)]
 mod tests;
@@ -12,7 +12,7 @@ mod tests;
 use anstyle::{AnsiColor, Style};
 
 use layout::LineWriter;
-use settled::settled_bytes;
+use open_marks::settled_bytes;
 
 /// Spaces before a line of code.
 const CODE_INDENT: &str = "  ";

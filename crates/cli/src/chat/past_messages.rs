@@ -3,7 +3,7 @@
 use protocol::{Message, Page, Role};
 
 use super::Chat;
-use super::input::PROMPT;
+use super::typed_input::PROMPT;
 use crate::CommandResult;
 use crate::terminal_text::{printable, shorten_to};
 

@@ -1,11 +1,11 @@
-//! Text that a person types while nobody reads it, because an answer streams. The terminal keeps it, and lets the person
-//! correct it, until it is taken from there.
+//! Text that a person types while an answer streams and the chat does not read. The terminal keeps it, and lets the
+//! person correct it, until it is taken from there.
 
 use std::io::{self, Write};
 
 use rustix::termios::{LocalModes, OptionalActions, SpecialCodeIndex, Termios, tcgetattr, tcsetattr};
 
-use super::input::TypedInput;
+use super::typed_input::TypedInput;
 
 /// Bytes that are taken from the terminal at once.
 const CHUNK_BYTES: usize = 4096;
@@ -42,7 +42,7 @@ impl Drop for KeepingTerminal {
     }
 }
 
-/// Text that was typed before anybody asked for it.
+/// Text that was typed before the chat asked for it.
 #[derive(Default)]
 pub(super) struct TypedAhead {
     bytes: Vec<u8>,

@@ -1,4 +1,4 @@
-//! Which models are listed, who serves the others, and which one answers when nobody is named.
+//! Which models are listed, which provider serves the others, and which model answers when a request names none.
 
 use model::{Capabilities, Listing, ProviderKind, SchemaSupport, Timeouts};
 use serde_json::Map;
@@ -18,7 +18,7 @@ impl Config {
         self.models.iter().find(|listing| listing.name == name)
     }
 
-    /// The default model that was chosen and that nobody serves, with the place where a pulled one would be.
+    /// The default model that was chosen and that no provider serves, with the place where a pulled one would be.
     pub(crate) fn missing_default(&self) -> Option<String> {
         let model = self.model.as_deref().filter(|model| self.listing(model).is_none())?;
         let data = self.data.display();
@@ -27,7 +27,7 @@ impl Config {
         ))
     }
 
-    /// The open provider that is asked for a model nobody listed, and the provider's name for it.
+    /// The open provider that is asked for a model that is not listed, and the provider's name for it.
     fn serving_provider<'a>(&'a self, name: &'a str) -> Option<(&'a ProviderConfig, &'a str)> {
         let by_path = name.split_once('/').and_then(|(provider, id)| Some((self.provider(provider)?, id)));
         let by_name = || Some((self.provider(self.known_provider_of(name)?)?, name));
@@ -57,13 +57,13 @@ impl Config {
         self.pulled.iter().find(|model| model.name == name)
     }
 
-    /// Whether anybody beside this process serves models.
+    /// Whether a provider beside this process serves models.
     pub(crate) fn has_remote(&self) -> bool {
         self.providers.iter().any(|provider| provider.wire.is_some())
     }
 
     /// With weights in the data folder, this process is a provider as well: the last one, so that it is asked only for
-    /// what nobody else is there for.
+    /// models that no other provider serves.
     pub(super) fn find_pulled(&mut self) {
         // A build without models of its own can run none of them.
         self.pulled = if cfg!(feature = "local") { weights::pulled_models(&self.data) } else { Vec::new() };
@@ -109,7 +109,7 @@ impl Config {
     /// Lists what is known of the providers that are where everybody knows them to be.
     pub(super) fn list_known(&mut self) {
         let catalogue = &self.knowledge.catalogue;
-        let known = catalogue.listed().filter_map(|model| {
+        let known = catalogue.current_models().filter_map(|model| {
             let provider = self.provider(&model.provider).filter(|provider| provider.is_at_its_own_url())?;
             Some(self.undescribed_listing(provider, &model.name, &model.name))
         });
@@ -125,7 +125,7 @@ impl Config {
         }
     }
 
-    /// Chooses who answers when nobody is named, if that is open, and lists it.
+    /// Chooses the model that answers when a request names none, if that is not decided yet, and lists it.
     pub(crate) fn settle_default(&mut self) {
         if self.model.is_none() {
             let catalogue = &self.knowledge.catalogue;
@@ -142,7 +142,7 @@ impl Config {
         }
     }
 
-    /// A model as it is when nobody describes it.
+    /// A model that the configuration does not describe.
     fn undescribed_listing(&self, provider: &ProviderConfig, name: &str, id: &str) -> Listing {
         let catalogue = &self.knowledge.catalogue;
         let capabilities = if provider.serves_known_models() {

@@ -11,7 +11,7 @@ use super::{ConfigSecret, EgressConfig, Environment};
 const PREFIX: &str = "RONDO_SECRET_";
 
 impl EgressConfig {
-    /// The secrets that the apps name, the variable before the file, and a problem for each that nobody has set.
+    /// The secrets that the apps name, the variable before the file, and a problem for each that is not set.
     pub(crate) fn secrets_for(
         &self,
         apps: &Apps,
@@ -33,7 +33,7 @@ impl EgressConfig {
         Ok((values, missing.into_values().collect()))
     }
 
-    /// A problem for each app that lists a search which nobody does.
+    /// A problem for each app that lists a search without an engine.
     pub(crate) fn missing_searches(&self, apps: &Apps) -> Vec<Problem> {
         let listed = apps.values().flat_map(|app| &app.tools);
         listed.filter_map(|tool| Some((tool, self.search_setting(&tool.name)?))).map(missing_search).collect()

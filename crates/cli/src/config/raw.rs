@@ -129,7 +129,7 @@ pub(super) fn read(source: FileText<'_>, environment: &Environment<'_>) -> Resul
         data: reader.choose("RONDO_DATA", raw.data)?.map_or(default.data, |chosen| chosen.value.into()),
         store: reader.store()?,
         apps: reader.choose("RONDO_APPS", raw.apps)?.map_or(default.apps, |chosen| chosen.value.into()),
-        discover: reader.truth("RONDO_DISCOVER", raw.discover)?.unwrap_or(default.discover),
+        discover: reader.bool_setting("RONDO_DISCOVER", raw.discover)?.unwrap_or(default.discover),
         providers: reader.providers(raw.providers)?,
         pull: reader.pull(raw.pull),
         outside: reader.egress(raw.egress, raw.secrets, raw.web_search)?,
@@ -232,7 +232,7 @@ impl<'a> ConfigReader<'a> {
         })
     }
 
-    fn truth(&self, variable: &str, in_file: Option<bool>) -> Result<Option<bool>, Problem> {
+    fn bool_setting(&self, variable: &str, in_file: Option<bool>) -> Result<Option<bool>, Problem> {
         let Some(text) = self.variable(variable) else { return Ok(in_file) };
         text.trim().parse().map(Some).map_err(|_| {
             Problem::of(

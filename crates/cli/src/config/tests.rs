@@ -43,7 +43,8 @@ fn the_default_file_says_the_defaults() {
 
 #[test]
 fn the_default_file_shows_every_key() {
-    let raw: raw::Raw = app::source::read_toml(Path::new("rondo.toml"), &uncommented(|_| true)).unwrap();
+    let text = uncommented(|_| true);
+    let raw: raw::Raw = FileText { file: Path::new("rondo.toml"), text: &text }.toml().unwrap();
     let shown = format!("{raw:?}");
     assert!(!shown.contains("None"), "a key is missing: {shown}");
     for section in ["RawProvider {", "RawModel {", "RawPrice {", "RawEmbeddings {", "RawSecret {"] {

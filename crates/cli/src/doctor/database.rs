@@ -8,7 +8,7 @@ use super::nodes::{self, Sharing};
 use crate::config::Config;
 use crate::vault;
 
-/// A difference of the clocks that nobody notices, in milliseconds.
+/// A difference of the clocks that has no visible effect, in milliseconds.
 const MAX_CLOCK_AHEAD: i64 = 5_000;
 
 /// Connections that should be left for the server: those that read, the one that writes, and one for its successor.

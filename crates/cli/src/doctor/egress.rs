@@ -8,7 +8,7 @@ use app::{App, AppMcpServer, AppMcpTransport, Apps};
 use futures_util::future::join_all;
 use protocol::{McpServerView, McpToolState};
 
-use super::{Diagnosis, beside};
+use super::{Diagnosis, nearest_existing_folder};
 use crate::api_client::ApiClient;
 use crate::config::{self, Config};
 use crate::mcp::{refresh, reveal_hidden, unapproved_tools};
@@ -56,7 +56,8 @@ async fn servers(config: &Config, apps: &Apps, secrets: &BTreeMap<String, String
         return Vec::new();
     }
     // A look keeps what it saw, and a check leaves no data folder behind.
-    let scratch = (!config.data.is_dir()).then(|| Scratch(beside(&config.data).join(SCRATCH)));
+    let scratch =
+        (!config.data.is_dir()).then(|| Scratch(nearest_existing_folder(&config.data).join(SCRATCH)));
     let data = scratch.as_ref().map_or_else(|| config.data.clone(), |scratch| scratch.0.clone());
     let api = match ApiClient::open(&Config { data, ..config.clone() }).await {
         Ok(api) => api,
@@ -69,14 +70,14 @@ async fn servers(config: &Config, apps: &Apps, secrets: &BTreeMap<String, String
         if wants {
             return Diagnosis::Bad(format!("{about}: it was not tried, because a secret is missing"));
         }
-        look(&api, &about, app, server).await
+        check_server(&api, &about, app, server).await
     };
     let findings = join_all(all.into_iter().map(look)).await;
     api.close().await;
     findings
 }
 
-async fn look(api: &ApiClient, about: &str, app: &App, server: &AppMcpServer) -> Diagnosis {
+async fn check_server(api: &ApiClient, about: &str, app: &App, server: &AppMcpServer) -> Diagnosis {
     if server.is_per_user() {
         let reason = "it needs each user's own credential, so it was not tried";
         return Diagnosis::Note(format!("{about}: {reason}"));

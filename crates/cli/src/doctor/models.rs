@@ -1,4 +1,4 @@
-//! Which providers answer, and whether somebody serves the models that will be asked for.
+//! Which providers answer, and whether they serve the models that will be asked for.
 
 use std::collections::BTreeMap;
 
@@ -60,7 +60,7 @@ pub(super) fn catalogue_findings(config: &Config, apps: &Apps, today: Date) -> V
         )),
         None => Diagnosis::Good(origin),
     };
-    let ending = catalogue::ending(config, apps, today).into_iter();
+    let ending = catalogue::ending_models(config, apps, today).into_iter();
     std::iter::once(fresh).chain(ending.map(|end| Diagnosis::Note(format!("model {end}")))).collect()
 }
 
@@ -126,7 +126,9 @@ fn serves(
     };
     let (provider, offer) = offers.iter().find(|(provider, _)| provider.name == model.listing.provider)?;
     match offer {
-        ModelOffer::Models(ids) if ids.is_empty() || provider_models::has(ids, &model.listing.id) => {
+        ModelOffer::Models(ids)
+            if ids.is_empty() || provider_models::list_has_model(ids, &model.listing.id) =>
+        {
             Some(Diagnosis::Good(format!("model {name}: served by {}", provider.name)))
         }
         ModelOffer::Models(ids) => Some(unlisted_model(&model, provider, ids, named_by.is_some())),
@@ -134,10 +136,10 @@ fn serves(
     }
 }
 
-/// A provider's list need not be complete, so a default that nobody chose for an app may still answer.
+/// A provider's list need not be complete, so a default that no app names may still answer.
 fn unlisted_model(model: &Model, provider: &ProviderConfig, ids: &[String], named: bool) -> Diagnosis {
     let (name, id) = (model.name(), &model.listing.id);
-    let text = format!("model {name}: {} does not list {id}, but {}", provider.name, some(ids));
+    let text = format!("model {name}: {} does not list {id}, but {}", provider.name, first_names(ids));
     if provider.wire == Some(ProviderWire::Ollama) {
         return Diagnosis::Bad(format!("{text}; get it with `ollama pull {id}`"));
     }
@@ -147,14 +149,14 @@ fn unlisted_model(model: &Model, provider: &ProviderConfig, ids: &[String], name
     Diagnosis::Note(format!("{text}; choose one of them with RONDO_MODEL if it does not answer"))
 }
 
-fn some(names: &[String]) -> String {
+fn first_names(names: &[String]) -> String {
     let more = if names.len() > MAX_NAMES { ", …" } else { "" };
     let shown: Vec<&str> = names.iter().take(MAX_NAMES).map(String::as_str).collect();
     shown.join(", ") + more
 }
 
 fn model_names(registry: &ModelRegistry) -> String {
-    some(&registry.list().map(|model| model.name().to_owned()).collect::<Vec<_>>())
+    first_names(&registry.list().map(|model| model.name().to_owned()).collect::<Vec<_>>())
 }
 
 #[cfg(test)]

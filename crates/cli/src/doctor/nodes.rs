@@ -41,9 +41,9 @@ pub(super) fn check(
 fn node_finding(sharing: Sharing, found: &ExaminedPostgres) -> Diagnosis {
     let running = match found.nodes.as_slice() {
         [] => None,
-        [node] => Some(format!("1 node is running: {}", shown(node))),
+        [node] => Some(format!("1 node is running: {}", node_text(node))),
         nodes => {
-            let list: Vec<String> = nodes.iter().map(shown).collect();
+            let list: Vec<String> = nodes.iter().map(node_text).collect();
             Some(format!("{} nodes are running: {}", nodes.len(), list.join(", ")))
         }
     };
@@ -76,7 +76,7 @@ fn node_finding(sharing: Sharing, found: &ExaminedPostgres) -> Diagnosis {
 }
 
 /// A node with the time since it has renewed its lease, in tenths of a second.
-fn shown(node: &ExaminedNode) -> String {
+fn node_text(node: &ExaminedNode) -> String {
     let ExaminedNode { number, version, renewed_before } = node;
     let tenths = (*renewed_before).max(0) / 100;
     format!("node {number} (version {version}, renewed {}.{} s ago)", tenths / 10, tenths % 10)

@@ -38,7 +38,7 @@ pub(super) fn items(index: usize, entry: &Value) -> Vec<FoundItem> {
     for message in path(mapping, leaf) {
         items.extend(add(&mut builder, message));
     }
-    let turns = builder.done();
+    let turns = builder.into_turns();
     if !turns.is_empty() {
         let thread = ThreadToImport {
             source_id: format!("chatgpt:{id}"),

@@ -44,7 +44,7 @@ fn conversation(place: &str, thread: &Value) -> Option<FoundItem> {
         source_id: format!("langgraph:{id}"),
         title: title.map(one_line).filter(|title| !title.is_empty()),
         created_at: moment(thread.get("created_at")),
-        turns: builder.done(),
+        turns: builder.into_turns(),
     };
     (!thread.turns.is_empty()).then_some(FoundItem::Conversation(thread))
 }

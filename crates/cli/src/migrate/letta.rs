@@ -64,7 +64,7 @@ fn conversation(place: &str, agent: &Value) -> Option<FoundItem> {
     for message in messages {
         add(&mut builder, message);
     }
-    let turns = builder.done();
+    let turns = builder.into_turns();
     let thread = ThreadToImport {
         source_id: format!("letta:{id}"),
         title: text("name").map(one_line),
@@ -146,17 +146,17 @@ fn returns_of(message: &Value, text: &str) -> Vec<(String, String, bool)> {
         let result = |one: &Value| {
             let said = one.get("func_response").map_or_else(|| text.to_owned(), text_of);
             let id = Some(id_of(one)).filter(|id| !id.is_empty()).unwrap_or_else(|| id_of(message));
-            let (said, failed) = unwrapped(&said);
+            let (said, failed) = unwrapped_result(&said);
             (id, said, failed || one.get("status").and_then(Value::as_str) == Some("error"))
         };
         return returns.iter().map(result).collect();
     }
-    let (said, failed) = unwrapped(text);
+    let (said, failed) = unwrapped_result(text);
     vec![(id_of(message), said, failed)]
 }
 
 /// A result without the object with status and time around it.
-fn unwrapped(text: &str) -> (String, bool) {
+fn unwrapped_result(text: &str) -> (String, bool) {
     let wrapped: Option<Value> = serde_json::from_str(text).ok();
     let status = wrapped.as_ref().and_then(|wrapped| wrapped.get("status")?.as_str());
     match (status, wrapped.as_ref().and_then(|wrapped| wrapped.get("message"))) {

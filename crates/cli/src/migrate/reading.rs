@@ -143,7 +143,7 @@ struct Entries<'a> {
 }
 
 impl Entries<'_> {
-    /// Sends what an entry has. Where nobody listens any more, the reader goes on to the end of the list in vain.
+    /// Sends what an entry has. If the receiver has gone, the reader continues to the end of the list in vain.
     fn take(&self, index: usize, entry: &Value) {
         let items = match self.from {
             MigrationSource::Chatgpt => chatgpt::items(index, entry),

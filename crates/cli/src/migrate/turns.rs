@@ -18,7 +18,7 @@ pub(super) struct TurnBuilder {
 
 impl TurnBuilder {
     pub(super) fn user(&mut self, text: &str, at: Option<Timestamp>) {
-        self.turns.push(ImportedTurn { text: cut(text), steps: Vec::new(), at });
+        self.turns.push(ImportedTurn { text: cut_to_limit(text), steps: Vec::new(), at });
     }
 
     /// A step of an answer. Without a message of the user before it, it answers nothing.
@@ -35,8 +35,10 @@ impl TurnBuilder {
             }
         };
         let mut calls = calls.into_iter();
-        turn.steps
-            .push(ImportedStep { text: cut(text), calls: calls.by_ref().take(MAX_CALLS_PER_STEP).collect() });
+        turn.steps.push(ImportedStep {
+            text: cut_to_limit(text),
+            calls: calls.by_ref().take(MAX_CALLS_PER_STEP).collect(),
+        });
         while calls.len() > 0 {
             let more = calls.by_ref().take(MAX_CALLS_PER_STEP).collect();
             turn.steps.push(ImportedStep { text: String::new(), calls: more });
@@ -49,28 +51,28 @@ impl TurnBuilder {
         let mut open = steps.flat_map(|step| &mut step.calls).filter(|call| call.result.is_none());
         let call = open.find(|call| if id.is_empty() { call.name == name } else { call.id == id });
         if let Some(call) = call {
-            (call.result, call.failed) = (Some(cut(result)), failed);
+            (call.result, call.failed) = (Some(cut_to_limit(result)), failed);
             return;
         }
         let call = ImportedCall {
             id: id.to_owned(),
             name: name.to_owned(),
             input: Value::Null,
-            result: Some(cut(result)),
+            result: Some(cut_to_limit(result)),
             failed,
         };
         self.assistant("", vec![call], None);
     }
 
     /// The turns that have something in them.
-    pub(super) fn done(self) -> Vec<ImportedTurn> {
+    pub(super) fn into_turns(self) -> Vec<ImportedTurn> {
         let says = |turn: &ImportedTurn| !turn.text.trim().is_empty() || !turn.steps.is_empty();
         self.turns.into_iter().filter(says).collect()
     }
 }
 
 /// A text within the limit of the server.
-fn cut(text: &str) -> String {
+fn cut_to_limit(text: &str) -> String {
     text.get(..text.floor_char_boundary(MAX_TEXT_BYTES)).unwrap_or(text).to_owned()
 }
 

@@ -21,7 +21,7 @@ pub(super) fn text(registry: &ModelRegistry, config: &Config) -> String {
 }
 
 /// Lines on listed models that have ended by `today` or will soon; empty when there are none.
-pub(super) fn endings(registry: &ModelRegistry, config: &Config, today: Date) -> String {
+pub(super) fn ending_lines(registry: &ModelRegistry, config: &Config, today: Date) -> String {
     let ending = registry.list().filter_map(|model| catalogue::end_of(config, model.name(), today));
     let lines: String = ending.map(|end| format!("{end}\n")).collect();
     if lines.is_empty() { lines } else { format!("\n{lines}") }
@@ -35,7 +35,7 @@ fn end(model: &Model, config: &Config) -> Option<Date> {
 }
 
 /// Empty when there are none.
-pub(super) fn pulled(models: &[PulledModel]) -> String {
+pub(super) fn pulled_table(models: &[PulledModel]) -> String {
     if models.is_empty() {
         return String::new();
     }

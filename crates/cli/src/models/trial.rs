@@ -41,15 +41,15 @@ pub(super) async fn run(
             return Err(format!("{error} ({}); {remedy}", error.code()).into());
         }
     };
-    let mut usage = model.priced(heard.usage);
-    print(&plain(&heard, model.capabilities().streaming))?;
+    let mut usage = model.with_cost(heard.usage);
+    print(&plain_report(&heard, model.capabilities().streaming))?;
     let mut failures = Vec::new();
     let can = model.capabilities();
     if can.tools {
         let tools: Arc<[ToolSpec]> = Arc::new([weather()]);
         let question = "What is the weather in Paris? Use the tool.";
         let heard = ask_model(&*model.chat, &ModelRequest { tools, ..ask(model, question) }).await;
-        let verdict = judge(heard, &mut usage, model, called);
+        let verdict = judge(heard, &mut usage, model, check_call);
         print(&report("tool call", &verdict))?;
         failures.extend(verdict.is_err().then_some("tool call"));
     } else {
@@ -61,7 +61,7 @@ pub(super) async fn run(
         let format = AnswerFormat::Schema(Arc::new(schema()));
         let heard =
             ask_model(&*model.chat, &ModelRequest { format, ..ask(model, "What is 6 times 7?") }).await;
-        let verdict = judge(heard, &mut usage, model, structured);
+        let verdict = judge(heard, &mut usage, model, check_structured);
         print(&report("structured", &verdict))?;
         failures.extend(verdict.is_err().then_some("structured"));
     }
@@ -95,7 +95,7 @@ pub(super) async fn embed(embedder: &dyn Embedder, provider: &ProviderConfig) ->
     ))
 }
 
-fn plain(heard: &ModelAnswer, streaming: bool) -> String {
+fn plain_report(heard: &ModelAnswer, streaming: bool) -> String {
     let counted = heard.usage.output_tokens;
     let estimated = heard.text.chars().count() as u64 / CHARACTERS_PER_TOKEN + 1;
     let (tokens, about) = if counted > 0 { (counted, "") } else { (estimated, "about ") };
@@ -127,7 +127,7 @@ fn judge(
     look: fn(&ModelAnswer) -> Result<String, String>,
 ) -> Result<String, String> {
     heard.map_err(|error| format!("{error} ({})", error.code())).and_then(|heard| {
-        *usage += model.priced(heard.usage);
+        *usage += model.with_cost(heard.usage);
         look(&heard).map(|found| format!("{found}, {} ms", heard.took.as_millis()))
     })
 }
@@ -152,7 +152,7 @@ fn weather() -> ToolSpec {
     }
 }
 
-fn called(heard: &ModelAnswer) -> Result<String, String> {
+fn check_call(heard: &ModelAnswer) -> Result<String, String> {
     let Some((name, arguments)) = heard.calls.first() else {
         return Err("the tool was not called; tools = false in the model's entry offers it no tools, and \
             tool_calls_in_text = true finds calls that it writes as text"
@@ -180,7 +180,7 @@ fn schema() -> Schema {
     }
 }
 
-fn structured(heard: &ModelAnswer) -> Result<String, String> {
+fn check_structured(heard: &ModelAnswer) -> Result<String, String> {
     let answer = serde_json::from_str(heard.text.trim());
     if answer.is_ok_and(|answer| jsonschema::is_valid(&schema().schema, &answer)) {
         return Ok("the answer matches the schema".into());

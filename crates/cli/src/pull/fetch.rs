@@ -11,7 +11,7 @@ use sha2::{Digest, Sha256};
 
 use super::error::PullError;
 use super::progress::{Progress, say};
-use super::request::ask;
+use super::request::{ask, without_secrets};
 use crate::cause;
 
 /// The largest file that is taken.
@@ -127,7 +127,7 @@ async fn save(
             return Err(too_large(wanted));
         }
         file.write_all(&chunk).map_err(trouble(path))?;
-        progress.at(before + written);
+        progress.show_done(before + written);
     }
     file.sync_all().map_err(trouble(path))?;
     match total {
@@ -228,18 +228,4 @@ pub(super) fn hash_of(path: &Path) -> Result<String, PullError> {
         hash.update(buffer.get(..count).unwrap_or_default());
     }
     Ok(hash.finalize().iter().map(|byte| format!("{byte:02x}")).collect())
-}
-
-pub(super) fn is_sha256(text: &str) -> bool {
-    text.len() == 64 && text.bytes().all(|byte| byte.is_ascii_hexdigit())
-}
-
-/// A URL without what may be secret in it.
-pub(super) fn without_secrets(url: &Url) -> String {
-    let mut url = url.clone();
-    let _ = url.set_username(""); // these two fail only for URLs without a host
-    let _ = url.set_password(None);
-    url.set_query(None);
-    url.set_fragment(None);
-    url.into()
 }

@@ -5,8 +5,8 @@ use reqwest::header::{ACCEPT, CONTENT_TYPE, HeaderMap, HeaderValue};
 use serde::Deserialize;
 
 use super::error::PullError;
-use super::fetch::{is_sha256, without_secrets};
 use super::request::ask;
+use super::request::{is_sha256, without_secrets};
 use crate::cause;
 use crate::http::read_body;
 

@@ -8,7 +8,7 @@ pub(super) const EMBEDDER_FILES: [&str; 4] =
 /// Taken along where there is one: how many tokens the model was trained with.
 pub(super) const SENTENCE_FILE: &str = "sentence_bert_config.json";
 
-/// The models that are fetched when nobody names any: small, and free to use.
+/// The models that are fetched when the command names none: small, and free to use.
 pub(crate) const DEFAULT_CHAT: &str = "qwen2.5-coder-0.5b";
 /// The smallest chat model, for a machine without room for the usual one.
 pub(crate) const SMALLEST_CHAT: &str = "smollm2-135m";

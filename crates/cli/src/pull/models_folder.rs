@@ -36,7 +36,7 @@ impl ModelsFolder {
 
     /// Returns the folder in which the files of a model gather until it is whole. Files that an earlier try left are
     /// still there.
-    pub(super) fn partial(&self, name: &str) -> Result<PathBuf, PullError> {
+    pub(super) fn partial_folder(&self, name: &str) -> Result<PathBuf, PullError> {
         let folder = self.models.join(format!("{name}{PARTIAL}"));
         fs::create_dir_all(&folder).map_err(PullError::file(&folder))?;
         Ok(folder)
@@ -44,7 +44,7 @@ impl ModelsFolder {
 
     /// Moves the partial folder into place, with these of its files and nothing else.
     pub(super) fn finish(&self, mut model: PulledModel, files: &[&str]) -> Result<PulledModel, PullError> {
-        let partial = self.partial(&model.name)?;
+        let partial = self.partial_folder(&model.name)?;
         for file in files {
             let path = partial.join(file);
             model.bytes += fs::metadata(&path).map_err(PullError::file(&path))?.len();
@@ -118,7 +118,7 @@ mod tests {
         let data = tempfile::tempdir().unwrap();
         let place = ModelsFolder::hold(data.path()).unwrap();
         assert!(matches!(ModelsFolder::hold(data.path()), Err(PullError::Busy(_))));
-        fs::write(place.partial("half").unwrap().join("model.gguf"), "GGUF").unwrap();
+        fs::write(place.partial_folder("half").unwrap().join("model.gguf"), "GGUF").unwrap();
         for (name, text) in [("wrong", "{"), ("strange", r#"{"name": "strange", "kind": "song"}"#)] {
             fs::create_dir(data.path().join("models").join(name)).unwrap();
             fs::write(data.path().join("models").join(name).join(MANIFEST), text).unwrap();

@@ -25,7 +25,7 @@ pub(crate) enum ProgressUnit {
 }
 
 impl Progress {
-    /// Counts so many rows.
+    /// Counts rows, `total` of them.
     pub(crate) fn start_rows(label: &str, total: u64) -> Self {
         let mut progress = Self::start(label, 0, Some(total));
         match &mut progress {
@@ -54,7 +54,7 @@ impl Progress {
         Self::Lines { label: label.to_owned(), total, next, unit: ProgressUnit::Bytes }
     }
 
-    pub(crate) fn at(&mut self, done: u64) {
+    pub(crate) fn show_done(&mut self, done: u64) {
         match self {
             Self::Bar(bar) => bar.set_position(done),
             Self::Lines { label, total: Some(total), next, unit } => {
@@ -86,7 +86,7 @@ fn percent(done: u64, total: u64) -> u64 {
     done.saturating_mul(100).checked_div(total).unwrap_or(100)
 }
 
-/// A line for the person who waits. Nobody needs to hear that it could not be shown.
+/// A line for the person who waits. A failure to show it is not reported.
 pub(super) fn say(line: &str) {
     let _ = writeln!(std::io::stderr(), "{line}");
 }

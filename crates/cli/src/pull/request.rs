@@ -6,7 +6,6 @@ use reqwest::header::{ETAG, HeaderMap, LOCATION};
 use reqwest::{Response, StatusCode, Url};
 
 use super::error::PullError;
-use super::fetch::{is_sha256, without_secrets};
 use crate::{cause, http};
 
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
@@ -69,6 +68,20 @@ fn next(at: &Url, location: Option<&str>) -> Result<Url, PullError> {
         ("https", "http") => Err(trouble("it redirects from https to http")),
         _ => Err(trouble("it redirects to something other than http or https")),
     }
+}
+
+pub(super) fn is_sha256(text: &str) -> bool {
+    text.len() == 64 && text.bytes().all(|byte| byte.is_ascii_hexdigit())
+}
+
+/// A URL without what may be secret in it.
+pub(super) fn without_secrets(url: &Url) -> String {
+    let mut url = url.clone();
+    let _ = url.set_username(""); // these two fail only for URLs without a host
+    let _ = url.set_password(None);
+    url.set_query(None);
+    url.set_fragment(None);
+    url.into()
 }
 
 #[cfg(test)]

@@ -14,7 +14,7 @@ use crate::control::ControlFile;
 /// A certificate that ends sooner than this is told of.
 const END_NOTICE: SignedDuration = SignedDuration::from_hours(14 * 24);
 
-/// Keys travel with every request, so nobody may be able to read requests on their way.
+/// Keys travel with every request, so no other machine may be able to read requests on their way.
 pub(crate) fn require_encryption(config: &Config) -> CommandResult {
     let proxying = &config.server.proxying;
     let is_encrypted = config.tls.is_some()

@@ -1,7 +1,5 @@
-//! An OpenAPI description as declarations of HTTP tools.
-//!
-//! A description is somebody else's text. Nothing of it becomes a template, all of it is written by a serialiser, and
-//! what cannot be said is left out and told.
+//! An OpenAPI description as declarations of HTTP tools. A description is foreign text. Nothing of it becomes a
+//! template, all of it is written by a serialiser, and what cannot be said is left out and told.
 
 mod address;
 mod arguments;
@@ -91,7 +89,7 @@ pub(crate) fn import(document: &OpenApiDocument, wanted: &ImportChoice) -> Comma
     let given = wanted.base_url.as_deref().map(base_address).transpose()?;
     let mut tools: Vec<ToolDeclaration> = Vec::new();
     for found in chosen {
-        let name = words::free(&name(&found, wanted), |name| tools.iter().any(|tool| tool.name == name));
+        let name = words::free_name(&name(&found, wanted), |name| tools.iter().any(|tool| tool.name == name));
         let base = match &given {
             Some(base) => Ok(base.clone()),
             None => base_address(&server(document, found.item, found.operation)),
@@ -103,7 +101,7 @@ pub(crate) fn import(document: &OpenApiDocument, wanted: &ImportChoice) -> Comma
     }
     let title = words::line(document.text("/info/title").unwrap_or_default());
     if tools.is_empty() {
-        return Err(nothing(&left_out).into());
+        return Err(no_tool_reason(&left_out).into());
     }
     let version = document.text("/info/version").unwrap_or_default();
     let source = words::line(&format!("{title} {version}"));
@@ -186,7 +184,7 @@ fn name(found: &FoundOperation<'_>, wanted: &ImportChoice) -> String {
     words::tool_name(&format!("{prefix}{own}"))
 }
 
-fn nothing(left_out: &[(String, String)]) -> String {
+fn no_tool_reason(left_out: &[(String, String)]) -> String {
     match left_out {
         [] => "the description has no operations".into(),
         [(name, reason), rest @ ..] if rest.iter().all(|(_, other)| other == reason) => {

@@ -30,7 +30,8 @@ pub(super) fn order<'a>(
     let mut left: Vec<&UserRecord> = records.iter().collect();
     let mut turns: Vec<RecordTurn<'a>> = Vec::new();
     while !left.is_empty() {
-        let possible = left.iter().map(|record| RecordTurn { record, data: without(&record.data, &missing) });
+        let possible =
+            left.iter().map(|record| RecordTurn { record, data: without_missing(&record.data, &missing) });
         let (mut ready, waiting): (Vec<_>, Vec<_>) = possible.partition(|turn| !turn.is_incomplete());
         if ready.is_empty() {
             let opened = waiting.iter().position(|turn| fits(turn.record, &turn.data)).unwrap_or_default();
@@ -47,17 +48,17 @@ pub(super) fn order<'a>(
 
 /// The data without ids that are missing. An item of a list that names one goes as a whole: what is left of it would be
 /// about nothing.
-fn without(data: &Value, missing: &BTreeSet<String>) -> Value {
+fn without_missing(data: &Value, missing: &BTreeSet<String>) -> Value {
     let is_there = |value: &Value| !value.as_str().is_some_and(|text| missing.contains(text));
     let is_complete =
         |item: &Value| is_there(item) && item.as_object().is_none_or(|fields| fields.values().all(is_there));
     match data {
         Value::Array(items) => {
-            items.iter().filter(|item| is_complete(item)).map(|item| without(item, missing)).collect()
+            items.iter().filter(|item| is_complete(item)).map(|item| without_missing(item, missing)).collect()
         }
         Value::Object(fields) => {
             let kept = fields.iter().filter(|(_, value)| is_there(value));
-            kept.map(|(name, value)| (name.clone(), without(value, missing))).collect()
+            kept.map(|(name, value)| (name.clone(), without_missing(value, missing))).collect()
         }
         Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => data.clone(),
     }

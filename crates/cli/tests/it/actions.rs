@@ -75,7 +75,7 @@ async fn deleting_a_thread_erases_what_was_said_and_the_ledger_still_holds() {
     assert!(listed.ends_with("calculate  erased\n"), "{listed}");
 }
 
-/// Somebody who can write to the database, and takes what protects it out of the way.
+/// An attacker who can write to the database, and removes what protects it.
 #[tokio::test]
 async fn a_changed_word_is_found() {
     let world = World::new().await;

@@ -69,7 +69,7 @@ async fn a_change_is_for_the_next_run_and_the_one_under_way_keeps_its_own() {
     ]);
     let server = serve(&world).await;
     let mut first = server.stream(RUNS, &json!({ "message": "What time is it?" })).await;
-    first.until("text:delta").await;
+    first.read_until("text:delta").await;
     write(&world, "Two", "");
     until(&server, "the change", |apps| named(apps, "Two")).await;
     gate.open();
@@ -221,7 +221,7 @@ provider = 'openai'",
     assert!(lines.iter().any(|line| line.starts_with("demo   One")), "aligned in columns: {listed:?}");
 }
 
-/// Behind another base URL nobody knows what the default model costs, unless the operator says so.
+/// Behind another base URL the price of the default model is not known, unless the operator gives one.
 #[tokio::test]
 async fn a_budget_in_dollars_needs_a_price_and_is_told_which_line_gives_one() {
     let world = world().await;
@@ -288,7 +288,7 @@ async fn what_users_have_said_waits_for_an_apps_folder_that_is_away() {
     ]);
     let server = serve(&world).await;
     let mut first = server.stream(RUNS, &json!({ "message": "1" })).await;
-    first.until("text:delta").await;
+    first.read_until("text:delta").await;
     let thread = first.header("x-thread-id");
     let mut queued = Vec::new();
     for message in ["2", "3"] {
@@ -305,7 +305,7 @@ async fn what_users_have_said_waits_for_an_apps_folder_that_is_away() {
     assert_eq!(first.all().await.last().unwrap().data["status"], "completed", "it keeps the app it has");
     server.process.errors.contains("the app's folder is missing").await;
     away(false);
-    queued[0].until("text:delta").await;
+    queued[0].read_until("text:delta").await;
 
     server.process.kill();
     away(true);

@@ -21,7 +21,7 @@ fn said(body: &Value) -> &str {
 /// Waits until the thread has its name, and gives back its log.
 async fn named(server: &Server, thread: &str) -> Vec<Frame> {
     let mut frames = server.follow(&format!("/v1/threads/{thread}/events"), 0).await;
-    within("the name", frames.until("thread:named")).await;
+    within("the name", frames.read_until("thread:named")).await;
     server.log(thread).await
 }
 

@@ -1,5 +1,5 @@
-//! kill -9 while a request is on its way outside: what cannot be taken back arrives at most once, and what can be made
-//! again comes again under the same key (E2, R5).
+//! kill -9 while a request is on its way outside: a request that cannot be undone arrives at most once, and one that
+//! can be repeated comes again under the same key (E2, R5).
 
 use std::process::Command;
 

@@ -100,7 +100,7 @@ async fn during_the_tools_of_a_step() {
         });
         let server = world.serve().await;
         let mut frames = server.say("What is 6 times 7?").await;
-        let cut = Cut::of(frames.until(moment).await, &frames);
+        let cut = Cut::of(frames.read_until(moment).await, &frames);
         server.process.kill();
         gate.open();
 

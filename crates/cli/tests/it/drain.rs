@@ -10,7 +10,7 @@ use testkit::web::{self, Web};
 use crate::process::within;
 use crate::world::{Server, World, names, read_text, send};
 
-/// An app whose one tool can be taken back by another request.
+/// An app whose one tool can be undone by another request.
 const DESK: &str = r#"name = "Desk"
 [tool.open]
 description = "Opens a ticket."
@@ -25,8 +25,8 @@ method = "DELETE"
 url = "WEB/tickets/{{ output.id }}"
 "#;
 
-/// A world with that app, a server in it that has so many seconds to stop, and the path at which its one action is taken
-/// back.
+/// A world with that app, a server in it that has `drain_seconds` to stop, and the path at which its one action is
+/// undone.
 async fn with_an_action(web: &Web, drain_seconds: u32) -> (World, Server, String) {
     let world = World::with(&[]).await;
     world.write("apps/desk/app.toml", &DESK.replace("WEB", &web.url()));
@@ -68,7 +68,8 @@ async fn an_undo_that_ends_in_time_is_done() {
     world.audit();
 }
 
-/// The time is the same for all: what somebody outside never answers is let go, and the next start ends it.
+/// All requests under way share one time limit. A call that an external server never answers is abandoned, and the next
+/// start ends it.
 #[tokio::test]
 async fn an_undo_that_does_not_end_in_time_is_let_go() {
     let (web, gate) = (Web::start().await, Gate::new());

@@ -14,7 +14,7 @@ use crate::world::{Server, World, read_text};
 /// A small disk of its own for the data, which others see only through the process that has it.
 const DISK: &str = "mount -t tmpfs -o size=12m tmpfs \"$RONDO_DATA\" && exec \"$@\"";
 
-/// Runs the binary with its data folder on the small disk. None, and a word about it, where nobody may make one.
+/// Runs the binary with its data folder on the small disk. None, with a note, if the test may not make such a disk.
 async fn on_a_small_disk(world: &World) -> Option<Server> {
     std::fs::create_dir_all(world.path("data")).unwrap();
     let mut probe = Command::new("unshare");
@@ -157,8 +157,8 @@ async fn a_quota_that_is_used_up_is_a_full_disk_and_heals_by_itself() {
     assert_eq!(memories(&world.path("data")), 2);
 }
 
-/// Nobody knows what is on such a disk: the server says so, and ends, so that it is started again. The data that it had
-/// promised is there then, and the run that was under way goes on.
+/// The content of such a disk is not known: the server says so, and ends, so that it is started again. The data that it
+/// had promised is there then, and the run that was under way goes on.
 #[tokio::test]
 async fn a_disk_that_fails_ends_the_server_and_the_next_start_goes_on() {
     let world = World::new().await;

@@ -189,7 +189,7 @@ async fn one_mistake_keeps_everything_out_and_is_named() {
     assert!(refused.errors.ends_with("\n  and 20 more\n"), "{}", refused.errors);
 }
 
-/// A fault that only shows while it is written takes back what was written before it.
+/// A fault that only shows while the data is written undoes all that was written before it.
 #[tokio::test]
 async fn a_failure_on_the_way_leaves_nothing_behind() {
     let world = World::with(&["trailhead"]).await;

@@ -36,7 +36,7 @@ async fn a_new_app_is_good_and_asks_before_it_writes() {
     let server = Server::start(&mut world.rondo(&["serve", "--apps", &apps])).await;
     let asked = json!({ "message": "Please put on my list: water the plants", "personaId": "coach" });
     let mut run = server.stream("/v1/apps/my-tasks/runs", &asked).await;
-    let open = run.until("proposal:open").await;
+    let open = run.read_until("proposal:open").await;
     let proposal = open.last().unwrap().data["proposalId"].as_str().unwrap().to_owned();
     let (_, none) = server.get("/v1/apps/my-tasks/records/task").await;
     assert_eq!(none["data"], json!([]), "nothing is written before the yes");

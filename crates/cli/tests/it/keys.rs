@@ -199,7 +199,7 @@ async fn the_way_to_the_server_is_its_own_users_alone_and_goes_with_it() {
     assert!(!control.exists());
 }
 
-/// Somebody else has taken the address that a killed server left behind.
+/// Another process has taken the address that a killed server left behind.
 #[tokio::test]
 async fn a_stranger_at_the_old_address_is_not_mistaken_for_the_server() {
     let (world, other) = (World::new().await, World::new().await);

@@ -10,7 +10,7 @@ use testkit::upstream::{Reply, ScriptedCall};
 use crate::process::{Ended, Process, within};
 use crate::world::{Server, World};
 
-/// A server of tools that offers what `tools.json` says at the moment. It leaves its process id and its environment
+/// An MCP server that offers what `tools.json` says at the moment. It leaves its process id and its environment
 /// beside itself, and ends with its input.
 pub(crate) const SCRIPT: &str = r#"
 import json, os, sys
@@ -46,7 +46,7 @@ for line in sys.stdin:
     print(json.dumps(answer), flush=True)
 "#;
 
-/// An app with one server of tools, in a world of its own.
+/// An app with one MCP server, in a world of its own.
 struct Sums {
     world: World,
 }
@@ -105,7 +105,7 @@ impl Sums {
                 tokio::task::yield_now().await;
             }
         };
-        within("the process of the server of tools", written).await;
+        within("the process of the MCP server", written).await;
         fs::read_to_string(file).unwrap()
     }
 
@@ -116,7 +116,7 @@ impl Sums {
 
 /// Returns the path of Python. It is needed here, as on every machine that runs these tests.
 pub(crate) fn python() -> String {
-    // Not whatever stands in front of it, which would add to the environment.
+    // Not a wrapper in front of it, which would add to the environment.
     let itself = "python3 -c 'import sys; print(sys.executable)'";
     let found = Command::new("sh").args(["-c", itself]).output().expect("sh runs");
     assert!(found.status.success(), "python3 is missing; install it to run the tests of `rondo mcp`");
@@ -131,7 +131,7 @@ fn states(pairs: &[(&str, &str)]) -> BTreeMap<String, String> {
     pairs.iter().map(|(name, state)| ((*name).to_owned(), (*state).to_owned())).collect()
 }
 
-/// Waits until a process is over. One whose parent is gone may stay on the list for whoever looks after orphans.
+/// Waits until a process is over. One whose parent is gone may stay on the list until the init process removes it.
 async fn gone(pid: &str) {
     let is_over = || match fs::read_to_string(format!("/proc/{pid}/stat")) {
         Ok(stat) => stat.rsplit(')').next().is_some_and(|rest| rest.trim_start().starts_with('Z')),
@@ -142,7 +142,7 @@ async fn gone(pid: &str) {
             tokio::task::yield_now().await;
         }
     };
-    within("the end of the server of tools", over).await;
+    within("the end of the MCP server", over).await;
 }
 
 #[tokio::test]

@@ -157,7 +157,7 @@ async fn memory_is_switched_off_and_on() {
     }
 }
 
-/// A person who may open the data folder speaks for anybody; a running server asks for their key.
+/// A person who may open the data folder can act for every user; a running server asks for a key.
 #[tokio::test]
 async fn each_user_has_their_own() {
     let world = World::new().await;

@@ -1,4 +1,4 @@
-//! Limits of a model are named before somebody waits for it, with the way to a better model.
+//! Limits of a model are named before a person waits for it, with the way to a better model.
 
 use serde_json::json;
 use testkit::upstream::Reply;
@@ -131,7 +131,7 @@ async fn answers_of_a_small_model_in_the_process_are_said_to_be_often_wrong() {
     assert!(!server.process.errors.text().contains("are often wrong"));
 }
 
-/// The terminal and the AI SDK's front end talk to one app when nobody names another.
+/// The terminal and the AI SDK's front end talk to one app when the user names no other.
 #[tokio::test]
 async fn a_chat_and_a_chat_front_end_have_one_default_app() {
     for (configured, expected) in [(None, "studio"), (Some("tutor"), "tutor")] {

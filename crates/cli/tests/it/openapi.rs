@@ -219,7 +219,7 @@ async fn a_model_reads_and_after_a_yes_adds_through_imported_tools() {
     command.env("RONDO_SECRET_DEN_SHELTER_KEY", "open-sesame-42");
     let server = Server::start(&mut command).await;
     let mut frames = server.stream("/v1/apps/shelter/runs", &json!({ "message": "A child for Rex" })).await;
-    let before = frames.until("proposal:open").await;
+    let before = frames.read_until("proposal:open").await;
     let arrived = web.arrivals();
     assert_eq!(arrived.len(), 1, "nothing is added before a yes");
     let got = &arrived[0];

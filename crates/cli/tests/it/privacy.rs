@@ -1,4 +1,4 @@
-//! The data folder is nobody else's to read.
+//! No other user of the machine can read the data folder.
 
 use std::fs::{self, Permissions};
 use std::os::unix::fs::PermissionsExt;
@@ -14,7 +14,7 @@ fn mode(path: &Path) -> u32 {
     fs::metadata(path).unwrap().permissions().mode() & 0o7777
 }
 
-/// The binary as somebody runs it whose files are everybody's unless they say otherwise.
+/// The binary of a user whose new files are readable by every user of the machine (umask).
 fn careless(world: &World, args: &[&str]) -> Command {
     let rondo = world.rondo(args);
     let mut command = Command::new("sh");

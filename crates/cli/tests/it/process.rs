@@ -208,7 +208,7 @@ pub(crate) async fn within<T>(what: &str, wait: impl Future<Output = T>) -> T {
     tokio::time::timeout(PATIENCE, wait).await.unwrap_or_else(|_| panic!("waited too long for {what}"))
 }
 
-/// Returns this system's words for a port at which nobody listens.
+/// Returns this system's words for a port at which no process listens.
 pub(crate) fn connection_refused() -> String {
     TcpStream::connect("127.0.0.1:1").expect_err("port 1 is free").to_string()
 }

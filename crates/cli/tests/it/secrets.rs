@@ -40,7 +40,7 @@ async fn the_key_goes_to_the_provider_and_nowhere_else() {
     }
     let mut frames = server.say("Hello").await;
     let run = frames.header("x-run-id");
-    frames.until("text:delta").await;
+    frames.read_until("text:delta").await;
     server.post(&format!("/v1/runs/{run}/cancel"), &json!({})).await;
     seen.push_str(&format!("{:?}", frames.all().await));
     seen.push_str(&server.get("/v1/apps").await.1.to_string());

@@ -35,7 +35,7 @@ async fn what_was_deleted_right_before_a_stop_is_in_no_file() {
         said.all().await;
         // A thread is purged when no job of it is under way.
         let events = format!("/v1/threads/{thread}/events");
-        server.follow(&events, 0).await.until("thread:named").await;
+        server.follow(&events, 0).await.read_until("thread:named").await;
         let delete = server.request(Method::DELETE, &format!("/v1/threads/{thread}"));
         assert_eq!(delete.send().await.unwrap().status(), 204);
         server.process.signal("TERM");

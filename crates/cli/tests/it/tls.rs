@@ -186,7 +186,7 @@ async fn a_certificate_that_ends_soon_is_told_of() {
     );
 }
 
-/// The certificate has a name that is not this machine's, and nobody has signed it.
+/// The certificate has a name that is not this machine's, and no authority has signed it.
 #[tokio::test]
 async fn commands_on_this_machine_reach_a_server_with_tls() {
     let world = World::new().await;

@@ -1,4 +1,4 @@
-//! Trailhead from the outside: evidence, a part that needs a yes, undo, notes, and what a model may not do.
+//! Trailhead from the outside: evidence, a part that needs approval, undo, notes, and what a model may not do.
 
 use reqwest::Method;
 use serde_json::{Value, json};
@@ -100,12 +100,12 @@ async fn audited(world: &World, server: Server) {
 }
 
 #[tokio::test]
-async fn a_part_waits_for_a_yes_across_a_kill_and_can_be_taken_back() {
+async fn a_part_waits_for_approval_across_a_kill_and_can_be_undone() {
     let world = World::with(&["trailhead"]).await;
     world.upstream.program(a_part);
     let server = world.serve().await;
     let mut frames = say(&server, "It came up again.").await;
-    let before = frames.until("proposal:open").await;
+    let before = frames.read_until("proposal:open").await;
     let shown = before.last().unwrap().data.clone();
     assert_eq!(shown["name"], "createEmergingPart");
     assert_eq!(outcomes(&before, "addEvidence").len(), 3, "its evidence is there");
@@ -147,7 +147,7 @@ async fn a_no_creates_nothing_and_the_model_is_told() {
     world.upstream.program(a_part);
     let server = world.serve().await;
     let mut frames = say(&server, "It came up again.").await;
-    let open = frames.until("proposal:open").await;
+    let open = frames.read_until("proposal:open").await;
     let proposal = open.last().unwrap().data["proposalId"].as_str().unwrap().to_owned();
     assert_eq!(decide(&server, &proposal, "reject").await.1["status"], "rejected");
     let rest = frames.all().await;
@@ -157,7 +157,7 @@ async fn a_no_creates_nothing_and_the_model_is_told() {
     audited(&world, server).await;
 }
 
-/// Made up, repeated, of the wrong type, or somebody else's: none of them is evidence.
+/// Made up, repeated, of the wrong type, or of another user: none of them is evidence.
 #[tokio::test]
 async fn only_evidence_that_was_recorded_counts() {
     let world = World::with(&["trailhead"]).await;
@@ -211,7 +211,7 @@ fn sample_of_another(world: &World) -> &'static str {
 }
 
 #[tokio::test]
-async fn the_model_takes_back_what_it_recorded() {
+async fn the_model_undoes_what_it_recorded() {
     let world = World::with(&["trailhead"]).await;
     world.upstream.program(|body| match (body.to_string().contains("Take it back."), results(body).len()) {
         (false, 0) => calls(&[evidence("A secret.")]),
@@ -320,7 +320,7 @@ async fn in_the_terminal_the_user_is_asked() {
 async fn a_question_that_nobody_answered_is_asked_again_by_the_command_that_is_named() {
     let world = World::with(&["trailhead"]).await;
     world.upstream.program(a_part);
-    let ended = world.run(&["chat", "It came up again."]).await; // nobody is there to ask
+    let ended = world.run(&["chat", "It came up again."]).await; // no person is there to ask
     assert_eq!((ended.code, ended.output.as_str()), (Some(1), ""));
     let (before, after) = ended.errors.split_once("waits for your approval: `rondo ").unwrap();
     assert!(before.ends_with("rondo: createEmergingPart "), "{before}");

@@ -54,7 +54,7 @@ impl World {
             .env("RONDO_DATA", self.path("data"))
             .env("RONDO_APPS", self.apps.path());
         command.env("OPENAI_BASE_URL", self.upstream.base_url());
-        command.env("RONDO_DISCOVER", "false"); // whatever else runs on this machine is not part of the test
+        command.env("RONDO_DISCOVER", "false"); // other servers on this machine are not part of the test
         command
     }
 

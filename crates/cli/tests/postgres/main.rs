@@ -45,7 +45,7 @@ async fn ended(world: &World, args: &[&str], of: (&str, Option<&str>)) -> Ended 
     Process::start(&mut rondo(world, args, of)).ended().await
 }
 
-/// Returns the doctor's findings about nodes and the vault key. It looks from a folder that nobody has made.
+/// Returns the doctor's findings about nodes and the vault key. It looks from a folder that does not exist.
 async fn findings(world: &World, key: Option<&str>) -> String {
     let report = ended(world, &["doctor"], ("nowhere", key)).await;
     assert!(!world.path("nowhere").exists(), "it leaves nothing behind");
@@ -72,7 +72,7 @@ async fn each_server_needs_a_data_folder_of_its_own() {
         if key.is_some() {
             serve(&world, ("two", key)).await;
         }
-        // A server that was killed keeps nobody away.
+        // A server that was killed keeps no other server away.
         first.process.kill();
         serve(&world, ("one", key)).await;
     }

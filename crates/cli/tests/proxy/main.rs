@@ -52,7 +52,7 @@ fn block(language: &str) -> &'static str {
     rest.split_once("\n```").expect("it ends").0
 }
 
-/// A port that nobody listens on.
+/// A port that no process listens on.
 fn free_port() -> u16 {
     TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
 }
@@ -190,7 +190,7 @@ async fn pages_of_the_public_url_may_act_and_others_may_not() {
     let (status, description) = send(proxied.request(Method::GET, "/openapi.json")).await;
     assert_eq!((status, &description["servers"]), (200, &json!([{ "url": proxied.url }])));
 
-    // Names that nobody has written down stay foreign.
+    // Names that are not in the configuration stay foreign.
     let rebound = proxied.server.request(Method::GET, "/v1/apps").header("host", "rebind.example");
     let (status, problem) = send(rebound).await;
     assert_eq!((status, &problem["code"]), (403, &json!("host_not_allowed")), "{problem}");

@@ -55,7 +55,7 @@ fn teaches(product: &Product, tutor: impl Fn(&Value) -> Reply + Send + Sync + 's
     plays(product, tutor, |_| finds(&[]));
 }
 
-/// A tutor that refers to these memories whatever is said.
+/// A tutor that refers to these memories in every answer.
 fn refers(product: &Product, memories: &[&str]) {
     let answer = object(memories, "Let us see.");
     teaches(product, move |_| Reply::says(&answer));
@@ -149,5 +149,5 @@ async fn known(product: &Product, server: &Server, status: &str) -> Vec<String> 
 /// Returns the event of the thread's channel about the memory model's work.
 async fn update(server: &Server, thread: &str) -> Value {
     let mut channel = server.follow(&format!("/v1/threads/{thread}/events"), 0).await;
-    within("memory:update", channel.until("memory:update")).await.pop().unwrap().data
+    within("memory:update", channel.read_until("memory:update")).await.pop().unwrap().data
 }

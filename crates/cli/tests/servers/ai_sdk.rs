@@ -195,7 +195,7 @@ async fn a_tool_of_the_client_is_answered_with_add_tool_result_and_the_answer_go
 }
 
 #[tokio::test]
-async fn a_step_that_begins_again_is_an_error_or_is_taken_back() {
+async fn a_step_that_begins_again_is_an_error_or_is_removed() {
     let (world, server) = start().await;
     for major in MAJORS {
         let gate = Gate::new();

@@ -39,8 +39,8 @@ fn package(path: &str) -> String {
     file.to_str().unwrap().to_owned()
 }
 
-/// Puts a script beside the packages, which it finds from where it lies. Several tests put the same one at the same time,
-/// and nobody may read a half of it.
+/// Puts a script beside the packages, which it finds from where it lies. Several tests put the same one at the same
+/// time, and no test may read a half of it.
 fn script(name: &str, text: &str) -> PathBuf {
     let script = Path::new(PACKAGES).with_file_name(name);
     let part = script.with_extension(format!("{}.part", std::process::id()));
@@ -223,7 +223,7 @@ async fn a_public_description_becomes_tools_that_work() {
     assert!(arrivals.iter().all(|arrival| arrival.header("idempotency-key").is_some()));
 }
 
-/// An action that cannot be taken back is asked for first.
+/// An action that cannot be undone needs approval first.
 async fn adds_a_pet(world: &World, server: &Server) {
     let add = ScriptedCall::new("pets_addPet", r#"{"name":"Rex","photoUrls":[]}"#);
     world.upstream.script([Reply::stream().call(add), Reply::says("Added.")]);

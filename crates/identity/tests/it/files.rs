@@ -10,7 +10,7 @@ use serde_json::json;
 
 use crate::support::{AUDIENCE, ISSUER, MovedClock, TestKey, claims, key_set, unavailable};
 
-/// Writes a version of the file. Each version has a time of its own, whatever the file system can tell apart.
+/// Writes a version of the file. Each version has a time of its own, on every file system.
 fn write(path: &Path, version: u64, text: &str) {
     fs::write(path, text).unwrap();
     let time = SystemTime::UNIX_EPOCH + Duration::from_secs(1_000_000 + version);

@@ -198,7 +198,7 @@ async fn headers_cannot_bring_a_key_or_change_the_rules() {
         ("kid", with_header(&key, json!({ "kid": 7 })), TokenRefusal::Malformed),
         ("kid as a path", with_header(&key, json!({ "kid": "../../dev/null" })), TokenRefusal::UnknownKey),
     ];
-    // A request to this port would be an answer that nobody waits for, and the key is not the published one.
+    // A request to this port would be an answer that no test waits for, and the key is not the published one.
     let injections = [
         json!({ "jwk": own.jwk() }),
         json!({ "jku": "http://127.0.0.1:9/keys" }),

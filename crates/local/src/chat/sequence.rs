@@ -85,14 +85,14 @@ impl Sequence {
         self.cache
     }
 
-    /// Its part in the next step, with at most so many tokens.
+    /// Its part in the next step, with at most `most` tokens.
     pub(super) fn part(&mut self, most: usize) -> StepPart<'_> {
         let tokens = self.pending.get(..most).unwrap_or(&self.pending);
         let last = tokens.len() == self.pending.len();
         StepPart { cache: &mut self.cache, tokens, scores: last.then_some(&mut self.scores) }
     }
 
-    /// After a step with so many tokens: chooses the next one if all have been read, and hands out its text.
+    /// After a step that has read `read` tokens: chooses the next one if all have been read, and hands out its text.
     pub(super) fn advance(&mut self, read: usize, tokenizer: &Tokenizer) -> SequenceState {
         self.pending.drain(..read.min(self.pending.len()));
         if !self.pending.is_empty() {
@@ -113,7 +113,7 @@ impl Sequence {
             return self.finish(Finish::Stop);
         };
         self.answered += 1;
-        if tokenizer.ends().contains(&token) {
+        if tokenizer.end_tokens().contains(&token) {
             return self.finish(Finish::Stop);
         }
         self.say(token, tokenizer)
@@ -208,7 +208,7 @@ impl Sequence {
     }
 }
 
-/// The last so many tokens.
+/// The last `count` tokens.
 fn newest(tokens: &[u32], count: usize) -> &[u32] {
     tokens.get(tokens.len().saturating_sub(count)..).unwrap_or_default()
 }

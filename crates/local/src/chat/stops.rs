@@ -20,7 +20,7 @@ pub(super) struct Passed {
 }
 
 impl Stops {
-    /// One text or a list of them; whatever else is there is left out.
+    /// One text or a list of them. Other values are left out.
     pub(super) fn from_value(value: Option<&Value>) -> Self {
         let list = match value {
             Some(Value::Array(list)) => list.as_slice(),

@@ -45,7 +45,7 @@ impl Worker {
         Self { model, runner, tokenizer, active: Vec::new(), idle: Vec::new(), sequences, cache_bytes }
     }
 
-    /// Works until nobody can ask any more.
+    /// Works until all senders of jobs are gone.
     pub(super) fn serve(mut self, mut jobs: mpsc::Receiver<ChatJob>) {
         loop {
             if self.active.is_empty() {
@@ -84,8 +84,8 @@ impl Worker {
         }
     }
 
-    /// Forgets the oldest caches until a sequence of so many bytes has room. All caches together take at most the memory
-    /// of all sequences at their longest.
+    /// Forgets the oldest caches until a sequence of `bytes` bytes has room. All caches together take at most the
+    /// memory of all sequences at their longest.
     fn make_room(&mut self, bytes: usize) {
         let shape = &self.model.shape;
         let most = self.sequences * shape.cache_bytes(shape.context);

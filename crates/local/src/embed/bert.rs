@@ -1,8 +1,8 @@
 //! The network: word pieces in, one vector for each text out.
 //!
-//! The tokens of all texts of a batch stand in one matrix, one text after the other, so the large products are made once
-//! for all and no row is filling; only attention looks at one text at a time. A text's vector is the same whatever stands
-//! beside it.
+//! The tokens of all texts of a batch stand in one matrix, one text after the other, so the large products are made
+//! once for all and no row is filling; only attention looks at one text at a time. A text's vector does not depend on
+//! the other texts.
 
 use std::path::Path;
 
@@ -154,7 +154,7 @@ impl Bert {
         layer.attended_norm.apply(machine, hidden, added);
         layer.widen.apply(machine, hidden, inner, work);
         let cpu = machine.cpu;
-        machine.pool.each(inner, self.shape.intermediate_size, |_, row| gelu(cpu, row));
+        machine.pool.run_each(inner, self.shape.intermediate_size, |_, row| gelu(cpu, row));
         layer.narrow.apply(machine, inner, added, work);
         layer.narrow_norm.apply(machine, hidden, added);
     }
@@ -168,7 +168,7 @@ impl Bert {
         }
         let cpu = machine.cpu;
         let used = heads.get_mut(..texts.len() * count).unwrap_or_default();
-        machine.pool.each(used, 1, |piece, heads| {
+        machine.pool.run_each(used, 1, |piece, heads| {
             for (room, own) in heads.iter_mut().zip(parts.get(piece / count)) {
                 self.attend_with(cpu, piece % count, own, room);
             }
@@ -275,14 +275,14 @@ impl Linear {
             Precision::Plain => {
                 work.activations.fill(*cpu, pool, input, inputs);
                 self.matrix.multiply(*cpu, pool, &work.activations, output);
-                pool.each(output, width, |_, row| add(row, &self.bias));
+                pool.run_each(output, width, |_, row| add(row, &self.bias));
             }
             Precision::Fine => {
                 work.activations.fill_fine(*cpu, pool, input, inputs);
                 work.halves.resize(2 * count * width, 0.0);
                 self.matrix.multiply(*cpu, pool, &work.activations, &mut work.halves);
                 let halves = &work.halves;
-                pool.each(output, width, |index, row| {
+                pool.run_each(output, width, |index, row| {
                     let start = 2 * index * width;
                     row.iter_mut().zip(&self.bias).for_each(|(value, bias)| *value = *bias);
                     add(row, halves.get(start..start + width).unwrap_or_default());
@@ -303,7 +303,7 @@ impl Norm {
     /// Adds to each row, if there is something to add, and normalises it.
     fn apply(&self, machine: &mut Machine, values: &mut [f32], added: &[f32]) {
         let (width, cpu) = (self.weight.len().max(1), machine.cpu);
-        machine.pool.each(values, width, |index, row| {
+        machine.pool.run_each(values, width, |index, row| {
             add(row, added.get(index * width..).unwrap_or_default());
             centre(cpu, row, (&self.weight, &self.bias), self.epsilon);
         });

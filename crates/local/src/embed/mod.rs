@@ -122,7 +122,7 @@ impl Network {
         Ok(Self { tokenizer, bert, max_tokens })
     }
 
-    /// One job after the other, until nobody can send any more.
+    /// One job after the other, until all senders are gone.
     fn serve(&self, mut machine: Machine, mut work: EmbedWork<Job>) {
         let mut room = Room::default();
         while let Some(Job { texts, reply }) = work.pop() {
@@ -134,7 +134,8 @@ impl Network {
     }
 
     fn embed(&self, machine: &mut Machine, texts: &[String], room: &mut Room) -> Vec<Vec<f32>> {
-        let ids: Vec<Vec<u32>> = texts.iter().map(|text| self.tokenizer.cut(text, self.max_tokens)).collect();
+        let ids: Vec<Vec<u32>> =
+            texts.iter().map(|text| self.tokenizer.encode_within(text, self.max_tokens)).collect();
         self.bert.embed(machine, &ids, room)
     }
 }

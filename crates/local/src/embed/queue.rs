@@ -7,10 +7,10 @@ const MAX_QUEUED: usize = 64;
 /// Questions after which a part of a list has its turn.
 const QUESTIONS_IN_A_ROW: usize = 8;
 
-/// How long somebody is ready to wait.
+/// How urgently the caller needs the vector.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum EmbedPriority {
-    /// One text, which somebody looks up something with.
+    /// One text of a search, for which a user waits.
     Question,
     /// A part of many.
     Part,
@@ -44,7 +44,7 @@ pub(super) fn queue<T>() -> (EmbedQueue<T>, EmbedWork<T>) {
 }
 
 impl<T> EmbedQueue<T> {
-    /// Waits for a place. False if nobody takes jobs any more.
+    /// Waits for a place. False if the worker has ended.
     pub(super) async fn push(&self, kind: EmbedPriority, job: T) -> bool {
         let places = match kind {
             EmbedPriority::Question => &self.questions,
@@ -56,7 +56,7 @@ impl<T> EmbedQueue<T> {
 }
 
 impl<T> EmbedWork<T> {
-    /// The next job, whenever that comes. None once nobody can add one any more.
+    /// The next job, whenever that comes. None once all senders are gone.
     pub(super) fn pop(&mut self) -> Option<T> {
         self.bell.blocking_recv()?;
         if self.in_a_row < QUESTIONS_IN_A_ROW

@@ -1,8 +1,8 @@
 //! The numbers of a network in a safetensors file: the length of a header, the header as JSON, and then the numbers,
 //! each tensor where the header says.
 //!
-//! They are read rather than mapped: nearly all are laid out anew for the kernel, and a file that somebody cuts short
-//! later harms nobody.
+//! They are read rather than mapped: nearly all are laid out anew for the kernel, and a file that is truncated later
+//! does no harm.
 
 use std::collections::HashMap;
 use std::fs::File;

@@ -106,7 +106,7 @@ impl WordPiece {
 
     /// At most `most` numbers, the one before the text and the one after it included. The names of those two within a
     /// text are words like any other.
-    pub(super) fn cut(&self, text: &str, most: usize) -> Vec<u32> {
+    pub(super) fn encode_within(&self, text: &str, most: usize) -> Vec<u32> {
         let mut ids = vec![self.first];
         let mut word = String::new();
         for c in self.cleaning.apply(text) {
@@ -160,7 +160,7 @@ impl Cleaning {
             chars = Box::new(chars.filter(|c| !is_noise(*c)));
         }
         if self.handle_chinese_chars {
-            chars = Box::new(chars.flat_map(apart));
+            chars = Box::new(chars.flat_map(with_spaces));
         }
         if self.strip_accents.unwrap_or(self.lowercase) {
             chars = Box::new(chars.nfd().filter(|c| c.general_category() != GeneralCategory::NonspacingMark));
@@ -185,7 +185,7 @@ fn is_punctuation(c: char) -> bool {
 }
 
 /// Chinese characters are words each, so they stand between spaces.
-fn apart(c: char) -> impl Iterator<Item = char> {
+fn with_spaces(c: char) -> impl Iterator<Item = char> {
     let chinese = matches!(u32::from(c),
         0x4E00..=0x9FFF | 0x3400..=0x4DBF | 0x20000..=0x2A6DF | 0x2A700..=0x2B73F
         | 0x2B740..=0x2B81F | 0x2B820..=0x2CEAF | 0xF900..=0xFAFF | 0x2F800..=0x2FA1F);

@@ -73,14 +73,14 @@ impl Encoding {
         for (block, out) in blocks {
             match self {
                 Self::F32 => fill(out, [f32::from_le_bytes(head(block))]),
-                Self::F16 => fill(out, [half(block)]),
+                Self::F16 => fill(out, [half_float(block)]),
                 Self::Bf16 => fill(out, [f32::from_bits(u32::from(u16::from_le_bytes(head(block))) << 16)]),
-                Self::Q4_0 => q4(half(block), -8.0 * half(block), tail(block, 2), out),
-                Self::Q4_1 => q4(half(block), half(tail(block, 2)), tail(block, 4), out),
-                Self::Q5_0 => q5(half(block), -16.0 * half(block), tail(block, 2), out),
-                Self::Q5_1 => q5(half(block), half(tail(block, 2)), tail(block, 4), out),
+                Self::Q4_0 => q4(half_float(block), -8.0 * half_float(block), tail(block, 2), out),
+                Self::Q4_1 => q4(half_float(block), half_float(tail(block, 2)), tail(block, 4), out),
+                Self::Q5_0 => q5(half_float(block), -16.0 * half_float(block), tail(block, 2), out),
+                Self::Q5_1 => q5(half_float(block), half_float(tail(block, 2)), tail(block, 4), out),
                 Self::Q8_0 => {
-                    let scale = half(block);
+                    let scale = half_float(block);
                     fill(out, tail(block, 2).iter().map(|byte| scale * f32::from(byte.cast_signed())));
                 }
                 Self::Q4K => q4_or_q5_k(block, &[], tail(block, 16), out),
@@ -106,7 +106,7 @@ fn tail(bytes: &[u8], from: usize) -> &[u8] {
     bytes.get(from..).unwrap_or_default()
 }
 
-fn half(bytes: &[u8]) -> f32 {
+fn half_float(bytes: &[u8]) -> f32 {
     half_to_single(u16::from_le_bytes(head(bytes)))
 }
 
@@ -125,23 +125,23 @@ fn half_to_single(bits: u16) -> f32 {
     }
 }
 
-fn low(byte: &u8) -> f32 {
+fn low_half(byte: &u8) -> f32 {
     f32::from(byte & 15)
 }
 
-fn high(byte: &u8) -> f32 {
+fn high_half(byte: &u8) -> f32 {
     f32::from(byte >> 4)
 }
 
 fn q4(scale: f32, min: f32, packed: &[u8], out: &mut [f32]) {
-    let values = packed.iter().map(low).chain(packed.iter().map(high));
+    let values = packed.iter().map(low_half).chain(packed.iter().map(high_half));
     fill(out, values.map(|value| scale * value + min));
 }
 
 fn q5(scale: f32, min: f32, bytes: &[u8], out: &mut [f32]) {
     let fifth = u32::from_le_bytes(head(bytes));
     let packed = tail(bytes, 4);
-    let values = packed.iter().map(low).chain(packed.iter().map(high));
+    let values = packed.iter().map(low_half).chain(packed.iter().map(high_half));
     let values = values.enumerate().map(|(index, value)| value + (((fifth >> index) & 1) * 16) as f32);
     fill(out, values.map(|value| scale * value + min));
 }
@@ -166,11 +166,11 @@ fn six_bits(scales: [u8; 12]) -> [(f32, f32); 8] {
 
 /// Numbers of four bits, with a fifth bit from `fifth` where there is one.
 fn q4_or_q5_k(block: &[u8], fifth: &[u8], packed: &[u8], out: &mut [f32]) {
-    let (scale, min) = (half(block), half(tail(block, 2)));
+    let (scale, min) = (half_float(block), half_float(tail(block, 2)));
     let parts = six_bits(head(tail(block, 4)));
     let packed = packed.chunks_exact(SMALL).flat_map(|bytes| [(bytes, false), (bytes, true)]).enumerate();
     for (((bit, (bytes, upper)), (part, least)), out) in packed.zip(parts).zip(out.chunks_exact_mut(SMALL)) {
-        let value = if upper { high } else { low };
+        let value = if upper { high_half } else { low_half };
         let fifths = fifth.iter().copied().chain(std::iter::repeat(0));
         let whole =
             bytes.iter().zip(fifths).map(|(byte, fifth)| value(byte) + f32::from((fifth >> bit) & 1) * 16.0);
@@ -182,7 +182,7 @@ fn q6_k(block: &[u8], out: &mut [f32]) {
     let (lows, rest) = block.split_at_checked(SUPER / 2).unwrap_or_default();
     let (highs, rest) = rest.split_at_checked(SUPER / 4).unwrap_or_default();
     let (scales, scale) = rest.split_at_checked(SUPER / 16).unwrap_or_default();
-    let scale = half(scale);
+    let scale = half_float(scale);
     let halves = lows.chunks_exact(64).zip(highs.chunks_exact(32)).zip(scales.chunks_exact(8));
     for (((lows, highs), scales), out) in halves.zip(out.chunks_exact_mut(SUPER / 2)) {
         // Four runs of 32 numbers: the low halves of the bytes, then the high ones; two more bits each from `highs`.

@@ -1,6 +1,6 @@
 //! Dot products of one group of weights with rows of activations.
 
-use super::packed::{ActivationBlock, Activations, GROUP, STEP, STEPS, Scales, WeightLine};
+use super::packed_weights::{ActivationBlock, Activations, GROUP, STEP, STEPS, Scales, WeightLine};
 use super::{Cpu, Level};
 
 pub(super) type GroupWeights<'a> = (&'a [WeightLine], &'a [Scales]);
@@ -37,12 +37,12 @@ fn tile<const N: usize>(cpu: Cpu, weights: GroupWeights<'_>, rows: &[ActivationB
         // SAFETY: as above.
         Level::Avx2 => unsafe { x86::avx2(weights, rows) },
         #[cfg(not(target_arch = "x86_64"))]
-        Level::Vnni | Level::Avx2 => plain(weights, rows),
-        Level::Plain => plain(weights, rows),
+        Level::Vnni | Level::Avx2 => plain_sums(weights, rows),
+        Level::Plain => plain_sums(weights, rows),
     }
 }
 
-fn plain<const N: usize>((lines, scales): GroupWeights<'_>, rows: &[ActivationBlock<N>]) -> [Sums; N] {
+fn plain_sums<const N: usize>((lines, scales): GroupWeights<'_>, rows: &[ActivationBlock<N>]) -> [Sums; N] {
     let mut sums = [[0.0; GROUP]; N];
     for ((lines, scales), rows) in lines.as_chunks::<STEPS>().0.iter().zip(scales).zip(rows) {
         let mut whole = rows.offsets.map(|offset| [offset; GROUP]);
@@ -86,7 +86,7 @@ mod x86 {
                 // SAFETY: a line is as long as a register, and lies as it wants to.
                 let line = unsafe { _mm512_load_si512(line.0.as_ptr().cast()) };
                 for (whole, four) in whole.iter_mut().zip(fours) {
-                    *whole = _mm512_dpbusd_epi32(*whole, line, _mm512_set1_epi32(together(*four)));
+                    *whole = _mm512_dpbusd_epi32(*whole, line, _mm512_set1_epi32(four_in_one(*four)));
                 }
             }
             // SAFETY: as above.
@@ -105,7 +105,7 @@ mod x86 {
     }
 
     /// Four activations in one number, to be multiplied with four weights of each row.
-    fn together(four: [i8; STEP]) -> i32 {
+    fn four_in_one(four: [i8; STEP]) -> i32 {
         i32::from_ne_bytes(four.map(i8::cast_unsigned))
     }
 
@@ -130,7 +130,7 @@ mod x86 {
         half: usize,
     ) -> [__m256; N] {
         let (ones, zero) =
-            (_mm256_set1_epi16(1), _mm256_set1_epi8(crate::kernels::packed::ZERO.cast_signed()));
+            (_mm256_set1_epi16(1), _mm256_set1_epi8(crate::kernels::packed_weights::ZERO.cast_signed()));
         let mut sums = [_mm256_setzero_ps(); N];
         for ((lines, scales), rows) in lines.as_chunks::<STEPS>().0.iter().zip(scales).zip(rows) {
             let mut whole = [_mm256_setzero_si256(); N];
@@ -142,7 +142,7 @@ mod x86 {
                 let signed = _mm256_xor_si256(line, zero);
                 let size = _mm256_abs_epi8(signed);
                 for (whole, four) in whole.iter_mut().zip(fours) {
-                    let four = _mm256_sign_epi8(_mm256_set1_epi32(together(*four)), signed);
+                    let four = _mm256_sign_epi8(_mm256_set1_epi32(four_in_one(*four)), signed);
                     let pairs = _mm256_maddubs_epi16(size, four);
                     *whole = _mm256_add_epi32(*whole, _mm256_madd_epi16(pairs, ones));
                 }

@@ -79,7 +79,7 @@ pub(super) fn join(mut lanes: [f32; LANES], two: impl Fn(f32, f32) -> f32) -> f3
 
 /// Joins a stride, many at a time.
 #[inline(always)]
-fn across(stride: &[f32; STRIDE], two: impl Fn(f32, f32) -> f32) -> f32 {
+fn join_stride(stride: &[f32; STRIDE], two: impl Fn(f32, f32) -> f32) -> f32 {
     let ([first, rest @ ..], _) = stride.as_chunks::<LANES>() else { return 0.0 };
     let mut lanes = *first;
     for chunk in rest {
@@ -245,7 +245,7 @@ impl Mean {
             *weight = score * scale;
         }
         let before = self.largest;
-        self.largest = before.max(across(&weights, |a, b| if a > b { a } else { b }));
+        self.largest = before.max(join_stride(&weights, |a, b| if a > b { a } else { b }));
         let faded = exp(before - self.largest);
         self.total *= faded;
         for sum in sums.iter_mut() {
@@ -254,7 +254,7 @@ impl Mean {
         for weight in &mut weights {
             *weight = exp(*weight - self.largest);
         }
-        self.total += across(&weights, |a, b| a + b);
+        self.total += join_stride(&weights, |a, b| a + b);
         weights
     }
 }

@@ -75,8 +75,8 @@ impl KernelPool {
             return;
         }
         let shared = &*self.shared;
-        // SAFETY: `state` is 0, as the last round left it. The reference is gone from `job` before this function returns,
-        // however it returns: `close` takes it away, when nobody is at work any more.
+        // SAFETY: `state` is 0, as the last round left it. The reference is gone from `job` before this function
+        // returns, however it returns: `close` removes it when no thread is at work any more.
         unsafe { *shared.job.get() = Some(std::mem::transmute::<&Job<'_>, &'static Job<'static>>(job)) };
         shared.pieces.store(pieces, Ordering::Relaxed);
         shared.next.store(0, Ordering::Relaxed);
@@ -94,7 +94,7 @@ impl KernelPool {
     }
 
     /// Hands each chunk of `size` items to one call of the job.
-    pub fn each<T: Send>(&mut self, items: &mut [T], size: usize, job: impl Fn(usize, &mut [T]) + Sync) {
+    pub fn run_each<T: Send>(&mut self, items: &mut [T], size: usize, job: impl Fn(usize, &mut [T]) + Sync) {
         let length = items.len();
         let shared = Disjoint::new(items);
         self.run(length.div_ceil(size.max(1)), &|piece| {
@@ -111,7 +111,7 @@ impl Drop for KernelPool {
         self.shared.round.fetch_add(1, Ordering::Release);
         for thread in self.threads.drain(..) {
             thread.thread().unpark();
-            // A panic of the thread has been handed to whoever gave it the job.
+            // The caller that gave the job has got a panic of the thread.
             let _ = thread.join();
         }
     }
@@ -169,7 +169,7 @@ impl Shared {
         }
     }
 
-    /// Lets nobody join any more, and waits for those who have.
+    /// Lets no more threads join, and waits for the threads that have joined.
     fn close(&self) {
         self.state.fetch_and(!OPEN, Ordering::Relaxed);
         let mut looks = 0;
@@ -181,7 +181,7 @@ impl Shared {
                 thread::yield_now();
             }
         }
-        // SAFETY: nobody is at work.
+        // SAFETY: no thread is at work.
         unsafe { *self.job.get() = None };
     }
 }
@@ -193,7 +193,7 @@ pub(super) struct Disjoint<'a, T> {
     slice: std::marker::PhantomData<&'a mut [T]>,
 }
 
-// SAFETY: it only hands out parts, and whoever asks for one promises that nobody else has it.
+// SAFETY: it only hands out parts, and the caller that asks for one promises that no other has it.
 unsafe impl<T: Send> Sync for Disjoint<'_, T> {}
 
 impl<'a, T> Disjoint<'a, T> {

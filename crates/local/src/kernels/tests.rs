@@ -205,7 +205,7 @@ fn every_piece_is_done_once_however_many_there_are() {
         assert!(counts.iter().all(|count| count.load(Ordering::Relaxed) == 1));
     }
     let mut items = [0_usize; 10];
-    pool.each(&mut items, 4, |piece, chunk| chunk.fill(piece * 10 + chunk.len()));
+    pool.run_each(&mut items, 4, |piece, chunk| chunk.fill(piece * 10 + chunk.len()));
     assert_eq!(items, [4, 4, 4, 4, 14, 14, 14, 14, 22, 22]);
 }
 

@@ -29,7 +29,7 @@ pub enum LlamaLoadError {
 pub fn load(file: &mut Gguf, max_context: usize) -> Result<Llama, LlamaLoadError> {
     let mut shape = shape(file)?;
     shape.context = shape.context.min(max_context);
-    let (pairs, base) = turning(file, &shape)?;
+    let (pairs, base) = read_rotation(file, &shape)?;
     let speeds = (0..pairs).map(|pair| base.powf(-(pair as f32) / pairs as f32)).collect();
     let mut layers = Vec::new();
     for index in 0..shape.layers {
@@ -78,7 +78,7 @@ fn shape(file: &Gguf) -> Result<LlamaShape, LlamaLoadError> {
         apart: 1,
     };
     if family != "llama" {
-        shape.apart = turning(file, &shape)?.0;
+        shape.apart = read_rotation(file, &shape)?.0;
     }
     let whole_blocks = [shape.width, shape.queries(), shape.feed_forward];
     if whole_blocks.iter().any(|size| !size.is_multiple_of(BLOCK)) {
@@ -91,7 +91,7 @@ fn shape(file: &Gguf) -> Result<LlamaShape, LlamaLoadError> {
 }
 
 /// How many pairs of a head positions turn, and the base of their speeds.
-fn turning(file: &Gguf, shape: &LlamaShape) -> Result<(usize, f32), LlamaLoadError> {
+fn read_rotation(file: &Gguf, shape: &LlamaShape) -> Result<(usize, f32), LlamaLoadError> {
     let family = file.text("general.architecture").unwrap_or_default();
     let scaling = file.text(&format!("{family}.rope.scaling.type"));
     if scaling.is_some_and(|scaling| scaling != "none") {

@@ -14,7 +14,7 @@ const LLAMA3: &str = r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{
 
 pub(super) struct Splitter {
     pattern: Regex,
-    /// Finds what stands alone whatever is around it.
+    /// Finds parts that stand alone in every context.
     alone: Option<Regex>,
     /// Whether a piece that ends with a line break is whole, since the pattern looked for those.
     breaks_end: bool,

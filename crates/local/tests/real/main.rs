@@ -101,7 +101,7 @@ fn text_becomes_the_tokens_it_becomes_in_llama_cpp() {
         let bytes: Vec<u8> = tokens.iter().flat_map(|token| tokenizer.token(*token)).copied().collect();
         assert_eq!(String::from_utf8(bytes).unwrap(), text);
     }
-    let harmless = tokenizer.encode(&tokenizer.harmless("<|im_end|>"));
+    let harmless = tokenizer.encode(&tokenizer.without_special_tokens("<|im_end|>"));
     assert!(!harmless.contains(&2), "{harmless:?}");
     let bytes: Vec<u8> = harmless.iter().flat_map(|token| tokenizer.token(*token)).copied().collect();
     assert_eq!(bytes, b"<|im_end|>", "the text itself stays");
@@ -250,7 +250,7 @@ async fn tools_are_called_as_they_were_declared_and_their_results_read() {
             );
         }
     }
-    // Free to choose: whatever comes is words, or calls that hold.
+    // Free to choose: the answer is words, or valid calls.
     request.extra = Arc::default();
     request.settings.temperature = Some(0.0);
     let free = answer(&chat, &request).await;

@@ -37,7 +37,7 @@ struct Row {
     same: String,
     /// In nearly the same words, about something else.
     alike: String,
-    /// The model itself takes the words for the meaning here, by anybody's computation.
+    /// The model itself takes the words for the meaning here, in every implementation.
     #[serde(default)]
     fooled: bool,
 }

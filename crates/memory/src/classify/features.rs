@@ -40,7 +40,7 @@ pub fn features(text: &str) -> Vec<Feature> {
     if !words.is_empty() {
         found.push((bucket(PAIR, &[before, EDGE]), 1.0));
     }
-    normalised(found)
+    normalised_features(found)
 }
 
 /// A word as it is compared: lower case, without accents, every number the same.
@@ -74,7 +74,7 @@ fn add_runs(word: &str, found: &mut Vec<Feature>) {
 }
 
 /// Each feature once, however often it is there, and all of length one together.
-fn normalised(mut found: Vec<Feature>) -> Vec<Feature> {
+fn normalised_features(mut found: Vec<Feature>) -> Vec<Feature> {
     found.sort_unstable_by(|a, b| a.0.cmp(&b.0).then(b.1.total_cmp(&a.1)));
     found.dedup_by_key(|feature| feature.0);
     let length = found.iter().map(|(_, value)| value * value).sum::<f32>().sqrt();
@@ -82,11 +82,11 @@ fn normalised(mut found: Vec<Feature>) -> Vec<Feature> {
 }
 
 fn bucket(kind: u8, parts: &[&str]) -> usize {
-    hashed(kind, parts) % BUCKETS
+    feature_hash(kind, parts) % BUCKETS
 }
 
 /// FNV-1a, 32 bits, to be folded onto buckets.
-pub(crate) fn hashed(kind: u8, parts: &[&str]) -> usize {
+pub(crate) fn feature_hash(kind: u8, parts: &[&str]) -> usize {
     const BASIS: u32 = 0x811c_9dc5;
     const PRIME: u32 = 0x0100_0193;
     let mix = |hash: u32, byte: u8| (hash ^ u32::from(byte)).wrapping_mul(PRIME);

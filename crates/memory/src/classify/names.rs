@@ -16,7 +16,7 @@ const MAX_NAME_WORDS: usize = 6;
 const MAX_SAID_WORDS: usize = 400;
 /// Shorter words are no part of a name that is told by itself.
 const MIN_PART_CHARS: usize = 3;
-/// A name of one word that is at least so long is hardly ever a common word.
+/// Characters from which a name of one word is hardly ever a common word.
 const MIN_WHOLE_CHARS: usize = 6;
 /// From this length on, one letter may be wrong, missing or too many.
 const MIN_MISSPELT_CHARS: usize = 7;
@@ -26,7 +26,7 @@ const MAX_MISSPELT_BYTES: usize = 256;
 /// How surely a name was said.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Mention {
-    /// A part of it, which may also be somebody else's or a common word.
+    /// A part of it, which may also be the name of another person or a common word.
     Part,
     /// All of it, or as people shorten it: "Dr. Johnson".
     Whole,
@@ -41,7 +41,7 @@ impl SaidWords {
         Self(words::tokens(text).take(MAX_SAID_WORDS).map(words::name).collect())
     }
 
-    /// Whether the message says the name, in any case, as somebody's ("Lisinopril's"), or with a small mistake.
+    /// Whether the message says the name, in any case, as a genitive ("Lisinopril's"), or with a small mistake.
     pub fn mention(&self, name: &str) -> Option<Mention> {
         let all = words::tokens(name).take(MAX_NAME_WORDS).map(words::name);
         let all: Vec<String> = all.filter(|word| !word.contains(char::is_numeric)).collect();
@@ -50,7 +50,7 @@ impl SaidWords {
         let is_whole = match core.as_slice() {
             [] => return None,
             [word] if titled => self.follows_title(word),
-            [word] => word.chars().count() >= MIN_WHOLE_CHARS && self.says(word),
+            [word] => word.chars().count() >= MIN_WHOLE_CHARS && self.says_word(word),
             words => {
                 self.says_all(words) || (titled && words.last().is_some_and(|last| self.follows_title(last)))
             }
@@ -59,10 +59,10 @@ impl SaidWords {
             return Some(Mention::Whole);
         }
         let telling = |word: &&&str| word.chars().count() >= MIN_PART_CHARS && !words::is_stop_word(word);
-        core.iter().filter(telling).any(|word| self.says(word)).then_some(Mention::Part)
+        core.iter().filter(telling).any(|word| self.says_word(word)).then_some(Mention::Part)
     }
 
-    fn says(&self, word: &str) -> bool {
+    fn says_word(&self, word: &str) -> bool {
         self.0.iter().any(|said| is_same(said, word))
     }
 

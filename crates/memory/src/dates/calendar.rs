@@ -32,7 +32,7 @@ pub(super) enum Season {
     Winter = 12,
 }
 
-/// "Two weeks ago" can be so many days earlier or later.
+/// Days by which "two weeks ago" can be earlier or later.
 const DAYS_ABOUT_A_WEEK: i64 = 3;
 
 impl Days {
@@ -41,7 +41,7 @@ impl Days {
     }
 
     pub(super) fn day(day: Date) -> Self {
-        Self::new(day, after(day))
+        Self::new(day, day_after(day))
     }
 
     pub(super) fn year(year: i16) -> Option<Self> {
@@ -69,8 +69,8 @@ impl Days {
     }
 
     /// The unit that the day is in, or as many of them before it as `back` says.
-    pub(super) fn around(day: Date, unit: Unit, back: i64) -> Self {
-        let then = before(day, back, unit);
+    pub(super) fn unit_around(day: Date, unit: Unit, back: i64) -> Self {
+        let then = day_before(day, back, unit);
         let monday = |day: Date| day.saturating_sub(i64::from(day.weekday().to_monday_zero_offset()).days());
         match unit {
             Unit::Day => Self::day(then),
@@ -90,18 +90,18 @@ impl Days {
     }
 
     /// The days that "ago" means when it is counted in this unit.
-    pub(super) fn about(day: Date, unit: Unit) -> Self {
+    pub(super) fn days_about(day: Date, unit: Unit) -> Self {
         match unit {
-            Unit::Day | Unit::Weekend | Unit::Month | Unit::Year => Self::around(day, unit, 0),
+            Unit::Day | Unit::Weekend | Unit::Month | Unit::Year => Self::unit_around(day, unit, 0),
             Unit::Week => Self::new(
                 day.saturating_sub(DAYS_ABOUT_A_WEEK.days()),
-                after(day).saturating_add(DAYS_ABOUT_A_WEEK.days()),
+                day_after(day).saturating_add(DAYS_ABOUT_A_WEEK.days()),
             ),
         }
     }
 
     /// Both, and what is between them.
-    pub(super) fn with(self, other: Self) -> Self {
+    pub(super) fn through(self, other: Self) -> Self {
         Self::new(self.start.min(other.start), self.end.max(other.end))
     }
 
@@ -149,16 +149,16 @@ impl Season {
     }
 
     /// The last one that is over.
-    pub(super) fn last(self, today: Date) -> Option<Days> {
-        self.latest(today, |days| days.end <= today)
+    pub(super) fn last_finished(self, today: Date) -> Option<Days> {
+        self.latest_where(today, |days| days.end <= today)
     }
 
     /// The last one that has begun.
-    pub(super) fn begun(self, today: Date) -> Option<Days> {
-        self.latest(today, |days| days.start <= today)
+    pub(super) fn last_begun(self, today: Date) -> Option<Days> {
+        self.latest_where(today, |days| days.start <= today)
     }
 
-    fn latest(self, today: Date, is_meant: impl Fn(&Days) -> bool) -> Option<Days> {
+    fn latest_where(self, today: Date, is_meant: impl Fn(&Days) -> bool) -> Option<Days> {
         (0..=2).filter_map(|back| self.of(today.year() - back)).find(is_meant)
     }
 }
@@ -168,11 +168,11 @@ pub(super) fn weekday(word: &str) -> Option<Weekday> {
     Weekday::from_monday_zero_offset(i8::try_from(at).ok()?).ok()
 }
 
-pub(super) fn after(day: Date) -> Date {
+pub(super) fn day_after(day: Date) -> Date {
     day.saturating_add(1.days())
 }
 
-pub(super) fn before(day: Date, count: i64, unit: Unit) -> Date {
+pub(super) fn day_before(day: Date, count: i64, unit: Unit) -> Date {
     match unit {
         Unit::Day => day.saturating_sub(count.days()),
         Unit::Week | Unit::Weekend => day.saturating_sub(count.weeks()),

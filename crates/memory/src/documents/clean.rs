@@ -55,7 +55,7 @@ fn visible(text: &str) -> String {
             '\u{0b}' | '\u{0c}' | '\u{85}' | '\u{2028}' | '\u{2029}' => cleaned.push('\n'),
             // Letters that are written as one, such as "ffi".
             '\u{fb00}'..='\u{fb06}' => cleaned.extend([character].into_iter().nfkc()),
-            _ if hidden(character) => {}
+            _ if is_invisible(character) => {}
             _ if character.is_whitespace() => cleaned.push(' '),
             _ => cleaned.push(character),
         }
@@ -64,7 +64,7 @@ fn visible(text: &str) -> String {
 }
 
 /// Characters that show nothing, or change the order in which others are shown: they hide text from people.
-fn hidden(character: char) -> bool {
+fn is_invisible(character: char) -> bool {
     character.is_control()
         || matches!(character,
             '\u{ad}' | '\u{34f}' | '\u{61c}' | '\u{115f}' | '\u{1160}' | '\u{17b4}' | '\u{17b5}'

@@ -90,7 +90,7 @@ fn read(
     }
 }
 
-/// The value of an attribute, whatever its prefix.
+/// The value of an attribute with any prefix.
 fn attribute(start: &BytesStart<'_>, name: &str) -> Option<String> {
     let mut attributes = start.attributes();
     let found = attributes

@@ -1,6 +1,6 @@
 //! HTML as its reader sees it.
 //!
-//! Tags are taken as they come, without a tree: whatever is nested costs no stack, and a missing end tag no more than a
+//! Tags are taken as they come, without a tree: nested elements cost no stack, and a missing end tag no more than a
 //! block that ends early. The elements that are open are remembered, so that what is hidden ends where its parent does;
 //! there are no more of them than bytes in the document.
 

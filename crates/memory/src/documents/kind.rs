@@ -10,7 +10,7 @@ use super::{DocumentProblem, check_size, docx, sheet};
 const MARK_BYTES: usize = 1024;
 /// How much of a text is looked at for control characters, in bytes.
 const SAMPLE_BYTES: usize = 4096;
-/// One control character in so many bytes of the sample is too many for text.
+/// Bytes of the sample among which one control character is too many for text.
 const CONTROL_SHARE: usize = 20;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -72,7 +72,7 @@ pub fn kind(name: &str, declared: Option<&str>, bytes: &[u8]) -> Result<Document
     if is_binary(bytes) {
         return Err(DocumentProblem::Unsupported { what: "a binary file" });
     }
-    textual(name, declared, start)
+    text_kind(name, declared, start)
 }
 
 const MARKS: &[(&[u8], &str)] = &[
@@ -127,7 +127,7 @@ fn is_binary(bytes: &[u8]) -> bool {
     bytes.contains(&0) || controls * CONTROL_SHARE > sample.len()
 }
 
-fn textual(name: &str, declared: Option<&str>, start: &[u8]) -> Result<DocumentKind, DocumentProblem> {
+fn text_kind(name: &str, declared: Option<&str>, start: &[u8]) -> Result<DocumentKind, DocumentProblem> {
     let start = super::text::decode(start, None).to_ascii_lowercase();
     let start = start.trim_start_matches('\u{feff}').trim_start();
     if start.starts_with("<!doctype html") || start.starts_with("<html") {

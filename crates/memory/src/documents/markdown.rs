@@ -12,7 +12,7 @@ pub(super) fn extract(bytes: &[u8]) -> Result<ExtractedDocument, DocumentProblem
     options.extension.strikethrough = true;
     options.extension.table = true;
     options.extension.tasklist = true;
-    // Nobody renders the result: the reader of HTML takes the tags away.
+    // The result is never rendered: the reader of HTML takes the tags away.
     options.render.r#unsafe = true;
     html::extract_text(&comrak::markdown_to_html(&text::decode(bytes, None), &options))
 }

@@ -92,7 +92,7 @@ impl Outline {
     }
 }
 
-/// At most so many bytes of a text, with a sign that it goes on.
+/// At most `most` bytes of a text, with a sign that it continues.
 pub(super) fn shortened(text: &str, most: usize) -> String {
     if text.len() <= most {
         return text.to_owned();

@@ -21,12 +21,12 @@ use super::{DocumentProblem, ExtractedDocument, MAX_PAGES, MAX_TEXT_BYTES, text}
 const UNITS_PER_EM: f64 = 1000.0;
 /// How wide a glyph is taken to be that does not say so, in the same units.
 const USUAL_ADVANCE: f64 = 500.0;
-/// Titles that programs write when nobody gave one.
+/// Titles that programs write when the author gave none.
 const NO_TITLES: &[&str] = &["untitled", "(anonymous)", "(unspecified)"];
 
 pub(super) fn extract(bytes: &[u8]) -> Result<ExtractedDocument, DocumentProblem> {
     inflate::check(bytes)?;
-    let pdf = Pdf::new(bytes.to_vec()).map_err(refused)?;
+    let pdf = Pdf::new(bytes.to_vec()).map_err(read_problem)?;
     let count = u32::try_from(pdf.pages().len()).unwrap_or(u32::MAX);
     if count > MAX_PAGES {
         return Err(DocumentProblem::TooManyPages { pages: count, limit: MAX_PAGES });
@@ -51,7 +51,7 @@ pub(super) fn extract(bytes: &[u8]) -> Result<ExtractedDocument, DocumentProblem
     Ok(layout::outline(&pages)?.finish(title.as_deref(), Some(count)))
 }
 
-fn refused(error: LoadPdfError) -> DocumentProblem {
+fn read_problem(error: LoadPdfError) -> DocumentProblem {
     match error {
         LoadPdfError::Decryption(
             DecryptionError::PasswordProtected

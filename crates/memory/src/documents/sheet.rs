@@ -16,9 +16,9 @@ const MAX_CELLS: usize = 1_000_000;
 const MAX_COLUMNS: u32 = 16_384;
 /// The longest text of one cell, in bytes.
 const MAX_CELL_BYTES: usize = 128 * 1024;
-/// The header is looked for among so many rows with text: titles and remarks stand above it.
+/// Rows with text among which the header is searched: titles and remarks stand above it.
 const HEADER_AMONG: usize = 10;
-/// The name of a sheet is cut after so many bytes: it is repeated at every part.
+/// Bytes after which the name of a sheet is cut: it is repeated at every part.
 const MAX_NAME_BYTES: usize = 80;
 const BETWEEN_CELLS: &str = " | ";
 

@@ -86,13 +86,13 @@ fn close(item: Option<Item>, now: Timestamp, memories: &mut Vec<ExportedMemory>)
         return Err(ReadError::TooMany);
     }
     let described = item.text.rsplit_once(DASH).and_then(|(text, details)| read_details(text, details));
-    let mut memory = described.unwrap_or_else(|| plain(&item.text, now));
+    let mut memory = described.unwrap_or_else(|| undetailed_memory(&item.text, now));
     memory.text = clean_text(&memory.text).map_err(|problem| ReadError::Line { line: item.line, problem })?;
     memories.push(memory);
     Ok(())
 }
 
-fn plain(text: &str, created_at: Timestamp) -> ExportedMemory {
+fn undetailed_memory(text: &str, created_at: Timestamp) -> ExportedMemory {
     let (text, kind) = (text.to_owned(), DEFAULT_KIND.to_owned());
     ExportedMemory { text, kind, created_at, valid_from: None, source: None }
 }

@@ -7,7 +7,7 @@ use serde::Deserialize;
 use serde_json::Value;
 use store::MAX_MEMORY_BYTES;
 
-use super::alike::{key, puts_together};
+use super::duplicates::{key, puts_together};
 use super::{
     CitedWords, DEFAULT_KIND, Dropped, ExtractedChange, ExtractionBatch, ExtractionPlan, MAX_CHANGES, Reason,
     SeenMemory, ShownMemory, quote,
@@ -92,7 +92,7 @@ impl<'a> ExtractionPlanner<'a> {
     fn labelled_memories(&self, labels: &[String]) -> Result<Vec<&'a ShownMemory>, Reason> {
         let mut named: Vec<&ShownMemory> = Vec::new();
         for label in labels {
-            let found = self.batch.labelled().find(|(known, _)| known == label);
+            let found = self.batch.labelled_memories().find(|(known, _)| known == label);
             let (_, known) = found.ok_or(Reason::UnknownMemory)?;
             if self.touched.contains(&known.id) {
                 return Err(Reason::TouchedTwice);
@@ -157,7 +157,7 @@ impl<'a> ExtractionPlanner<'a> {
 
     fn source(&self, item: &Item) -> Result<CitedWords, Reason> {
         let label = item.message.as_deref().ok_or(Reason::UnknownMessage)?;
-        let cited = self.batch.cited().find(|(known, _)| known == label);
+        let cited = self.batch.labelled_turns().find(|(known, _)| known == label);
         let (_, turn) = cited.ok_or(Reason::UnknownMessage)?;
         let said = item.quote.as_deref().and_then(|quote| quote::find(&turn.text, quote));
         let words = said.ok_or(Reason::NotSaid)?.to_owned();

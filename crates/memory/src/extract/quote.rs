@@ -5,12 +5,12 @@ use crate::tombstone::spans::{is_apostrophe, stands_alone};
 
 /// The words of `text` that the quote repeats. White space and the form of quotation marks may differ, nothing else.
 pub(super) fn find<'t>(text: &'t str, quote: &str) -> Option<&'t str> {
-    let (wanted, _) = plain(quote);
+    let (wanted, _) = in_one_form(quote);
     let wanted = wanted.trim();
     if !wanted.chars().any(char::is_alphanumeric) || wanted.contains(FORGOTTEN) {
         return None;
     }
-    let (said, places) = plain(text);
+    let (said, places) = in_one_form(text);
     let mut from = 0;
     while let Some(at) = said.get(from..).and_then(|rest| rest.find(wanted)) {
         let (start, end) = (from + at, from + at + wanted.len());
@@ -25,7 +25,7 @@ pub(super) fn find<'t>(text: &'t str, quote: &str) -> Option<&'t str> {
 }
 
 /// The text in one form, and for each of its bytes where the character came from, begin and end.
-fn plain(text: &str) -> (String, Vec<(usize, usize)>) {
+fn in_one_form(text: &str) -> (String, Vec<(usize, usize)>) {
     let mut out = String::with_capacity(text.len());
     let mut places = Vec::with_capacity(text.len());
     for (at, c) in text.char_indices() {

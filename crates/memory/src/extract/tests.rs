@@ -378,10 +378,10 @@ fn a_memory_that_the_user_asked_for_may_become_one_that_needs_a_yes() {
     let mut fixture = Fixture::new();
     let kinds = ["health".to_owned()];
     let update = || json!([change("update", &["m1"], json!({ "kind": "health" }))]);
-    let plan = fixture.plan(update()).without(&kinds, &fixture.batch());
+    let plan = fixture.plan(update()).without_kinds(&kinds, &fixture.batch());
     assert_eq!((plan.changes.len(), plan.dropped[0].reason), (0, Reason::NoConsent));
     fixture.known[0].asked_for = true;
-    let plan = fixture.plan(update()).without(&kinds, &fixture.batch());
+    let plan = fixture.plan(update()).without_kinds(&kinds, &fixture.batch());
     assert_eq!((plan.changes.len(), plan.dropped.len()), (1, 0), "{plan:?}");
 }
 
@@ -390,6 +390,10 @@ fn a_kind_needs_a_yes_by_each_of_its_parts() {
     let fixture = Fixture::new();
     for (kind, kept) in [("health/condition", 0), ("body/health", 0), ("place/home", 1)] {
         let plan = fixture.plan(json!([change("create", &[], json!({ "kind": kind }))]));
-        assert_eq!(plan.without(&["health".to_owned()], &fixture.batch()).changes.len(), kept, "{kind}");
+        assert_eq!(
+            plan.without_kinds(&["health".to_owned()], &fixture.batch()).changes.len(),
+            kept,
+            "{kind}"
+        );
     }
 }

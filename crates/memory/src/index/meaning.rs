@@ -14,10 +14,10 @@ use super::{Refused, Slot, index};
 
 /// Numbers of a vector. No model in use has more.
 const MAX_DIMENSIONS: usize = 8192;
-/// Up to so many places, every vector is compared in full: that takes half a millisecond.
+/// Places up to which every vector is compared in full: that takes half a millisecond.
 const MAX_COMPARED: usize = 16_384;
-/// Of more vectors, so many are compared in full at least. Measured on sentences, the nearest 2 of 100 by estimate hold
-/// 99.4 of 100 of the ten nearest, and the rest is estimated to 0.06.
+/// Of more vectors, how many are compared in full at least. Measured on sentences, the nearest 2 of 100 by estimate
+/// hold 99.4 of 100 of the ten nearest, and the rest is estimated to 0.06.
 const COMPARED_OF_MANY: usize = 2_048;
 const BITS: usize = u64::BITS as usize;
 
@@ -44,7 +44,7 @@ impl Vectors {
         }
         let (numbers, factor) = compact(vector).ok_or(Refused::Vector)?;
         self.grow(slot);
-        self.count += usize::from(!self.has(slot));
+        self.count += usize::from(!self.has_vector(slot));
         if let Some(row) = self.numbers.chunks_exact_mut(self.dimensions).nth(index(slot)) {
             row.copy_from_slice(&numbers);
         }
@@ -59,7 +59,7 @@ impl Vectors {
     }
 
     pub(super) fn clear(&mut self, slot: Slot) {
-        if !self.has(slot) {
+        if !self.has_vector(slot) {
             return;
         }
         self.count -= 1;
@@ -79,7 +79,7 @@ impl Vectors {
         }
     }
 
-    pub(super) fn has(&self, slot: Slot) -> bool {
+    pub(super) fn has_vector(&self, slot: Slot) -> bool {
         self.factors.get(index(slot)).is_some_and(|factor| *factor != 0.0)
     }
 
@@ -324,7 +324,7 @@ mod tests {
         assert_eq!(vectors.nearness(&[2.0, 0.0], 4, 0.0).unwrap(), [1.0, 0.5, 0.0, 0.5]);
         assert_eq!(vectors.nearness(&[0.0, -1.0], 3, 0.0).unwrap(), [0.0, 0.0, 0.0]);
         assert_eq!(vectors.nearness(&[0.0, -1.0], 3, -1.0).unwrap(), [0.0, -0.5, -1.0]);
-        assert_eq!([0, 1, 2, 3].map(|slot| vectors.has(slot)), [true, false, true, false]);
+        assert_eq!([0, 1, 2, 3].map(|slot| vectors.has_vector(slot)), [true, false, true, false]);
     }
 
     #[test]

@@ -6,11 +6,11 @@ use std::sync::Arc;
 use super::{IndexItem, Slot, index, set};
 use crate::words;
 
-/// Speakers that are told apart. Nobody talks to more people in one app.
+/// Speakers that are told apart. No user talks to more people in one app.
 const MAX_SPEAKERS: usize = 1_000;
 /// Letters of a short form of a name, such as "Mel", at least.
 const MIN_SHORT_FORM_CHARS: usize = 3;
-/// The number of nobody.
+/// The number that stands for no speaker.
 pub(super) const NOBODY: u32 = u32::MAX;
 
 #[derive(Debug, Default)]
@@ -57,7 +57,7 @@ impl People {
         &self.said
     }
 
-    /// The speakers whom a word of a question names: by a name or, if nobody has it, by a short form of one.
+    /// The speakers whom a word of a question names: by a name or, if no speaker has it, by a short form of one.
     pub(super) fn speakers_named(&self, token: &str) -> Vec<u32> {
         let name = words::name(token);
         let is_written_large = token.chars().next().is_some_and(char::is_uppercase);

@@ -4,7 +4,7 @@
 //! measures them. None of the signs depends on what else is found, so that scores of different searches compare. Memories
 //! and pieces of documents, where there are vectors, are weighed apart from what was said.
 
-mod alone;
+mod single_items;
 
 use std::cmp::{Ordering, Reverse};
 use std::collections::{BTreeMap, BTreeSet, BinaryHeap};
@@ -45,7 +45,8 @@ const RECENCY: f32 = 0.001;
 const MAX_QUESTION_TERMS: usize = 32;
 /// Bytes of a question that are read.
 const MAX_QUESTION_BYTES: usize = 16_384;
-/// Slots above which only the best by their own signs are looked at further, about so many, found by so many levels.
+/// Slots above which only the best by their own signs are examined further. The next two constants say about how many,
+/// and by how many levels they are found.
 const MANY: usize = 16_384;
 const KEPT_OF_MANY: usize = 8_192;
 const LEVELS: usize = 1_024;
@@ -71,16 +72,16 @@ pub(super) fn search(index: &Index, query: &Query<'_>, only: Option<&[bool]>) ->
     let question = Question::read(index, query);
     let wanted = Wanted { query, only };
     match query.method {
-        SearchMethod::Words => nearest(index, &wanted, limit, all(&question.words)),
+        SearchMethod::Words => best_hits(index, &wanted, limit, all_slots(&question.words)),
         SearchMethod::Vectors => {
-            nearest(index, &wanted, limit, all(question.meaning.as_deref().unwrap_or_default()))
+            best_hits(index, &wanted, limit, all_slots(question.meaning.as_deref().unwrap_or_default()))
         }
-        SearchMethod::Hybrid if alone::is_for(&question, query.among) => {
-            let scores = alone::by_meaning(index, &question, query.among);
-            nearest(index, &wanted, limit, scores.into_iter())
+        SearchMethod::Hybrid if single_items::is_for(&question, query.among) => {
+            let scores = single_items::by_meaning(index, &question, query.among);
+            best_hits(index, &wanted, limit, scores.into_iter())
         }
         SearchMethod::Hybrid => {
-            nearest(index, &wanted, limit, by_everything(index, &question, &wanted).into_iter())
+            best_hits(index, &wanted, limit, by_everything(index, &question, &wanted).into_iter())
         }
     }
 }
@@ -92,7 +93,7 @@ struct Wanted<'a> {
 }
 
 impl Wanted<'_> {
-    fn has(&self, slot: usize, facts: &SlotFacts) -> bool {
+    fn accepts(&self, slot: usize, facts: &SlotFacts) -> bool {
         let is_kind = match self.query.among {
             RecallFilter::Memories => facts.kind == IndexedKind::Memory,
             RecallFilter::Messages => facts.kind == IndexedKind::Message,
@@ -137,7 +138,7 @@ enum AskedPerson {
 
 impl Question {
     fn read(index: &Index, query: &Query<'_>) -> Self {
-        let text = beginning(query.text);
+        let text = read_part(query.text);
         let is_of_people = query.among != RecallFilter::Documents;
         let (names, rest): (Vec<&str>, Vec<&str>) = words::tokens(text)
             .partition(|token| is_of_people && !index.people.speakers_named(token).is_empty());
@@ -162,7 +163,7 @@ impl Question {
     }
 
     /// The most that an item can reach, answers apart.
-    fn most(&self) -> f32 {
+    fn max_score(&self) -> f32 {
         let given = |weight: f32, is_given: bool| if is_given { weight } else { 0.0 };
         WORDS
             + AROUND
@@ -175,7 +176,7 @@ impl Question {
 }
 
 /// As much of a question as is read.
-fn beginning(text: &str) -> &str {
+fn read_part(text: &str) -> &str {
     text.get(..text.floor_char_boundary(MAX_QUESTION_BYTES)).unwrap_or(text)
 }
 
@@ -211,7 +212,7 @@ fn slots_of_person(index: &Index, asked: AskedPerson, names: &[&str]) -> Vec<boo
 /// The different terms of what a text says beside names of speakers; if there are too many, the rarest of those that can
 /// be found.
 fn terms(index: &Index, text: &str, rest: &str) -> Vec<Term> {
-    let telling: BTreeSet<String> = words::telling(text).into_iter().collect();
+    let telling: BTreeSet<String> = words::telling_terms(text).into_iter().collect();
     let mut counts: BTreeMap<String, u32> = BTreeMap::new();
     for term in words::terms(rest) {
         *counts.entry(term).or_default() += 1;
@@ -252,7 +253,7 @@ fn by_words(index: &Index, terms: &[Term]) -> (Vec<f32>, Vec<u32>) {
 }
 
 /// Every slot with its score.
-fn all(scores: &[f32]) -> impl Iterator<Item = (usize, f32)> {
+fn all_slots(scores: &[f32]) -> impl Iterator<Item = (usize, f32)> {
     scores.iter().copied().enumerate()
 }
 
@@ -261,7 +262,7 @@ fn all(scores: &[f32]) -> impl Iterator<Item = (usize, f32)> {
 fn by_everything(index: &Index, question: &Question, wanted: &Wanted<'_>) -> Vec<(usize, f32)> {
     let none = vec![0.0; question.words.len()];
     let meaning = question.meaning.as_deref().unwrap_or(&none);
-    let around = around(&index.threads, &question.masks, &question.terms);
+    let around = neighbour_shares(&index.threads, &question.masks, &question.terms);
     let mut scores: Vec<f32> = question
         .words
         .iter()
@@ -277,24 +278,24 @@ fn by_everything(index: &Index, question: &Question, wanted: &Wanted<'_>) -> Vec
     if scores.len() > MANY {
         // Or what is not wanted could leave no room for what is.
         for (slot, (score, facts)) in scores.iter_mut().zip(&index.facts).enumerate() {
-            *score = if wanted.has(slot, facts) { *score } else { 0.0 };
+            *score = if wanted.accepts(slot, facts) { *score } else { 0.0 };
         }
     }
     let kept = best_of_many(&scores);
     let parts = if question.meaning.is_some() { 2.0 } else { 1.0 };
     let mut own = none.clone();
     for slot in &kept {
-        let near = at(&question.words, *slot) + at(meaning, *slot);
+        let near = value_at(&question.words, *slot) + value_at(meaning, *slot);
         own.get_mut(*slot).into_iter().for_each(|own| *own = near / parts);
     }
     let threads = by_thread(index, &kept, &own);
-    let most = question.most();
+    let most = question.max_score();
     let score = |slot: usize| {
         let theirs = question.theirs.get(slot).is_some_and(|theirs| *theirs);
         let speaker = if theirs { SPEAKER } else { 0.0 };
-        let substance = SUBSTANCE * at(&index.substance, slot);
+        let substance = SUBSTANCE * value_at(&index.substance, slot);
         let neighbours = by_neighbours(index, slot, &own, &threads);
-        (slot, (at(&scores, slot) + substance + speaker + neighbours) / most)
+        (slot, (value_at(&scores, slot) + substance + speaker + neighbours) / most)
     };
     kept.iter().copied().map(score).collect()
 }
@@ -323,14 +324,15 @@ fn best_of_many(scores: &[f32]) -> Vec<usize> {
 /// The score that an item's thread, and the question before it, add to it.
 fn by_neighbours(index: &Index, slot: usize, own: &[f32], threads: &[f32]) -> f32 {
     let Some(place) = index.threads.places().get(slot) else { return 0.0 };
-    let thread = if place.thread == NO_THREAD { at(own, slot) } else { value(threads, place.thread) };
+    let thread =
+        if place.thread == NO_THREAD { value_at(own, slot) } else { value_of(threads, place.thread) };
     let asks = index.asks.get(super::index(place.before)).copied().unwrap_or(false);
-    let answer = if asks { value(own, place.before) } else { 0.0 };
+    let answer = if asks { value_of(own, place.before) } else { 0.0 };
     THREAD * thread + ANSWER * answer
 }
 
 /// By slot, which share of the terms by weight it or a neighbour has.
-fn around(threads: &ThreadOrder, masks: &[u32], terms: &[Term]) -> Vec<f32> {
+fn neighbour_shares(threads: &ThreadOrder, masks: &[u32], terms: &[Term]) -> Vec<f32> {
     let total: f32 = terms.iter().map(|term| term.weight).sum();
     let mut near = masks.to_vec();
     for (slot, mask) in masks.iter().enumerate().filter(|(_, mask)| **mask != 0) {
@@ -374,7 +376,7 @@ fn by_thread(index: &Index, kept: &[usize], own: &[f32]) -> Vec<f32> {
     for slot in kept {
         let Some(place) = index.threads.places().get(*slot) else { continue };
         let Some([first, second, third]) = best.get_mut(super::index(place.thread)) else { continue };
-        let own = at(own, *slot);
+        let own = value_at(own, *slot);
         if own > *third {
             *third = own.min(*second);
             *second = own.min(*first).max(*second);
@@ -414,12 +416,12 @@ fn recency(now: i64, at: i64) -> f32 {
     1.0 / (1.0 + days / RECENT_DAYS)
 }
 
-fn at(values: &[f32], slot: usize) -> f32 {
+fn value_at(values: &[f32], slot: usize) -> f32 {
     values.get(slot).copied().unwrap_or(0.0)
 }
 
-fn value(values: &[f32], number: u32) -> f32 {
-    at(values, index(number))
+fn value_of(values: &[f32], number: u32) -> f32 {
+    value_at(values, index(number))
 }
 
 /// An item in the order of hits: the greater, the nearer; of equals, the newer.
@@ -445,7 +447,7 @@ impl PartialOrd for Ranked {
 }
 
 /// The items with the best scores above nothing, the best first.
-fn nearest(
+fn best_hits(
     index: &Index,
     wanted: &Wanted<'_>,
     limit: usize,
@@ -466,7 +468,7 @@ fn nearest(
             continue;
         }
         let Some((facts, Some(entry))) = index.facts.get(slot).zip(index.entries.get(slot)) else { continue };
-        if !wanted.has(slot, facts) {
+        if !wanted.accepts(slot, facts) {
             continue;
         }
         let score = score + importance * facts.importance + recent * recency(now, facts.at);

@@ -71,7 +71,7 @@ impl ThreadOrder {
     }
 
     /// The slot between its neighbours, at most `count` on each side.
-    pub(super) fn around(&self, slot: Slot, count: usize) -> VecDeque<Slot> {
+    pub(super) fn with_neighbours(&self, slot: Slot, count: usize) -> VecDeque<Slot> {
         let mut slots = VecDeque::from([slot]);
         let (mut first, mut last) = (slot, slot);
         for _ in 0..count {

@@ -33,7 +33,7 @@ pub(super) struct Questions {
     compared: CachedEmbeddings,
 }
 
-/// Filled by whoever comes first, and waited for by the others.
+/// The first caller fills the cell, and the others wait for it.
 type Kept = Arc<OnceCell<Arc<[f32]>>>;
 
 impl Questions {
@@ -72,9 +72,9 @@ impl Questions {
             return self.vector(text).await;
         }
         let blank: Vec<String> = BLANK_QUESTIONS.lines().map(str::to_owned).collect();
-        let (vector, blank) = tokio::join!(self.vector(text), in_time(self.compared(&blank)));
+        let (vector, blank) = tokio::join!(self.vector(text), in_time(self.embed_compared(&blank)));
         let vector = vector?;
-        Some(blank.and_then(|blank| without(&vector, &blank)).unwrap_or(vector))
+        Some(blank.and_then(|blank| without_common_part(&vector, &blank)).unwrap_or(vector))
     }
 
     /// How near the text is to each of the others, from -1 to 1.
@@ -82,13 +82,13 @@ impl Questions {
         if others.is_empty() {
             return Some(Vec::new());
         }
-        let (vector, others) = tokio::join!(self.vector(text), in_time(self.compared(others)));
+        let (vector, others) = tokio::join!(self.vector(text), in_time(self.embed_compared(others)));
         let vector = vector?;
         Some(others?.iter().map(|other| cosine(&vector, other)).collect())
     }
 
     /// A few at a time, so that those that were made in time are kept even if not all were.
-    async fn compared(&self, texts: &[String]) -> Result<Vec<Vec<f32>>, Error> {
+    async fn embed_compared(&self, texts: &[String]) -> Result<Vec<Vec<f32>>, Error> {
         let mut vectors = Vec::with_capacity(texts.len());
         for batch in texts.chunks(EMBED_BATCH) {
             vectors.extend(self.compared.embed_in(FOR_ALL, batch).await?);
@@ -109,7 +109,7 @@ impl Questions {
 }
 
 /// The direction of a vector without what others have in common; none if nothing would be left.
-fn without(vector: &[f32], others: &[Vec<f32>]) -> Option<Arc<[f32]>> {
+fn without_common_part(vector: &[f32], others: &[Vec<f32>]) -> Option<Arc<[f32]>> {
     let length = |numbers: &[f32]| numbers.iter().map(|number| number * number).sum::<f32>().sqrt();
     let whole = length(vector);
     let others: Vec<(&[f32], f32)> = others.iter().map(|other| (other.as_slice(), length(other))).collect();

@@ -29,7 +29,7 @@ const MANY_ACCESSES: u64 = 20;
 
 pub(super) struct UserIndex {
     state: RwLock<UserIndexState>,
-    /// Held by whoever reads rows for it.
+    /// The task that reads rows for the index holds the permit.
     pub(super) turn: Semaphore,
 }
 
@@ -188,7 +188,7 @@ impl UserIndexState {
     }
 
     fn put(&mut self, item: IndexItem, kept: Option<StoredVector>) -> Result<(), Refused> {
-        let (id, hash) = (item.id, hash(&self.embedded(&item)));
+        let (id, hash) = (item.id, hash(&self.text_to_embed(&item)));
         self.unweighed += item.text.len();
         if self.index.is_full() {
             self.leave_out(self.index.len() / LEFT_OUT, |id| !matches!(id, ItemRef::Chunk(_)));
@@ -210,7 +210,7 @@ impl UserIndexState {
     }
 
     /// The text of an item that is embedded.
-    fn embedded(&self, item: &IndexItem) -> Arc<str> {
+    fn text_to_embed(&self, item: &IndexItem) -> Arc<str> {
         match item.id {
             ItemRef::Memory(_) if !self.fact.is_empty() => format!("{}{}", self.fact, item.text).into(),
             ItemRef::Memory(_) | ItemRef::Message(_) | ItemRef::Chunk(_) => Arc::clone(&item.text),
@@ -312,7 +312,7 @@ impl UserIndexState {
     pub(super) fn without_vector(&self, limit: usize) -> Vec<UnembeddedText> {
         let bare = |(id, hash): (&ItemRef, &Hash)| {
             let item = self.index.get(*id).or_else(|| self.documents.index.get(*id))?;
-            Some(UnembeddedText { id: *id, hash: *hash, text: shortened(&self.embedded(item)) })
+            Some(UnembeddedText { id: *id, hash: *hash, text: shortened(&self.text_to_embed(item)) })
         };
         self.bare.iter().filter_map(bare).take(limit).collect()
     }

@@ -58,7 +58,7 @@ pub(super) enum Weight {
 }
 
 impl RememberRequest {
-    /// Whether nobody expects more of an answer than a confirmation.
+    /// Whether the user expects no more of an answer than a confirmation.
     pub(super) fn may_be_whole(&self, words: &str) -> bool {
         let about_us = match self.weight {
             Weight::Strong => true,
@@ -125,7 +125,7 @@ pub(super) fn read(sentence: &str) -> Option<RememberRequest> {
     let (at, marker) = content(&mut reader, phrase, begins)?;
     let remaining = reader.words.get(reader.at..).unwrap_or_default();
     let told = marker != Marker::Colon && is_recollection(remaining);
-    // "Note: …" heads many texts that are for nobody's memory.
+    // "Note: …" heads many texts that are not meant to be remembered.
     let heading = phrase == "note" && marker == Marker::Colon;
     let foreign = heading && !rest::is_first_person(sentence.get(at..).unwrap_or_default());
     (!told && !foreign).then_some(RememberRequest {

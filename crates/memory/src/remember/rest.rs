@@ -20,7 +20,7 @@ lists! {
         asked_of: PhraseList,
         /// Things that people tell an assistant to do.
         tasks: PhraseList,
-        /// Tasks that are in no list of somebody's habits.
+        /// Tasks that are never in a list of a person's habits.
         clear_tasks: PhraseList,
         objects: PhraseList,
         /// Statements with these words wait for help.

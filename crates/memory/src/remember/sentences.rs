@@ -16,7 +16,7 @@ pub(crate) struct Sentence<'m> {
 }
 
 /// The message up to the first quoted line or block of code.
-pub(crate) fn spoken(text: &str) -> &str {
+pub(crate) fn unquoted_part(text: &str) -> &str {
     let mut start = 0;
     for line in text.split_inclusive('\n') {
         if matches!(line.trim_start().get(..1), Some(">")) || line.trim_start().starts_with("```") {

@@ -69,7 +69,7 @@ fn is_separator(c: char) -> bool {
     matches!(c, ' ' | '-' | '.' | '\u{a0}' | '\u{2009}' | '\u{202f}' | '\u{2010}'..='\u{2013}')
 }
 
-/// Whether cards begin so and are so long.
+/// Whether issued cards have this beginning and this length.
 fn is_issued(number: &str) -> bool {
     let length = number.len();
     if !CARD_DIGITS.contains(&length) {

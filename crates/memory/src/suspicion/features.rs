@@ -3,11 +3,11 @@
 use std::cmp::Reverse;
 
 use super::ideas::{Idea, Ideas, MAX_IDEAS};
-use crate::classify::{Feature, hashed};
+use crate::classify::{Feature, feature_hash};
 use crate::words;
 
-/// Features are told apart by so many numbers: more than a text about one of an app's matters needs, because a harmless text
-/// must not share numbers with an order by chance.
+/// The number of buckets that features fall into: more than a text about one of an app's matters needs, because a
+/// harmless text must not share numbers with an order by chance.
 pub(super) const BUCKETS: usize = 1 << 16;
 /// Words of a sentence. A longer one is cut into several, each of which begins with the end of the one before.
 const MAX_SENTENCE: usize = 40;
@@ -53,14 +53,14 @@ pub(super) struct JudgedWord {
 /// The sentences of a text, none of them longer than can be judged at once.
 pub(super) fn sentences(text: &str, ideas: &Ideas) -> Vec<Vec<JudgedWord>> {
     let mut out = Vec::new();
-    for sentence in split(text) {
+    for sentence in split_sentences(text) {
         let words = read(&words::folded(sentence), ideas);
         let mut rest = words.as_slice();
         while !rest.is_empty() {
-            let part = fitting(rest.iter(), MAX_SENTENCE).max(1);
+            let part = count_fitting(rest.iter(), MAX_SENTENCE).max(1);
             // The next part begins with the end of this one, but never with all of it.
             let end = rest.iter().take(part).skip(1).rev();
-            let shared = if part == rest.len() { 0 } else { fitting(end, SHARED) };
+            let shared = if part == rest.len() { 0 } else { count_fitting(end, SHARED) };
             out.push(rest.get(..part).unwrap_or_default().to_vec());
             rest = rest.get(part - shared..).unwrap_or_default();
         }
@@ -69,7 +69,7 @@ pub(super) fn sentences(text: &str, ideas: &Ideas) -> Vec<Vec<JudgedWord>> {
 }
 
 /// How many of the words are as long as this together.
-fn fitting<'w>(words: impl Iterator<Item = &'w JudgedWord>, limit: usize) -> usize {
+fn count_fitting<'w>(words: impl Iterator<Item = &'w JudgedWord>, limit: usize) -> usize {
     let mut length = 0;
     let fits = |word: &&JudgedWord| {
         length += word.length;
@@ -79,7 +79,7 @@ fn fitting<'w>(words: impl Iterator<Item = &'w JudgedWord>, limit: usize) -> usi
 }
 
 /// A text at the ends of its sentences and lines. A point inside an address or a number ends nothing.
-fn split(text: &str) -> impl Iterator<Item = &str> {
+fn split_sentences(text: &str) -> impl Iterator<Item = &str> {
     let mut rest = text;
     std::iter::from_fn(move || {
         if rest.is_empty() {
@@ -234,7 +234,7 @@ fn add_ideas(places: &mut [(usize, Idea)], ideas: &Ideas, found: &mut Vec<usize>
 }
 
 fn bucket(kind: u8, parts: &[&str]) -> usize {
-    hashed(kind, parts) % BUCKETS
+    feature_hash(kind, parts) % BUCKETS
 }
 
 /// The ideas whose bits are set, the smallest first.

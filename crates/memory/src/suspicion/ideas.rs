@@ -42,7 +42,7 @@ impl Wanted {
         }
     }
 
-    fn is(&self, word: &str) -> bool {
+    fn matches_word(&self, word: &str) -> bool {
         match self {
             Self::Word(wanted) => word == wanted,
             Self::Beginning(beginning) => word.starts_with(beginning.as_str()),
@@ -90,7 +90,7 @@ impl Ideas {
         }
         for (wanted, idea) in self.phrases.get(first).into_iter().flatten() {
             let mut said = rest.iter();
-            if wanted.iter().all(|wanted| said.next().is_some_and(|word| wanted.is(word))) {
+            if wanted.iter().all(|wanted| said.next().is_some_and(|word| wanted.matches_word(word))) {
                 found.push(*idea);
             }
         }

@@ -32,7 +32,7 @@ impl OrderExamples<'_> {
 
     /// The text of the file of weights.
     pub fn learn(&self) -> String {
-        let detector = Detector::untaught();
+        let detector = Detector::without_weights();
         let of = |text: &str, is: bool| -> Vec<(Vec<Feature>, Option<bool>)> {
             let lines = text.lines().filter(|line| !line.is_empty() && !line.starts_with('#'));
             let read = |text: String| {
@@ -49,8 +49,8 @@ impl OrderExamples<'_> {
     }
 }
 
-/// The sentences that a line with alternatives such as `{a|b}` stands for: all of them, or so many drawn by lot, always
-/// the same.
+/// The sentences that a line with alternatives such as `{a|b}` stands for: all of them, or a fixed number drawn by lot,
+/// always the same.
 pub(super) fn variants(line: &str) -> Vec<String> {
     let line = line.replace("\\n", "\n");
     let parts: Vec<Vec<&str>> = line

@@ -1,5 +1,5 @@
-//! Text that is written so that people can read it and lists of words cannot: letters apart, letters of other alphabets,
-//! digits for letters, signs that nobody sees, base64.
+//! Text that is written so that people can read it and lists of words cannot: letters apart, letters of other
+//! alphabets, digits for letters, invisible signs, base64.
 
 use std::borrow::Cow;
 use std::collections::HashMap;
@@ -17,7 +17,7 @@ lists! {
     }
 }
 
-/// Single letters in a row that are no abbreviation: a text with so many has its letters apart.
+/// Single letters in a row that are no abbreviation: a text with this number has its letters apart.
 const APART: usize = 5;
 /// The number of letters that make a word if they stand apart.
 const APART_WORD: usize = 2;
@@ -27,12 +27,12 @@ const MIN_DIGIT_WORD: usize = 4;
 const MIN_BASE64: usize = 16;
 
 /// The text as its readers see it, if that is not how it is written.
-pub(super) fn unmasked(text: &str) -> Option<String> {
+pub(super) fn unmasked_text(text: &str) -> Option<String> {
     let seen: Cow<'_, str> = match text.contains(is_invisible) {
         true => Cow::Owned(text.chars().filter(|c| !is_invisible(*c)).collect()),
         false => Cow::Borrowed(text),
     };
-    let joined = joined(&seen);
+    let joined = join_spaced_letters(&seen);
     let mut plain = String::with_capacity(joined.len());
     let mut decoded = String::new();
     for part in joined.split_inclusive(char::is_whitespace) {
@@ -52,7 +52,7 @@ fn is_invisible(c: char) -> bool {
 }
 
 /// Puts letters that stand apart together: "i g n o r e   a l l", "i-g-n-o-r-e".
-fn joined(text: &str) -> Cow<'_, str> {
+fn join_spaced_letters(text: &str) -> Cow<'_, str> {
     let letters: Vec<char> = text.chars().collect();
     if !(0..letters.len()).any(|at| row(&letters, at) >= APART) {
         return Cow::Borrowed(text);

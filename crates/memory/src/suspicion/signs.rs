@@ -1,4 +1,4 @@
-//! Signs that give an order away by its form: the markup around a conversation, text that nobody sees, a written turn.
+//! Signs that give an order away by its form: the markup around a conversation, invisible text, a written turn.
 
 use crate::phrases::{PhraseList, lists};
 
@@ -20,7 +20,7 @@ pub(super) fn has_markup(text: &str) -> bool {
     call || turn || SIGNS.markup.iter().any(|sign| small.contains(sign))
 }
 
-/// A black flag is followed by tags that name a region; elsewhere they are text that nobody sees.
+/// A black flag is followed by tags that name a region; elsewhere they are invisible text.
 const FLAG: char = '\u{1f3f4}';
 
 pub(super) fn has_unseen_text(text: &str) -> bool {

@@ -174,7 +174,7 @@ fn a_few_examples_teach_what_they_are_examples_of() {
     };
     let taught = Detector {
         classifier: Classifier::parse_of(&examples.learn(), BUCKETS).ok(),
-        ..Detector::untaught()
+        ..Detector::without_weights()
     };
     assert_eq!(examples.learn(), examples.learn());
     let score = |text: &str| {

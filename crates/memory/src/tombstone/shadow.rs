@@ -11,9 +11,9 @@ use std::ops::Range;
 use jiff::Timestamp;
 use sha2::{Digest, Sha256};
 
-use super::retold::ForgottenFacts;
+use super::reworded_facts::ForgottenFacts;
 use super::spans::spans;
-use super::{compared, is_mark};
+use super::{comparison_form, is_mark};
 use crate::words;
 
 /// Bits that are kept of a telling word.
@@ -25,7 +25,7 @@ const OF_WORD: u8 = 0;
 const OF_TERM: u8 = 1;
 const OF_BASE: u8 = 2;
 
-/// The key that shadows are made with; nobody outside knows it.
+/// The key that shadows are made with. Only the server knows it.
 pub type ShadowKey = [u8; 32];
 
 /// The rest of one sequence of words.
@@ -39,12 +39,12 @@ pub struct Shadow {
 impl Shadow {
     /// None of a text without words.
     pub fn of(text: &str, key: &ShadowKey) -> Option<Self> {
-        let words: Vec<u64> = spans(text).iter().map(|span| word(key, &compared(span))).collect();
+        let words: Vec<u64> = spans(text).iter().map(|span| word(key, &comparison_form(span))).collect();
         let count = u16::try_from(words.len()).ok().filter(|count| *count > 0)?;
         let base = base(key);
         let whole = words.iter().fold(0, |whole, word| next(whole, *word, base));
         let terms = words::terms(text).iter().map(|text| term(key, text)).collect();
-        Some(Self { words: count, sequence: short(whole), terms })
+        Some(Self { words: count, sequence: short_hash(whole), terms })
     }
 
     /// As it is stored: the count of words, the bits of their order, and those of each term, big end first.
@@ -96,9 +96,9 @@ impl Shadows {
     }
 
     /// Byte ranges of the text that were purged.
-    pub(super) fn hidden(&self, text: &str, said_at: Timestamp) -> Vec<Range<usize>> {
+    pub(super) fn hidden_ranges(&self, text: &str, said_at: Timestamp) -> Vec<Range<usize>> {
         let spans: Vec<_> = spans(text).into_iter().filter(|span| !is_mark(text, span)).collect();
-        let words: Vec<u64> = spans.iter().map(|span| word(&self.key, &compared(span))).collect();
+        let words: Vec<u64> = spans.iter().map(|span| word(&self.key, &comparison_form(span))).collect();
         let mut hidden = Vec::new();
         for (count, of_length) in &self.sequences {
             let count = usize::from(*count);
@@ -110,7 +110,7 @@ impl Shadows {
                 }
                 whole = next(whole, *newest, self.base);
                 let Some(first) = (last + 1).checked_sub(count) else { continue };
-                if of_length.get(&short(whole)).is_some_and(|at| said_at <= *at)
+                if of_length.get(&short_hash(whole)).is_some_and(|at| said_at <= *at)
                     && let (Some(begin), Some(end)) = (spans.get(first), spans.get(last))
                 {
                     hidden.push(begin.start..end.end);
@@ -145,7 +145,7 @@ fn term(key: &ShadowKey, term: &str) -> u16 {
 }
 
 /// The bits that are kept of all words in order.
-fn short(whole: u128) -> u32 {
+fn short_hash(whole: u128) -> u32 {
     (whole & u128::from(u32::MAX)) as u32
 }
 

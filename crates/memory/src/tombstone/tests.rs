@@ -172,7 +172,7 @@ proptest! {
         prop_assert_eq!(forgotten.redact(&redacted, at(said)), redacted.as_str());
 
         let in_force: Vec<_> = tombstones.iter().filter(|tombstone| at(said) <= tombstone.at).collect();
-        let plain = |text: &str| -> Vec<String> { spans(text).iter().map(compared).collect() };
+        let plain = |text: &str| -> Vec<String> { spans(text).iter().map(comparison_form).collect() };
         let (said_words, mut any) = (plain(&text), false);
         for tombstone in in_force {
             let words = plain(&tombstone.words);

@@ -62,7 +62,7 @@ fn words_of_other_languages_have_the_same_stem_in_every_form() {
 
 #[test]
 fn names_numbers_and_other_languages_tell_something_by_themselves() {
-    let telling = |text: &str| super::telling(text).join(" ");
+    let telling = |text: &str| super::telling_terms(text).join(" ");
     for (text, expected) in [
         ("Where did Biscuit sleep in May?", "biscuit"),
         ("Locker 318 is mine. Ask for Ann", "318 ann"),
@@ -142,7 +142,7 @@ proptest! {
         let terms = terms(&text);
         prop_assert!(terms.iter().all(|term| !term.is_empty() && term.chars().count() <= MAX_TERM_CHARS));
         prop_assert_eq!(&terms, &super::terms(&text));
-        let telling = super::telling(&text);
+        let telling = super::telling_terms(&text);
         prop_assert!(telling.iter().all(|term| terms.contains(term)));
         let unchanged = in_first_person(&text, |_| false);
         prop_assert_eq!(unchanged, text);

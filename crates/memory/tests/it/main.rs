@@ -1,4 +1,4 @@
-//! Recall over a real store: what is committed is found, what is gone is not, and nobody finds what is another's.
+//! Recall over a real store: what is committed is found, what is gone is not, and no user finds the items of another.
 
 #![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "what goes wrong fails the test")]
 

@@ -241,7 +241,7 @@ impl AnthropicDecoder {
         };
     }
 
-    /// Takes the usage that is reported with the end; at the beginning nobody knows how long the answer will be.
+    /// Takes the usage that is reported with the end; at the beginning the length of the answer is not known.
     fn usage(&mut self, usage: Option<&Value>, out: &mut Pieces) {
         self.counts.update_input(usage);
         out.extend(self.counts.usage(count(usage, "output_tokens")).map(AnswerPiece::Usage));

@@ -14,7 +14,7 @@ pub(super) const THINKING: &str = "thinking";
 const USER: &str = "user";
 const ASSISTANT: &str = "assistant";
 
-/// The longest answer when nobody says how long it may be; the protocol insists on a number.
+/// The longest answer when the request sets no limit. The protocol requires a number.
 const DEFAULT_MAX_TOKENS: u32 = 4096;
 /// Tokens of thinking, which the older version wants counted.
 const LOW_BUDGET: u32 = 2048;
@@ -136,7 +136,11 @@ fn messages(turns: &[PromptMessage], provider: &str) -> Vec<Value> {
     for message in turns {
         match message {
             PromptMessage::User(said) => {
-                append(&mut messages, USER, said.shown().map(image).chain(text(&said.text)).collect());
+                append(
+                    &mut messages,
+                    USER,
+                    said.images_with_content().map(image).chain(text(&said.text)).collect(),
+                );
             }
             PromptMessage::System(said) => append(&mut messages, USER, text(said).into_iter().collect()),
             PromptMessage::Assistant { text: said, exchanges, provider: opaque } => {

@@ -12,7 +12,7 @@ use futures_util::future::BoxFuture;
 
 use self::decode::AnthropicDecoder;
 use crate::http::{Client, Headers, KeyHeader};
-use crate::served::ServedModels;
+use crate::model_list::ServedModels;
 use crate::{ChatModel, Endpoint, Error, InvalidEndpoint, ModelRequest, PieceStream, reading};
 
 /// As many models as a list may have; twenty unless it is asked for more.
@@ -69,6 +69,6 @@ impl ChatModel for AnthropicMessages {
     }
 
     fn serves<'a>(&'a self, id: &'a str) -> BoxFuture<'a, Option<bool>> {
-        self.served.has(id).boxed()
+        self.served.has_model(id).boxed()
     }
 }

@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-/// Keywords it refuses. The answer is checked against the whole schema by whoever asked for it.
+/// Keywords it refuses. The caller checks the answer against the whole schema.
 const REFUSED: &str = "contains dependentRequired dependentSchemas else exclusiveMaximum exclusiveMinimum if \
     maxContains maxItems maxLength maxProperties maximum minContains minLength minProperties \
     minimum multipleOf not pattern patternProperties propertyNames then uniqueItems";

@@ -135,7 +135,7 @@ fn thinking_text_and_calls_come_in_order() {
 
 #[test]
 fn a_server_that_leaves_much_out_is_understood() {
-    // Blocks side by side, nothing stopped, an index or a type missing, and thinking that nobody signed.
+    // Blocks side by side, nothing stopped, an index or a type missing, and thinking without a signature.
     let events = [
         json!({"type": "message_start", "message": {}}),
         block(0, &json!({"type": "thinking"})),

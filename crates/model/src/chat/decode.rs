@@ -1,7 +1,7 @@
 //! Events of a stream as pieces of an answer: a small state machine that forgives what servers get wrong.
 //!
-//! Strict is only what safety needs: sizes are bounded, and a stream that ends with neither a finish reason nor a
-//! farewell after words has no [`AnswerPiece::Finish`], so an answer that was cut is never taken for a whole one.
+//! Strict is only what safety needs. Sizes are bounded. A stream that ends with neither a finish reason nor a `[DONE]`
+//! after words has no [`AnswerPiece::Finish`], so an answer that was cut is never taken for a whole one.
 
 use std::borrow::Cow;
 use std::collections::HashMap;
@@ -15,7 +15,7 @@ use crate::reading::{Decode, cut_short, parse};
 use crate::refusal::Refusal;
 use crate::request::PROVIDER;
 use crate::stream::Pieces;
-use crate::tally::{Tally, UsagePointers, short};
+use crate::tally::{Tally, UsagePointers, short_name};
 use crate::{AnswerPiece, Error};
 
 const USAGE: UsagePointers = UsagePointers {
@@ -58,7 +58,7 @@ impl Decode for ChatDecoder {
         match data {
             "" => Ok(()),
             "[DONE]" => {
-                self.farewell(out);
+                self.finish_without_reason(out);
                 self.end(out)
             }
             _ => self.chunk(data, out),
@@ -94,9 +94,9 @@ impl ChatDecoder {
         Self { provider: provider.to_owned(), tally: Tally::new(model), ..Self::default() }
     }
 
-    /// Some servers say that all was sent, and never why the answer ended. Words are then an answer; calls are not made,
-    /// because nobody said that they are whole.
-    fn farewell(&mut self, out: &mut Pieces) {
+    /// Ends the answer of a server that sends `[DONE]` without a finish reason. Words are then an answer. Calls are not
+    /// made, because the server did not say that they are whole.
+    fn finish_without_reason(&mut self, out: &mut Pieces) {
         if self.finish.is_none() && self.spoke {
             self.finish = Some(Finish::Stop);
             self.void = true;
@@ -183,13 +183,13 @@ impl ChatDecoder {
         };
         let place = *self.places.get(&index)?;
         let known = self.ids.get(place)?;
-        let another = !name.is_empty() && !id.is_empty() && !known.is_empty() && *known != short(id);
+        let another = !name.is_empty() && !id.is_empty() && !known.is_empty() && *known != short_name(id);
         (!another).then_some(place)
     }
 
     fn begin(&mut self, index: Option<u64>, id: &str, name: &str, out: &mut Pieces) -> Result<usize, Error> {
         let place = self.tally.begin(id, name, out)?;
-        self.ids.push(short(id));
+        self.ids.push(short_name(id));
         if let Some(index) = index {
             self.places.insert(index, place);
         }

@@ -13,7 +13,7 @@ pub(super) const EXTRA: &str = "extra";
 /// The request's JSON.
 pub(super) fn body(request: &ModelRequest, provider: &str, quirks: Quirks) -> Vec<u8> {
     let settings = &request.settings;
-    let known_as = if request.other_limit { quirks.token_limit.other() } else { quirks.token_limit };
+    let known_as = if request.other_limit { quirks.token_limit.other_name() } else { quirks.token_limit };
     let limit = |name| settings.max_tokens.filter(|_| known_as == name);
     let counted = request.stream && !request.no_stream_options;
     request.encoded(json!({
@@ -72,7 +72,7 @@ fn messages(request: &ModelRequest, provider: &str) -> Vec<Value> {
 /// A string, or a list of parts where there is more than text: images first, which models read best.
 fn content(said: &UserTurn) -> Value {
     let mut parts: Vec<Value> = said
-        .shown()
+        .images_with_content()
         .map(|image| json!({ "type": "image_url", "image_url": { "url": data_url(image) } }))
         .collect();
     if parts.is_empty() {

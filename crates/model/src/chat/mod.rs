@@ -12,7 +12,7 @@ use futures_util::future::BoxFuture;
 use self::decode::ChatDecoder;
 pub(crate) use self::encode::function_tool;
 use crate::http::{Client, Headers};
-use crate::served::ServedModels;
+use crate::model_list::ServedModels;
 use crate::{ChatModel, Endpoint, Error, InvalidEndpoint, ModelRequest, PieceStream, reading};
 
 /// The differences between servers of this protocol in what they take.
@@ -31,7 +31,7 @@ pub enum TokenLimit {
 }
 
 impl TokenLimit {
-    pub(crate) fn other(self) -> Self {
+    pub(crate) fn other_name(self) -> Self {
         match self {
             Self::MaxCompletionTokens => Self::MaxTokens,
             Self::MaxTokens => Self::MaxCompletionTokens,
@@ -87,6 +87,6 @@ impl ChatModel for ChatCompletions {
     }
 
     fn serves<'a>(&'a self, id: &'a str) -> BoxFuture<'a, Option<bool>> {
-        self.served.has(id).boxed()
+        self.served.has_model(id).boxed()
     }
 }

@@ -24,10 +24,10 @@ pub struct CachedEmbeddings {
 
 impl CachedEmbeddings {
     pub fn new(embedder: Arc<dyn Embedder>) -> Self {
-        Self::keeping(embedder, MAX_KEPT)
+        Self::with_capacity(embedder, MAX_KEPT)
     }
 
-    pub(super) fn keeping(embedder: Arc<dyn Embedder>, most: usize) -> Self {
+    pub(super) fn with_capacity(embedder: Arc<dyn Embedder>, most: usize) -> Self {
         Self { embedder, kept: Cache::new(most) }
     }
 

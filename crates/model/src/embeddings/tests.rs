@@ -169,7 +169,7 @@ impl Embedder for Counting {
 
 fn counting(most: usize) -> (Arc<Counting>, CachedEmbeddings) {
     let embedder = Arc::new(Counting::default());
-    (Arc::clone(&embedder), CachedEmbeddings::keeping(embedder, most))
+    (Arc::clone(&embedder), CachedEmbeddings::with_capacity(embedder, most))
 }
 
 #[tokio::test]

@@ -6,7 +6,6 @@ use std::sync::{Arc, LazyLock};
 use jiff::civil::Date;
 use serde::Deserialize;
 
-use super::rules::{self, InvalidCatalogue};
 use crate::capabilities::{Capabilities, Price};
 
 /// The catalogue that this program was built with.
@@ -18,11 +17,11 @@ const BUILT_IN: &str = include_str!("../known.toml");
 pub struct Catalogue {
     /// The form of the file; a later one cannot be read by this program.
     pub(super) format: u32,
-    /// The day on which somebody compared it with what the providers say.
+    /// The day on which its author compared it with what the providers say.
     pub checked_on: Date,
     /// The source of the facts.
     pub source: String,
-    /// The model of each provider when nobody names one.
+    /// The model of each provider when the configuration names none.
     pub(super) defaults: BTreeMap<String, String>,
     pub(super) models: Vec<KnownModel>,
     #[serde(default)]
@@ -31,7 +30,7 @@ pub struct Catalogue {
     pub(super) embeddings: Vec<KnownEmbedding>,
 }
 
-/// A model as it is when nobody says otherwise.
+/// A model with its default facts.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct KnownModel {
@@ -84,7 +83,7 @@ pub struct KnownEmbedding {
 }
 
 impl ModelFamily {
-    pub(super) fn beginning(&self) -> &str {
+    pub(super) fn name_beginning(&self) -> &str {
         self.pattern.strip_suffix('*').unwrap_or(&self.pattern)
     }
 }
@@ -97,32 +96,28 @@ impl Catalogue {
         Arc::clone(&PARSED)
     }
 
-    /// Reads and checks the text of a catalogue.
-    pub fn parse(text: &str) -> Result<Self, InvalidCatalogue> {
-        rules::parse(text)
-    }
-
     /// The models that were not retired when the catalogue was checked, in its order.
-    pub fn listed(&self) -> impl Iterator<Item = &KnownModel> {
+    pub fn current_models(&self) -> impl Iterator<Item = &KnownModel> {
         self.models.iter().filter(|model| model.retires_on.is_none_or(|day| day > self.checked_on))
     }
 
-    /// The model of a provider when nobody names one.
+    /// The model of a provider when the configuration names none.
     pub fn default_model(&self, provider: &str) -> Option<&str> {
         self.defaults.get(provider).map(String::as_str)
     }
 
     /// Returns the provider that serves a model of this name, of those who are there.
     pub fn provider_of(&self, name: &str, is_there: impl Fn(&str) -> bool) -> Option<&str> {
-        let by_model = self.models.iter().filter(|model| model.is(name)).map(|model| &model.provider);
-        let families = self.families.iter().filter(|family| name.starts_with(family.beginning()));
+        let by_model =
+            self.models.iter().filter(|model| model.matches_name(name)).map(|model| &model.provider);
+        let families = self.families.iter().filter(|family| name.starts_with(family.name_beginning()));
         let by_family = families.map(|family| &family.provider);
         by_model.chain(by_family).find(|provider| is_there(provider)).map(String::as_str)
     }
 
     /// The facts about a provider's model: of this very name, or of the one that a dated name continues.
     pub fn model(&self, provider: &str, id: &str) -> Option<&KnownModel> {
-        self.models.iter().find(|model| model.provider == provider && model.is(id))
+        self.models.iter().find(|model| model.provider == provider && model.matches_name(id))
     }
 
     pub(super) fn embedding(&self, provider: &str, id: &str) -> Option<&KnownEmbedding> {
@@ -130,7 +125,8 @@ impl Catalogue {
     }
 
     fn family(&self, provider: &str, id: &str) -> Option<&ModelFamily> {
-        let fits = |family: &&ModelFamily| family.provider == provider && id.starts_with(family.beginning());
+        let fits =
+            |family: &&ModelFamily| family.provider == provider && id.starts_with(family.name_beginning());
         self.families.iter().filter(fits).max_by_key(|family| family.pattern.len())
     }
 
@@ -161,7 +157,7 @@ impl Catalogue {
 
 impl KnownModel {
     /// Whether the name is its own, or continues it by a date.
-    fn is(&self, name: &str) -> bool {
+    fn matches_name(&self, name: &str) -> bool {
         name.strip_prefix(self.name.as_str())
             .is_some_and(|rest| rest.is_empty() || rest.strip_prefix('-').is_some_and(is_date))
     }

@@ -1,4 +1,4 @@
-//! How one catalogue differs from another, in sentences for whoever takes the newer one.
+//! How one catalogue differs from another, in sentences for the operator who takes the newer one.
 
 use std::fmt;
 
@@ -23,7 +23,12 @@ impl fmt::Display for CatalogueChange {
             Self::Added(model) => write!(f, "added: {model}"),
             Self::Removed(model) => write!(f, "removed: {model}"),
             Self::Priced { model, before, after } => {
-                write!(f, "price of {model}: {} is now {}", shown(before.as_ref()), shown(after.as_ref()))
+                write!(
+                    f,
+                    "price of {model}: {} is now {}",
+                    price_text(before.as_ref()),
+                    price_text(after.as_ref())
+                )
             }
             Self::Retires { model, on: Some(day) } => write!(f, "retires: {model} on {day}"),
             Self::Retires { model, on: None } => write!(f, "retires: {model} no longer has a known end"),
@@ -34,7 +39,7 @@ impl fmt::Display for CatalogueChange {
     }
 }
 
-fn shown(price: Option<&Price>) -> String {
+fn price_text(price: Option<&Price>) -> String {
     let Some(Price { input, cached_input, output, long }) = price else { return "none".to_owned() };
     let long = long.map(|long| {
         format!(" ({}/{}/{} above {} tokens)", long.input, long.cached_input, long.output, long.above)
@@ -48,8 +53,9 @@ impl Catalogue {
         let added = newer.models.iter().filter(|model| self.entry(model).is_none());
         let removed = self.models.iter().filter(|model| newer.entry(model).is_none());
         let kept = newer.models.iter().filter_map(|model| Some((self.entry(model)?, model)));
-        let mut changes: Vec<_> = added.map(|model| CatalogueChange::Added(called(model))).collect();
-        changes.extend(removed.map(|model| CatalogueChange::Removed(called(model))));
+        let mut changes: Vec<_> =
+            added.map(|model| CatalogueChange::Added(name_with_provider(model))).collect();
+        changes.extend(removed.map(|model| CatalogueChange::Removed(name_with_provider(model))));
         changes.extend(kept.flat_map(|(before, after)| differences(before, after)));
         let providers = self.defaults.keys().chain(newer.defaults.keys());
         let mut providers: Vec<_> = providers.collect();
@@ -69,17 +75,17 @@ impl Catalogue {
     }
 }
 
-fn called(model: &KnownModel) -> String {
+fn name_with_provider(model: &KnownModel) -> String {
     format!("{} of {}", model.name, model.provider)
 }
 
 fn differences(before: &KnownModel, after: &KnownModel) -> Vec<CatalogueChange> {
     let price = (before.price != after.price).then(|| CatalogueChange::Priced {
-        model: called(after),
+        model: name_with_provider(after),
         before: before.price,
         after: after.price,
     });
     let end = (before.retires_on != after.retires_on)
-        .then(|| CatalogueChange::Retires { model: called(after), on: after.retires_on });
+        .then(|| CatalogueChange::Retires { model: name_with_provider(after), on: after.retires_on });
     price.into_iter().chain(end).collect()
 }

@@ -1,4 +1,4 @@
-//! When models end, and what is said about it to whoever still uses one.
+//! When models end, and what the server says about it to an operator who still uses one.
 
 use std::fmt;
 

@@ -1,5 +1,5 @@
-//! The rules that a catalogue must keep before anybody relies on it: in a form that this program knows, complete, with numbers
-//! that can be true and references that lead somewhere.
+//! The rules that a catalogue must keep before the server uses it: in a form that this program knows, complete, with
+//! numbers that can be true and references that lead somewhere.
 
 use std::collections::BTreeSet;
 
@@ -21,7 +21,7 @@ const MAX_WINDOW_TOKENS: u32 = 100_000_000;
 /// US dollars for a million tokens.
 const MAX_PRICE: f64 = 10_000.0;
 
-/// Why a catalogue is not taken: a sentence for whoever wrote it.
+/// Why a catalogue is not taken: a sentence for its author.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct InvalidCatalogue(String);
@@ -38,28 +38,32 @@ struct Head {
     format: Option<u32>,
 }
 
-pub(super) fn parse(text: &str) -> Result<Catalogue, InvalidCatalogue> {
-    if text.len() > MAX_CATALOGUE_BYTES {
-        return refuse(format!("it is longer than {MAX_CATALOGUE_BYTES} bytes"));
-    }
-    let unreadable = |error: toml::de::Error| {
-        let line = error.span().map(|span| 1 + text.bytes().take(span.start).filter(|b| *b == b'\n').count());
-        let place = line.map_or_else(String::new, |line| format!("line {line}: "));
-        InvalidCatalogue(format!("{place}{}", error.message()))
-    };
-    let head: Head = toml::from_str(text).map_err(unreadable)?;
-    match head.format {
-        Some(FORMAT) => {}
-        Some(other) => {
-            return refuse(format!(
-                "its format is {other}, and this program reads {FORMAT}; use a program of another version"
-            ));
+impl Catalogue {
+    /// Reads and checks the text of a catalogue.
+    pub fn parse(text: &str) -> Result<Self, InvalidCatalogue> {
+        if text.len() > MAX_CATALOGUE_BYTES {
+            return refuse(format!("it is longer than {MAX_CATALOGUE_BYTES} bytes"));
         }
-        None => return refuse(format!("it does not say its format; write format = {FORMAT}")),
+        let unreadable = |error: toml::de::Error| {
+            let line =
+                error.span().map(|span| 1 + text.bytes().take(span.start).filter(|b| *b == b'\n').count());
+            let place = line.map_or_else(String::new, |line| format!("line {line}: "));
+            InvalidCatalogue(format!("{place}{}", error.message()))
+        };
+        let head: Head = toml::from_str(text).map_err(unreadable)?;
+        match head.format {
+            Some(FORMAT) => {}
+            Some(other) => {
+                return refuse(format!(
+                    "its format is {other}, and this program reads {FORMAT}; use a program of another version"
+                ));
+            }
+            None => return refuse(format!("it does not say its format; write format = {FORMAT}")),
+        }
+        let catalogue: Self = toml::from_str(text).map_err(unreadable)?;
+        check(&catalogue)?;
+        Ok(catalogue)
     }
-    let catalogue: Catalogue = toml::from_str(text).map_err(unreadable)?;
-    check(&catalogue)?;
-    Ok(catalogue)
 }
 
 fn check(catalogue: &Catalogue) -> CatalogueCheck {
@@ -80,7 +84,7 @@ fn check(catalogue: &Catalogue) -> CatalogueCheck {
     if catalogue.models.is_empty() {
         return refuse("it has no models");
     }
-    unique(catalogue)?;
+    check_names(catalogue)?;
     catalogue.models.iter().try_for_each(|model| entry(catalogue, model))?;
     families(catalogue)?;
     embeddings(catalogue)?;
@@ -92,7 +96,7 @@ fn is_source(text: &str) -> bool {
     text.len() <= MAX_SOURCE_BYTES && !text.chars().any(char::is_control)
 }
 
-fn unique(catalogue: &Catalogue) -> CatalogueCheck {
+fn check_names(catalogue: &Catalogue) -> CatalogueCheck {
     let models = catalogue.models.iter().map(|model| (&model.provider, &model.name));
     let families = catalogue.families.iter().map(|family| (&family.provider, &family.pattern));
     let embeddings = catalogue.embeddings.iter().map(|known| (&known.provider, &known.name));
@@ -118,7 +122,7 @@ fn entry(catalogue: &Catalogue, model: &KnownModel) -> CatalogueCheck {
     tokens(name, model.context_window, model.max_output)?;
     let gone = model.retires_on.is_some_and(|day| day <= catalogue.checked_on);
     match &model.price {
-        Some(price) => priced(name, price)?,
+        Some(price) => check_price(name, price)?,
         None if gone => {}
         None => return refuse(format!("{name} has no price")),
     }
@@ -151,7 +155,7 @@ fn tokens(name: &str, window: u32, max_output: Option<u32>) -> CatalogueCheck {
     }
 }
 
-fn priced(name: &str, price: &Price) -> CatalogueCheck {
+fn check_price(name: &str, price: &Price) -> CatalogueCheck {
     let long = price.long.map(|long| [long.input, long.cached_input, long.output]);
     let numbers =
         [price.input, price.cached_input, price.output].into_iter().chain(long.into_iter().flatten());
@@ -176,7 +180,7 @@ fn families(catalogue: &Catalogue) -> CatalogueCheck {
 fn embeddings(catalogue: &Catalogue) -> CatalogueCheck {
     for known in &catalogue.embeddings {
         tokens(&known.name, known.context_window, None)?;
-        priced(&known.name, &Price::flat(known.price, known.price, known.price))?;
+        check_price(&known.name, &Price::flat(known.price, known.price, known.price))?;
         let Some(instead) = &known.instead else { continue };
         let mut others = catalogue.embeddings.iter().filter(|other| other.provider == known.provider);
         let is_good = |retires_on| !within_notice(retires_on, catalogue.checked_on);

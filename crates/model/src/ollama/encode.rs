@@ -74,7 +74,9 @@ fn messages(request: &ModelRequest) -> Vec<Value> {
         match message {
             PromptMessage::System(content) => messages.push(json!({ "role": "system", "content": content })),
             PromptMessage::User(said) => {
-                let images = list_or_null(said.shown().map(|(_, content)| Value::from(base64_of(content))));
+                let images = list_or_null(
+                    said.images_with_content().map(|(_, content)| Value::from(base64_of(content))),
+                );
                 let message = json!({ "role": "user", "content": said.text, "images": images });
                 messages.push(without_nulls(message));
             }

@@ -11,7 +11,7 @@ use futures_util::future::BoxFuture;
 
 use self::decode::OllamaDecoder;
 use crate::http::{Client, Headers};
-use crate::served::ServedModels;
+use crate::model_list::ServedModels;
 use crate::{ChatModel, Endpoint, Error, InvalidEndpoint, ModelRequest, PieceStream, reading};
 
 /// An Ollama server. Its base URL has no version.
@@ -46,6 +46,6 @@ impl ChatModel for OllamaChat {
     }
 
     fn serves<'a>(&'a self, id: &'a str) -> BoxFuture<'a, Option<bool>> {
-        self.served.has(id).boxed()
+        self.served.has_model(id).boxed()
     }
 }

@@ -56,7 +56,7 @@ fn money_is_not_waited_for() {
     ] {
         assert_eq!(error(429, &body), Error::Quota, "{body}");
     }
-    // A provider that says when to come back means a limit of the minute, whatever words it uses for it.
+    // A provider that says when to come back means a limit of the minute, in any words.
     let body = json!({"error": {"message": "You exceeded your current quota.", "code": 429}}).to_string();
     let after = Some(Duration::from_secs(7));
     let error = Refusal::read(body.as_bytes()).error(429, &headers(&[("retry-after", "7")]), "test");

@@ -122,7 +122,7 @@ impl ResponsesDecoder {
                 self.think(delta, out)
             }
             "response.reasoning_summary_part.added" => self.paragraph(out),
-            "response.output_item.added" => self.added(&event.item, output, out),
+            "response.output_item.added" => self.begin_item(&event.item, output, out),
             "response.function_call_arguments.delta" => match self.calls.growing_call(marks) {
                 Some(place) if !delta.is_empty() => {
                     self.calls.note_arguments(place);
@@ -134,7 +134,7 @@ impl ResponsesDecoder {
                 Some(place) => self.arguments(place, &event.arguments, out),
                 None => Ok(()),
             },
-            "response.output_item.done" => self.done(&event.item, output, out),
+            "response.output_item.done" => self.finish_item(&event.item, output, out),
             _ => match kind.strip_prefix("response.").and_then(Ending::parse) {
                 Some(ending) => self.finish(ending, &event.response, out),
                 None => Ok(()),
@@ -157,7 +157,7 @@ impl ResponsesDecoder {
         if self.thought { self.think("\n\n", out) } else { Ok(()) }
     }
 
-    fn added(&mut self, item: &Value, output: Option<u64>, out: &mut Pieces) -> Result<(), Error> {
+    fn begin_item(&mut self, item: &Value, output: Option<u64>, out: &mut Pieces) -> Result<(), Error> {
         let marks = marks(item, output);
         if field(item, "type") == "function_call" && self.calls.call_of(marks).is_none() {
             self.begin(marks, item, out)?;
@@ -165,7 +165,7 @@ impl ResponsesDecoder {
         Ok(())
     }
 
-    fn done(&mut self, item: &Value, output: Option<u64>, out: &mut Pieces) -> Result<(), Error> {
+    fn finish_item(&mut self, item: &Value, output: Option<u64>, out: &mut Pieces) -> Result<(), Error> {
         match field(item, "type") {
             "function_call" => {
                 let marks = marks(item, output);
@@ -180,7 +180,7 @@ impl ResponsesDecoder {
                 };
                 self.arguments(place, item.get("arguments").unwrap_or(&Value::Null), out)
             }
-            "reasoning" => self.keep(item),
+            "reasoning" => self.keep_reasoning(item),
             _ => Ok(()),
         }
     }
@@ -213,7 +213,7 @@ impl ResponsesDecoder {
 
     /// Keeps reasoning that can come back. Without its encrypted content the server would look for it among what it
     /// has stored, find nothing and refuse.
-    fn keep(&mut self, item: &Value) -> Result<(), Error> {
+    fn keep_reasoning(&mut self, item: &Value) -> Result<(), Error> {
         if field(item, "encrypted_content").is_empty() {
             return Ok(());
         }
@@ -228,7 +228,7 @@ impl ResponsesDecoder {
     }
 
     /// Takes from the whole answer what was not streamed.
-    fn rest(&mut self, response: &Value, out: &mut Pieces) -> Result<(), Error> {
+    fn take_unstreamed(&mut self, response: &Value, out: &mut Pieces) -> Result<(), Error> {
         let (said, thought) = (self.said, self.thought);
         let (called, kept) = (self.tally.calls() > 0, !self.reasoning.is_empty());
         for item in list(response, "output") {
@@ -240,10 +240,10 @@ impl ResponsesDecoder {
                         self.think(field(part, "text"), out)?;
                     }
                     if !kept {
-                        self.keep(item)?;
+                        self.keep_reasoning(item)?;
                     }
                 }
-                "function_call" if !called => self.done(item, None, out)?,
+                "function_call" if !called => self.finish_item(item, None, out)?,
                 _ => {}
             }
         }
@@ -278,7 +278,7 @@ impl ResponsesDecoder {
                 });
             }
         };
-        self.rest(response, out)?;
+        self.take_unstreamed(response, out)?;
         out.extend(response.get("usage").and_then(|usage| USAGE.read(usage)).map(AnswerPiece::Usage));
         if !self.reasoning.is_empty() {
             let reasoning = std::mem::take(&mut self.reasoning);

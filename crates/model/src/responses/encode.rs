@@ -37,7 +37,7 @@ pub(super) fn body(request: &ModelRequest, provider: &str) -> Vec<u8> {
     }))
 }
 
-/// The system's text as instructions, or as the first item: whoever wants JSON must say so in the input itself.
+/// The system's text as instructions, or as the first item: a request for JSON must say so in the input itself.
 fn system(request: &ModelRequest) -> (Option<&str>, Option<Value>) {
     let content = Some(request.system.as_str()).filter(|content| !content.is_empty());
     match request.format {
@@ -84,8 +84,10 @@ fn input(messages: &[PromptMessage], provider: &str) -> Vec<Value> {
 
 /// A string, or a list of parts where there is more than text: images first, which models read best.
 fn content(said: &UserTurn) -> Value {
-    let mut parts: Vec<Value> =
-        said.shown().map(|image| json!({ "type": "input_image", "image_url": data_url(image) })).collect();
+    let mut parts: Vec<Value> = said
+        .images_with_content()
+        .map(|image| json!({ "type": "input_image", "image_url": data_url(image) }))
+        .collect();
     if parts.is_empty() {
         return Value::from(said.text.as_str());
     }

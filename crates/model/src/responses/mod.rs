@@ -12,7 +12,7 @@ use futures_util::future::BoxFuture;
 
 use self::decode::ResponsesDecoder;
 use crate::http::{Client, Headers};
-use crate::served::ServedModels;
+use crate::model_list::ServedModels;
 use crate::{ChatModel, Endpoint, Error, InvalidEndpoint, ModelRequest, PieceStream, reading};
 
 /// A server that speaks Responses.
@@ -47,6 +47,6 @@ impl ChatModel for OpenAiResponses {
     }
 
     fn serves<'a>(&'a self, id: &'a str) -> BoxFuture<'a, Option<bool>> {
-        self.served.has(id).boxed()
+        self.served.has_model(id).boxed()
     }
 }

@@ -18,7 +18,7 @@ const MAX_KEPT_TOOLS: usize = 256;
 
 #[derive(Debug)]
 pub(super) struct Counts {
-    /// Its secret keeps anybody from making two texts that are taken for one.
+    /// Its secret keeps an attacker from making two texts that are taken for one.
     hasher: RandomState,
     /// Counts by the hash of the text.
     kept: Cache<u64, usize>,

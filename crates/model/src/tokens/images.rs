@@ -25,12 +25,12 @@ const PIXELS_PER_TOKEN: f64 = 750.0;
 /// How the tokens of an image are counted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum ImageRule {
-    /// So many for the image, and so many for each tile.
+    /// Tokens of the image itself, and of each tile.
     Tiles {
         image: usize,
         tile: usize,
     },
-    /// A hundredth of so many for each patch.
+    /// Hundredths of a token for each patch.
     Patches {
         hundredths: usize,
     },

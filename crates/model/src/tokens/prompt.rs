@@ -16,7 +16,7 @@ const REPLY: usize = 3;
 const CALL: usize = 8;
 /// Tokens around a tool's description, or around the schema of the answer.
 const TOOL: usize = 12;
-/// Nobody but the provider can read what it wants back, so that its size is all there is to go by.
+/// Only the provider can read what it wants back, so only its size is known.
 const OPAQUE_BYTES_PER_TOKEN: usize = 3;
 
 impl Counter {
@@ -29,7 +29,7 @@ impl Counter {
         self.scaled(self.counted_message(message)) + self.images_of(message)
     }
 
-    /// The tokens of an image of so many pixels.
+    /// The tokens of an image of this size in pixels.
     pub fn image(&self, width: u32, height: u32) -> usize {
         self.images.tokens(width, height)
     }
@@ -83,27 +83,30 @@ impl Counter {
     }
 
     fn counted_system(&self, text: &str) -> usize {
-        REPLY + if text.is_empty() { 0 } else { MESSAGE + self.counted(text) }
+        REPLY + if text.is_empty() { 0 } else { MESSAGE + self.counted_text(text) }
     }
 
     fn counted_message(&self, message: &PromptMessage) -> usize {
         match message {
-            PromptMessage::System(said) => MESSAGE + self.counted(said),
-            PromptMessage::User(said) => MESSAGE + self.counted(&said.text),
+            PromptMessage::System(said) => MESSAGE + self.counted_text(said),
+            PromptMessage::User(said) => MESSAGE + self.counted_text(&said.text),
             PromptMessage::Assistant { text, exchanges, provider } => {
                 let exchanges = exchanges.iter().map(|exchange| self.counted_exchange(exchange));
-                MESSAGE + self.counted(text) + exchanges.sum::<usize>() + provider.as_ref().map_or(0, opaque)
+                MESSAGE
+                    + self.counted_text(text)
+                    + exchanges.sum::<usize>()
+                    + provider.as_ref().map_or(0, opaque_tokens)
             }
         }
     }
 
     fn counted_exchange(&self, exchange: &Exchange) -> usize {
-        let call = CALL + self.counted(&exchange.name) + self.counted_json(&exchange.input);
-        call + MESSAGE + self.counted(&exchange.result.text)
+        let call = CALL + self.counted_text(&exchange.name) + self.counted_json(&exchange.input);
+        call + MESSAGE + self.counted_text(&exchange.result.text)
     }
 
     fn counted_tool(&self, tool: &ToolSpec) -> usize {
-        let words = self.counted(&tool.name) + self.counted(&tool.description);
+        let words = self.counted_text(&tool.name) + self.counted_text(&tool.description);
         TOOL + words + self.counted_json(&tool.parameters)
     }
 
@@ -115,16 +118,16 @@ impl Counter {
         match format {
             AnswerFormat::Text | AnswerFormat::Json => 0,
             AnswerFormat::Schema(schema) => {
-                TOOL + self.counted(&schema.name) + self.counted_json(&schema.schema)
+                TOOL + self.counted_text(&schema.name) + self.counted_json(&schema.schema)
             }
         }
     }
 
     fn counted_json(&self, value: &Value) -> usize {
-        self.counted(&value.to_string())
+        self.counted_text(&value.to_string())
     }
 }
 
-fn opaque(value: &Value) -> usize {
+fn opaque_tokens(value: &Value) -> usize {
     value.to_string().len().div_ceil(OPAQUE_BYTES_PER_TOKEN)
 }

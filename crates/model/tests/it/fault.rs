@@ -79,7 +79,7 @@ async fn a_handshake_that_is_not_answered() {
 }
 
 /// Returns the place in this body at which the answer is known to be over: after the event that gives the reason, which
-/// usage and a farewell may follow. A line needs no end to be one.
+/// usage and `[DONE]` may follow. A line needs no end to be one.
 fn known_over(wire: ProviderWire, body: &str) -> usize {
     let end_of = |mark: &str| {
         let at = body.find(mark).unwrap();
@@ -277,7 +277,7 @@ async fn dropping_the_stream_closes_the_socket() {
         drop(stream);
         let closed = upstream.closed(0).await;
         assert!(closed.at.duration_since(dropped) < Duration::from_secs(1), "{wire:?}");
-        assert_eq!(closed.written, upstream.written(0));
+        assert_eq!(closed.written, upstream.written_bytes(0));
 
         // So does giving up before the answer began.
         let request = hello();

@@ -1,4 +1,4 @@
-//! Failed attempts to authenticate, counted for each address, so that nobody can try keys without end.
+//! Failed attempts to authenticate, counted for each address, so that no client can try keys without end.
 
 use std::net::{IpAddr, Ipv6Addr};
 use std::num::NonZeroU32;

@@ -52,7 +52,7 @@ impl<'a> SessionCookie<'a> {
         }
     }
 
-    /// The `Set-Cookie` header of a session for so many seconds; none of them removes it.
+    /// The `Set-Cookie` header of a session that lasts `seconds`. With 0 seconds, the browser removes the cookie.
     pub(crate) fn header(self, secret: &str, seconds: i64) -> String {
         let (name, path, secure) = (self.name(), self.path, if self.is_secure { "; Secure" } else { "" });
         format!("{name}={secret}; Path={path}; HttpOnly; SameSite=Strict; Max-Age={seconds}{secure}")

@@ -72,7 +72,7 @@ pub(crate) fn allow_origin(api: &Api, origin: Option<HeaderValue>, headers: &mut
 pub(crate) fn check_cookie_origin(api: &Api, parts: &Parts) -> Result<(), ApiProblem> {
     let headers = &parts.headers;
     let is_tls = parts.extensions.get::<IsTls>().is_some_and(|IsTls(is_tls)| *is_tls);
-    // A page that came without encryption may be anybody's.
+    // A page that came without encryption may be forged.
     let origin = text(headers, header::ORIGIN).filter(|origin| !is_tls || !origin.starts_with("http://"));
     if origin.is_some_and(|origin| is_trusted(&api.proxying, origin, text(headers, header::HOST))) {
         return Ok(());

@@ -108,7 +108,7 @@ async fn a_body_past_the_limit_is_refused() {
     assert_eq!(collect(Body::from("12345678"), &limits).await.unwrap(), "12345678");
     let problem = ApiProblem::new(ProblemCode::BodyTooLarge, "the body must be at most 8 bytes");
     assert_eq!(collect(Body::from("123456789"), &limits).await.unwrap_err(), problem);
-    assert_eq!(bounded(Body::from("123456789"), &limits).await.unwrap_err(), problem);
+    assert_eq!(read_bounded(Body::from("123456789"), &limits).await.unwrap_err(), problem);
 }
 
 #[tokio::test(start_paused = true)]

@@ -19,7 +19,7 @@ use self::event::{
     AgUiEvent, AgUiInterrupt, AgUiOutcome, AgUiResult, CustomValue, ModelUsage, PatchOperation,
 };
 use super::waits::{PartPlace, RunPart};
-use super::{AwaitedWord, BEGUN_AGAIN, Encoder, StreamState, write_data};
+use super::{AwaitedAnswer, BEGUN_AGAIN, Encoder, StreamState, write_data};
 
 pub(crate) use memory_state::MemoryState;
 
@@ -139,23 +139,23 @@ impl Encoder for AgUiEncoder {
     }
 
     /// The log alone says where this contract ends a stream.
-    fn waits_for(&self) -> Vec<AwaitedWord> {
+    fn waits_for(&self) -> Vec<AwaitedAnswer> {
         Vec::new()
     }
 
     fn park(&mut self, out: &mut Vec<u8>) {
         self.close_step(out);
         let is_awaited = |interrupt: &AgUiInterrupt| {
-            let mut awaited = self.part.awaited();
-            awaited.any(|(call, word)| {
-                call == interrupt.tool_call_id && matches!(word, AwaitedWord::Decision(_))
+            let mut awaited = self.part.awaited_answers();
+            awaited.any(|(call, answer)| {
+                call == interrupt.tool_call_id && matches!(answer, AwaitedAnswer::Decision(_))
             })
         };
         let interrupts: Vec<AgUiInterrupt> =
             self.interrupts.iter().filter(|i| is_awaited(i)).cloned().collect();
         let outcome = if interrupts.is_empty() {
             AgUiOutcome::Success {
-                pending_tool_call_ids: self.part.awaited().map(|(call, _)| call).collect(),
+                pending_tool_call_ids: self.part.awaited_answers().map(|(call, _)| call).collect(),
             }
         } else {
             AgUiOutcome::Interrupt { interrupts: &interrupts }
@@ -366,7 +366,7 @@ impl AgUiEncoder {
         }
     }
 
-    /// Where no model has the last word, the answer is in no step, and its piece may be gone with the others.
+    /// An answer that no model has written is in no step. Its delta may be pruned with the others.
     fn complete(&mut self, answer: StreamComplete, out: &mut Vec<u8>) {
         if self.step.text > 0 || answer.text != self.said {
             self.piece(PieceKind::Text, answer.text.get(self.step.text..).unwrap_or_default(), out);

@@ -3,7 +3,7 @@
 //! One fold reads the log ([`CompletionFold`]). [`ChatCompletionEncoder`] streams what it gives, and
 //! [`CompletionCollector`] adds it up. An answer ends when the run has ended, when the client is to make calls, or when
 //! the user has to decide. All three follow from the log alone, so a stream that is read again has the same bytes. Calls
-//! of the server have no words here: a client would try to make them.
+//! of the server are left out: a client would try to make them.
 
 mod fold;
 mod wire;
@@ -13,7 +13,7 @@ use protocol::{Event, Failure, RunId};
 use self::fold::{CompletionFold, CompletionPiece};
 pub(crate) use self::wire::ChatCompletion;
 use self::wire::{Choice, Chunk, ChunkCall, ChunkChoice, Delta, Function, Message, MessageCall, Usage};
-use super::{AwaitedWord, BEGUN_AGAIN, Encoder, StreamState, write_data};
+use super::{AwaitedAnswer, BEGUN_AGAIN, Encoder, StreamState, write_data};
 use crate::error::openai::{OpenAiError, OpenAiErrorBody};
 
 /// The beginning of what is said about a call that waits for the user's approval. Clients send it back as a part of the
@@ -57,9 +57,9 @@ impl ChatCompletionEncoder {
         Self { fold: CompletionFold::default(), names, with_usage }
     }
 
-    /// Only what comes after the first of these, for a client that has seen the rest.
-    pub(crate) fn after(mut self, given: Vec<AwaitedWord>) -> Self {
-        self.fold = CompletionFold::after(given);
+    /// Gives only what comes after the first of these decisions and results, for a client that has seen the rest.
+    pub(crate) fn after_answers(mut self, given: Vec<AwaitedAnswer>) -> Self {
+        self.fold = CompletionFold::after_answers(given);
         self
     }
 
@@ -92,7 +92,7 @@ impl ChatCompletionEncoder {
                 let call = ChunkCall { index, id: call, kind: "function", function };
                 self.send(Delta { tool_calls: Some([call]), ..Delta::default() }, None, out);
             }
-            CompletionPiece::TakeBack => {
+            CompletionPiece::StepReset => {
                 return fail(&Failure { code: "step_reset".into(), message: BEGUN_AGAIN.into() }, out);
             }
             CompletionPiece::Finish { reason, usage } => {
@@ -124,7 +124,7 @@ impl Encoder for ChatCompletionEncoder {
     }
 
     /// Nothing: that an answer ends where its run waits follows from the log.
-    fn waits_for(&self) -> Vec<AwaitedWord> {
+    fn waits_for(&self) -> Vec<AwaitedAnswer> {
         Vec::new()
     }
 
@@ -157,9 +157,9 @@ impl CompletionCollector {
         Self { names: CompletionNames { model, run: None }, ..Self::default() }
     }
 
-    /// Only what comes after the first of these, for a client that has seen the rest.
-    pub(crate) fn after(mut self, given: Vec<AwaitedWord>) -> Self {
-        self.fold = CompletionFold::after(given);
+    /// Gives only what comes after the first of these decisions and results, for a client that has seen the rest.
+    pub(crate) fn after_answers(mut self, given: Vec<AwaitedAnswer>) -> Self {
+        self.fold = CompletionFold::after_answers(given);
         self
     }
 
@@ -177,7 +177,7 @@ impl CompletionCollector {
             CompletionPiece::Call { call, name, arguments, .. } => {
                 self.calls.push(MessageCall::new(call, name, arguments));
             }
-            CompletionPiece::TakeBack => {
+            CompletionPiece::StepReset => {
                 let (content, reasoning) = self.before_step;
                 self.content.truncate(content);
                 self.reasoning.truncate(reasoning);

@@ -1,11 +1,11 @@
 //! `{delta, done?, tokenUsage?}`: the stream of a front end that adds texts together and knows no events.
 //!
-//! Text that was sent cannot be taken back in this contract. Markers of tools become text when the tool starts, each once a run.
+//! This contract cannot remove text that was sent. Markers of tools become text when the tool starts, each once a run.
 
 use protocol::{Event, Failure, RunEnd, RunStatus, StepEnd, StreamComplete, ToolStart, Usage};
 use serde::Serialize;
 
-use super::{AwaitedWord, BEGUN_AGAIN, Encoder, StreamState, write_data};
+use super::{AwaitedAnswer, BEGUN_AGAIN, Encoder, StreamState, write_data};
 
 /// The text between two steps, and after a marker.
 const PARAGRAPH: &str = "\n\n";
@@ -77,7 +77,7 @@ impl Encoder for DeltaEncoder {
     }
 
     /// The stream stays open: there is no other way to the rest of the answer in this contract.
-    fn waits_for(&self) -> Vec<AwaitedWord> {
+    fn waits_for(&self) -> Vec<AwaitedAnswer> {
         Vec::new()
     }
 
@@ -112,7 +112,7 @@ impl DeltaEncoder {
         }
     }
 
-    /// Where no model has the last word, the answer is in no step, and its piece may be gone with the others.
+    /// An answer that no model has written is in no step. Its delta may be pruned with the others.
     fn complete(&mut self, answer: &StreamComplete, out: &mut Vec<u8>) {
         if self.streamed > 0 || answer.text != self.said {
             let rest = answer.text.get(self.streamed..).unwrap_or_default().to_owned();

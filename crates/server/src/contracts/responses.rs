@@ -3,7 +3,7 @@
 //! Calls that the server makes are `mcp_call` items, which clients show and do not make. Calls of the client are
 //! `function_call` items, and approvals are `mcp_approval_request` items. Both end the response, and the next request
 //! continues the run in another one. Items of calls are told when the call is made or opened, not while the model writes its
-//! arguments: only then it is known who makes the call, and nothing has to be taken back.
+//! arguments: only then it is known who makes the call, and no item has to be removed.
 
 mod items;
 mod numbers;
@@ -79,7 +79,7 @@ impl ResponseTeller {
         Self {
             told,
             part,
-            numbers: EventNumbers::after(seen),
+            numbers: EventNumbers::after_number(seen),
             start: None,
             is_begun: false,
             items: Vec::new(),
@@ -131,7 +131,7 @@ impl ResponseTeller {
         self.numbers.take()
     }
 
-    /// Whether there is such a response: a later part begins with the words that it continues after.
+    /// Whether there is such a response: a later part begins with the decisions and results that it continues after.
     pub(crate) fn exists(&self) -> bool {
         self.part.has_begun()
     }
@@ -175,9 +175,9 @@ impl ResponseTeller {
         }
     }
 
-    /// Asks again for the words that the run still waits for when the part begins.
+    /// Asks again for the decisions and results that the run still waits for when the part begins.
     fn ask_again(&mut self) -> StreamState {
-        let awaited: Vec<CallId> = self.part.awaited().map(|(call, _)| call).collect();
+        let awaited: Vec<CallId> = self.part.awaited_answers().map(|(call, _)| call).collect();
         for event in std::mem::take(&mut self.asked) {
             if let Event::ProposalOpen(open) = &event
                 && awaited.contains(&open.call_id)
@@ -192,7 +192,7 @@ impl ResponseTeller {
         StreamState::Open
     }
 
-    /// A word of the user or the client, as an item of the input.
+    /// A decision of the user, or a result from the client, as an item of the input.
     fn note_word(&mut self, event: &Event) {
         if let Event::ProposalClosed(closed) = event {
             let approve = closed.decision == protocol::Decision::Confirmed;
@@ -354,16 +354,16 @@ impl ResponseTeller {
             "response.output_item.added",
             json!({ "output_index": index, "item": item("in_progress", "") }),
         );
-        let delta = merged(&at, json!({ "delta": arguments }));
+        let delta = merge_objects(&at, json!({ "delta": arguments }));
         self.emit("response.function_call_arguments.delta", delta);
-        let done = merged(&at, json!({ "name": open.name, "arguments": arguments }));
+        let done = merge_objects(&at, json!({ "name": open.name, "arguments": arguments }));
         self.emit("response.function_call_arguments.done", done);
         let item = item("completed", &arguments);
         self.emit("response.output_item.done", json!({ "output_index": index, "item": item }));
         self.items.push(item);
     }
 
-    /// Where no model has the last word, the answer is in no step, and its piece may be gone with the others.
+    /// An answer that no model has written is in no step. Its delta may be pruned with the others.
     fn complete(&mut self, answer: &StreamComplete) {
         if self.step.text > 0 || answer.text != self.said {
             let rest = answer.text.get(self.step.text..).unwrap_or_default();
@@ -444,7 +444,7 @@ fn plain_text(value: &Value) -> String {
 }
 
 /// Both objects in one.
-fn merged(first: &Value, second: Value) -> Value {
+fn merge_objects(first: &Value, second: Value) -> Value {
     let mut fields = first.as_object().cloned().unwrap_or_default();
     if let Value::Object(more) = second {
         fields.extend(more);

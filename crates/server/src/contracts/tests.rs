@@ -184,17 +184,17 @@ fn begun_again() -> Vec<Event> {
 }
 
 #[test]
-fn text_that_cannot_be_taken_back_ends_the_stream() {
+fn text_that_cannot_be_removed_ends_the_stream() {
     insta::assert_snapshot!("reset_deltas", bytes(DeltaEncoder::default(), begun_again()));
     insta::assert_snapshot!("reset_ui_messages", bytes(UiMessageEncoder::new(false), begun_again()));
 }
 
 #[test]
-fn a_client_that_can_take_back_a_step_goes_on() {
+fn a_client_that_can_drop_a_step_goes_on() {
     insta::assert_snapshot!(bytes(UiMessageEncoder::new(true), begun_again()));
 }
 
-/// A reader that comes late to the log has no text to take back.
+/// A reader that comes late to the log has seen no text that is void.
 #[test]
 fn what_is_void_already_is_not_sent() {
     for sent in [
@@ -271,7 +271,7 @@ fn a_run_that_waits_ends_the_stream_and_its_decision_begins_the_next() {
         assert_eq!(waiting.waits_for(), []);
         assert_eq!(waiting.write(event, &mut out), StreamState::Open);
     }
-    assert_eq!(waiting.waits_for(), [AwaitedWord::Decision(id)]);
+    assert_eq!(waiting.waits_for(), [AwaitedAnswer::Decision(id)]);
     waiting.park(&mut out);
     insta::assert_snapshot!("waiting_ui_messages", String::from_utf8(out).unwrap());
 
@@ -286,7 +286,7 @@ fn a_run_that_waits_ends_the_stream_and_its_decision_begins_the_next() {
             run_end("completed"),
         ];
         let log: Vec<Event> = asking().into_iter().chain(answered).collect();
-        let after = UiMessageEncoder::new(false).after(vec![AwaitedWord::Decision(id)]);
+        let after = UiMessageEncoder::new(false).after_answers(vec![AwaitedAnswer::Decision(id)]);
         insta::assert_snapshot!(format!("{decision}_ui_messages"), bytes(after, log.clone()));
         assert_eq!(bytes(UiMessageEncoder::new(false), log.clone()).matches("[DONE]").count(), 1);
         assert!(bytes(DeltaEncoder::default(), log).contains("Well."));
@@ -300,19 +300,19 @@ fn a_call_of_the_client_waits_for_its_result_after_its_approval() {
     let open = json!({ "callId": CALL, "name": "echo", "input": { "text": "hi" }, "expiresAt": "2026-11-16T12:00:00Z" });
     let confirmed = [proposal_closed("confirmed"), event("call:open", &open)];
     let log: Vec<Event> = asking().into_iter().chain(confirmed).collect();
-    let given = AwaitedWord::Decision(PROPOSAL.parse().unwrap());
-    let (mut encoder, mut out) = (UiMessageEncoder::new(false).after(vec![given]), Vec::new());
+    let given = AwaitedAnswer::Decision(PROPOSAL.parse().unwrap());
+    let (mut encoder, mut out) = (UiMessageEncoder::new(false).after_answers(vec![given]), Vec::new());
     for event in log.clone() {
         encoder.write(event, &mut out);
     }
-    assert_eq!(encoder.waits_for(), [AwaitedWord::Result(call_id)]);
+    assert_eq!(encoder.waits_for(), [AwaitedAnswer::Result(call_id)]);
     let told = String::from_utf8(out).unwrap();
     let own = format!(
         "{{\"type\":\"tool-input-available\",\"toolCallId\":\"{CALL}\",\"toolName\":\"echo\",\"input\":{{\"text\":\"hi\"}}}}"
     );
     assert!(told.contains(&own), "{told}");
     let ended = [tool_complete(CALL, "complete", &json!("done")), run_end("completed")];
-    let after = UiMessageEncoder::new(false).after(vec![AwaitedWord::Result(call_id)]);
+    let after = UiMessageEncoder::new(false).after_answers(vec![AwaitedAnswer::Result(call_id)]);
     let rest = bytes(after, log.into_iter().chain(ended).collect());
     assert!(!rest.contains("May I?") && rest.contains("\"output\":\"done\"}"), "{rest}");
 }
@@ -326,7 +326,7 @@ fn a_sibling_call_under_way_keeps_the_stream_open() {
     }
     assert_eq!(encoder.waits_for(), []);
     encoder.write(tool_complete(OTHER, "complete", &json!(1)), &mut out);
-    assert_eq!(encoder.waits_for(), [AwaitedWord::Decision(PROPOSAL.parse().unwrap())]);
+    assert_eq!(encoder.waits_for(), [AwaitedAnswer::Decision(PROPOSAL.parse().unwrap())]);
 }
 
 #[test]

@@ -1,8 +1,9 @@
 //! The AI SDK's UI message stream, version 1, which `useChat` reads.
 //!
-//! One run is one message, whose id is the run's. A part is opened by its first piece and closed by whatever comes next.
-//! A step is one answer of the model with the results of its calls; a run that waits for the user ends the stream, and
-//! the user's word begins another one from there.
+//! One run is one message, whose id is the run's. The first piece of a part opens it, and the next other
+//! event closes it.
+//! A step is one answer of the model with the results of its calls. A run that waits for the user ends the stream, and
+//! the user's decision begins another one from there.
 
 mod chunk;
 
@@ -15,7 +16,7 @@ use protocol::{
 use serde_json::Value;
 
 use self::chunk::{Begun, Ended, MadeHere, RecalledMemories, UiChunk};
-use super::{AwaitedWord, BEGUN_AGAIN, Encoder, StreamState, write_data};
+use super::{AwaitedAnswer, BEGUN_AGAIN, Encoder, StreamState, write_data};
 
 const DONE: &[u8] = b"data: [DONE]\n\n";
 
@@ -28,10 +29,11 @@ const NOT_MADE: &str = "this call was not made";
 /// See the file.
 #[derive(Debug, Default)]
 pub(crate) struct UiMessageEncoder {
-    /// Whether the client knows how to take a step back.
+    /// Whether the client can drop what it was sent of a step that begins again.
     resets: bool,
-    /// Words of the user before which the client has seen everything; nothing is sent until one of them comes.
-    given: Vec<AwaitedWord>,
+    /// Decisions and results that the client has sent. It has seen everything before the first of them, so nothing is
+    /// sent until that one comes.
+    given: Vec<AwaitedAnswer>,
     start: Option<RunStart>,
     step: Step,
     /// Parts so far, for their ids.
@@ -70,9 +72,9 @@ impl Step {
 /// The calls of the last step.
 #[derive(Debug, Default)]
 struct Calls {
-    /// Calls without a result that wait for nobody.
+    /// Calls without a result that wait for no decision and no result from the client.
     pending: Vec<CallId>,
-    waiting: Vec<(CallId, AwaitedWord)>,
+    waiting: Vec<(CallId, AwaitedAnswer)>,
     /// Calls that wait for the user's decision.
     asked: HashSet<CallId>,
 }
@@ -88,8 +90,8 @@ impl UiMessageEncoder {
         Self { resets, ..Self::default() }
     }
 
-    /// Only what comes after the first of these, for a client that has seen the rest.
-    pub(crate) fn after(self, given: Vec<AwaitedWord>) -> Self {
+    /// Gives only what comes after the first of these decisions and results, for a client that has seen the rest.
+    pub(crate) fn after_answers(self, given: Vec<AwaitedAnswer>) -> Self {
         Self { given, ..self }
     }
 }
@@ -97,9 +99,9 @@ impl UiMessageEncoder {
 impl Encoder for UiMessageEncoder {
     fn write(&mut self, event: Event, out: &mut Vec<u8>) -> StreamState {
         let is_awaited = if let Event::ProposalClosed(closed) = &event {
-            self.given.contains(&AwaitedWord::Decision(closed.proposal_id))
+            self.given.contains(&AwaitedAnswer::Decision(closed.proposal_id))
         } else if let Event::ToolComplete(result) = &event {
-            self.given.contains(&AwaitedWord::Result(result.call_id))
+            self.given.contains(&AwaitedAnswer::Result(result.call_id))
         } else {
             matches!(event, Event::RunEnd(_))
         };
@@ -122,9 +124,9 @@ impl Encoder for UiMessageEncoder {
         out.extend_from_slice(DONE);
     }
 
-    fn waits_for(&self) -> Vec<AwaitedWord> {
+    fn waits_for(&self) -> Vec<AwaitedAnswer> {
         if self.calls.pending.is_empty() && self.given.is_empty() {
-            self.calls.waiting.iter().map(|(_, word)| *word).collect()
+            self.calls.waiting.iter().map(|(_, answer)| *answer).collect()
         } else {
             Vec::new()
         }
@@ -222,7 +224,7 @@ impl UiMessageEncoder {
         if !self.step.inputs.iter().any(|(begun, _)| *begun == tool_call_id) {
             let by_client = self.client_tools.contains(&input.name);
             self.step.inputs.push((tool_call_id, by_client));
-            let made_here = MadeHere::unless(by_client);
+            let made_here = MadeHere::of_call(by_client);
             write_data(out, &UiChunk::ToolInputStart { tool_call_id, tool_name: &input.name, made_here });
         }
         if !input.delta.is_empty() {
@@ -244,7 +246,7 @@ impl UiMessageEncoder {
             if by_client {
                 self.client_calls.insert(call.id);
             }
-            let made_here = MadeHere::unless(by_client);
+            let made_here = MadeHere::of_call(by_client);
             write_data(out, &UiChunk::ToolInputAvailable { tool_call_id, tool_name, input, made_here });
         }
         let was_made = |id: &CallId| end.calls.iter().any(|call| call.id == *id);
@@ -277,7 +279,7 @@ impl UiMessageEncoder {
         let by_client = self.client_calls.contains(call_id);
         match status {
             ToolStatus::Complete => {
-                let (tool_call_id, made_here) = (*call_id, MadeHere::unless(by_client));
+                let (tool_call_id, made_here) = (*call_id, MadeHere::of_call(by_client));
                 write_data(out, &UiChunk::ToolOutputAvailable { tool_call_id, output, made_here });
             }
             ToolStatus::Denied if self.calls.asked.contains(call_id) => {
@@ -291,7 +293,7 @@ impl UiMessageEncoder {
 
     fn proposal_open(&mut self, open: &ProposalOpen, out: &mut Vec<u8>) {
         self.calls.pending.retain(|call| *call != open.call_id);
-        self.calls.waiting.push((open.call_id, AwaitedWord::Decision(open.proposal_id)));
+        self.calls.waiting.push((open.call_id, AwaitedAnswer::Decision(open.proposal_id)));
         self.calls.asked.insert(open.call_id);
         let (approval_id, tool_call_id) = (open.proposal_id, open.call_id);
         write_data(out, &UiChunk::ToolApprovalRequest { approval_id, tool_call_id });
@@ -306,10 +308,10 @@ impl UiMessageEncoder {
     fn call_open(&mut self, open: &CallOpen, out: &mut Vec<u8>) {
         let (tool_call_id, tool_name, input) = (open.call_id, open.name.as_str(), &open.input);
         self.calls.pending.retain(|call| *call != tool_call_id);
-        self.calls.waiting.push((tool_call_id, AwaitedWord::Result(tool_call_id)));
+        self.calls.waiting.push((tool_call_id, AwaitedAnswer::Result(tool_call_id)));
         let was_approved = self.calls.asked.remove(&tool_call_id);
         if self.client_calls.insert(tool_call_id) || was_approved {
-            let made_here = MadeHere::unless(true);
+            let made_here = MadeHere::of_call(true);
             write_data(out, &UiChunk::ToolInputAvailable { tool_call_id, tool_name, input, made_here });
         }
     }
@@ -326,7 +328,7 @@ impl UiMessageEncoder {
         write_data(out, &chunk);
     }
 
-    /// Where no model has the last word, the answer is in no step, and its piece may be gone with the others.
+    /// An answer that no model has written is in no step. Its delta may be pruned with the others.
     fn complete(&mut self, answer: StreamComplete, out: &mut Vec<u8>) {
         if self.step.text > 0 || answer.text != self.said.0 {
             self.piece(UiPieceKind::Text, answer.text.get(self.step.text..).unwrap_or_default(), out);
@@ -386,7 +388,7 @@ fn context(loaded: &ContextLoaded, out: &mut Vec<u8>) {
 }
 
 fn tool_error(tool_call_id: CallId, error_text: &str, by_client: bool, out: &mut Vec<u8>) {
-    let made_here = MadeHere::unless(by_client);
+    let made_here = MadeHere::of_call(by_client);
     write_data(out, &UiChunk::ToolOutputError { tool_call_id, error_text, made_here });
 }
 

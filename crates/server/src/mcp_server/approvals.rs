@@ -46,16 +46,16 @@ impl AskingWay {
     }
 }
 
-/// The word of the user on an approval.
+/// The user's answer to a question about an approval.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum ApprovalWord {
+pub(super) enum ElicitedDecision {
     Approve,
     Reject,
     /// The user has not decided.
     Leave,
 }
 
-impl From<&ElicitResult> for ApprovalWord {
+impl From<&ElicitResult> for ElicitedDecision {
     fn from(result: &ElicitResult) -> Self {
         let approve =
             result.content.as_ref().and_then(|content| content.get("approve")).and_then(Value::as_bool);
@@ -84,25 +84,25 @@ pub(super) fn question(proposal: &ProposalView) -> Option<ElicitRequest> {
     }))
 }
 
-/// The question in words. The input is data of a model, so characters that nobody sees are spelt out.
+/// The question in words. The input is data of a model, so invisible characters are spelt out.
 fn question_text(proposal: &ProposalView) -> String {
-    let input = visible(&proposal.input.to_string());
+    let input = escape_hidden(&proposal.input.to_string());
     let shown = beginning(&input, MAX_SHOWN_BYTES);
     let cut =
         if shown.len() < input.len() { "… (there is more: read all of it with the tool get)" } else { "" };
     let note = proposal.note.as_deref().map(|note| {
-        let note = visible(note);
+        let note = escape_hidden(note);
         format!("\nReason given: {}", beginning(&note, MAX_SHOWN_BYTES))
     });
     format!(
         "Approve the call of the tool {} with this input?\n{shown}{cut}{}",
-        visible(&proposal.tool),
+        escape_hidden(&proposal.tool),
         note.unwrap_or_default()
     )
 }
 
 /// The text with characters that have no shape of their own as escapes.
-fn visible(text: &str) -> String {
+fn escape_hidden(text: &str) -> String {
     let mut shown = String::with_capacity(text.len());
     for c in text.chars() {
         if c == ' ' || !is_hidden(c) { shown.push(c) } else { shown.extend(c.escape_unicode()) }
@@ -124,30 +124,31 @@ fn is_hidden(c: char) -> bool {
 pub(super) async fn ask_client(
     context: &RequestContext<RoleServer>,
     proposal: &ProposalView,
-) -> ApprovalWord {
-    let Some(question) = question(proposal) else { return ApprovalWord::Leave };
+) -> ElicitedDecision {
+    let Some(question) = question(proposal) else { return ElicitedDecision::Leave };
     let options = PeerRequestOptions::with_timeout(THINKING_TIME);
     let request = ServerRequest::ElicitRequest(question);
     let Ok(asked) = context.peer.send_request_with_option(request, options).await else {
-        return ApprovalWord::Leave;
+        return ElicitedDecision::Leave;
     };
     match asked.await_response().await {
-        Ok(ClientResult::ElicitResult(result)) => ApprovalWord::from(&result),
-        Ok(_) | Err(_) => ApprovalWord::Leave,
+        Ok(ClientResult::ElicitResult(result)) => ElicitedDecision::from(&result),
+        Ok(_) | Err(_) => ElicitedDecision::Leave,
     }
 }
 
-/// Takes the word of the user. An approval that was decided before stays as it is, since a client may repeat its word.
-pub(super) async fn take_word(
+/// Records the decision of the user. An approval that was decided before stays as it is, because a client may send a
+/// decision again.
+pub(super) async fn record_decision(
     service: &Service,
     principal: &Principal,
     proposal: ProposalId,
-    word: ApprovalWord,
+    decision: ElicitedDecision,
 ) -> Result<(), Error> {
-    let decided = match word {
-        ApprovalWord::Approve => service.confirm_proposal(principal, proposal, None).await,
-        ApprovalWord::Reject => service.reject_proposal(principal, proposal, None).await,
-        ApprovalWord::Leave => return Ok(()),
+    let decided = match decision {
+        ElicitedDecision::Approve => service.confirm_proposal(principal, proposal, None).await,
+        ElicitedDecision::Reject => service.reject_proposal(principal, proposal, None).await,
+        ElicitedDecision::Leave => return Ok(()),
     };
     match decided {
         Ok(_) | Err(Error::Conflict { code: "proposal_decided", .. }) => Ok(()),
@@ -160,27 +161,33 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_an_accepted_yes_approves() {
-        let word = |action, content: Option<Value>| {
+    fn only_an_accepted_approval_approves() {
+        let decision = |action, content: Option<Value>| {
             let result = ElicitResult::new(action);
             let result = match content {
                 Some(content) => result.with_content(content),
                 None => result,
             };
-            ApprovalWord::from(&result)
+            ElicitedDecision::from(&result)
         };
         let yes = Some(json!({ "approve": true }));
-        assert_eq!(word(ElicitationAction::Accept, yes.clone()), ApprovalWord::Approve);
-        assert_eq!(word(ElicitationAction::Accept, Some(json!({ "approve": false }))), ApprovalWord::Reject);
-        assert_eq!(word(ElicitationAction::Accept, Some(json!({ "approve": "true" }))), ApprovalWord::Leave);
-        assert_eq!(word(ElicitationAction::Accept, None), ApprovalWord::Leave);
-        assert_eq!(word(ElicitationAction::Decline, yes.clone()), ApprovalWord::Reject);
-        assert_eq!(word(ElicitationAction::Cancel, yes), ApprovalWord::Leave);
+        assert_eq!(decision(ElicitationAction::Accept, yes.clone()), ElicitedDecision::Approve);
+        assert_eq!(
+            decision(ElicitationAction::Accept, Some(json!({ "approve": false }))),
+            ElicitedDecision::Reject
+        );
+        assert_eq!(
+            decision(ElicitationAction::Accept, Some(json!({ "approve": "true" }))),
+            ElicitedDecision::Leave
+        );
+        assert_eq!(decision(ElicitationAction::Accept, None), ElicitedDecision::Leave);
+        assert_eq!(decision(ElicitationAction::Decline, yes.clone()), ElicitedDecision::Reject);
+        assert_eq!(decision(ElicitationAction::Cancel, yes), ElicitedDecision::Leave);
     }
 
     #[test]
     fn hidden_characters_are_spelt_out() {
-        assert_eq!(visible("Pay 5 € to Ünal 日本"), "Pay 5 € to Ünal 日本");
-        assert_eq!(visible("a\u{202e}b\n\u{e0041}c\u{a0}"), "a\\u{202e}b\\u{a}\\u{e0041}c\\u{a0}");
+        assert_eq!(escape_hidden("Pay 5 € to Ünal 日本"), "Pay 5 € to Ünal 日本");
+        assert_eq!(escape_hidden("a\u{202e}b\n\u{e0041}c\u{a0}"), "a\\u{202e}b\\u{a}\\u{e0041}c\\u{a0}");
     }
 }

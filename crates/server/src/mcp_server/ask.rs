@@ -1,5 +1,5 @@
 //! The tool `ask`: a message, its run from beginning to end, and the approvals on the way. The run does not depend on
-//! the call: whoever goes away finds it later.
+//! the call: a client that goes away can read it later.
 
 use protocol::{Principal, ProposalId, ProposalView, RunId, RunResult, RunStatus};
 use rmcp::RoleServer;
@@ -9,7 +9,7 @@ use rmcp::model::{
 use rmcp::service::RequestContext;
 
 use super::McpCaller;
-use super::approvals::{ApprovalWord, AskingWay, ask_client, question, take_word};
+use super::approvals::{AskingWay, ElicitedDecision, ask_client, question, record_decision};
 use super::calls::{McpMessage, submit};
 use super::progress::{RunProgress, until_decided};
 use super::report::run_report;
@@ -28,7 +28,7 @@ const STOPPING: &str =
 
 /// The outcome of the waiting for a run.
 enum Waited {
-    /// The run has ended, or waits for somebody.
+    /// The run has ended, or waits for the user or the client.
     Parked(Box<RunResult>),
     /// The client has cancelled its call.
     CallCancelled,
@@ -72,7 +72,7 @@ impl AskedRun<'_> {
                 Waited::Stopping => return self.show(run, Some(STOPPING)).await,
                 Waited::AccessOver => return Err(access_over()),
             };
-            // Somebody else has decided meanwhile, and it goes on.
+            // The user has decided in another client meanwhile, and the run continues.
             if !result.status.is_terminal() && result.proposals.is_empty() && result.client_calls.is_empty() {
                 continue;
             }
@@ -119,17 +119,17 @@ impl AskedRun<'_> {
     async fn ask_user(&self, run: RunId, proposals: &[ProposalView]) -> Result<bool, ApiProblem> {
         let service = &self.api.service;
         for proposal in proposals {
-            let word = tokio::select! {
+            let decision = tokio::select! {
                 biased;
-                () = self.context.ct.cancelled() => ApprovalWord::Leave,
-                () = access_end(&self.caller.access) => ApprovalWord::Leave,
+                () = self.context.ct.cancelled() => ElicitedDecision::Leave,
+                () = access_end(&self.caller.access) => ElicitedDecision::Leave,
                 () = until_decided((service, self.caller), run, proposal.id) => continue,
-                word = ask_client(self.context, proposal) => word,
+                decision = ask_client(self.context, proposal) => decision,
             };
-            if word == ApprovalWord::Leave {
+            if decision == ElicitedDecision::Leave {
                 return Ok(false);
             }
-            take_word(service, self.principal(), proposal.id, word).await?;
+            record_decision(service, self.principal(), proposal.id, decision).await?;
         }
         Ok(true)
     }
@@ -144,7 +144,7 @@ impl AskedRun<'_> {
         if answers.len() > MAX_ANSWERS {
             return Err(ApiProblem::invalid("inputResponses", "has too many answers"));
         }
-        let mut words = Vec::new();
+        let mut decisions = Vec::new();
         for (key, answer) in answers {
             let field =
                 || ApiProblem::invalid("inputResponses", "has an answer to a question that was not asked");
@@ -156,10 +156,10 @@ impl AskedRun<'_> {
             let answer: ElicitResult = serde_json::from_value(answer).map_err(|_| {
                 ApiProblem::invalid("inputResponses", "has an answer that is not an ElicitResult")
             })?;
-            words.push((id, ApprovalWord::from(&answer)));
+            decisions.push((id, ElicitedDecision::from(&answer)));
         }
-        for (id, word) in words {
-            take_word(service, self.principal(), id, word).await?;
+        for (id, decision) in decisions {
+            record_decision(service, self.principal(), id, decision).await?;
         }
         Ok(run)
     }

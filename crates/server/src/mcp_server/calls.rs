@@ -16,7 +16,7 @@ use service::{AcceptedRun, Added};
 use tokio::time::timeout;
 
 use super::McpCaller;
-use super::approvals::{ApprovalWord, take_word};
+use super::approvals::{ElicitedDecision, record_decision};
 use super::ask::{AskCall, AskedRun, access_over};
 use super::report::{run_report, structured_result};
 use crate::Api;
@@ -179,8 +179,8 @@ impl McpToolCall<'_> {
 
     async fn decide(&self, id: ProposalId, approve: bool) -> Result<CallToolResult, ApiProblem> {
         let (service, principal) = (&self.api.service, &self.caller.principal);
-        let word = if approve { ApprovalWord::Approve } else { ApprovalWord::Reject };
-        take_word(service, principal, id, word).await?;
+        let decision = if approve { ElicitedDecision::Approve } else { ElicitedDecision::Reject };
+        record_decision(service, principal, id, decision).await?;
         let proposal = service.proposal(principal, id).await?;
         let mut told = json!({ "id": id, "status": proposal.status });
         if let (Some(fields), Some(run)) = (told.as_object_mut(), proposal.run_id) {
@@ -236,7 +236,7 @@ pub(super) async fn submit(
 ) -> Result<AcceptedRun, ApiProblem> {
     let McpMessage { message, thread, app, idempotency_key } = message;
     let app = match (app, thread) {
-        // A conversation is in one app, so nobody has to name it again.
+        // A conversation is in one app, so its messages need not name the app again.
         (None, Some(thread)) => api.service.thread(&caller.principal, thread).await?.app_id,
         (app, _) => app_of(api, caller, app)?,
     };

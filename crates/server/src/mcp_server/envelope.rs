@@ -1,4 +1,4 @@
-//! The outside of a JSON-RPC message, looked at before anybody acts on it.
+//! The envelope of a JSON-RPC message, which is checked before the message is handled.
 
 use axum::Json;
 use axum::http::StatusCode;

@@ -85,7 +85,7 @@ impl ServerHandler for McpHandler {
             ));
         };
         if !caller.principal.has(tool.right) {
-            return Ok(failed_result(&lacks(tool.right)).into());
+            return Ok(failed_result(&lacks_right(tool.right)).into());
         }
         let call = McpToolCall { api: &self.api, caller: &caller, context: &context };
         let result = call.perform(request).await;
@@ -151,7 +151,7 @@ impl ServerHandler for McpHandler {
     async fn on_initialized(&self, _: NotificationContext<RoleServer>) {}
 }
 
-fn lacks(right: Right) -> ApiProblem {
+fn lacks_right(right: Right) -> ApiProblem {
     let detail = format!("this tool needs the right `{}`, which your key does not have", right.name());
     ApiProblem::new(ProblemCode::Forbidden, detail)
 }

@@ -1,7 +1,7 @@
 //! Sessions of clients of the older protocol. A session is kept only for a client that can be asked for an approval: its
 //! answer comes in a request of its own, which has to find the call that waits for it.
 //!
-//! A session belongs to the user and the proof that opened it. To everybody else it does not exist.
+//! A session belongs to the user and the proof that opened it. For all others it does not exist.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -139,7 +139,7 @@ impl SessionManager for OwnedSessions {
     async fn create_session(&self) -> Result<(SessionId, Self::Transport), Self::Error> {
         let room = self.room.lock().unwrap_or_else(PoisonError::into_inner).take();
         let SessionRoom(room) = room.ok_or(SessionError::SessionServiceTerminated)?;
-        // Random and not by time: whoever knows one must not be able to guess another.
+        // Random and not by time, because a client that knows one id must not be able to guess another.
         let id: SessionId = Uuid::new_v4().to_string().into();
         let mut config = SessionConfig::default();
         config.keep_alive = Some(MAX_IDLE);

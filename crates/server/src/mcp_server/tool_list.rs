@@ -32,13 +32,13 @@ pub(super) fn find_tool(name: &str) -> Option<&'static AgentTool> {
     TOOLS.iter().find(|tool| tool.name == name)
 }
 
-/// The tools that somebody with some rights may call. Where several apps are there to choose from, tools can name one.
+/// The tools that a caller with these rights may call. If the caller has several apps, each call can name one.
 pub(super) fn listed_tools(may: impl Fn(Right) -> bool, apps: &[String]) -> Vec<Tool> {
-    TOOLS.iter().filter(|tool| may(tool.right)).map(|tool| tool.described(apps)).collect()
+    TOOLS.iter().filter(|tool| may(tool.right)).map(|tool| tool.describe_tool(apps)).collect()
 }
 
 impl AgentTool {
-    fn described(&self, apps: &[String]) -> Tool {
+    fn describe_tool(&self, apps: &[String]) -> Tool {
         let mut input = self.input.clone();
         if let Some(Value::Object(properties)) =
             input.get_mut("properties").filter(|_| self.in_app && apps.len() > 1)

@@ -21,7 +21,7 @@ use crate::error::ApiProblem;
 use crate::path::AppPath;
 use crate::routes::FollowedEvents;
 use crate::routes::api_chat::thread;
-use crate::routes::waiting_run::{GivenWords, WaitingRun};
+use crate::routes::waiting_run::{GivenAnswers, WaitingRun};
 use crate::upload::JsonWithFiles;
 
 /// Memories in the state, the newest.
@@ -104,11 +104,11 @@ impl AgUiPlace {
         Ok(NewRun {
             thread_id: Some(self.thread).filter(|_| self.is_there),
             chat: Some(self.thread),
-            model: input.forwarded("model"),
-            persona_id: input.forwarded("personaId"),
+            model: input.forwarded_text("model"),
+            persona_id: input.forwarded_text("personaId"),
             system_prompt: input.system_prompt()?,
             tools: input.tools(),
-            earlier: if self.is_there { Vec::new() } else { input.earlier() },
+            earlier: if self.is_there { Vec::new() } else { input.earlier_turns() },
             ..NewRun::default()
         })
     }
@@ -176,12 +176,12 @@ impl AgUiPlace {
         Ok(response)
     }
 
-    /// Takes the words that a run waits for, and streams what follows from them.
+    /// Takes the decisions and results that a run waits for, and streams what follows from them.
     async fn resume_run(
         &self,
         api: &Api,
         StreamCaller { principal, access }: StreamCaller,
-        given: GivenWords,
+        given: GivenAnswers,
         input: &RunAgentInput,
     ) -> Result<Response, ApiProblem> {
         let principal = &principal;
@@ -189,7 +189,7 @@ impl AgUiPlace {
         let state = self.state(api, principal, input).await?;
         // All are looked at before any is taken, so that a refusal has no effect.
         let waits = WaitingRun::find(api, principal, self.thread, given).await?;
-        let (run, part) = (waits.run, RunPart::after_words(waits.awaited_words()));
+        let (run, part) = (waits.run, RunPart::after_answers(waits.awaited_answers()));
         waits.take(api, principal).await?;
         let void = void_pieces(api, principal, run).await?;
         let encoder = AgUiEncoder::new(names(input), part, state);

@@ -24,13 +24,13 @@ use crate::path::ChatPath;
 use crate::query::read_params;
 use crate::routes::FollowedEvents;
 use crate::routes::runs::{self, RunPost};
-use crate::routes::waiting_run::{GivenWords, WaitingRun};
+use crate::routes::waiting_run::{GivenAnswers, WaitingRun};
 use crate::upload::JsonWithFiles;
 
 /// Says which major version of the AI SDK the client is, as far as it is known. It is not sent by itself.
 const SDK_VERSION: &str = "x-ai-sdk-version";
 
-/// The first version whose client can take back what it was sent of a step.
+/// The first version whose client can drop what it was sent of a step that begins again.
 const RESETTING_VERSION: u32 = 7;
 
 /// Told to a client without the `id` of a chat. Ollama has a path of this name, and its clients send no `id`.
@@ -145,23 +145,24 @@ fn chat_field(field: &str) -> Option<&'static str> {
     }
 }
 
-/// Takes the words that the run waits for, and streams what follows from them.
+/// Takes the decisions and results that the run waits for, and streams what follows from them.
 async fn stream_on(
     api: &Api,
     StreamCaller { principal, access }: StreamCaller,
-    (thread, given): (ThreadId, GivenWords),
+    (thread, given): (ThreadId, GivenAnswers),
     encoder: UiMessageEncoder,
 ) -> Result<Response, ApiProblem> {
     let principal = &principal;
     let permit = api.may_be_answered(principal)?;
     // All are looked at before any is taken, so that a refusal has no effect.
     let waits = WaitingRun::find(api, principal, thread, given).await?;
-    let encoder = encoder.after(waits.awaited_words());
+    let encoder = encoder.after_answers(waits.awaited_answers());
     let run = waits.run;
     waits.take(api, principal).await?;
     let follower = api.service.follow_run(principal, run, None).await?;
-    let stream =
-        follower.map(|follower| api.encoded(principal, encoder, FollowedEvents { follower, permit, access }));
+    let stream = follower.map(|follower| {
+        api.encoded_response(principal, encoder, FollowedEvents { follower, permit, access })
+    });
     let headers = [("x-run-id", run.to_string()), ("x-thread-id", thread.to_string())];
     Ok((headers, stream.unwrap_or_else(|| StatusCode::NO_CONTENT.into_response())).into_response())
 }
@@ -187,8 +188,9 @@ pub(super) async fn resume_chat(
     let permit = api.may_follow(&principal)?;
     let follower = api.service.follow_run(&principal, run, None).await?;
     let encoder = UiMessageEncoder::new(extras.resets);
-    let stream = follower
-        .map(|follower| api.encoded(&principal, encoder, FollowedEvents { follower, permit, access }));
+    let stream = follower.map(|follower| {
+        api.encoded_response(&principal, encoder, FollowedEvents { follower, permit, access })
+    });
     let response = stream.map(|stream| ([UI_MESSAGE_STREAM], stream).into_response());
     Ok(response.unwrap_or_else(nothing))
 }

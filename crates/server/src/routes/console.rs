@@ -1,5 +1,5 @@
 //! `/` in a browser: the web console. Its files are in the binary, compressed. They hold no data: the page reads the API
-//! with the rights of whoever looks at it.
+//! with the rights of its user.
 
 use std::io::Read;
 

@@ -61,7 +61,7 @@ async fn answer(
     })
 }
 
-/// Tells a client where it learns who issues tokens; none where nobody does.
+/// Tells a client where to find the issuers of tokens. None if there is no issuer.
 fn challenge(api: &Api, parts: &Parts) -> Option<HeaderValue> {
     if api.issuers.is_empty() {
         return None;

@@ -15,12 +15,12 @@ mod files;
 mod images;
 mod mcp;
 mod mcp_server;
-mod me;
 mod memories;
 mod openai;
 mod other_apis;
 mod personas;
 mod pins;
+mod profile;
 mod proposals;
 mod records;
 mod runs;
@@ -165,7 +165,7 @@ macro_rules! for_described_routes {
                 documents::get_document, documents::delete_document, documents::get_document_text,
                 documents::list_knowledge;
             "images": images::create_image, images::list_images, images::get_image, images::delete_image;
-            "me": me::get_profile, me::change_profile;
+            "me": profile::get_profile, profile::change_profile;
             "actions": actions::list_actions, actions::get_action, actions::preview_undo,
                 actions::undo_action, actions::preview_run_undo, actions::undo_run;
             "proposals": proposals::list_proposals, proposals::get_proposal, proposals::confirm_proposal,
@@ -222,7 +222,7 @@ fn with_handler<P: utoipa::Path>(router: Router<Api>, handler: BoxedHandler) -> 
     }
 }
 
-/// Events that somebody follows, and the right to do so.
+/// Events that a client follows, and the access by which it does so.
 struct FollowedEvents {
     follower: Follower,
     permit: StreamPermit,
@@ -281,7 +281,12 @@ impl Api {
     }
 
     /// The events of the principal's run in the words of another contract.
-    fn encoded(&self, principal: &Principal, encoder: impl Encoder, followed: FollowedEvents) -> Response {
+    fn encoded_response(
+        &self,
+        principal: &Principal,
+        encoder: impl Encoder,
+        followed: FollowedEvents,
+    ) -> Response {
         self.encoded_late(principal, encoder, VoidPieces::default(), followed)
     }
 

@@ -35,8 +35,8 @@ fn with_names(mut response: Response, run: RunId, thread: ThreadId) -> Response 
     response
 }
 
-/// Keeps the thread of a conversation that nobody comes back to out of the lists of the user. With a title, no model is
-/// asked for one.
+/// Keeps the thread of a conversation that no client can continue out of the lists of the user. With a title, no model
+/// is asked for one.
 async fn archive(api: &Api, principal: &Principal, thread: ThreadId, title: Option<String>) {
     let change = ThreadChange { title, archived: Some(true), ..ThreadChange::default() };
     if let Err(error) = api.service.change_thread(principal, thread, change, None).await {

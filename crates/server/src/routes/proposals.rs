@@ -1,4 +1,4 @@
-//! Calls that wait for the user's yes: list them, read one, say yes or no.
+//! Routes of proposals: list them, read one, confirm or reject it.
 
 use axum::Json as Answer;
 use protocol::{Page, ProposalView};

@@ -106,7 +106,8 @@ pub(super) async fn stream_encoded(
     request: RunPost<'_>,
     encoder: impl Encoder,
 ) -> Result<Response, ApiProblem> {
-    follow(api, caller, request, |principal, followed| api.encoded(principal, encoder, followed)).await
+    follow(api, caller, request, |principal, followed| api.encoded_response(principal, encoder, followed))
+        .await
 }
 
 async fn follow(

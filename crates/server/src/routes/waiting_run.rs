@@ -1,4 +1,4 @@
-//! The words that a run waits for, as clients of other contracts send them: decisions of the user, and results of calls.
+//! Decisions of the user and results of calls that a run waits for, as clients of other contracts send them.
 
 use std::collections::HashSet;
 
@@ -10,7 +10,7 @@ use protocol::{
 use service::Service;
 
 use crate::Api;
-use crate::contracts::AwaitedWord;
+use crate::contracts::AwaitedAnswer;
 use crate::error::{ApiProblem, ProblemCode};
 
 /// Decisions in one request; no step makes more calls.
@@ -19,22 +19,22 @@ pub(super) const MAX_APPROVALS: usize = 32;
 /// Results in one request that are looked at, the newest; no step makes more calls.
 pub(super) const MAX_RESULTS: usize = 32;
 
-/// The words that a run waited for, as the client gives them.
+/// The decisions and results of one request.
 #[derive(Debug, Default)]
-pub(super) struct GivenWords {
+pub(super) struct GivenAnswers {
     pub(super) approvals: Vec<Approval>,
     /// Results of calls that the client has made. Results of calls of earlier steps may be among them, too.
     pub(super) results: Vec<(CallId, NewCallResult)>,
 }
 
-/// The user's word on a call.
+/// The user's decision on a proposal.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Approval {
     pub(super) id: ProposalId,
     pub(super) approved: bool,
 }
 
-/// A run that waits, or has waited, for what the client sends now.
+/// A run that waits, or has waited, for the decisions and results of a request.
 pub(super) struct WaitingRun {
     pub(super) run: RunId,
     approvals: Vec<(Approval, ProposalView)>,
@@ -47,7 +47,7 @@ impl WaitingRun {
         api: &Api,
         principal: &Principal,
         thread: ThreadId,
-        given: GivenWords,
+        given: GivenAnswers,
     ) -> Result<Self, ApiProblem> {
         let mut run = None;
         let mut approvals = Vec::new();
@@ -62,7 +62,7 @@ impl WaitingRun {
         for (id, result) in given.results {
             let call = match api.service.client_call(principal, id).await {
                 Ok(call) => call,
-                // It was not opened, because its arguments did not fit; or it is somebody else's.
+                // The call was not opened, because its arguments did not fit; or it belongs to another user.
                 Err(service::Error::NotFound { .. }) => continue,
                 Err(error) => return Err(error.into()),
             };
@@ -83,12 +83,12 @@ impl WaitingRun {
         Ok(Self { run, approvals, results })
     }
 
-    pub(super) fn awaited_words(&self) -> Vec<AwaitedWord> {
-        let decisions = self.approvals.iter().map(|(approval, _)| AwaitedWord::Decision(approval.id));
-        decisions.chain(self.results.iter().map(|(call, _)| AwaitedWord::Result(call.id))).collect()
+    pub(super) fn awaited_answers(&self) -> Vec<AwaitedAnswer> {
+        let decisions = self.approvals.iter().map(|(approval, _)| AwaitedAnswer::Decision(approval.id));
+        decisions.chain(self.results.iter().map(|(call, _)| AwaitedAnswer::Result(call.id))).collect()
     }
 
-    /// Takes all words, or none: words that would be refused are looked for before any is taken.
+    /// Takes all decisions and results, or none: each is checked before the first is taken.
     pub(super) async fn take(mut self, api: &Api, principal: &Principal) -> Result<(), ApiProblem> {
         for (call, result) in self.results.iter().filter(|(call, _)| call.status == ClientCallStatus::Open) {
             Service::check_call_result(call, result)?;
@@ -113,8 +113,8 @@ impl WaitingRun {
     }
 }
 
-/// A decision that was made before stays as it is, since a client may send it again. A no to a call that is not made
-/// anyway changes nothing.
+/// Decides a proposal. A decision that was made before stays as it is, because a client may send it again. The
+/// rejection of a proposal that is closed without a call changes nothing.
 async fn decide(
     api: &Api,
     principal: &Principal,

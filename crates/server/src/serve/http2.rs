@@ -38,8 +38,8 @@ const CONNECTION_WINDOW_BYTES: u32 = 256 * 1024;
 /// Silence after which a client is asked for a sign of life, and the time for its answer.
 const PING_INTERVAL: Duration = Duration::from_secs(20);
 const PING_TIMEOUT: Duration = Duration::from_secs(20);
-/// Headers may be so many times as large as allowed before the connection itself refuses them. Up to there, the server's
-/// own check refuses them, and says why.
+/// The connection itself refuses headers above `HEADER_SLACK` times the allowed size. Below, the server's own check
+/// refuses them, and says why.
 const HEADER_SLACK: usize = 2;
 
 /// Serves until the client leaves, the server stops, or no request comes. `streams` owns the tasks of requests.
@@ -222,7 +222,7 @@ impl DeliveredBody {
             }
         }
         let piece = self.rest.split_to(self.rest.len().min(MAX_PIECE_BYTES));
-        // A copy, because a piece that nobody takes would keep the whole chunk.
+        // A copy, because a piece that the client does not read would keep the whole chunk.
         Poll::Ready(Some(Ok(Frame::data(Bytes::copy_from_slice(&piece)))))
     }
 }

@@ -163,7 +163,7 @@ async fn event_streams_end_at_once_when_the_server_stops() {
     let (watched, streams) = (shutdown.clone(), StreamPermits::default());
     let events = move || {
         let permit = streams.permit(&UserId::new("ann"), 8).unwrap();
-        let access = StreamAccess::until(&watched, Arc::new(SystemClock));
+        let access = StreamAccess::without_end(&watched, Arc::new(SystemClock));
         let setting = StreamSetting { heartbeat: PATIENCE, shutdown: watched.clone(), access, permit };
         async { body(stream::pending(), LogFrames, setting) }
     };

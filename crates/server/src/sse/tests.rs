@@ -1,4 +1,4 @@
-//! The bytes of a stream on the wire, whatever the rows hold and however it ends.
+//! The bytes of a stream on the wire: for all kinds of rows, and for each kind of end.
 
 use std::time::Duration;
 
@@ -25,7 +25,7 @@ fn encoded(batch: &[Arc<Stored>]) -> String {
 
 fn setting(streams: &StreamPermits, shutdown: &CancellationToken) -> StreamSetting {
     StreamSetting {
-        access: StreamAccess::until(shutdown, Arc::new(protocol::SystemClock)),
+        access: StreamAccess::without_end(shutdown, Arc::new(protocol::SystemClock)),
         heartbeat: Duration::from_secs(15),
         shutdown: shutdown.clone(),
         permit: streams.permit(&UserId::new("ann"), 1).unwrap(),

@@ -169,7 +169,7 @@ async fn a_jwt_is_a_user_with_its_apps_and_rights() {
     let admin = issuer.token(&json!({ "sub": "olga", "exp": end, "apps": ["test"], "roles": ["admin"] }));
     good(send_as(&app, &admin, Method::GET, (KEYS, &Value::Null)).await);
     refused(send_as(&app, &admin, Method::GET, ("/v1/admin/ledger", &Value::Null)).await, 403, "forbidden");
-    // With an issuer, nobody is let in without a proof, though there is no key.
+    // With an issuer, no request is served without a proof, although there is no key.
     refused(app.get("/v1/apps").await, 401, "unauthorized");
     for (wrong, says) in [
         (issuer.token(&json!({ "sub": "ann", "exp": end - 10_000, "apps": ["test"] })), "expired"),

@@ -1,4 +1,4 @@
-//! Actions over HTTP: listed, read, taken back one by one or all of a run, and nobody else's.
+//! Actions over HTTP: the list, one action, and undo of one or of a whole run. Other users see none of them.
 
 use axum::http::Method;
 use serde_json::{Value, json};
@@ -140,7 +140,7 @@ async fn paging_through_actions_loses_and_doubles_nothing() {
 }
 
 #[tokio::test]
-async fn an_action_is_taken_back_once() {
+async fn an_action_is_undone_once() {
     let app = start().await;
     run(&app, [create("a.md"), ScriptedCall::new("echo", r#"{"text":"x"}"#)]).await;
     let all = list(&app, "").await;
@@ -165,7 +165,7 @@ async fn an_action_is_taken_back_once() {
 }
 
 #[tokio::test]
-async fn what_was_changed_since_is_not_taken_back() {
+async fn what_was_changed_since_is_not_undone() {
     let app = start().await;
     run(&app, [create("a.md")]).await;
     let file = app.request(Method::PUT, "/v1/apps/test/files/a.md").body("mine");
@@ -177,7 +177,7 @@ async fn what_was_changed_since_is_not_taken_back() {
 }
 
 #[tokio::test]
-async fn a_run_is_taken_back_as_a_whole_and_says_what_stays() {
+async fn a_run_is_undone_as_a_whole_and_says_what_stays() {
     let app = start().await;
     let section = json!({ "path": "a.md", "heading": "One", "content": "Two.", "mode": "append" });
     let names = run(
@@ -206,7 +206,7 @@ async fn a_run_is_taken_back_as_a_whole_and_says_what_stays() {
 }
 
 #[tokio::test]
-async fn what_cannot_be_taken_back_is_said_to_stay() {
+async fn what_cannot_be_undone_is_said_to_stay() {
     let app = start().await;
     app.upstream.script([Reply::stream().call(create("a.md")).call(ScriptedCall::new("risky", "{}"))]);
     let waiting = good(app.post(RUNS, &json!({ "message": "Do it", "stream": false })).await);
@@ -226,7 +226,7 @@ async fn what_cannot_be_taken_back_is_said_to_stay() {
 }
 
 #[tokio::test]
-async fn a_run_under_way_is_not_taken_back() {
+async fn a_run_under_way_is_not_undone() {
     let app = start().await;
     app.upstream.script([
         Reply::stream().call(create("a.md")),
@@ -245,7 +245,7 @@ async fn a_run_under_way_is_not_taken_back() {
     refused(undo_run(&app, &unknown).await, 404, "not_found");
 }
 
-/// An action for somebody else is answered like one that never was, and stays done.
+/// An action for another user is answered like one that never was, and stays done.
 #[tokio::test]
 async fn what_is_not_yours_does_not_exist() {
     let app = start().await;

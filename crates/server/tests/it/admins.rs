@@ -1,4 +1,4 @@
-//! An admin key for one app looks after that app, and nothing beyond it.
+//! An admin key for one app manages that app, and nothing beyond it.
 
 use axum::http::Method;
 use serde_json::{Value, json};

@@ -389,7 +389,7 @@ async fn two_first_messages_at_once_are_one_chat() {
     assert_ne!(one.run, other.run);
 }
 
-/// Nothing is stored by a request that is refused, whatever it is refused for.
+/// A refused request stores nothing, for any reason of the refusal.
 #[tokio::test]
 async fn a_refused_message_leaves_no_thread() {
     let app = TestApp::with(Setup::app("[limits]\nruns_per_minute = 1")).await;
@@ -509,7 +509,7 @@ async fn a_page_may_bring_its_tools_and_may_fail_to_run_one() {
     assert_eq!((&problem["status"], &problem["errors"][0]["field"]), (&json!(422), &json!("tools")));
 }
 
-/// A result for a call of somebody else, or of another chat, is answered as if there were no such call.
+/// A result for a call of another user, or of another chat, is answered as if there were no such call.
 #[tokio::test]
 async fn a_result_counts_only_in_its_own_chat() {
     let app = TestApp::with(Setup::app(PAGE)).await;

@@ -94,10 +94,10 @@ async fn an_answer_that_was_cut_short_says_so() {
     let gate = Gate::new();
     app.upstream.script([Reply::stream().text("Hel").wait(&gate).text("lo.")]);
     let mut stream = app.stream(RUNS, &json!({ "message": "Hi" })).await;
-    stream.until("text:delta").await;
+    stream.read_until("text:delta").await;
     let names = Names::of(&stream);
     good(app.send(app.request(Method::POST, &format!("{}/cancel", names.run_path()))).await);
-    stream.until("run:end").await;
+    stream.read_until("run:end").await;
     let path = messages(&app, &names).await;
     assert_eq!((&path[1]["text"], &path[1]["status"]), (&json!("Hel"), &json!("cancelled")));
     assert_eq!(path[0].get("status"), None);
@@ -205,12 +205,12 @@ async fn a_branch_is_not_chosen_while_the_thread_answers() {
     let gate = Gate::new();
     app.upstream.script([Reply::stream().text("Hel").wait(&gate).text("lo.")]);
     let mut stream = app.stream(RUNS, &json!({ "message": "E", "threadId": names.thread })).await;
-    stream.until("text:delta").await;
+    stream.read_until("text:delta").await;
     let head = good(app.get(&names.thread_path()).await)["headId"].clone();
     refused(choose(&app, &names, &first[3]).await, 409, "thread_busy");
     assert_eq!(good(app.get(&names.thread_path()).await)["headId"], head);
     gate.open();
-    stream.until("run:end").await;
+    stream.read_until("run:end").await;
     app.service.idle().await;
     good(choose(&app, &names, &first[3]).await);
 }

@@ -23,7 +23,7 @@ async fn start() -> TestApp {
 async fn under_way(app: &TestApp, gate: &Gate) -> (Frames, Names) {
     app.upstream.script([Reply::stream().text("Hel").wait(gate).text("lo.")]);
     let mut stream = app.stream(RUNS, &json!({ "message": "Hi" })).await;
-    stream.until("text:delta").await;
+    stream.read_until("text:delta").await;
     let names = Names::of(&stream);
     (stream, names)
 }
@@ -42,7 +42,7 @@ async fn status(app: &TestApp, run: &Names) -> String {
 }
 
 #[tokio::test]
-async fn messages_that_wait_are_listed_in_their_order_until_they_begin_or_are_taken_back() {
+async fn messages_that_wait_are_listed_in_their_order_until_they_begin_or_are_cancelled() {
     let app = start().await;
     let gate = Gate::new();
     let (stream, names) = under_way(&app, &gate).await;
@@ -173,7 +173,7 @@ async fn q2_an_interrupting_message_is_answered_next() {
     app.upstream.program(repeating);
     let mut first = app.stream(RUNS, &json!({ "message": "Hi" })).await;
     let names = Names::of(&first);
-    first.until("text:delta").await;
+    first.read_until("text:delta").await;
     let waiting = app.stream(RUNS, &next(&names, "Later")).await;
     let asked = Instant::now();
     let urgent = app.stream(RUNS, &with(next(&names, "Now"), "onBusy", "interrupt")).await;

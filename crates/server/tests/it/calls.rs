@@ -1,4 +1,4 @@
-//! Calls that the client makes: offered, opened, answered once, and nobody else's.
+//! Calls that the client makes: offered, opened, answered once. Other users do not see them.
 
 use std::time::Duration;
 
@@ -358,7 +358,7 @@ async fn an_app_can_have_the_user_asked_before_the_client_runs_a_tool() {
     app.service.idle().await;
     let open = good(app.get(&format!("{CALLS}?open=true")).await)["data"][0].clone();
     assert_eq!(open["name"], "unlock");
-    // Nobody knows what the client has done by then.
+    // The server does not know what the client has done by then.
     good(app.post(&format!("/v1/runs/{}/cancel", result["runId"].as_str().unwrap()), &json!({})).await);
     app.service.idle().await;
     assert_eq!(body_of(&app, "tool:complete")["status"], "unknown");

@@ -1,5 +1,5 @@
-//! M2: each user has a word of their own, and it reaches no prompt, answer, search or export of anybody else, whatever
-//! is recalled, extracted or searched at the same time.
+//! M2: each user has a word of their own. It reaches no prompt, answer, search or export of another user, also not
+//! while memories are recalled, extracted and searched.
 
 use std::sync::Arc;
 

@@ -52,7 +52,7 @@ async fn c1_a_run_is_cancelled_before_the_provider_has_said_anything() {
     app.upstream.script([Reply::silence(), Reply::says("Now.")]);
     let mut stream = app.stream(RUNS, &json!({ "message": "Hi" })).await;
     let names = Names::of(&stream);
-    stream.until("step:start").await;
+    stream.read_until("step:start").await;
     app.upstream.wait_for_requests(1).await;
     let asked = Instant::now();
     assert_eq!(cancel(&app, &names).await.status, 202);
@@ -77,7 +77,7 @@ async fn c1_a_run_is_cancelled_while_its_tools_work() {
     ]);
     let mut stream = app.stream(RUNS, &json!({ "message": "Hi" })).await;
     let names = Names::of(&stream);
-    let mut frames = stream.until("tool:complete").await;
+    let mut frames = stream.read_until("tool:complete").await;
     assert_eq!(cancel(&app, &names).await.status, 202);
     frames.extend(stream.all().await);
     assert_eq!(status_of(&frames), "cancelled");
@@ -96,7 +96,7 @@ async fn c3_cancelling_again_changes_nothing() {
     app.upstream.script([Reply::stream().text("Hel").stall(), Reply::says("Done.")]);
     let mut stream = app.stream(RUNS, &json!({ "message": "Hi" })).await;
     let names = Names::of(&stream);
-    stream.until("text:delta").await;
+    stream.read_until("text:delta").await;
     for _ in 0..3 {
         assert_eq!(cancel(&app, &names).await.status, 202);
     }
@@ -123,7 +123,7 @@ async fn c3_a_run_that_has_ended_stays_as_it_is() {
     assert_eq!(rows(&app), before);
 }
 
-/// C3: cancelling is honoured from the first moment at which anybody can know of the run.
+/// C3: cancelling is honoured from the first moment at which a client can know of the run.
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn c3_a_run_can_be_cancelled_as_soon_as_its_first_event_is_seen() {
     let app = TestApp::start().await;
@@ -133,16 +133,16 @@ async fn c3_a_run_can_be_cancelled_as_soon_as_its_first_event_is_seen() {
     for _ in 0..40 {
         let body = json!({ "message": "Hi", "threadId": thread, "stream": false });
         let (result, ()) = tokio::join!(app.post(RUNS, &body), async {
-            let start = channel.until("run:start").await;
+            let start = channel.read_until("run:start").await;
             let run = start.last().unwrap().data["runId"].as_str().unwrap().to_owned();
             assert_eq!(cancel(&app, &Names { run, thread: thread.clone() }).await.status, 202);
         });
         assert_eq!(good(result)["status"], "cancelled");
-        channel.until("run:end").await;
+        channel.read_until("run:end").await;
     }
 }
 
-/// C3: cancelling and completing at the same time: one of them wins, and everybody agrees on which.
+/// C3: cancelling and completing at the same time: one of them wins, and all clients see the same one.
 #[tokio::test]
 async fn c3_a_race_between_cancelling_and_completing_has_one_winner() {
     let app = TestApp::start().await;
@@ -151,7 +151,7 @@ async fn c3_a_race_between_cancelling_and_completing_has_one_winner() {
         app.upstream.script([Reply::stream().text("Hel").wait(&gate).text("lo.")]);
         let mut stream = app.stream(RUNS, &json!({ "message": "Hi" })).await;
         let names = Names::of(&stream);
-        stream.until("text:delta").await;
+        stream.read_until("text:delta").await;
         gate.open();
         assert_eq!(cancel(&app, &names).await.status, 202);
         let rest = stream.all().await;
@@ -172,7 +172,7 @@ async fn c2_a_cancelled_run_is_not_taken_up_after_a_restart() {
     app.upstream.script([Reply::stream().text("Hel").stall()]);
     let mut stream = app.stream(RUNS, &json!({ "message": "Hi" })).await;
     let names = Names::of(&stream);
-    stream.until("text:delta").await;
+    stream.read_until("text:delta").await;
     assert_eq!(cancel(&app, &names).await.status, 202);
     let app = app.restart().await;
     app.service.idle().await;

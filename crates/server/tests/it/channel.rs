@@ -1,4 +1,4 @@
-//! The thread's channel: one sequence without gaps, the same for everybody (S1, S2).
+//! The thread's channel: one sequence without gaps, the same for all readers (S1, S2).
 
 use protocol::Stored;
 use serde_json::{Value, json};

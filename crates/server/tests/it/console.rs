@@ -88,7 +88,7 @@ async fn a_file_is_compressed_for_who_takes_it_and_sent_once() {
     assert!(missing.text.contains("newer version"), "{}", missing.text);
 }
 
-/// The page is the same for everybody, so it tells nobody which apps there are.
+/// The page is the same for all visitors, so it does not tell which apps there are.
 #[tokio::test]
 async fn the_page_names_no_app() {
     let app = TestApp::with(Setup::app("description = \"Orchard\"")).await;

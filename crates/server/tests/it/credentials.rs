@@ -1,4 +1,4 @@
-//! Credentials: given, listed by name, taken back, nobody else's, and never told.
+//! Credentials: given, listed by name and deleted by their user only. No answer has a credential.
 
 use axum::http::Method;
 use serde_json::{Value, json};
@@ -31,7 +31,7 @@ fn listed(page: &Value) -> Vec<String> {
 }
 
 #[tokio::test]
-async fn a_credential_is_given_replaced_listed_and_taken_back() {
+async fn a_credential_is_given_replaced_listed_and_deleted() {
     let app = TestApp::start().await;
     assert_eq!(names(&app).await, [""; 0]);
     let given = put(&app, CALENDAR, VALUE).await;

@@ -1,4 +1,4 @@
-//! Deleting a thread: gone at once for everybody, its run stopped, its rows purged.
+//! Deleting a thread: gone at once for all readers, its run stopped, its rows purged.
 
 use std::time::{Duration, Instant};
 
@@ -64,8 +64,8 @@ async fn deleting_a_thread_stops_its_run_and_ends_its_streams() {
     let mut stream = app.stream(RUNS, &json!({ "message": "Hi" })).await;
     let names = Names::of(&stream);
     let mut channel = app.follow(&names.channel_path(), None).await;
-    stream.until("text:delta").await;
-    channel.until("text:delta").await;
+    stream.read_until("text:delta").await;
+    channel.read_until("text:delta").await;
 
     let asked = Instant::now();
     assert_eq!(delete(&app, &names.thread_path()).await.status, 204);
@@ -87,7 +87,7 @@ async fn deleting_a_thread_whose_run_waits_for_a_yes_deletes_it_at_once() {
     app.upstream.script([Reply::stream().call(ScriptedCall::new("risky", "{}"))]);
     let mut stream = app.stream(RUNS, &json!({ "message": "Do it" })).await;
     let names = Names::of(&stream);
-    stream.until("proposal:open").await;
+    stream.read_until("proposal:open").await;
     app.service.idle().await;
     assert_eq!(delete(&app, &names.thread_path()).await.status, 204);
     assert_eq!(stream.all().await.last().expect("the end of the run").data["status"], "cancelled");
@@ -95,7 +95,7 @@ async fn deleting_a_thread_whose_run_waits_for_a_yes_deletes_it_at_once() {
     assert!(rows(&app).iter().all(|(_, count)| *count == 0), "{:?}", rows(&app));
 }
 
-/// Somebody who waits for the whole answer is told, and does not wait for ever.
+/// A client that waits for the whole answer is told, and does not wait for ever.
 #[tokio::test]
 async fn deleting_a_thread_answers_whoever_waits_for_its_result() {
     let app = TestApp::start().await;
@@ -123,7 +123,7 @@ async fn deleting_a_thread_as_its_run_begins_leaves_nothing_behind() {
         let mut channel = app.follow(&format!("{path}/events"), None).await;
         let body = json!({ "message": "Hi", "threadId": thread, "stream": false });
         let (answer, deleted) = tokio::join!(app.post(RUNS, &body), async {
-            channel.until("message:user").await;
+            channel.read_until("message:user").await;
             delete(&app, &path).await
         });
         assert_eq!(deleted.status, 204);

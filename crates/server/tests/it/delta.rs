@@ -90,7 +90,7 @@ async fn a_structured_answer_streams_its_text_alone() {
     assert_eq!(text(&chunks(&streamed)), "Hello.");
 }
 
-/// A text that was sent cannot be taken back, so the stream ends; the run goes on, and what is stored is clean.
+/// Text that was sent cannot be removed, so the stream ends. The run goes on, and the stored answer has no such text.
 #[tokio::test]
 async fn a_step_that_begins_again_ends_the_stream_and_not_the_run() {
     let app = TestApp::start().await;

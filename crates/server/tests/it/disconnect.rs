@@ -24,8 +24,8 @@ async fn s4_a_client_that_leaves_in_the_middle_does_not_stop_the_run() {
     let mut stream = app.stream(RUNS, &json!({ "message": "Hi" })).await;
     let names = Names::of(&stream);
     let mut follower = app.follow(&names.events_path(), None).await;
-    stream.until("text:delta").await;
-    follower.until("text:delta").await;
+    stream.read_until("text:delta").await;
+    follower.read_until("text:delta").await;
     drop(stream);
     drop(follower);
     gate.open();

@@ -1,4 +1,4 @@
-//! Documents: uploaded in every form, read back, found, deleted, and nobody else's.
+//! Documents: uploaded in every form, read back, found, deleted. Other users do not see them.
 
 mod files;
 
@@ -196,7 +196,7 @@ async fn an_upload_has_a_name_of_one_line() {
     refused(app.send(elsewhere).await, 404, "not_found");
 }
 
-/// Each upload is held in memory, so that only so many are taken; the body of another is not even read.
+/// Each upload is held in memory, so only a limited number is taken. The body of one more is not even read.
 #[tokio::test]
 async fn a_seventh_upload_at_once_is_told_to_come_back_and_others_have_room() {
     let app = TestApp::start().await;

@@ -1,4 +1,4 @@
-//! Files: written, read in both forms, replaced under the version they have, deleted, and nobody else's.
+//! Files: written, read in both forms, replaced under the version they have, deleted. Other users do not see them.
 
 use axum::http::Method;
 use serde_json::{Value, json};
@@ -157,7 +157,7 @@ async fn there_is_room_for_a_thousand_files() {
     good(put(&app, "b.md", "x").await);
 }
 
-/// A file of somebody else is answered like one that does not exist.
+/// A file of another user is answered like one that does not exist.
 #[tokio::test]
 async fn what_is_not_yours_does_not_exist() {
     let app = TestApp::start().await;

@@ -12,7 +12,7 @@ use testkit::{Frame, Reach, Setup, TestApp};
 
 use crate::support::{RUNS, status_of};
 
-/// Memory that a call may take for a while, whatever is answered.
+/// Memory that a call may take for a while, for any answer.
 const MAX_GROWTH_KIB: u64 = 32 * 1024;
 
 /// An app with these tools. `WEB` in them stands for the address of the world outside, which the operator has opened.
@@ -285,7 +285,7 @@ async fn an_answer_of_a_gigabyte_is_cut_and_takes_no_room() {
     assert!(failure(&failed).1.len() < 3_000);
     let large = call(&app, "part", &json!({})).await;
     assert_eq!(failure(&large).0, "too_large");
-    assert!(web.written() < 100 << 20, "reading stopped: {} bytes were sent", web.written());
+    assert!(web.written_bytes() < 100 << 20, "reading stopped: {} bytes were sent", web.written_bytes());
     let growth = peak_kib() - before;
     println!("two answers of a gigabyte took {growth} KiB");
     assert!(growth < MAX_GROWTH_KIB, "{growth} KiB");

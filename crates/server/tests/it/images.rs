@@ -1,4 +1,5 @@
-//! Images: uploaded in every format, encoded anew, shown, listed, deleted, and nobody else's; and bad ones refused.
+//! Images: uploaded in every format, encoded anew, shown, listed, deleted, hidden from other users; and bad ones
+//! refused.
 
 use axum::http::{HeaderMap, Method};
 use serde_json::{Value, json};
@@ -92,7 +93,7 @@ async fn the_same_bytes_are_the_same_image_of_one_user() {
     let other = send(&bob).await;
     assert_ne!(other["id"], first["id"], "nobody learns what others have");
     assert_eq!(app.count("SELECT count(*) FROM image_contents"), 2);
-    // An image of somebody else is as one that is not there.
+    // An image of another user is as one that is not there.
     for method in [Method::GET, Method::DELETE] {
         refused(send_as(&app, &bob, method, (&path(&first), &Value::Null)).await, 404, "not_found");
     }
@@ -141,7 +142,7 @@ async fn bad_uploads_are_refused_by_name_and_leave_nothing() {
         "invalid_request",
     );
     assert_eq!(app.count("SELECT count(*) FROM images"), 0);
-    // Bytes after an image are not kept, whatever they are.
+    // Bytes after an image are never kept.
     let polyglot = [png(8, 8), svg.as_bytes().to_vec()].concat();
     let made = good(upload(&app, "image/png", polyglot).await);
     let (_, bytes) = shown(&app, &made).await;

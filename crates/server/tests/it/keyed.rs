@@ -172,7 +172,7 @@ async fn q3_a_run_is_cancelled_once() {
     app.upstream.script([Reply::stream().text("Hel").stall()]);
     let mut stream = app.stream(RUNS, &json!({ "message": "Hi" })).await;
     let names = Names::of(&stream);
-    stream.until("text:delta").await;
+    stream.read_until("text:delta").await;
     let path = format!("{}/cancel", names.run_path());
     assert_eq!(post(&app, "k", &path, &Value::Null).await.status, 202);
     assert_eq!(status_of(&stream.all().await), "cancelled");
@@ -214,7 +214,7 @@ async fn q3_a_refused_request_does_not_use_up_its_key() {
     let gate = Gate::new();
     app.upstream.script([Reply::stream().text("Hel").wait(&gate).text("lo.")]);
     let mut busy = app.stream(RUNS, &json!({ "message": "Hi" })).await;
-    busy.until("text:delta").await;
+    busy.read_until("text:delta").await;
     let thread = busy.header("x-thread-id");
     let unknown = "thr_ffffffffffffffffffffffffffffffff";
     for (body, status, code) in [
@@ -247,7 +247,8 @@ async fn a_users_key_is_made_once() {
             app.request(Method::POST, "/v1/admin/keys").header("idempotency-key", "k").bearer_auth(&token);
         app.send(request.json(&json!({ "user": user, "admin": true })))
     };
-    // Until the first key there was the one local user; whoever asks now is somebody else, with keys of their own.
+    // Until the first key there was the one local user; the user of this key is another one, with idempotency keys of
+    // their own.
     let anns = again("ann").await;
     assert_ne!(anns.body["id"], first.body["id"]);
     let replay = again("ann").await;

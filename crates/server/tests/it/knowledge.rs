@@ -311,7 +311,7 @@ async fn indexing_goes_on_after_a_restart() {
         ..Setup::app("")
     };
     let app = TestApp::with(stuck).await;
-    stalled.begun().await;
+    stalled.wait_until_asked().await;
     let handbook = listed(&app).await.remove(0);
     assert_eq!((&handbook["status"], &handbook["progress"]["done"]), (&json!("indexing"), &json!(0)));
     let app = app.restart_with(|setup| setup.embedder = Some(Arc::new(WordVectors("words")))).await;

@@ -77,7 +77,7 @@ async fn l1_a_user_has_so_many_messages_answered_and_no_more() {
     let mut open = Vec::new();
     for _ in 0..4 {
         let mut stream = app.stream(RUNS, &json!({ "message": "Hi" })).await;
-        stream.until("text:delta").await; // from here on nothing is stored before the gate opens
+        stream.read_until("text:delta").await; // from here on nothing is stored before the gate opens
         open.push(stream);
     }
     let before = rows(&app);
@@ -213,7 +213,7 @@ async fn l2_so_many_runs_work_at_once_and_messages_may_wait_behind_them() {
     let mut first = app.stream(RUNS, &json!({ "message": "Hi" })).await;
     assert_eq!(first.header("ratelimit"), "\"running\";r=0");
     assert_eq!(first.header("ratelimit-policy"), "\"running\";q=1;qu=\"concurrent-requests\"");
-    first.until("text:delta").await;
+    first.read_until("text:delta").await;
     let before = rows(&app);
     let detail = refused(app.post(RUNS, &json!({ "message": "Hi" })).await, 429, "rate_limited");
     assert_eq!(detail, "1 of your runs are active; wait for an answer, or cancel a run");
@@ -299,7 +299,7 @@ async fn l3_a_run_that_waits_for_its_turn_to_ask_has_all_of_its_time_afterwards(
 /// The supervisor of the process has to start it again, so that both probes must say so.
 #[tokio::test]
 async fn both_probes_are_red_once_nothing_can_be_written() {
-    let fuse = Fuse::at(0);
+    let fuse = Fuse::blowing_at(0);
     let app = TestApp::with(Setup { fuse: Some(fuse.clone()), ..Setup::default() }).await;
     app.service.idle().await;
     for path in ["/healthz", "/readyz"] {

@@ -24,7 +24,7 @@ use crate::support::{good, send_as};
 /// The subject of a route.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum About {
-    /// Nobody in particular.
+    /// No user and no app.
     Public,
     /// The user, in all apps.
     User,
@@ -34,7 +34,7 @@ enum About {
     Thing,
     /// The server, within the admin's apps.
     Admin,
-    /// Something of one app that an admin looks after.
+    /// Something of one app that an admin manages.
     AdminOfApp,
     /// All apps at once.
     AdminOfAll,
@@ -97,7 +97,7 @@ fn about(path: &str) -> Option<About> {
 /// The answer that an identity must get.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Expected {
-    /// The status is neither 401, 403 nor 429. A thing of somebody else is another question.
+    /// The status is neither 401, 403 nor 429. A thing of another user is another question.
     Served,
     /// 404, or a refusal of the request's own contents.
     Missing,
@@ -156,7 +156,7 @@ fn read_only(about: About, reads: bool) -> Expected {
 fn acting_without_user(about: About, reads: bool) -> Expected {
     match about {
         About::User | About::App | About::Thing => Expected::Problem(403, "user_required"),
-        // The identity itself may be asked for; a session would be nobody's.
+        // The identity itself may be asked for; a session would have no user.
         About::Session if !reads => Expected::Problem(403, "user_required"),
         about => owner(about, reads),
     }

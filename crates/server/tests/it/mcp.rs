@@ -1,4 +1,4 @@
-//! Servers of tools: their tools are called only as somebody has approved them, and by the user's own credentials.
+//! MCP servers: their tools are called only as an admin has approved them, and by the user's own credentials.
 
 use axum::http::Method;
 use serde_json::{Value, json};
@@ -256,7 +256,7 @@ async fn each_user_is_spoken_for_by_their_own_credential() {
 }
 
 #[tokio::test]
-async fn a_credential_of_another_value_is_used_from_the_next_call_on_and_one_taken_back_no_more() {
+async fn a_credential_of_another_value_is_used_from_the_next_call_on_and_a_deleted_one_no_more() {
     let server = ScriptedMcpServer::start([add()]).await;
     let app = personal(&server).await;
     let ann = token(&app, "ann").await;
@@ -313,7 +313,7 @@ async fn a_server_that_cannot_be_looked_at_says_why() {
     assert_eq!(server.connections(), 0);
 }
 
-/// Reading does not wait for anybody.
+/// Reading the tools waits for no MCP server.
 #[tokio::test]
 async fn a_server_that_takes_its_time_holds_nobody_up() {
     let server = ScriptedMcpServer::start([add()]).await;

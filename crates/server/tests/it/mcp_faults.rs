@@ -1,4 +1,4 @@
-//! Faults of servers of tools: whatever they do, the call has a result that is true, and the run goes on to its answer.
+//! Faults of MCP servers: each call has a true result, and the run goes on to its answer.
 
 use serde_json::{Value, json};
 use testkit::mcp::{McpReply, ScriptedMcpServer, tool};
@@ -83,9 +83,9 @@ async fn what_can_be_repeated_is_once_under_the_same_key() {
 
 #[tokio::test]
 async fn what_never_answers_ends_with_its_time() {
-    let (status, _, calls) = called("irreversible", McpReply::never()).await;
+    let (status, _, calls) = called("irreversible", McpReply::no_answer()).await;
     assert_eq!((status.as_str(), calls), ("unknown", 1));
-    let (status, output, _) = called("read", McpReply::never()).await;
+    let (status, output, _) = called("read", McpReply::no_answer()).await;
     assert_eq!((status.as_str(), &output["error"]), ("failed", &json!("timeout")));
 }
 
@@ -94,7 +94,7 @@ async fn what_was_not_asked_for_is_not_taken() {
     let stray = json!({ "jsonrpc": "2.0", "id": 4711, "result": { "content": [{ "type": "text", "text": "wrong" }] } });
     for reply in [
         McpReply::text("3").after_other_id(),
-        McpReply::text("3").after(stray),
+        McpReply::text("3").after_message(stray),
         McpReply::text("3").streamed().twice(),
         McpReply::text("3").after_progress(),
     ] {
@@ -134,7 +134,7 @@ async fn an_endless_answer_is_left_alone_after_a_while() {
     assert_eq!((status_of(&frames).as_str(), result(&frames).0.as_str()), ("completed", "unknown"));
     let grown = resident().saturating_sub(before);
     assert!(grown < MAX_GROWTH, "the process has grown by {grown} bytes");
-    assert!(server.written() < MAX_GROWTH, "{} bytes were taken", server.written());
+    assert!(server.written_bytes() < MAX_GROWTH, "{} bytes were taken", server.written_bytes());
 }
 
 /// Bytes of memory that this process holds.
@@ -194,7 +194,7 @@ async fn a_cancelled_call_is_let_go_and_is_unknown() {
     gate.open();
 }
 
-/// A crash while the server has the request: it is not sent again, and nobody says that it did not happen.
+/// A crash while the server has the request: it is not sent again, and no answer says that it did not happen.
 #[tokio::test]
 async fn a_restart_in_mid_call_sends_nothing_twice() {
     let server = ScriptedMcpServer::start([add()]).await;

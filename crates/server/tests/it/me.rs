@@ -1,4 +1,4 @@
-//! Words of users about themselves: to every app or to one, changed field by field, and nobody else's.
+//! Words of users about themselves: to every app or to one, changed field by field. Other users do not see them.
 
 use axum::http::Method;
 use serde_json::{Value, json};

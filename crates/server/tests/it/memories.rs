@@ -1,4 +1,4 @@
-//! Memories: added, listed newest first, looked at, edited, forgotten, restored, and nobody else's.
+//! Memories: added, listed newest first, looked at, edited, forgotten, restored. Other users do not see them.
 
 mod files;
 mod past;
@@ -259,7 +259,7 @@ async fn a_full_memory_takes_no_more_until_something_is_forgotten() {
     refused(back, 409, "memories_full");
 }
 
-/// A memory of somebody else, or of an app that the key is not for, is answered like one that does not exist.
+/// A memory of another user, or of an app that the key is not for, is answered like one that does not exist.
 #[tokio::test]
 async fn what_is_not_yours_does_not_exist() {
     let app = TestApp::start().await;

@@ -67,7 +67,7 @@ async fn a_name_is_told_after_the_end_of_the_run() {
     let stream = app.stream(RUNS, &json!({ "message": "Hi", "threadId": thread })).await;
     let run = stream.all().await;
     assert_eq!(status_of(&run), "completed");
-    let heard = channel.until("thread:named").await;
+    let heard = channel.read_until("thread:named").await;
     assert_eq!(heard[..run.len()], run[..]);
     assert_eq!(heard.len(), run.len() + 1);
 }

@@ -124,7 +124,7 @@ async fn every_tab_hears_of_messages_that_wait() {
     let gate = Gate::new();
     app.upstream.script([Reply::stream().text("Hel").wait(&gate).text("lo."), Reply::stream().text("Yes.")]);
     let mut stream = app.stream(RUNS, &json!({ "message": "Hi" })).await;
-    stream.until("text:delta").await;
+    stream.read_until("text:delta").await;
     let mut channel = Channel::of(&app, "").await;
     let body = json!({ "message": "Next", "threadId": stream.header("x-thread-id") });
     let waiting = app.stream(RUNS, &body).await;

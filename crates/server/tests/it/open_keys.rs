@@ -1,4 +1,5 @@
-//! The first key ends access without one, and says so; whoever has the data folder can remove all keys again.
+//! The first key ends access without one, and says so; a command with access to the data folder can remove all keys
+//! again.
 
 use axum::http::Method;
 use serde_json::{Value, json};
@@ -69,7 +70,7 @@ async fn no_key_and_nobody_else_removes_all_keys() {
     assert_eq!(app.count("SELECT count(*) FROM keys"), 1);
 }
 
-/// Without keys, all apps may be known to whoever asks; with keys, nobody learns which apps there are.
+/// Without keys, each request may learn the names of all apps. With keys, no request does.
 #[tokio::test]
 async fn an_unknown_app_is_answered_with_the_apps_that_there_are() {
     let app = TestApp::start().await;

@@ -231,7 +231,7 @@ async fn parts_stay_with_their_message_when_it_is_answered_again_and_when_others
 async fn under_way(app: &TestApp, gate: &Gate) -> (Frames, Names) {
     app.upstream.script([Reply::stream().text("Hel").wait(gate).text("lo.")]);
     let mut stream = app.stream(RUNS, &json!({ "message": "Hi" })).await;
-    stream.until("text:delta").await;
+    stream.read_until("text:delta").await;
     let names = Names::of(&stream);
     (stream, names)
 }

@@ -1,4 +1,4 @@
-//! Personas: the app's to read, the user's to keep, and whoever is chosen speaks.
+//! Personas: the app's to read, the user's to keep, and the chosen one speaks.
 
 use axum::http::Method;
 use serde_json::{Value, json};

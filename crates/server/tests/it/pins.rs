@@ -1,4 +1,4 @@
-//! Pins: for one thread or for all, in the prompt until they are removed, and nobody else's.
+//! Pins: for one thread or for all, in the prompt until they are removed. Other users do not see them.
 
 use axum::http::Method;
 use serde_json::{Value, json};

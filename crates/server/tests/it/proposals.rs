@@ -1,4 +1,4 @@
-//! Proposals over HTTP: listed, read, decided once, and nobody else's.
+//! Proposals over HTTP: listed, read, decided once. Other users do not see them.
 
 use axum::http::Method;
 use serde_json::{Value, json};
@@ -122,7 +122,7 @@ async fn a_request_that_means_nothing_is_refused() {
     refused(decide(&app, MISSING, "confirm", Some("a b")).await, 400, "invalid_idempotency_key");
 }
 
-/// A proposal to somebody else is answered like one that does not exist, and stays open.
+/// A proposal to another user is answered like one that does not exist, and stays open.
 #[tokio::test]
 async fn what_is_not_yours_does_not_exist() {
     let app = start().await;

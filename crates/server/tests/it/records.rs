@@ -1,4 +1,4 @@
-//! Records: made, listed, searched, changed under the version they have, deleted, and nobody else's.
+//! Records: made, listed, searched, changed under the version they have, deleted. Other users do not see them.
 
 use axum::http::Method;
 use serde_json::{Value, json};
@@ -263,7 +263,7 @@ async fn paging_through_records_loses_and_doubles_nothing() {
     }
 }
 
-/// All records, in pages of so many.
+/// All records, in pages of this size.
 async fn paged(app: &TestApp, limit: usize, words: &str) -> Vec<Value> {
     let (mut found, mut query) = (Vec::new(), format!("?limit={limit}{words}"));
     for _ in 0..5 {
@@ -318,7 +318,7 @@ async fn there_is_room_for_ten_thousand_records_of_a_type() {
     make(&app, json!({ "name": "y" })).await;
 }
 
-/// A record of somebody else is answered like one that does not exist.
+/// A record of another user is answered like one that does not exist.
 #[tokio::test]
 async fn what_is_not_yours_does_not_exist() {
     let app = start().await;

@@ -361,7 +361,7 @@ async fn nobody_is_sent_the_rest_of_a_text_that_began_again() {
     assert_eq!((cut.kind(), &cut.data["code"]), ("error", &json!("stream_cut")));
     // The error has the number of the event before it, so that nothing is missed after it.
     assert_eq!(cut.number(), seen[seen.len() - 2].number());
-    // Before the step begins again, nobody can know that its pieces are void.
+    // Before the step begins again, no reader can know that its pieces are void.
     app.service.idle().await;
     let whole = read_stream(&app, &id, None).await;
     assert_eq!(output_text(&last(&whole)["response"]), "The city.");

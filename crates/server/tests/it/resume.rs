@@ -1,4 +1,4 @@
-//! Coming back to a run: whatever was seen, exactly the rest follows (S3, S5, S6).
+//! Resuming a run: a reader gets exactly the events after those that it has seen (S3, S5, S6).
 
 use axum::http::Method;
 use protocol::Stored;
@@ -84,8 +84,8 @@ async fn s3_a_run_under_way_resumes_after_any_event_with_exactly_the_rest() {
     let mut stream = app.stream(RUNS, &json!({ "message": "Two", "threadId": thread })).await;
     let names = Names::of(&stream);
     let path = names.events_path();
-    stream.until("text:delta").await;
-    let seen = stream.until("text:delta").await;
+    stream.read_until("text:delta").await;
+    let seen = stream.read_until("text:delta").await;
     assert_eq!(seen.last().map(|frame| &frame.data["delta"]), Some(&json!("Hel")));
 
     // All of them are connected, at every place of the log, before the run goes on.
@@ -116,11 +116,11 @@ async fn s3_cuts_at_every_place_of_a_live_run_lose_and_double_nothing() {
     app.upstream.script([gates.iter().fold(reply, |reply, gate| reply.wait(gate).text(" and so on"))]);
     let mut stream = app.stream(RUNS, &json!({ "message": "Count" })).await;
     let path = Names::of(&stream).events_path();
-    let mut seen = stream.until("text:delta").await;
+    let mut seen = stream.read_until("text:delta").await;
     for gate in gates {
         gate.open();
         let mut part = app.follow(&path, seen.last().map(|frame| frame.id)).await;
-        seen.extend(part.until("text:delta").await);
+        seen.extend(part.read_until("text:delta").await);
     }
     seen.extend(app.follow(&path, seen.last().map(|frame| frame.id)).await.all().await);
     assert_eq!(seen, stream_of(&app, &path).await);
@@ -147,14 +147,14 @@ async fn s3_a_run_larger_than_the_ring_is_read_whole() {
     app.upstream.script([reply.wait(&second).text("End.")]);
     let mut stream = app.stream(RUNS, &json!({ "message": "Go on" })).await;
     let path = Names::of(&stream).events_path();
-    stream.until("text:delta").await;
+    stream.read_until("text:delta").await;
     // One connected and reading nothing, one that comes in the middle, and the one that began it.
     let idle = app.follow(&path, None).await;
     first.open();
     second.reached().await;
     let late = app.follow(&path, None).await;
     second.open();
-    stream.until("run:end").await;
+    stream.read_until("run:end").await;
     let whole = stream_of(&app, &path).await;
     assert_eq!(idle.all().await, whole);
     assert_eq!(late.all().await, whole);
@@ -231,7 +231,7 @@ async fn s6_a_place_past_the_log_of_a_run_under_way_gets_what_was_said_and_what_
     app.upstream.script([Reply::stream().text("Hel").wait(&gate).text("lo.")]);
     let mut stream = app.stream(RUNS, &json!({ "message": "Hi" })).await;
     let names = Names::of(&stream);
-    let head = stream.until("text:delta").await.last().unwrap().id;
+    let head = stream.read_until("text:delta").await.last().unwrap().id;
     let mut lost = app.follow(&names.events_path(), Some(1_000)).await;
     let snapshot = lost.next().await.unwrap();
     let data = json!({ "runId": names.run, "threadId": names.thread, "status": "running", "text": "Hel" });
@@ -242,7 +242,7 @@ async fn s6_a_place_past_the_log_of_a_run_under_way_gets_what_was_said_and_what_
     assert_eq!(rest[0].data, json!({ "step": 1, "delta": "lo." }));
 }
 
-/// S6: a snapshot holds what a reader would have on the screen: not what was taken back, not an earlier step.
+/// S6: a snapshot holds what a reader would have on the screen: no text of a step that was reset, no earlier step.
 #[tokio::test]
 async fn s6_a_snapshot_has_the_text_of_the_step_that_counts() {
     let app = TestApp::with(Setup::app("tools = [\"gated\"]")).await;
@@ -255,11 +255,11 @@ async fn s6_a_snapshot_has_the_text_of_the_step_that_counts() {
     let mut stream = app.stream(RUNS, &json!({ "message": "Hi" })).await;
     let path = Names::of(&stream).events_path();
     let text = async || app.follow(&path, Some(1_000)).await.next().await.unwrap().data["text"].clone();
-    stream.until("tool:start").await;
+    stream.read_until("tool:start").await;
     assert_eq!(text().await, "Let me see. ");
     app.gate.open();
-    stream.until("step:reset").await;
-    stream.until("text:delta").await;
+    stream.read_until("step:reset").await;
+    stream.read_until("text:delta").await;
     assert_eq!(text().await, "Hel");
     gate.open();
     stream.all().await;
@@ -280,7 +280,7 @@ async fn s6_a_snapshot_of_a_failed_run_says_why() {
     assert_eq!((&frames[0].data["status"], &frames[0].data["error"]), (&json!("failed"), &error));
 }
 
-/// S6: unknown, foreign and malformed runs are one and the same to whoever asks.
+/// S6: requests for unknown, foreign and malformed runs have the same answer.
 #[tokio::test]
 async fn s6_a_run_that_is_not_yours_does_not_exist() {
     let app = TestApp::start().await;
@@ -307,8 +307,8 @@ async fn s6_a_run_that_is_not_yours_does_not_exist() {
     }
 }
 
-/// A reader that begins to follow a thread in the moment in which it is deleted is refused or sees the end: nobody
-/// waits for what cannot come.
+/// A reader that begins to follow a thread in the moment in which it is deleted is refused or sees the end. No
+/// reader waits for events that cannot come.
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn a_reader_that_comes_while_its_thread_is_deleted_is_not_left_waiting() {
     const ROUNDS: usize = 20;
@@ -318,7 +318,7 @@ async fn a_reader_that_comes_while_its_thread_is_deleted_is_not_left_waiting() {
         app.upstream.script([Reply::stream().text("Hel").wait(&gate).text("lo.")]);
         let mut stream = app.stream(RUNS, &json!({ "message": "Hi" })).await;
         let names = Names::of(&stream);
-        stream.until("text:delta").await;
+        stream.read_until("text:delta").await;
         let follow = async |path: String| {
             let response = app.request(Method::GET, &path).send().await.unwrap();
             let status = response.status().as_u16();

@@ -102,7 +102,7 @@ async fn s5_a_pruned_run_is_one_snapshot_for_every_place_before_its_end() {
     assert_eq!(get_after(&app, &names.events_path(), &(end + 1).to_string()).await.status, 204);
 }
 
-/// S6: a snapshot is what the run has come to, whatever that is.
+/// S6: a snapshot is the outcome of the run, for each kind of outcome.
 #[tokio::test]
 async fn s5_a_pruned_run_that_did_not_complete_says_how_it_ended() {
     let app = TestApp::start().await;
@@ -116,7 +116,7 @@ async fn s5_a_pruned_run_that_did_not_complete_says_how_it_ended() {
     assert_eq!(status_of(&failed.all().await), "failed");
     let mut cancelled = app.stream(RUNS, &json!({ "message": "Hi" })).await;
     let cancel = Names::of(&cancelled);
-    cancelled.until("text:delta").await;
+    cancelled.read_until("text:delta").await;
     let waiting = app.stream(RUNS, &json!({ "message": "Later", "threadId": cancel.thread })).await;
     let queued = Names::of(&waiting);
     for names in [&queued, &cancel] {
@@ -145,7 +145,7 @@ async fn s5_a_pruned_run_that_did_not_complete_says_how_it_ended() {
     assert_eq!(told(&queued).await, expected);
 }
 
-/// S6: that a run was pruned is nobody else's business either.
+/// S6: other users do not learn that a run was pruned.
 #[tokio::test]
 async fn s6_a_pruned_run_of_somebody_else_does_not_exist() {
     let app = TestApp::start().await;
@@ -212,7 +212,8 @@ async fn s6_a_run_that_is_pruned_while_it_is_read_ends_with_a_snapshot() {
     panic!("the buffers of the sockets take every answer");
 }
 
-/// Whether a slow reader of so many pieces of 16 KiB got a part and then a snapshot; false if all was on its way to it.
+/// Whether a slow reader of this number of pieces of 16 KiB got a part and then a snapshot; false if all was on its way
+/// to it.
 async fn ends_with_a_snapshot(pieces: usize) -> bool {
     let app = TestApp::start().await;
     let piece = "0123456789abcdef".repeat(1024);
@@ -221,7 +222,7 @@ async fn ends_with_a_snapshot(pieces: usize) -> bool {
     let names = say(&app, "Go on").await;
     let whole = app.follow(&names.events_path(), None).await.all().await;
     let mut slow = app.follow(&names.events_path(), None).await;
-    let mut seen = slow.until("text:delta").await;
+    let mut seen = slow.read_until("text:delta").await;
     prune(&app).await;
     seen.extend(slow.all().await);
     if seen == whole {
@@ -334,11 +335,11 @@ async fn s6_a_place_that_was_lost_with_the_power_gets_a_snapshot_and_what_follow
         .script([Reply::stream().text("Hel").wait(&Gate::new()), Reply::stream().text("Hello").wait(&gate)]);
     let mut stream = app.stream(RUNS, &json!({ "message": "Hi" })).await;
     let names = Names::of(&stream);
-    let head = stream.until("text:delta").await.last().unwrap().id;
+    let head = stream.read_until("text:delta").await.last().unwrap().id;
     app.database().execute("UPDATE state SET value = 'another' WHERE name = 'boot'", []).unwrap();
     let app = app.restart().await;
     gate.reached().await;
-    app.follow(&names.events_path(), Some(head)).await.until("text:delta").await; // the server has it, too
+    app.follow(&names.events_path(), Some(head)).await.read_until("text:delta").await; // the server has it, too
     // It has seen a few events more than the disk has.
     let mut lost = app.follow(&names.events_path(), Some(head + 3)).await;
     let snapshot = lost.next().await.unwrap();

@@ -150,11 +150,11 @@ async fn a_run_can_be_read_while_it_runs_and_after() {
     app.upstream.script([Reply::stream().text("Hel").wait(&gate).text("lo.").usage(11, 3)]);
     let mut stream = app.stream(RUNS, &json!({ "message": "Hi" })).await;
     let names = Names::of(&stream);
-    stream.until("text:delta").await;
+    stream.read_until("text:delta").await;
     insta::assert_json_snapshot!("a_run_under_way", good(app.get(&names.run_path()).await));
     insta::assert_json_snapshot!("a_thread_with_a_run_under_way", good(app.get(&names.thread_path()).await));
     gate.open();
-    stream.until("run:end").await;
+    stream.read_until("run:end").await;
     assert_eq!(stream.next().await, None);
     app.service.idle().await;
     insta::assert_json_snapshot!("a_run_that_has_ended", good(app.get(&names.run_path()).await));
@@ -184,7 +184,7 @@ async fn a_second_message_in_a_busy_thread_is_refused_if_it_says_so() {
     app.upstream.script([Reply::stream().text("Hel").wait(&gate).text("lo."), Reply::says("Now.")]);
     let mut stream = app.stream(RUNS, &json!({ "message": "Hi" })).await;
     let names = Names::of(&stream);
-    stream.until("text:delta").await;
+    stream.read_until("text:delta").await;
     let before = rows(&app);
     for body in [
         json!({ "message": "And?", "threadId": names.thread, "onBusy": "reject" }),

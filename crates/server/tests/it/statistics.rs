@@ -30,7 +30,7 @@ async fn get(app: &TestApp, token: &str, path: &str) -> Answer {
     send_as(app, token, Method::GET, (path, &Value::Null)).await
 }
 
-/// Says something in a thread that has a title, so that nobody names it in the background.
+/// Says something in a thread that has a title, so that no job names it in the background.
 async fn say(app: &TestApp, token: &str, of: &str) -> Value {
     let titled = json!({ "title": "T" });
     let thread = good(send_as(app, token, Method::POST, (&format!("/v1/apps/{of}/threads"), &titled)).await);
@@ -163,7 +163,7 @@ async fn an_admin_lists_the_runs_of_their_apps() {
     let stream = app.request(Method::POST, "/v1/apps/test/runs").bearer_auth(&ann);
     let mut stream = testkit::Frames::new(stream.json(&json!({ "message": "Hi" })).send().await.unwrap());
     let run = stream.header("x-run-id");
-    stream.until("text:delta").await;
+    stream.read_until("text:delta").await;
 
     let list = async |token: &str, query: &str| {
         let page = good(get(&app, token, &format!("{ALL_RUNS}{query}")).await);
@@ -215,7 +215,7 @@ async fn an_admin_ends_a_run_and_the_audit_says_so() {
     let stream = app.request(Method::POST, "/v1/apps/test/runs").bearer_auth(&ann);
     let mut stream = testkit::Frames::new(stream.json(&json!({ "message": "Hi" })).send().await.unwrap());
     let run = stream.header("x-run-id");
-    stream.until("text:delta").await;
+    stream.read_until("text:delta").await;
     let cancel = async |token: &str, run: &str| {
         send_as(&app, token, Method::POST, (&format!("{ALL_RUNS}/{run}/cancel"), &Value::Null)).await
     };

@@ -174,7 +174,7 @@ async fn words_from_outside_stay_in_their_thread() {
 
     app.upstream.script([call("sendMail", &mail_to("eve@example.com"))]);
     let mut second = app.stream(RUNS, &json!({ "message": "Mail Eve", "threadId": thread })).await;
-    let frames = second.until("proposal:open").await;
+    let frames = second.read_until("proposal:open").await;
     assert_eq!(the(&frames, "context:loaded")["outside"], json!(["tavily_search"]));
     assert!(!frames.iter().any(|frame| frame.event == "tool:start"));
     assert_eq!(said(&app, &thread).await.len(), 3);

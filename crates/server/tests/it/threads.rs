@@ -1,4 +1,4 @@
-//! Threads: created, listed newest first, paged without loss, renamed in front of everybody.
+//! Threads: created, listed newest first, paged without loss, renamed for all readers at once.
 
 use axum::http::Method;
 use serde_json::{Value, json};
@@ -131,7 +131,7 @@ async fn a_new_name_is_told_on_the_channel() {
     assert_eq!(good(app.get(&names.thread_path()).await), expected);
 }
 
-/// A thread of somebody else is answered exactly like one that does not exist.
+/// A thread of another user is answered exactly like one that does not exist.
 #[tokio::test]
 async fn what_is_not_yours_does_not_exist() {
     let app = TestApp::start().await;

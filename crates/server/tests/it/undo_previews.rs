@@ -200,14 +200,14 @@ async fn a_preview_waits_for_the_end_of_the_run_and_is_nobody_elses() {
     app.upstream
         .script([Reply::stream().call(write("one")), Reply::stream().text("Do").wait(&gate).text("ne.")]);
     let mut stream = app.stream(RUNS, &json!({ "message": "Hi" })).await;
-    stream.until("text:delta").await;
+    stream.read_until("text:delta").await;
     let names = Names::of(&stream);
     let path = format!("{}/undo", names.run_path());
     let preview = good(app.get(&path).await);
     assert_eq!((&preview["possible"], &preview["actions"]), (&json!(false), &json!([])));
     assert!(preview["reason"].as_str().unwrap().contains("has not ended"));
     gate.open();
-    stream.until("run:end").await;
+    stream.read_until("run:end").await;
     let action = actions(&app, &names).await.remove(0);
     refused(app.get("/v1/actions/act_ffffffffffffffffffffffffffffffff/undo").await, 404, "not_found");
     let eve = token(&app, "eve").await;

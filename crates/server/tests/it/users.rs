@@ -78,7 +78,7 @@ async fn without_keys_everybody_on_this_machine_is_one_user() {
     assert_eq!(app.count("SELECT count(*) FROM threads WHERE user = 'local'"), 1);
 }
 
-/// Once there is a key, nobody gets in without a good one, and the answer does not say what was wrong with it.
+/// Once there is a key, no request is served without a good one, and the answer does not say what was wrong with it.
 #[tokio::test]
 async fn with_a_key_nobody_comes_in_without_one() {
     let app = TestApp::start().await;
@@ -139,7 +139,7 @@ async fn with_a_key_nobody_comes_in_without_one() {
     good(app.send(request).await);
 }
 
-/// A thing of somebody else is answered exactly as if it did not exist.
+/// A thing of another user is answered exactly as if it did not exist.
 #[tokio::test]
 async fn two_users_never_see_each_other() {
     let app = TestApp::start().await;
@@ -253,7 +253,7 @@ async fn looking_after_the_server_is_for_administrators() {
     }
 }
 
-/// X2: whoever reads the data folder finds no key in it.
+/// X2: the data folder has no key in clear text.
 #[tokio::test]
 async fn a_key_is_nowhere_in_the_data_folder() {
     let app = TestApp::start().await;

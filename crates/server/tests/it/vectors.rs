@@ -168,7 +168,7 @@ async fn runs_that_do_not_complete() {
         let frame = stream.next().await.unwrap();
         said.push_str(frame.data["delta"].as_str().unwrap_or_default());
     }
-    // A second message waits, and is taken back before its turn.
+    // A second message waits, and is cancelled before its turn.
     let queued = app.stream(RUNS, &json!({ "message": "Later", "threadId": names.thread })).await;
     let queued = Names::of(&queued);
     for run in [&queued, &names] {

@@ -61,7 +61,7 @@ impl Service {
         let (scope, _) = self.share_of(principal, app)?;
         let mut all = self.all_active(&scope).await?;
         all.reverse();
-        apart(move || exchange::write(&all, format)).await
+        run_blocking(move || exchange::write(&all, format)).await
     }
 
     /// Newest first.
@@ -74,7 +74,7 @@ impl Service {
                 .await?;
             after = rows.last().map(|row| TimeCursor { at: row.created_at, id: row.id });
             bytes += rows.iter().map(|row| row.text.len()).sum::<usize>();
-            all.extend(rows.into_iter().map(portable));
+            all.extend(rows.into_iter().map(exported_memory));
             if bytes > MAX_EXPORT_BYTES {
                 let message = "the memories are too large for one file; read them as a list, page by page";
                 return Err(Error::Conflict { code: "export_too_large", message: message.into() });
@@ -98,7 +98,7 @@ impl Service {
         let (scope, _) = self.share_of(principal, app)?;
         self.refuse_if_off(&scope).await?;
         let now = self.now();
-        let judged = apart(move || judged(&file, now)).await??;
+        let judged = run_blocking(move || judge_file(&file, now)).await??;
         if let Some(once) = &once {
             self.store().begin_import(&scope, once.clone()).await?;
         }
@@ -191,12 +191,12 @@ impl Service {
     }
 }
 
-fn portable(row: MemoryRow) -> ExportedMemory {
+fn exported_memory(row: MemoryRow) -> ExportedMemory {
     let MemoryRow { text, kind, created_at, valid_from, source, .. } = row;
     ExportedMemory { text, kind, created_at, valid_from, source: Some(source) }
 }
 
-fn judged(file: &str, now: Timestamp) -> Result<Vec<Judged>, Error> {
+fn judge_file(file: &str, now: Timestamp) -> Result<Vec<Judged>, Error> {
     let read = exchange::read(file, now).map_err(|error| Error::invalid("file", error.to_string()))?;
     let judge = |memory: ExportedMemory| match secrets::find(&memory.text) {
         Some(secret) => Err(format!("looks like {}, and secrets are not remembered", secret.kind)),
@@ -211,7 +211,7 @@ fn part(once: &IdempotencyClaim, index: usize) -> IdempotencyClaim {
     IdempotencyClaim { key: format!("{} {index}", once.key), fingerprint: once.fingerprint }
 }
 
-/// Works on a whole file where it holds nobody up.
-async fn apart<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> Result<T, Error> {
+/// Works on a whole file in a thread where it does not block other requests.
+async fn run_blocking<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> Result<T, Error> {
     tokio::task::spawn_blocking(work).await.map_err(|_| Error::Internal)
 }

@@ -60,7 +60,7 @@ impl Service {
             let rows = self.store().actions(scope, ActionFilter::default(), page).await?.rows;
             let Some(last) = rows.last() else { return Ok(found) };
             after = Some(last.position);
-            found.extend(rows.iter().filter(|row| holds(row, &words)).map(|row| row.id));
+            found.extend(rows.iter().filter(|row| holds_words(row, &words)).map(|row| row.id));
             if found.len() + ACTIONS_PER_READ > MAX_ACTIONS_PER_PURGE {
                 self.store().erase_actions(scope, std::mem::take(&mut found)).await?;
             }
@@ -69,7 +69,7 @@ impl Service {
 }
 
 /// Whether the words are in what an ended action says.
-fn holds(row: &ActionRow, words: &Forgotten) -> bool {
+fn holds_words(row: &ActionRow, words: &Forgotten) -> bool {
     let hidden = |value: &serde_json::Value| {
         let mut cleared = value.clone();
         words.clear_json(&mut cleared, Timestamp::MIN);

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use agent::capped;
+use agent::cap_text;
 use jiff::civil::{Date, Time};
 use jiff::tz::TimeZone;
 use jiff::{SignedDuration, Timestamp, ToSpan};
@@ -68,7 +68,7 @@ impl Service {
         let (scope, _) = self.share_of(principal, app)?;
         let text = question("q", &query.text)?;
         let limit = hits(query.limit)?;
-        let within = within(query.from.as_deref(), query.to.as_deref())?;
+        let within = read_span(query.from.as_deref(), query.to.as_deref())?;
         let asked =
             RecallQuestion { within, ..RecallQuestion::new(text, self.now(), limit, RecallFilter::Messages) };
         let mut data = Vec::new();
@@ -81,8 +81,13 @@ impl Service {
     /// None if it is no message, or was deleted meanwhile.
     async fn message_hit(&self, scope: &Scope, found: &RecallHit) -> Result<Option<MessageHit>, Error> {
         let ItemRef::Message(id) = found.item.id else { return Ok(None) };
-        let around: Vec<FoundMessage> =
-            self.recall().around(scope, id, NEIGHBOURS).await?.iter().filter_map(found_message).collect();
+        let around: Vec<FoundMessage> = self
+            .recall()
+            .messages_around(scope, id, NEIGHBOURS)
+            .await?
+            .iter()
+            .filter_map(found_message)
+            .collect();
         let mut parts = around.splitn(2, |message| message.id == id).map(<[FoundMessage]>::to_vec);
         let (before, after) = (parts.next().unwrap_or_default(), parts.next());
         let hit = |(message, after)| MessageHit { message, score: found.score, before, after };
@@ -100,7 +105,7 @@ fn memory_score(found: &RecallHit) -> Option<(MemoryId, f32)> {
 fn found_message(item: &IndexItem) -> Option<FoundMessage> {
     match (item.id, item.thread, item.role) {
         (ItemRef::Message(id), Some(thread_id), Some(role)) => {
-            let text = capped(&item.text, MAX_SHOWN_BYTES);
+            let text = cap_text(&item.text, MAX_SHOWN_BYTES);
             Some(FoundMessage { id, thread_id, role, text, created_at: item.at })
         }
         (ItemRef::Message(_) | ItemRef::Memory(_) | ItemRef::Chunk(_), _, _) => None,
@@ -108,7 +113,7 @@ fn found_message(item: &IndexItem) -> Option<FoundMessage> {
 }
 
 /// The time that is asked for; none when nothing is said of it.
-pub(super) fn within(from: Option<&str>, to: Option<&str>) -> Result<Option<TimeSpan>, Error> {
+pub(super) fn read_span(from: Option<&str>, to: Option<&str>) -> Result<Option<TimeSpan>, Error> {
     if from.is_none() && to.is_none() {
         return Ok(None);
     }

@@ -3,7 +3,7 @@
 use jiff::Timestamp;
 use memory::dates::TimeSpan;
 
-use super::search::within;
+use super::search::read_span;
 use super::*;
 
 #[test]
@@ -37,14 +37,14 @@ fn a_kind_is_one_plain_word() {
 fn days_and_moments_are_included() {
     let at = |text: &str| text.parse::<Timestamp>().unwrap();
     let span = |start: &str, end: &str| Some(TimeSpan { start: at(start), end: at(end) });
-    assert_eq!(within(None, None).unwrap(), None);
-    let day = within(Some("2026-11-15"), Some("2026-11-15")).unwrap();
+    assert_eq!(read_span(None, None).unwrap(), None);
+    let day = read_span(Some("2026-11-15"), Some("2026-11-15")).unwrap();
     assert_eq!(day, span("2026-11-15T00:00:00Z", "2026-11-16T00:00:00Z"));
-    let second = within(Some("2026-11-15T08:00:00Z"), Some("2026-11-15T08:00:00Z")).unwrap();
+    let second = read_span(Some("2026-11-15T08:00:00Z"), Some("2026-11-15T08:00:00Z")).unwrap();
     assert_eq!(second, span("2026-11-15T08:00:00Z", "2026-11-15T08:00:01Z"));
-    let since = within(Some("2026-02-28T23:00:00+01:00"), None).unwrap();
+    let since = read_span(Some("2026-02-28T23:00:00+01:00"), None).unwrap();
     assert_eq!(since, Some(TimeSpan { start: at("2026-02-28T22:00:00Z"), end: Timestamp::MAX }));
-    let until = within(None, Some("9999-12-30")).unwrap();
+    let until = read_span(None, Some("9999-12-30")).unwrap();
     assert_eq!(until, Some(TimeSpan { start: Timestamp::MIN, end: Timestamp::MAX }));
 }
 
@@ -53,10 +53,10 @@ fn what_is_no_time_is_refused_by_its_name() {
     for wrong in
         ["", "yesterday", "2026-13-01", "2026-02-30", "20261115", "2026-11-15T08:00:00", "9999-12-31"]
     {
-        let refused = within(Some(wrong), None);
+        let refused = read_span(Some(wrong), None);
         assert!(matches!(refused, Err(Error::Invalid { field: "from", .. })), "{wrong:?}: {refused:?}");
     }
     for (from, to) in [("2026-11-15", "2026-11-14"), ("2026-11-15", "2026-11-14T23:59:58Z")] {
-        assert!(matches!(within(Some(from), Some(to)), Err(Error::Invalid { field: "to", .. })), "{to}");
+        assert!(matches!(read_span(Some(from), Some(to)), Err(Error::Invalid { field: "to", .. })), "{to}");
     }
 }

@@ -68,7 +68,7 @@ async fn restarted_with_another_version(app: TestApp) -> (TestApp, String) {
     app.upstream.script([Reply::stream().text("Half").stall(), Reply::says("Whole."), Reply::says("Next.")]);
     let mut stream = app.stream("/v1/apps/test/runs", &serde_json::json!({ "message": "Hi" })).await;
     let run = stream.header("x-run-id");
-    stream.until("text:delta").await;
+    stream.read_until("text:delta").await;
     drop(stream);
     let folder = app.data().with_file_name("apps").join("test");
     fs::write(folder.join("app.toml"), "tools = ['gated']").unwrap();

@@ -194,9 +194,9 @@ async fn waiting(app: &TestApp) -> Names {
     app.upstream.script([calls]);
     let mut stream = app.stream("/v1/apps/test/runs", &json!({ "message": "Do both" })).await;
     let (run, thread) = (stream.header("x-run-id"), stream.header("x-thread-id"));
-    let mut frames = stream.until("proposal:open").await;
+    let mut frames = stream.read_until("proposal:open").await;
     if !frames.iter().any(|frame| frame.event == "tool:complete") {
-        frames.extend(stream.until("tool:complete").await);
+        frames.extend(stream.read_until("tool:complete").await);
     }
     let open = frames.iter().find(|frame| frame.event == "proposal:open").unwrap();
     let proposal = open.data["proposalId"].as_str().unwrap().to_owned();
@@ -325,7 +325,7 @@ async fn arguments_and_results_that_nest_too_deep_are_read_back() {
         ];
         app.upstream.script([calls.into_iter().fold(Reply::stream(), Reply::call)]);
         let mut stream = app.stream("/v1/apps/test/runs", &json!({ "message": "Do it" })).await;
-        let frames = stream.until("proposal:open").await;
+        let frames = stream.read_until("proposal:open").await;
         let proposal = frames.last().unwrap().data["proposalId"].as_str().unwrap().to_owned();
         let results = app.arrivals.all().len();
         app.upstream.script([Reply::says("Done.")]);
@@ -359,7 +359,7 @@ async fn a_queued_message_that_cannot_begin_does_not_keep_the_run_before_it_aliv
     app.upstream.script([Reply::stream().text("Well").stall()]);
     let mut stream = app.stream("/v1/apps/test/runs", &json!({ "message": "Go" })).await;
     let (run, thread) = (stream.header("x-run-id"), stream.header("x-thread-id"));
-    stream.until("text:delta").await;
+    stream.read_until("text:delta").await;
     let body = json!({ "message": "And then?", "threadId": thread });
     drop(app.stream("/v1/apps/test/runs", &body).await);
     let changed = unguarded(&app).execute(

@@ -1,4 +1,5 @@
-//! Turns that a client has and the thread has not: stored as complete runs, seen by the model, and done by nobody here.
+//! Turns that a client has and the thread has not: stored as complete runs, seen by the model, and executed by no run
+//! here.
 
 use model::{AnthropicVersion, ProviderWire};
 use protocol::{

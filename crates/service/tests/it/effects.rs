@@ -16,7 +16,7 @@ async fn cut(tool: &str, setup: Setup) -> (TestApp, Vec<Frame>) {
     let app = TestApp::with(setup).await;
     app.upstream.script([Reply::stream().call(ScriptedCall::new(tool, "{}"))]);
     let mut stream = app.stream("/v1/apps/test/runs", &json!({ "message": "Go" })).await;
-    let frames = stream.until("tool:start").await;
+    let frames = stream.read_until("tool:start").await;
     app.gate.reached().await;
     drop(stream);
     let app = app.restart().await;
@@ -78,7 +78,7 @@ async fn an_outside_call_that_is_cancelled_on_its_way_is_unknown() {
     let app = TestApp::with(Setup::app(ACTS)).await;
     app.upstream.script([Reply::stream().call(ScriptedCall::new("act_irreversible", "{}"))]);
     let mut stream = app.stream("/v1/apps/test/runs", &json!({ "message": "Go" })).await;
-    let frames = stream.until("tool:start").await;
+    let frames = stream.read_until("tool:start").await;
     app.gate.reached().await;
     let run = frames.iter().find(|frame| frame.event == "run:start").unwrap().data["runId"].clone();
     app.post(&format!("/v1/runs/{}/cancel", run.as_str().unwrap()), &json!({})).await;

@@ -57,7 +57,7 @@ async fn a_model_that_is_down_is_tried_four_times_and_then_followed() {
 }
 
 #[tokio::test]
-async fn in_mid_stream_what_was_said_is_taken_back_first() {
+async fn in_mid_stream_what_was_said_is_reset_first() {
     let app = TestApp::with(Setup::app(CHAIN)).await;
     app.upstream.script([
         Reply::stream().text("One ").text("two").without_end(),

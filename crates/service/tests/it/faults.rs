@@ -248,9 +248,9 @@ async fn a_cancel_ends_a_wait_between_tries() {
     app.upstream.script([Reply::status(503).header("retry-after", "50")]);
     let mut stream = app.stream("/v1/apps/test/runs", &json!({ "message": "Hi" })).await;
     let run = stream.header("x-run-id");
-    stream.until("step:retry").await;
+    stream.read_until("step:retry").await;
     assert_eq!(app.post(&format!("/v1/runs/{run}/cancel"), &json!({})).await.status, 202);
-    let frames = stream.until("run:end").await;
+    let frames = stream.read_until("run:end").await;
     assert_eq!(frames.last().unwrap().data["status"], "cancelled");
     assert_eq!(app.upstream.requests().len(), 1);
 }

@@ -6,7 +6,7 @@ use testkit::upstream::{Gate, Reply, ScriptedCall};
 use testkit::{Frame, Fuse, Method, Setup, TestApp, audit};
 
 async fn with(app: &str) -> (TestApp, Fuse) {
-    let fuse = Fuse::never();
+    let fuse = Fuse::never_blowing();
     let setup = Setup { fuse: Some(fuse.clone()), ..Setup::app(app) };
     (TestApp::with(setup).await, fuse)
 }
@@ -28,7 +28,7 @@ async fn what_a_tool_did_is_written_down_when_there_is_space() {
     app.gate.reached().await;
     fuse.fill(true);
     app.gate.open();
-    fuse.refused(2).await;
+    fuse.wait_for_refusals(2).await;
     fuse.fill(false);
     let frames = stream.all().await;
     assert_eq!(of(&frames, "tool:complete")[0]["status"], "complete", "nobody has to guess: {frames:?}");
@@ -44,10 +44,10 @@ async fn an_answer_goes_on_where_it_was_when_there_is_space_again() {
     let gate = Gate::new();
     app.upstream.script([Reply::stream().text("One ").wait(&gate).text("two.")]);
     let mut stream = app.stream("/v1/apps/test/runs", &json!({ "message": "Count" })).await;
-    let mut frames = stream.until("text:delta").await;
+    let mut frames = stream.read_until("text:delta").await;
     fuse.fill(true);
     gate.open();
-    fuse.refused(2).await;
+    fuse.wait_for_refusals(2).await;
     fuse.fill(false);
     frames.extend(stream.all().await);
     assert!(of(&frames, "step:reset").is_empty(), "nothing of it was lost: {frames:?}");
@@ -64,7 +64,7 @@ async fn an_answer_goes_on_where_it_was_when_there_is_space_again() {
 #[tokio::test]
 async fn a_job_whose_effect_found_no_space_runs_again() {
     let gate = Gate::new();
-    let fuse = Fuse::never();
+    let fuse = Fuse::never_blowing();
     let title = Some("Name the conversation.".to_owned());
     let app = TestApp::with(Setup { title, fuse: Some(fuse.clone()), ..Setup::default() }).await;
     app.upstream.script([Reply::says("High."), Reply::stream().wait(&gate).text("Tides")]);
@@ -72,7 +72,7 @@ async fn a_job_whose_effect_found_no_space_runs_again() {
     app.upstream.wait_for_requests(2).await;
     fuse.fill(true);
     gate.open();
-    fuse.refused(2).await;
+    fuse.wait_for_refusals(2).await;
     fuse.fill(false);
     app.service.idle().await;
     let ready =
@@ -95,7 +95,7 @@ async fn an_undo_outside_is_written_down_when_there_is_space() {
         app.gate.reached().await;
         fuse.fill(true);
         app.gate.open();
-        fuse.refused(2).await;
+        fuse.wait_for_refusals(2).await;
         fuse.fill(false);
     };
     let (undone, ()) = tokio::join!(undo, full);
@@ -111,12 +111,12 @@ async fn while_it_waits(
     message: &str,
     meanwhile: impl AsyncFn(&str, &str),
 ) -> Vec<Frame> {
-    fuse.refuse(Some(kind));
+    fuse.refuse_kind(Some(kind));
     let stream = app.stream("/v1/apps/test/runs", &json!({ "message": message })).await;
     let (run, thread) = (stream.header("x-run-id"), stream.header("x-thread-id"));
-    fuse.refused(1).await;
+    fuse.wait_for_refusals(1).await;
     meanwhile(&run, &thread).await;
-    fuse.refuse(None);
+    fuse.refuse_kind(None);
     let frames = stream.all().await;
     app.service.idle().await;
     assert_sound(app);
@@ -140,15 +140,15 @@ fn status(frames: &[Frame]) -> &Value {
 async fn a_cancel_outweighs_an_answer_whose_end_waits_for_space() {
     let ((app, fuse), gate) = (with("").await, Gate::new());
     app.upstream.script([Reply::stream().text("Two.").wait(&gate)]);
-    fuse.refuse(Some(Kind::RunEnd));
+    fuse.refuse_kind(Some(Kind::RunEnd));
     let mut stream = app.stream("/v1/apps/test/runs", &json!({ "message": "One and one?" })).await;
     let run = stream.header("x-run-id");
     // The text is stored before the end, which finds no space.
-    let mut frames = stream.until("text:delta").await;
+    let mut frames = stream.read_until("text:delta").await;
     gate.open();
-    fuse.refused(1).await;
+    fuse.wait_for_refusals(1).await;
     cancel(&app, &run).await;
-    fuse.refuse(None);
+    fuse.refuse_kind(None);
     frames.extend(stream.all().await);
     app.service.idle().await;
     assert_sound(&app);
@@ -230,14 +230,14 @@ async fn a_yes_that_found_no_space_is_not_given_later() {
     app.upstream
         .script([Reply::stream().call(ScriptedCall::new("risky", "{\"n\":1}")), Reply::says("Left alone.")]);
     let mut stream = app.stream("/v1/apps/test/runs", &json!({ "message": "Do it" })).await;
-    let seen = stream.until("proposal:open").await;
+    let seen = stream.read_until("proposal:open").await;
     let proposal = seen.last().unwrap().data["proposalId"].as_str().unwrap().to_owned();
     let decide = async |decision: &str| {
         app.post(&format!("/v1/proposals/{proposal}/{decision}"), &json!({})).await.status
     };
-    fuse.refuse(Some(Kind::ProposalClosed));
+    fuse.refuse_kind(Some(Kind::ProposalClosed));
     assert_eq!(decide("confirm").await, 507);
-    fuse.refuse(None);
+    fuse.refuse_kind(None);
     assert_eq!(decide("reject").await, 200);
     let rest = stream.all().await;
     assert_eq!(of(&rest, "tool:complete")[0]["output"]["error"], "rejected", "{rest:?}");

@@ -180,7 +180,7 @@ async fn fill(app: &TestApp) -> (String, Vec<String>) {
     (thread, paths)
 }
 
-/// Stops the server, and gives back its folder once nobody uses that any more.
+/// Stops the server, and gives back its folder once no task uses it any more.
 async fn stopped(app: TestApp) -> testkit::Stopped {
     let stopped = app.stop().await;
     let lock = std::fs::File::open(stopped.data().join("lock")).unwrap();

@@ -13,7 +13,7 @@ fn titles(frames: &[Frame]) -> Vec<&Value> {
 
 /// The thread's channel up to its first name.
 async fn until_named(app: &TestApp, thread: &str) -> Vec<Frame> {
-    app.follow(&format!("/v1/threads/{thread}/events"), None).await.until("thread:named").await
+    app.follow(&format!("/v1/threads/{thread}/events"), None).await.read_until("thread:named").await
 }
 
 fn thread_of(frames: &[Frame]) -> String {
@@ -155,7 +155,7 @@ async fn jobs_of_one_user_that_hang_hold_up_nobody_elses() {
     let thread = thread_of(&say_as(&app, &alice, &json!({ "message": "How high is the tide?" })).await);
     let path = format!("/v1/threads/{thread}/events");
     let follow = app.request(Method::GET, &path).bearer_auth(&alice).send().await.unwrap();
-    assert_eq!(titles(&Frames::new(follow).until("thread:named").await), ["How high is the tide?"]);
+    assert_eq!(titles(&Frames::new(follow).read_until("thread:named").await), ["How high is the tide?"]);
 }
 
 #[tokio::test]

@@ -10,7 +10,7 @@ use testkit::TestApp;
 /// Long enough for anything that does not wait for a turn.
 const A_WHILE: Duration = Duration::from_millis(500);
 
-/// While a key is being stored, nobody reads the keys: what they read would be old by the time they put it in place, and
+/// While a key is being stored, no request reads the keys: the result would be old by the time it is put in place, and
 /// the new key, or the end of an old one, would be lost.
 #[tokio::test]
 async fn keys_are_read_and_changed_one_after_the_other() {

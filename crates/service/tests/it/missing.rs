@@ -36,7 +36,7 @@ async fn two_runs(app: &TestApp) -> (String, String, String) {
     let gate = Gate::new(); // never opened
     app.upstream.script([Reply::stream().text("Half").wait(&gate)]);
     let mut first = app.stream(RUNS, &json!({ "message": "One" })).await;
-    first.until("text:delta").await;
+    first.read_until("text:delta").await;
     let (run, thread) = (first.header("x-run-id"), first.header("x-thread-id"));
     let second = app.stream(RUNS, &json!({ "message": "Two", "threadId": thread })).await;
     (run, second.header("x-run-id"), thread)
@@ -83,7 +83,7 @@ async fn a_message_queued_while_its_app_goes_is_answered_when_the_app_is_back() 
     let gate = Gate::new();
     app.upstream.script([Reply::stream().text("Half").wait(&gate).text(" and half"), Reply::says("Second.")]);
     let mut first = app.stream(RUNS, &json!({ "message": "One" })).await;
-    first.until("text:delta").await;
+    first.read_until("text:delta").await;
     let thread = first.header("x-thread-id");
     let second = app.stream(RUNS, &json!({ "message": "Two", "threadId": thread })).await;
     let run = second.header("x-run-id");
@@ -146,7 +146,7 @@ async fn a_job_waits_for_its_app_and_that_is_no_failed_attempt() {
     let gate = Gate::new();
     app.upstream.script([Reply::stream().text("Hello.").wait(&gate), Reply::says("A name")]);
     let mut run = app.stream(RUNS, &json!({ "message": "One" })).await;
-    run.until("text:delta").await;
+    run.read_until("text:delta").await;
     let thread = run.header("x-thread-id");
     app.service.remove_app(&AppId::new(APP));
     gate.open();

@@ -1,4 +1,4 @@
-//! Calls that need a yes: the run waits without holding anything, and nobody but the user lets it go on.
+//! Calls that need approval: the run waits without a task, and only its user can let it continue.
 
 use serde_json::{Value, json};
 use testkit::upstream::{Gate, Reply, ScriptedCall};
@@ -26,7 +26,7 @@ fn text(frames: &[Frame]) -> String {
 async fn asked(app: &TestApp, calls: Reply) -> (Frames, Vec<Frame>, String) {
     app.upstream.script([calls]);
     let mut stream = app.stream("/v1/apps/test/runs", &json!({ "message": "Do it" })).await;
-    let frames = stream.until("proposal:open").await;
+    let frames = stream.read_until("proposal:open").await;
     let proposal = frames.last().unwrap().data["proposalId"].as_str().unwrap().to_owned();
     (stream, frames, proposal)
 }
@@ -137,7 +137,7 @@ async fn nobody_is_asked_after_the_user_has_gone_on_already() {
         Reply::says("Something else."),
     ]);
     let mut stream = app.stream("/v1/apps/test/runs", &json!({ "message": "Do it" })).await;
-    let frames = stream.until("text:delta").await;
+    let frames = stream.read_until("text:delta").await;
     let next = json!({ "message": "Never mind", "threadId": of(&frames, "run:start")[0]["threadId"] });
     let second = app.stream("/v1/apps/test/runs", &next).await;
     gate.open();

@@ -17,7 +17,7 @@ async fn an_answer_cut_in_the_middle_starts_again_after_a_restart() {
         Reply::says("The whole answer."),
     ]);
     let mut stream = app.stream("/v1/apps/test/runs", &json!({ "message": "Hi" })).await;
-    let before = stream.until("text:delta").await;
+    let before = stream.read_until("text:delta").await;
     drop(stream);
     let app = app.restart().await;
     let run = run_of(&before);
@@ -38,7 +38,7 @@ async fn a_step_begun_too_often_is_given_up() {
     app.upstream.script([stalled(), stalled(), stalled()]);
     let mut stream = app.stream("/v1/apps/test/runs", &json!({ "message": "Hi" })).await;
     let run = stream.header("x-run-id");
-    stream.until("text:delta").await;
+    stream.read_until("text:delta").await;
     for asked in [2, 3, 3] {
         app = app.restart().await;
         app.upstream.wait_for_requests(asked).await;
@@ -59,7 +59,7 @@ async fn tools_without_a_result_run_again_and_finished_ones_do_not() {
         Reply::says("Done."),
     ]);
     let mut stream = app.stream("/v1/apps/test/runs", &json!({ "message": "Go" })).await;
-    let before = stream.until("tool:complete").await;
+    let before = stream.read_until("tool:complete").await;
     let app = app.restart().await;
     app.gate.open();
     let run = run_of(&before);
@@ -78,7 +78,7 @@ async fn a_cancelled_run_stays_cancelled() {
     app.upstream.script([Reply::stream().text("I am").stall()]);
     let mut stream = app.stream("/v1/apps/test/runs", &json!({ "message": "Hi" })).await;
     let run = stream.header("x-run-id");
-    stream.until("text:delta").await;
+    stream.read_until("text:delta").await;
     // As if the process had died between writing the cancel down and acting on it.
     app.database().execute("UPDATE runs SET stop = 'cancelled'", []).unwrap();
     let app = app.restart().await;

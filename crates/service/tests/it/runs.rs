@@ -73,10 +73,10 @@ async fn results_go_back_in_call_order_whatever_order_they_come_in() {
         Reply::says("Done."),
     ]);
     let mut stream = app.stream("/v1/apps/test/runs", &json!({ "message": "Go" })).await;
-    let first = stream.until("tool:complete").await;
+    let first = stream.read_until("tool:complete").await;
     assert_eq!(first.last().unwrap().data["name"], "echo", "the quick one is done while the other waits");
     app.gate.open();
-    stream.until("run:end").await;
+    stream.read_until("run:end").await;
     let request = &app.upstream.requests()[1].body;
     let contents: Vec<&Value> = request["messages"]
         .as_array()

@@ -81,7 +81,7 @@ async fn calls_that_fit_together_are_made_together() {
     let mut streams = Vec::new();
     for _ in 0..3 {
         let mut stream = app.stream(RUNS, &json!({ "message": "Hi" })).await;
-        stream.until("text:delta").await;
+        stream.read_until("text:delta").await;
         streams.push(stream);
     }
     assert_eq!(app.count(HELD), 3);
@@ -124,7 +124,7 @@ async fn what_a_process_held_that_died_is_given_back() {
     let gate = Gate::new();
     app.upstream.script([Reply::stream().text("Hel").wait(&gate).text("lo.")]);
     let mut stream = app.stream(RUNS, &json!({ "message": "Hi" })).await;
-    stream.until("text:delta").await;
+    stream.read_until("text:delta").await;
     let run = stream.header("x-run-id");
     assert_eq!(app.count(HELD), 1);
     drop(stream);
@@ -142,7 +142,7 @@ async fn a_cancelled_call_and_one_that_failed_hold_nothing() {
     let gate = Gate::new();
     app.upstream.script([Reply::stream().text("Hel").wait(&gate), Reply::status(401), Reply::says("Hello.")]);
     let mut stream = app.stream(RUNS, &json!({ "message": "Hi" })).await;
-    stream.until("text:delta").await;
+    stream.read_until("text:delta").await;
     let cancel = format!("/v1/runs/{}/cancel", stream.header("x-run-id"));
     app.send(app.request(Method::POST, &cancel)).await;
     assert_eq!(stream.all().await.last().unwrap().data["status"], "cancelled");
@@ -186,7 +186,7 @@ async fn a_run_accepted_before_the_budget_does_not_ask_a_model_without_a_price()
         move |_| Reply::stream().text("Hel").wait(&gate).text("lo.")
     });
     let mut first = app.stream(RUNS, &json!({ "message": "Hi" })).await;
-    first.until("text:delta").await;
+    first.read_until("text:delta").await;
     let thread = first.header("x-thread-id");
     let second = json!({ "message": "And?", "threadId": thread, "model": "house-model" });
     let second = app.stream(RUNS, &second).await;

@@ -16,11 +16,11 @@ async fn cancelled(tool: &str) -> (Vec<Frame>, Duration) {
         .call(ScriptedCall::new("echo", r#"{"text":"never"}"#))]);
     let mut stream = app.stream("/v1/apps/test/runs", &json!({ "message": "Go" })).await;
     let run = stream.header("x-run-id");
-    stream.until("tool:start").await;
-    stream.until("tool:start").await;
+    stream.read_until("tool:start").await;
+    stream.read_until("tool:start").await;
     let asked = Instant::now();
     assert_eq!(app.post(&format!("/v1/runs/{run}/cancel"), &json!({})).await.status, 202);
-    let frames = stream.until("run:end").await;
+    let frames = stream.read_until("run:end").await;
     (frames, asked.elapsed())
 }
 

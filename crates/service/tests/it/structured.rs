@@ -47,7 +47,7 @@ async fn the_text_streams_while_the_object_is_still_arriving() {
     let head = format!("{{\"memoriesReferenced\":[\"{memory}\"],\"response\":\"All ab");
     app.upstream.script([Reply::stream().text(&head).wait(&gate).text("oard \\u00e9\\n\"}")]);
     let mut frames = app.stream("/v1/apps/test/runs", &json!({ "message": "Hi" })).await;
-    let mut seen = frames.until("text:delta").await;
+    let mut seen = frames.read_until("text:delta").await;
     assert_eq!(text(&seen), "All ab", "before the rest was even sent");
     gate.open();
     seen.extend(frames.all().await);
@@ -279,7 +279,7 @@ async fn a_schema_of_the_request_outlives_a_restart() {
     body["stream"] = json!(true);
     let mut stream = app.stream("/v1/apps/test/runs", &body).await;
     let run = stream.header("x-run-id");
-    stream.until("text:delta").await;
+    stream.read_until("text:delta").await;
     let app = app.restart().await;
     let frames = app.follow(&format!("/v1/runs/{run}/events"), None).await.all().await;
     assert_eq!(complete(&frames)["data"]["city"], "Oslo");

@@ -1,4 +1,4 @@
-//! A real language model answers: what is promised of the scripted one holds on the wires of a server nobody here wrote.
+//! A real language model answers: what is promised of the scripted one holds on the wires of a server of other authors.
 //!
 //! One test, because the model is one: loading it again for each would take longer than asking it.
 
@@ -111,8 +111,8 @@ async fn its_answer_streams_is_stored_and_is_counted(app: &TestApp, wire: Provid
 
 async fn a_cancel_keeps_what_was_said(app: &TestApp, wire: ProviderWire) {
     let mut stream = app.stream(RUNS, &ask("Tell me a very long story about the sea.", LONG)).await;
-    let mut frames = stream.until("text:delta").await;
-    frames.extend(stream.until("text:delta").await);
+    let mut frames = stream.read_until("text:delta").await;
+    frames.extend(stream.read_until("text:delta").await);
     let run = first(&frames, "run:start")["runId"].as_str().unwrap();
     assert_eq!(app.post(&format!("/v1/runs/{run}/cancel"), &json!({})).await.status, 202);
     frames.extend(stream.all().await);

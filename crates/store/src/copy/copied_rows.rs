@@ -11,7 +11,7 @@ use crate::database::{OwnedValue, SqlConnection, SqlRow, SqlValue};
 const PIECE_BYTES: usize = 2 * 1024 * 1024;
 const MAX_PIECE_ROWS: usize = 4_000;
 
-/// Rows of the first piece, while nobody knows how long they are.
+/// Rows of the first piece, while the size of the rows is not known.
 const FIRST_PIECE_ROWS: usize = 16;
 
 /// The bytes that a row and a value take beside their contents.
@@ -30,7 +30,9 @@ impl CopiedRow {
         let value = |column: usize| {
             if table.vector_column == Some(column) {
                 let vector = row.vector(column)?;
-                return Ok(vector.map_or(OwnedValue::Null, |vector| OwnedValue::Vector(vector.shortened())));
+                return Ok(
+                    vector.map_or(OwnedValue::Null, |vector| OwnedValue::Vector(vector.postgres_copy()))
+                );
             }
             Ok(OwnedValue::of(row.value(column)?).without_zeros())
         };
@@ -39,11 +41,11 @@ impl CopiedRow {
     }
 
     pub(super) fn values(&self) -> Vec<SqlValue<'_>> {
-        self.values.iter().map(OwnedValue::borrowed).collect()
+        self.values.iter().map(OwnedValue::as_value).collect()
     }
 
     pub(super) fn key(&self) -> Vec<SqlValue<'_>> {
-        self.values.iter().take(self.key_columns).map(OwnedValue::borrowed).collect()
+        self.values.iter().take(self.key_columns).map(OwnedValue::as_value).collect()
     }
 
     /// The order in which both databases give rows.

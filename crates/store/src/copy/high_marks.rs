@@ -11,7 +11,7 @@ const REMEMBERED: &[(&str, &str)] = &[("admin_audit", "number"), ("items", "rev"
 const COUNTED: &[(&str, &str)] =
     &[("memory_sources", "number"), ("records", "number"), ("shadows", "number"), ("tombstones", "number")];
 
-/// Makes the target go on where the source would.
+/// Makes the target continue with the numbers that the source would give next.
 pub(super) fn copy(source: &SqlConnection, target: &SqlConnection) -> Result<(), Error> {
     target.transaction(|target| {
         for (table, column) in REMEMBERED {

@@ -1,8 +1,8 @@
 //! Copies all data from one database to another, whichever of the two kinds each is.
 //!
-//! A copy is a comparison: both databases are read in the order of their keys, and rows that differ are written. So a copy
-//! that was cut goes on where it was, and a second copy writes only what has changed meanwhile. The source is read as it is
-//! at one moment. In the end each table is read again, and its hash must be that of the source.
+//! A copy is a comparison: both databases are read in the order of their keys, and rows that differ are written. So a
+//! copy that was interrupted continues where it was, and a second copy writes only what has changed meanwhile. The
+//! source is read as it is at one moment. In the end each table is read again, and its hash must be that of the source.
 
 mod copied_rows;
 mod high_marks;
@@ -112,7 +112,7 @@ fn copy_table(
     Ok(found.into_figures(&table.name, changed))
 }
 
-/// Counts rows for whoever waits.
+/// Counts rows, so that the user of the command sees progress.
 struct CopyMeter<R> {
     progress: CopyProgress,
     report: R,

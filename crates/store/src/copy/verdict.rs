@@ -33,7 +33,7 @@ impl CopyOutcome {
         self.tables.iter().map(|table| table.rows).sum()
     }
 
-    pub fn changed(&self) -> u64 {
+    pub fn changed_rows(&self) -> u64 {
         self.tables.iter().map(|table| table.changed).sum()
     }
 }

@@ -2,7 +2,7 @@
 //! no condition, and no statement names its index.
 
 /// The statement as PostgreSQL reads it.
-pub(super) fn translated(statement: &str) -> String {
+pub(super) fn postgres_text(statement: &str) -> String {
     let mut translated = String::with_capacity(statement.len() + 16);
     let mut rest = statement;
     while let Some(first) = rest.chars().next() {
@@ -29,7 +29,7 @@ pub(super) fn translated(statement: &str) -> String {
     translated
 }
 
-/// Returns the text after so many words.
+/// Returns the text after the first `words` words.
 fn after_words(text: &str, words: usize) -> &str {
     (0..words).fold(text, |text, _| text.trim_start().trim_start_matches(is_word))
 }
@@ -45,18 +45,18 @@ fn quoted_bytes(text: &str, quote: char) -> usize {
 
 #[cfg(test)]
 mod tests {
-    use super::translated;
+    use super::postgres_text;
 
     #[test]
     fn places_and_the_word_user_are_written_as_postgresql_reads_them() {
         assert_eq!(
-            translated("SELECT t.user, 'a user?' FROM threads t WHERE user = ?1 AND users = ?12"),
+            postgres_text("SELECT t.user, 'a user?' FROM threads t WHERE user = ?1 AND users = ?12"),
             "SELECT t.\"user\", 'a user?' FROM threads t WHERE \"user\" = $1 AND users = $12"
         );
         assert_eq!(
-            translated("SELECT 1 FROM a INDEXED BY a_newest CROSS JOIN b ON b.id = a.id"),
+            postgres_text("SELECT 1 FROM a INDEXED BY a_newest CROSS JOIN b ON b.id = a.id"),
             "SELECT 1 FROM a   JOIN b ON b.id = a.id"
         );
-        assert_eq!(translated("SELECT \"user\" || 'it''s ?'"), "SELECT \"user\" || 'it''s ?'");
+        assert_eq!(postgres_text("SELECT \"user\" || 'it''s ?'"), "SELECT \"user\" || 'it''s ?'");
     }
 }

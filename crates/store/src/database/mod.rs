@@ -32,13 +32,13 @@ impl<'a> SqlValue<'a> {
             | SqlValue::Integer(_)
             | SqlValue::Real(_)
             | SqlValue::Text(_)
-            | SqlValue::Vector(_) => Err(unexpected("bytes")),
+            | SqlValue::Vector(_) => Err(unexpected_type("bytes")),
         }
     }
 }
 
 /// The database has another type in a column than the code that reads it.
-pub(crate) fn unexpected(wanted: &'static str) -> Error {
+pub(crate) fn unexpected_type(wanted: &'static str) -> Error {
     Error::Column(wanted)
 }
 
@@ -198,7 +198,7 @@ impl FromSqlValue for i64 {
             | SqlValue::Real(_)
             | SqlValue::Text(_)
             | SqlValue::Blob(_)
-            | SqlValue::Vector(_) => Err(unexpected("a number")),
+            | SqlValue::Vector(_) => Err(unexpected_type("a number")),
         }
     }
 }
@@ -207,7 +207,7 @@ macro_rules! small_integers {
     ($($type:ty),*) => {$(
         impl FromSqlValue for $type {
             fn from_value(value: SqlValue<'_>) -> Result<Self, Error> {
-                <$type>::try_from(i64::from_value(value)?).map_err(|_| unexpected("a small number"))
+                <$type>::try_from(i64::from_value(value)?).map_err(|_| unexpected_type("a small number"))
             }
         }
     )*};
@@ -229,15 +229,15 @@ impl FromSqlValue for f64 {
             | SqlValue::Null
             | SqlValue::Text(_)
             | SqlValue::Blob(_)
-            | SqlValue::Vector(_) => Err(unexpected("a decimal number")),
+            | SqlValue::Vector(_) => Err(unexpected_type("a decimal number")),
         }
     }
 }
 
 impl FromSqlValue for String {
     fn from_value(value: SqlValue<'_>) -> Result<Self, Error> {
-        let SqlValue::Text(bytes) = value else { return Err(unexpected("a text")) };
-        std::str::from_utf8(bytes).map(str::to_owned).map_err(|_| unexpected("a text of UTF-8"))
+        let SqlValue::Text(bytes) = value else { return Err(unexpected_type("a text")) };
+        std::str::from_utf8(bytes).map(str::to_owned).map_err(|_| unexpected_type("a text of UTF-8"))
     }
 }
 
@@ -249,7 +249,7 @@ impl FromSqlValue for Vec<u8> {
 
 impl<const N: usize> FromSqlValue for [u8; N] {
     fn from_value(value: SqlValue<'_>) -> Result<Self, Error> {
-        value.as_blob()?.try_into().map_err(|_| unexpected("bytes of a fixed number"))
+        value.as_blob()?.try_into().map_err(|_| unexpected_type("bytes of a fixed number"))
     }
 }
 
@@ -391,8 +391,8 @@ impl SqlConnection {
         self.settle().and(done)
     }
 
-    /// Whether the transaction that was begun can go on: a full disk can end it, and so can a lost connection, or a lock
-    /// that somebody else keeps.
+    /// Whether the transaction that was begun can continue. A full disk, a lost connection, or a lock that another
+    /// session keeps can end it.
     pub(crate) fn is_in_transaction(&self) -> bool {
         match self {
             SqlConnection::Sqlite(conn) => !conn.is_autocommit(),

@@ -16,7 +16,7 @@ use tokio_postgres::error::SqlState;
 use tokio_postgres::types::{FromSql, IsNull, ToSql, Type};
 use tokio_postgres::{Client, Row, Statement};
 
-use super::dialect::translated;
+use super::dialect::postgres_text;
 use super::{SqlParams, SqlValue};
 use crate::{Error, PackedVector};
 
@@ -109,7 +109,7 @@ impl PostgresSession {
             state.prepared.clear();
         }
         let number = u32::try_from(state.texts.len()).unwrap_or(u32::MAX);
-        let text = PreparedText { number, text: translated(statement).into() };
+        let text = PreparedText { number, text: postgres_text(statement).into() };
         state.texts.insert(statement.into(), text.clone());
         text
     }
@@ -190,7 +190,7 @@ impl PostgresSession {
     }
 
     /// Sends a request, and takes the answers to all that was sent before it first: the connection hands answers on in
-    /// their order, and stops at one that nobody takes. An earlier failure is the answer.
+    /// their order, and stops at an answer that is not taken. An earlier failure is the answer.
     async fn after_sent<T>(
         &self,
         request: impl Future<Output = Result<T, tokio_postgres::Error>>,
@@ -335,7 +335,7 @@ impl OwnedValue {
         }
     }
 
-    pub(crate) fn borrowed(&self) -> SqlValue<'_> {
+    pub(crate) fn as_value(&self) -> SqlValue<'_> {
         match self {
             OwnedValue::Null => SqlValue::Null,
             OwnedValue::Integer(number) => SqlValue::Integer(*number),
@@ -361,7 +361,7 @@ fn replace_zeros(text: &[u8], mut put: impl FnMut(&[u8])) {
 
 impl ToSql for OwnedValue {
     fn to_sql(&self, kind: &Type, out: &mut BytesMut) -> Result<IsNull, Box<dyn StdError + Sync + Send>> {
-        self.borrowed().to_sql(kind, out)
+        self.as_value().to_sql(kind, out)
     }
 
     fn accepts(_: &Type) -> bool {

@@ -92,7 +92,7 @@ impl FromStr for PostgresAddress {
     }
 }
 
-/// TLS to a server whose certificate is from somebody whom this machine trusts.
+/// TLS to a server whose certificate is from an authority that this machine trusts.
 fn checked_tls() -> Result<MakeRustlsConnect, Error> {
     let unusable = |error: rustls::Error| Error::Unusable(format!("TLS cannot be used: {error}"));
     let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());

@@ -36,11 +36,11 @@ pub(crate) fn connect(address: &PostgresAddress) -> Result<SqlConnection, Error>
     let connected = runtime.block_on(async {
         match &address.tls {
             None => address.config.connect(NoTls).await.map(|(client, connection)| {
-                tokio::spawn(driven(connection));
+                tokio::spawn(drive_connection(connection));
                 client
             }),
             Some(tls) => address.config.connect(tls.clone()).await.map(|(client, connection)| {
-                tokio::spawn(driven(connection));
+                tokio::spawn(drive_connection(connection));
                 client
             }),
         }
@@ -50,7 +50,7 @@ pub(crate) fn connect(address: &PostgresAddress) -> Result<SqlConnection, Error>
     Ok(SqlConnection::Postgres(session))
 }
 
-async fn driven<T>(connection: Connection<Socket, T>)
+async fn drive_connection<T>(connection: Connection<Socket, T>)
 where
     T: AsyncRead + AsyncWrite + Unpin,
 {
@@ -65,7 +65,7 @@ pub(super) fn connect_writer(address: &PostgresAddress) -> Result<(SqlConnection
     require_version(&conn)?;
     lock(&conn, address)?;
     migrate(&conn, address)?;
-    let upkeep = PostgresUpkeep::alone(&conn, address.clone())?;
+    let upkeep = PostgresUpkeep::of_single_server(&conn, address.clone())?;
     Ok((conn, upkeep))
 }
 
@@ -112,7 +112,7 @@ pub(super) fn require_version(conn: &SqlConnection) -> Result<(), Error> {
     Ok(())
 }
 
-/// Takes the right to write, if nobody has it. It ends with the connection.
+/// Takes the right to write, if no other process has it. The right ends with the connection.
 pub(super) fn try_lock(conn: &SqlConnection, address: &PostgresAddress) -> Result<bool, Error> {
     let statement = "SELECT pg_try_advisory_lock(hashtextextended(?1, 0))";
     find_only(conn, statement, params![address.lock_name()], |row| row.get(0))
@@ -123,7 +123,7 @@ pub(super) fn lock(conn: &SqlConnection, address: &PostgresAddress) -> Result<()
     take_lock(conn, address, &address.lock_name())
 }
 
-/// Takes a lock, and gives whoever has it a moment to go away.
+/// Takes a lock. A process that has the lock gets a moment to release it.
 pub(super) fn take_lock(conn: &SqlConnection, address: &PostgresAddress, name: &str) -> Result<(), Error> {
     take("SELECT pg_try_advisory_lock(hashtextextended(?1, 0))", conn, (address, name))
 }

@@ -111,7 +111,7 @@ fn find_nodes(conn: &SqlConnection) -> Result<Vec<ExaminedNode>, Error> {
     })
 }
 
-/// Whether somebody has the lock that nodes share.
+/// Whether a process has the lock that nodes share.
 fn is_taken(conn: &SqlConnection, address: &PostgresAddress) -> Result<bool, Error> {
     let statement = "SELECT 1 FROM pg_locks l JOIN pg_database d ON d.oid = l.database
         WHERE d.datname = current_database() AND l.locktype = 'advisory' AND l.granted AND l.objsubid = 1

@@ -52,7 +52,7 @@ pub(super) fn migrate(conn: &SqlConnection, address: &PostgresAddress) -> Result
     require_newest(conn)
 }
 
-/// Returns the schema of the type of vectors, quoted. Makes it if nobody has.
+/// Returns the schema of the type of vectors, quoted. Makes it if it is not there.
 fn schema_of_extension(conn: &SqlConnection) -> Result<String, Error> {
     let find =
         "SELECT quote_ident(n.nspname) FROM pg_extension e JOIN pg_namespace n ON n.oid = e.extnamespace

@@ -1,7 +1,7 @@
 //! How a server becomes one of the nodes that share a database, and how it leaves.
 //!
-//! Nodes commit one after the other. The row of `commits` with the number 0 is the turn: whoever has changed it in a
-//! transaction has the turn until the transaction ends. So the commits of all nodes are in one order.
+//! Nodes commit one after the other. The row of `commits` with the number 0 is the turn: the node that has changed it
+//! in a transaction has the turn until the transaction ends. So the commits of all nodes are in one order.
 
 use std::sync::Arc;
 

@@ -13,7 +13,7 @@ use tokio_postgres::{AsyncMessage, Client, Connection, NoTls, Socket};
 
 use super::address::PostgresAddress;
 use super::node::{LEASE_MS, NOW, lock_name};
-use crate::sql::{NodeKeeper, NodeSeat, SilentNode, Writer};
+use crate::sql::{ACTIVE_RUN, NodeKeeper, NodeSeat, SilentNode, Writer};
 use crate::{Error, NodeNews, Publish, SharedClock};
 
 /// How often the lease is renewed and other nodes are looked at.
@@ -110,7 +110,7 @@ impl Keeper {
         let schema = self.address.schema();
         let begin =
             format!("SET search_path = {schema}; SET statement_timeout = '5s'; LISTEN rondo_{schema}");
-        within(client.batch_execute(&begin)).await?;
+        within_patience(client.batch_execute(&begin)).await?;
         let (mut look, mut poll) = (tokio::time::interval(LOOK), tokio::time::interval(POLL));
         look.set_missed_tick_behavior(MissedTickBehavior::Delay);
         poll.set_missed_tick_behavior(MissedTickBehavior::Delay);
@@ -122,7 +122,7 @@ impl Keeper {
                 _ = look.tick() => self.look(client, &mut seen).await?,
                 () = self.seat.telling.notified() => {
                     if self.seat.take_news() {
-                        within(client.batch_execute(&format!("NOTIFY rondo_{schema}"))).await?;
+                        within_patience(client.batch_execute(&format!("NOTIFY rondo_{schema}"))).await?;
                         tokio::time::sleep(TELLING_PAUSE).await;
                     }
                 }
@@ -130,13 +130,15 @@ impl Keeper {
         }
     }
 
-    /// Renews the lease, and looks for nodes and runs that somebody has to take over.
+    /// Renews the lease, and looks for nodes that are gone and for runs without an owner.
     async fn look(&self, client: &Client, seen: &mut SeenNodes) -> Result<(), Error> {
         let number = self.seat.number();
         let renew = format!(
             "UPDATE nodes SET lease_until = {NOW} + $2, held = $3 WHERE number = $1 RETURNING lease_until - $2"
         );
-        match within(client.query_opt(&renew, &[&number, &LEASE_MS, &self.seat.held.heavy_users()])).await? {
+        match within_patience(client.query_opt(&renew, &[&number, &LEASE_MS, &self.seat.held.heavy_users()]))
+            .await?
+        {
             Some(row) => self.clock.set(row.try_get(0).map_err(Error::of_postgres)?),
             None => {
                 self.seat.note_missing(number);
@@ -154,7 +156,7 @@ impl Keeper {
         let mut silent = Vec::new();
         let mut unlocked = HashMap::new();
         let mut held = Vec::new();
-        for row in within(client.query(&others, &[&number, &prefix])).await? {
+        for row in within_patience(client.query(&others, &[&number, &prefix])).await? {
             let read = || Ok((row.try_get(0)?, row.try_get(1)?, row.try_get(2)?, row.try_get(3)?));
             let (number, lease_until, is_expired, is_locked): (i64, i64, bool, bool) =
                 read().map_err(Error::of_postgres)?;
@@ -169,10 +171,12 @@ impl Keeper {
             }
         }
         seen.unlocked = unlocked;
-        self.seat.held.hear(held.into_iter());
-        let orphans = "SELECT 1 FROM runs r WHERE r.status IN ('running', 'waiting')
-            AND NOT EXISTS (SELECT 1 FROM nodes n WHERE n.number = r.owner) LIMIT 1";
-        if !silent.is_empty() || within(client.query_opt(orphans, &[])).await?.is_some() {
+        self.seat.held.take_in(held.into_iter());
+        let orphans = format!(
+            "SELECT 1 FROM runs r WHERE r.{ACTIVE_RUN}
+            AND NOT EXISTS (SELECT 1 FROM nodes n WHERE n.number = r.owner) LIMIT 1"
+        );
+        if !silent.is_empty() || within_patience(client.query_opt(orphans.as_str(), &[])).await?.is_some() {
             self.seat.set_silent(silent);
             self.publish.publish_news(NodeNews { orphans: true, ..NodeNews::default() });
         }
@@ -181,7 +185,9 @@ impl Keeper {
 }
 
 /// The answer to a question. One that does not come means that the connection is cut.
-async fn within<T>(answer: impl Future<Output = Result<T, tokio_postgres::Error>>) -> Result<T, Error> {
+async fn within_patience<T>(
+    answer: impl Future<Output = Result<T, tokio_postgres::Error>>,
+) -> Result<T, Error> {
     match tokio::time::timeout(PATIENCE, answer).await {
         Ok(answer) => answer.map_err(Error::of_postgres),
         Err(_) => Err(Error::Disconnected(format!("no answer within {} s", PATIENCE.as_secs()))),

@@ -53,7 +53,7 @@ struct JoinedNode {
 
 impl PostgresUpkeep {
     /// The writer of a server that is alone. Nodes of earlier times are gone.
-    pub(super) fn alone(conn: &SqlConnection, address: PostgresAddress) -> Result<Self, Error> {
+    pub(super) fn of_single_server(conn: &SqlConnection, address: PostgresAddress) -> Result<Self, Error> {
         conn.execute("INSERT INTO commits (writer, number) VALUES (?1, 0) ON CONFLICT DO NOTHING", [ALONE])?;
         conn.execute("DELETE FROM nodes", [])?;
         Self::begin_on(conn, address, None)
@@ -137,11 +137,11 @@ impl PostgresUpkeep {
                 AND CAST(classid AS BIGINT) << 32 | CAST(objid AS BIGINT) = hashtextextended(?2, 0)";
         find_first(&fresh, statement, params![self.backend, self.lock_name()], |_| Ok(()))?;
         if self.node.is_some() {
-            share(&fresh, &self.address).map_err(away)?;
+            share(&fresh, &self.address).map_err(retryable_if_in_use)?;
             session_of(&fresh)?.run_script(LIMITS_OF_NODES)?;
             require_not_older(&fresh)?;
         }
-        take_lock(&fresh, &self.address, &self.lock_name()).map_err(away)?;
+        take_lock(&fresh, &self.address, &self.lock_name()).map_err(retryable_if_in_use)?;
         if self.node.is_none() {
             require_newest(&fresh)?;
         }
@@ -282,7 +282,7 @@ fn roll_back(conn: &SqlConnection) -> Result<(), Error> {
 }
 
 /// The holder of the lock may go away: a copy does when it is complete.
-fn away(error: Error) -> Error {
+fn retryable_if_in_use(error: Error) -> Error {
     if let Error::InUse(why) = error { Error::Disconnected(why) } else { error }
 }
 

@@ -1,6 +1,7 @@
 //! The audit of admins: every entry is chained by hash to the entry before it.
 //!
-//! How the chain is made, for anybody who checks it without Rondo (`‖` joins bytes, numbers are eight bytes, big end first):
+//! The parts of the chain, for a reader who checks it without Rondo (`‖` joins bytes, numbers are eight bytes, big end
+//! first):
 //!
 //! - `hash` = SHA-256(hash before ‖ number ‖ at ‖ text(by) ‖ text(kind) ‖ app ‖ text(target) ‖ text(detail));
 //! - `at` is signed, in milliseconds since 1970;

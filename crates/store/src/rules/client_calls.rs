@@ -18,8 +18,13 @@ pub fn check_answerable(row: &ClientCallRow, at: i64) -> Result<(), Error> {
     }
 }
 
-/// The result of a call that the client has answered. `by` names who did, where somebody spoke for the user.
-pub fn answered(row: &ClientCallRow, answer: CallAnswer, by: Option<String>, at: i64) -> ToolComplete {
+/// The result of a call that the client has answered. `by` names the actor, if one acted for the user.
+pub fn result_of_answer(
+    row: &ClientCallRow,
+    answer: CallAnswer,
+    by: Option<String>,
+    at: i64,
+) -> ToolComplete {
     let CallAnswer { status, output, outside, suspicious } = answer;
     let took = at.saturating_sub(row.created_at.as_millisecond());
     ToolComplete {
@@ -35,7 +40,7 @@ pub fn answered(row: &ClientCallRow, answer: CallAnswer, by: Option<String>, at:
 }
 
 /// The result of a call that the client will not answer any more.
-pub fn unanswered(row: &ClientCallRow, why: ClientCallStatus) -> ToolComplete {
+pub fn result_without_answer(row: &ClientCallRow, why: ClientCallStatus) -> ToolComplete {
     let reason = if why == ClientCallStatus::Superseded {
         "the user sent another message before the client sent a result"
     } else {
@@ -113,10 +118,10 @@ mod tests {
     fn a_result_says_what_became_of_the_call() {
         let open = call(ClientCallStatus::Open, Effect::Read);
         for why in [ClientCallStatus::Expired, ClientCallStatus::Superseded] {
-            assert_eq!(closed_as(&unanswered(&open, why)), why);
+            assert_eq!(closed_as(&result_without_answer(&open, why)), why);
         }
         let answer = |status| CallAnswer { status, output: json!(1), outside: true, suspicious: false };
-        let given = |status| answered(&open, answer(status), None, 350);
+        let given = |status| result_of_answer(&open, answer(status), None, 350);
         assert_eq!(given(ToolStatus::Complete).duration_ms, 250);
         for (status, closed) in [
             (ToolStatus::Complete, ClientCallStatus::Answered),
@@ -130,8 +135,9 @@ mod tests {
 
     #[test]
     fn what_the_client_may_have_done_is_not_denied() {
-        let said =
-            |effect| unanswered(&call(ClientCallStatus::Open, effect), ClientCallStatus::Expired).output;
+        let said = |effect| {
+            result_without_answer(&call(ClientCallStatus::Open, effect), ClientCallStatus::Expired).output
+        };
         assert_eq!(said(Effect::Read)["message"], "the client sent no result in time");
         let doubt = "the client sent no result in time; it is not known whether the client did it";
         assert_eq!(said(Effect::Irreversible)["message"], doubt);

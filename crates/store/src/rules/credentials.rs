@@ -2,7 +2,7 @@
 
 use crate::{Error, MAX_CREDENTIAL_BYTES, MAX_CREDENTIAL_NAME_BYTES, MAX_CREDENTIALS_PER_SCOPE};
 
-/// Whether a credential of this name can be kept, which has so many bytes when it is sealed.
+/// Whether a credential of this name can be kept, which has `sealed` bytes when it is sealed.
 pub fn check_credential(name: &str, sealed: usize) -> Result<(), Error> {
     if name.is_empty() || name.len() > MAX_CREDENTIAL_NAME_BYTES {
         let message = format!("the name of a credential has 1 to {MAX_CREDENTIAL_NAME_BYTES} bytes");
@@ -15,7 +15,7 @@ pub fn check_credential(name: &str, sealed: usize) -> Result<(), Error> {
     Ok(())
 }
 
-/// Whether a user who has so many credentials of other names may have this one.
+/// Whether a user with `others` credentials of other names may have this one.
 pub fn check_credential_room(others: u64) -> Result<(), Error> {
     if others < MAX_CREDENTIALS_PER_SCOPE as u64 {
         return Ok(());

@@ -20,7 +20,8 @@ pub struct DocumentTotals {
     pub text_bytes: u64,
 }
 
-/// Whether a user has room for a document with so many bytes of text, where all documents together may have `quota`.
+/// Whether a user has room for a document with `text_bytes` bytes of text, where all documents together may have
+/// `quota`.
 pub fn check_document_room(totals: DocumentTotals, text_bytes: u64, quota: u64) -> Result<(), Error> {
     if totals.documents >= MAX_DOCUMENTS_PER_SCOPE as u64 {
         let message = format!("there are already {MAX_DOCUMENTS_PER_SCOPE} documents; delete some first");

@@ -24,7 +24,7 @@ pub struct EarlierLog {
     pub start: RunStart,
     /// Each with the results of its calls.
     pub steps: Vec<(StepEnd, Vec<ToolComplete>)>,
-    /// None if nobody answered.
+    /// None if the message has no answer.
     pub answer: Option<StreamComplete>,
     pub end: RunEnd,
 }
@@ -36,7 +36,7 @@ impl EarlierLog {
     }
 }
 
-/// The events of a run that follows the message `parent`. One that nobody answered counts as cancelled.
+/// The events of a run that follows the message `parent`. A run without an answer counts as cancelled.
 pub fn earlier_log(facts: &ImportFacts, parent: Option<MessageId>, run: EarlierRun) -> EarlierLog {
     let EarlierRun { id: run_id, message: message_id, text, parts, answer, .. } = run;
     let start = RunStart {
@@ -69,7 +69,7 @@ pub fn earlier_log(facts: &ImportFacts, parent: Option<MessageId>, run: EarlierR
         start,
         steps,
         answer,
-        end: ended(run_id, status),
+        end: end_of_run(run_id, status),
     }
 }
 
@@ -77,7 +77,7 @@ fn answer_of(message_id: MessageId, text: String) -> StreamComplete {
     StreamComplete { message_id, text, memories_referenced: Vec::new(), data: None, usage: Usage::default() }
 }
 
-fn ended(run_id: RunId, status: RunStatus) -> RunEnd {
+fn end_of_run(run_id: RunId, status: RunStatus) -> RunEnd {
     RunEnd { run_id, status, error: None, message_id: None }
 }
 

@@ -14,7 +14,7 @@ pub struct UsedKey {
 }
 
 /// The target of an earlier request under the same key. [`Error::KeyReused`] if that was another request.
-pub fn replayed(used: Option<UsedKey>, once: &IdempotencyClaim) -> Result<Option<Uuid>, Error> {
+pub fn target_of_repeat(used: Option<UsedKey>, once: &IdempotencyClaim) -> Result<Option<Uuid>, Error> {
     match used {
         None => Ok(None),
         Some(used) if used.fingerprint == once.fingerprint => Ok(Some(used.target)),
@@ -30,8 +30,8 @@ mod tests {
     fn a_key_gives_its_target_to_the_same_request_alone() {
         let once = IdempotencyClaim { key: "k".into(), fingerprint: [1; 32] };
         let used = |byte| Some(UsedKey { fingerprint: vec![byte; 32], target: Uuid::nil() });
-        assert_eq!(replayed(None, &once).unwrap(), None);
-        assert_eq!(replayed(used(1), &once).unwrap(), Some(Uuid::nil()));
-        assert!(matches!(replayed(used(2), &once), Err(Error::KeyReused)));
+        assert_eq!(target_of_repeat(None, &once).unwrap(), None);
+        assert_eq!(target_of_repeat(used(1), &once).unwrap(), Some(Uuid::nil()));
+        assert!(matches!(target_of_repeat(used(2), &once), Err(Error::KeyReused)));
     }
 }

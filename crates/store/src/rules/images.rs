@@ -2,7 +2,7 @@
 
 use crate::{Error, MAX_IMAGE_BYTES_PER_SCOPE, MAX_IMAGES_PER_SCOPE};
 
-/// Whether a user who has so many images, and so many bytes of them, may add one of `bytes`.
+/// Whether a user with `there` images, which have `held` bytes, may add one of `bytes`.
 pub fn check_image_room(there: u64, held: u64, bytes: u64) -> Result<(), Error> {
     if there >= MAX_IMAGES_PER_SCOPE as u64 {
         let message = format!("there are already {MAX_IMAGES_PER_SCOPE} images; delete some first");

@@ -28,7 +28,8 @@ pub fn scope_key(scope: &Scope, key: &str) -> Result<String, Error> {
     serde_json::to_string(&[scope.app.as_str(), scope.user.as_str(), key]).map_err(|_| Error::Aborted)
 }
 
-/// Attempts after which a job of a kind is dead. The delivery of a webhook waits for a system of somebody else.
+/// Attempts after which a job of a kind is dead. The delivery of a webhook has more, because it waits for another
+/// system.
 pub fn max_attempts(kind: &str) -> u32 {
     if kind == WEBHOOK_JOB { MAX_WEBHOOK_ATTEMPTS } else { MAX_JOB_ATTEMPTS }
 }

@@ -1,4 +1,4 @@
-//! Keys: which of them an admin looks after, and which of them can be rotated.
+//! Keys: which of them an admin of some apps can manage, and which of them can be rotated.
 
 use jiff::Timestamp;
 use protocol::{AppId, KeyView};

@@ -41,7 +41,7 @@ pub fn check_room(others: KnowledgeSize, new: KnowledgeSize) -> Result<(), Error
 pub type StoredKnowledge = BTreeMap<String, (DocumentId, [u8; 32])>;
 
 /// The documents whose files are gone. Where a part of the folder could not be looked at, none is.
-pub fn removed<'a>(
+pub fn removed_documents<'a>(
     stored: &StoredKnowledge,
     is_partial: bool,
     names: impl IntoIterator<Item = &'a str>,
@@ -76,9 +76,9 @@ mod tests {
         assert!(is_same(&stored, "a.md", &[1; 32]));
         assert!(!is_same(&stored, "a.md", &[2; 32]), "changed");
         assert!(!is_same(&stored, "c.md", &[1; 32]), "added, or renamed");
-        assert_eq!(removed(&stored, false, ["a.md", "c.md"]), [document(2)]);
-        assert_eq!(removed(&stored, true, ["a.md"]), [], "it may only be out of sight");
-        assert_eq!(removed(&stored, false, []), [document(1), document(2)]);
+        assert_eq!(removed_documents(&stored, false, ["a.md", "c.md"]), [document(2)]);
+        assert_eq!(removed_documents(&stored, true, ["a.md"]), [], "it may only be out of sight");
+        assert_eq!(removed_documents(&stored, false, []), [document(1), document(2)]);
     }
 
     #[test]

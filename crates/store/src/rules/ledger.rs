@@ -1,6 +1,7 @@
 //! The ledger: every action in entries that are chained by hash within each scope.
 //!
-//! How a chain is made, for anybody who checks one without Rondo (`‖` joins bytes, numbers are eight bytes, big end first):
+//! The parts of a chain, for a reader who checks one without Rondo (`‖` joins bytes, numbers are eight bytes, big end
+//! first):
 //!
 //! - `digest` = SHA-256(salt ‖ payload), where the salt has 16 bytes and the payload is its text as stored, in UTF-8;
 //! - `hash` = SHA-256(hash before ‖ position ‖ action ‖ kind ‖ at ‖ digest), where the action's id has 16 bytes, the kind

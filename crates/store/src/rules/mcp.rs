@@ -57,7 +57,7 @@ pub fn check_offers(server: &str, offered: &[McpOffer]) -> Result<(), Error> {
     Ok(())
 }
 
-/// Whether an app that has tools of so many servers may have those of another.
+/// Whether an app that has tools of `servers` servers may have those of another.
 pub fn check_server_room(servers: u64) -> Result<(), Error> {
     if servers < MAX_MCP_SERVERS_PER_APP as u64 {
         return Ok(());

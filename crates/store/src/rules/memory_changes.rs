@@ -46,7 +46,7 @@ pub fn forgotten_memory(row: MemoryRow) -> Option<ChangedMemory> {
         .then(|| ChangedMemory::new(forgotten, MemoryVersionReason::Forgotten))
 }
 
-/// A memory that is active again, whatever it was; none if it is active already.
+/// A memory that becomes active again from any other status; none if it is active already.
 pub fn restored_memory(row: MemoryRow) -> Option<ChangedMemory> {
     let restored = MemoryRow { status: MemoryStatus::Active, valid_until: None, superseded_by: None, ..row };
     (row.status != MemoryStatus::Active).then(|| ChangedMemory::new(restored, MemoryVersionReason::Restored))

@@ -1,4 +1,4 @@
-//! Notices for a user: which changes of one transaction share a notice, and which place in a channel can be gone on from.
+//! Notices for a user: which changes of one transaction share a notice, and from which place a channel can continue.
 
 use protocol::{
     CallId, DocumentChange, DocumentId, MemoryId, NoticeChange, ProposalId, RunId, Scope, ThreadId,
@@ -20,7 +20,7 @@ pub enum NoticedChange {
         thread: ThreadId,
         change: NoticeChange,
     },
-    /// The run began, waits, goes on or has ended. Its row says which.
+    /// The run began, waits, continues or has ended. Its row says which.
     Run {
         run: RunId,
         thread: ThreadId,
@@ -100,7 +100,7 @@ fn add(notices: &mut Vec<NewNotice>, first: usize, change: NoticedChange) {
         NoticedChange::Thread { thread, change } => {
             let own = recent.iter_mut().find_map(|notice| thread_change(notice, thread));
             match own {
-                Some(before) if change != NoticeChange::Deleted => *before = together(*before, change),
+                Some(before) if change != NoticeChange::Deleted => *before = combined_change(*before, change),
                 Some(_) | None => {
                     notices.retain(|notice| !is_of_thread(notice, thread));
                     notices.push(NewNotice::Thread { thread, change });
@@ -187,7 +187,7 @@ fn memories_with<'n>(
 }
 
 /// Two changes of one thread: what is new and was changed is new, and what is deleted stays so.
-fn together(before: NoticeChange, after: NoticeChange) -> NoticeChange {
+fn combined_change(before: NoticeChange, after: NoticeChange) -> NoticeChange {
     if before == NoticeChange::Changed { after } else { before }
 }
 

@@ -15,7 +15,7 @@ pub fn check_persona_id(id: &str, is_taken: bool) -> Result<(), Error> {
     if is_taken { Err(Error::Changed(format!("there is a persona {id} already"))) } else { Ok(()) }
 }
 
-/// Whether a user who has so many personas may have another.
+/// Whether a user with `there` personas may have another.
 pub fn check_persona_room(there: u64) -> Result<(), Error> {
     if there < MAX_PERSONAS_PER_SCOPE as u64 {
         return Ok(());

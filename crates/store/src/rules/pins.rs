@@ -9,7 +9,7 @@ pub fn check_pin_text(text: &str) -> Result<(), Error> {
     Ok(())
 }
 
-/// Whether a user who has so many pins may have another.
+/// Whether a user with `there` pins may have another.
 pub fn check_pin_room(there: u64) -> Result<(), Error> {
     if there < MAX_PINS_PER_SCOPE as u64 {
         return Ok(());

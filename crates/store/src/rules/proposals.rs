@@ -42,9 +42,9 @@ pub struct ProposalClosing {
     pub events: Vec<Event>,
 }
 
-/// The events that close a proposal: the decision, and the result of the call unless it may run now. None for a proposal
-/// that no run waits for. `by` names who decided, where somebody spoke for the user.
-pub fn closing(row: &ProposalRow, decision: Decision, by: Option<&str>) -> Option<ProposalClosing> {
+/// The events that close a proposal: the decision, and the result of the call unless it may run now. None for a
+/// proposal that no run waits for. `by` names the actor, if one acted for the user.
+pub fn closing_events(row: &ProposalRow, decision: Decision, by: Option<&str>) -> Option<ProposalClosing> {
     let (Some(thread), Some(run), Some(call_id)) = (row.thread, row.run, row.call) else { return None };
     let closed = ProposalClosed { proposal_id: row.id, call_id, decision, by: by.map(str::to_owned) };
     let result = denied_result(call_id, &row.tool, decision).map(Event::ToolComplete);
@@ -83,7 +83,7 @@ fn denial(decision: Decision) -> Option<&'static str> {
 }
 
 /// The proposal that an event of a run opens.
-pub fn opened(open: &ProposalOpen) -> NewProposal {
+pub fn new_proposal(open: &ProposalOpen) -> NewProposal {
     NewProposal {
         id: open.proposal_id,
         tool: open.name.clone(),
@@ -99,11 +99,11 @@ pub fn check_confirmable(row: &ProposalRow, scope: &Scope, action: &NewAction, a
         return Err(Error::NotFound("proposal"));
     }
     match row.decision {
-        None if is_over(row, at) => return Err(Error::Decided(Decision::Expired.name())),
+        None if is_over(row, at) => return Err(Error::Decided(Decision::Expired)),
         None => {}
         // A confirmation that was given before anything was begun still stands.
         Some(Decision::Confirmed) if row.action.is_none() => {}
-        Some(decided) => return Err(Error::Decided(decided.name())),
+        Some(decided) => return Err(Error::Decided(decided)),
     }
     if call_hash(&action.tool, &action.input) != row.hash {
         return Err(Error::Changed("the proposal has changed meanwhile".into()));
@@ -112,7 +112,7 @@ pub fn check_confirmable(row: &ProposalRow, scope: &Scope, action: &NewAction, a
 }
 
 /// The proposal, if the tool that made it can still change it.
-pub fn changeable(row: Option<ProposalRow>, scope: &Scope, at: i64) -> Result<ProposalRow, Error> {
+pub fn changeable_proposal(row: Option<ProposalRow>, scope: &Scope, at: i64) -> Result<ProposalRow, Error> {
     let row = row.filter(|row| row.scope == *scope && row.call.is_none());
     let row = row.ok_or_else(|| Error::Changed("there is no such proposal".into()))?;
     let decided = if is_over(&row, at) { Some(Decision::Expired) } else { row.decision };
@@ -122,7 +122,7 @@ pub fn changeable(row: Option<ProposalRow>, scope: &Scope, at: i64) -> Result<Pr
     }
 }
 
-/// Whether a scope that has so many open proposals may have another.
+/// Whether a scope with `open` open proposals may have another.
 pub fn check_room(open: u64) -> Result<(), Error> {
     if open < MAX_OPEN_PROPOSALS as u64 {
         return Ok(());
@@ -177,12 +177,12 @@ mod tests {
     #[test]
     fn a_call_that_may_not_run_has_a_result_that_says_why() {
         let kinds = |decision| {
-            let closing = closing(&proposal(true), decision, None).unwrap();
+            let closing = closing_events(&proposal(true), decision, None).unwrap();
             closing.events.iter().map(Event::kind).collect::<Vec<_>>()
         };
         assert_eq!(kinds(Decision::Confirmed), [Kind::ProposalClosed]);
         assert_eq!(kinds(Decision::Rejected), [Kind::ProposalClosed, Kind::ToolComplete]);
-        assert_eq!(closing(&proposal(false), Decision::Rejected, None), None);
+        assert_eq!(closing_events(&proposal(false), Decision::Rejected, None), None);
     }
 
     #[test]
@@ -199,8 +199,8 @@ mod tests {
         let other = check_confirmable(&row, &row.scope, &action(json!({ "to": "eve" })), 0);
         assert!(matches!(other, Err(Error::Changed(_))), "{other:?}");
         assert!(check_confirmable(&row, &row.scope, &action(json!({ "to": "bob" })), 1_000).is_err());
-        assert!(changeable(None, &row.scope, 0).is_err());
-        assert!(changeable(Some(row.clone()), &row.scope, 0).is_ok());
+        assert!(changeable_proposal(None, &row.scope, 0).is_err());
+        assert!(changeable_proposal(Some(row.clone()), &row.scope, 0).is_ok());
         assert!(check_room(MAX_OPEN_PROPOSALS as u64).is_err());
     }
 }

@@ -62,7 +62,7 @@ pub fn check_record_size(bytes: usize) -> Result<(), Error> {
     Ok(())
 }
 
-/// Whether a scope that has so many records of a type may have another.
+/// Whether a scope with `there` records of a type may have another.
 pub fn check_record_room(there: u64, kind: &str) -> Result<(), Error> {
     if there < MAX_RECORDS_PER_TYPE as u64 {
         return Ok(());
@@ -86,7 +86,7 @@ pub struct FileTotals {
     pub bytes: u64,
 }
 
-/// Whether a scope has room for a file of so many bytes in place of one of `replaced` bytes.
+/// Whether a scope has room for a file of `bytes` bytes in place of one of `replaced` bytes.
 pub fn check_file_room(totals: FileTotals, bytes: usize, replaced: Option<usize>) -> Result<(), Error> {
     let (there, freed) = replaced.map_or((0, 0), |bytes| (1, bytes as u64));
     if totals.files.saturating_sub(there) >= MAX_FILES_PER_SCOPE as u64 {

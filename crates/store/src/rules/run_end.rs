@@ -1,4 +1,4 @@
-//! The end of a run that nobody can drive, decided from its rows alone.
+//! The end of a run that no process can drive, decided from its rows alone.
 
 use protocol::{CallId, Failure, RunStatus, ToolComplete, ToolStatus};
 
@@ -18,7 +18,7 @@ pub fn is_to_end(ended: Option<bool>) -> Result<bool, Error> {
     ended.map(|ended| !ended).ok_or(Error::Fenced)
 }
 
-/// The result of a call that nobody will make any more.
+/// The result of a call that will not be made any more.
 pub fn abandoned_result(call: OpenCall, end: &ForcedEnd) -> ToolComplete {
     let (status, output) = match call.begun {
         true => (ToolStatus::Unknown, end.unknown.clone()),

@@ -174,7 +174,7 @@ fn step_of(at: i64, from: i64, step_ms: i64) -> i64 {
     at.saturating_sub(since.rem_euclid(step_ms.max(1)))
 }
 
-/// The least of the times that so many percent did not exceed.
+/// Returns the 50th, 95th and 99th percentile of some times.
 fn percentiles(mut times: Vec<u64>) -> Latencies {
     times.sort_unstable();
     let percentile = |percent: usize| {

@@ -31,7 +31,7 @@ pub fn admission(active: Option<RunId>, on_busy: OnBusy) -> Result<RunAdmission,
     }
 }
 
-/// Whether another message may wait for a thread for which so many wait.
+/// Whether another message may wait for a thread for which `waiting` messages wait.
 pub fn check_queue_room(waiting: u64) -> Result<(), Error> {
     if waiting >= MAX_QUEUED_PER_THREAD as u64 { Err(Error::QueueFull) } else { Ok(()) }
 }
@@ -55,7 +55,7 @@ pub struct NamedMessage {
 }
 
 /// The message of the user that a request to answer again means: the named one, or the one it answered.
-pub fn answerable(named: &NamedMessage) -> Result<MessageId, Error> {
+pub fn message_to_answer(named: &NamedMessage) -> Result<MessageId, Error> {
     match named.role {
         MessageRole::User => Ok(named.id),
         MessageRole::Assistant | MessageRole::Other(_) => named.parent.ok_or(Error::NothingToAnswer),
@@ -200,9 +200,12 @@ mod tests {
     #[test]
     fn an_answer_stands_for_the_message_it_answered() {
         let named = |role, parent| NamedMessage { id: message(1), role, parent };
-        assert_eq!(answerable(&named(MessageRole::User, None)).unwrap(), message(1));
+        assert_eq!(message_to_answer(&named(MessageRole::User, None)).unwrap(), message(1));
         let answer = named(MessageRole::Assistant, Some(message(2)));
-        assert_eq!(answerable(&answer).unwrap(), message(2));
-        assert!(matches!(answerable(&named(MessageRole::Assistant, None)), Err(Error::NothingToAnswer)));
+        assert_eq!(message_to_answer(&answer).unwrap(), message(2));
+        assert!(matches!(
+            message_to_answer(&named(MessageRole::Assistant, None)),
+            Err(Error::NothingToAnswer)
+        ));
     }
 }

@@ -35,7 +35,7 @@ impl UndoRequest<'_> {
         refuse(self.refusal().or_else(|| refusal_outside(self.action)))
     }
 
-    /// Why the action cannot be undone, whatever it did.
+    /// Why the action cannot be undone, for reasons that do not depend on its changes.
     fn refusal(&self) -> Option<&'static str> {
         let Self { action, by, erased, attempt } = *self;
         if action.id == by {

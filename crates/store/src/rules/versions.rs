@@ -1,6 +1,6 @@
 //! Earlier versions of records and files: how many of them are kept.
 
-/// Earlier versions of one record or file, and bytes that they have together. The newest is kept whatever it has.
+/// Earlier versions of one record or file, and bytes that they have together. The newest is kept at any size.
 pub const MAX_VERSIONS: usize = 50;
 pub const MAX_VERSION_BYTES: u64 = 512 * 1024;
 

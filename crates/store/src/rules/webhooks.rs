@@ -30,7 +30,7 @@ impl WebhookNews {
         }
     }
 
-    /// The key of the job that tells a webhook of it: one event is told once, whoever notices it again.
+    /// The key of the job that tells a webhook of it: one event is told once, even if it is noticed again.
     pub fn job_key(&self, scope: &Scope, webhook: &str) -> String {
         let subject = match self {
             Self::RunEnded { run, .. } => run.to_string(),

@@ -17,8 +17,8 @@ const COLUMNS: &str =
     "id, app, user, thread, run, step, tool, effect, status, input, output, changes, started_at,
     duration_ms, undone_by, undo_of, position, actor";
 
-/// The columns that are read of an action: its own, whether another is taking it back or may have, and the event that tells what
-/// came out, where the action itself does not. The output of a call of a run is stored once, in its `tool:complete`.
+/// The columns that are read of an action: its own, whether another undoes it or may have undone it, and the event with
+/// its output, where the action itself does not. The output of a call of a run is stored once, in its `tool:complete`.
 const READ: &str =
     "id, app, user, thread, run, step, tool, effect, status, input, output, changes, started_at,
     duration_ms, undone_by, undo_of, position,
@@ -157,7 +157,11 @@ pub(super) fn of_user(conn: &SqlConnection, action: ActionId, user: &str) -> Res
 }
 
 /// All actions in the order of their ids, for going through them.
-pub(super) fn after(conn: &SqlConnection, last: [u8; 16], limit: i64) -> Result<Vec<ActionRow>, Error> {
+pub(super) fn actions_after(
+    conn: &SqlConnection,
+    last: [u8; 16],
+    limit: i64,
+) -> Result<Vec<ActionRow>, Error> {
     let statement = format!("SELECT {READ} FROM actions WHERE id > ?1 ORDER BY id LIMIT ?2");
     find_all(conn, &statement, params![last, limit], action_row)
 }
@@ -219,7 +223,7 @@ fn action_row(row: &SqlRow<'_>) -> Result<ActionRow, Error> {
         run: maybe_id(row, 4)?,
         step: row.get(5)?,
         tool: text(row, 6)?,
-        // An effect that nobody can read is best not repeated.
+        // An effect that cannot be read is best not repeated.
         effect: Effect::parse(&text(row, 7)?).unwrap_or(Effect::Irreversible),
         // The schema knows no other status; one that cannot be read is not known.
         status: ActionStatus::parse(&text(row, 8)?).unwrap_or(ActionStatus::Ended(ToolStatus::Unknown)),

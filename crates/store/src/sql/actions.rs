@@ -113,7 +113,7 @@ impl SqlStore {
     }
 }
 
-/// The user takes an action back.
+/// Undoes an action for the user.
 fn undo_by_user(
     batch: &Batch<'_>,
     user: &str,
@@ -130,8 +130,7 @@ fn undo_by_user(
     settle(batch, by, end_by_user(action), None)
 }
 
-/// The user begins to take back an action that acted outside. The tool that does so is called between this and its
-/// outcome.
+/// Begins to undo, for the user, an action that acted outside. The undo tool is called between this and its outcome.
 fn begin_undo(
     batch: &Batch<'_>,
     user: &str,
@@ -148,7 +147,7 @@ fn begin_undo(
 }
 
 /// A call of a run is about to be made, for the first time or again.
-pub(super) fn started(batch: &Batch<'_>, run: RunId, start: &ToolStart) -> Result<(), Error> {
+pub(super) fn start_call(batch: &Batch<'_>, run: RunId, start: &ToolStart) -> Result<(), Error> {
     let known = find(batch.conn(), start.call_id.into())?;
     let announced = known.is_some();
     let action = match known {
@@ -165,7 +164,7 @@ pub(super) fn started(batch: &Batch<'_>, run: RunId, start: &ToolStart) -> Resul
 }
 
 /// A call of a run has its result, which the event at `place` tells. Its writes are applied with it.
-pub(super) fn ended(
+pub(super) fn end_call(
     batch: &Batch<'_>,
     run: RunId,
     result: &ToolComplete,
@@ -183,7 +182,7 @@ pub(super) fn ended(
 }
 
 /// A second result for a call: noted, and nothing else. [T6]
-pub(super) fn late(batch: &Batch<'_>, result: &ToolComplete) -> Result<(), Error> {
+pub(super) fn note_late_result(batch: &Batch<'_>, result: &ToolComplete) -> Result<(), Error> {
     // A call from before there was a ledger has no action, and its late result none to belong to.
     let action = find(batch.conn(), result.call_id.into())?;
     action.map_or(Ok(()), |action| note_late(batch, &action, result.status, &result.output))
@@ -199,7 +198,7 @@ fn announce(batch: &Batch<'_>, action: &ActionRow) -> Result<u64, Error> {
     ledger::append(batch, &action.scope, action.id, LedgerKind::Intent, &LedgerPayload::intent(action))
 }
 
-/// Begins an action that no run calls, and says which other it is to take back if that happens outside.
+/// Begins an action that no run calls. `undo_of` names the action that it undoes outside the store.
 pub(super) fn begin(
     batch: &Batch<'_>,
     scope: &Scope,
@@ -233,7 +232,7 @@ pub(super) fn settle(
         action.position = position;
         insert(batch, &action, own_output.as_deref())?;
     }
-    erasures::changed(batch, &action.scope, action.id, &action.changes)?;
+    erasures::note_changes(batch, &action.scope, action.id, &action.changes)?;
     if let Some(undone) = undone {
         undo::mark(batch, &action, undone)?;
     }

@@ -14,7 +14,7 @@ use super::commit_news::CommitNews;
 use super::deltas::{DeltaChanges, DeltaLog, DeltaRange, DuePacking, delta_event};
 use super::read::{find_first, find_only, has_any, sql};
 use super::upkeep::NodeTurn;
-use super::{notices, tidy};
+use super::{free_pages, notices};
 use crate::outbox::Outbox;
 use crate::rules::notices::NoticedChange;
 use crate::rules::packed_deltas::DeltaPacker;
@@ -60,7 +60,7 @@ pub(crate) struct Batch<'c> {
     noticed: RefCell<Vec<NoticedChange>>,
     taken: Vec<Delta>,
     body: Vec<u8>,
-    /// Whether somebody who looks for work in the background finds something new.
+    /// Whether the transaction adds work for the background.
     adds_work: Cell<bool>,
     /// The turn of this node, if several share the database.
     turn: Option<NodeTurn>,
@@ -169,7 +169,7 @@ impl<'c> Batch<'c> {
         Ok(())
     }
 
-    /// Runs a part of a piece of work that may be refused; then nothing of it stays, and the rest goes on. Gives the
+    /// Runs a part of a piece of work that may be refused; then nothing of it stays, and the rest continues. Gives the
     /// refusal. A failure that has nothing to do with what the rows say ends the whole.
     pub(super) fn part(
         &mut self,
@@ -204,7 +204,7 @@ impl<'c> Batch<'c> {
     /// Something was removed that no file may hold. PostgreSQL sees to that itself.
     pub(super) fn note_removed(&self) -> Result<(), Error> {
         match self.conn {
-            SqlConnection::Sqlite(_) => tidy::note_removed(self.conn),
+            SqlConnection::Sqlite(_) => free_pages::note_removed(self.conn),
             SqlConnection::Postgres(_) => Ok(()),
         }
     }
@@ -242,7 +242,7 @@ impl<'c> Batch<'c> {
         self.turn.map(|turn| turn.node)
     }
 
-    /// The run of a thread can go on, or is to end: the node that has it looks at it.
+    /// The run of a thread can continue, or is to end. The node that owns the run looks at it.
     pub(super) fn touch(&self, thread: ThreadId) {
         self.news.borrow_mut().touched.push(thread);
     }
@@ -262,7 +262,8 @@ impl<'c> Batch<'c> {
         self.news.borrow_mut().removed.push(node.unsigned_abs());
     }
 
-    /// Notes that there is a new job, or a proposal that expires. If the work is undone, somebody looks in vain.
+    /// Notes that there is a new job, or a proposal that expires. If the work is undone, the background looks once for
+    /// nothing.
     pub(super) fn adds_work(&self) {
         self.adds_work.set(true);
     }
@@ -329,7 +330,7 @@ impl<'c> Batch<'c> {
 
     /// Removes what the delta log has of a thread, which goes with all that is in the log.
     pub(super) fn forget_deltas(&mut self, thread: ThreadId) -> Result<(), Error> {
-        if self.log.has(thread) { self.pack_everything() } else { Ok(()) }
+        if self.log.has_deltas(thread) { self.pack_everything() } else { Ok(()) }
     }
 
     /// Runs have another owner from here on.
@@ -348,7 +349,7 @@ impl<'c> Batch<'c> {
         }
     }
 
-    /// Whether the outbox still speaks for its run, which goes on.
+    /// Whether the outbox belongs to the present owner of its run, and the run has not ended.
     pub(super) fn is_owner(&self, outbox: &Outbox) -> Result<bool, Error> {
         let statement = "SELECT 1 FROM runs WHERE id = ?1 AND epoch = ?2 AND ended_at IS NULL";
         has_any(self.conn, statement, params![outbox.run.bytes(), sql(outbox.epoch)])
@@ -357,7 +358,7 @@ impl<'c> Batch<'c> {
     /// Whether the log takes deltas of the run.
     fn takes_deltas(&self, outbox: &Outbox) -> Result<bool, Error> {
         // A question for each stream and commit would cost most of the time on a database behind a connection.
-        if self.deltas.is_going_on(self.log, (outbox.thread, outbox.run, outbox.epoch)) {
+        if self.deltas.continues_run(self.log, (outbox.thread, outbox.run, outbox.epoch)) {
             return Ok(true);
         }
         let statement =
@@ -418,9 +419,9 @@ impl<'c> Batch<'c> {
         Ok(())
     }
 
-    /// A thread that is new counts from 1, whatever was numbered under its id before it was deleted. PostgreSQL may still
-    /// say that there is a thread of this id.
-    pub(super) fn begins(&mut self, thread: ThreadId) {
+    /// A new thread counts from 1, also if a deleted thread had its id. PostgreSQL may still say that there is a thread
+    /// of this id.
+    pub(super) fn begin_thread(&mut self, thread: ThreadId) {
         let before = self.seqs.next.insert(thread, 1);
         self.moved.push((thread, before));
     }

@@ -8,11 +8,11 @@ use super::read::{find_first, sql};
 use crate::Error;
 
 /// Numbers that a thread leaves out after a power failure. The writer never lets as many events be published before the
-/// next sync to the disk, over all threads, so no number that anybody has seen is given out again.
+/// next sync to the disk, over all threads, so no number that a client has seen is given out again.
 pub(crate) const POWER_LOSS_MARGIN: u64 = 10_000;
 
-/// Numbers that a thread of a restored copy leaves out. Nobody knows how much was seen after the copy was made; these
-/// are the events of a thousand long answers in one thread.
+/// Numbers that a thread of a restored copy leaves out. Clients may have seen events that are newer than the copy;
+/// these are the events of a thousand long answers in one thread.
 const RESTORED_MARGIN: u64 = 1_000_000;
 
 /// Marks a copy until it is opened for the first time.

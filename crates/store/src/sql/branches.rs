@@ -57,7 +57,7 @@ fn choose(
 ) -> Result<Option<ThreadRow>, Error> {
     let user = principal.user().as_str();
     let row = threads::find(batch.conn(), thread, user)?;
-    if idempotency::earlier(batch, &row.scope, once)?.is_some() {
+    if idempotency::earlier_target(batch, &row.scope, once)?.is_some() {
         return Ok(Some(row));
     }
     if row.active_run.is_some() {
@@ -104,7 +104,7 @@ fn newest_below(
     find_first(conn, statement, params![thread.bytes(), message.bytes(), MAX_BRANCH], |row| id(row, 0))
 }
 
-/// All messages after a place in the log, whatever branch they are on, oldest first.
+/// All messages after a place in the log, on all branches, oldest first.
 fn tree(conn: &SqlConnection, thread: ThreadId, page: PageOf<Seq>) -> Result<PageRows<TreeRow>, Error> {
     // One character more than is shown tells that there is more.
     let statement = "SELECT m.id, m.role, m.parent, m.run, m.seq, m.created_at, e.kind,

@@ -12,7 +12,7 @@ use super::read::{
     find_all, find_first, find_page, id, maybe_time, one_more, page_start, scope_at, text, time,
 };
 use super::{RowsOf, SqlStore, actions, idempotency, waiting_calls};
-use crate::rules::client_calls::{answered, check_answerable, closed_as, unanswered};
+use crate::rules::client_calls::{check_answerable, closed_as, result_of_answer, result_without_answer};
 use crate::rules::notices::NoticedChange;
 use crate::{CallAnswer, ClientCallRow, Error, IdempotencyClaim, PageOf, PageRows, TimeCursor};
 
@@ -81,13 +81,13 @@ fn record_answer(
 ) -> Result<ClientCallRow, Error> {
     let user = principal.user().as_str();
     let row = find(batch.conn(), call, user)?;
-    if idempotency::earlier(batch, &row.scope, once)?.is_some() {
+    if idempotency::earlier_target(batch, &row.scope, once)?.is_some() {
         return Ok(row);
     }
     check_answerable(&row, batch.at())?;
     idempotency::remember(batch, &row.scope, once, call.uuid())?;
     let by = principal.actor().map(|_| principal.name());
-    let result = answered(&row, answer, by, batch.at());
+    let result = result_of_answer(&row, answer, by, batch.at());
     batch.record(row.thread, Some(row.run), &Event::ToolComplete(result))?;
     find(batch.conn(), call, user)
 }
@@ -112,14 +112,19 @@ pub(super) fn expire(batch: &mut Batch<'_>) -> Result<Vec<(ThreadId, RunId)>, Er
 
 /// Gives a call the result that it got none.
 fn close(batch: &mut Batch<'_>, row: &ClientCallRow, why: ClientCallStatus) -> Result<(), Error> {
-    let result = Event::ToolComplete(unanswered(row, why));
+    let result = Event::ToolComplete(result_without_answer(row, why));
     batch.record(row.thread, Some(row.run), &result).map(drop)
 }
 
 /// `call:open`: the intent of the call, for which the run waits from here on.
-pub(super) fn opened(batch: &Batch<'_>, thread: ThreadId, run: RunId, open: &CallOpen) -> Result<(), Error> {
+pub(super) fn add_opened(
+    batch: &Batch<'_>,
+    thread: ThreadId,
+    run: RunId,
+    open: &CallOpen,
+) -> Result<(), Error> {
     let CallOpen { call_id, name, input, effect, expires_at } = open.clone();
-    actions::started(batch, run, &ToolStart { call_id, name, input, effect, marker: None })?;
+    actions::start_call(batch, run, &ToolStart { call_id, name, input, effect, marker: None })?;
     let statement = "INSERT INTO client_calls (id, app, user, thread, run, status, expires_at, created_at)
                 SELECT ?1, app, user, ?3, id, 'open', ?4, ?5 FROM runs WHERE id = ?2";
     let values =
@@ -130,8 +135,8 @@ pub(super) fn opened(batch: &Batch<'_>, thread: ThreadId, run: RunId, open: &Cal
     waiting_calls::wait(batch, run)
 }
 
-/// `tool:complete`: if the client was to make the call, the run goes on once it waits for nothing.
-pub(super) fn closed(batch: &Batch<'_>, run: RunId, result: &ToolComplete) -> Result<(), Error> {
+/// `tool:complete`: if the client was to make the call, the run continues once it waits for nothing.
+pub(super) fn close_with_result(batch: &Batch<'_>, run: RunId, result: &ToolComplete) -> Result<(), Error> {
     let statement = "UPDATE client_calls SET status = ?2, answered_at = ?3 WHERE id = ?1 AND status = 'open'";
     let values = params![result.call_id.bytes(), closed_as(result).name(), batch.at()];
     if batch.count_changed(statement, values)? == 0 {
@@ -178,9 +183,9 @@ fn call_row(row: &SqlRow<'_>) -> Result<ClientCallRow, Error> {
         run: id(row, 4)?,
         tool: text(row, 5)?,
         input: json(row, 6)?.unwrap_or_default(),
-        // An effect that nobody can read is best not repeated.
+        // An effect that cannot be read is best not repeated.
         effect: Effect::parse(&text(row, 7)?).unwrap_or(Effect::Irreversible),
-        // The schema knows no other status; nobody waits for what cannot be read.
+        // The schema knows no other status. No run waits for a call whose status cannot be read.
         status: ClientCallStatus::parse(&text(row, 8)?).unwrap_or(ClientCallStatus::Cancelled),
         expires_at: time(row, 9)?,
         created_at: time(row, 10)?,

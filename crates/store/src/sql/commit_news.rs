@@ -71,10 +71,10 @@ impl CommitNews {
     pub(super) fn read(mut bytes: &[u8]) -> Option<Self> {
         let bytes = &mut bytes;
         let (turn, flags) = (read_number(bytes)?, read_number(bytes)?);
-        let moved = many(bytes, |bytes| Some((read_thread(bytes)?, read_number(bytes)?)))?;
-        let touched = many(bytes, read_thread)?;
-        let removed = many(bytes, read_number)?;
-        let notices = many(bytes, |bytes| {
+        let moved = read_list(bytes, |bytes| Some((read_thread(bytes)?, read_number(bytes)?)))?;
+        let touched = read_list(bytes, read_thread)?;
+        let removed = read_list(bytes, read_number)?;
+        let notices = read_list(bytes, |bytes| {
             let user = UserId::new(std::str::from_utf8(read_bytes(bytes)?).ok()?);
             Some(NewestNotice { user, number: read_number(bytes)? })
         })?;
@@ -108,7 +108,7 @@ fn read_thread(bytes: &mut &[u8]) -> Option<ThreadId> {
     Some(ThreadId::from(Uuid::from_bytes(read_id(bytes)?)))
 }
 
-fn many<T>(bytes: &mut &[u8], mut read: impl FnMut(&mut &[u8]) -> Option<T>) -> Option<Vec<T>> {
+fn read_list<T>(bytes: &mut &[u8], mut read: impl FnMut(&mut &[u8]) -> Option<T>) -> Option<Vec<T>> {
     (0..read_number(bytes)?).map(|_| read(bytes)).collect()
 }
 

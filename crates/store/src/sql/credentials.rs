@@ -20,7 +20,7 @@ impl SqlStore {
     pub(crate) async fn credential(&self, scope: &Scope, name: &str) -> Result<Option<Vec<u8>>, Error> {
         let rows = RowsOf::user(&scope.user);
         let (scope, name) = (scope.clone(), name.to_owned());
-        self.readers.read_for(rows, move |conn| sealed(conn, &scope, &name)).await
+        self.readers.read_for(rows, move |conn| sealed_credential(conn, &scope, &name)).await
     }
 
     pub(crate) async fn put_credential(
@@ -78,7 +78,7 @@ fn find(conn: &SqlConnection, scope: &Scope, name: &str) -> Result<Option<Creden
     find_first(conn, statement, [scope.app.as_str(), scope.user.as_str(), name], credential_row)
 }
 
-fn sealed(conn: &SqlConnection, scope: &Scope, name: &str) -> Result<Option<Vec<u8>>, Error> {
+fn sealed_credential(conn: &SqlConnection, scope: &Scope, name: &str) -> Result<Option<Vec<u8>>, Error> {
     let statement = "SELECT sealed FROM credentials WHERE app = ?1 AND user = ?2 AND name = ?3";
     find_first(conn, statement, [scope.app.as_str(), scope.user.as_str(), name], |row| row.get(0))
 }

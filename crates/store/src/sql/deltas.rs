@@ -100,7 +100,7 @@ struct OpenRange {
 }
 
 impl OpenDeltas {
-    pub(super) fn of(&self, thread: ThreadId) -> Option<DeltaRange> {
+    pub(super) fn deltas_of(&self, thread: ThreadId) -> Option<DeltaRange> {
         let threads = self.threads.read().unwrap_or_else(PoisonError::into_inner);
         threads.get(&thread).map(|open| open.range.clone())
     }
@@ -130,7 +130,7 @@ impl OpenDeltas {
     }
 
     /// Threads that have deltas in tables of this turn or an earlier one.
-    fn until(&self, turn: Turn) -> Vec<ThreadId> {
+    fn threads_up_to(&self, turn: Turn) -> Vec<ThreadId> {
         let threads = self.threads.read().unwrap_or_else(PoisonError::into_inner);
         threads.iter().filter(|(_, open)| open.table <= turn).map(|(thread, _)| *thread).collect()
     }
@@ -164,7 +164,7 @@ impl DeltaLog {
         Self { open, turn: 1, since: None, bytes: 0, number: 0, threads: Default::default() }
     }
 
-    pub(super) fn has(&self, thread: ThreadId) -> bool {
+    pub(super) fn has_deltas(&self, thread: ThreadId) -> bool {
         self.threads.iter().any(|threads| threads.contains(&thread))
     }
 
@@ -240,17 +240,17 @@ impl DeltaChanges {
         self.is_adopted = true;
     }
 
-    /// Whether a run goes on with its deltas, so that nobody needs to look whether its row still allows that.
-    pub(super) fn is_going_on(&self, log: &DeltaLog, (thread, run, epoch): (ThreadId, RunId, u64)) -> bool {
+    /// Whether a run continues with its deltas, so that its row need not be read to know that it still may.
+    pub(super) fn continues_run(&self, log: &DeltaLog, (thread, run, epoch): (ThreadId, RunId, u64)) -> bool {
         !self.is_adopted
             && log.open.is_newest_of(thread, run, epoch)
             && self.packed.iter().all(|(packed, _)| *packed != thread)
     }
 
     /// Deltas of a thread that are not packed, committed ones first.
-    fn unpacked(&self, log: &DeltaLog, thread: ThreadId) -> Vec<DeltaRange> {
+    fn unpacked_ranges(&self, log: &DeltaLog, thread: ThreadId) -> Vec<DeltaRange> {
         let packed = self.packed.iter().rev().find(|(other, _)| *other == thread);
-        let committed = if packed.is_none() { log.open.of(thread) } else { None };
+        let committed = if packed.is_none() { log.open.deltas_of(thread) } else { None };
         let from = packed.map_or(0, |(_, added)| *added);
         let added = self.added.get(from..).unwrap_or_default();
         let mut ranges: Vec<DeltaRange> = committed.into_iter().collect();
@@ -269,7 +269,7 @@ impl DeltaChanges {
         log: &DeltaLog,
         thread: ThreadId,
     ) -> Result<Option<Seq>, Error> {
-        let ranges = self.unpacked(log, thread);
+        let ranges = self.unpacked_ranges(log, thread);
         for range in &ranges {
             insert_packed(conn, at, range)?;
         }
@@ -281,7 +281,7 @@ impl DeltaChanges {
 
     /// Threads with deltas in the older table that are not packed.
     pub(super) fn older_open(log: &DeltaLog) -> Vec<ThreadId> {
-        log.open.until(log.turn - 1)
+        log.open.threads_up_to(log.turn - 1)
     }
 
     /// Empties the older table, which is written from now on.
@@ -293,7 +293,7 @@ impl DeltaChanges {
 
     /// Threads with deltas in the delta log that are not packed.
     pub(super) fn all_open(log: &DeltaLog) -> Vec<ThreadId> {
-        log.open.until(log.turn)
+        log.open.threads_up_to(log.turn)
     }
 
     /// Empties both tables.
@@ -313,7 +313,7 @@ impl DeltaChanges {
         news: Option<(NodeTurn, CommitNews)>,
     ) -> Result<(), Error> {
         let mut body = Vec::new();
-        for range in self.left() {
+        for range in self.unpacked_additions() {
             write_range(&mut body, range);
         }
         let turn = if self.emptied == Emptied::Older { log.turn + 1 } else { log.turn };
@@ -353,12 +353,12 @@ impl DeltaChanges {
     }
 
     /// The deltas that were added.
-    pub(super) fn added(&self) -> &[DeltaRange] {
+    pub(super) fn additions(&self) -> &[DeltaRange] {
         &self.added
     }
 
     /// The deltas that were added and are not packed.
-    fn left(&self) -> impl Iterator<Item = &DeltaRange> {
+    fn unpacked_additions(&self) -> impl Iterator<Item = &DeltaRange> {
         let packed: HashMap<ThreadId, usize> = self.packed.iter().copied().collect();
         let is_left = move |(at, range): &(usize, &DeltaRange)| {
             packed.get(&range.thread).is_none_or(|added| at >= added)
@@ -395,7 +395,7 @@ impl DeltaChanges {
         for (thread, _) in &self.packed {
             open.remove(thread);
         }
-        for range in self.left() {
+        for range in self.unpacked_additions() {
             let [current, _] = &mut log.threads;
             current.insert(range.thread);
             let fresh = || OpenRange { range: range.clone(), table: log.turn };

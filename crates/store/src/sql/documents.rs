@@ -1,7 +1,7 @@
 //! Documents: added piece by piece out of sight, shown when whole, hidden at once and removed piece by piece.
 //!
-//! A step that is cut in between goes on from what the rows say: a document that never became whole is purged,
-//! and one that recall was told of in part is told of in full by the next purge.
+//! A step that was interrupted continues from the rows. A document that never became whole is purged, and the next
+//! purge tells recall of the other pieces of a document that it knows in part.
 
 use crate::sql::{SqlConnection, SqlRow, params};
 use jiff::Timestamp;
@@ -24,7 +24,7 @@ use crate::{
 const MAX_CHUNKS_PER_WRITE: usize = 200;
 const MAX_BYTES_PER_WRITE: usize = 256 * 1024;
 
-/// After so long, a document that is not whole was left by a process that is gone.
+/// The age from which on a document that is not whole was left by a process that is gone.
 const LEFT_AFTER_MS: i64 = 60 * 60 * 1000;
 
 pub(super) const COLUMNS: &str =
@@ -53,7 +53,7 @@ impl SqlStore {
         Ok(added)
     }
 
-    /// Adds the pieces of a document that nobody sees yet.
+    /// Adds the pieces of a document that is not shown yet.
     pub(super) async fn add_chunks(&self, document: DocumentId, chunks: Vec<NewChunk>) -> Result<(), Error> {
         for (first, part) in parts(chunks) {
             self.writer.write_ahead(move |batch| insert(batch, document, first, &part)).await?;
@@ -78,7 +78,7 @@ impl SqlStore {
         let rows = RowsOf::user(&scope.user);
         let (scope, once) = (scope.clone(), once.clone());
         let work = move |conn: &SqlConnection| {
-            let made = idempotency::made(conn, &scope, Some(&once))?;
+            let made = idempotency::find_target(conn, &scope, Some(&once))?;
             made.map(|made| find(conn, made.into(), scope.user.as_str())).transpose()
         };
         self.readers.read_for(rows, work).await
@@ -101,7 +101,7 @@ impl SqlStore {
     ) -> Result<PageRows<DocumentRow>, Error> {
         let rows = RowsOf::user(&scope.user);
         let scope = scope.clone();
-        self.readers.read_for(rows, move |conn| newest(conn, &scope, page)).await
+        self.readers.read_for(rows, move |conn| newest_documents(conn, &scope, page)).await
     }
 
     pub(crate) async fn document_embedded(&self, document: DocumentId, model: &str) -> Result<u32, Error> {
@@ -110,7 +110,7 @@ impl SqlStore {
             let statement =
                 "SELECT count(*) FROM chunks c CROSS JOIN vectors v ON v.item = c.id AND v.model = ?2
                     WHERE c.document = ?1";
-            find_only(conn, statement, params![document.bytes(), model], |row| short(row, 0))
+            find_only(conn, statement, params![document.bytes(), model], |row| small_count(row, 0))
         };
         self.readers.read(work).await
     }
@@ -186,7 +186,7 @@ fn begin(
     once: Option<&IdempotencyClaim>,
 ) -> Result<Option<DocumentRow>, Error> {
     let scope = &new.scope;
-    if let Some(earlier) = idempotency::earlier(batch, scope, once)? {
+    if let Some(earlier) = idempotency::earlier_target(batch, scope, once)? {
         return find(batch.conn(), earlier.into(), scope.user.as_str()).map(Some);
     }
     let statement = "SELECT count(*), coalesce(CAST(sum(text_bytes) AS BIGINT), 0) FROM documents WHERE app = ?1 AND user = ?2 AND deleted_at IS NULL";
@@ -312,7 +312,7 @@ fn delete(
     document: DocumentId,
     once: Option<&IdempotencyClaim>,
 ) -> Result<(), Error> {
-    if idempotency::repeated(batch, principal, once)? {
+    if idempotency::is_repeated(batch, principal, once)? {
         return Ok(());
     }
     let DocumentRow { scope, .. } = find(batch.conn(), document, principal.user().as_str())?;
@@ -321,11 +321,11 @@ fn delete(
     batch.execute(statement, params![document.bytes(), batch.at()])?;
     notice(batch, &scope, document, DocumentChange::Deleted);
     texts::drop_of(batch, &scope, &document.to_string())?;
-    items::changed(batch, &scope, RecallKind::Document, document.bytes())
+    items::mark_changed(batch, &scope, RecallKind::Document, document.bytes())
 }
 
-/// Goes on with what was left: tells recall of pieces it has not heard of, and removes some of what is deleted or was
-/// never whole. True when there was something to do.
+/// Continues the work that was left: tells recall of pieces it has not heard of, and removes some of what is deleted or
+/// was never whole. True when there was something to do.
 pub(super) fn purge(batch: &Batch<'_>, deleted_before: Timestamp) -> Result<bool, Error> {
     let before = deleted_before.as_millisecond();
     let statement = "UPDATE documents SET deleted_at = ?1 WHERE status = 'adding' AND deleted_at IS NULL AND created_at <= ?2";
@@ -376,7 +376,7 @@ pub(super) fn find(conn: &SqlConnection, document: DocumentId, user: &str) -> Re
         .ok_or(Error::NotFound("document"))
 }
 
-fn newest(
+fn newest_documents(
     conn: &SqlConnection,
     scope: &Scope,
     page: PageOf<TimeCursor<DocumentId>>,
@@ -408,7 +408,7 @@ fn chunks(
 }
 
 pub(super) fn document_row(row: &SqlRow<'_>) -> Result<DocumentRow, Error> {
-    let pages = row.get::<Option<i64>>(8)?.map(|_| short(row, 8)).transpose()?;
+    let pages = row.get::<Option<i64>>(8)?.map(|_| small_count(row, 8)).transpose()?;
     Ok(DocumentRow {
         id: id(row, 0)?,
         scope: scope_at(row, 1)?,
@@ -418,8 +418,8 @@ pub(super) fn document_row(row: &SqlRow<'_>) -> Result<DocumentRow, Error> {
         bytes: count(row, 6)?,
         text_bytes: count(row, 7)?,
         pages,
-        chunks: short(row, 9)?,
-        suspicious: short(row, 10)?,
+        chunks: small_count(row, 9)?,
+        suspicious: small_count(row, 10)?,
         created_at: time(row, 11)?,
     })
 }
@@ -433,7 +433,7 @@ pub(super) fn chunk_row(row: &SqlRow<'_>, own: usize, first: usize) -> Result<Ch
         id: id(row, own)?,
         document: id(row, first)?,
         name: text(row, first + 1)?,
-        number: short(row, first + 2)?,
+        number: small_count(row, first + 2)?,
         text: text(row, first + 3)?,
         place: text(row, first + 4)?,
         suspicious: row.get(first + 5)?,
@@ -441,6 +441,6 @@ pub(super) fn chunk_row(row: &SqlRow<'_>, own: usize, first: usize) -> Result<Ch
     })
 }
 
-fn short(row: &SqlRow<'_>, column: usize) -> Result<u32, Error> {
+fn small_count(row: &SqlRow<'_>, column: usize) -> Result<u32, Error> {
     count(row, column).map(|number| u32::try_from(number).unwrap_or(u32::MAX))
 }

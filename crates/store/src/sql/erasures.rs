@@ -12,7 +12,7 @@ use crate::rules::erasure::{DeletedBy, change_name};
 use crate::{AppliedChange, Error};
 
 /// Notes which things an action has changed, so that it is found when they are deleted.
-pub(super) fn changed(
+pub(super) fn note_changes(
     batch: &Batch<'_>,
     scope: &Scope,
     action: ActionId,
@@ -28,7 +28,12 @@ pub(super) fn changed(
 }
 
 /// A thing is deleted: what is said of it elsewhere is to be erased, at once or later.
-pub(super) fn deleted(batch: &Batch<'_>, scope: &Scope, thing: &str, by: DeletedBy) -> Result<(), Error> {
+pub(super) fn note_deletion(
+    batch: &Batch<'_>,
+    scope: &Scope,
+    thing: &str,
+    by: DeletedBy,
+) -> Result<(), Error> {
     let (app, user) = (scope.app.as_str(), scope.user.as_str());
     // The entry of the call that deletes it may be the next one of the ledger.
     let statement = "INSERT INTO erasures (app, user, thing, by_hand, position, at)
@@ -42,8 +47,8 @@ pub(super) fn deleted(batch: &Batch<'_>, scope: &Scope, thing: &str, by: Deleted
     }
 }
 
-/// A thing is there again because its deletion was taken back.
-pub(super) fn restored(batch: &Batch<'_>, scope: &Scope, thing: &str) -> Result<(), Error> {
+/// A thing is there again because its deletion was undone.
+pub(super) fn note_restoration(batch: &Batch<'_>, scope: &Scope, thing: &str) -> Result<(), Error> {
     let statement = "DELETE FROM erasures WHERE app = ?1 AND user = ?2 AND thing = ?3 AND by_hand = 0";
     batch.execute(statement, [scope.app.as_str(), scope.user.as_str(), thing])
 }

@@ -48,7 +48,7 @@ impl SqlStore {
     pub(crate) async fn file_version(&self, scope: &Scope, path: &str) -> Result<u64, Error> {
         let rows = RowsOf::user(&scope.user);
         let (scope, path) = (scope.clone(), path.to_owned());
-        self.readers.read_for(rows, move |conn| Ok(standing(conn, &scope, &path)?.version)).await
+        self.readers.read_for(rows, move |conn| Ok(standing_file(conn, &scope, &path)?.version)).await
     }
 
     pub(crate) async fn put_file(
@@ -80,12 +80,12 @@ pub(super) fn write(
     by: DeletedBy,
 ) -> Result<AppliedChange, Error> {
     check_path(put.path)?;
-    let standing = standing(batch.conn(), scope, put.path)?;
+    let standing = standing_file(batch.conn(), scope, put.path)?;
     standing.check_expected(expected, &file_name(put.path))?;
     check_put(batch.conn(), scope, put, standing.contents.as_ref().map(String::len))?;
     let thing = erasure::file_name(put.path);
     if put.content.is_none() {
-        erasures::deleted(batch, scope, &thing, by)?;
+        erasures::note_deletion(batch, scope, &thing, by)?;
     }
     match (put.content, by) {
         (None, DeletedBy::User) => versions::forget(batch, scope, &thing)?,
@@ -101,21 +101,21 @@ pub(super) fn restore(
     put: PutFile<'_>,
     (left, was): (u64, u64),
 ) -> Result<Option<AppliedChange>, Error> {
-    let standing = standing(batch.conn(), scope, put.path)?;
+    let standing = standing_file(batch.conn(), scope, put.path)?;
     if !is_as_left(standing.state, left) {
         return Ok(None);
     }
     check_put(batch.conn(), scope, put, standing.contents.as_ref().map(String::len))?;
     let thing = erasure::file_name(put.path);
     match put.content {
-        Some(_) => erasures::restored(batch, scope, &thing)?,
-        None => erasures::deleted(batch, scope, &thing, DeletedBy::Tool)?,
+        Some(_) => erasures::note_restoration(batch, scope, &thing)?,
+        None => erasures::note_deletion(batch, scope, &thing, DeletedBy::Tool)?,
     }
     versions::keep_file(batch, scope, put.path)?;
     set(batch, scope, put, standing, was).map(Some)
 }
 
-/// Whether a file may be brought into a state, whatever its version is. `replaced` is the size of the file that is there.
+/// Whether a file may be brought into a state, at any version. `replaced` is the size of the file that is there.
 pub(super) fn check_put(
     conn: &SqlConnection,
     scope: &Scope,
@@ -169,7 +169,7 @@ fn totals(conn: &SqlConnection, scope: &Scope) -> Result<FileTotals, Error> {
     find_only(conn, statement, [scope.app.as_str(), scope.user.as_str()], totals)
 }
 
-pub(super) fn standing(
+pub(super) fn standing_file(
     conn: &SqlConnection,
     scope: &Scope,
     path: &str,

@@ -5,7 +5,7 @@ use std::collections::HashSet;
 use crate::sql::{SqlConnection, SqlRow, params};
 use protocol::{MessageId, RunId, Seq, ThreadId};
 
-use super::events::raw;
+use super::events::{IS_FACT, raw};
 use super::message_paths;
 use super::read::{FillingPage, count, find_all, find_first, find_only, id, maybe_id, sql, text, time};
 use crate::{Error, MessageRole, MessageRow, PageOf, PageRows, RawEvent};
@@ -32,11 +32,11 @@ pub(super) fn path(
     newest: usize,
 ) -> Result<Vec<MessageRow>, Error> {
     let read = walk(conn, thread, leaf, sql(newest as u64))?;
-    read.into_iter().map(|read| filled(conn, read)).collect()
+    read.into_iter().map(|read| complete_message(conn, read)).collect()
 }
 
-/// A page of the path that ends in `leaf`, oldest first. The path is walked if the rows do not tell what stands where,
-/// because somebody wrote them past us.
+/// A page of the path that ends in `leaf`, oldest first. The path is walked if the rows do not have the places of
+/// messages, because another program has written them.
 pub(super) fn page(
     conn: &SqlConnection,
     thread: ThreadId,
@@ -44,7 +44,8 @@ pub(super) fn page(
     page: PageOf<Seq>,
 ) -> Result<PageRows<MessageRow>, Error> {
     let after = page.after.unwrap_or(0);
-    let ids = match message_paths::after(conn, (thread, leaf), after, page.limit.saturating_add(1))? {
+    let ids = match message_paths::messages_after(conn, (thread, leaf), after, page.limit.saturating_add(1))?
+    {
         Some(ids) => ids,
         None => walked_after(conn, thread, leaf, after)?,
     };
@@ -61,13 +62,13 @@ pub(super) fn rows_of(
     let mut filling = FillingPage::new(limit);
     for id in ids {
         let Some(read) = of_id(conn, thread, id)? else { continue };
-        let row = filled(conn, read)?;
+        let row = complete_message(conn, read)?;
         let bytes = bytes_of(&row);
         if !filling.take(row, bytes) {
             break;
         }
     }
-    Ok(filling.done())
+    Ok(filling.into_page())
 }
 
 /// The bytes of all that a message is made of.
@@ -89,7 +90,7 @@ pub(super) fn unextracted(
                 WHERE t.id = ?1 AND t.deleted_at IS NULL AND coalesce(r.imported, 0) <> 1 ORDER BY m.seq LIMIT ?2",
     );
     let read = find_all(conn, &statement, params![thread.bytes(), sql(limit as u64)], message)?;
-    read.into_iter().map(|read| filled(conn, read)).collect()
+    read.into_iter().map(|read| complete_message(conn, read)).collect()
 }
 
 /// A message as it was read first.
@@ -100,7 +101,7 @@ struct ReadMessage {
 }
 
 /// A message with all that it is made of. Only a run that called tools has steps and results to show.
-fn filled(
+fn complete_message(
     conn: &SqlConnection,
     ReadMessage { mut row, has_calls }: ReadMessage,
 ) -> Result<MessageRow, Error> {
@@ -236,9 +237,10 @@ fn message(row: &SqlRow<'_>) -> Result<ReadMessage, Error> {
 }
 
 fn of_run(conn: &SqlConnection, run: RunId, kind: &str, limit: i64) -> Result<Vec<RawEvent>, Error> {
-    let statement = "SELECT seq, kind, body FROM events WHERE run = ?1 AND kind = ?2
-            AND kind <> 'text:delta' AND kind <> 'reasoning:delta' AND kind <> 'tool:input' ORDER BY seq LIMIT ?3";
-    find_all(conn, statement, params![run.bytes(), kind, limit], raw)
+    let statement = format!(
+        "SELECT seq, kind, body FROM events WHERE run = ?1 AND kind = ?2 AND {IS_FACT} ORDER BY seq LIMIT ?3"
+    );
+    find_all(conn, &statement, params![run.bytes(), kind, limit], raw)
 }
 
 /// How many results there are; counted only when there are more than were read.
@@ -246,9 +248,9 @@ fn total(conn: &SqlConnection, run: RunId, read: &[RawEvent]) -> Result<u64, Err
     if read.len() < MessageRow::MAX_RESULTS {
         return Ok(read.len() as u64);
     }
-    let statement = "SELECT count(*) FROM events WHERE run = ?1 AND kind = 'tool:complete'
-            AND kind <> 'text:delta' AND kind <> 'reasoning:delta' AND kind <> 'tool:input'";
-    find_only(conn, statement, [run.bytes()], |row| count(row, 0))
+    let statement =
+        format!("SELECT count(*) FROM events WHERE run = ?1 AND kind = 'tool:complete' AND {IS_FACT}");
+    find_only(conn, &statement, [run.bytes()], |row| count(row, 0))
 }
 
 #[cfg(test)]

@@ -6,20 +6,20 @@ use uuid::Uuid;
 
 use super::append::Batch;
 use super::read::{find_first, has_any, id};
-use crate::rules::idempotency::{UsedKey, replayed};
+use crate::rules::idempotency::{UsedKey, target_of_repeat};
 use crate::{Error, IdempotencyClaim};
 
 /// The target of an earlier request under the key; an error if the key was used for another request.
-pub(super) fn earlier(
+pub(super) fn earlier_target(
     batch: &Batch<'_>,
     scope: &Scope,
     once: Option<&IdempotencyClaim>,
 ) -> Result<Option<Uuid>, Error> {
-    made(batch.conn(), scope, once)
+    find_target(batch.conn(), scope, once)
 }
 
 /// The target of an earlier request, for a reader.
-pub(super) fn made(
+pub(super) fn find_target(
     conn: &SqlConnection,
     scope: &Scope,
     once: Option<&IdempotencyClaim>,
@@ -30,12 +30,12 @@ pub(super) fn made(
         find_first(conn, statement, params![scope.app.as_str(), scope.user.as_str(), once.key], |row| {
             Ok(UsedKey { fingerprint: row.get(0)?, target: id(row, 1)? })
         })?;
-    replayed(used, once)
+    target_of_repeat(used, once)
 }
 
-/// Whether a request was made before that names a thing instead of an app, which may be gone by now. The fingerprint covers what
-/// was asked of which thing, so it finds its own row in whatever app that was.
-pub(super) fn repeated(
+/// Whether a request was made before that names a thing instead of an app. The thing may be gone by now. The
+/// fingerprint covers the request and the thing, so it finds its own row in any app.
+pub(super) fn is_repeated(
     batch: &Batch<'_>,
     principal: &Principal,
     once: Option<&IdempotencyClaim>,
@@ -53,7 +53,7 @@ pub(super) fn claim(
     once: Option<&IdempotencyClaim>,
     target: Uuid,
 ) -> Result<Option<Uuid>, Error> {
-    let earlier = earlier(batch, scope, once)?;
+    let earlier = earlier_target(batch, scope, once)?;
     if earlier.is_none() {
         remember(batch, scope, once, target)?;
     }

@@ -55,7 +55,7 @@ impl SqlStore {
     ) -> Result<PageRows<ImageRow>, Error> {
         let rows = RowsOf::user(&scope.user);
         let scope = scope.clone();
-        self.readers.read_for(rows, move |conn| newest(conn, &scope, page)).await
+        self.readers.read_for(rows, move |conn| newest_images(conn, &scope, page)).await
     }
 
     pub(crate) async fn image_contents(
@@ -125,7 +125,7 @@ fn find_content(
     once: Option<&IdempotencyClaim>,
 ) -> Result<Option<ImageRow>, Error> {
     let (app, user) = (scope.app.as_str(), scope.user.as_str());
-    if let Some(earlier) = idempotency::earlier(batch, scope, once)? {
+    if let Some(earlier) = idempotency::earlier_target(batch, scope, once)? {
         return find(batch.conn(), earlier.into(), user).map(Some);
     }
     let statement = format!("SELECT {COLUMNS} FROM images WHERE app = ?1 AND user = ?2 AND hash = ?3");
@@ -207,7 +207,7 @@ fn delete(
     image: ImageId,
     once: Option<&IdempotencyClaim>,
 ) -> Result<(), Error> {
-    if idempotency::repeated(batch, principal, once)? {
+    if idempotency::is_repeated(batch, principal, once)? {
         return Ok(());
     }
     let row = find(batch.conn(), image, principal.user().as_str())?;
@@ -237,7 +237,7 @@ fn find(conn: &SqlConnection, image: ImageId, user: &str) -> Result<ImageRow, Er
     find_first(conn, &statement, params![image.bytes(), user], image_row)?.ok_or(Error::NotFound("image"))
 }
 
-fn newest(
+fn newest_images(
     conn: &SqlConnection,
     scope: &Scope,
     page: PageOf<TimeCursor<ImageId>>,

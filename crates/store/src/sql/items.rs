@@ -7,7 +7,7 @@ use super::append::Batch;
 use crate::{Error, RecallKind};
 
 /// Gives an item a place after every other.
-pub(super) fn changed(
+pub(super) fn mark_changed(
     batch: &Batch<'_>,
     scope: &Scope,
     kind: RecallKind,

@@ -115,7 +115,7 @@ impl SqlStore {
     }
 }
 
-/// A job to be added, whoever names it.
+/// A job to be added, with its key.
 pub(super) struct Task<'a> {
     pub(super) id: JobId,
     pub(super) kind: &'a str,
@@ -175,7 +175,7 @@ fn schedule_for(batch: &Batch<'_>, scope: &Scope, job: &NewJob) -> Result<(), Er
     add(batch, (app, user), None, &Task::of(job, &key))
 }
 
-/// Takes back what a process that is gone had begun.
+/// Takes over the jobs that a process had begun that is gone.
 pub(super) fn adopt(batch: &Batch<'_>) -> Result<(), Error> {
     let statement = "SELECT id, kind, attempts FROM jobs WHERE status = 'running'
                 AND NOT EXISTS (SELECT 1 FROM nodes n WHERE n.number = jobs.owner)";
@@ -196,9 +196,9 @@ pub(super) fn adopt(batch: &Batch<'_>) -> Result<(), Error> {
     Ok(())
 }
 
-/// Forgets jobs that were done before, and those that died so much earlier that whoever runs the server has had time to
-/// look at them, a bounded number of each. The work that a key keeps from being done twice meanwhile is known for good
-/// by what the job did: a thread has its name, its messages were looked at, a stretch has its summary.
+/// Forgets jobs that were done before, and those that died so much earlier that the operator has had time to look at
+/// them, a bounded number of each. The work that a key keeps from being done twice meanwhile is known for good by what
+/// the job did: a thread has its name, its messages were looked at, a stretch has its summary.
 pub(super) fn forget(batch: &Batch<'_>, before: Timestamp) -> Result<bool, Error> {
     let before = before.as_millisecond();
     let mut forgotten = 0;
@@ -247,12 +247,12 @@ fn claim(batch: &mut Batch<'_>) -> Result<Option<JobRow>, Error> {
 }
 
 /// Marks a job as done, if it is still this owner's.
-pub(super) fn done(batch: &Batch<'_>, job: &JobRow) -> Result<(), Error> {
+pub(super) fn mark_done(batch: &Batch<'_>, job: &JobRow) -> Result<(), Error> {
     leave(batch, job, JobStatus::Done, None, job.run_at)
 }
 
 fn complete(batch: &mut Batch<'_>, job: &JobRow, effect: Option<&Event>) -> Result<(), Error> {
-    done(batch, job)?;
+    mark_done(batch, job)?;
     if let (Some(event), Some(thread)) = (effect, job.thread)
         && !is_late(event, events::is_named(batch.conn(), thread)?)
     {

@@ -110,7 +110,7 @@ impl SqlStore {
                 "UPDATE keys SET used_at = ?2 WHERE id = ?1 AND (used_at IS NULL OR used_at < ?2)";
             batch.execute(statement, params![key.bytes(), at.as_millisecond()])
         };
-        // Nobody is promised this time, so it need not be synced.
+        // No caller is promised this time, so it need not be synced.
         self.writer.write_ahead(work).await
     }
 
@@ -180,7 +180,7 @@ fn made_detail(key: &KeyView) -> Value {
 }
 
 /// A key within the reach of an admin of these apps, and its hash.
-fn within(
+fn key_within_apps(
     batch: &Batch<'_>,
     key: KeyId,
     only_apps: Option<&[AppId]>,
@@ -197,7 +197,7 @@ fn revoke(
     only_apps: Option<&[AppId]>,
     by: String,
 ) -> Result<Option<RevokedKey>, Error> {
-    let Some((key, hash)) = within(batch, id, only_apps)? else { return Ok(None) };
+    let Some((key, hash)) = key_within_apps(batch, id, only_apps)? else { return Ok(None) };
     if key.revoked_at.is_none() {
         batch.access_changes();
         let statement = "UPDATE keys SET revoked_at = ?2, revoked_by = ?3 WHERE id = ?1";
@@ -211,11 +211,11 @@ fn revoke(
 fn rotate(batch: &Batch<'_>, rotation: NewKeyRotation) -> Result<Option<RotatedKey>, Error> {
     let NewKeyRotation { old, only_apps, new, hash, old_ends_at, once } = rotation;
     if let Some((scope, once)) = &once
-        && let Some(earlier) = idempotency::earlier(batch, scope, Some(once))?
+        && let Some(earlier) = idempotency::earlier_target(batch, scope, Some(once))?
     {
         return Ok(Some(RotatedKey { id: earlier.into(), made: None }));
     }
-    let Some((old, old_hash)) = within(batch, old, only_apps.as_deref())? else { return Ok(None) };
+    let Some((old, old_hash)) = key_within_apps(batch, old, only_apps.as_deref())? else { return Ok(None) };
     let now = batch.now()?;
     check_rotatable(&old, now)?;
     let new = KeyView {

@@ -106,5 +106,5 @@ fn delete(batch: &Batch<'_>, app: &AppId, document: DocumentId) -> Result<(), Er
     }
     let scope = Scope::of_app(app.clone());
     texts::drop_of(batch, &scope, &source::of_knowledge(document))?;
-    items::changed(batch, &scope, RecallKind::Document, document.bytes())
+    items::mark_changed(batch, &scope, RecallKind::Document, document.bytes())
 }

@@ -42,7 +42,7 @@ impl SqlStore {
     ) -> Result<MemoryRow, Error> {
         let scope = scope.clone();
         let work = move |batch: &mut Batch<'_>| {
-            if let Some(earlier) = idempotency::earlier(batch, &scope, once.as_ref())? {
+            if let Some(earlier) = idempotency::earlier_target(batch, &scope, once.as_ref())? {
                 return find(batch.conn(), earlier.into(), scope.user.as_str());
             }
             let id = change::insert(batch, &scope, &memory)?;
@@ -234,7 +234,7 @@ impl SqlStore {
 
 /// Counts an answer for each of the run's scope's memories that it refers to. A text that names none of those is no
 /// reference.
-pub(super) fn referenced(batch: &Batch<'_>, run: RunId, references: &[String]) -> Result<(), Error> {
+pub(super) fn count_references(batch: &Batch<'_>, run: RunId, references: &[String]) -> Result<(), Error> {
     let memories: BTreeSet<MemoryId> = references.iter().filter_map(|text| text.parse().ok()).collect();
     let mut touch = batch.conn().prepare(
         "UPDATE memories SET access_count = access_count + 1, last_accessed_at = ?3

@@ -22,7 +22,7 @@ pub(super) struct PathPlace {
 }
 
 /// The place of a message with this parent. None if the parent has none itself.
-pub(super) fn below(
+pub(super) fn place_below(
     conn: &SqlConnection,
     thread: ThreadId,
     message: MessageId,
@@ -53,9 +53,9 @@ pub(crate) fn fill_in(conn: &SqlConnection) -> Result<(), Error> {
 
 /// Places some messages. Gives the last, if there was one.
 fn fill_in_some(conn: &SqlConnection, last: (ThreadId, Seq)) -> Result<Option<(ThreadId, Seq)>, Error> {
-    let next = unplaced(conn, last)?;
+    let next = unplaced_messages(conn, last)?;
     for Unplaced { thread, message, parent, .. } in &next {
-        if let Some(PathPlace { depth, leap }) = below(conn, *thread, *message, *parent)? {
+        if let Some(PathPlace { depth, leap }) = place_below(conn, *thread, *message, *parent)? {
             let statement = "UPDATE messages SET depth = ?2, leap = ?3 WHERE id = ?1";
             conn.execute(statement, params![message.bytes(), sql(depth), leap.bytes()])?;
         }
@@ -71,7 +71,7 @@ struct Unplaced {
 }
 
 /// The next messages without a place. Parents come before their children: they were said earlier.
-fn unplaced(conn: &SqlConnection, (thread, seq): (ThreadId, Seq)) -> Result<Vec<Unplaced>, Error> {
+fn unplaced_messages(conn: &SqlConnection, (thread, seq): (ThreadId, Seq)) -> Result<Vec<Unplaced>, Error> {
     let statement = "SELECT thread, id, parent, seq FROM messages INDEXED BY messages_unplaced
             WHERE depth IS NULL AND (thread, seq) > (?1, ?2) ORDER BY thread, seq LIMIT ?3";
     find_all(conn, statement, params![thread.bytes(), sql(seq), MAX_PLACED as i64], |row| {
@@ -91,14 +91,14 @@ struct Waypoint {
 
 /// The first `limit` messages after a number in the log, along the path that ends in `leaf`, oldest first. None if a
 /// place on the way is missing or wrong.
-pub(super) fn after(
+pub(super) fn messages_after(
     conn: &SqlConnection,
     (thread, leaf): (ThreadId, MessageId),
     after: Seq,
     limit: usize,
 ) -> Result<Option<Vec<MessageId>>, Error> {
     let way = Way { conn, thread };
-    let Some(leaf) = way.at(leaf)? else { return Ok(None) };
+    let Some(leaf) = way.waypoint(leaf)? else { return Ok(None) };
     if leaf.seq <= after {
         return Ok(Some(Vec::new()));
     }
@@ -109,7 +109,7 @@ pub(super) fn after(
     };
     let mut found = vec![stop.id];
     while stop.id != first.id {
-        let parent = stop.parent.map(|parent| way.before(stop, parent)).transpose()?.flatten();
+        let parent = stop.parent.map(|parent| way.waypoint_before(stop, parent)).transpose()?.flatten();
         match parent {
             Some(parent) if parent.place.depth + 1 == stop.place.depth => stop = parent,
             Some(_) | None => return Ok(None),
@@ -127,7 +127,7 @@ struct Way<'c> {
 }
 
 impl Way<'_> {
-    fn at(&self, message: MessageId) -> Result<Option<Waypoint>, Error> {
+    fn waypoint(&self, message: MessageId) -> Result<Option<Waypoint>, Error> {
         let statement = "SELECT id, parent, seq, depth, leap FROM messages
                 WHERE thread = ?1 AND id = ?2 AND depth IS NOT NULL AND leap IS NOT NULL";
         find_first(self.conn, statement, params![self.thread.bytes(), message.bytes()], |row| {
@@ -137,9 +137,9 @@ impl Way<'_> {
     }
 
     /// Returns the place of a message that must come before another. Depth only shrinks, so every way back ends.
-    fn before(&self, stop: Waypoint, message: MessageId) -> Result<Option<Waypoint>, Error> {
+    fn waypoint_before(&self, stop: Waypoint, message: MessageId) -> Result<Option<Waypoint>, Error> {
         Ok(self
-            .at(message)?
+            .waypoint(message)?
             .filter(|earlier| earlier.place.depth < stop.place.depth && earlier.seq < stop.seq))
     }
 
@@ -152,12 +152,12 @@ impl Way<'_> {
     ) -> Result<Option<Waypoint>, Error> {
         let mut stop = from;
         while let Some(parent) = stop.parent {
-            let Some(leap) = self.before(stop, stop.place.leap)? else { return Ok(None) };
+            let Some(leap) = self.waypoint_before(stop, stop.place.leap)? else { return Ok(None) };
             if holds(&leap) {
                 stop = leap;
                 continue;
             }
-            let Some(parent) = self.before(stop, parent)? else { return Ok(None) };
+            let Some(parent) = self.waypoint_before(stop, parent)? else { return Ok(None) };
             if !holds(&parent) {
                 break;
             }

@@ -12,12 +12,15 @@ mod branches;
 mod client_calls;
 mod commit_news;
 mod credentials;
+mod cross_scope_work;
 mod deltas;
 mod documents;
 mod earlier_runs;
+mod erase_traces;
 mod erasures;
 mod events;
 mod files;
+mod free_pages;
 mod history;
 mod idempotency;
 mod images;
@@ -26,7 +29,6 @@ mod jobs;
 mod keys;
 mod knowledge;
 mod ledger;
-mod maintain;
 mod mcp;
 mod memories;
 mod message_paths;
@@ -40,7 +42,7 @@ mod profiles;
 mod project;
 mod prompt_rows;
 mod proposals;
-mod purge;
+mod purge_threads;
 mod queue;
 mod rate_limits;
 mod read;
@@ -56,11 +58,9 @@ mod shown_messages;
 mod statistics;
 mod submit;
 mod summaries;
-mod sweep;
 mod texts;
 mod thread_lists;
 mod threads;
-mod tidy;
 mod undo;
 mod upkeep;
 mod usage;
@@ -85,12 +85,13 @@ pub use audit::Audited;
 pub(crate) use audit::audit_of;
 pub(crate) use boot::{COPIED, COPYING, POWER_LOSS_MARGIN, RESTORED, begin as begin_boot, set_boot};
 pub(crate) use deltas::{DeltaLog, OpenDeltas, restore as restore_deltas};
+pub(crate) use free_pages::{WalRestart, note_removed};
 pub(crate) use message_paths::fill_in as place_messages;
 pub(crate) use node_log::{NodeLog, NodeSeat, SilentNode};
 pub use open_databases::wait_until_closed;
 pub(crate) use read::{ReadThread, Readers, find_all, find_first, find_only, has_any};
 pub(crate) use records::index_words;
-pub(crate) use tidy::{WalRestart, note_removed};
+pub(crate) use runs::ACTIVE_RUN;
 pub(crate) use upkeep::{CommitKind, NodeTurn, Upkeep};
 pub use usage::day;
 pub use whole_log::LoggedRow;
@@ -101,8 +102,8 @@ use crate::outbox::Outbox;
 use crate::webhooks::WebhookWatch;
 use crate::{HeldByUsers, RunRow, SharedStore, WatchedApps};
 
-/// The shortest time between two commits of deltas, unless somebody says otherwise. A reader does not notice it, and the
-/// streams of a busy server share its commits.
+/// The shortest time between two commits of deltas, unless an option says otherwise. A reader does not notice it, and
+/// the streams of a busy server share its commits.
 pub(crate) const DELTA_PAUSE: Duration = Duration::from_millis(10);
 
 /// A store on one database, of which this process is the only writer.
@@ -171,13 +172,13 @@ pub struct StoreOptions {
     /// Which start of the machine this is. Asked of the system when absent.
     pub boot: Option<String>,
     /// How long after a commit of deltas the next one is made at the earliest; [`DELTA_PAUSE`] when absent. Deltas that
-    /// come meanwhile share it. Works that somebody waits for are committed at once, or 2 ms later if there are many.
+    /// come meanwhile share it. Works with a caller who waits are committed at once, or 2 ms later if there are many.
     pub delta_pause: Option<Duration>,
-    /// The test's hook that decides at each commit whether the store goes on, or dies there.
+    /// The test's hook that decides at each commit whether the store continues, or dies there.
     pub boundary: Option<Arc<dyn Boundary>>,
     /// Lets other servers share the database.
     pub shared: Option<SharedStore>,
-    /// Names the key of the vault of a server that shares its database with nobody. Later servers on PostgreSQL must have
+    /// Names the key of the vault of a server that does not share its database. Later servers on PostgreSQL must have
     /// the same key.
     pub vault: Option<String>,
 }
@@ -197,6 +198,6 @@ pub trait Boundary: Send + Sync {
 pub enum Moment {
     /// Nothing of it is in the database.
     BeforeCommit,
-    /// All of it is, and nobody knows.
+    /// The commit is in the database. No caller has an answer yet.
     AfterCommit,
 }

@@ -13,6 +13,7 @@ use super::append::{Batch, Seqs};
 use super::commit_news::CommitNews;
 use super::deltas::{DeltaChanges, DeltaLog, DeltaRange};
 use super::read::{count, find_all, find_first, find_only, has_any, id};
+use super::runs::ACTIVE_RUN;
 use crate::database::params;
 use crate::{Error, HeldByUsers, NewestNotice, NodeNews, Publish};
 
@@ -36,7 +37,7 @@ pub(crate) struct NodeSeat {
     pub(crate) held: Arc<HeldByUsers>,
     /// Whether there is a commit that the other nodes were not told of.
     has_news: AtomicBool,
-    /// Wakes whoever tells them.
+    /// Wakes the task that tells the other nodes.
     pub(crate) telling: tokio::sync::Notify,
     /// Whether the writer was asked to take in what others have committed, and has not come to it.
     is_follow_asked: AtomicBool,
@@ -89,7 +90,7 @@ impl NodeSeat {
     }
 
     /// The writer takes it in now.
-    pub(super) fn follows(&self) {
+    pub(super) fn note_follow(&self) {
         self.is_follow_asked.store(false, Ordering::Release);
     }
 
@@ -167,7 +168,7 @@ pub(crate) struct NodeLog {
 
 impl NodeLog {
     /// A commit of this node.
-    pub(super) fn committed(&mut self, number: i64) {
+    pub(super) fn note_commit(&mut self, number: i64) {
         self.applied = number;
     }
 
@@ -229,7 +230,7 @@ impl NodeLog {
         known.seqs.forget();
         known.log.open.forget_owners();
         let mut newest = Vec::new();
-        for thread in publish.followed() {
+        for thread in publish.followed_threads() {
             let statement = "SELECT next_seq - 1 FROM threads WHERE id = ?1";
             let stored: Option<i64> = find_first(conn, statement, [thread.bytes()], |row| row.get(0))?;
             let stored = stored.and_then(|stored| u64::try_from(stored).ok()).unwrap_or(0);
@@ -239,10 +240,10 @@ impl NodeLog {
         Ok(ForeignCommits { parts, notices: vec![], news: NodeNews::of_gap(), has_gap: true })
     }
 
-    /// Begins at the end of what is committed. Nobody else commits meanwhile.
+    /// Begins at the end of what is committed. No other node commits meanwhile.
     pub(crate) fn begin(conn: &SqlConnection, log: &mut DeltaLog, at: i64) -> Result<Self, Error> {
         let mut begun = Self::default();
-        begun.read_anew(conn, &mut NodeKnowledge { log, seqs: &mut Seqs::default(), at }, &Nobody)?;
+        begun.read_anew(conn, &mut NodeKnowledge { log, seqs: &mut Seqs::default(), at }, &NoReaders)?;
         let statement = "SELECT number FROM commits WHERE writer = 0";
         begun.applied = find_only(conn, statement, [], |row| row.get(0))?;
         begun.is_removed = false;
@@ -262,10 +263,10 @@ impl NodeLog {
         for (thread, next) in &news.moved {
             seqs.set(*thread, *next);
         }
-        for range in changes.added() {
+        for range in changes.additions() {
             seqs.set(range.thread, range.last + 1);
         }
-        let added = changes.added().to_vec();
+        let added = changes.additions().to_vec();
         changes.apply(log, *at);
         self.applied = row.number;
         self.is_removed |= news.removed.iter().any(|removed| *removed == node.unsigned_abs());
@@ -280,9 +281,8 @@ impl NodeLog {
 
 /// Threads with a run of this node that was told to stop.
 pub(super) fn told_to_stop(conn: &SqlConnection, node: i64) -> Result<Vec<ThreadId>, Error> {
-    let statement = "SELECT thread FROM runs
-            WHERE status IN ('running', 'waiting') AND owner = ?1 AND stop IS NOT NULL";
-    find_all(conn, statement, [node], |row| id(row, 0))
+    let statement = format!("SELECT thread FROM runs WHERE {ACTIVE_RUN} AND owner = ?1 AND stop IS NOT NULL");
+    find_all(conn, &statement, [node], |row| id(row, 0))
 }
 
 /// The runs of a node that are taken over.
@@ -306,8 +306,8 @@ impl LeftRuns {
     }
 }
 
-/// Takes nodes for dead that have not renewed their leases since somebody looked. Gives what these and other nodes have
-/// left.
+/// Removes nodes that have not renewed their leases since the keeper looked. Gives the runs that these and other nodes
+/// have left.
 pub(super) fn remove_nodes(batch: &Batch<'_>, dead: &[SilentNode]) -> Result<Vec<LeftRuns>, Error> {
     if batch.node().is_none() {
         return Ok(Vec::new());
@@ -320,10 +320,12 @@ pub(super) fn remove_nodes(batch: &Batch<'_>, dead: &[SilentNode]) -> Result<Vec
             left.push(LeftRuns { node: *number, runs: 0, is_dead: true });
         }
     }
-    let statement =
-        "SELECT owner, count(*) FROM runs WHERE status IN ('running', 'waiting') AND owner IS NOT NULL
-        AND NOT EXISTS (SELECT 1 FROM nodes n WHERE n.number = runs.owner) GROUP BY owner";
-    for (node, runs) in find_all(batch.conn(), statement, [], |row| Ok((row.get::<i64>(0)?, count(row, 1)?)))?
+    let statement = format!(
+        "SELECT owner, count(*) FROM runs WHERE {ACTIVE_RUN} AND owner IS NOT NULL
+        AND NOT EXISTS (SELECT 1 FROM nodes n WHERE n.number = runs.owner) GROUP BY owner"
+    );
+    for (node, runs) in
+        find_all(batch.conn(), &statement, [], |row| Ok((row.get::<i64>(0)?, count(row, 1)?)))?
     {
         match left.iter_mut().find(|left| left.node == node) {
             Some(left) => left.runs = runs,
@@ -347,10 +349,10 @@ pub(super) fn insert_row(
     conn.execute(statement, params![number, body, news])
 }
 
-/// Nobody follows anything yet.
-struct Nobody;
+/// No reader follows anything yet.
+struct NoReaders;
 
-impl Publish for Nobody {
+impl Publish for NoReaders {
     fn publish(&self, _: &[Arc<Stored>]) {}
 }
 

@@ -15,10 +15,13 @@ use uuid::Uuid;
 
 use super::append::Batch;
 use super::read::{count, find_all, find_first, find_only, id, maybe_id, sql, text};
+use super::runs::ACTIVE_RUN;
 use super::webhooks::{self, NoticedNews};
 use super::{RowsOf, SqlStore};
 use crate::rules::notices::{NewNotice, is_place_lost, notices_of};
-use crate::{Error, MAX_NOTICES_PER_READ, NewestNotice, NoticesRead, NumberedNotice, WatchedApps};
+use crate::{
+    Error, MAX_NOTICES_PER_READ, NewestNotice, NoticeKind, NoticesRead, NumberedNotice, WatchedApps,
+};
 
 /// Notices swept in one transaction.
 const MAX_SWEPT: i64 = 500;
@@ -73,22 +76,26 @@ fn insert(batch: &Batch<'_>, notice: &NewNotice) -> Result<Option<WrittenNotice>
     match notice {
         NewNotice::Thread { thread, change } => insert_from(
             batch,
-            "?2, 'thread', s.id, ?3, NULL FROM threads s WHERE s.id = ?4",
+            NoticeKind::Thread,
+            "s.id, ?3, NULL FROM threads s WHERE s.id = ?4",
             params![at, numbers, change.name(), thread.bytes()],
         ),
         NewNotice::Run { run, of_thread, .. } => insert_from(
             batch,
-            "?2, 'run', s.id, s.status, ?3 FROM runs s WHERE s.id = ?4",
+            NoticeKind::Run,
+            "s.id, s.status, ?3 FROM runs s WHERE s.id = ?4",
             params![at, numbers, of_thread.map(NoticeChange::name), run.bytes()],
         ),
         NewNotice::Proposal(proposal) => insert_from(
             batch,
-            "?2, 'proposal', s.id, s.status, NULL FROM proposals s WHERE s.id = ?3",
+            NoticeKind::Proposal,
+            "s.id, s.status, NULL FROM proposals s WHERE s.id = ?3",
             params![at, numbers, proposal.bytes()],
         ),
         NewNotice::Call(call) => insert_from(
             batch,
-            "?2, 'call', s.id, s.status, NULL FROM client_calls s WHERE s.id = ?3",
+            NoticeKind::Call,
+            "s.id, s.status, NULL FROM client_calls s WHERE s.id = ?3",
             params![at, numbers, call.bytes()],
         ),
         NewNotice::Memories { scope, memories, change } => {
@@ -96,7 +103,8 @@ fn insert(batch: &Batch<'_>, notice: &NewNotice) -> Result<Option<WrittenNotice>
             let (app, user) = (scope.app.as_str(), scope.user.as_str());
             insert_from(
                 batch,
-                "?2, 'memory', ?3, ?4, NULL FROM (SELECT ?5 AS app, ?6 AS user) s",
+                NoticeKind::Memory,
+                "?3, ?4, NULL FROM (SELECT ?5 AS app, ?6 AS user) s",
                 params![at, numbers, subject, change.name(), app, user],
             )
         }
@@ -104,18 +112,26 @@ fn insert(batch: &Batch<'_>, notice: &NewNotice) -> Result<Option<WrittenNotice>
             let (app, user) = (scope.app.as_str(), scope.user.as_str());
             insert_from(
                 batch,
-                "?2, 'document', ?3, ?4, NULL FROM (SELECT ?5 AS app, ?6 AS user) s",
+                NoticeKind::Document,
+                "?3, ?4, NULL FROM (SELECT ?5 AS app, ?6 AS user) s",
                 params![at, numbers, document.bytes(), status.name(), app, user],
             )
         }
     }
 }
 
-/// Inserts a notice whose user and app are those of a source `s`. The source begins with how many numbers it takes.
-fn insert_from(batch: &Batch<'_>, source: &str, key: impl SqlParams) -> Result<Option<WrittenNotice>, Error> {
+/// Inserts a notice of a kind that takes `?2` numbers. The source has its subject, its status and the change of its
+/// thread, and a table `s` with its user and app.
+fn insert_from(
+    batch: &Batch<'_>,
+    kind: NoticeKind,
+    source: &str,
+    key: impl SqlParams,
+) -> Result<Option<WrittenNotice>, Error> {
+    let kind = kind.name();
     let statement = format!(
         "INSERT INTO notices (user, app, at, number, kind, subject, status, of_thread)
-            SELECT s.user, s.app, ?1, {NEWEST} + {source} RETURNING user, number, app, status"
+            SELECT s.user, s.app, ?1, {NEWEST} + ?2, '{kind}', {source} RETURNING user, number, app, status"
     );
     find_first(batch.conn(), &statement, key, |row| {
         let newest = NewestNotice { user: UserId::new(text(row, 0)?), number: count(row, 1)? };
@@ -153,7 +169,8 @@ fn read(conn: &SqlConnection, user: &str, after: Option<u64>) -> Result<NoticesR
 struct NoticeRow {
     number: u64,
     app: AppId,
-    kind: String,
+    /// None if a newer version has written the row.
+    kind: Option<NoticeKind>,
     subject: Vec<u8>,
     status: String,
     of_thread: Option<NoticeChange>,
@@ -163,7 +180,7 @@ fn notice_row(row: &SqlRow<'_>) -> Result<NoticeRow, Error> {
     Ok(NoticeRow {
         number: count(row, 1)?,
         app: AppId::new(text(row, 2)?),
-        kind: text(row, 3)?,
+        kind: NoticeKind::parse(&text(row, 3)?),
         subject: row.get(4)?,
         status: text(row, 5)?,
         of_thread: row.get::<Option<String>>(6)?.and_then(|change| NoticeChange::parse(&change)),
@@ -178,20 +195,20 @@ impl NoticeRow {
         let mut add = |number: u64, notice: Option<Notice>| {
             notices.extend(notice.map(|notice| NumberedNotice { number, app: app.clone(), notice }));
         };
-        match self.kind.as_str() {
-            "thread" => add(self.number, self.of_thread(conn)?),
-            "run" => {
+        let Some(kind) = self.kind else { return Ok(()) };
+        match kind {
+            NoticeKind::Thread => add(self.number, self.of_thread(conn)?),
+            NoticeKind::Run => {
                 let Some(run) = self.of_run(conn)? else { return Ok(()) };
                 if let Some(change) = self.of_thread.filter(|_| self.number - 1 > after) {
                     add(self.number - 1, self.thread(conn, run.thread_id, change)?);
                 }
                 add(self.number, Some(Notice::Run(run)));
             }
-            "proposal" => add(self.number, self.of_proposal(conn)?),
-            "call" => add(self.number, self.of_call(conn)?),
-            "memory" => add(self.number, self.of_memories()),
-            "document" => add(self.number, self.of_document()),
-            _ => {} // of a newer version
+            NoticeKind::Proposal => add(self.number, self.of_proposal(conn)?),
+            NoticeKind::Call => add(self.number, self.of_call(conn)?),
+            NoticeKind::Memory => add(self.number, self.of_memories()),
+            NoticeKind::Document => add(self.number, self.of_document()),
         }
         Ok(())
     }
@@ -231,11 +248,13 @@ impl NoticeRow {
         thread: ThreadId,
         change: NoticeChange,
     ) -> Result<Option<Notice>, Error> {
-        let statement = "SELECT t.title,
-                (SELECT r.id FROM runs r WHERE r.thread = t.id AND r.status IN ('running', 'waiting')), t.next_seq - 1,
+        let statement = format!(
+            "SELECT t.title,
+                (SELECT r.id FROM runs r WHERE r.thread = t.id AND r.{ACTIVE_RUN}), t.next_seq - 1,
                 t.pinned, t.archived
-            FROM threads t WHERE t.id = ?1 AND t.deleted_at IS NULL";
-        find_first(conn, statement, [thread.bytes()], |row| {
+            FROM threads t WHERE t.id = ?1 AND t.deleted_at IS NULL"
+        );
+        find_first(conn, &statement, [thread.bytes()], |row| {
             Ok(Notice::Thread(ThreadNotice {
                 app_id: self.app_id(),
                 thread_id: thread,
@@ -298,8 +317,8 @@ impl NoticeRow {
     }
 }
 
-/// Sweeps notices from before a moment, a bounded number of them. How far the channel of each user was swept is noted, so
-/// that its numbers go on, and a place before that is known to be lost. True when there were any.
+/// Sweeps notices from before a moment, a bounded number of them. How far the channel of each user was swept is noted,
+/// so that its numbers continue, and a place before that is known to be lost. True when there were any.
 pub(super) fn sweep(batch: &Batch<'_>, before: Timestamp) -> Result<bool, Error> {
     let statement = "SELECT user, number FROM notices WHERE at < ?1 ORDER BY at LIMIT ?2";
     let old = find_all(batch.conn(), statement, [before.as_millisecond(), MAX_SWEPT], |row| {

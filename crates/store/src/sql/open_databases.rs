@@ -23,8 +23,8 @@ impl Drop for OpenDatabase {
     }
 }
 
-/// Waits until every database of this process is closed, with an empty log, at most so long. For a process that ends:
-/// whoever still uses one keeps it open. False if one still is.
+/// Waits until every database of this process is closed, with an empty log, at most for `patience`. For a process that
+/// ends: a task that still uses a database keeps it open. False if one still is.
 pub fn wait_until_closed(patience: Duration) -> bool {
     let open = OPEN.lock().unwrap_or_else(PoisonError::into_inner);
     let waited = CLOSED.wait_timeout_while(open, patience, |open| *open > 0);

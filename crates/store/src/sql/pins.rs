@@ -88,7 +88,7 @@ fn delete(
     pin: PinId,
     once: Option<&IdempotencyClaim>,
 ) -> Result<(), Error> {
-    if idempotency::repeated(batch, principal, once)? {
+    if idempotency::is_repeated(batch, principal, once)? {
         return Ok(());
     }
     let statement = "DELETE FROM pins WHERE id = ?1 AND user = ?2 RETURNING app, user";

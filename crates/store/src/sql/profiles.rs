@@ -31,7 +31,7 @@ impl SqlStore {
             if idempotency::claim(batch, &scope, once.as_ref(), Uuid::nil())?.is_none() {
                 put(batch, &scope, &profile)?;
                 // Texts of calls about the profile are the user's to take away, too.
-                erasures::deleted(batch, &scope, erasure::PROFILE, DeletedBy::User)?;
+                erasures::note_deletion(batch, &scope, erasure::PROFILE, DeletedBy::User)?;
             }
             find(batch.conn(), &scope)
         };

@@ -9,7 +9,9 @@ use protocol::{
 };
 
 use super::append::Batch;
+use super::events::IS_FACT;
 use super::read::{find_first, find_only, has_any, id, maybe_id, sql};
+use super::runs::ACTIVE_RUN;
 use super::{
     actions, client_calls, items, memories, message_paths, proposals, queue, reserve, summaries, usage,
     writes,
@@ -56,7 +58,7 @@ impl Batch<'_> {
         let seq = self.append(thread, run, event.kind(), Arc::clone(&body))?;
         self.project(thread, run, event, seq)?;
         if let (Event::ToolComplete(result), Some(run)) = (event, run) {
-            actions::ended(self, run, result, writes, OutputPlace::of(seq, &body))?;
+            actions::end_call(self, run, result, writes, OutputPlace::of(seq, &body))?;
         }
         if let (Event::ContextLoaded(_), Some(run)) = (event, run) {
             writes::note(self, run, writes)?;
@@ -69,7 +71,7 @@ impl Batch<'_> {
             && self.has_result(result)?
         {
             tracing::warn!(call = %result.call_id, "a tool result that came too late was dropped");
-            actions::late(self, result)?;
+            actions::note_late_result(self, result)?;
             return Ok(true);
         }
         if let Event::ProposalClosed(closed) = event {
@@ -95,17 +97,17 @@ impl Batch<'_> {
             (Event::StepEnd(step), Some(run)) => self.step(run, step, seq),
             (Event::StepReset(reset), Some(run)) => self.reset(run, reset, seq),
             (Event::StepRetry(_), Some(run)) => reserve::settle(self, run.bytes()),
-            (Event::ToolStart(start), Some(run)) => actions::started(self, run, start),
+            (Event::ToolStart(start), Some(run)) => actions::start_call(self, run, start),
             (Event::ToolComplete(result), Some(run)) => self.result(run, result, seq),
-            (Event::ProposalOpen(open), Some(run)) => proposals::opened(self, thread, run, open),
-            (Event::ProposalClosed(closed), Some(run)) => proposals::closed(self, run, closed),
-            (Event::CallOpen(open), Some(run)) => client_calls::opened(self, thread, run, open),
+            (Event::ProposalOpen(open), Some(run)) => proposals::add_opened(self, thread, run, open),
+            (Event::ProposalClosed(closed), Some(run)) => proposals::note_closed(self, run, closed),
+            (Event::CallOpen(open), Some(run)) => client_calls::add_opened(self, thread, run, open),
             (Event::StreamComplete(answer), Some(run)) => self.answer(thread, run, answer, seq),
             (Event::RunEnd(end), Some(run)) => self.end(thread, run, end, seq),
             (Event::ThreadNamed(named), _) => self.set_title(thread, &named.title),
             (Event::ThreadHead(chosen), _) => self.set_head(thread, chosen.head_id),
             (Event::ThreadChanged(changed), _) => self.set_marks(thread, changed),
-            (Event::Summary(summary), _) => summaries::made(self, thread, summary),
+            (Event::Summary(summary), _) => summaries::add_summary(self, thread, summary),
             (
                 Event::MessageUser(_)
                 | Event::RunStart(_)
@@ -144,19 +146,19 @@ impl Batch<'_> {
             run,
             &NewMessage { id: answer.message_id, parent, role: MessageRole::Assistant, seq },
         )?;
-        memories::referenced(self, run, &answer.memories_referenced)
+        memories::count_references(self, run, &answer.memories_referenced)
     }
 
     /// Where another model stood in for the run's own and answered, the run names that one, and so do its message and its
     /// thread.
     fn answered_by(&self, run: RunId) -> Result<(), Error> {
-        let statement = "SELECT CASE WHEN json_valid(body) AND json_extract(body, '$.finish') <> 'failed'
+        let statement = format!(
+            "SELECT CASE WHEN json_valid(body) AND json_extract(body, '$.finish') <> 'failed'
                     THEN json_extract(body, '$.fallback') END FROM events
-                WHERE run = ?1 AND kind = 'step:end'
-                    AND kind <> 'text:delta' AND kind <> 'reasoning:delta' AND kind <> 'tool:input'
-                ORDER BY seq DESC LIMIT 1";
+                WHERE run = ?1 AND kind = 'step:end' AND {IS_FACT} ORDER BY seq DESC LIMIT 1"
+        );
         let stood_in: Option<String> =
-            find_first(self.conn(), statement, [run.bytes()], |row| row.get(0))?.flatten();
+            find_first(self.conn(), &statement, [run.bytes()], |row| row.get(0))?.flatten();
         if let Some(model) = stood_in {
             let statement = "UPDATE runs SET model = ?2 WHERE id = ?1";
             self.execute(statement, params![run.bytes(), model])?;
@@ -172,7 +174,7 @@ impl Batch<'_> {
     /// Adds a message to its thread, and makes it the head.
     pub(super) fn message(&self, thread: ThreadId, run: RunId, said: &NewMessage) -> Result<(), Error> {
         let parent = said.parent.as_ref().map(MessageId::bytes);
-        let place = message_paths::below(self.conn(), thread, said.id, said.parent)?;
+        let place = message_paths::place_below(self.conn(), thread, said.id, said.parent)?;
         let statement = "INSERT INTO messages (id, thread, parent, role, run, seq, created_at, depth, leap)
                     VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)";
         self.execute(
@@ -230,7 +232,7 @@ impl Batch<'_> {
 
     fn result(&self, run: RunId, result: &ToolComplete, seq: Seq) -> Result<(), Error> {
         self.add_result(run, result, seq)?;
-        client_calls::closed(self, run, result)
+        client_calls::close_with_result(self, run, result)
     }
 
     /// Adds the result of a call.
@@ -242,9 +244,9 @@ impl Batch<'_> {
     fn end(&mut self, thread: ThreadId, run: RunId, end: &RunEnd, seq: Seq) -> Result<(), Error> {
         if let Some(message) = end.message_id {
             self.answered_by(run)?;
-            let statement = "SELECT max(seq) FROM events WHERE run = ?1 AND kind = 'step:end'
-                    AND kind <> 'text:delta' AND kind <> 'reasoning:delta' AND kind <> 'tool:input'";
-            let said: Option<i64> = find_only(self.conn(), statement, [run.bytes()], |row| row.get(0))?;
+            let statement =
+                format!("SELECT max(seq) FROM events WHERE run = ?1 AND kind = 'step:end' AND {IS_FACT}");
+            let said: Option<i64> = find_only(self.conn(), &statement, [run.bytes()], |row| row.get(0))?;
             let said = said.and_then(|seq| u64::try_from(seq).ok()).unwrap_or(seq);
             let parent = Some(self.answered_message(run)?);
             self.message(
@@ -266,8 +268,8 @@ impl Batch<'_> {
 
     /// Begins the thread's next waiting run, unless one is under way.
     fn begin_next(&mut self, thread: ThreadId) -> Result<(), Error> {
-        let statement = "SELECT 1 FROM runs WHERE thread = ?1 AND status IN ('running', 'waiting')";
-        let busy = has_any(self.conn(), statement, [thread.bytes()])?;
+        let statement = format!("SELECT 1 FROM runs WHERE thread = ?1 AND {ACTIVE_RUN}");
+        let busy = has_any(self.conn(), &statement, [thread.bytes()])?;
         if busy { Ok(()) } else { queue::start_next(self, thread) }
     }
 

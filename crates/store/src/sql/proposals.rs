@@ -1,4 +1,5 @@
-//! Proposals: calls that wait for a yes. One of a run is closed by events of that run; one without outlives it.
+//! Proposals: calls that wait for a decision. Events of a run close its own proposals; a proposal without a run
+//! outlives the run that made it.
 
 use crate::sql::{SqlConnection, SqlRow, params};
 use protocol::{
@@ -14,8 +15,8 @@ use super::read::{
 use super::{RowsOf, SqlStore, idempotency, waiting_calls};
 use crate::rules::notices::NoticedChange;
 use crate::rules::proposals::{
-    DECISION_AT_RUN_END, DecisionRuling, ProposalClosing, call_hash, changeable, check_confirmable,
-    check_room, closing, opened as proposal_of, rule_on_decision,
+    DECISION_AT_RUN_END, DecisionRuling, ProposalClosing, call_hash, changeable_proposal, check_confirmable,
+    check_room, closing_events, new_proposal, rule_on_decision,
 };
 use crate::{
     ActionRow, Error, IdempotencyClaim, NewAction, NewProposal, PageOf, PageRows, ProposalRow, TimeCursor,
@@ -106,19 +107,19 @@ fn decide(
 ) -> Result<DecisionAnswer, Error> {
     let user = principal.user().as_str();
     let row = find(batch.conn(), proposal, user)?;
-    if idempotency::earlier(batch, &row.scope, once)?.is_some() {
+    if idempotency::earlier_target(batch, &row.scope, once)?.is_some() {
         return Ok(DecisionAnswer::Decided(Box::new(row)));
     }
     match rule_on_decision(&row, batch.at()) {
         DecisionRuling::Accept => {}
         DecisionRuling::Decided(decided) => {
-            return Ok(DecisionAnswer::Refused(Error::Decided(decided.name())));
+            return Ok(DecisionAnswer::Refused(Error::Decided(decided)));
         }
         DecisionRuling::Expired { close: closes } => {
             if closes {
                 close(batch, &row, Decision::Expired, None)?;
             }
-            return Ok(DecisionAnswer::Refused(Error::Decided(Decision::Expired.name())));
+            return Ok(DecisionAnswer::Refused(Error::Decided(Decision::Expired)));
         }
     }
     idempotency::remember(batch, &row.scope, once, proposal.uuid())?;
@@ -134,7 +135,7 @@ fn close(
     decision: Decision,
     by: Option<&str>,
 ) -> Result<(), Error> {
-    let Some(ProposalClosing { thread, run, events }) = closing(row, decision, by) else {
+    let Some(ProposalClosing { thread, run, events }) = closing_events(row, decision, by) else {
         return set(batch, row.id, decision, None);
     };
     events.iter().try_for_each(|event| batch.record(thread, Some(run), event).map(drop))
@@ -161,7 +162,7 @@ pub(super) fn expire(batch: &mut Batch<'_>) -> Result<Vec<(ThreadId, RunId)>, Er
 }
 
 /// `proposal:open`: the run waits from here on.
-pub(super) fn opened(
+pub(super) fn add_opened(
     batch: &Batch<'_>,
     thread: ThreadId,
     run: RunId,
@@ -170,12 +171,12 @@ pub(super) fn opened(
     let statement = "SELECT app, user FROM runs WHERE id = ?1";
     let scope = find_first(batch.conn(), statement, [run.bytes()], |row| scope_at(row, 0))?
         .ok_or(Error::NotFound("run"))?;
-    insert(batch, &scope, Some(thread), Some((run, open.call_id)), &proposal_of(open))?;
+    insert(batch, &scope, Some(thread), Some((run, open.call_id)), &new_proposal(open))?;
     waiting_calls::wait(batch, run)
 }
 
-/// `proposal:closed`: the run goes on once it waits for nothing.
-pub(super) fn closed(batch: &Batch<'_>, run: RunId, closed: &ProposalClosed) -> Result<(), Error> {
+/// `proposal:closed`: the run continues once it waits for nothing.
+pub(super) fn note_closed(batch: &Batch<'_>, run: RunId, closed: &ProposalClosed) -> Result<(), Error> {
     let action = (closed.decision == Decision::Confirmed).then(|| ActionId::from(closed.call_id));
     set(batch, closed.proposal_id, closed.decision, action)?;
     waiting_calls::continue_run(batch, run)
@@ -246,7 +247,7 @@ fn still_open(batch: &Batch<'_>, scope: &Scope, proposal: ProposalId) -> Result<
         Err(Error::NotFound(_)) => None,
         found => Some(found?),
     };
-    changeable(row, scope, batch.at())
+    changeable_proposal(row, scope, batch.at())
 }
 
 fn set(

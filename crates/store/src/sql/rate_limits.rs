@@ -24,18 +24,18 @@ pub(super) fn admit(
         return Ok(Used::default());
     }
     let at = Timestamp::from_millisecond(batch.at()).unwrap_or(Timestamp::UNIX_EPOCH);
-    let used = used(batch.conn(), scope, limits, at)?;
+    let used = read_use(batch.conn(), scope, limits, at)?;
     rate_limits::check(limits, &used, at, begins)?;
     Ok(rate_limits::with_run(used, begins))
 }
 
 /// Counts a run that was accepted.
-pub(super) fn accepted(batch: &Batch<'_>, scope: &Scope) -> Result<(), Error> {
+pub(super) fn count_run(batch: &Batch<'_>, scope: &Scope) -> Result<(), Error> {
     add(batch, scope, 1, 0)
 }
 
 /// Counts tokens of a model call.
-pub(super) fn spent(batch: &Batch<'_>, scope: &Scope, tokens: u64) -> Result<(), Error> {
+pub(super) fn count_tokens(batch: &Batch<'_>, scope: &Scope, tokens: u64) -> Result<(), Error> {
     add(batch, scope, 0, tokens)
 }
 
@@ -50,7 +50,7 @@ fn add(batch: &Batch<'_>, scope: &Scope, runs: i64, tokens: u64) -> Result<(), E
 }
 
 /// Returns the usage that these limits are about; the rest is not looked at.
-pub(super) fn used(
+pub(super) fn read_use(
     conn: &SqlConnection,
     scope: &Scope,
     limits: &UserLimits,

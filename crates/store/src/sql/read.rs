@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, Mutex, PoisonError};
 
-use crate::database::{RowsOf, SqlConnection, SqlParams, SqlRow, SqlValue, unexpected};
+use crate::database::{RowsOf, SqlConnection, SqlParams, SqlRow, SqlValue, unexpected_type};
 use jiff::Timestamp;
 use protocol::{AppId, Scope, UserId};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
@@ -47,7 +47,7 @@ impl Readers {
         self.read_for(RowsOf::ALL, query).await
     }
 
-    /// Runs a query about somebody's rows on a thread that may block.
+    /// Runs a query about the rows of a user on a thread that may block.
     pub(super) async fn read_for<R: Send + 'static>(
         self: &Arc<Self>,
         rows: RowsOf,
@@ -58,8 +58,8 @@ impl Readers {
     }
 
     /// Runs a query that finds a few rows by their key, at once and on this thread: the way to another thread and back
-    /// costs more than the query. For rows that were read or written a moment ago, so that nobody waits for the disk.
-    /// While all connections are lent, it waits for one as every other query does.
+    /// costs more than the query. For rows that were read or written a moment ago, so that the calling thread does not
+    /// wait for the disk. While all connections are lent, it waits for one as every other query does.
     pub(super) async fn read_now<R: Send + 'static>(
         self: &Arc<Self>,
         rows: RowsOf,
@@ -81,7 +81,7 @@ impl Readers {
     ) -> Result<R, Error> {
         let readers = Arc::clone(self);
         let work = move || {
-            // The permit and the connection go back even if whoever asked has gone away or the query panics.
+            // The permit and the connection go back even if the caller has gone away or the query panics.
             let _permit = permit;
             let lent = Lent::take(&readers, &rows)?;
             lent.conn.as_ref().ok_or(Error::Closed).and_then(query)
@@ -166,7 +166,7 @@ impl<T> FillingPage<T> {
         Self { page: PageRows { rows: Vec::new(), more: false }, limit, bytes: 0 }
     }
 
-    /// Takes a row of so many bytes. False if it is for the next page.
+    /// Takes a row of `bytes` bytes. False if it is for the next page.
     pub(super) fn take(&mut self, row: T, bytes: usize) -> bool {
         self.bytes = self.bytes.saturating_add(bytes);
         let is_full = self.page.rows.len() >= self.limit;
@@ -178,7 +178,7 @@ impl<T> FillingPage<T> {
         !self.page.more
     }
 
-    pub(super) fn done(self) -> PageRows<T> {
+    pub(super) fn into_page(self) -> PageRows<T> {
         self.page
     }
 }
@@ -199,7 +199,7 @@ pub(super) fn find_page<T>(
             break;
         }
     }
-    Ok(filling.done())
+    Ok(filling.into_page())
 }
 
 /// One page of several that were read from the same place on, in the order of a key. Nothing that comes after the end of
@@ -230,7 +230,7 @@ pub(super) fn page_start(after: Option<(Timestamp, [u8; 16])>) -> (i64, Vec<u8>)
     after.map_or_else(|| (i64::MAX, vec![0xff; 16]), |(at, id)| (at.as_millisecond(), id.to_vec()))
 }
 
-/// The rows that a statement must look at for a page of so many.
+/// The number of rows that a statement must look at for a page of `limit`.
 pub(super) fn one_more(limit: usize) -> i64 {
     sql(limit as u64).saturating_add(1)
 }
@@ -265,14 +265,14 @@ pub(super) fn count(row: &SqlRow<'_>, column: usize) -> Result<u64, Error> {
 
 pub(super) fn time(row: &SqlRow<'_>, column: usize) -> Result<Timestamp, Error> {
     let millis = row.get(column)?;
-    Timestamp::from_millisecond(millis).map_err(|_| unexpected("a time"))
+    Timestamp::from_millisecond(millis).map_err(|_| unexpected_type("a time"))
 }
 
 pub(super) fn maybe_time(row: &SqlRow<'_>, column: usize) -> Result<Option<Timestamp>, Error> {
     row.get::<Option<i64>>(column)?.map(|_| time(row, column)).transpose()
 }
 
-/// Text as found: whatever is not UTF-8 is replaced, whatever is not text is empty.
+/// The text of a column. Bytes that are not UTF-8 are replaced, and a value that is no text is empty.
 pub(super) fn text(row: &SqlRow<'_>, column: usize) -> Result<String, Error> {
     Ok(match row.value(column)? {
         SqlValue::Text(bytes) | SqlValue::Blob(bytes) => String::from_utf8_lossy(bytes).into_owned(),

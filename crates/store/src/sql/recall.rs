@@ -247,5 +247,5 @@ fn put_vector(batch: &Batch<'_>, scope: &Scope, model: &str, new: &NewVector) ->
             ON CONFLICT (item, model) DO UPDATE SET app = excluded.app, user = excluded.user, hash = excluded.hash,
                 vector = excluded.vector";
     batch.execute(statement, params![app, user, item, model, new.hash, new.vector])?;
-    items::changed(batch, scope, kind, item)
+    items::mark_changed(batch, scope, kind, item)
 }

@@ -129,12 +129,12 @@ pub(super) fn write(
     expected: u64,
     by: DeletedBy,
 ) -> Result<AppliedChange, Error> {
-    let standing = standing(batch.conn(), scope, put)?;
+    let standing = standing_record(batch.conn(), scope, put)?;
     standing.check_expected(expected, &record_name(put.kind, put.id))?;
     check_put(batch.conn(), scope, put, standing.contents.is_some())?;
     let thing = erasure::record_name(put.id);
     if put.data.is_none() {
-        erasures::deleted(batch, scope, &thing, by)?;
+        erasures::note_deletion(batch, scope, &thing, by)?;
     }
     match (put.data, by) {
         (None, DeletedBy::User) => versions::forget(batch, scope, &thing)?,
@@ -150,21 +150,21 @@ pub(super) fn restore(
     put: PutRecord<'_>,
     (left, was): (u64, u64),
 ) -> Result<Option<AppliedChange>, Error> {
-    let standing = standing(batch.conn(), scope, put)?;
+    let standing = standing_record(batch.conn(), scope, put)?;
     if !is_as_left(standing.state, left) {
         return Ok(None);
     }
     check_put(batch.conn(), scope, put, standing.contents.is_some())?;
     let thing = erasure::record_name(put.id);
     match put.data {
-        Some(_) => erasures::restored(batch, scope, &thing)?,
-        None => erasures::deleted(batch, scope, &thing, DeletedBy::Tool)?,
+        Some(_) => erasures::note_restoration(batch, scope, &thing)?,
+        None => erasures::note_deletion(batch, scope, &thing, DeletedBy::Tool)?,
     }
     versions::keep_record(batch, scope, put.id)?;
     set(batch, scope, put, standing, was).map(Some)
 }
 
-/// Whether a record may be brought into a state, whatever its version is.
+/// Whether a record may be brought into a state, at any version.
 pub(super) fn check_put(
     conn: &SqlConnection,
     scope: &Scope,
@@ -237,7 +237,7 @@ pub(crate) fn index_words(
     data: Option<&str>,
 ) -> Result<(), Error> {
     let scope = Scope { app: AppId::new(app.to_owned()), user: UserId::new(user.to_owned()) };
-    index(conn, number, &owner(&scope, kind), data.map(parsed).as_ref())
+    index(conn, number, &owner(&scope, kind), data.map(parse_json).as_ref())
 }
 
 fn index(conn: &SqlConnection, number: i64, owner: &str, data: Option<&Value>) -> Result<(), Error> {
@@ -281,7 +281,7 @@ pub(super) fn merge(batch: &Batch<'_>) -> Result<bool, Error> {
     let conn = batch.conn();
     let statement = "SELECT value FROM state WHERE name = ?1";
     let Some(stand) = find_first(conn, statement, [MERGE], |row| text(row, 0))? else { return Ok(false) };
-    // So says the manual: a negative number has all parts merged, and positive ones go on with that.
+    // So says the manual: a negative number has all parts merged, and positive ones continue that.
     let pages = if stand == TO_BEGIN { -MERGED_PAGES } else { MERGED_PAGES };
     let changes =
         || -> Result<i64, Error> { find_only(conn, "SELECT total_changes()", [], |row| row.get(0)) };
@@ -306,7 +306,7 @@ fn number_of_type(conn: &SqlConnection, scope: &Scope, kind: &str) -> Result<u64
 }
 
 /// One of another scope or type is as if it were not there, but its id is taken.
-pub(super) fn standing(
+pub(super) fn standing_record(
     conn: &SqlConnection,
     scope: &Scope,
     put: PutRecord<'_>,
@@ -314,7 +314,7 @@ pub(super) fn standing(
     let statement = "SELECT version, state, data, app, user, type FROM records WHERE id = ?1";
     let found = find_first(conn, statement, [put.id.bytes()], |row| {
         let owned = scope_at(row, 3)? == *scope && text(row, 5)? == put.kind;
-        let contents = row.get::<Option<String>>(2)?.map(|data| parsed(&data));
+        let contents = row.get::<Option<String>>(2)?.map(|data| parse_json(&data));
         Ok((owned, StandingVersion { version: count(row, 0)?, state: count(row, 1)?, contents }))
     })?;
     match found {
@@ -358,7 +358,7 @@ fn list(
     // A search without any letter or digit finds everything.
     let words = search_words::search_query(text).and_then(|query| match conn {
         SqlConnection::Sqlite(_) => {
-            words(text).map(|words| format!("owner:\"{}\" {words}", owner(scope, kind)))
+            sqlite_text_query(text).map(|words| format!("owner:\"{}\" {words}", owner(scope, kind)))
         }
         SqlConnection::Postgres(_) => Some(query),
     });
@@ -405,13 +405,17 @@ fn list(
             while let Some(row) = rows.next()? {
                 found.push(row.get(0)?);
             }
-            numbered(conn, &found, page.limit)
+            records_by_number(conn, &found, page.limit)
         }
     }
 }
 
 /// A page of the records that have these numbers, in this order.
-fn numbered(conn: &SqlConnection, numbers: &[i64], limit: usize) -> Result<PageRows<RecordView>, Error> {
+fn records_by_number(
+    conn: &SqlConnection,
+    numbers: &[i64],
+    limit: usize,
+) -> Result<PageRows<RecordView>, Error> {
     let mut filling = FillingPage::new(limit);
     let mut find = conn.prepare(&format!("SELECT {COLUMNS} FROM records r WHERE r.number = ?1"))?;
     for number in numbers {
@@ -422,12 +426,12 @@ fn numbered(conn: &SqlConnection, numbers: &[i64], limit: usize) -> Result<PageR
             break;
         }
     }
-    Ok(filling.done())
+    Ok(filling.into_page())
 }
 
 /// The words of a search as a query that can have no syntax of its own: each quoted, matched from its beginning. None
 /// when there are none.
-fn words(text: &str) -> Option<String> {
+fn sqlite_text_query(text: &str) -> Option<String> {
     let parts = text.split(|c: char| c.is_whitespace() || c.is_control() || c == '"');
     let words = parts.filter(|word| !word.is_empty()).take(MAX_WORDS);
     let quoted = words.map(|word| {
@@ -462,7 +466,7 @@ fn owner(scope: &Scope, kind: &str) -> String {
     Sha256::digest(parts).iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-fn parsed(json: &str) -> Value {
+fn parse_json(json: &str) -> Value {
     serde_json::from_str(json).unwrap_or_default()
 }
 
@@ -471,7 +475,7 @@ fn record_row(row: &SqlRow<'_>) -> Result<RecordView, Error> {
         id: id(row, 0)?,
         kind: text(row, 3)?,
         version: count(row, 4)?,
-        data: parsed(&text(row, 5)?),
+        data: parse_json(&text(row, 5)?),
         created_at: time(row, 6)?,
         updated_at: time(row, 7)?,
     })

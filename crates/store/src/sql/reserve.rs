@@ -54,7 +54,7 @@ fn decide(
     }
     let limits = user_limits(bounds);
     if !limits.is_none() {
-        rows.used = rate_limits::used(batch.conn(), scope, &limits, at)?;
+        rows.used = rate_limits::read_use(batch.conn(), scope, &limits, at)?;
     }
     let grant = call.decide(bounds, &rows.spending());
     if let SpendGrant::Granted { held, .. } = grant {

@@ -1,9 +1,11 @@
-//! The end of a run that nobody can drive, from its rows alone: whatever its log contains, its thread is free again.
+//! The end of a run that no process can drive, from its rows alone. Its thread is free again, also if its log cannot be
+//! read.
 
 use crate::sql::params;
 use protocol::{Event, Failure, MessageId, RunEnd, RunId, RunStatus, ThreadId};
 
 use super::append::Batch;
+use super::events::IS_FACT;
 use super::read::{find_all, find_first, has_any, id, sql, text};
 use crate::rules::run_end::{OpenCall, abandoned_result, ending, is_to_end};
 use crate::{Error, ForcedEnd};
@@ -58,10 +60,10 @@ fn open_calls(batch: &Batch<'_>, run: RunId) -> Result<Vec<OpenCall>, Error> {
 
 /// Whether some step of the run has words or calls that can be read.
 fn has_said_something(batch: &Batch<'_>, run: RunId) -> Result<bool, Error> {
-    let statement =
-        "SELECT 1 FROM (SELECT CASE WHEN json_valid(body) THEN body ELSE '{}' END AS body FROM events
-                WHERE run = ?1 AND kind = 'step:end'
-                  AND kind <> 'text:delta' AND kind <> 'reasoning:delta' AND kind <> 'tool:input') said
-            WHERE json_extract(body, '$.text') <> '' OR json_extract(body, '$.calls[0]') IS NOT NULL";
-    has_any(batch.conn(), statement, [run.bytes()])
+    let statement = format!(
+        "SELECT 1 FROM (SELECT CASE WHEN json_valid(body) THEN body ELSE '{{}}' END AS body FROM events
+                WHERE run = ?1 AND kind = 'step:end' AND {IS_FACT}) said
+            WHERE json_extract(body, '$.text') <> '' OR json_extract(body, '$.calls[0]') IS NOT NULL"
+    );
+    has_any(batch.conn(), &statement, [run.bytes()])
 }

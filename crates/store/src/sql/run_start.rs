@@ -47,7 +47,7 @@ fn prepare(
     earlier_runs::write_before(batch, thread, &mut request)?;
     let answered = match &request.ask {
         RunInput::Say { .. } => None,
-        RunInput::Again { of } => Some(answerable(batch, thread, *of)?),
+        RunInput::Again { of } => Some(message_to_answer(batch, thread, *of)?),
     };
     Ok((beginning(thread, run, request, head, answered)?, batch.next(thread)?))
 }
@@ -83,7 +83,7 @@ pub(super) fn message(
 }
 
 /// The message of the user that is meant by `of`; without one, by the newest message of the thread.
-pub(super) fn answerable(
+pub(super) fn message_to_answer(
     batch: &Batch<'_>,
     thread: ThreadId,
     of: Option<MessageId>,
@@ -92,5 +92,5 @@ pub(super) fn answerable(
         Some(named) => named,
         None => batch.head(thread)?.ok_or(Error::NothingToAnswer)?,
     };
-    rules::submit::answerable(&message(batch, thread, named)?)
+    rules::submit::message_to_answer(&message(batch, thread, named)?)
 }

@@ -11,6 +11,10 @@ use super::{admin_audit, idempotency, queue, run_end, submit, usage};
 use crate::rules::admin_audit::AdminAct;
 use crate::{BegunRun, Error, ForcedEnd, IdempotencyClaim, RunRow, Stop, Submission, SubmittedRun};
 
+/// The condition that a run is active. It repeats the WHERE of the index `runs_one_active`, so that the planner uses
+/// the index. The columns of threads spell it out, because they are a constant, too.
+pub(crate) const ACTIVE_RUN: &str = "status IN ('running', 'waiting')";
+
 /// As [`run_row`] expects them, of runs `r`.
 pub(super) const COLUMNS: &str =
     "r.id, r.thread, r.app, r.user, r.message, r.status, r.model, r.error, r.stop, r.epoch,
@@ -33,7 +37,8 @@ impl SqlStore {
     pub(crate) async fn is_made(&self, scope: &Scope, once: IdempotencyClaim) -> Result<bool, Error> {
         let rows = RowsOf::user(&scope.user);
         let scope = scope.clone();
-        let made = move |conn: &SqlConnection| Ok(idempotency::made(conn, &scope, Some(&once))?.is_some());
+        let made =
+            move |conn: &SqlConnection| Ok(idempotency::find_target(conn, &scope, Some(&once))?.is_some());
         self.readers.read_for(rows, made).await
     }
 
@@ -129,12 +134,14 @@ fn find(conn: &SqlConnection, run: RunId, user: &str) -> Result<RunRow, Error> {
     find_first(conn, &statement, params![run.bytes(), user], run_row)?.ok_or(Error::NotFound("run"))
 }
 
-/// Takes over every run under way that no node has: writes of whoever had them are refused from here on.
+/// Takes over every run under way that no node has. Writes of earlier owners are refused from here on.
 pub(super) fn adopt(batch: &mut Batch<'_>) -> Result<Vec<RunRow>, Error> {
     batch.forget_owners();
-    let statement = "UPDATE runs SET epoch = epoch + 1, owner = ?1 WHERE status IN ('running', 'waiting')
-            AND NOT EXISTS (SELECT 1 FROM nodes n WHERE n.number = runs.owner) RETURNING id";
-    let adopted: Vec<RunId> = find_all(batch.conn(), statement, params![batch.node()], |row| id(row, 0))?;
+    let statement = format!(
+        "UPDATE runs SET epoch = epoch + 1, owner = ?1 WHERE {ACTIVE_RUN}
+            AND NOT EXISTS (SELECT 1 FROM nodes n WHERE n.number = runs.owner) RETURNING id"
+    );
+    let adopted: Vec<RunId> = find_all(batch.conn(), &statement, params![batch.node()], |row| id(row, 0))?;
     let statement = format!("SELECT {COLUMNS} FROM runs r WHERE r.id = ?1");
     let mut rows = Vec::with_capacity(adopted.len());
     for run in adopted {
@@ -169,8 +176,7 @@ pub(super) fn insert(batch: &Batch<'_>, row: &RunRow) -> Result<(), Error> {
 }
 
 pub(super) fn active(conn: &SqlConnection, thread: ThreadId) -> Result<Option<RunRow>, Error> {
-    let statement =
-        format!("SELECT {COLUMNS} FROM runs r WHERE r.thread = ?1 AND r.status IN ('running', 'waiting')");
+    let statement = format!("SELECT {COLUMNS} FROM runs r WHERE r.thread = ?1 AND r.{ACTIVE_RUN}");
     find_first(conn, &statement, [thread.bytes()], run_row)
 }
 

@@ -114,7 +114,7 @@ fn end_surplus(batch: &Batch<'_>, user: &str) -> Result<Vec<SessionId>, Error> {
     Ok(ended)
 }
 
-/// Ends a session. The audit notes when an admin ends the session of somebody else.
+/// Ends a session. The audit notes when an admin ends the session of a user.
 fn end(
     batch: &Batch<'_>,
     session: SessionId,

@@ -4,6 +4,7 @@
 use crate::sql::{SqlConnection, SqlRow, params};
 use protocol::{MessageId, RunId, RunStatus, Seq, ThreadId};
 
+use super::events::IS_FACT;
 use super::read::{count, find_all, id, maybe_time, one_more, sql, text};
 use super::{SqlStore, history, usage};
 use crate::{
@@ -39,7 +40,7 @@ pub(super) fn of_path(
     Ok(shown)
 }
 
-/// A page of all messages up to a place in the log, whatever branch they are on, oldest first.
+/// A page of all messages up to a place in the log, on all branches, oldest first.
 fn of_thread(
     conn: &SqlConnection,
     thread: ThreadId,
@@ -58,7 +59,7 @@ fn of_thread(
 fn with_runs(conn: &SqlConnection, page: PageRows<MessageRow>) -> Result<PageRows<ShownMessage>, Error> {
     let PageRows { rows, more } = page;
     let mut bytes: usize = rows.iter().map(history::bytes_of).sum();
-    let mut shown = PageRows { rows: rows.into_iter().map(bare).collect::<Vec<_>>(), more };
+    let mut shown = PageRows { rows: rows.into_iter().map(without_details).collect::<Vec<_>>(), more };
     let runs: Vec<Option<String>> =
         shown.rows.iter().map(|shown| run_of(&shown.row, &MessageRole::Assistant)).collect();
     let runs = serde_json::to_string(&runs).map_err(|_| Error::Aborted)?;
@@ -81,7 +82,7 @@ fn with_runs(conn: &SqlConnection, page: PageRows<MessageRow>) -> Result<PageRow
         "SELECT CAST(answer.key AS BIGINT), e.seq, e.kind, CASE e.kind WHEN 'source' THEN e.body
                 ELSE CASE WHEN json_valid(e.body) THEN json_extract(e.body, '$.reasoning') END END
             FROM json_each(?1) answer CROSS JOIN events e ON e.run = unhex(answer.value) AND e.kind IN ('source', 'step:end')
-                AND e.kind <> 'text:delta' AND e.kind <> 'reasoning:delta' AND e.kind <> 'tool:input'
+                AND {IS_FACT}
             WHERE e.kind = 'source' OR instr(e.body, '\"reasoning\":') > 0{order}"
     ))?;
     let mut rows = find.query([runs])?;
@@ -101,7 +102,7 @@ fn with_runs(conn: &SqlConnection, page: PageRows<MessageRow>) -> Result<PageRow
     Ok(shown)
 }
 
-fn bare(row: MessageRow) -> ShownMessage {
+fn without_details(row: MessageRow) -> ShownMessage {
     ShownMessage { row, siblings: Vec::new(), reasoning: Vec::new(), sources: Vec::new(), run: None }
 }
 

@@ -5,6 +5,7 @@ use protocol::{MessageId, RunId, Scope, ThreadId, Used};
 
 use super::append::Batch;
 use super::read::{find_first, id, maybe_id};
+use super::runs::ACTIVE_RUN;
 use super::{idempotency, images, queue, rate_limits, run_start, runs, threads, waiting_calls};
 use crate::rules::submit::{RunAdmission, admission, new_run};
 use crate::{
@@ -17,7 +18,7 @@ pub(super) fn submit(
     submission: Submission,
 ) -> Result<(SubmittedRun, Used, Option<RunRow>), Error> {
     let Submission { scope, thread, run, on_busy, once, replay_only, limits, request } = submission;
-    if let Some(earlier) = idempotency::earlier(batch, &scope, once.as_ref())? {
+    if let Some(earlier) = idempotency::earlier_target(batch, &scope, once.as_ref())? {
         let thread = thread_of(batch, earlier.into())?;
         let replayed = SubmittedRun { thread, run: earlier.into(), admitted: RunAcceptance::Replayed };
         return Ok((replayed, Used::default(), None));
@@ -50,7 +51,7 @@ pub(super) fn submit(
             (RunAcceptance::Queued { interrupted, resumed }, None)
         }
     };
-    rate_limits::accepted(batch, &scope)?;
+    rate_limits::count_run(batch, &scope)?;
     idempotency::remember(batch, &scope, once.as_ref(), run.uuid())?;
     Ok((SubmittedRun { thread, run, admitted }, used, begun))
 }
@@ -63,12 +64,13 @@ fn interrupt(batch: &Batch<'_>, run: RunId) -> Result<(), Error> {
 
 /// The run under way in the thread, if the thread is there and is the scope's.
 fn active(batch: &Batch<'_>, scope: &Scope, thread: ThreadId) -> Result<Option<RunId>, Error> {
-    let statement =
-        "SELECT (SELECT r.id FROM runs r WHERE r.thread = t.id AND r.status IN ('running', 'waiting'))
-                FROM threads t WHERE t.id = ?1 AND t.app = ?2 AND t.user = ?3 AND t.deleted_at IS NULL";
+    let statement = format!(
+        "SELECT (SELECT r.id FROM runs r WHERE r.thread = t.id AND r.{ACTIVE_RUN})
+                FROM threads t WHERE t.id = ?1 AND t.app = ?2 AND t.user = ?3 AND t.deleted_at IS NULL"
+    );
     find_first(
         batch.conn(),
-        statement,
+        &statement,
         params![thread.bytes(), scope.app.as_str(), scope.user.as_str()],
         |row| maybe_id(row, 0),
     )?
@@ -100,7 +102,7 @@ fn message_of(
 ) -> Result<MessageId, Error> {
     let (id, parent, parts) = match &request.ask {
         RunInput::Say { id, parent, parts, .. } => (*id, parent, parts),
-        RunInput::Again { of } => return run_start::answerable(batch, thread, *of),
+        RunInput::Again { of } => return run_start::message_to_answer(batch, thread, *of),
     };
     if let Some(parent) = parent {
         run_start::message(batch, thread, *parent)?;

@@ -31,7 +31,7 @@ impl SqlStore {
     ) -> Result<(), Error> {
         let job = job.clone();
         let work = move |batch: &mut Batch<'_>| {
-            jobs::done(batch, &job)?;
+            jobs::mark_done(batch, &job)?;
             if let Some(spent) = spent {
                 usage::add(batch, &job.scope, &spent.model, spent.usage)?;
             }
@@ -83,7 +83,7 @@ fn hash_of(summary: &Summary) -> Result<[u8; 16], Error> {
 }
 
 /// Writes down what the event says.
-pub(super) fn made(batch: &Batch<'_>, thread: ThreadId, summary: &Summary) -> Result<(), Error> {
+pub(super) fn add_summary(batch: &Batch<'_>, thread: ThreadId, summary: &Summary) -> Result<(), Error> {
     let statement = "INSERT INTO summaries (id, thread, level, after_message, from_message, to_message, from_seq, to_seq, messages,
                     hash, created_at) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11)";
     batch.execute(

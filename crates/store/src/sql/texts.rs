@@ -1,6 +1,6 @@
 //! Texts beside the log: kept with the event that names them, and gone with what they come from.
 //!
-//! An app's instructions and documents are the same for everybody, so their texts are kept once, without a user, and go
+//! An app's instructions and documents are the same for all users, so their texts are kept once, without a user, and go
 //! with the last thread that has a prompt made of them. Texts of documents also go with their document.
 
 use crate::sql::{SqlConnection, params};
@@ -100,7 +100,7 @@ pub(super) fn drop_kept(batch: &Batch<'_>, scope: &Scope, source: &str) -> Resul
     batch.execute(statement, [scope.app.as_str(), scope.user.as_str(), source])
 }
 
-/// Removes at most so many of each of the texts and lines of a source. True when there were any.
+/// Removes at most `limit` of the texts, and of the lines, of a source. True when there were any.
 pub(super) fn drop_some(batch: &Batch<'_>, scope: &Scope, source: &str, limit: i64) -> Result<bool, Error> {
     let (app, user) = (scope.app.as_str(), scope.user.as_str());
     let statement = "DELETE FROM texts WHERE (app, user, source, hash) IN

@@ -117,7 +117,7 @@ fn delete(
     thread: ThreadId,
     once: Option<&IdempotencyClaim>,
 ) -> Result<Option<RunId>, Error> {
-    if idempotency::repeated(batch, principal, once)? {
+    if idempotency::is_repeated(batch, principal, once)? {
         return Ok(None);
     }
     let row = find(batch.conn(), thread, principal.user().as_str())?;
@@ -129,7 +129,7 @@ fn delete(
                 WHERE thread = ?1 AND ended_at IS NULL AND stop IS DISTINCT FROM 'cancelled'";
     batch.execute(statement, [thread.bytes()])?;
     batch.touch(thread);
-    items::changed(batch, &row.scope, RecallKind::Thread, thread.bytes())?;
+    items::mark_changed(batch, &row.scope, RecallKind::Thread, thread.bytes())?;
     batch.notice(NoticedChange::Thread { thread, change: NoticeChange::Deleted });
     Ok(row.active_run)
 }
@@ -147,7 +147,7 @@ pub(super) fn insert(batch: &mut Batch<'_>, scope: &Scope, thread: &NewThreadRow
             batch.at()
         ],
     )?;
-    batch.begins(thread.id);
+    batch.begin_thread(thread.id);
     batch.notice(NoticedChange::Thread { thread: thread.id, change: NoticeChange::Created });
     Ok(thread.id)
 }

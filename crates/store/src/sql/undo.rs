@@ -25,7 +25,7 @@ use crate::{ActionRow, ActionStatus, AppliedChange, Error, LedgerKind, PlannedCh
 const MAX_SEARCHED: i64 = 1_000;
 
 /// Puts back what an action has changed, newest change first. Gives what that changed.
-pub(super) fn take_back(
+pub(super) fn undo_changes(
     batch: &Batch<'_>,
     by: &ActionRow,
     action: ActionId,
@@ -78,7 +78,7 @@ fn plan(
     undone: &mut UndoneThings,
 ) -> Result<UndoPlan, Error> {
     let planned = match place {
-        // Nobody has the id of zeros, which stands for the action that would undo this one.
+        // The id of zeros belongs to no action. It stands for the action that would undo this one.
         UndoPlace::Outside => {
             request(conn, action, ActionId::new(Uuid::nil()))?.check_outside().map(|()| Vec::new())
         }
@@ -91,7 +91,7 @@ fn plan(
     }
 }
 
-/// The changes that [`take_back`] would make. [`Error::Changed`] says why it would refuse.
+/// The changes that [`undo_changes`] would make. [`Error::Changed`] says why it would refuse.
 fn planned_changes(
     conn: &SqlConnection,
     action: &ActionRow,
@@ -103,7 +103,7 @@ fn planned_changes(
         let name = change_name(thing.change);
         let now = match undone.get(&name) {
             Some(standing) => standing.clone(),
-            None => standing(conn, &action.scope, thing.change)?,
+            None => standing_thing(conn, &action.scope, thing.change)?,
         };
         let Some(then) = thing.put_back(&now) else { return Err(conflict(conn, action, thing.change)?) };
         check_room(conn, &action.scope, thing.change, &now)?;
@@ -125,14 +125,19 @@ fn planned_changes(
 }
 
 /// The thing of a change as it stands.
-fn standing(conn: &SqlConnection, scope: &Scope, change: &AppliedChange) -> Result<StandingThing, Error> {
+fn standing_thing(
+    conn: &SqlConnection,
+    scope: &Scope,
+    change: &AppliedChange,
+) -> Result<StandingThing, Error> {
     match change {
         AppliedChange::Record { id, kind, .. } => {
-            let found = records::standing(conn, scope, PutRecord { id: *id, kind, data: None, by: None })?;
+            let found =
+                records::standing_record(conn, scope, PutRecord { id: *id, kind, data: None, by: None })?;
             Ok(StandingThing { state: found.state, contents: found.contents })
         }
         AppliedChange::File { path, .. } => {
-            let found = files::standing(conn, scope, path)?;
+            let found = files::standing_file(conn, scope, path)?;
             Ok(StandingThing { state: found.state, contents: found.contents.map(Value::from) })
         }
         AppliedChange::Memory { id, .. } => {
@@ -169,7 +174,7 @@ fn check_room(
     }
 }
 
-/// Notes on an action that another has taken it back.
+/// Notes on an action that another has undone it.
 pub(super) fn mark(batch: &Batch<'_>, by: &ActionRow, undone: ActionId) -> Result<(), Error> {
     ledger::append(batch, &by.scope, undone, LedgerKind::Undo, &LedgerPayload::undo(by.id))?;
     let statement = "UPDATE actions SET undone_by = ?2 WHERE id = ?1";

@@ -31,7 +31,7 @@ pub(crate) trait Upkeep: Send {
     /// Begins a transaction, on a new connection if the last one is lost.
     fn begin(&mut self, conn: &mut SqlConnection, kind: CommitKind) -> Result<(), Error>;
 
-    /// The number of the connection: another one means that somebody else may have written meanwhile.
+    /// The number of the connection: another one means that another process may have written meanwhile.
     fn connection(&self) -> u64 {
         0
     }
@@ -73,11 +73,11 @@ pub(crate) trait Upkeep: Send {
         true
     }
 
-    /// Nobody writes any more.
+    /// The writer has ended.
     fn close(&self, _conn: &SqlConnection) {}
 
-    /// Says when removed rows leave the files of the database, if somebody has to see to that.
-    fn afresh(&self) -> Arc<WalRestart> {
+    /// Whether the write-ahead log is to be started anew, on a database that has one.
+    fn wal_restart(&self) -> Arc<WalRestart> {
         Arc::default()
     }
 }

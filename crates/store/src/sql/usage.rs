@@ -6,6 +6,7 @@ use jiff::tz::Offset;
 use protocol::{Cost, Principal, RunId, Scope, Seq, Usage, UsageView, Used, UserLimits};
 
 use super::append::Batch;
+use super::events::IS_FACT;
 use super::read::{count, find_all, find_first, find_only, scope_at, sql, text};
 use super::{RowsOf, SqlStore, rate_limits};
 use crate::{Error, MAX_USAGE_ROWS};
@@ -34,7 +35,7 @@ impl SqlStore {
     pub(crate) async fn used(&self, scope: &Scope, limits: UserLimits, at: Timestamp) -> Result<Used, Error> {
         let rows = RowsOf::user(&scope.user);
         let scope = scope.clone();
-        self.readers.read_for(rows, move |conn| rate_limits::used(conn, &scope, &limits, at)).await
+        self.readers.read_for(rows, move |conn| rate_limits::read_use(conn, &scope, &limits, at)).await
     }
 }
 
@@ -93,16 +94,17 @@ pub(super) fn of_run(
 
 /// The model that was asked last before this event: a step names it when it starts, and when it turns to another.
 fn asked_model(batch: &Batch<'_>, run: RunId, seq: Seq) -> Result<Option<String>, Error> {
-    let statement = "SELECT json_extract(body, '$.model') FROM events
-            WHERE run = ?1 AND kind IN ('step:start', 'step:retry', 'step:reset') AND seq < ?2
-                AND kind <> 'text:delta' AND kind <> 'reasoning:delta' AND kind <> 'tool:input'
-                AND CASE WHEN json_valid(body) THEN json_extract(body, '$.model') END IS NOT NULL ORDER BY seq DESC LIMIT 1";
-    find_first(batch.conn(), statement, params![run.bytes(), sql(seq)], |row| text(row, 0))
+    let statement = format!(
+        "SELECT json_extract(body, '$.model') FROM events
+            WHERE run = ?1 AND kind IN ('step:start', 'step:retry', 'step:reset') AND seq < ?2 AND {IS_FACT}
+                AND CASE WHEN json_valid(body) THEN json_extract(body, '$.model') END IS NOT NULL ORDER BY seq DESC LIMIT 1"
+    );
+    find_first(batch.conn(), &statement, params![run.bytes(), sql(seq)], |row| text(row, 0))
 }
 
 /// Adds one model call to what the scope has used today.
 pub(super) fn add(batch: &Batch<'_>, scope: &Scope, model: &str, used: Usage) -> Result<(), Error> {
-    rate_limits::spent(batch, scope, used.total())?;
+    rate_limits::count_tokens(batch, scope, used.total())?;
     let today = day(Timestamp::from_millisecond(batch.at()).unwrap_or(Timestamp::UNIX_EPOCH));
     let (user, app) = (scope.user.as_str(), scope.app.as_str());
     // Sums stop at the largest number. An update of what no index holds leaves the indexes alone.

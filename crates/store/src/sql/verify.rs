@@ -148,7 +148,7 @@ impl Verified {
     }
 
     fn actions(&mut self, conn: &SqlConnection, last: [u8; 16]) -> Result<CheckStage, Error> {
-        let page = action_rows::after(conn, last, PAGE)?;
+        let page = action_rows::actions_after(conn, last, PAGE)?;
         let Some(newest) = page.last() else { return Ok(CheckStage::Done) };
         let next = CheckStage::Actions(*newest.id.bytes());
         for action in page {

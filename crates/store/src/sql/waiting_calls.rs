@@ -17,7 +17,7 @@ pub(super) fn wait(batch: &Batch<'_>, run: RunId) -> Result<(), Error> {
     move_run(batch, statement, run)
 }
 
-/// The run goes on, unless something else of it waits.
+/// The run continues, unless something else of it waits.
 pub(super) fn continue_run(batch: &Batch<'_>, run: RunId) -> Result<(), Error> {
     let statement = "UPDATE runs SET status = 'running' WHERE id = ?1 AND status = 'waiting'
                 AND NOT EXISTS (SELECT 1 FROM proposals WHERE run = ?1 AND status = 'open')

@@ -31,7 +31,7 @@ pub(super) struct NoticedNews<'a> {
 /// Adds a message and its job for each webhook that wants to hear of it.
 pub(super) fn tell(batch: &Batch<'_>, watched: &WatchedApps, noticed: &NoticedNews<'_>) -> Result<(), Error> {
     let Some(webhooks) = watched.webhooks.get(&noticed.scope.app) else { return Ok(()) };
-    let Some(news) = news(batch, noticed)? else { return Ok(()) };
+    let Some(news) = webhook_event(batch, noticed)? else { return Ok(()) };
     let (scope, event) = (&noticed.scope, news.event());
     for webhook in webhooks.iter().filter(|webhook| webhook.events.contains(&event)) {
         let job = watched.ids.job();
@@ -63,7 +63,7 @@ pub(super) fn tell(batch: &Batch<'_>, watched: &WatchedApps, noticed: &NoticedNe
 }
 
 /// The event that a notice is, if it is one.
-fn news(batch: &Batch<'_>, noticed: &NoticedNews<'_>) -> Result<Option<WebhookNews>, Error> {
+fn webhook_event(batch: &Batch<'_>, noticed: &NoticedNews<'_>) -> Result<Option<WebhookNews>, Error> {
     let status = noticed.status.as_deref();
     Ok(match noticed.notice {
         NewNotice::Run { run, thread, .. } => status
@@ -71,7 +71,7 @@ fn news(batch: &Batch<'_>, noticed: &NoticedNews<'_>) -> Result<Option<WebhookNe
             .filter(|status| status.is_terminal())
             .map(|status| WebhookNews::RunEnded { run: *run, thread: *thread, status }),
         NewNotice::Proposal(approval) if status == Some(ProposalStatus::Open.name()) => {
-            approval_news(batch, *approval)?
+            approval_event(batch, *approval)?
         }
         NewNotice::Memories { memories, change, .. } => Some(WebhookNews::MemoryChanged {
             memories: memories.clone(),
@@ -85,7 +85,7 @@ fn news(batch: &Batch<'_>, noticed: &NoticedNews<'_>) -> Result<Option<WebhookNe
     })
 }
 
-fn approval_news(batch: &Batch<'_>, approval: ProposalId) -> Result<Option<WebhookNews>, Error> {
+fn approval_event(batch: &Batch<'_>, approval: ProposalId) -> Result<Option<WebhookNews>, Error> {
     let statement = "SELECT run, thread, tool FROM proposals WHERE id = ?1";
     find_first(batch.conn(), statement, [approval.bytes()], |row| {
         let (run, thread) = (maybe_id::<RunId>(row, 0)?, maybe_id::<ThreadId>(row, 1)?);

@@ -4,7 +4,7 @@ use protocol::{RunId, Stored, ThreadId};
 
 use super::SqlConnection;
 use super::deltas::{delta_events, logged_ranges};
-use super::events::stored;
+use super::events::stored_event;
 use super::read::{count, find_all, find_first, id};
 use crate::Error;
 
@@ -20,7 +20,7 @@ pub(crate) fn whole_log_on(conn: &SqlConnection) -> Result<Vec<LoggedRow>, Error
     let _moment = conn.moment()?;
     let statement = "SELECT seq, kind, body, run, thread, at FROM events";
     let mut log = find_all(conn, statement, [], |row| {
-        Ok(LoggedRow { event: stored(id(row, 4)?, row)?, at: row.get(5)? })
+        Ok(LoggedRow { event: stored_event(id(row, 4)?, row)?, at: row.get(5)? })
     })?;
     let mut find = conn.prepare("SELECT first, body, run, thread, at FROM packed_deltas")?;
     let mut rows = find.query([])?;

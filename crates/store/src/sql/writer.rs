@@ -1,12 +1,12 @@
-//! The only writer of this process: commits whatever has arrived while the last commit was under way, or shortly after it
-//! (`commit_due.rs`), then tells the world.
+//! The only writer of this process. It commits the commands that have arrived while the last commit was under way, or
+//! shortly after it (`commit_due.rs`), and then delivers events and answers.
 //!
-//! A batch that holds anything a caller is promised is synced to the disk; one of deltas alone is left to the
-//! operating system, and becomes durable with the next promise because the write-ahead log is one sequential file.
-//! Nothing is published and nobody is answered before the commit.
+//! A batch that holds anything a caller is promised is synced to the disk; one of deltas alone is left to the operating
+//! system, and becomes durable with the next promise because the write-ahead log is one sequential file. No event is
+//! published, and no caller is answered, before the commit.
 //!
-//! When the disk fails, as opposed to being full, the writer ends: nobody knows what is on it, and a second sync that
-//! succeeds proves nothing about what the first one lost. The next start reads what is really there.
+//! When the disk fails, as opposed to being full, the writer ends: the content of the disk is unknown, and a second
+//! sync that succeeds proves nothing about what the first one lost. The next start reads what is really there.
 
 mod commit_due;
 mod delivery;
@@ -52,7 +52,7 @@ pub(crate) struct Writer {
     pause: Arc<WriterPause>,
     /// Nothing is ever sent. The other end is the thread's, and gone when the thread is, however it has ended.
     alive: watch::Receiver<()>,
-    afresh: Arc<WalRestart>,
+    wal_restart: Arc<WalRestart>,
 }
 
 /// Ends the pause of the writer thread between two commits of deltas. Deltas let it pause: each of them would cost a
@@ -76,7 +76,7 @@ enum Command {
     Follow,
     /// A run has deltas waiting.
     Deltas(Announcement),
-    /// Something that somebody waits for, with the run whose deltas go with it.
+    /// Work that a caller waits for, with the run whose deltas go with it.
     Work { work: Box<dyn Work>, rows: RowsOf, kind: CommitKind, outbox: Option<Arc<Outbox>> },
 }
 
@@ -101,16 +101,17 @@ impl Command {
     }
 }
 
-/// A run's word that it has deltas. If the writer never comes to them, the run must give it again.
+/// A notice of a run to the writer that it has deltas. If the writer never reads the deltas, the run must send it
+/// again.
 struct Announcement {
     outbox: Arc<Outbox>,
     seen: bool,
 }
 
 impl Announcement {
-    /// Returns the announcement to be made once more, after a commit that has failed. None if the run has given another
+    /// Returns the announcement to be made once more, after a commit that has failed. None if the run has sent another
     /// one since.
-    fn again(mut self) -> Option<Self> {
+    fn renew(mut self) -> Option<Self> {
         let is_needed = !self.seen || self.outbox.must_announce();
         self.seen = !is_needed;
         is_needed.then_some(self)
@@ -131,17 +132,17 @@ trait Work: Send {
     fn run(&mut self, batch: &mut Batch<'_>) -> bool;
     /// Why it could not be done, when that ends the whole batch.
     fn failure(&mut self) -> Error;
-    /// Answers whoever waits, once the batch is committed or lost.
-    fn done(self: Box<Self>, committed: Result<(), Error>);
+    /// Answers the caller, once the batch is committed or lost.
+    fn answer_caller(self: Box<Self>, committed: Result<(), Error>);
 }
 
-struct Job<F, R> {
+struct BatchedWork<F, R> {
     work: Option<F>,
     result: Option<Result<R, Error>>,
     reply: oneshot::Sender<Result<R, Error>>,
 }
 
-impl<F, R> Work for Job<F, R>
+impl<F, R> Work for BatchedWork<F, R>
 where
     F: FnOnce(&mut Batch<'_>) -> Result<R, Error> + Send,
     R: Send,
@@ -162,7 +163,7 @@ where
         }
     }
 
-    fn done(self: Box<Self>, committed: Result<(), Error>) {
+    fn answer_caller(self: Box<Self>, committed: Result<(), Error>) {
         let result = match (committed, self.result) {
             (Ok(()), Some(result)) => result,
             (Ok(()), None) => Err(Error::Aborted),
@@ -182,7 +183,7 @@ impl Writer {
         let (queue, commands) = sync_channel(MAX_QUEUED);
         let mut committer = Committer::new(parts, clock, publish);
         let (living, alive) = watch::channel(());
-        let afresh = committer.upkeep.afresh();
+        let wal_restart = committer.upkeep.wal_restart();
         let database = OpenDatabase::new();
         let spawned = thread::Builder::new()
             .name("rondo-writer".into())
@@ -194,12 +195,12 @@ impl Writer {
             })
             .map_err(Error::Folder)?;
         let pause = Arc::new(WriterPause(spawned.thread().clone()));
-        Ok(Self { queue, pause, alive, afresh })
+        Ok(Self { queue, pause, alive, wal_restart })
     }
 
-    /// Says when the write-ahead log is started afresh.
-    pub(super) fn afresh(&self) -> Arc<WalRestart> {
-        Arc::clone(&self.afresh)
+    /// Whether the write-ahead log is to be started anew.
+    pub(super) fn wal_restart(&self) -> Arc<WalRestart> {
+        Arc::clone(&self.wal_restart)
     }
 
     /// Whether anything can still be written.
@@ -208,12 +209,12 @@ impl Writer {
     }
 
     /// Returns once nothing more can be written.
-    pub(super) async fn ended(&self) {
+    pub(super) async fn writing_ended(&self) {
         let mut alive = self.alive.clone();
         while alive.changed().await.is_ok() {}
     }
 
-    /// Runs `work` on somebody's rows inside the next batch, and waits until it is on the disk.
+    /// Runs `work` on the rows of a user inside the next batch, and waits until it is on the disk.
     pub(super) async fn write_for<R: Send + 'static>(
         &self,
         rows: RowsOf,
@@ -246,7 +247,7 @@ impl Writer {
         work: impl FnOnce(&mut Batch<'_>) -> Result<R, Error> + Send + 'static,
     ) -> Result<R, Error> {
         let (reply, answer) = oneshot::channel();
-        let work = Box::new(Job { work: Some(work), result: None, reply });
+        let work = Box::new(BatchedWork { work: Some(work), result: None, reply });
         self.send(Command::Work { work, rows, kind, outbox })?;
         self.pause.end();
         answer.await.map_err(|_| Error::Closed)?
@@ -256,7 +257,7 @@ impl Writer {
     pub(crate) fn follow(&self, seat: &NodeSeat) {
         if seat.asks_follow() {
             if self.send(Command::Follow).is_err() {
-                seat.follows(); // whatever waits takes it in
+                seat.note_follow(); // the commands that wait take it in
             }
             self.pause.end();
         }
@@ -382,11 +383,11 @@ impl Committer {
     /// Commits the commands together, and hands over what they recorded and their answers to be delivered. Deltas are left
     /// if they are to be tried again. False if all ends here.
     fn commit(&mut self, commands: &mut Vec<Command>) -> bool {
-        if !self.passes(Moment::BeforeCommit) {
+        if !self.pass_boundary(Moment::BeforeCommit) {
             return false;
         }
         let committed = self.transact(commands);
-        if !self.passes(Moment::AfterCommit) {
+        if !self.pass_boundary(Moment::AfterCommit) {
             return false;
         }
         if let Err(error) = &committed {
@@ -417,14 +418,14 @@ impl Committer {
     /// Takes in what other nodes have committed before this turn.
     fn catch_up(&mut self, turn: Option<NodeTurn>) -> Result<(), Error> {
         let Some(NodeTurn { node, number }) = turn else { return Ok(()) };
-        self.upkeep.seat().iter().for_each(|seat| seat.follows());
+        self.upkeep.seat().iter().for_each(|seat| seat.note_follow());
         self.take_in(node, Some(number - 1))
     }
 
     /// Takes in what other nodes have committed. While the connection is lost, the next transaction does.
     fn follow(&mut self) {
         let Some(seat) = self.upkeep.seat() else { return };
-        seat.follows();
+        seat.note_follow();
         if !self.conn.is_usable() {
             return;
         }
@@ -452,7 +453,7 @@ impl Committer {
         Ok(())
     }
 
-    fn passes(&self, moment: Moment) -> bool {
+    fn pass_boundary(&self, moment: Moment) -> bool {
         self.boundary.as_ref().is_none_or(|boundary| boundary.pass(moment))
     }
 
@@ -499,7 +500,7 @@ impl Committer {
             recorded.and_then(|finished| ended.map(|()| finished))?;
         deltas.apply(&mut self.log, at);
         if let (Some(nodes), Some(turn)) = (&mut self.nodes, turn) {
-            nodes.committed(turn.number);
+            nodes.note_commit(turn.number);
         }
         self.upkeep.bound_loss(kind, recorded.len())?;
         Ok(CommittedBatch { recorded, notices, adds_work })
@@ -512,14 +513,14 @@ fn settle(commands: &mut Vec<Command>, is_committed: bool, may_pass: bool) -> Ve
     let (mut again, mut works) = (Vec::new(), Vec::new());
     for command in commands.drain(..) {
         match command.outbox() {
-            Some(outbox) if is_committed => outbox.landed(),
+            Some(outbox) if is_committed => outbox.commit_succeeded(),
             Some(outbox) if may_pass => outbox.give_back(0),
-            Some(outbox) => outbox.lost(),
+            Some(outbox) => outbox.commit_lost(),
             None => {}
         }
         match command {
             Command::Deltas(announcement) if may_pass => {
-                again.extend(announcement.again().map(Command::Deltas));
+                again.extend(announcement.renew().map(Command::Deltas));
             }
             Command::Work { work, .. } => works.push(work),
             Command::Deltas(_) | Command::Follow => {}

@@ -38,7 +38,7 @@ pub(super) fn apply(batch: &Batch<'_>, by: &ActionRow, writes: &[Write]) -> Resu
                 return Err(second_undo());
             }
             Write::Undo { action } => {
-                applied.changes.extend(undo::take_back(batch, by, *action)?);
+                applied.changes.extend(undo::undo_changes(batch, by, *action)?);
                 applied.undo_of = Some(*action);
             }
             Write::Remember(memory) => applied.changes.push(change::remember(batch, scope, memory)?),

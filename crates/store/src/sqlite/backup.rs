@@ -21,7 +21,7 @@ const MAX_BUSY_STEPS: u32 = 100;
 /// leaves numbers out when it is first opened, because clients may have seen events that came after it.
 pub fn backup(from: &Path, into: &Path, mut report: impl FnMut(u64, u64)) -> Result<Audited, Error> {
     let source = reader(&from.join(FILE), Performer::Audit)?;
-    // Held to the end: whatever is written meanwhile is not part of the copy, and does not make it begin again.
+    // Held to the end: writes of that time are not part of the copy, and do not make it begin again.
     let moment = source.unchecked_transaction()?;
     migrate::require_newest(&moment)?;
     drop(private_files::open_private_file(&into.join(FILE)).map_err(Error::Folder)?);

@@ -16,9 +16,9 @@ use crate::Error;
 /// Pages (of 4 KiB) after which the other connection begins to copy.
 const SOFT_PAGES: i32 = 4_000;
 
-/// Pages after which the writer itself finishes the copy and starts the log afresh. It bounds the log at 32 MiB
-/// while writes never pause, which is when the other connection alone can never catch up. Only a reader that stays at an
-/// old moment, such as a backup, lets it grow beyond: nobody waits for that one.
+/// Pages after which the writer itself finishes the copy and starts the log anew. It bounds the log at 32 MiB while
+/// writes never pause, which is when the other connection alone can never catch up. Only a reader that stays at an old
+/// moment, such as a backup, lets it grow beyond. The writer does not wait for this reader.
 const HARD_PAGES: i32 = 8_000;
 
 pub(super) struct Checkpointer {
@@ -35,7 +35,7 @@ struct State {
     failed: AtomicBool,
     /// Held while one is under way: SQLite does not let another wait for it, but has it fail.
     turn: Mutex<()>,
-    /// The disk has failed one. Another that succeeds would prove nothing, and would let go of the log.
+    /// The disk has failed one. Another that succeeds would prove nothing, and would release the log.
     broken: AtomicBool,
 }
 
@@ -105,7 +105,8 @@ impl Checkpointer {
         }
     }
 
-    /// Copies all of the log and empties it, if nobody reads an old moment for so long. True when that is done.
+    /// Copies all of the log and empties it, unless a reader stays at an old moment for `patience`. True when that is
+    /// done.
     pub(super) fn start_afresh(&self, conn: &Connection, patience: Duration) -> bool {
         if self.is_broken() {
             return false;
@@ -140,8 +141,8 @@ pub(super) fn connect_to_checkpoint(path: &Path) -> Result<Connection, Error> {
     Ok(conn)
 }
 
-/// Copies as much of the log as nobody reads. Gives the pages in the log, and those that are copied; none while another
-/// connection copies.
+/// Copies the part of the log that no reader needs. Gives the pages in the log, and those that are copied; none while
+/// another connection copies.
 fn copy_log(conn: &Connection) -> rusqlite::Result<(i32, i32)> {
     match conn.wal_checkpoint_v2(None::<&str>, CheckpointMode::PASSIVE) {
         Err(error) if error.sqlite_error_code() == Some(ErrorCode::DatabaseBusy) => Ok((0, 0)),
@@ -149,7 +150,7 @@ fn copy_log(conn: &Connection) -> rusqlite::Result<(i32, i32)> {
     }
 }
 
-/// Copies the whole write-ahead log into the database and empties it. False while somebody reads an old moment.
+/// Copies the whole write-ahead log into the database and empties it. False while a reader stays at an old moment.
 pub(super) fn start_afresh(conn: &Connection) -> Result<bool, Error> {
     let busy = conn.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |row| row.get::<_, i64>(0));
     Ok(busy.map_err(|error| full_or_failed(conn, error.into()))? == 0)

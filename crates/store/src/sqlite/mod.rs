@@ -39,10 +39,10 @@ pub(crate) use upkeep::SqliteUpkeep;
 /// The database's name in the data folder.
 pub const FILE: &str = "rondo.db";
 
-/// Held in the folder by whoever has the database open.
+/// The lock in the folder of the process that has the database open.
 const LOCK: &str = "lock";
 
-/// How often, and how far apart, a locked folder is tried before it counts as somebody else's.
+/// How often, and how far apart, a locked folder is tried before it counts as in use by another process.
 const LOCK_TRIES: u32 = 25;
 const LOCK_WAIT: Duration = Duration::from_millis(20);
 
@@ -76,7 +76,7 @@ pub(crate) fn open_with(
     restore_deltas(&conn, clock.now().as_millisecond())?;
     // A process that was killed may have left what it had removed in the log.
     if !checkpoint::start_afresh(file_of(&conn)?)? {
-        note_removed(&conn)?; // somebody reads an old moment; the sweep tries again
+        note_removed(&conn)?; // a reader stays at an old moment; the sweep tries again
     }
     place_messages(&conn)?;
     let StoreOptions { coalesce, boot, delta_pause, boundary, shared: _, vault: _ } = options;

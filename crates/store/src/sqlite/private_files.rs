@@ -1,4 +1,4 @@
-//! The data folder and its files are for the user who runs the server, and for nobody else on the machine.
+//! The data folder and its files are for the user who runs the server, and for no other user of the machine.
 
 use std::fs::{self, DirBuilder, File, OpenOptions, Permissions};
 use std::io::{self, ErrorKind};
@@ -10,10 +10,10 @@ use super::{FILE, LOCK};
 const FOLDER_MODE: u32 = 0o700;
 const FILE_MODE: u32 = 0o600;
 
-/// The bits of what anybody but the owner may do.
+/// The bits of what users other than the owner may do.
 const OTHERS: u32 = 0o077;
 
-/// A folder with this bit is everybody's on purpose, as `/tmp` is.
+/// A folder with this bit is shared by all users on purpose, as `/tmp` is.
 const SHARED: u32 = 0o1000;
 
 /// The files of the store in its folder, as endings of the database's name.
@@ -23,7 +23,7 @@ const ENDINGS: [&str; 4] = ["", "-wal", "-shm", "-journal"];
 const OWN_NAMES: [&str; 8] =
     [FILE, LOCK, "vault.key", "control.json", "catalogue.toml", "models", "built-in-apps", "app-revisions"];
 
-/// Makes a folder that nobody but its owner can look into, if it is not there. Folders above it are made as usual.
+/// Makes a folder that only its owner can look into, if it is not there. Folders above it are made as usual.
 pub fn make_private_folder(folder: &Path) -> io::Result<()> {
     if let Some(above) = folder.parent().filter(|above| !above.as_os_str().is_empty()) {
         fs::create_dir_all(above)?;
@@ -46,7 +46,7 @@ pub fn mode_for_others(path: &Path) -> Option<u32> {
     Some(mode).filter(|mode| mode & OTHERS != 0)
 }
 
-/// Closes to others what an earlier version, or somebody else, has left open. A folder that is shared, or that holds
+/// Closes to others what an earlier version, or another program, has left open. A folder that is shared, or that holds
 /// something of others, may not be ours alone and stays as it is.
 pub(super) fn close_to_others(folder: &Path) {
     let mut closed = 0;

@@ -12,7 +12,7 @@ use crate::Error;
 pub(super) enum Performer {
     /// The opener of the database, before anything else is done with it.
     Start,
-    /// The writer, for whom everybody waits.
+    /// The writer, for which all callers wait.
     Writer,
     /// A connection that reads beside the writer.
     Reader,
@@ -75,7 +75,7 @@ mod noting {
         hasher.finish()
     }
 
-    /// Many processes put down the same; whoever is killed in the midst of it leaves nothing half.
+    /// Many processes write the same files. A process that is killed meanwhile leaves no half file.
     fn put_down(folder: &Path, performer: Performer, number: u64, sql: &str) {
         let name = format!("{performer:?}-{number:016x}").to_lowercase();
         let file = folder.join(format!("{name}.sql"));

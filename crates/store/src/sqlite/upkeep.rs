@@ -21,7 +21,7 @@ pub(crate) struct SqliteUpkeep {
     sync: Option<SyncLevel>,
     /// Events committed since the last sync: what a power failure can take, though it was published.
     unsynced: u64,
-    afresh: Arc<WalRestart>,
+    wal_restart: Arc<WalRestart>,
     /// Last, so that the folder is free only when the database is closed.
     _lock: File,
 }
@@ -53,7 +53,7 @@ impl SqliteUpkeep {
     ) -> Result<Self, Error> {
         let checkpointer = Checkpointer::start(conn, checkpoints)?;
         checkpointer.watch(conn)?;
-        Ok(Self { wal, checkpointer, sync: None, unsynced: 0, afresh: Arc::default(), _lock: lock })
+        Ok(Self { wal, checkpointer, sync: None, unsynced: 0, wal_restart: Arc::default(), _lock: lock })
     }
 
     /// Sets how hard the next commit tries to reach the disk. It cannot be changed inside a transaction.
@@ -71,8 +71,8 @@ impl SqliteUpkeep {
 }
 
 impl Upkeep for SqliteUpkeep {
-    fn afresh(&self) -> Arc<WalRestart> {
-        Arc::clone(&self.afresh)
+    fn wal_restart(&self) -> Arc<WalRestart> {
+        Arc::clone(&self.wal_restart)
     }
 
     fn begin(&mut self, conn: &mut SqlConnection, kind: CommitKind) -> Result<(), Error> {
@@ -123,8 +123,8 @@ impl Upkeep for SqliteUpkeep {
     fn after_commit(&self, conn: &SqlConnection) -> bool {
         let Ok(conn) = file_of(conn) else { return false };
         self.checkpointer.after_commit(conn);
-        if self.afresh.is_wanted_now() {
-            self.afresh.tried(self.checkpointer.start_afresh(conn, Duration::ZERO));
+        if self.wal_restart.is_wanted_now() {
+            self.wal_restart.note_attempt(self.checkpointer.start_afresh(conn, Duration::ZERO));
         }
         !self.checkpointer.is_broken()
     }

@@ -20,13 +20,13 @@ store_methods! {
     fn action(principal: &Principal, id: ActionId) -> ActionRow;
     /// The action if it is this scope's.
     fn action_of(scope: &Scope, id: ActionId) -> ActionRow;
-    /// Takes back what an action changed, as the new action `by`, in one transaction. [`Error::Changed`] says why it
-    /// cannot be. Under the key of an earlier request, gives what that one made.
+    /// Undoes the changes of an action, as the new action `by`, in one transaction. [`Error::Changed`] says why it
+    /// cannot be undone. Under the key of an earlier request, gives what that one made.
     fn undo(principal: &Principal, id: ActionId, by: NewAction, once: Option<IdempotencyClaim>) -> ActionRow;
-    /// Begins to take back an action that acted outside: commits the intent of `by`, which is to be ended with
-    /// [`Store::end_action`]. Complete, it has taken the action back; failed, another may try; unknown, none may.
-    /// [`Error::Changed`] says why the action cannot be taken back. Under the key of an earlier request, gives what that
-    /// one began, as it is now.
+    /// Begins to undo an action that acted outside: commits the intent of `by`, which is to be ended with
+    /// [`Store::end_action`]. If `by` is complete, the action is undone; if it failed, another undo may try; if its
+    /// result is unknown, none may. [`Error::Changed`] says why the action cannot be undone. Under the key of an
+    /// earlier request, gives what that one began, as it is now.
     fn begin_undo(principal: &Principal, id: ActionId, by: NewAction, once: Option<IdempotencyClaim>) -> ActionRow;
     /// Returns the changes that an undo of each of these actions of the scope would make, one after the other in this
     /// order. `undone` has the things that earlier ones would have put back, and gets those of these.
@@ -38,7 +38,7 @@ store_methods! {
     fn end_action(scope: &Scope, id: ActionId, end: ActionEnd) -> ActionRow;
 }
 
-// Calls that wait for a yes.
+// Calls that wait for a decision.
 store_methods! {
     /// Newest first; only the open ones if so asked.
     fn proposals(scope: &Scope, open: bool, page: PageOf<TimeCursor<ProposalId>>) -> PageRows<ProposalRow>;
@@ -47,10 +47,10 @@ store_methods! {
     fn proposal_of(scope: &Scope, id: ProposalId) -> ProposalRow;
     /// The open ones of a run.
     fn proposals_of(run: RunId) -> Vec<ProposalRow>;
-    /// Decides an open proposal. For one of a run, `proposal:closed` is recorded, and the call's denied result unless it
-    /// is confirmed. [`Error::Decided`] if it is decided already or too late; one of a run whose time is over is closed by
-    /// [`Store::expire_waiting`], which says which threads go on. Under the key of an earlier request, gives it
-    /// as it is now.
+    /// Decides an open proposal. For one of a run, `proposal:closed` is recorded, and the call's denied result unless
+    /// it is confirmed. [`Error::Decided`] if it is decided already or too late; one of a run whose time is over is
+    /// closed by [`Store::expire_waiting`], which says which threads continue. Under the key of an earlier request,
+    /// gives it as it is now.
     fn decide(principal: &Principal, id: ProposalId, decision: Decision, once: Option<IdempotencyClaim>) -> ProposalRow;
 }
 
@@ -62,9 +62,9 @@ store_methods! {
     fn client_call(principal: &Principal, id: CallId) -> ClientCallRow;
     /// The open ones of a run.
     fn client_calls_of(run: RunId) -> Vec<ClientCallRow>;
-    /// Records the result of an open call. [`Error::CallClosed`] if it has one already or its time is over; what is over
-    /// is closed by [`Store::expire_waiting`], which says which threads go on. Under the key of an earlier request, gives
-    /// the call as it is now.
+    /// Records the result of an open call. [`Error::CallClosed`] if it has one already or its time is over; what is
+    /// over is closed by [`Store::expire_waiting`], which says which threads continue. Under the key of an earlier
+    /// request, gives the call as it is now.
     fn answer_call(principal: &Principal, id: CallId, answer: CallAnswer, once: Option<IdempotencyClaim>) -> ClientCallRow;
 }
 

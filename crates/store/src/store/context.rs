@@ -61,7 +61,8 @@ store_methods! {
 
 // Documents that users uploaded.
 store_methods! {
-    /// Adds it with all of its pieces, a few at a time; nobody sees it before the last. One that was left half is purged.
+    /// Adds it with all of its pieces, a few at a time. It is shown after the last piece. One that was left half is
+    /// purged.
     fn add_document(scope: &Scope, document: NewDocument, once: Option<IdempotencyClaim>) -> DocumentRow;
     /// The document that was made under this key, if any.
     fn document_made(scope: &Scope, once: &IdempotencyClaim) -> Option<DocumentRow>;

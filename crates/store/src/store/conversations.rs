@@ -46,7 +46,7 @@ store_methods! {
     /// A page of that path from its beginning, oldest first. The cursor is the place in the log of the last one seen.
     /// Its cost depends on the page, not on the length of the path.
     fn messages(thread: ThreadId, leaf: MessageId, page: PageOf<Seq>) -> PageRows<ShownMessage>;
-    /// A page of all messages up to a place in the log, whatever branch they are on, oldest first; without siblings.
+    /// A page of all messages up to a place in the log, on all branches, oldest first; without siblings.
     fn all_messages(thread: ThreadId, until: Seq, page: PageOf<Seq>) -> PageRows<ShownMessage>;
     /// A page of all messages with the beginnings of their texts, oldest first.
     fn tree(thread: ThreadId, page: PageOf<Seq>) -> PageRows<TreeRow>;
@@ -69,11 +69,11 @@ store_methods! {
     /// Marks the run as to be cancelled, or ends it if it is only queued; a run that has ended stays as it is. Either
     /// way, gives it back.
     fn cancel(principal: &Principal, id: RunId, once: Option<IdempotencyClaim>) -> RunRow;
-    /// Ends a run from its rows alone, whatever its log contains: each call without a result gets one. A run that was
-    /// told to stop ends so. Nothing changes if it has ended; [`Error::Fenced`] for an earlier owner.
+    /// Ends a run from its rows alone, also if its log cannot be read: each call without a result gets one. A run that
+    /// was told to stop ends so. Nothing changes if it has ended; [`Error::Fenced`] for an earlier owner.
     fn force_end(run: &RunRow, end: ForcedEnd) -> ();
-    /// Whether the number was left out of the thread's sequence: whoever has seen an event of that number has seen one
-    /// that is lost. The last number that is left out belongs to nobody, and counts as one of the log.
+    /// Whether the number was left out of the thread's sequence: a client that has seen an event of that number has
+    /// seen one that is lost. The last number that is left out belongs to no event, and counts as one of the log.
     fn is_skipped(thread: ThreadId, seq: Seq) -> bool;
 }
 
@@ -87,7 +87,7 @@ store_methods! {
     fn facts(run: RunId) -> Vec<RawEvent>;
     /// The first message of the user in the thread that says something.
     fn first_message(thread: ThreadId) -> Option<MessageId>;
-    /// Whether the thread has a title, or is gone: either way nobody looks for one.
+    /// Whether the thread has a title, or is gone. In both cases it needs no title.
     fn is_named(thread: ThreadId) -> bool;
     /// The newest sequence number of the thread.
     fn head(thread: ThreadId) -> Seq;

@@ -19,7 +19,7 @@ store_methods! {
     /// Marks the key of an import as used, so that nothing else is asked under it. An import that is sent again is no
     /// other: what it adds has keys of its own.
     fn begin_import(scope: &Scope, once: IdempotencyClaim) -> ();
-    /// The memory if it is this principal's, whatever its status.
+    /// The memory if it is this principal's, in any status.
     fn memory(principal: &Principal, id: MemoryId) -> MemoryRow;
     fn memory_history(principal: &Principal, id: MemoryId) -> MemoryHistory;
     /// Newest first: those of a status, or all of them.
@@ -81,13 +81,13 @@ store_methods! {
     /// Erases what is said of deleted things, a bounded number at a time: of those that users deleted, and of those that
     /// tools deleted at `undo_before` or earlier. True when more is left.
     fn erase(undo_before: Timestamp) -> bool;
-    /// Gives some free pages back to the file system, and starts the write-ahead log afresh if anything was removed since
+    /// Gives some free pages back to the file system, and starts the write-ahead log anew if anything was removed since
     /// the last time. True when more is left.
     fn tidy() -> bool;
 }
 
 impl Store {
-    /// Whether the write-ahead log could not be started afresh the last time, because somebody read an old moment.
+    /// Whether the write-ahead log could not be started anew the last time, because a reader stayed at an old moment.
     pub fn is_untidy(&self) -> bool {
         self.database.is_untidy()
     }

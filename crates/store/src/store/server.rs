@@ -49,8 +49,8 @@ store_methods! {
     fn add_session(session: SessionView, hash: [u8; 32], actor: Option<String>) -> Vec<SessionId>;
     /// The session with this hash, also if it has ended or expired: [`SessionRow::is_good`] decides.
     fn session_by_hash(hash: [u8; 32]) -> Option<SessionRow>;
-    /// Ends a session; `by` names the admin who ends a session of somebody else. False when there is no such session, or
-    /// not all of its apps are among `only_apps`, where these are given. A second time changes nothing.
+    /// Ends a session. `by` names the admin if an admin ends it. False when there is no such session, or not all of its
+    /// apps are among `only_apps`, where these are given. A second time changes nothing.
     fn end_session(id: SessionId, only_apps: Option<Vec<AppId>>, by: Option<String>) -> bool;
     /// Sessions that have neither ended nor expired at this moment, newest first. With `apps`, those that are limited to
     /// some of these apps.
@@ -133,21 +133,21 @@ store_methods! {
     fn active_run(thread: ThreadId) -> Option<RunRow>;
     /// Whether the thread is deleted and has rows that [`Store::purge`] will remove.
     fn is_deleted(thread: ThreadId) -> bool;
-    /// Removes rows of deleted threads that have no run under way, of deleted documents and of those that were not whole
-    /// within an hour, and keys of requests and jobs from before `forget_before`, a bounded number at a time. A job that
-    /// is dead is kept thirty days longer than one that is done. A session is kept for a day after its end. Goes on where adding a document was cut after it was
-    /// whole. True when more is left.
+    /// Removes rows of deleted threads that have no run under way, of deleted documents and of those that were not
+    /// whole within an hour, and keys of requests and jobs from before `forget_before`, a bounded number at a time. A
+    /// job that is dead is kept thirty days longer than one that is done. A session is kept for a day after its end. If
+    /// adding a document was interrupted after it was whole, continues there. True when more is left.
     fn purge(deleted_before: Timestamp, forget_before: Timestamp) -> bool;
     /// Removes the deltas of one run that ended at `ended_before` or earlier, all of them together; its facts stay. True
     /// when there may be another.
     fn prune(ended_before: Timestamp) -> bool;
     /// Closes proposals and calls of the client whose time is over, a bounded number at a time. Gives the threads whose
-    /// runs can go on.
+    /// runs can continue.
     fn expire_waiting() -> Vec<ThreadId>;
     /// When the next open proposal or call of the client expires.
     fn next_expiry() -> Option<Timestamp>;
     /// Takes over actions without a run that were begun and not ended, oldest first: their process has died. Actions
-    /// with `undo_of` set out to take back another.
+    /// with `undo_of` were to undo another.
     fn begun_actions() -> Vec<ActionRow>;
     /// Goes through every chain of the ledger.
     fn verify_ledger() -> Verified;
@@ -167,7 +167,7 @@ store_methods! {
     fn keep_revision(app: &AppId, revision: &str, files: Vec<u8>) -> ();
     /// The files of an app's revision, if they are kept.
     fn files_of_revision(app: &AppId, revision: &str) -> Option<Vec<u8>>;
-    /// Random bytes that were drawn when the store was made: nobody outside knows them.
+    /// Random bytes that were drawn when the store was made. Only this store has them.
     fn secret() -> [u8; 32];
 }
 

@@ -1,6 +1,8 @@
 //! Actions: each call of a run, and each confirmed proposal, with what it changed, committed with what it tells.
 
-use protocol::{ActionId, CallId, Effect, Event, Ids, RecordId, RunStatus, Scope, ToolComplete, ToolStatus};
+use protocol::{
+    ActionId, CallId, Decision, Effect, Event, Ids, RecordId, RunStatus, Scope, ToolComplete, ToolStatus,
+};
 use rusqlite::Connection;
 use serde_json::{Value, json};
 use store::{
@@ -12,7 +14,7 @@ use crate::support::{Fixture, after, call, end, once, principal, result, scope, 
 
 pub(crate) const ALL: PageOf<u64> = PageOf { after: None, limit: 1_000 };
 
-/// A run with one step of so many calls, all of a tool that changes things.
+/// A run with one step of `count` calls, all of a tool that changes things.
 pub(crate) async fn run_with_calls(fixture: &Fixture, count: usize) -> (SubmittedRun, RunLog, Vec<CallId>) {
     let (submitted, log) = fixture.run().await;
     let calls: Vec<CallId> = (0..count).map(|_| fixture.ids.call()).collect();
@@ -266,7 +268,7 @@ async fn a_confirmed_proposal_becomes_an_action_without_a_run_that_ends_once() {
     let again = store.begin_action(&alice, new.id, fresh(new.input.clone()), once("k", 1)).await.unwrap();
     assert_eq!(again, begun, "the same request again gives the action it made");
     let second = store.begin_action(&alice, new.id, fresh(new.input.clone()), None).await;
-    assert!(matches!(second, Err(Error::Decided("confirmed"))));
+    assert!(matches!(second, Err(Error::Decided(Decision::Confirmed))));
     assert_eq!(store.proposal(&principal("alice"), new.id).await.unwrap().action, Some(begun.id));
     assert_eq!(store.begun_actions().await.unwrap(), std::slice::from_ref(&begun));
     let part = fixture.ids.record();

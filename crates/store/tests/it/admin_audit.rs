@@ -1,4 +1,4 @@
-//! The audit of admins: an entry with each change, in a chain in which whatever is changed is found.
+//! The audit of admins: an entry with each change, in a chain in which every change is found.
 
 use std::sync::Arc;
 

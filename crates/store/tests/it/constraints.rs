@@ -1,4 +1,4 @@
-//! The invariants are the database's: whoever writes, by whatever path, cannot break them.
+//! The invariants are the database's: no writer can break them, on any path.
 
 use protocol::{Ids, RunStatus};
 use rusqlite::Connection;

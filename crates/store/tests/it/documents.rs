@@ -1,4 +1,4 @@
-//! Documents: seen whole or not at all, whatever is cut in between, and gone with all that was made of them.
+//! Documents: seen whole or not at all, also if a step is interrupted, and gone with all that was made of them.
 
 mod parts;
 
@@ -19,7 +19,7 @@ fn elsewhere() -> Scope {
     Scope { app: AppId::new("other"), ..scope("alice") }
 }
 
-/// A document of so many short pieces, the third of which is suspicious.
+/// A document of `pieces` short pieces, the third of which is suspicious.
 fn new(fixture: &Fixture, name: &str, pieces: usize) -> NewDocument {
     let piece = |number: usize| NewChunk {
         id: fixture.ids.chunk(),

@@ -1,4 +1,4 @@
-//! Power failures and other ends: whatever was acknowledged is there, and no number that was seen is used again (D1).
+//! Power failures and other ends: all that was acknowledged is there, and no number that was seen is used again (D1).
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -112,7 +112,7 @@ fn end_of(wal: &[u8]) -> usize {
     end
 }
 
-/// A store at work, with what anybody was told of it.
+/// A store at work, with all that callers were told of it.
 struct Work {
     fixture: Fixture,
     runs: Vec<(SubmittedRun, RunLog)>,
@@ -267,7 +267,7 @@ async fn whatever_a_power_failure_leaves_of_the_log_is_sound_and_holds_what_was_
     }
 }
 
-/// A checkpoint does not wait for a reader who stays at an old moment, and so nobody waits for the checkpoint.
+/// A checkpoint does not wait for a reader who stays at an old moment, so the writer does not wait for the checkpoint.
 #[tokio::test]
 async fn a_long_reader_does_not_hold_up_writes() {
     let fixture = fixture("one");
@@ -295,7 +295,7 @@ async fn a_long_reader_does_not_hold_up_writes() {
     }
     assert!(begun.elapsed() < std::time::Duration::from_secs(4), "{:?}", begun.elapsed());
     reader.execute_batch("COMMIT").unwrap();
-    write().await; // after this one, the checkpoint finds nobody in its way
+    write().await; // after this one, no reader is in the way of the checkpoint
     let before = std::fs::metadata(&wal).unwrap().len();
     for _ in 0..5 {
         write().await;

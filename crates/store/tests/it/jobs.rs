@@ -247,7 +247,7 @@ async fn a_job_of_a_scope_comes_again_once_the_earlier_one_is_over() {
     assert!(matches!(stale, Err(Error::Fenced)));
 }
 
-/// So many jobs of a user, each in a thread of its own, due at a second.
+/// Makes `count` jobs of a user, each in a thread of its own, due at a second.
 fn many(fixture: &Fixture, user: &str, count: usize, due: i64) {
     let insert = "INSERT INTO jobs (id, kind, key, app, user, thread, status, run_at, created_at, updated_at)
         VALUES (randomblob(16), 'extract', hex(randomblob(16)), 'test', ?1, randomblob(16), 'ready', ?2, ?2, ?2)";

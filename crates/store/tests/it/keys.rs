@@ -1,4 +1,4 @@
-//! Keys: their rights, their end, their successors, and which of them an admin of some apps looks after.
+//! Keys: their rights, their end, their successors, and which of them an admin of some apps can manage.
 
 use std::sync::Arc;
 

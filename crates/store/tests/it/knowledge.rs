@@ -1,4 +1,4 @@
-//! Documents of apps: nobody's own, read by all users of their app, and each in the place of the one with its name.
+//! Documents of apps: of no user, read by all users of their app, and each in the place of the one with its name.
 
 use protocol::{AppId, ChunkId, ContextLoaded, DocumentId, Event, Ids, Scope};
 use store::rules::knowledge::MAX_KNOWLEDGE_TEXT_BYTES;

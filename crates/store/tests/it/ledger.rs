@@ -1,4 +1,4 @@
-//! The ledger's chains: whatever is changed behind their back is found.
+//! The ledger's chains: every change by another program is found.
 
 use protocol::{Effect, Ids};
 use rusqlite::Connection;

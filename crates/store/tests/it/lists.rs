@@ -35,7 +35,7 @@ async fn exchange(fixture: &Fixture, thread: Target, output: &str) -> SubmittedR
     submitted
 }
 
-/// All pages of a list, each of them with at most so many bytes unless it has one entry alone.
+/// All pages of a list, each of them with a bounded number of bytes unless it has one entry alone.
 async fn all<T, C>(
     mut read: impl AsyncFnMut(Option<C>) -> PageRows<T>,
     cursor: impl Fn(&T) -> C,

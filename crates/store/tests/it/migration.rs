@@ -44,7 +44,7 @@ async fn a_database_of_the_first_version_keeps_what_it_holds_and_takes_what_is_n
     let alice = principal("alice");
     let runs = store.adopt().await.unwrap();
     let thread = store.thread(&alice, runs[0].thread).await.unwrap();
-    // Nobody knows how the last process ended, so what clients may have seen of the run under way is left out.
+    // It is unknown how the last process ended, so what clients may have seen of the run under way is left out.
     assert_eq!((thread.title.as_deref(), thread.last_seq), (Some("kept"), 2 + 10_000));
     let ended = protocol::RunId::new(uuid::Uuid::from_u128(2));
     let ended = store.run(&alice, ended).await.unwrap();
@@ -211,7 +211,7 @@ async fn a_database_from_before_documents_keeps_the_order_of_its_changes() {
     assert_ne!(store.secret().await.unwrap(), [0; 32]);
 }
 
-/// An action that was taken back, the undo that did so, and one that was begun without a run.
+/// An action that was undone, the undo that did so, and one that was begun without a run.
 const FIFTH_DATA: &str = "
     INSERT INTO actions VALUES
         (x'00000000000000000000000000000001', 'app', 'alice', x'00000000000000000000000000000011',
@@ -330,7 +330,7 @@ async fn a_database_from_before_rights_keeps_its_keys_and_what_they_allow() {
     assert_eq!(runs[0].actor, None);
 }
 
-/// Wherever a migration is cut, the next start finds the schema from before one of its steps, and goes on (D5).
+/// Wherever a migration is cut, the next start finds the schema from before one of its steps, and continues (D5).
 #[tokio::test]
 async fn a_migration_that_is_cut_anywhere_is_made_good_by_the_next_start() {
     for version in 1..=testkit::earlier::VERSIONS {

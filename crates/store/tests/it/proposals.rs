@@ -142,7 +142,7 @@ async fn a_proposal_is_decided_once_and_by_its_own_user() {
     assert_eq!(keyed(Decision::Confirmed, 1).await.unwrap(), first);
     assert!(matches!(keyed(Decision::Rejected, 2).await, Err(Error::KeyReused)));
     for decision in [Decision::Confirmed, Decision::Rejected] {
-        assert!(matches!(decide(&fixture, ids[0], decision).await, Err(Error::Decided("confirmed"))));
+        assert!(matches!(decide(&fixture, ids[0], decision).await, Err(Error::Decided(Decision::Confirmed))));
     }
     let closed =
         ProposalClosed { proposal_id: ids[0], call_id: calls[0], decision: Decision::Superseded, by: None };
@@ -207,7 +207,10 @@ async fn t2_a_run_that_ends_leaves_no_proposal_open() {
     log.record(last, vec![], vec![]).await.unwrap();
     for id in ids {
         assert_eq!(proposal(&fixture, id).await.decision, Some(Decision::Superseded));
-        assert!(matches!(decide(&fixture, id, Decision::Confirmed).await, Err(Error::Decided("superseded"))));
+        assert!(matches!(
+            decide(&fixture, id, Decision::Confirmed).await,
+            Err(Error::Decided(Decision::Superseded))
+        ));
     }
     assert_eq!(status(&fixture, submitted).await, RunStatus::Cancelled);
 }
@@ -220,14 +223,20 @@ async fn what_nobody_answers_in_time_is_denied_and_its_run_goes_on() {
     clock.to(9);
     assert_eq!(fixture.store.expire_waiting().await.unwrap(), []);
     clock.to(10);
-    assert!(matches!(decide(&fixture, ids[0], Decision::Confirmed).await, Err(Error::Decided("expired"))));
+    assert!(matches!(
+        decide(&fixture, ids[0], Decision::Confirmed).await,
+        Err(Error::Decided(Decision::Expired))
+    ));
     assert_eq!(fixture.store.expire_waiting().await.unwrap(), [], "it still waits for the other");
     assert_eq!(proposal(&fixture, ids[0]).await.decision, Some(Decision::Expired));
     assert_eq!(action(&fixture, calls[0]).await.status.name(), "denied");
     assert_eq!(status(&fixture, submitted).await, RunStatus::Waiting);
     assert_eq!(fixture.store.next_expiry().await.unwrap(), Some(after(20)));
     clock.to(25);
-    assert!(matches!(decide(&fixture, ids[1], Decision::Confirmed).await, Err(Error::Decided("expired"))));
+    assert!(matches!(
+        decide(&fixture, ids[1], Decision::Confirmed).await,
+        Err(Error::Decided(Decision::Expired))
+    ));
     assert_eq!(fixture.store.expire_waiting().await.unwrap(), [submitted.thread]);
     assert_eq!(status(&fixture, submitted).await, RunStatus::Running);
     assert_eq!(newest(&fixture, submitted, 2), ["proposal:closed expired", "tool:complete expired"]);
@@ -248,7 +257,10 @@ async fn a_lasting_proposal_outlives_its_run_until_its_time_is_over() {
     let row = decide(&fixture, rejected, Decision::Rejected).await.unwrap();
     assert_eq!((row.decision, row.action), (Some(Decision::Rejected), None));
     clock.to(10);
-    assert!(matches!(decide(&fixture, id, Decision::Confirmed).await, Err(Error::Decided("expired"))));
+    assert!(matches!(
+        decide(&fixture, id, Decision::Confirmed).await,
+        Err(Error::Decided(Decision::Expired))
+    ));
     let row = proposal(&fixture, id).await;
     assert_eq!((row.decision, row.decided_at), (Some(Decision::Expired), Some(after(10))));
     assert_eq!(fixture.published.of(submitted.thread).len(), events, "no event of an ended run");
@@ -271,14 +283,14 @@ async fn begin_action_refuses_what_is_over_decided_or_a_runs() {
     assert!(matches!(begin(of_run[0]).await, Err(Error::NotFound("proposal"))));
     let (_, rejected) = lasting(&fixture, 10).await;
     decide(&fixture, rejected, Decision::Rejected).await.unwrap();
-    assert!(matches!(begin(rejected).await, Err(Error::Decided("rejected"))));
+    assert!(matches!(begin(rejected).await, Err(Error::Decided(Decision::Rejected))));
     let (_, confirmed) = lasting(&fixture, 10).await;
     decide(&fixture, confirmed, Decision::Confirmed).await.unwrap();
-    begin(confirmed).await.expect("a yes before anything was begun stands");
-    assert!(matches!(begin(confirmed).await, Err(Error::Decided("confirmed"))));
+    begin(confirmed).await.expect("a confirmation before anything was begun stands");
+    assert!(matches!(begin(confirmed).await, Err(Error::Decided(Decision::Confirmed))));
     let (_, over) = lasting(&fixture, 10).await;
     clock.to(10);
-    assert!(matches!(begin(over).await, Err(Error::Decided("expired"))));
+    assert!(matches!(begin(over).await, Err(Error::Decided(Decision::Expired))));
     assert_eq!(fixture.store.begun_actions().await.unwrap().len(), 1);
 }
 

@@ -1,4 +1,4 @@
-//! Busy threads, keys and owners: whoever comes twice, late or after somebody else.
+//! Busy threads, keys and owners: requests that come twice, late or after another one.
 
 use protocol::{Event, Ids, OnBusy, RunStatus};
 use store::{

@@ -1,4 +1,4 @@
-//! Runs that were told to stop, and runs that nobody can drive: how they end is decided as it is written.
+//! Runs that were told to stop, and runs that no process can drive: how they end is decided as it is written.
 
 use protocol::{Effect, Event, Failure, Ids, ProposalOpen, RunStatus, StepStart};
 use serde_json::{Value, json};
@@ -106,7 +106,7 @@ async fn an_event_that_could_not_be_read_back_is_not_written() {
     let (_, log) = fixture.run().await;
     let id = fixture.ids.call();
     let mut deep = call(id);
-    deep.input = json!({ "a": testkit::nested(99) });
+    deep.input = json!({ "a": testkit::nested_arrays(99) });
     let refused = log.record(vec![step_end(vec![deep])], vec![], vec![]).await;
     assert!(matches!(refused, Err(Error::TooDeep("step:end"))), "{refused:?}");
 }

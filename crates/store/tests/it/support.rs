@@ -201,7 +201,7 @@ impl Clock for Forward {
     }
 }
 
-/// So many seconds after the moment at which the standing clock stands.
+/// The moment of the standing clock, and `seconds` after it.
 pub(crate) fn after(seconds: i64) -> Timestamp {
     StandingClock.now().checked_add(SignedDuration::from_secs(seconds)).unwrap()
 }

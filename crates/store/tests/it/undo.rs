@@ -179,25 +179,25 @@ async fn e4_a_call_of_a_run_undoes_as_its_own_action() {
     let (_, log, calls) = run_with_calls(&fixture, 4).await;
     act(&log, calls[0], vec![file("a.md", Some("a"), 0)]).await.unwrap();
     act(&log, calls[1], vec![file("b.md", Some("b"), 0)]).await.unwrap();
-    let take_back = |action: ActionId| Write::Undo { action };
-    act(&log, calls[2], vec![take_back(calls[0].into())]).await.unwrap();
+    let undo_of = |action: ActionId| Write::Undo { action };
+    act(&log, calls[2], vec![undo_of(calls[0].into())]).await.unwrap();
     let row = action(&fixture, calls[2]).await;
     assert_eq!((row.undo_of, row.changes.len()), (Some(calls[0].into()), 1));
     assert_eq!(action(&fixture, calls[0]).await.undone_by, Some(calls[2].into()));
     let elsewhere = Scope { app: AppId::new("other"), ..scope("alice") };
     let foreign = foreign_action(&fixture, elsewhere).await;
     for (writes, reason) in [
-        (vec![take_back(calls[3].into())], "cannot undo itself"),
-        (vec![take_back(calls[0].into())], "undone already"),
-        (vec![take_back(calls[2].into())], "cannot be undone"),
-        (vec![take_back(foreign)], "no such action"),
-        (vec![take_back(fixture.ids.action())], "no such action"),
-        (vec![take_back(calls[1].into()), take_back(calls[1].into())], "one action at most"),
+        (vec![undo_of(calls[3].into())], "cannot undo itself"),
+        (vec![undo_of(calls[0].into())], "undone already"),
+        (vec![undo_of(calls[2].into())], "cannot be undone"),
+        (vec![undo_of(foreign)], "no such action"),
+        (vec![undo_of(fixture.ids.action())], "no such action"),
+        (vec![undo_of(calls[1].into()), undo_of(calls[1].into())], "one action at most"),
     ] {
         let words = refusal(act(&log, calls[3], writes).await);
         assert!(words.contains(reason), "{words}: expected {reason}");
     }
-    act(&log, calls[3], vec![take_back(calls[1].into())]).await.unwrap();
+    act(&log, calls[3], vec![undo_of(calls[1].into())]).await.unwrap();
     assert_eq!(fixture.store.files(&scope("alice")).await.unwrap(), []);
     assert_eq!(fixture.store.verify_ledger().await.unwrap().faults, Vec::<String>::new());
 }
@@ -418,7 +418,7 @@ async fn e4_a_failed_undo_outside_frees_the_action_and_an_unknown_one_never_does
 }
 
 #[tokio::test]
-async fn e4_an_undo_outside_is_refused_where_there_is_nothing_to_take_back() {
+async fn e4_an_undo_outside_is_refused_where_there_is_nothing_to_undo() {
     let fixture = Fixture::new();
     let (_, log, calls) = run_with_calls(&fixture, 4).await;
     for (call, effect) in

@@ -71,7 +71,7 @@ fn copied_at_rest(from: &StorePlace, to: &StorePlace) -> CopyOutcome {
     let mut changed = 0;
     for _ in 0..MAX_COPIES {
         let outcome = copied(from, to);
-        changed += outcome.changed();
+        changed += outcome.changed_rows();
         if !outcome.was_in_use {
             assert!(changed > 0);
             return outcome;
@@ -91,18 +91,18 @@ async fn all_data_move_to_postgresql_and_back() {
     let store = open_folder(&here);
     fill(&store, &fixture, 20).await;
     let first = copied(&from, &to);
-    assert!(first.was_in_use && first.changed() == first.rows());
+    assert!(first.was_in_use && first.changed_rows() == first.rows());
 
     // Rows that have changed since are copied once the server has stopped.
     fill(&store, &fixture, 3).await;
     drop(store);
     let second = copied_at_rest(&from, &to);
     assert!(second.rows() > first.rows());
-    assert!(second.changed() < first.rows() / 2, "{} of {}", second.changed(), second.rows());
-    assert_eq!(copied(&from, &to).changed(), 0);
+    assert!(second.changed_rows() < first.rows() / 2, "{} of {}", second.changed_rows(), second.rows());
+    assert_eq!(copied(&from, &to).changed_rows(), 0);
     assert_eq!(inspection::file_log(&here).unwrap(), inspection::postgres_log(&there).unwrap());
 
-    // A server goes on there.
+    // A server continues there.
     let store = open(&there);
     assert_eq!(store.recall_changes(&scope("alice"), 0, Some(MODEL), 9).await.unwrap().len(), 9);
     fill(&store, &fixture, 5).await;
@@ -164,6 +164,6 @@ async fn a_copy_knows_the_vault_key_of_its_source() {
     copied_at_rest(&from, &to);
     let refusal = open_with(&there, "another key").map(drop).unwrap_err().to_string();
     assert!(refusal.contains("another vault key has encrypted"), "{refusal}");
-    assert_eq!(copied(&from, &to).changed(), 0);
+    assert_eq!(copied(&from, &to).changed_rows(), 0);
     drop(open_with(&there, "its key").unwrap());
 }

@@ -55,7 +55,7 @@ impl OtherProgram {
         self.clients.last().unwrap().query_one(statement, &[]).await.unwrap().get(0)
     }
 
-    /// Waits until a statement finds so many.
+    /// Waits until a statement finds `count`.
     async fn wait_for(&self, statement: &str, count: i64) {
         let waiting = async { while self.number(statement).await != count {} };
         tokio::time::timeout(PATIENCE, waiting).await.unwrap();
@@ -87,7 +87,7 @@ async fn more_reads_than_connections_take_turns() {
     let (mut sent, address, other) = beside_other("turns").await;
     sent.send_until_kept(1).await;
     let (store, run) = (sent.fixture.store.clone(), sent.kept[0]);
-    // While nobody can read, all of them are under way.
+    // While no connection can read, all of them are under way.
     other.run("BEGIN; LOCK TABLE runs IN ACCESS EXCLUSIVE MODE").await;
     let alice = principal("alice");
     let reads = join_all((0..READS).map(|_| store.run(&alice, run)));
@@ -113,7 +113,7 @@ async fn connections_that_others_have_used_up_are_missed_only_as_long() {
     let mut other = OtherProgram::new(&server.address());
     other.take_all_connections().await;
 
-    // The connections that the store has go on.
+    // The connections that the store has continue.
     let (store, run, alice) = (sent.fixture.store.clone(), sent.kept[0], principal("alice"));
     store.run(&alice, run).await.unwrap();
     sent.send_until_kept(1).await;
@@ -178,7 +178,7 @@ async fn a_statement_that_is_cancelled_is_refused_for_now() {
     sent.check(&address).await;
 }
 
-/// A row that somebody else has changed and not committed is waited for; then the write succeeds.
+/// A row that another session has changed and not committed is waited for; then the write succeeds.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_row_that_somebody_else_changes_is_waited_for() {
     let (mut sent, address, other) = beside_other("waited").await;

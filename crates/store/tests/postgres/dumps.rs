@@ -35,7 +35,7 @@ async fn a_dump_that_is_restored_goes_on() {
         submit(&store, &fixture).await;
     }
     let url = server.url();
-    // The server goes on meanwhile.
+    // The server continues meanwhile.
     let dump = ["--format=custom", "--enable-row-security", "--schema=rondo", "--file=rondo.dump", &url];
     run(server.program("pg_dump"), &dump);
     submit(&store, &fixture).await;

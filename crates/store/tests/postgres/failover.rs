@@ -29,7 +29,7 @@ fn fail_over(primary: &mut PostgresServer, replica: &PostgresServer) {
     replica.run_as_admin("postgres", &["SELECT pg_promote()"]).unwrap();
 }
 
-/// Waits until so many replicas follow the primary.
+/// Waits until `count` replicas follow the primary.
 async fn wait_for_replicas(primary: &PostgresServer, condition: &str, count: i64) {
     let address: PostgresAddress = primary.address().replace("user=rondo", "user=postgres").parse().unwrap();
     let statement = format!("SELECT count(*) FROM pg_stat_replication WHERE {condition}");
@@ -65,7 +65,7 @@ fn log_into(file: &Path) {
     tracing_subscriber::fmt().with_writer(log).with_ansi(false).init();
 }
 
-/// A server that goes on would give numbers out again that clients have seen.
+/// A server that continues would give numbers out again that clients have seen.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_replica_that_lacks_confirmed_commits_ends_the_writer() {
     let folder = tempfile::tempdir().unwrap();

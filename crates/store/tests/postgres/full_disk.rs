@@ -1,4 +1,4 @@
-//! The disk of PostgreSQL is full: writes are refused as such, reads go on, and writes succeed once there is space.
+//! The disk of PostgreSQL is full: writes are refused as such, reads continue, and writes succeed once there is space.
 
 use store::Error;
 use testpg::{PostgresServer, SmallDisk, WITHOUT_SYNC};

@@ -80,7 +80,7 @@ fn join(address: &PostgresAddress) -> Node {
 }
 
 /// Waits until something is so.
-async fn until(is_so: impl Fn() -> bool) {
+async fn wait_until(is_so: impl Fn() -> bool) {
     let looking = async {
         while !is_so() {
             tokio::task::yield_now().await;
@@ -122,7 +122,7 @@ async fn what_one_node_streams_the_other_has_and_counts_on_from() {
             events.iter().filter(|event| event.kind == "text:delta").map(|event| event.body.len()).sum();
         text > 0 && events.iter().any(|event| event.body.contains("is"))
     };
-    until(|| has_deltas(&other.heard)).await;
+    wait_until(|| has_deltas(&other.heard)).await;
     let streamed = one.seqs(row.thread).await;
     assert_eq!(other.seqs(row.thread).await, streamed, "deltas that are not packed are there, too");
     assert!(other.heard.newest.lock().unwrap().iter().any(|(thread, _)| *thread == row.thread));
@@ -133,7 +133,7 @@ async fn what_one_node_streams_the_other_has_and_counts_on_from() {
     assert!(all.iter().zip(1..).all(|(seq, number)| *seq == number), "no number is missing: {all:?}");
     assert!(all.len() > streamed.len());
     assert_eq!(one.seqs(row.thread).await, all);
-    // Nothing follows the end, whatever the first still has to say.
+    // Nothing follows the end, even if the first node still has deltas.
     log.push(text("late")).unwrap();
     let late = log.record(vec![step_end(vec![])], vec![], vec![]).await;
     assert!(late.is_err(), "{late:?}");
@@ -150,7 +150,7 @@ async fn a_run_that_is_cancelled_elsewhere_is_looked_at_by_its_node() {
     assert_eq!(row.owner, one.store.node());
     assert_ne!(one.store.node(), other.store.node());
     other.store.cancel(&principal("alice"), row.id, None).await.unwrap();
-    until(|| one.heard.news.lock().unwrap().threads.contains(&row.thread)).await;
+    wait_until(|| one.heard.news.lock().unwrap().threads.contains(&row.thread)).await;
     assert_eq!(one.store.told_to_stop().await.unwrap(), [row.thread]);
     assert_eq!(other.store.told_to_stop().await.unwrap(), []);
     let call = start(CallId::new(ids.ids.fresh()), "echo", Effect::Read);
@@ -183,10 +183,10 @@ async fn runs_of_a_node_that_is_gone_continue_and_its_late_writes_are_refused() 
     let row = one.run(&ids).await;
     let log = one.store.log(&row);
     log.push(text("half an ans")).unwrap();
-    until(|| other.heard.events.lock().unwrap().iter().any(|event| event.kind == "text:delta")).await;
-    // Nobody renews its lease any more. The log of the run keeps its writer.
+    wait_until(|| other.heard.events.lock().unwrap().iter().any(|event| event.kind == "text:delta")).await;
+    // Its lease is not renewed any more. The log of the run keeps its writer.
     drop(one);
-    until(|| other.heard.news.lock().unwrap().orphans).await;
+    wait_until(|| other.heard.news.lock().unwrap().orphans).await;
     let adopted = loop {
         let adopted = other.store.adopt().await.unwrap();
         if !adopted.is_empty() {
@@ -204,7 +204,8 @@ async fn runs_of_a_node_that_is_gone_continue_and_its_late_writes_are_refused() 
     assert_eq!(audit(&at).unwrap().findings, [""; 0]);
 }
 
-/// A node that was silent for too long has missed rows that are gone by now. It reads the rest and goes on as a new node.
+/// A node that was silent for too long has missed rows that are gone by now. It reads the rest and continues as a new
+/// node.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_node_that_others_took_for_dead_joins_again() {
     let (ids, at) = (Fixture::new(), schema("nodes_again"));
@@ -218,7 +219,7 @@ async fn a_node_that_others_took_for_dead_joins_again() {
     execute(&at, "DELETE FROM delta_log_0").unwrap();
     execute(&at, "DELETE FROM delta_log_1").unwrap();
     other.run(&ids).await;
-    until(|| one.store.node() != Some(before)).await;
+    wait_until(|| one.store.node() != Some(before)).await;
     let late = one.store.log(&row).record(vec![step_end(vec![])], vec![], vec![]).await;
     assert!(matches!(late, Err(Error::Fenced)), "{late:?}");
     let fresh = one.run(&ids).await;
@@ -283,7 +284,7 @@ async fn the_database_knows_the_vault_key_of_its_credentials_when_no_node_runs()
     }
     close(open_alone(&at, "second").unwrap());
     close(join_with("second").unwrap());
-    // The operator goes on without the second key, as the documents say.
+    // The operator continues without the second key, as the documents say.
     execute(&at, "DELETE FROM credentials").unwrap();
     close(join_with("third").unwrap());
     assert_eq!(examine(&at, &SystemClock, Some("third")).unwrap().vault, Some(VaultFit::Same));
@@ -307,5 +308,5 @@ async fn the_nodes_that_run_are_listed_with_their_last_sign() {
     let found = look("another");
     assert_eq!((found.nodes, found.vault, found.is_taken), (vec![], Some(VaultFit::Replaces), true));
     drop(alone);
-    until(|| !look("another").is_taken).await;
+    wait_until(|| !look("another").is_taken).await;
 }

@@ -8,7 +8,7 @@ use store::postgres::PostgresAddress;
 use crate::support::{Fixture, scope};
 use crate::{address, open};
 
-/// Tables whose rows belong to nobody, or are found only through a table that is guarded.
+/// Tables whose rows belong to no user, or are found only through a table that is guarded.
 const UNGUARDED: &str =
     "'admin_audit', 'app_revisions', 'commits', 'delta_log_0', 'delta_log_1', 'mcp_tools', 'missing_apps', 'nodes', 'records_text',
     'schema_version', 'secrets', 'sqlite_sequence', 'state', 'webhook_messages'";

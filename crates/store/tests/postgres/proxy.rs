@@ -26,7 +26,8 @@ pub(crate) struct CutProxy {
 struct Plan {
     /// Pieces of what clients send until the cut.
     left: AtomicIsize,
-    /// Whether the last piece is still handed on: then the server does what it says, and nobody hears of it.
+    /// Whether the last piece is still handed on: then the server does what it says, and the client does not hear of
+    /// it.
     hands_on: AtomicUsize,
     cuts: AtomicUsize,
     /// Bytes of an answer that are handed on at once.
@@ -39,7 +40,7 @@ impl CutProxy {
         Self::start_with(address, ANSWER_BYTES)
     }
 
-    /// Listens, too, but hands on an answer of the server in pieces of so many bytes.
+    /// Listens, too, but hands on an answer of the server in pieces of `piece_bytes` bytes.
     pub(crate) fn start_with(address: &str, piece_bytes: usize) -> Self {
         let host = address.split(' ').find_map(|part| part.strip_prefix("host=")).unwrap();
         let rest = address.split(' ').filter(|part| !part.starts_with("host=")).collect::<Vec<_>>().join(" ");
@@ -103,7 +104,7 @@ async fn pass(mut client: UnixStream, mut server: UnixStream, plan: &Plan) {
                 if is_cut {
                     plan.left.store(NEVER, Ordering::SeqCst);
                     plan.cuts.fetch_add(1, Ordering::SeqCst);
-                    return; // whatever the server answers is lost
+                    return; // the answer of the server is lost
                 }
             }
             read = server.read(&mut answered) => {

@@ -70,7 +70,7 @@ impl SentMessages {
         refusals
     }
 
-    /// Sends messages while something happens, and until so many more are kept.
+    /// Sends messages while something happens, and until `more` others are kept.
     pub(crate) async fn send_during<R: Send + 'static>(
         &mut self,
         more: usize,
@@ -86,7 +86,7 @@ impl SentMessages {
         happened
     }
 
-    /// Sends messages as clients do that try again, until so many more are kept.
+    /// Sends messages as clients do that try again, until `more` others are kept.
     pub(crate) async fn send_until_kept(&mut self, more: usize) {
         let enough = self.kept.len() + more;
         let sending = async {

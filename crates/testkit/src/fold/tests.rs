@@ -32,7 +32,7 @@ fn last(frames: &[Frame], event: &str) -> usize {
     frames.iter().rposition(|frame| frame.event == event).unwrap()
 }
 
-/// Events keep their numbers' order, whatever is done to them.
+/// Events keep the order of their numbers after every change.
 fn numbered(mut frames: Vec<Frame>) -> Vec<Frame> {
     for (id, frame) in (1..).zip(&mut frames) {
         frame.id = id;
@@ -76,7 +76,7 @@ const TO_STEPS: &[Damage] = &[
     ("was streamed", |frames| drop(frames.remove(at(frames, "step:reset")))),
     ("was streamed", |frames| drop(frames.remove(at(frames, "reasoning:delta")))),
     ("was streamed", |frames| drop(frames.remove(at(frames, "tool:input")))),
-    ("is not taken back", |frames| {
+    ("was not reset", |frames| {
         let at = at(frames, "step:reset");
         frames[at].event = "step:retry".into();
     }),

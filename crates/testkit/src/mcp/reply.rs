@@ -36,7 +36,7 @@ enum McpReplyKind {
 enum Before {
     Message(Value),
     Progress,
-    /// The answer, to somebody else's question.
+    /// The answer, to another question.
     OtherId,
 }
 
@@ -97,7 +97,7 @@ impl McpReply {
     }
 
     /// Reads the request and stays silent until the client goes.
-    pub fn never() -> Self {
+    pub fn no_answer() -> Self {
         Self::of(McpReplyKind::Never)
     }
 
@@ -125,18 +125,18 @@ impl McpReply {
     }
 
     /// Says a message first, such as a notification.
-    pub fn after(self, message: Value) -> Self {
-        self.preceded(Before::Message(message))
+    pub fn after_message(self, message: Value) -> Self {
+        self.preceded_by(Before::Message(message))
     }
 
     /// Tells of progress first, under the token that came with the request.
     pub fn after_progress(self) -> Self {
-        self.preceded(Before::Progress)
+        self.preceded_by(Before::Progress)
     }
 
-    /// Gives the same answer to a question that nobody asked first.
+    /// Gives the same answer first to a question that was not asked.
     pub fn after_other_id(self) -> Self {
-        self.preceded(Before::OtherId)
+        self.preceded_by(Before::OtherId)
     }
 
     /// Gives the answer twice.
@@ -149,7 +149,7 @@ impl McpReply {
         Self { kind, headers: Vec::new(), before: Vec::new(), gate: None, twice: false, streamed: false }
     }
 
-    fn preceded(mut self, before: Before) -> Self {
+    fn preceded_by(mut self, before: Before) -> Self {
         self.before.push(before);
         self.streamed()
     }
@@ -159,7 +159,7 @@ impl McpReply {
     }
 
     /// Returns this reply with the contents of another one.
-    pub(super) fn filled(mut self, usual: Self) -> Self {
+    pub(super) fn with_contents_of(mut self, usual: Self) -> Self {
         self.kind = usual.kind;
         self.headers.extend(usual.headers);
         self

@@ -62,7 +62,7 @@ async fn write(writer: &mut WriteHalf<'_>, bytes: &[u8], shared: &Shared) -> boo
     written
 }
 
-/// Writes a text that does not close until the client does, or there has been more of it than anybody may read.
+/// Writes a text that does not close until the client does, or there has been more of it than a client may read.
 async fn endless(writer: &mut WriteHalf<'_>, shared: &Shared) {
     let head = format!(
         "HTTP/1.1 200 Scripted\r\ncontent-type: application/json\r\ncontent-length: {ENDLESS_BYTES}\r\n\r\n\""

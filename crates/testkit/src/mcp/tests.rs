@@ -145,5 +145,5 @@ async fn an_answer_waits_for_its_gate_and_an_endless_one_for_its_reader() {
     socket.read_exact(&mut some).await.unwrap();
     drop(socket);
     server.left_alone().await;
-    assert!(server.written() < reply::ENDLESS_BYTES, "{}", server.written());
+    assert!(server.written_bytes() < reply::ENDLESS_BYTES, "{}", server.written_bytes());
 }

@@ -12,7 +12,7 @@ use std::time::Duration;
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 
-/// Holds a reply back until the test lets it go on, so that no test needs to sleep.
+/// Holds a reply back until the test releases it, so that no test needs to sleep.
 #[derive(Debug, Clone, Default)]
 pub struct Gate {
     reached: CancellationToken,
@@ -24,7 +24,7 @@ impl Gate {
         Self::default()
     }
 
-    /// Lets the reply go on, now or when it comes here.
+    /// Releases the reply, now or when it comes here.
     pub fn open(&self) {
         self.open.cancel();
     }
@@ -68,7 +68,7 @@ impl ScriptedCall {
         Self { indexed: false, ..self }
     }
 
-    /// Sends the arguments in fragments of so many characters, where the wire can.
+    /// Sends the arguments in fragments of this many characters, where the wire can.
     #[must_use]
     pub fn fragments(self, characters: usize) -> Self {
         Self { fragment: characters.max(1), ..self }
@@ -90,7 +90,7 @@ impl ScriptedCall {
 }
 
 /// One reply. A stream is built from left to right and ends by itself with a finish reason, usage and a farewell. It is
-/// put into the words of whatever wire the request came by, as one JSON text if the request wants no stream:
+/// put into the words of the wire that the request came by, as one JSON text if the request wants no stream:
 ///
 /// ```
 /// # use testkit::upstream::{ScriptedCall, Gate, Reply};
@@ -178,7 +178,7 @@ impl Reply {
     /// An empty stream, to be filled.
     pub fn stream() -> Self {
         let tail = ReplyTail { model: None, finish: None, usage: Some((10, 5)), done: true, whole: true };
-        Self { tail: Some(tail), ..Self::bare(200, Framing::Chunked) }
+        Self { tail: Some(tail), ..Self::with_status(200, Framing::Chunked) }
     }
 
     /// A stream that says this and stops.
@@ -188,7 +188,7 @@ impl Reply {
 
     /// An error without a body; give it one with [`Self::body`] or [`Self::error`].
     pub fn status(status: u16) -> Self {
-        Self::bare(status, Framing::Length)
+        Self::with_status(status, Framing::Length)
     }
 
     /// One JSON text with status 200.
@@ -198,17 +198,17 @@ impl Reply {
 
     /// An event stream of exactly these bytes.
     pub fn sse(body: impl Into<Vec<u8>>) -> Self {
-        Self::bare(200, Framing::Chunked).header("content-type", "text/event-stream").body(body)
+        Self::with_status(200, Framing::Chunked).header("content-type", "text/event-stream").body(body)
     }
 
     /// A stream of lines of exactly these bytes.
     pub fn ndjson(body: impl Into<Vec<u8>>) -> Self {
-        Self::bare(200, Framing::Chunked).header("content-type", "application/x-ndjson").body(body)
+        Self::with_status(200, Framing::Chunked).header("content-type", "application/x-ndjson").body(body)
     }
 
     /// Exactly these bytes on the socket, head and all, then the end of the connection.
     pub fn raw(response: impl Into<Vec<u8>>) -> Self {
-        Self::bare(200, Framing::Raw).body(response)
+        Self::with_status(200, Framing::Raw).body(response)
     }
 
     /// Nothing at all until the client goes away.
@@ -216,7 +216,7 @@ impl Reply {
         Self::stream().stall()
     }
 
-    fn bare(status: u16, framing: Framing) -> Self {
+    fn with_status(status: u16, framing: Framing) -> Self {
         let (headers, steps, splits) = (Vec::new(), Vec::new(), Vec::new());
         Self { status, headers, framing, steps, tail: None, splits, cut: None }
     }
@@ -280,36 +280,36 @@ impl Reply {
     /// one of the wire's own. Without this it is `tool_calls` if there are calls and `stop` if not.
     #[must_use]
     pub fn finish(self, reason: &str) -> Self {
-        self.tail(|tail| tail.finish = Some(reason.to_owned()))
+        self.change_tail(|tail| tail.finish = Some(reason.to_owned()))
     }
 
     /// Tokens of the prompt and of the answer; 10 and 5 unless given.
     #[must_use]
     pub fn usage(self, input: u64, output: u64) -> Self {
-        self.tail(|tail| tail.usage = Some((input, output)))
+        self.change_tail(|tail| tail.usage = Some((input, output)))
     }
 
     #[must_use]
     pub fn without_usage(self) -> Self {
-        self.tail(|tail| tail.usage = None)
+        self.change_tail(|tail| tail.usage = None)
     }
 
     /// Leaves out the farewell: `[DONE]`, or Anthropic's `message_stop`. The other wires have none.
     #[must_use]
     pub fn without_done(self) -> Self {
-        self.tail(|tail| tail.done = false)
+        self.change_tail(|tail| tail.done = false)
     }
 
     /// Ends the body in good order, but without a finish reason, usage or farewell.
     #[must_use]
     pub fn without_end(self) -> Self {
-        self.tail(|tail| tail.whole = false)
+        self.change_tail(|tail| tail.whole = false)
     }
 
     /// Names another model than the one asked for.
     #[must_use]
     pub fn model(self, name: &str) -> Self {
-        self.tail(|tail| tail.model = Some(name.to_owned()))
+        self.change_tail(|tail| tail.model = Some(name.to_owned()))
     }
 
     /// Holds here until the gate is opened.
@@ -318,7 +318,7 @@ impl Reply {
         self.step(Step::Wait(gate.clone()))
     }
 
-    /// Goes on after so long. Tests wait at a gate instead; this is for a model that writes as slowly as a real one.
+    /// Continues after a pause. Tests wait at a gate instead; this is for a model that writes as slowly as a real one.
     #[must_use]
     pub fn pause(self, time: Duration) -> Self {
         self.step(Step::Pause(time))
@@ -344,14 +344,14 @@ impl Reply {
         self
     }
 
-    /// Closes the connection (FIN) after so many bytes of the body. The body is then one that ends with the connection,
-    /// so to the client the cut looks like an orderly end.
+    /// Closes the connection (FIN) after this many bytes of the body. The body is then one that ends with the
+    /// connection, so to the client the cut looks like an orderly end.
     #[must_use]
     pub fn cut_after(self, bytes: usize) -> Self {
         Self { framing: Framing::Close, cut: Some((bytes, ReplyAct::Close)), ..self }
     }
 
-    /// Resets the connection (RST) after so many bytes of the body.
+    /// Resets the connection (RST) after this many bytes of the body.
     #[must_use]
     pub fn reset_after(self, bytes: usize) -> Self {
         Self { framing: Framing::Close, cut: Some((bytes, ReplyAct::Reset)), ..self }
@@ -362,7 +362,7 @@ impl Reply {
         self
     }
 
-    fn tail(mut self, change: impl FnOnce(&mut ReplyTail)) -> Self {
+    fn change_tail(mut self, change: impl FnOnce(&mut ReplyTail)) -> Self {
         if let Some(tail) = &mut self.tail {
             change(tail);
         }

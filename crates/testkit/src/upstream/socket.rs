@@ -18,14 +18,14 @@ pub(super) async fn serve(mut stream: TcpStream, shared: Arc<Shared>) {
     let (reader, mut writer) = stream.split();
     let mut reader = Reader::new(reader);
     while let Some(request) = reader.request().await {
-        let (index, acts) = shared.receive(received(request));
+        let (index, acts) = shared.receive(as_received(request));
         served.push(index);
         let ending = tokio::select! {
             biased;
-            ending = perform(acts, &mut writer, |bytes| shared.wrote(index, bytes)) => ending,
+            ending = perform(acts, &mut writer, |bytes| shared.count_written(index, bytes)) => ending,
             () = reader.wait_until_gone() => ReplyEnding::Left,
         };
-        shared.ended(index, ending);
+        shared.note_end(index, ending);
         if ending != ReplyEnding::Whole {
             break;
         }
@@ -34,7 +34,7 @@ pub(super) async fn serve(mut stream: TcpStream, shared: Arc<Shared>) {
         }
     }
     drop(stream);
-    shared.closed(&served);
+    shared.note_closed(&served);
 }
 
 /// Carries out a reply. After a whole one the connection may carry another.
@@ -60,7 +60,7 @@ async fn perform(acts: Vec<ReplyAct>, writer: &mut WriteHalf<'_>, wrote: impl Fn
     ReplyEnding::Whole
 }
 
-fn received(request: RawRequest) -> Received {
+fn as_received(request: RawRequest) -> Received {
     let RawRequest { target, headers, body, .. } = request;
     Received { path: target, headers, body: read_json(&body).unwrap_or_default() }
 }
@@ -68,7 +68,7 @@ fn received(request: RawRequest) -> Received {
 /// None if it is not JSON, or an object in it names a key twice, of which readers would each take another one.
 fn read_json(bytes: &[u8]) -> Option<Value> {
     let value: Value = serde_json::from_slice(bytes).ok()?;
-    (members(&value) == colons(bytes)).then_some(value)
+    (members(&value) == count_colons(bytes)).then_some(value)
 }
 
 /// How many members all objects in this have.
@@ -81,7 +81,7 @@ fn members(value: &Value) -> usize {
 }
 
 /// Colons outside of strings: one for every member that was written down.
-fn colons(json: &[u8]) -> usize {
+fn count_colons(json: &[u8]) -> usize {
     let (mut count, mut quoted, mut escaped) = (0, false, false);
     for byte in json {
         match byte {

@@ -127,7 +127,7 @@ fn name(object: &Object, place: &str) -> RequestCheck {
 }
 
 /// The elements of an array that must have some.
-fn filled<'a>(value: &'a Value, place: &str) -> Result<&'a [Value], Complaint> {
+fn elements_of<'a>(value: &'a Value, place: &str) -> Result<&'a [Value], Complaint> {
     match value.as_array() {
         Some(values) if !values.is_empty() => Ok(values),
         Some(_) => {

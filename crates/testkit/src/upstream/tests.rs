@@ -262,11 +262,11 @@ impl Observer for Notes {
         }
     }
 
-    fn complaint(&self, _: &Received, what: &str) {
+    fn note_fault(&self, _: &Received, what: &str) {
         self.written.change(|notes| notes.push(what.to_owned()));
     }
 
-    fn ended(&self, number: usize, ending: ReplyEnding) {
+    fn note_end(&self, number: usize, ending: ReplyEnding) {
         self.written.change(|notes| notes.push(format!("{number} {ending:?}")));
     }
 }
@@ -275,7 +275,7 @@ impl Observer for Notes {
 async fn an_observer_answers_and_nothing_is_kept() {
     let notes = Arc::new(Notes::default());
     let observer: Arc<dyn Observer> = Arc::<Notes>::clone(&notes);
-    let upstream = Upstream::observed(observer).await;
+    let upstream = Upstream::start_observed(observer).await;
     let said = |word: &str| GOOD.replace("\"x\"", &format!("\"{word}\""));
     assert!(post(&upstream, GOOD).await.contains("\"hello\""));
     post(&upstream, &said("cut")).await;
@@ -289,7 +289,7 @@ async fn an_observer_answers_and_nothing_is_kept() {
     leaving.write_all(format!("{head}{body}").as_bytes()).await.unwrap();
     leaving.read_u8().await.unwrap();
     drop(leaving);
-    let notes = notes.written.until(|notes| (notes.len() == 4).then(|| notes.clone())).await;
+    let notes = notes.written.wait_until(|notes| (notes.len() == 4).then(|| notes.clone())).await;
     assert_eq!((notes[0].as_str(), notes[1].as_str(), notes[3].as_str()), ("0 Whole", "1 Cut", "2 Left"));
     assert!(notes[2].contains("model"), "{notes:?}");
     assert!(upstream.requests().is_empty() && upstream.violations().is_empty());

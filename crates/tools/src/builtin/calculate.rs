@@ -28,7 +28,7 @@ fn evaluate(expression: &str) -> Result<f64, Failed> {
     let percent = if expression.contains('%') { "; for 17.5 % of x write 17.5 / 100 * x" } else { "" };
     let message = format!("the expression cannot be read; write it with numbers and + - * / ^ ( ){percent}");
     let unreadable = |_| Failed::new("bad_expression", message.clone());
-    let parsed = FlatEx::<f64>::parse(&readable(expression)).map_err(unreadable)?;
+    let parsed = FlatEx::<f64>::parse(&with_operators(expression)).map_err(unreadable)?;
     if let Some(name) = parsed.var_names().first() {
         return Err(Failed::new("bad_expression", format!("\"{name}\" is not a number or a function")));
     }
@@ -41,7 +41,7 @@ fn evaluate(expression: &str) -> Result<f64, Failed> {
 }
 
 /// The expression with signs that people write put as operators: `17.5 % of 2,480` is `(17.5/100) * 2480`.
-fn readable(expression: &str) -> String {
+fn with_operators(expression: &str) -> String {
     let plain = expression.replace(['×', '·'], "*").replace('÷', "/").replace('−', "-").replace("**", "^");
     let mut text = String::new();
     // For each open parenthesis, whether it belongs to a function, whose arguments have commas between them.

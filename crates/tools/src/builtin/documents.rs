@@ -8,8 +8,11 @@ use memory::recall::Passage;
 use protocol::{DocumentId, Source};
 use serde_json::{Value, json};
 
-use super::{failed, found_limit, text};
+use super::{found_limit, store_failure, text};
 use crate::{Calling, Failed, Tool, ToolOutput};
+
+/// The name of the tool that searches documents.
+pub const SEARCH_DOCUMENTS: &str = "search_documents";
 
 pub(crate) struct SearchDocuments;
 
@@ -26,7 +29,7 @@ impl Tool for SearchDocuments {
             .recall
             .all_passages(calling.scope, query, among.as_deref(), limit)
             .await
-            .map_err(failed)?;
+            .map_err(store_failure)?;
         let passages: Vec<Value> = found.iter().take(limit).map(passage).collect();
         let sources = found.iter().take(limit).map(source).collect();
         Ok(ToolOutput { sources, ..json!({ "passages": passages }).into() })

@@ -14,7 +14,7 @@ use protocol::{MemoryId, Role};
 use serde_json::{Value, json};
 use store::{MAX_MEMORY_BYTES, NewMemoryRow, Write};
 
-use super::{failed, found_limit, text};
+use super::{found_limit, store_failure, text};
 use crate::{Calling, Failed, Tool, ToolOutput};
 
 /// Messages shown before and after one that was found.
@@ -31,9 +31,9 @@ impl Tool for SearchHistory {
     async fn call(&self, calling: Calling<'_>) -> Result<ToolOutput, Failed> {
         check_on(&calling).await?;
         let mut question = question(&calling, RecallFilter::Messages);
-        question.within = within(&calling)?;
+        question.within = requested_span(&calling)?;
         question.without = calling.thread;
-        let found = calling.recall.search(calling.scope, question).await.map_err(failed)?;
+        let found = calling.recall.search(calling.scope, question).await.map_err(store_failure)?;
         let mut messages = Vec::new();
         for RecallHit { item, .. } in &found {
             messages.push(message(&calling, item).await?);
@@ -53,7 +53,7 @@ impl Tool for SearchMemories {
             }
             ItemRef::Message(_) | ItemRef::Chunk(_) => None,
         };
-        let memories: Vec<Value> = found.map_err(failed)?.iter().filter_map(memory).collect();
+        let memories: Vec<Value> = found.map_err(store_failure)?.iter().filter_map(memory).collect();
         Ok(json!({ "memories": memories }).into())
     }
 }
@@ -83,7 +83,8 @@ impl Tool for SaveMemory {
 
     async fn call(&self, calling: Calling<'_>) -> Result<ToolOutput, Failed> {
         let fact = text(&calling.input, "text").unwrap_or_default().trim().to_owned();
-        let known = calling.recall.duplicate(calling.scope, &fact, calling.now).await.map_err(failed)?;
+        let known =
+            calling.recall.duplicate(calling.scope, &fact, calling.now).await.map_err(store_failure)?;
         if let Some(memory) = known {
             return Ok(known_already(memory).into());
         }
@@ -101,7 +102,7 @@ impl Tool for SaveMemory {
             created_at: None,
         };
         let output = json!({ "memoryId": id, "saved": true });
-        Ok(ToolOutput::writing(output, Write::Remember(memory)))
+        Ok(ToolOutput::with_write(output, Write::Remember(memory)))
     }
 }
 
@@ -119,14 +120,14 @@ fn question<'a>(calling: &'a Calling<'_>, among: RecallFilter) -> RecallQuestion
 
 /// The user decides whether anything is remembered of them.
 async fn check_on(calling: &Calling<'_>) -> Result<(), Failed> {
-    if calling.store.memory_is_off(calling.scope).await.map_err(failed)? {
+    if calling.store.memory_is_off(calling.scope).await.map_err(store_failure)? {
         return Err(Failed::new("memory_off", "the user has turned memory off; answer without it"));
     }
     Ok(())
 }
 
 /// From the beginning of one day to the end of another, where the user lives.
-fn within(calling: &Calling<'_>) -> Result<Option<dates::TimeSpan>, Failed> {
+fn requested_span(calling: &Calling<'_>) -> Result<Option<dates::TimeSpan>, Failed> {
     let (input, zone) = (&calling.input, &calling.zone);
     let start = |name: &str, days: i64| -> Result<Option<Timestamp>, Failed> {
         let Some(written) = text(input, name) else { return Ok(None) };
@@ -146,7 +147,8 @@ fn within(calling: &Calling<'_>) -> Result<Option<dates::TimeSpan>, Failed> {
 /// A message with what was said around it.
 async fn message(calling: &Calling<'_>, item: &IndexItem) -> Result<Value, Failed> {
     let ItemRef::Message(id) = item.id else { return Ok(Value::Null) };
-    let around = calling.recall.around(calling.scope, id, NEIGHBOURS).await.map_err(failed)?;
+    let around =
+        calling.recall.messages_around(calling.scope, id, NEIGHBOURS).await.map_err(store_failure)?;
     let others: Vec<Value> = around.iter().filter(|other| other.id != item.id).map(message_json).collect();
     let mut shown = message_json(item);
     if let Some(shown) = shown.as_object_mut() {

@@ -34,12 +34,14 @@ use crate::{Failed, OfferedTool, Tool, ToolFacts, ToolSpec};
 
 pub use ask_user::ASK_USER;
 pub(crate) use ask_user::check_user_answer;
+pub use documents::SEARCH_DOCUMENTS;
 pub use memory::known_already;
+pub use proposals::CREATE_PROPOSAL;
 pub(crate) use proposals::{CreateProposal, UpdateProposal};
 pub(crate) use records::RecordTypeTool;
 pub use records::{Reference, references};
 
-/// Results of a search of memories or documents: at most, and when nobody says how many.
+/// Results of a search of memories or documents: at most, and when the call names no number.
 const MAX_FOUND: usize = 20;
 const DEFAULT_FOUND: usize = 5;
 
@@ -58,29 +60,29 @@ struct BuiltinSpec {
 /// The tools that every app can list, each with its facts.
 pub(crate) fn tools(clock: Arc<dyn Clock>) -> [OfferedTool; 15] {
     let read = ToolFacts::default;
-    // Documents and results may hold anybody's words, although nothing is looked up outside the store.
+    // Documents and results may hold words of any author, although nothing is looked up outside the store.
     let foreign = || ToolFacts::external(Effect::Read);
     [
-        offered("current_time", CurrentTime::new(clock), read()),
-        offered("calculate", Calculate, read()),
-        offered("listMarkdown", ListMarkdown, read()),
-        offered("readMarkdown", ReadMarkdown, read()),
-        offered("writeMarkdownSection", WriteMarkdownSection, ToolFacts::lasting("files")),
-        offered("createMarkdownFile", CreateMarkdownFile, ToolFacts::lasting("files")),
-        offered("search_documents", SearchDocuments, foreign()),
-        offered("read_rest", ReadRest, foreign()),
-        offered("search_memories", SearchMemories, read()),
-        offered("search_history", SearchHistory, read()),
-        offered("save_memory", SaveMemory, ToolFacts::lasting("memories")),
-        offered("update_profile", UpdateProfile, ToolFacts::lasting("profile")),
-        offered("undoAction", UndoAction, ToolFacts::idempotent("undo")),
-        offered("listRecentActions", ListRecentActions, read()),
+        builtin_tool("current_time", CurrentTime::new(clock), read()),
+        builtin_tool("calculate", Calculate, read()),
+        builtin_tool("listMarkdown", ListMarkdown, read()),
+        builtin_tool("readMarkdown", ReadMarkdown, read()),
+        builtin_tool("writeMarkdownSection", WriteMarkdownSection, ToolFacts::lasting("files")),
+        builtin_tool("createMarkdownFile", CreateMarkdownFile, ToolFacts::lasting("files")),
+        builtin_tool(SEARCH_DOCUMENTS, SearchDocuments, foreign()),
+        builtin_tool("read_rest", ReadRest, foreign()),
+        builtin_tool("search_memories", SearchMemories, read()),
+        builtin_tool("search_history", SearchHistory, read()),
+        builtin_tool("save_memory", SaveMemory, ToolFacts::lasting("memories")),
+        builtin_tool("update_profile", UpdateProfile, ToolFacts::lasting("profile")),
+        builtin_tool("undoAction", UndoAction, ToolFacts::idempotent("undo")),
+        builtin_tool("listRecentActions", ListRecentActions, read()),
         // The answer is the user's own words, as a message is.
-        offered(ASK_USER, AskUser, ToolFacts { by_client: true, ..ToolFacts::default() }),
+        builtin_tool(ASK_USER, AskUser, ToolFacts { by_client: true, ..ToolFacts::default() }),
     ]
 }
 
-fn offered(name: &str, tool: impl Tool, facts: ToolFacts) -> OfferedTool {
+fn builtin_tool(name: &str, tool: impl Tool, facts: ToolFacts) -> OfferedTool {
     OfferedTool::new(spec(name), tool, facts)
 }
 
@@ -121,16 +123,16 @@ fn found_limit(input: &Value) -> usize {
 }
 
 /// A row of the store, if it is there.
-fn present<T>(found: Result<T, store::Error>) -> Result<Option<T>, Failed> {
+fn found_or_none<T>(found: Result<T, store::Error>) -> Result<Option<T>, Failed> {
     match found {
         Err(store::Error::NotFound(_)) => Ok(None),
-        found => found.map(Some).map_err(failed),
+        found => found.map(Some).map_err(store_failure),
     }
 }
 
 /// A store that cannot be asked. A thing that is not there is for each tool to explain.
 #[expect(clippy::needless_pass_by_value, reason = "it stands where an error is turned into another")]
-fn failed(error: store::Error) -> Failed {
+fn store_failure(error: store::Error) -> Failed {
     tracing::error!(%error, "a tool could not read the store");
     Failed::new("unavailable", "the stored data cannot be read at the moment; try again later")
 }

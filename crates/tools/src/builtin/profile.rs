@@ -9,7 +9,7 @@ use memory::{secrets, suspicion};
 use serde_json::{Map, Value, json};
 use store::{MAX_PROFILE_BYTES, ProfileRow, Write};
 
-use super::{failed, text};
+use super::{store_failure, text};
 use crate::{Calling, Failed, Tool, ToolOutput};
 
 /// Fields that a profile may have.
@@ -20,16 +20,16 @@ pub(crate) struct UpdateProfile;
 #[async_trait]
 impl Tool for UpdateProfile {
     async fn check(&self, calling: &Calling<'_>) -> Result<(), Failed> {
-        let standing = calling.store.profile(calling.scope).await.map_err(failed)?;
+        let standing = calling.store.profile(calling.scope).await.map_err(store_failure)?;
         changed_profile(&standing, &calling.input).map(drop)
     }
 
     async fn call(&self, calling: Calling<'_>) -> Result<ToolOutput, Failed> {
-        let standing = calling.store.profile(calling.scope).await.map_err(failed)?;
+        let standing = calling.store.profile(calling.scope).await.map_err(store_failure)?;
         let profile = changed_profile(&standing, &calling.input)?;
         let ProfileRow { name, timezone, locale, fields, .. } = &profile;
         let output = json!({ "name": name, "timezone": timezone, "locale": locale, "fields": fields });
-        Ok(ToolOutput::writing(output, Write::Profile(profile)))
+        Ok(ToolOutput::with_write(output, Write::Profile(profile)))
     }
 }
 

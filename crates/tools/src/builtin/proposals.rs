@@ -1,5 +1,5 @@
-//! Proposals: a call that the user may say yes to later, made and changed by the model. It waits for nobody, and only the
-//! user can confirm it.
+//! Proposals: calls that the user may approve later, made and changed by the model. No run waits for a proposal, and
+//! only the user can confirm it.
 
 #[cfg(test)]
 mod tests;
@@ -12,9 +12,12 @@ use protocol::ProposalId;
 use serde_json::{Value, json};
 use store::{NewProposal, ProposalRow, Write};
 
-use super::{present, spec, text};
+use super::{found_or_none, spec, text};
 use crate::policy::Ruling;
 use crate::{Calling, Failed, Taint, Tool, ToolOutput, ToolRegistry, ToolSpec};
+
+/// The name of the tool that makes proposals.
+pub const CREATE_PROPOSAL: &str = "createProposal";
 
 const DEFAULT_HOURS: i64 = 72;
 
@@ -24,7 +27,7 @@ pub(crate) struct CreateProposal {
     pub(crate) others: Arc<ToolRegistry>,
 }
 
-/// Rewords a proposal or takes it back.
+/// Rewords a proposal or withdraws it.
 pub(crate) struct UpdateProposal {
     pub(crate) others: Arc<ToolRegistry>,
 }
@@ -32,7 +35,7 @@ pub(crate) struct UpdateProposal {
 impl CreateProposal {
     /// The spec, with the names of the tools whose calls can be proposed.
     pub(crate) fn spec(&self) -> ToolSpec {
-        let mut spec = spec("createProposal");
+        let mut spec = spec(CREATE_PROPOSAL);
         if let Some(names) = spec.parameters.pointer_mut("/properties/tool/enum") {
             *names = self.others.specs().iter().map(|other| other.name.clone()).collect();
         }
@@ -59,7 +62,7 @@ impl Tool for CreateProposal {
             expires_at,
         };
         let output = json!({ "proposalId": proposal.id, "status": "open", "expiresAt": expires_at });
-        Ok(ToolOutput::writing(output, Write::Propose(proposal)))
+        Ok(ToolOutput::with_write(output, Write::Propose(proposal)))
     }
 }
 
@@ -88,11 +91,11 @@ impl Tool for UpdateProposal {
         let (id, input) = (proposal.id, &calling.input);
         if withdraws(input) {
             let output = json!({ "proposalId": id, "status": "withdrawn" });
-            return Ok(ToolOutput::writing(output, Write::Withdraw { id }));
+            return Ok(ToolOutput::with_write(output, Write::Withdraw { id }));
         }
         let note = text(input, "note").map(str::to_owned);
         let output = json!({ "proposalId": id, "status": "open", "expiresAt": proposal.expires_at });
-        Ok(ToolOutput::writing(output, Write::Reword { id, input: input.get("input").cloned(), note }))
+        Ok(ToolOutput::with_write(output, Write::Reword { id, input: input.get("input").cloned(), note }))
     }
 }
 
@@ -129,7 +132,7 @@ async fn open(calling: &Calling<'_>) -> Result<ProposalRow, Failed> {
         || Failed::new("not_found", "there is no open proposal with that id; it may have been decided");
     let wanted: ProposalId =
         text(&calling.input, "proposalId").and_then(|id| id.parse().ok()).ok_or_else(missing)?;
-    let proposal = present(calling.store.proposal_of(calling.scope, wanted).await)?;
+    let proposal = found_or_none(calling.store.proposal_of(calling.scope, wanted).await)?;
     let open = proposal.filter(|proposal| proposal.decision.is_none());
     of_the_model(open.ok_or_else(missing)?, calling)
 }

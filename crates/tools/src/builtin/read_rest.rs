@@ -4,7 +4,7 @@ use async_trait::async_trait;
 use protocol::{ActionId, CallId, DocumentId, MessageId};
 use serde_json::json;
 
-use super::{count, failed, present, text};
+use super::{count, found_or_none, store_failure, text};
 use crate::{Calling, Failed, Tool, ToolOutput};
 
 /// Bytes that one call gives.
@@ -28,7 +28,7 @@ impl Tool for ReadRest {
             (_, Ok(call)) => result(&calling, call).await?,
             (Err(_), Err(_)) => None,
         };
-        let whole = whole.ok_or_else(missing)?;
+        let whole = whole.ok_or_else(not_found)?;
         let from = whole.floor_char_boundary(from);
         let end = whole.floor_char_boundary(from.saturating_add(MAX_BYTES));
         let next = (end < whole.len()).then_some(end);
@@ -36,28 +36,29 @@ impl Tool for ReadRest {
     }
 }
 
-fn missing() -> Failed {
+fn not_found() -> Failed {
     Failed::new("not_found", "nothing with that id can be read; take the id from the note about the rest")
 }
 
 async fn message_text(calling: &Calling<'_>, message: MessageId) -> Result<Option<String>, Failed> {
-    let found = calling.recall.messages(calling.scope, &[message]).await.map_err(failed)?;
+    let found = calling.recall.messages(calling.scope, &[message]).await.map_err(store_failure)?;
     Ok(found.first().map(|item| item.text.to_string()))
 }
 
 async fn result(calling: &Calling<'_>, call: CallId) -> Result<Option<String>, Failed> {
-    let action = present(calling.store.action_of(calling.scope, ActionId::from(call)).await)?;
+    let action = found_or_none(calling.store.action_of(calling.scope, ActionId::from(call)).await)?;
     let Some(mut action) = action else { return Ok(None) };
-    let forgotten = calling.recall.forgotten(calling.scope).await.map_err(failed)?;
+    let forgotten = calling.recall.forgotten_words(calling.scope).await.map_err(store_failure)?;
     forgotten.clear_json(&mut action.output, action.started_at);
     Ok(Some(action.output.as_str().map_or_else(|| action.output.to_string(), str::to_owned)))
 }
 
 async fn pieces(calling: &Calling<'_>, document: DocumentId, from: usize) -> Result<ToolOutput, Failed> {
     let first = u32::try_from(from).unwrap_or(u32::MAX);
-    let chunks = calling.store.chunks(calling.scope, document, first, MAX_PIECES).await.map_err(failed)?;
+    let chunks =
+        calling.store.chunks(calling.scope, document, first, MAX_PIECES).await.map_err(store_failure)?;
     if chunks.is_empty() {
-        return Err(missing());
+        return Err(not_found());
     }
     let (mut texts, mut bytes, mut next) = (Vec::new(), 0, None);
     for chunk in &chunks {

@@ -1,4 +1,4 @@
-//! Undo: what was done lately, and taking one of it back.
+//! Undo: lists recent actions, and undoes one of them.
 
 #[cfg(test)]
 mod tests;
@@ -8,7 +8,7 @@ use protocol::{ActionId, Effect, ToolStatus};
 use serde_json::{Value, json};
 use store::{ActionFilter, ActionRow, ActionStatus, Write};
 
-use super::{count, failed, present, text};
+use super::{count, found_or_none, store_failure, text};
 use crate::{Calling, Failed, Tool, ToolOutput};
 
 const MAX_LISTED: usize = 50;
@@ -26,9 +26,10 @@ impl Tool for ListRecentActions {
         let filter =
             ActionFilter { tool: text(&calling.input, "tool").map(str::to_owned), ..ActionFilter::default() };
         // This call is an action too, and says nothing.
-        let mut rows =
-            store::newest_actions(calling.store, calling.scope, filter, limit + 1).await.map_err(failed)?;
-        let forgotten = calling.recall.forgotten(calling.scope).await.map_err(failed)?;
+        let mut rows = store::newest_actions(calling.store, calling.scope, filter, limit + 1)
+            .await
+            .map_err(store_failure)?;
+        let forgotten = calling.recall.forgotten_words(calling.scope).await.map_err(store_failure)?;
         for row in &mut rows {
             forgotten.clear_json(&mut row.input, row.started_at);
         }
@@ -66,7 +67,7 @@ impl Tool for UndoAction {
     async fn call(&self, calling: Calling<'_>) -> Result<ToolOutput, Failed> {
         let action = find(&calling).await?;
         let output = json!({ "actionId": action.id, "tool": action.tool, "undone": true });
-        Ok(ToolOutput::writing(output, Write::Undo { action: action.id }))
+        Ok(ToolOutput::with_write(output, Write::Undo { action: action.id }))
     }
 }
 
@@ -94,5 +95,5 @@ async fn find(calling: &Calling<'_>) -> Result<ActionRow, Failed> {
     let missing = || Failed::new("not_found", "there is no such action; listRecentActions shows the newest");
     let wanted: ActionId =
         text(&calling.input, "actionId").and_then(|id| id.parse().ok()).ok_or_else(missing)?;
-    present(calling.store.action_of(calling.scope, wanted).await)?.ok_or_else(missing)
+    found_or_none(calling.store.action_of(calling.scope, wanted).await)?.ok_or_else(missing)
 }

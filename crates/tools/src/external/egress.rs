@@ -2,7 +2,7 @@
 //!
 //! A name is looked up by a resolver that gives only addresses that may be reached, so what is connected to is what was
 //! checked. Addresses that stand in a URL never reach a resolver and are checked by themselves, for every hop of a
-//! redirect again. There is no proxy, no cookie and no redirect that anybody else follows.
+//! redirect again. There is no proxy, no cookie, and no other code follows a redirect.
 
 mod address;
 mod allow;
@@ -31,7 +31,7 @@ const MAX_REDIRECTS: usize = 3;
 
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// How long a connection nobody uses is kept.
+/// How long an unused connection is kept.
 const IDLE_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// Idle connections kept for one host.
@@ -101,7 +101,7 @@ impl EgressError {
     }
 
     /// The failure of a call for this reason. Another try is made if the caller wants one and it may help.
-    pub(super) fn failed(&self, retry: bool) -> Failed {
+    pub(super) fn to_failure(&self, retry: bool) -> Failed {
         let again = (retry && self.is_passing()).then_some(Duration::ZERO);
         let failed = Failed::new("unreachable", self.to_string());
         Failed { uncertain: self.may_have_arrived(), again, ..failed }
@@ -125,7 +125,7 @@ pub(super) fn may_have_happened(status: u16) -> bool {
 }
 
 impl Egress {
-    /// The root certificates are read at the first request. A server whose tools reach nobody does not need them.
+    /// The root certificates are read at the first request. A server whose tools reach no host does not need them.
     pub fn new(allowed: Allowed) -> Self {
         Self { allowed: Arc::new(allowed), public: Arc::default(), opened: Arc::default() }
     }
@@ -160,7 +160,7 @@ impl Egress {
         if let Some(body) = body {
             sending = sending.body(body);
         }
-        sending.send().await.map_err(|error| trouble(&url, error))
+        sending.send().await.map_err(|error| egress_error(&url, error))
     }
 
     /// The client that may speak to the host of a URL. It follows no redirect.
@@ -171,7 +171,7 @@ impl Egress {
             return Ok(client);
         }
         let resolver = Resolver { allowed: Arc::clone(&self.allowed), any };
-        let made = new_client(resolver).map_err(|error| trouble(url, error))?;
+        let made = new_client(resolver).map_err(|error| egress_error(url, error))?;
         Ok(client.get_or_init(|| made))
     }
 
@@ -212,7 +212,8 @@ fn new_client(resolver: Resolver) -> Result<Client, reqwest::Error> {
         .build()
 }
 
-/// Returns the target of a redirect, if it is followed at all: what changes something is not sent to anybody else.
+/// Returns the target of a redirect, if it is followed at all: a request that changes something is not sent to another
+/// host.
 fn redirect_target(method: &Method, url: &Url, response: &Response) -> Result<Url, EgressError> {
     let refused = || EgressError::Redirected(host(url));
     if !matches!(*method, Method::GET | Method::HEAD) {
@@ -235,7 +236,7 @@ pub(super) async fn read(response: Response) -> Result<Incoming, EgressError> {
     let (mut body, mut cut) = (Vec::new(), false);
     let mut chunks = response.bytes_stream();
     while let Some(chunk) = chunks.next().await {
-        let chunk = chunk.map_err(|error| trouble(&url, error))?;
+        let chunk = chunk.map_err(|error| egress_error(&url, error))?;
         let room = MAX_ANSWER_BYTES - body.len();
         cut = chunk.len() > room;
         body.extend_from_slice(chunk.get(..room.min(chunk.len())).unwrap_or_default());
@@ -246,11 +247,11 @@ pub(super) async fn read(response: Response) -> Result<Incoming, EgressError> {
     Ok(Incoming { status, headers, body, cut })
 }
 
-fn trouble(url: &Url, error: reqwest::Error) -> EgressError {
+fn egress_error(url: &Url, error: reqwest::Error) -> EgressError {
     if is_closed(&error) {
         return EgressError::Closed(host(url));
     }
-    // The reason may name addresses, so it is for whoever runs the server; the URL may hold a secret.
+    // The reason may name addresses, so it is for the operator; the URL may hold a secret.
     let error = error.without_url();
     tracing::warn!(host = %host(url), error = ?error, "a tool could not reach a host");
     if error.is_connect() || error.is_builder() {

@@ -1,4 +1,4 @@
-//! Tools that an app declares as a request over HTTP, and that take back what they did by another.
+//! Tools that an app declares as a request over HTTP. Another request can undo a call.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -61,10 +61,10 @@ pub(crate) fn http_tool(spec: ToolSpec, tool: &HttpTool, outside: &ExternalAcces
             HttpMethod::Get | HttpMethod::Head | HttpMethod::Put | HttpMethod::Delete => Effect::Idempotent,
             HttpMethod::Post | HttpMethod::Patch => Effect::Irreversible,
         },
-        call: Arc::new(HttpUndo { call: call(needs(request)), request: request.clone() }),
+        call: Arc::new(HttpUndo { call: call(needed_secrets(request)), request: request.clone() }),
     });
     let facts = ToolFacts { marker: tool.marker.clone(), ..ToolFacts::external(tool.effect) };
-    OfferedTool { undo, ..OfferedTool::new(spec, call(needs(&tool.request)), facts) }
+    OfferedTool { undo, ..OfferedTool::new(spec, call(needed_secrets(&tool.request)), facts) }
 }
 
 impl HttpCall {
@@ -114,14 +114,14 @@ impl HttpCall {
             return Err(Failed::new(Failed::CANCELLED, "the call was cancelled before the request was sent"));
         }
         let sent = tokio::select! {
-            biased; // nothing is sent once nobody waits
+            biased; // nothing is sent once the caller has gone
             () = calling.stop.cancelled() => {
                 return Err(Failed::uncertain(Failed::CANCELLED, "the call was cancelled before there was an answer"));
             }
             sent = self.outside.egress.send(outgoing) => sent,
-            () = super::after(limit) => return Err(timed_out(limit.unwrap_or_default())),
+            () = super::wait_for_limit(limit) => return Err(timed_out(limit.unwrap_or_default())),
         };
-        sent.map_err(|trouble| trouble.failed(self.tool.retry))
+        sent.map_err(|trouble| trouble.to_failure(self.tool.retry))
     }
 }
 
@@ -159,7 +159,7 @@ impl UndoCall for HttpUndo {
         values.insert("call".into(), json!({ "key": KEY_PLACEHOLDER }));
         values.insert("output".into(), output.clone());
         let rendered = request.render(&Value::Object(values));
-        described(rendered.map_err(|reason| Failed::new("invalid_arguments", reason))?)
+        describe_request(rendered.map_err(|reason| Failed::new("invalid_arguments", reason))?)
     }
 }
 
@@ -170,7 +170,7 @@ fn placeholders(names: &BTreeSet<String>) -> Value {
 
 /// A request as a person may see it: without its headers, and without the parameters of its address, which may hold
 /// secrets of the operator.
-fn described(rendered: Rendered) -> Result<Value, Failed> {
+fn describe_request(rendered: Rendered) -> Result<Value, Failed> {
     let impossible = |_| Failed::new("invalid_arguments", "the address cannot be sent");
     let mut url = Url::parse(&rendered.url).map_err(impossible)?;
     url.set_query(None);
@@ -191,7 +191,7 @@ fn described(rendered: Rendered) -> Result<Value, Failed> {
     Ok(request)
 }
 
-fn needs(request: &RequestTemplate) -> Needs {
+fn needed_secrets(request: &RequestTemplate) -> Needs {
     Needs::new(request.secrets(), request.credentials())
 }
 

@@ -34,7 +34,7 @@ pub struct ExternalAccess {
 }
 
 /// Ends when the time is over, if there is a limit.
-async fn after(limit: Option<Duration>) {
+async fn wait_for_limit(limit: Option<Duration>) {
     match limit {
         Some(limit) => tokio::time::sleep(limit).await,
         None => std::future::pending().await,

@@ -1,4 +1,4 @@
-//! Searching the web, by whoever the operator has chosen: Tavily, or a `SearXNG` of one's own.
+//! Searching the web with the engine that the operator has chosen: Tavily, or a `SearXNG` of one's own.
 
 use std::time::Duration;
 
@@ -19,7 +19,7 @@ use crate::{Calling, Failed, OfferedTool, Tool, ToolFacts, ToolOutput};
 /// The text that front ends without events show while the web is searched.
 const MARKER: &str = "[SEARCHING_ONLINE]";
 
-/// How long a search may take, another try included: somebody waits for the answer.
+/// How long a search may take, another try included: a user waits for the answer.
 const TIME_LIMIT: Duration = Duration::from_secs(10);
 
 const MAX_RESULTS: usize = 5;
@@ -28,7 +28,7 @@ const MAX_RESULTS: usize = 5;
 const MAX_CONTENT_CHARS: usize = 1_500;
 const MAX_TITLE_CHARS: usize = 200;
 
-/// Bytes of an address beyond which it is none that anybody could follow.
+/// Bytes of an address beyond which no client could follow it.
 const MAX_URL_BYTES: usize = 2_048;
 
 /// The status of an answer that is one.
@@ -78,7 +78,7 @@ pub(crate) enum SearchEngine {
 
 impl WebSearch {
     /// The tool with its facts.
-    pub(crate) fn offered(self) -> OfferedTool {
+    pub(crate) fn into_offered_tool(self) -> OfferedTool {
         let (marker, time_limit) = (Some(MARKER.to_owned()), Some(TIME_LIMIT));
         let facts = ToolFacts { marker, time_limit, ..ToolFacts::external(Effect::Read) };
         let name = match self.engine {
@@ -178,11 +178,11 @@ async fn ask(
     request: Outgoing,
 ) -> Result<Incoming, Failed> {
     let answer = tokio::select! {
-        biased; // nothing is sent once nobody waits
+        biased; // nothing is sent once the caller has gone
         () = calling.stop.cancelled() => {
             return Err(Failed::new(Failed::CANCELLED, "the call was cancelled before there was an answer"));
         }
-        answer = egress.send(request) => answer.map_err(|trouble| unanswered(&trouble))?,
+        answer = egress.send(request) => answer.map_err(|trouble| unanswered_failure(&trouble))?,
     };
     if answer.status != OK {
         let said = refusal(&answer, false, hidden).message;
@@ -191,8 +191,8 @@ async fn ask(
     Ok(answer)
 }
 
-/// Why there is no answer. The address of the search is for whoever runs the server, so only the log names it.
-fn unanswered(trouble: &EgressError) -> Failed {
+/// Why there is no answer. The address of the search is for the operator, so only the log names it.
+fn unanswered_failure(trouble: &EgressError) -> Failed {
     tracing::warn!(%trouble, "the web search provider gave no answer");
     let message = match trouble {
         EgressError::Closed(_) => "the egress rules block the web search; tell the user",
@@ -208,7 +208,7 @@ fn unanswered(trouble: &EgressError) -> Failed {
     Failed { again, ..Failed::new("unreachable", message) }
 }
 
-/// An answer as JSON. The words in which a search tells of its failure are somebody else's, so only the log has them.
+/// An answer as JSON. The reason that a search gives for its failure is foreign text, so only the log has it.
 fn read(answer: &Incoming, hidden: &Hidden) -> Result<Value, Failed> {
     if answer.status == OK {
         return json_of(answer);
@@ -235,10 +235,10 @@ fn page(result: &Value) -> Option<FoundPage> {
 fn search_output(query: &str, found: &Found) -> ToolOutput {
     let mut parts = Vec::new();
     if let Some(answer) = found.answer.as_deref().map(str::trim).filter(|answer| !answer.is_empty()) {
-        parts.push(format!("In short: {}", first(answer, MAX_CONTENT_CHARS)));
+        parts.push(format!("In short: {}", first_chars(answer, MAX_CONTENT_CHARS)));
     }
     for (page, number) in found.pages.iter().zip(1..) {
-        let content = first(page.content.as_deref().unwrap_or_default().trim(), MAX_CONTENT_CHARS);
+        let content = first_chars(page.content.as_deref().unwrap_or_default().trim(), MAX_CONTENT_CHARS);
         parts.push(format!("{number}. {}\n{}\n{content}", title(page), page.url).trim_end().to_owned());
     }
     if parts.is_empty() {
@@ -260,10 +260,10 @@ fn title(page: &FoundPage) -> String {
     // On one line, so that none looks like the next result.
     let words: Vec<&str> = page.title.as_deref().unwrap_or_default().split_whitespace().collect();
     let title = if words.is_empty() { page.url.clone() } else { words.join(" ") };
-    first(&title, MAX_TITLE_CHARS)
+    first_chars(&title, MAX_TITLE_CHARS)
 }
 
-fn first(text: &str, chars: usize) -> String {
+fn first_chars(text: &str, chars: usize) -> String {
     match text.char_indices().nth(chars) {
         Some((end, _)) => format!("{}…", text.get(..end).unwrap_or_default()),
         None => text.to_owned(),

@@ -2,10 +2,10 @@
 //!
 //! A module gets the arguments as JSON and gives its answer as JSON. It can import nothing, so there is nothing it can
 //! reach: no clock, no chance, no files, no network. Every call has an instance of its own, so that nothing stays from
-//! one call, or one user, to the next. A call ends within its fuel, its memory and its time, whatever the code does.
+//! one call, or one user, to the next. A call ends within its fuel, its memory and its time, with any code.
 
+mod module_call;
 mod program;
-mod running;
 #[cfg(test)]
 mod tests;
 
@@ -31,7 +31,7 @@ pub(crate) struct WasmTool {
 }
 
 impl WasmTool {
-    /// Fails with what is wrong with the module, in words for whoever builds it.
+    /// Fails with the problem of the module, in words for its developer.
     pub(crate) fn new(tool: &SandboxTool) -> Result<Self, String> {
         Ok(Self {
             program: Arc::new(WasmProgram::load(&tool.module, tool.fuel, tool.memory_bytes)?),
@@ -41,20 +41,20 @@ impl WasmTool {
     }
 
     /// The tool with its facts: code that can only compute changes nothing and stays here.
-    pub(crate) fn offered(self, spec: ToolSpec) -> OfferedTool {
+    pub(crate) fn into_offered_tool(self, spec: ToolSpec) -> OfferedTool {
         OfferedTool::new(spec, self, ToolFacts::default())
     }
 
     async fn compute(&self, input: Value, stop: CancellationToken) -> Result<Value, Failed> {
         let place = tokio::select! {
             biased;
-            () = stop.cancelled() => return Err(stopped()),
-            place = Arc::clone(&self.places).acquire_owned() => place.map_err(|_| stopped())?,
+            () = stop.cancelled() => return Err(stop_failure()),
+            place = Arc::clone(&self.places).acquire_owned() => place.map_err(|_| stop_failure())?,
         };
         let program = Arc::clone(&self.program);
         let computing = tokio::task::spawn_blocking(move || {
             let answer = program.run(&input.to_string(), &stop);
-            // Held until the code has really ended, even when nobody waits for its answer any more.
+            // Held until the code has really ended, even when the caller has gone.
             drop(place);
             answer
         });
@@ -78,6 +78,6 @@ impl Tool for WasmTool {
     }
 }
 
-fn stopped() -> Failed {
+fn stop_failure() -> Failed {
     Failed::new("stopped", "the call was stopped before the tool had an answer")
 }

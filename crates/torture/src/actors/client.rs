@@ -20,7 +20,7 @@ const FIRST_PAUSE: u64 = 20;
 const LONGEST_PAUSE: u64 = 400;
 /// The status of an answer that asks to try again later.
 const UNAVAILABLE: u16 = 503;
-/// One actor in so many asks the same node first every time.
+/// One of this number of actors asks the same node first every time.
 const STEADY: usize = 3;
 /// An answer has at most this many bytes.
 const MAX_BODY_BYTES: usize = 64 * 1024 * 1024;
@@ -38,7 +38,7 @@ pub(super) struct ClientRequest {
     shape: Shape,
 }
 
-/// Whether the answer is read here, or event by event by whoever asked.
+/// Whether the answer is read here, or event by event by the caller.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Shape {
     Whole,
@@ -63,7 +63,7 @@ impl ClientRequest {
         Self { key: Some(key.to_owned()), ..self }
     }
 
-    pub(super) fn after(self, last_event: Option<u64>) -> Self {
+    pub(super) fn after_event(self, last_event: Option<u64>) -> Self {
         Self { last_event, ..self }
     }
 
@@ -164,7 +164,7 @@ fn verdict(status: u16) -> Verdict {
 impl Actor {
     /// Asks until the answer is definite. A request that was granted once is granted, even if the rest of the answer
     /// never comes.
-    pub(super) async fn insist(&self, ask: &ClientRequest, rng: &mut Rng) -> Told {
+    pub(super) async fn ask_until_definite(&self, ask: &ClientRequest, rng: &mut Rng) -> Told {
         let mut told = Told {
             outcome: OperationOutcome::Unknown,
             attempts: Vec::new(),
@@ -270,10 +270,10 @@ impl Actor {
             () = self.stage.balancer.give_up(node) => return Asked::Broken,
         };
         if response.status().as_u16() == UNAVAILABLE && !response.headers().contains_key("retry-after") {
-            self.stage.book.bare_refusal(format!("{} {} at {began} µs", ask.method, ask.path));
+            self.stage.book.note_bare_refusal(format!("{} {} at {began} µs", ask.method, ask.path));
         }
         if let Some(moment) = ask.moment.filter(|_| response.status().is_success()) {
-            self.stage.moments.now(moment, node);
+            self.stage.moments.note(moment, node);
         }
         Asked::Answered(OpenedStream { response, began, start, node })
     }
@@ -302,7 +302,7 @@ impl Actor {
             if text.contains(&other.canary) {
                 let (user, app) = (&self.user.name, &self.user.app);
                 let begin: String = text.chars().take(300).collect();
-                self.stage.book.leak(format!(
+                self.stage.book.note_leak(format!(
                     "{user} of {app} received the word of {} of {} from {path}: {begin}",
                     other.name, other.app
                 ));
@@ -312,7 +312,7 @@ impl Actor {
 
     /// Writes down what came of an operation.
     pub(super) fn record(&self, (key, began): (&str, Micros), what: What, told: &Told) {
-        self.stage.book.op(Op {
+        self.stage.book.note_op(Op {
             actor: self.number,
             user: self.user.name.clone(),
             app: self.user.app.clone(),
@@ -328,7 +328,7 @@ impl Actor {
     }
 }
 
-/// Growing pauses, drawn at random so that not everybody comes back in the same instant.
+/// Growing pauses, drawn at random so that clients do not come back in the same instant.
 pub(super) struct Pauses {
     milliseconds: u64,
 }

@@ -24,7 +24,7 @@ struct Known {
     memories: VecDeque<KnownMemory>,
 }
 
-/// A run, and the events of it that somebody has seen.
+/// A run, and its events that some reader has seen.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct KnownRun {
     pub(super) run: String,

@@ -15,7 +15,7 @@ use crate::record::{End, Micros, ReceivedEvent, StreamReading, Trigger};
 
 /// How long a run may have nothing to say before its reader leaves.
 const RUN_SILENCE: Duration = Duration::from_secs(10);
-/// How long a run that waits for a yes may have nothing to say before its reader leaves.
+/// The longest silence of a run that waits for a decision before its reader leaves.
 const WAITING_SILENCE: Duration = Duration::from_secs(2);
 /// How long a thread, which has no end, may have nothing to say before its reader leaves.
 const THREAD_SILENCE: Duration = Duration::from_secs(1);
@@ -40,7 +40,7 @@ impl FollowedStream {
     }
 }
 
-/// The conduct of a reader whose run waits for a yes.
+/// The conduct of a reader whose run waits for a decision.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Waiting {
     Decide,
@@ -51,7 +51,7 @@ pub(super) enum Waiting {
 /// How long a reader stays.
 #[derive(Debug, Clone)]
 pub(super) struct ReadingPlan {
-    /// The reader leaves after so many events.
+    /// The number of events after which the reader leaves.
     pub(super) frames: usize,
     silence: Duration,
     waiting: Waiting,
@@ -81,7 +81,7 @@ impl ReadingPlan {
 /// The outcome of a reading.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Came {
-    /// There is no more to read, or nobody who wants to.
+    /// There is no more to read, or the reader has left.
     Over,
     /// The rest is still to be had.
     Broken,
@@ -166,10 +166,10 @@ impl Actor {
         rng: &mut Rng,
     ) -> Came {
         let (began, start) = (self.stage.book.now(), self.stage.starts.number());
-        let Some(opened) = self.open(&ClientRequest::get(place.path()).after(after)).await else {
-            self.stage.book.reading(StreamReading {
+        let Some(opened) = self.open(&ClientRequest::get(place.path()).after_event(after)).await else {
+            self.stage.book.note_reading(StreamReading {
                 ended: self.stage.book.now(),
-                ..self.reading(place, after, (began, start))
+                ..self.new_reading(place, after, (began, start))
             });
             return Came::Broken;
         };
@@ -177,11 +177,11 @@ impl Actor {
         if status == 200 {
             return self.read(opened, place, (after, plan, seen), rng).await;
         }
-        self.stage.book.reading(StreamReading {
+        self.stage.book.note_reading(StreamReading {
             ended: self.stage.book.now(),
             status,
             node: Some(opened.node),
-            ..self.reading(place, after, (began, start))
+            ..self.new_reading(place, after, (began, start))
         });
         match status {
             429 | 500..=599 => Came::Broken,
@@ -193,8 +193,8 @@ impl Actor {
         }
     }
 
-    /// Reads an open stream for as long as planned, and goes on with another if it breaks.
-    pub(super) async fn attend(
+    /// Reads an open stream for as long as planned, and continues with another if it breaks.
+    pub(super) async fn read_stream(
         &self,
         opened: OpenedStream,
         run: &str,
@@ -218,7 +218,7 @@ impl Actor {
         rng: &mut Rng,
     ) -> Came {
         let (status, node) = (opened.response.status().as_u16(), Some(opened.node));
-        let reading = self.reading(place, after, (opened.began, opened.start));
+        let reading = self.new_reading(place, after, (opened.began, opened.start));
         let reading = StreamReading { status, node, ..reading };
         let mut open =
             OpenReading { opened, decoder: EventDecoder::default(), ready: VecDeque::new(), reading };
@@ -232,7 +232,7 @@ impl Actor {
             self.pool.learn_places(run, &places);
         }
         seen.extend(places);
-        self.stage.book.reading(reading);
+        self.stage.book.note_reading(reading);
         came
     }
 
@@ -249,8 +249,8 @@ impl Actor {
             let frame = match open.next(silence, &self.stage.balancer).await {
                 Next::Frame(frame) => frame,
                 // A server that stops ends its streams too; then the rest is still to be had.
-                Next::Ended => return (End::Whole, rest(finished)),
-                Next::Broken => return (End::Cut, rest(finished)),
+                Next::Ended => return (End::Whole, came_at_end(finished)),
+                Next::Broken => return (End::Cut, came_at_end(finished)),
                 Next::Silent => return (End::Left, Came::Over),
             };
             self.note(open, &frame, place);
@@ -261,7 +261,7 @@ impl Actor {
             }
             if frame.event == "proposal:open" {
                 plan.silence = plan.silence.min(WAITING_SILENCE);
-                if !self.stays(&frame, plan.waiting, rng).await {
+                if !self.keeps_reading(&frame, plan.waiting, rng).await {
                     return (End::Left, Came::Over);
                 }
             }
@@ -271,14 +271,14 @@ impl Actor {
     fn note(&self, open: &mut OpenReading, frame: &StreamedEvent, place: &FollowedStream) {
         open.reading.first.get_or_insert(self.stage.book.now());
         if frame.event == "run:end" {
-            self.stage.moments.now(Trigger::RunEnded, open.opened.node);
+            self.stage.moments.note(Trigger::RunEnded, open.opened.node);
         }
         open.reading.frames.push(ReceivedEvent::of(frame));
         self.look_for_leaks(&place.path(), &frame.data);
     }
 
-    /// Whether somebody who sees that a run waits goes on reading.
-    async fn stays(&self, frame: &StreamedEvent, waiting: Waiting, rng: &mut Rng) -> bool {
+    /// Whether a reader who sees that a run waits continues to read.
+    async fn keeps_reading(&self, frame: &StreamedEvent, waiting: Waiting, rng: &mut Rng) -> bool {
         match waiting {
             Waiting::Stay => true,
             Waiting::Leave => false,
@@ -292,8 +292,8 @@ impl Actor {
         }
     }
 
-    /// Returns the record of a connection that nobody has answered.
-    fn reading(
+    /// Returns the record of a connection without an answer.
+    fn new_reading(
         &self,
         place: &FollowedStream,
         after: Option<u64>,
@@ -375,7 +375,7 @@ impl Actor {
     }
 }
 
-fn rest(finished: bool) -> Came {
+fn came_at_end(finished: bool) -> Came {
     if finished { Came::Over } else { Came::Broken }
 }
 

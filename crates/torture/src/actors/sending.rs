@@ -1,4 +1,4 @@
-//! Saying something: once, twice under one key, two things at once, and taking it back with a cancel.
+//! Sending messages: once, twice under one key, two at once, and with a cancel after it.
 
 use std::time::Duration;
 
@@ -45,16 +45,16 @@ impl Letter {
 impl Actor {
     /// A message to a known thread, or to a new one.
     fn letter(&self, thread: Option<String>, rng: &mut Rng) -> Letter {
-        let tag = self.fresh("t");
+        let tag = self.new_name("t");
         let on_busy = match rng.u8(0..100) {
             0..=9 => Some("reject"),
             10..=19 => Some("interrupt"),
             20..=29 => Some("queue"),
             _ => None,
         };
-        let mut program = MessageProgram::drawn(&tag, &self.user.canary, rng);
+        let mut program = MessageProgram::draw(&tag, &self.user.canary, rng);
         if self.stage.balancer.has_several() && rng.u8(0..100) < SLOW_OF_HUNDRED {
-            program = program.slowed(rng);
+            program = program.slow_down(rng);
         }
         Letter { key: format!("send-{tag}"), program, thread, on_busy, stream: rng.u8(0..100) >= 12 }
     }
@@ -64,7 +64,7 @@ impl Actor {
     }
 
     async fn post(&self, letter: &Letter, rng: &mut Rng) -> Told {
-        self.insist(&letter.ask(&self.user.app), rng).await
+        self.ask_until_definite(&letter.ask(&self.user.app), rng).await
     }
 
     /// Writes a message down, and lets the user's other actors know of it.
@@ -101,7 +101,7 @@ impl Actor {
     /// Reads the stream that answers a message.
     async fn listen(&self, told: Told, plan: ReadingPlan, rng: &mut Rng) {
         if let (Some(opened), Some(run)) = (told.opened, told.runs.first()) {
-            self.attend(opened, run, plan, rng).await;
+            self.read_stream(opened, run, plan, rng).await;
         }
     }
 
@@ -113,18 +113,18 @@ impl Actor {
         let mut other = rng.fork();
         let (mut first, mut second) = tokio::join!(self.post(&letter, rng), self.post(&letter, &mut other));
         let streams = (first.opened.take(), second.opened.take());
-        let told = together(first, second);
+        let told = combined_answer(first, second);
         self.sent(&letter, began, &told);
         let Some(run) = told.runs.first() else { return };
         let plans = (ReadingPlan::to_the_end(rng), ReadingPlan::part(MOST_FRAMES, rng));
         let reading = async {
             if let Some(opened) = streams.0 {
-                self.attend(opened, run, plans.0, rng).await;
+                self.read_stream(opened, run, plans.0, rng).await;
             }
         };
         let beside = async {
             if let Some(opened) = streams.1 {
-                self.attend(opened, run, plans.1, &mut other).await;
+                self.read_stream(opened, run, plans.1, &mut other).await;
             }
         };
         tokio::join!(reading, beside);
@@ -167,10 +167,10 @@ impl Actor {
     }
 
     async fn cancel(&self, run: &str, rng: &mut Rng) {
-        let (key, began) = (self.fresh("cancel"), self.stage.book.now());
+        let (key, began) = (self.new_name("cancel"), self.stage.book.now());
         let path = format!("/v1/runs/{run}/cancel");
         let ask = ClientRequest::new(Method::POST, path).key(&key).moment(Trigger::CancelAccepted);
-        let told = self.insist(&ask, rng).await;
+        let told = self.ask_until_definite(&ask, rng).await;
         let status = told.text("status").filter(|_| told.is_ok());
         self.record((&key, began), What::Cancel { run: run.to_owned(), status }, &told);
     }
@@ -178,7 +178,7 @@ impl Actor {
 
 /// Returns the common knowledge of two senders under one key. One of them that was refused proves nothing while the
 /// other does not know.
-fn together(mut one: Told, other: Told) -> Told {
+fn combined_answer(mut one: Told, other: Told) -> Told {
     let granted =
         [&one, &other].into_iter().filter(|told| told.is_ok()).filter_map(|told| told.answered).min();
     (one.outcome, one.answered) = match (one.outcome, other.outcome) {
@@ -221,7 +221,7 @@ mod tests {
 
     #[test]
     fn two_senders_know_what_either_was_told() {
-        let both = together(
+        let both = combined_answer(
             told(OperationOutcome::Ok, Some(9), Some("run_1")),
             told(OperationOutcome::Ok, Some(7), Some("run_1")),
         );
@@ -231,7 +231,7 @@ mod tests {
         );
         assert_eq!(both.attempts, [200, 200]);
 
-        let one = together(
+        let one = combined_answer(
             told(OperationOutcome::Fail, Some(3), None),
             told(OperationOutcome::Ok, Some(7), Some("run_1")),
         );
@@ -240,19 +240,19 @@ mod tests {
             (OperationOutcome::Ok, Some(7), vec!["run_1".into()])
         );
 
-        let two = together(
+        let two = combined_answer(
             told(OperationOutcome::Ok, Some(1), Some("run_1")),
             told(OperationOutcome::Ok, Some(2), Some("run_2")),
         );
         assert_eq!(two.runs, ["run_1", "run_2"]);
 
-        let neither = together(
+        let neither = combined_answer(
             told(OperationOutcome::Fail, Some(3), None),
             told(OperationOutcome::Unknown, None, None),
         );
         assert_eq!((neither.outcome, neither.answered), (OperationOutcome::Unknown, None));
 
-        let refused = together(
+        let refused = combined_answer(
             told(OperationOutcome::Fail, Some(3), None),
             told(OperationOutcome::Fail, Some(5), None),
         );

@@ -12,12 +12,13 @@ use tokio::time::timeout;
 use crate::record::{OperationOutcome, Trial, What};
 use crate::stage::{Stage, TortureError, User};
 
-/// How long they stay if nobody sends them away.
+/// How long they stay if the server does not close them.
 const STALL: Duration = Duration::from_secs(40);
 /// So small that the server soon has nowhere to write.
 const RECEIVE_BUFFER_BYTES: u32 = 4096;
 
-/// Opens so many streams of known runs and threads and reads nothing, until the server closes or forty seconds are over.
+/// Opens `how_many` streams of known runs and threads and reads nothing, until the server closes or forty seconds are
+/// over.
 pub(crate) async fn stalled_readers(stage: Stage, how_many: usize) -> Result<(), TortureError> {
     let places = places(&stage, how_many);
     let mut tasks = JoinSet::new();
@@ -60,13 +61,13 @@ async fn closed(stream: &TcpStream) -> std::io::Result<()> {
 fn places(stage: &Stage, how_many: usize) -> Vec<(String, String)> {
     let mut places = Vec::new();
     stage.book.count(|trial| {
-        places = newest(trial, &stage.users, how_many);
+        places = newest_streams(trial, &stage.users, how_many);
         places.len()
     });
     places
 }
 
-fn newest(trial: &Trial, users: &[User], how_many: usize) -> Vec<(String, String)> {
+fn newest_streams(trial: &Trial, users: &[User], how_many: usize) -> Vec<(String, String)> {
     let mut places = Vec::new();
     for op in trial.ops.iter().rev().filter(|op| op.outcome == OperationOutcome::Ok) {
         let What::Send { runs, threads, .. } = &op.what else { continue };

@@ -68,7 +68,7 @@ async fn a_request_is_sent_again_the_same_until_its_answer_is_definite_and_whole
     let first = &arrivals[0];
     assert!(arrivals.iter().all(|other| other.body == first.body));
     assert!(arrivals.iter().all(|other| other.header("idempotency-key") == Some("remember0-0-00000001")));
-    let trial = stage.book.trial();
+    let trial = stage.book.trial_so_far();
     let [op] = trial.ops.as_slice() else { panic!("{:?}", trial.ops) };
     assert_eq!((op.outcome, op.attempts.as_slice()), (OperationOutcome::Ok, [0, 503, 200, 200].as_slice()));
     assert!(op.answered.unwrap() <= op.ended && op.began <= op.answered.unwrap());
@@ -86,7 +86,7 @@ async fn a_refusal_is_definite_and_a_limit_is_not() {
 
     actor(&stage).decide("prop_1", &mut Rng::with_seed(1)).await;
 
-    let op = stage.book.trial().ops.remove(0);
+    let op = stage.book.trial_so_far().ops.remove(0);
     assert_eq!((op.outcome, op.attempts), (OperationOutcome::Fail, vec![429, 409]));
 }
 
@@ -101,7 +101,7 @@ async fn a_node_that_refuses_or_cannot_serve_is_passed_over() {
     busy.on("POST", path, [later(), later()]);
     idle.on("POST", path, [web::WebReply::json(&json!({ "runId": "run_1" }))]);
     let ask = ClientRequest::new(reqwest::Method::POST, path).key("k");
-    let told = actor(&stage).insist(&ask, &mut Rng::with_seed(1)).await;
+    let told = actor(&stage).ask_until_definite(&ask, &mut Rng::with_seed(1)).await;
     assert_eq!((told.attempts.as_slice(), told.node), ([200].as_slice(), Some(2)));
 
     stage.balancer.take_out(2);
@@ -133,7 +133,7 @@ async fn a_stream_that_breaks_is_resumed_after_the_last_whole_event() {
         web.arrivals().iter().map(|arrival| arrival.header("last-event-id").map(str::to_owned)).collect();
     let three = || Some("3".to_owned());
     assert_eq!(cursors, [None, three(), three(), three()]);
-    let readings = stage.book.trial().readings;
+    let readings = stage.book.trial_so_far().readings;
     let ends: Vec<(u16, Option<u64>, usize, End)> = readings
         .iter()
         .map(|reading| (reading.status, reading.after, reading.frames.len(), reading.end))
@@ -158,7 +158,7 @@ async fn another_user_s_word_in_an_answer_is_a_leak() {
     actor.pool.learn_memory("mem_1", "word");
     actor.search(&mut Rng::with_seed(1)).await;
 
-    let trial = stage.book.trial();
+    let trial = stage.book.trial_so_far();
     assert_eq!(trial.leaks.len(), 1, "{:?}", trial.leaks);
     assert!(trial.leaks[0].starts_with("ann of test received the word of bob"), "{:?}", trial.leaks);
     let What::Search { words, found } = &trial.ops[0].what else { panic!("{:?}", trial.ops) };
@@ -181,7 +181,7 @@ async fn a_stalled_reader_stays_until_it_is_sent_away() {
     let (outcome, attempts, node) = (OperationOutcome::Ok, vec![200], Some(0));
     let (began, ended, answered) = (0, 1, Some(1));
     let op = Op { actor: 0, user, app, key, what, began, ended, outcome, attempts, answered, node };
-    stage.book.op(op);
+    stage.book.note_op(op);
 
     let serving = async {
         let mut requests = HashSet::new();
@@ -204,7 +204,7 @@ async fn a_stalled_reader_stays_until_it_is_sent_away() {
 #[test]
 fn every_deed_is_drawn_as_often_as_it_weighs() {
     let mut rng = Rng::with_seed(1);
-    let drawn: Vec<Deed> = (0..20_000).map(|_| Deed::drawn(&mut rng)).collect();
+    let drawn: Vec<Deed> = (0..20_000).map(|_| Deed::draw(&mut rng)).collect();
     let all: u32 = DEEDS.iter().map(|(_, weight)| weight).sum();
     for (deed, weight) in DEEDS {
         let share = drawn.iter().filter(|other| **other == deed).count() as f64 / 20_000.0;
@@ -281,7 +281,7 @@ async fn actors_before_a_real_server_leave_nothing_open_and_know_what_it_has() {
 
     perform(stage.clone(), 0, 4).await.unwrap();
 
-    let trial = stage.book.trial();
+    let trial = stage.book.trial_so_far();
     check(&trial);
     let of = |outcome| trial.ops.iter().filter(|op| op.outcome == outcome).count();
     assert!(

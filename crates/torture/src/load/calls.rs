@@ -8,7 +8,7 @@ use super::host::{LoadHost, LoadPlace};
 use super::probe::Probe;
 use crate::stage::TortureError;
 
-/// About as many as the server asks at once when nobody says otherwise.
+/// About as many as the server asks at once by default.
 const CALLS: usize = 4_000;
 /// Calls before memory is looked at, so that what is there once for all is not counted.
 const FIRST: usize = 100;
@@ -17,7 +17,7 @@ const WARM_UP: Duration = Duration::from_secs(2);
 const ASKED_WITHIN: Duration = Duration::from_secs(120);
 const SETTLED: Duration = Duration::from_secs(2);
 
-/// With so much, the usual number of calls takes half a gibibyte.
+/// At this size, the usual number of calls takes half a gibibyte.
 const KIB_PER_CALL: f64 = 128.0;
 
 pub(crate) async fn run(place: &LoadPlace<'_>, figures: &mut Figures) -> Result<(), TortureError> {
@@ -29,19 +29,19 @@ pub(crate) async fn run(place: &LoadPlace<'_>, figures: &mut Figures) -> Result<
 
     let asked = host.count_model_calls();
     host.hold_runs(FIRST).await?;
-    crowd::until(ASKED_WITHIN, || host.count_model_calls() >= asked + FIRST).await;
+    crowd::wait_until(ASKED_WITHIN, || host.count_model_calls() >= asked + FIRST).await;
     tokio::time::sleep(SETTLED).await;
     let (few, asked) = (process.resident_kib()?, host.count_model_calls());
     host.hold_runs(calls).await?;
-    crowd::until(ASKED_WITHIN, || host.count_model_calls() >= asked + calls).await;
+    crowd::wait_until(ASKED_WITHIN, || host.count_model_calls() >= asked + calls).await;
     tokio::time::sleep(SETTLED).await;
     let (full, under_way) = (process.resident_kib()?, host.count_model_calls() - asked);
     let mut with = probe.ask(ASKED).await;
 
-    let mut sheet = figures.of("calls");
-    sheet.exactly("model calls at once", (under_way, ""), calls);
+    let mut sheet = figures.sheet_of("calls");
+    sheet.expect_exactly("model calls at once", (under_way, ""), calls);
     let each = count(usize::try_from(full.saturating_sub(few))?) / f64::max(count(calls), 1.0);
-    sheet.at_most("memory for each model call", (each, "KiB"), KIB_PER_CALL);
+    sheet.expect_at_most("memory for each model call", (each, "KiB"), KIB_PER_CALL);
     with.compare(&mut sheet, &mut [before]);
     host.end().await
 }

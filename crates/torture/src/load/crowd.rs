@@ -42,23 +42,23 @@ pub(crate) struct CrowdCounts {
 }
 
 impl CrowdCounts {
-    pub(crate) fn refuse(&self, status: u16) {
+    pub(crate) fn count_refusal(&self, status: u16) {
         *self.refused.lock().unwrap_or_else(PoisonError::into_inner).entry(status).or_default() += 1;
     }
 
-    pub(crate) fn refused(&self, of: impl Fn(u16) -> bool) -> usize {
+    pub(crate) fn refusals(&self, of: impl Fn(u16) -> bool) -> usize {
         let refused = self.refused.lock().unwrap_or_else(PoisonError::into_inner);
         refused.iter().filter(|(status, _)| of(**status)).map(|(_, count)| count).sum()
     }
 
-    /// Waits until so many have received an event. False if they have not in time.
+    /// Waits until `count` readers have received an event. False if they have not in time.
     pub(crate) async fn all_served(&self, count: usize, patience: Duration) -> bool {
-        until(patience, || self.served.load(Ordering::Relaxed) >= count).await
+        wait_until(patience, || self.served.load(Ordering::Relaxed) >= count).await
     }
 }
 
 /// Looks again and again. False if it did not come true in time.
-pub(crate) async fn until(patience: Duration, mut come_true: impl FnMut() -> bool) -> bool {
+pub(crate) async fn wait_until(patience: Duration, mut come_true: impl FnMut() -> bool) -> bool {
     let start = Instant::now();
     while !come_true() {
         if start.elapsed() > patience {
@@ -69,7 +69,7 @@ pub(crate) async fn until(patience: Duration, mut come_true: impl FnMut() -> boo
     true
 }
 
-/// Readers that read whatever comes until they are told to leave.
+/// Readers that read all events until they are told to leave.
 pub(crate) struct Crowd {
     pub(crate) seen: Arc<CrowdCounts>,
     tasks: TaskTracker,
@@ -77,7 +77,7 @@ pub(crate) struct Crowd {
 }
 
 impl Crowd {
-    /// So many readers, spread evenly over the channels.
+    /// Makes `count` readers, spread evenly over the channels.
     pub(crate) fn gather(address: SocketAddr, channels: &[LoadChannel], count: usize) -> Self {
         let crowd = Self { seen: Arc::default(), tasks: TaskTracker::new(), leave: CancellationToken::new() };
         let opening = Arc::new(Semaphore::new(OPENING));
@@ -88,7 +88,7 @@ impl Crowd {
                 let permit = opening.acquire().await;
                 let opened = open(address, &request).await;
                 drop(permit);
-                stay(opened, &seen, &leave).await;
+                read_until_left(opened, &seen, &leave).await;
             });
         }
         crowd.tasks.close();
@@ -107,7 +107,7 @@ impl Crowd {
 }
 
 /// Reads to the end of a stream, or until told to leave.
-pub(crate) async fn stay(
+pub(crate) async fn read_until_left(
     opened: io::Result<OpenedConnection>,
     seen: &CrowdCounts,
     leave: &CancellationToken,
@@ -199,7 +199,7 @@ fn retry_after(head: &str) -> Option<u64> {
 }
 
 /// A connection that is reset when it is dropped, so that its port is free again at once. `window` is how many bytes
-/// the system takes from the server while nobody reads.
+/// the system takes from the server while the client does not read.
 pub(crate) async fn connect(address: SocketAddr, window: Option<u32>) -> io::Result<TcpStream> {
     let socket = TcpSocket::new_v4()?;
     if let Some(bytes) = window {
@@ -210,7 +210,7 @@ pub(crate) async fn connect(address: SocketAddr, window: Option<u32>) -> io::Res
 }
 
 /// Connections that asked and then never read, and the ports they have. They come one by one, `apart` from each other.
-pub(crate) async fn silent(
+pub(crate) async fn silent_connections(
     address: SocketAddr,
     channels: &[LoadChannel],
     (number, apart): (usize, Duration),

@@ -44,14 +44,14 @@ impl Figures {
     }
 
     /// The figures of one experiment.
-    pub(crate) fn of(&mut self, experiment: &'static str) -> FigureSheet<'_> {
+    pub(crate) fn sheet_of(&mut self, experiment: &'static str) -> FigureSheet<'_> {
         FigureSheet { experiment, figures: self }
     }
 
     /// Returns the aims that were missed by more than the tolerance, in words.
     pub(crate) fn failed(&self) -> Vec<String> {
         let failed = self.all.iter().filter(|figure| figure.verdict == Verdict::Failed);
-        failed.map(|figure| format!("{} {} is {}", figure.experiment, figure.what, shown(figure))).collect()
+        failed.map(|figure| format!("{} {} is {}", figure.experiment, figure.what, text_of(figure))).collect()
     }
 
     pub(crate) fn print(&self, from: usize) {
@@ -67,7 +67,7 @@ impl Figures {
                 "{:<8} {:<58} {:>14}  aim {:<10} {verdict}",
                 figure.experiment,
                 figure.what,
-                shown(figure),
+                text_of(figure),
                 aim
             );
         }
@@ -83,7 +83,7 @@ impl Figures {
     }
 }
 
-fn shown(figure: &Figure) -> String {
+fn text_of(figure: &Figure) -> String {
     let Figure { value, unit, .. } = figure;
     if value.fract() == 0.0 { format!("{value:.0} {unit}") } else { format!("{value:.2} {unit}") }
 }
@@ -100,12 +100,17 @@ impl FigureSheet<'_> {
         self.add(what.into(), (value, unit), None, Verdict::Seen);
     }
 
-    pub(crate) fn at_most(&mut self, what: impl Into<String>, (value, unit): (f64, &'static str), aim: f64) {
+    pub(crate) fn expect_at_most(
+        &mut self,
+        what: impl Into<String>,
+        (value, unit): (f64, &'static str),
+        aim: f64,
+    ) {
         let verdict = verdict(value, aim);
         self.add(what.into(), (value, unit), Some(format!("<= {aim}")), verdict);
     }
 
-    pub(crate) fn exactly(
+    pub(crate) fn expect_exactly(
         &mut self,
         what: impl Into<String>,
         (value, unit): (usize, &'static str),
@@ -116,7 +121,7 @@ impl FigureSheet<'_> {
     }
 
     /// How many times as long something takes under load, both in milliseconds.
-    pub(crate) fn unchanged(&mut self, what: &str, with: f64, without: f64) {
+    pub(crate) fn expect_unchanged(&mut self, what: &str, with: f64, without: f64) {
         let ratio = if without > 0.0 { with / without } else { f64::INFINITY };
         let verdict = if with - without < SAME_MILLISECONDS { Verdict::Met } else { verdict(ratio, 1.1) };
         self.note(format!("{what}, without"), without, "ms");
@@ -165,13 +170,13 @@ mod tests {
     #[test]
     fn only_what_failed_is_named() {
         let mut figures = Figures::default();
-        let mut sheet = figures.of("idle");
-        sheet.at_most("memory", (24.5, "KiB"), 25.0);
-        sheet.at_most("time", (5.5, "%"), 5.0);
-        sheet.exactly("open", (9, "readers"), 10);
-        sheet.unchanged("p99", 21.9, 20.0);
-        sheet.unchanged("p50", 3.0, 1.5);
-        sheet.unchanged("p10", 30.0, 20.0);
+        let mut sheet = figures.sheet_of("idle");
+        sheet.expect_at_most("memory", (24.5, "KiB"), 25.0);
+        sheet.expect_at_most("time", (5.5, "%"), 5.0);
+        sheet.expect_exactly("open", (9, "readers"), 10);
+        sheet.expect_unchanged("p99", 21.9, 20.0);
+        sheet.expect_unchanged("p50", 3.0, 1.5);
+        sheet.expect_unchanged("p10", 30.0, 20.0);
         assert_eq!(figures.failed(), ["idle open is 9 readers", "idle p10, ratio is 1.50 x"]);
     }
 }

@@ -63,7 +63,7 @@ pub(crate) struct LoadHost {
     _folder: TempDir,
 }
 
-/// A stream that somebody may follow: from this event on there is at least one more, and then silence.
+/// A stream that a reader may follow: from this event on there is at least one more, and then silence.
 #[derive(Debug, Clone)]
 pub(crate) struct LoadChannel {
     pub(crate) path: String,
@@ -72,7 +72,7 @@ pub(crate) struct LoadChannel {
 }
 
 impl LoadHost {
-    /// A server that is ready, with as many users as so many readers need. `pieces` are what the model says when it is
+    /// A server that is ready, with as many users as its readers need. `pieces` are what the model says when it is
     /// asked to speak at length, each after its gate.
     pub(crate) async fn start(
         place: &LoadPlace<'_>,
@@ -111,7 +111,7 @@ impl LoadHost {
     pub(crate) async fn serve(&mut self) -> Result<Duration, TortureError> {
         let start = Instant::now();
         self.server.start()?;
-        if self.server.ready(READY_WITHIN).await? {
+        if self.server.wait_until_ready(READY_WITHIN).await? {
             return Ok(start.elapsed());
         }
         Err(format!("the server is not ready after {} s", READY_WITHIN.as_secs()).into())
@@ -152,13 +152,13 @@ impl LoadHost {
         Ok(channels)
     }
 
-    /// So many runs, of all users but the first, in which the model speaks at length.
+    /// Begins `count` runs, of all users but the first, in which the model speaks at length.
     pub(crate) async fn speakers(&self, count: usize) -> Result<Vec<LoadChannel>, TortureError> {
         let keys = self.keys.iter().skip(1).cycle().take(count);
         stream::iter(keys.map(|key| self.run(key, SPEAK))).buffer_unordered(AT_ONCE).try_collect().await
     }
 
-    /// So many runs, of all users but the first, that wait for the model.
+    /// Begins `count` runs, of all users but the first, that wait for the model.
     pub(crate) async fn hold_runs(&self, count: usize) -> Result<(), TortureError> {
         let keys = self.keys.iter().skip(1).cycle().take(count);
         let runs = stream::iter(keys.map(|key| self.run(key, HOLD))).buffer_unordered(AT_ONCE);
@@ -191,7 +191,7 @@ impl LoadHost {
         })
     }
 
-    /// A run that goes on; its first event has been read.
+    /// A run that continues; its first event has been read.
     async fn run(&self, key: &str, message: &str) -> Result<LoadChannel, TortureError> {
         let said = self.client.post(self.url("/v1/apps/load/runs")).bearer_auth(key);
         let answer = said.json(&json!({ "message": message })).send().await?.error_for_status()?;

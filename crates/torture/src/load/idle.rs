@@ -43,13 +43,13 @@ pub(crate) async fn run(place: &LoadPlace<'_>, figures: &mut Figures) -> Result<
     tokio::time::sleep(SETTLED).await;
     let after = probe.ask(ASKED).await;
 
-    let mut sheet = figures.of("idle");
+    let mut sheet = figures.sheet_of("idle");
     let each = count(usize::try_from(full.saturating_sub(empty))?) / f64::max(count(readers), 1.0);
-    sheet.exactly("readers that stayed", (open, ""), readers);
+    sheet.expect_exactly("readers that stayed", (open, ""), readers);
     sheet.note("heartbeats each", count(heard) / f64::max(count(readers), 1.0), "");
-    sheet.at_most("memory for each reader", (each, "KiB"), KIB_PER_READER);
+    sheet.expect_at_most("memory for each reader", (each, "KiB"), KIB_PER_READER);
     let share = 100.0 * worked.as_secs_f64() / WINDOW.as_secs_f64();
-    sheet.at_most("processor, of one core", (share, "%"), PERCENT_OF_A_CORE);
+    sheet.expect_at_most("processor, of one core", (share, "%"), PERCENT_OF_A_CORE);
     with.compare(&mut sheet, &mut [before, after]);
     host.end().await
 }

@@ -23,7 +23,7 @@ const BYTE_EVERY: Duration = Duration::from_secs(1);
 /// A connection that is open for longer is not closed by the server.
 const GIVE_UP: Duration = Duration::from_secs(50);
 const ASKED: Duration = Duration::from_secs(25);
-/// An answer that is far more than any buffer on its way, as pieces of so many bytes.
+/// An answer that is far more than any buffer on its way, as pieces of this many bytes.
 const PIECES: usize = 128;
 const PIECE_BYTES: usize = 4 * 1024;
 
@@ -82,18 +82,18 @@ pub(crate) async fn run(place: &LoadPlace<'_>, figures: &mut Figures) -> Result<
     let full = host.process()?.resident_kib()?;
     let ended = attacks.join_all().await;
 
-    let mut sheet = figures.of("loris");
+    let mut sheet = figures.sheet_of("loris");
     sheet.note("attackers", count(attackers), "");
     for kind in LorisKind::ALL {
         let of_kind = || ended.iter().filter(|(ended, _)| *ended == kind).map(|(_, time)| time);
         let mut closed: Vec<Duration> = of_kind().flatten().copied().collect();
-        sheet.exactly(
+        sheet.expect_exactly(
             format!("{}: closed by the server", kind.name()),
             (closed.len(), ""),
             of_kind().count(),
         );
         let longest = percentile(&mut closed, 100) / 1000.0;
-        sheet.at_most(
+        sheet.expect_at_most(
             format!("{}: the longest was open for", kind.name()),
             (longest, "s"),
             kind.limit() + SLACK,
@@ -104,9 +104,9 @@ pub(crate) async fn run(place: &LoadPlace<'_>, figures: &mut Figures) -> Result<
         count(usize::try_from(full.saturating_sub(empty))?) / 1024.0,
         "MiB",
     );
-    sheet.at_most("p99 of a run meanwhile", (healthy.run(99), "ms"), HEALTHY_MS);
-    sheet.at_most("p99 of a list of threads meanwhile", (healthy.read(99), "ms"), HEALTHY_MS);
-    sheet.exactly("questions that failed", (healthy.failures, ""), 0);
+    sheet.expect_at_most("p99 of a run meanwhile", (healthy.run(99), "ms"), HEALTHY_MS);
+    sheet.expect_at_most("p99 of a list of threads meanwhile", (healthy.read(99), "ms"), HEALTHY_MS);
+    sheet.expect_exactly("questions that failed", (healthy.failures, ""), 0);
     host.end().await
 }
 
@@ -125,8 +125,8 @@ async fn attack(
     let start = Instant::now();
     let closed = async {
         match kind {
-            LorisKind::Headers | LorisKind::Body => dawdle(stream).await,
-            LorisKind::Read => sip(stream).await,
+            LorisKind::Headers | LorisKind::Body => send_slowly(stream).await,
+            LorisKind::Read => read_slowly(stream).await,
         }
     };
     tokio::time::timeout(GIVE_UP, closed).await.ok().map(|()| start.elapsed())
@@ -148,9 +148,9 @@ fn beginning(address: SocketAddr, kind: LorisKind, channel: &LoadChannel) -> Vec
 }
 
 /// Sends a byte a second until the server closes.
-async fn dawdle(mut stream: TcpStream) {
+async fn send_slowly(mut stream: TcpStream) {
     let (mut reader, mut writer) = stream.split();
-    let send = async { while tick(writer.write_all(b" ")).await.is_ok() {} };
+    let send = async { while after_pause(writer.write_all(b" ")).await.is_ok() {} };
     let mut answer = [0; 256];
     let receive = async { while reader.read(&mut answer).await.is_ok_and(|bytes| bytes > 0) {} };
     tokio::select! {
@@ -160,12 +160,12 @@ async fn dawdle(mut stream: TcpStream) {
 }
 
 /// Reads a byte a second until the server closes. Our own side holds more bytes than can be read in this way, so the
-/// system is asked whether there is anybody left.
-async fn sip(mut stream: TcpStream) {
-    while tick(stream.read_u8()).await.is_ok() && matches!(stream.take_error(), Ok(None)) {}
+/// system is asked whether the connection is still open.
+async fn read_slowly(mut stream: TcpStream) {
+    while after_pause(stream.read_u8()).await.is_ok() && matches!(stream.take_error(), Ok(None)) {}
 }
 
-async fn tick<T>(what: impl Future<Output = T>) -> T {
+async fn after_pause<T>(what: impl Future<Output = T>) -> T {
     tokio::time::sleep(BYTE_EVERY).await;
     what.await
 }

@@ -1,4 +1,4 @@
-//! Somebody with a small question now and then, who should not notice what else goes on.
+//! A client with a small question now and then, which should not notice other load.
 
 use std::time::{Duration, Instant};
 
@@ -38,10 +38,10 @@ impl Probe {
         }
     }
 
-    /// Asks for so long.
+    /// Asks for the given time.
     pub(crate) async fn ask(&self, how_long: Duration) -> Times {
         let until = Instant::now() + how_long;
-        let all = futures_util::future::join_all((0..ASKING).map(|_| self.one(until))).await;
+        let all = futures_util::future::join_all((0..ASKING).map(|_| self.ask_one_by_one(until))).await;
         all.into_iter().fold(Times::default(), |mut sum, times| {
             sum.runs.extend(times.runs);
             sum.reads.extend(times.reads);
@@ -50,7 +50,7 @@ impl Probe {
         })
     }
 
-    async fn one(&self, until: Instant) -> Times {
+    async fn ask_one_by_one(&self, until: Instant) -> Times {
         let mut times = Times::default();
         while Instant::now() < until {
             let message = json!({ "message": "Hello", "stream": false });
@@ -86,12 +86,16 @@ impl Times {
             sum / f64::max(number, 1.0)
         };
         sheet.note("median of a run", self.run(50), "ms");
-        sheet.unchanged("p99 of a run", self.run(99), mean(without, |times| times.run(99)));
-        sheet.unchanged("p99 of a list of threads", self.read(99), mean(without, |times| times.read(99)));
-        sheet.exactly("questions that failed", (self.failures, ""), 0);
+        sheet.expect_unchanged("p99 of a run", self.run(99), mean(without, |times| times.run(99)));
+        sheet.expect_unchanged(
+            "p99 of a list of threads",
+            self.read(99),
+            mean(without, |times| times.read(99)),
+        );
+        sheet.expect_exactly("questions that failed", (self.failures, ""), 0);
     }
 
-    /// Milliseconds within which so many of a hundred runs were done.
+    /// Milliseconds within which `of_hundred` of a hundred runs were done.
     pub(crate) fn run(&mut self, of_hundred: usize) -> f64 {
         percentile(&mut self.runs, of_hundred)
     }
@@ -101,7 +105,7 @@ impl Times {
     }
 }
 
-/// Milliseconds within which so many of a hundred lie; zero of none.
+/// Milliseconds within which `of_hundred` of a hundred times lie; zero of none.
 pub(crate) fn percentile(times: &mut [Duration], of_hundred: usize) -> f64 {
     times.sort_unstable();
     let place = (times.len() * of_hundred).div_ceil(100).saturating_sub(1);

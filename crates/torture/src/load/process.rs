@@ -7,11 +7,11 @@ use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 use crate::stage::TortureError;
 
-/// Linux counts the time of processes in hundredths of a second, whatever the machine.
+/// Linux counts the time of processes in hundredths of a second, on every machine.
 const TICKS_PER_SECOND: u64 = 100;
 /// Established, in the words of `/proc/net/tcp`.
 const ESTABLISHED: &str = "01";
-/// Nobody's any more; the system only remembers the pair of ports.
+/// The connection belongs to no process any more; the system only remembers the pair of ports.
 const TIME_WAIT: &str = "06";
 
 /// Lets this process open as many files as it may at most, and says how many those are.

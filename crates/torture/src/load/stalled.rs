@@ -37,7 +37,7 @@ const GIVE_UP: Duration = Duration::from_secs(50);
 const GROWTH_MIB: f64 = 128.0;
 const CLOSED_WITHIN_SECONDS: f64 = 30.0;
 
-/// When each piece was let go, and how long it took to reach whom.
+/// When each piece was released, and how long it took to reach each reader.
 #[derive(Default)]
 struct SpokenPieces {
     said: Mutex<Vec<Instant>>,
@@ -66,12 +66,12 @@ pub(crate) async fn run(place: &LoadPlace<'_>, figures: &mut Figures) -> Result<
         });
     }
     let speaking = tasks.spawn(speak(gates, Arc::clone(&pieces), over.clone()));
-    crowd::until(GIVE_UP, || pieces.count_said() > LARGE_PIECES).await;
+    crowd::wait_until(GIVE_UP, || pieces.count_said() > LARGE_PIECES).await;
     let without = probe.ask(ASKED).await;
     let early = LARGE_PIECES..pieces.count_said();
 
     let before = process.resident_kib()?;
-    let stalled = crowd::silent(host.address, &runs, (number, APART)).await?;
+    let stalled = crowd::silent_connections(host.address, &runs, (number, APART)).await?;
     let late = pieces.count_said()..PIECES;
     let (mut with, watched) = tokio::join!(probe.ask(ASKED), watch(host.address.port(), stalled, process));
     let WatchedReaders { most_kib, most_queued, closed_after, left } = watched?;
@@ -81,15 +81,19 @@ pub(crate) async fn run(place: &LoadPlace<'_>, figures: &mut Figures) -> Result<
     tasks.wait().await;
     drop(speaking);
 
-    let mut sheet = figures.of("stalled");
-    sheet.exactly("readers that the server kept", (left.open, ""), 0);
-    sheet.at_most("all were closed after", (closed_after.as_secs_f64(), "s"), CLOSED_WITHIN_SECONDS);
-    sheet.exactly("closed, but held by the system", (left.closing, ""), 0);
+    let mut sheet = figures.sheet_of("stalled");
+    sheet.expect_exactly("readers that the server kept", (left.open, ""), 0);
+    sheet.expect_at_most("all were closed after", (closed_after.as_secs_f64(), "s"), CLOSED_WITHIN_SECONDS);
+    sheet.expect_exactly("closed, but held by the system", (left.closing, ""), 0);
     let growth = count(usize::try_from(most_kib.saturating_sub(before))?) / 1024.0;
-    sheet.at_most("memory, at most", (growth, "MiB"), GROWTH_MIB);
+    sheet.expect_at_most("memory, at most", (growth, "MiB"), GROWTH_MIB);
     sheet.note("most that the system held for one", count(usize::try_from(most_queued)?) / 1024.0, "KiB");
-    let (mut early, mut late) = (pieces.heard(early), pieces.heard(late));
-    sheet.unchanged("p99 until a piece is heard", percentile(&mut late, 99), percentile(&mut early, 99));
+    let (mut early, mut late) = (pieces.delays(early), pieces.delays(late));
+    sheet.expect_unchanged(
+        "p99 until a piece is heard",
+        percentile(&mut late, 99),
+        percentile(&mut early, 99),
+    );
     with.compare(&mut sheet, &mut [without, after]);
     host.end().await
 }
@@ -139,7 +143,7 @@ async fn listen(opened: std::io::Result<OpenedConnection>, pieces: &SpokenPieces
     loop {
         while let Some(end) = find(&read, mark(next).as_bytes()) {
             read.drain(..end);
-            pieces.hear(next);
+            pieces.note_piece(next);
             next += 1;
         }
         if stream.read_buf(&mut read).await.unwrap_or(0) == 0 {
@@ -172,7 +176,7 @@ impl SpokenPieces {
         self.said.lock().unwrap_or_else(PoisonError::into_inner).len()
     }
 
-    fn hear(&self, number: usize) {
+    fn note_piece(&self, number: usize) {
         let said = self.said.lock().unwrap_or_else(PoisonError::into_inner).get(number).copied();
         if let Some(said) = said {
             let mut heard = self.heard.lock().unwrap_or_else(PoisonError::into_inner);
@@ -181,7 +185,7 @@ impl SpokenPieces {
     }
 
     /// How long these took to be heard.
-    fn heard(&self, which: Range<usize>) -> Vec<Duration> {
+    fn delays(&self, which: Range<usize>) -> Vec<Duration> {
         let heard = self.heard.lock().unwrap_or_else(PoisonError::into_inner);
         heard.iter().filter(|(number, _)| which.contains(number)).map(|(_, time)| *time).collect()
     }

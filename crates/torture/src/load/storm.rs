@@ -19,7 +19,7 @@ use crate::stage::TortureError;
 const ARRIVED_WITHIN: Duration = Duration::from_secs(40);
 /// The first attempts of all readers.
 const SPREAD_MS: u64 = 1_000;
-/// Until the next attempt, when nobody said how long to wait.
+/// The time until the next attempt, when the server did not say how long to wait.
 const RETRY_MS: std::ops::RangeInclusive<u64> = 250..=500;
 const MAX_ATTEMPTS: usize = 100;
 const GIVE_UP: Duration = Duration::from_secs(30);
@@ -47,8 +47,8 @@ pub(crate) async fn run(place: &LoadPlace<'_>, figures: &mut Figures) -> Result<
         tasks.spawn(async move {
             let comes_back = come_back(address, &request, &seen);
             let Ok(Ok(opened)) = tokio::time::timeout(GIVE_UP, comes_back).await else { return };
-            let _ = told.send(restart.elapsed()); // nobody listens once the experiment has failed
-            crowd::stay(Ok(opened), &seen, &leave).await;
+            let _ = told.send(restart.elapsed()); // there is no receiver once the experiment has failed
+            crowd::read_until_left(Ok(opened), &seen, &leave).await;
         });
     }
     drop(told);
@@ -62,17 +62,25 @@ pub(crate) async fn run(place: &LoadPlace<'_>, figures: &mut Figures) -> Result<
     leave.cancel();
     tasks.wait().await;
 
-    let mut sheet = figures.of("storm");
-    sheet.exactly("readers before the kill", (there, ""), readers);
-    sheet.exactly("readers that came back", (times.len(), ""), readers);
+    let mut sheet = figures.sheet_of("storm");
+    sheet.expect_exactly("readers before the kill", (there, ""), readers);
+    sheet.expect_exactly("readers that came back", (times.len(), ""), readers);
     sheet.note("the server was ready after", ready.as_secs_f64(), "s");
     sheet.note("half were back after", percentile(&mut times, 50) / 1000.0, "s");
-    sheet.at_most("all were back after", (percentile(&mut times, 100) / 1000.0, "s"), BACK_WITHIN_SECONDS);
+    sheet.expect_at_most(
+        "all were back after",
+        (percentile(&mut times, 100) / 1000.0, "s"),
+        BACK_WITHIN_SECONDS,
+    );
     sheet.note("attempts that broke", count(seen.broken.load(Ordering::Relaxed)), "");
-    sheet.note("asked to come again (503)", count(seen.refused(|status| status == COME_AGAIN)), "");
-    let wrong = seen.refused(|status| status >= 500 && status != COME_AGAIN);
-    sheet.exactly("other answers of 500 and above", (wrong, ""), 0);
-    sheet.exactly("answers of 400 to 499", (seen.refused(|status| (400..500).contains(&status)), ""), 0);
+    sheet.note("asked to come again (503)", count(seen.refusals(|status| status == COME_AGAIN)), "");
+    let wrong = seen.refusals(|status| status >= 500 && status != COME_AGAIN);
+    sheet.expect_exactly("other answers of 500 and above", (wrong, ""), 0);
+    sheet.expect_exactly(
+        "answers of 400 to 499",
+        (seen.refusals(|status| (400..500).contains(&status)), ""),
+        0,
+    );
     host.end().await
 }
 
@@ -89,10 +97,10 @@ async fn come_back(address: SocketAddr, request: &[u8], seen: &CrowdCounts) -> i
             Ok(opened) if opened.status == 200 => return Ok(opened),
             Ok(opened) => match opened.retry_after.filter(|_| opened.status == 503) {
                 Some(seconds) => {
-                    seen.refuse(COME_AGAIN);
+                    seen.count_refusal(COME_AGAIN);
                     wait = Duration::from_millis(seconds.saturating_mul(SECOND_MS) + fastrand::u64(RETRY_MS));
                 }
-                None => seen.refuse(opened.status),
+                None => seen.count_refusal(opened.status),
             },
             Err(_) => crowd::count(&seen.broken),
         }

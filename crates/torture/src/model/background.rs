@@ -30,7 +30,7 @@ pub(super) fn title(first: &str) -> String {
 
 /// One memory for each program of the batch, resting on its tag.
 pub(super) fn memories(batch: &str) -> String {
-    let programs = batch.lines().filter_map(cited);
+    let programs = batch.lines().filter_map(cited_message);
     let change = |(label, program): (&str, MessageProgram)| {
         json!({
             "action": "create",
@@ -45,7 +45,7 @@ pub(super) fn memories(batch: &str) -> String {
 }
 
 /// The label of a message of the user's in a batch, and the program that it is.
-fn cited(line: &str) -> Option<(&str, MessageProgram)> {
+fn cited_message(line: &str) -> Option<(&str, MessageProgram)> {
     let (label, rest) = line.split_once(" (user, ")?;
     let (_, quoted) = rest.split_once("): ")?;
     let said: String = serde_json::from_str(quoted).ok()?;

@@ -35,7 +35,7 @@ impl Wish {
 pub(super) fn wish(body: &Value) -> Wish {
     let messages = body.get("messages").and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
     let system = messages.first().map(text).unwrap_or_default();
-    let Some(newest) = messages.iter().rposition(|message| is(message, "user")) else {
+    let Some(newest) = messages.iter().rposition(|message| has_role(message, "user")) else {
         return Wish::Unreadable;
     };
     let said = messages.get(newest).map(text).unwrap_or_default();
@@ -55,13 +55,13 @@ pub(super) fn wish(body: &Value) -> Wish {
         return Wish::Unreadable;
     };
     let tools = body.get("tools").is_some();
-    let since = messages.iter().skip(newest).filter(|message| is(message, "assistant")).count();
+    let since = messages.iter().skip(newest).filter(|message| has_role(message, "assistant")).count();
     // Without tools, what was done stands in the system prompt and not in messages: this is the last word.
     let step = if tools { since } else { program.steps.len() };
     Wish::Step { program, step, tools }
 }
 
-fn is(message: &Value, role: &str) -> bool {
+fn has_role(message: &Value, role: &str) -> bool {
     message.get("role").and_then(Value::as_str) == Some(role)
 }
 

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use fastrand::Rng;
 
-use super::{Nemesis, READY_PATIENCE, RECOVERY_MS, down};
+use super::{Nemesis, READY_PATIENCE, RECOVERY_MS, wait_down};
 use crate::postgres::DatabaseBlow;
 use crate::record::{Blow, Micros, Trigger};
 use crate::stage::TortureError;
@@ -13,7 +13,7 @@ use crate::world::TrialNode;
 /// How long PostgreSQL stays down, mostly and at most.
 const DATABASE_DOWN_MS: u64 = 800;
 const LONG_DATABASE_DOWN_MS: u64 = 6_000;
-/// One time in so many it stays down for long.
+/// One of this number of times, it stays down for long.
 const LONG_DATABASE_DOWN: u32 = 4;
 
 /// The status of a server that could not start.
@@ -43,7 +43,7 @@ enum Accompaniment {
 }
 
 impl Accompaniment {
-    fn drawn(rng: &mut Rng) -> Self {
+    fn draw(rng: &mut Rng) -> Self {
         let all = ACCOMPANIMENTS.iter().flat_map(|(what, count)| std::iter::repeat_n(*what, *count));
         rng.choice(all.collect::<Vec<_>>()).unwrap_or(Self::Nothing)
     }
@@ -59,7 +59,7 @@ impl Nemesis {
     ) -> Result<(), TortureError> {
         let Some(node) = self.victim(nodes, rng) else { return Ok(()) };
         self.strike_beside(node, blow, rng).await?;
-        self.mend(nodes).await
+        self.start_missing(nodes).await
     }
 
     async fn strike_beside(
@@ -70,7 +70,7 @@ impl Nemesis {
     ) -> Result<(), TortureError> {
         let outage = outage(rng);
         let later = Duration::from_millis(rng.u64(0..=RECOVERY_MS));
-        match Accompaniment::drawn(rng) {
+        match Accompaniment::draw(rng) {
             Accompaniment::Nothing => self.hit_database(blow, outage).await,
             Accompaniment::Kill => {
                 let ending = async {
@@ -98,7 +98,7 @@ impl Nemesis {
             }
             Accompaniment::Start => {
                 let at = self.end(node).await?;
-                down(rng).await;
+                wait_down(rng).await;
                 self.hit_start(node, (blow, outage), (at, later)).await
             }
         }
@@ -114,8 +114,8 @@ impl Nemesis {
         node.process.start()?;
         tokio::time::sleep(later).await;
         self.hit_database(blow, outage).await?;
-        if !node.process.ready(READY_PATIENCE).await? {
-            match node.process.ended()? {
+        if !node.process.wait_until_ready(READY_PATIENCE).await? {
+            match node.process.exit_status()? {
                 Some(status) if status.code() == Some(REFUSED_START) => {}
                 Some(status) => {
                     self.deaths.push(format!("the server that was started at {at} µs ended: {status}"));
@@ -123,7 +123,7 @@ impl Nemesis {
                 None => self.deaths.push(format!("the server that was started at {at} µs is not ready")),
             }
         }
-        let times = self.rise(node).await?;
+        let times = self.start_node(node).await?;
         self.note_recovery(node.number, (Trigger::Random, at), times);
         Ok(())
     }
@@ -140,7 +140,7 @@ impl Nemesis {
                 DatabaseBlow::ConnectionLoss => Trigger::ConnectionLoss,
             };
             let ready = Some(self.stage.book.now());
-            self.stage.book.blow(Blow { ready, ..Blow::to_all(trigger, at) });
+            self.stage.book.note_blow(Blow { ready, ..Blow::to_all(trigger, at) });
         }
         Ok(())
     }

@@ -26,7 +26,7 @@ pub(super) enum Blows {
 /// A blow, and how many cards there are of it.
 type Card = (Blows, usize);
 
-/// How many cards of each there are for one node, whatever the database.
+/// How many cards of each there are for one node, on both databases.
 const CARDS: [Card; 5] = [
     (Blows::KillAnytime, 10),
     (Blows::KillAtMoment, 11),

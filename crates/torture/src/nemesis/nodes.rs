@@ -1,7 +1,7 @@
 //! Blows of the nemesis at nodes that share a database: it pauses them, cuts them off, and takes down one or all.
 //!
-//! Some of it lasts for a while (a [`Spell`]) during which other nodes are struck. While a node is gone for longer than its
-//! lease, one other node and PostgreSQL are spared, so that somebody can take over its runs.
+//! Some of it lasts for a while (a [`Spell`]) during which other nodes are struck. While a node is gone for longer than
+//! its lease, one other node and PostgreSQL are spared, so that another node can take over its runs.
 
 use std::time::Duration;
 
@@ -9,7 +9,7 @@ use fastrand::Rng;
 use tokio::time::Instant;
 
 use super::deck::Blows;
-use super::{Nemesis, READY_PATIENCE, down};
+use super::{Nemesis, READY_PATIENCE, wait_down};
 use crate::database_link::LinkState;
 use crate::record::{Blow, Micros, Trigger};
 use crate::stage::TortureError;
@@ -21,7 +21,7 @@ const PAUSE_MS: std::ops::RangeInclusive<u64> = 10_000..=14_000;
 const HICCUP: Duration = Duration::from_secs(3);
 /// How long a node cannot reach PostgreSQL.
 const CUT_MS: std::ops::RangeInclusive<u64> = 3_000..=12_000;
-/// How long a node stays down. Others go on with its runs within 15 seconds.
+/// How long a node stays down. Other nodes continue its runs within 15 seconds.
 const DOWN_MS: std::ops::RangeInclusive<u64> = 16_000..=18_000;
 /// How long it takes until a load balancer notices that a node gives no answers.
 const NOTICE: Duration = Duration::from_secs(1);
@@ -61,7 +61,7 @@ impl Nemesis {
     }
 
     /// Whether a blow leaves alone what is spared.
-    pub(super) fn allows(&self, blow: Blows, nodes: usize) -> bool {
+    pub(super) fn may_blow(&self, blow: Blows, nodes: usize) -> bool {
         let spares = self.spells.iter().any(|spell| spell.spared.is_some());
         match blow {
             Blows::KillAnytime
@@ -97,7 +97,7 @@ impl Nemesis {
     async fn end_spell(&mut self, node: &mut TrialNode, spell: &Spell) -> Result<(), TortureError> {
         let trigger = match spell.kind {
             SpellKind::Down => {
-                let times = self.rise(node).await?;
+                let times = self.start_node(node).await?;
                 self.note_recovery(node.number, (Trigger::NodeDown, spell.at), times);
                 return Ok(());
             }
@@ -119,23 +119,25 @@ impl Nemesis {
         node: &mut TrialNode,
         (trigger, at): (Trigger, Micros),
     ) -> Result<(), TortureError> {
-        if !node.process.ready(READY_PATIENCE).await? {
+        if !node.process.wait_until_ready(READY_PATIENCE).await? {
             let now = self.stage.book.now();
-            let how =
-                node.process.ended()?.map_or_else(|| "it still runs".into(), |status| status.to_string());
+            let how = node
+                .process
+                .exit_status()?
+                .map_or_else(|| "it still runs".into(), |status| status.to_string());
             let number = node.number;
             self.deaths
                 .push(format!("node {number} was {trigger:?} at {at} µs and not ready at {now} µs: {how}"));
             node.process.kill().await?;
-            self.rise(node).await?;
+            self.start_node(node).await?;
         }
         self.stage.balancer.put_back(node.number);
         let ready = Some(self.stage.book.now());
-        self.stage.book.blow(Blow { ready, ..Blow::to_node(node.number, trigger, at) });
+        self.stage.book.note_blow(Blow { ready, ..Blow::to_node(node.number, trigger, at) });
         Ok(())
     }
 
-    fn cast(
+    fn begin_spell(
         &mut self,
         node: usize,
         (kind, at): (SpellKind, Micros),
@@ -146,12 +148,12 @@ impl Nemesis {
     }
 
     /// A node that is left alone while this one is gone.
-    fn spared(&self, nodes: &[TrialNode], gone: usize, rng: &mut Rng) -> Option<usize> {
+    fn choose_spared(&self, nodes: &[TrialNode], gone: usize, rng: &mut Rng) -> Option<usize> {
         let others = nodes.iter().map(|node| node.number).filter(|node| *node != gone);
         rng.choice(others.filter(|node| self.may_strike(*node)).collect::<Vec<_>>())
     }
 
-    /// Kills a node and leaves it down for so long that others must go on with its runs.
+    /// Kills a node and leaves it down until other nodes must continue its runs.
     pub(super) async fn take_down(
         &mut self,
         nodes: &mut [TrialNode],
@@ -159,8 +161,8 @@ impl Nemesis {
     ) -> Result<(), TortureError> {
         let Some(node) = self.victim(nodes, rng) else { return Ok(()) };
         let (number, at) = (node.number, self.end(node).await?);
-        let spared = self.spared(nodes, number, rng);
-        self.cast(number, (SpellKind::Down, at), drawn(DOWN_MS, rng), spared);
+        let spared = self.choose_spared(nodes, number, rng);
+        self.begin_spell(number, (SpellKind::Down, at), draw_duration(DOWN_MS, rng), spared);
         Ok(())
     }
 
@@ -169,15 +171,15 @@ impl Nemesis {
         let Some(node) = self.victim(nodes, rng) else { return Ok(()) };
         node.process.pause()?;
         let (number, at) = (node.number, self.stage.book.now());
-        let spared = self.spared(nodes, number, rng);
-        self.cast(number, (SpellKind::Paused, at), drawn(PAUSE_MS, rng), spared);
+        let spared = self.choose_spared(nodes, number, rng);
+        self.begin_spell(number, (SpellKind::Paused, at), draw_duration(PAUSE_MS, rng), spared);
         tokio::time::sleep(NOTICE).await;
         self.stage.balancer.take_out(number);
         Ok(())
     }
 
     /// Stops a node in its tracks for less than its lease. Clients wait for it.
-    pub(super) async fn hiccup(
+    pub(super) async fn pause_briefly(
         &mut self,
         nodes: &mut [TrialNode],
         rng: &mut Rng,
@@ -201,7 +203,7 @@ impl Nemesis {
         let (number, at) = (node.number, self.stage.book.now());
         let is_silent = rng.bool();
         set_link(node, if is_silent { LinkState::Silent } else { LinkState::Severed });
-        self.cast(number, (SpellKind::CutOff, at), drawn(CUT_MS, rng), None);
+        self.begin_spell(number, (SpellKind::CutOff, at), draw_duration(CUT_MS, rng), None);
         if is_silent {
             tokio::time::sleep(NOTICE).await;
             self.stage.balancer.take_out(number);
@@ -219,13 +221,13 @@ impl Nemesis {
         for node in nodes.iter_mut() {
             ends.push(self.end(node).await?);
         }
-        down(rng).await;
+        wait_down(rng).await;
         let restarted = self.stage.book.now();
         for node in nodes.iter_mut() {
             node.process.start()?;
         }
         for (node, at) in nodes.iter_mut().zip(ends) {
-            let (_, ready) = self.rise(node).await?;
+            let (_, ready) = self.start_node(node).await?;
             self.note_recovery(node.number, (Trigger::AllNodes, at), (restarted, ready));
         }
         Ok(())
@@ -252,6 +254,6 @@ fn set_link(node: &TrialNode, state: LinkState) {
     }
 }
 
-fn drawn(milliseconds: std::ops::RangeInclusive<u64>, rng: &mut Rng) -> Duration {
+fn draw_duration(milliseconds: std::ops::RangeInclusive<u64>, rng: &mut Rng) -> Duration {
     Duration::from_millis(rng.u64(milliseconds))
 }

@@ -1,8 +1,9 @@
-//! O4: what was acknowledged is there, what was refused is not, and what nobody knows is there at most once.
+//! O4: what was acknowledged is there, what was refused is not, and a request with an unknown answer is there at most
+//! once.
 
 use crate::record::{Op, OperationOutcome, Violation, What};
 
-use super::case::{Case, wrong};
+use super::case::{Case, violation};
 use super::log::{LoggedMemory, RowId, hex, id};
 
 pub(super) fn check(case: &Case<'_>) -> Vec<Violation> {
@@ -13,23 +14,24 @@ pub(super) fn check(case: &Case<'_>) -> Vec<Violation> {
 
 fn of_op(case: &Case<'_>, op: &Op) -> Vec<Violation> {
     let complaints = match &op.what {
-        What::Send { .. } => sent(case, op),
-        What::Cancel { run, .. } => cancelled(case, op, run),
-        What::Decide { proposal, run, confirm } => decided(case, op, (proposal, run), *confirm),
-        What::Undo { action } => undone(case, op, action),
-        What::Remember { text, memory } => remembered(case, op, text, memory.as_deref()),
-        What::Edit { memory, text } => edited(case, op, memory, text),
-        What::Forget { memory } => forgotten(case, op, memory),
-        What::DeleteThread { thread } => deleted(case, op, thread),
-        What::Search { words, found } => searched(case, op, words, found),
+        What::Send { .. } => check_send(case, op),
+        What::Cancel { run, .. } => check_cancel(case, op, run),
+        What::Decide { proposal, run, confirm } => check_decision(case, op, (proposal, run), *confirm),
+        What::Undo { action } => check_undo(case, op, action),
+        What::Remember { text, memory } => check_addition(case, op, text, memory.as_deref()),
+        What::Edit { memory, text } => check_edit(case, op, memory, text),
+        What::Forget { memory } => check_forget(case, op, memory),
+        What::DeleteThread { thread } => check_deletion(case, op, thread),
+        What::Search { words, found } => check_search(case, op, words, found),
         What::Read { .. } => Vec::new(),
     };
-    let tell =
-        |what: String| wrong("O4", format!("{what} (user {}, key {}, {:?})", op.user, op.key, op.outcome));
+    let tell = |what: String| {
+        violation("O4", format!("{what} (user {}, key {}, {:?})", op.user, op.key, op.outcome))
+    };
     complaints.into_iter().map(tell).collect()
 }
 
-fn sent(case: &Case<'_>, op: &Op) -> Vec<String> {
+fn check_send(case: &Case<'_>, op: &Op) -> Vec<String> {
     let What::Send { tag, thread: asked, runs, threads, .. } = &op.what else { return Vec::new() };
     let places = case.log.said.get(tag).map(Vec::as_slice).unwrap_or_default();
     let mut complaints = Vec::new();
@@ -81,14 +83,14 @@ fn lost_message(case: &Case<'_>, tag: &str, run: Option<&String>) -> Option<Stri
     }
 }
 
-fn cancelled(case: &Case<'_>, op: &Op, run: &str) -> Vec<String> {
+fn check_cancel(case: &Case<'_>, op: &Op, run: &str) -> Vec<String> {
     let Some(run) = id(run).filter(|_| op.outcome == OperationOutcome::Ok) else { return Vec::new() };
     let gone = case.thread_of(&run).is_none_or(|thread| case.is_deleted(&thread));
     let lost = !case.log.runs.contains_key(&run) && !gone;
     lost.then(|| format!("run {} was cancelled and is gone", hex(&run))).into_iter().collect()
 }
 
-fn decided(case: &Case<'_>, op: &Op, (proposal, run): (&str, &str), confirm: bool) -> Vec<String> {
+fn check_decision(case: &Case<'_>, op: &Op, (proposal, run): (&str, &str), confirm: bool) -> Vec<String> {
     if op.outcome != OperationOutcome::Ok {
         return Vec::new();
     }
@@ -103,7 +105,7 @@ fn decided(case: &Case<'_>, op: &Op, (proposal, run): (&str, &str), confirm: boo
     differs.then(|| format!("proposal {proposal} was {wanted} and is {status:?}")).into_iter().collect()
 }
 
-fn undone(case: &Case<'_>, op: &Op, action: &str) -> Vec<String> {
+fn check_undo(case: &Case<'_>, op: &Op, action: &str) -> Vec<String> {
     // A whole run can be undone too; what it says of each action is not written down.
     if op.outcome != OperationOutcome::Ok || action.starts_with("run_") {
         return Vec::new();
@@ -116,7 +118,7 @@ fn undone(case: &Case<'_>, op: &Op, action: &str) -> Vec<String> {
     }
 }
 
-fn remembered(case: &Case<'_>, op: &Op, text: &str, memory: Option<&str>) -> Vec<String> {
+fn check_addition(case: &Case<'_>, op: &Op, text: &str, memory: Option<&str>) -> Vec<String> {
     let said = |memory: &&LoggedMemory| {
         is_of(memory, op) && memory.texts.first().is_some_and(|first| first.trim() == text.trim())
     };
@@ -124,7 +126,7 @@ fn remembered(case: &Case<'_>, op: &Op, text: &str, memory: Option<&str>) -> Vec
     let stored = memory.and_then(id).and_then(|memory| case.log.memories.get(&memory));
     // One that says the same was there: that one is named, with another status.
     let known = op.attempts.last() == Some(&200);
-    let held = stored.is_some_and(|stored| is_of(stored, op) && (known || holds(stored, text) > 0));
+    let held = stored.is_some_and(|stored| is_of(stored, op) && (known || count_versions(stored, text) > 0));
     let mut complaints = Vec::new();
     if times > 1 {
         complaints.push(format!("memory {text:?} was added once and is there {times} times"));
@@ -138,9 +140,9 @@ fn remembered(case: &Case<'_>, op: &Op, text: &str, memory: Option<&str>) -> Vec
     complaints
 }
 
-fn edited(case: &Case<'_>, op: &Op, memory: &str, text: &str) -> Vec<String> {
+fn check_edit(case: &Case<'_>, op: &Op, memory: &str, text: &str) -> Vec<String> {
     let stored = id(memory).and_then(|memory| case.log.memories.get(&memory));
-    let times = stored.map_or(0, |stored| holds(stored, text));
+    let times = stored.map_or(0, |stored| count_versions(stored, text));
     let complaint = match op.outcome {
         OperationOutcome::Ok if times == 0 => {
             Some(format!("memory {memory} was edited and never was {text:?}"))
@@ -153,20 +155,21 @@ fn edited(case: &Case<'_>, op: &Op, memory: &str, text: &str) -> Vec<String> {
     complaint.into_iter().collect()
 }
 
-fn forgotten(case: &Case<'_>, op: &Op, memory: &str) -> Vec<String> {
+fn check_forget(case: &Case<'_>, op: &Op, memory: &str) -> Vec<String> {
     let stored = id(memory).and_then(|memory| case.log.memories.get(&memory));
     let kept = op.outcome == OperationOutcome::Ok && stored.is_some_and(|stored| stored.active);
     kept.then(|| format!("memory {memory} was forgotten and is active")).into_iter().collect()
 }
 
-fn deleted(case: &Case<'_>, op: &Op, thread: &str) -> Vec<String> {
+fn check_deletion(case: &Case<'_>, op: &Op, thread: &str) -> Vec<String> {
     let shown =
         op.outcome == OperationOutcome::Ok && id(thread).is_some_and(|thread| !case.log.is_gone(&thread));
     shown.then(|| format!("thread {thread} was deleted and is there")).into_iter().collect()
 }
 
-/// Checks that memories which the same user had added before, and nobody has touched since, are found by their words.
-fn searched(case: &Case<'_>, op: &Op, words: &str, found: &[String]) -> Vec<String> {
+/// Checks that memories which the same user had added before, and no request has changed since, are found by their
+/// words.
+fn check_search(case: &Case<'_>, op: &Op, words: &str, found: &[String]) -> Vec<String> {
     if op.outcome != OperationOutcome::Ok {
         return Vec::new();
     }
@@ -186,7 +189,7 @@ fn searched(case: &Case<'_>, op: &Op, words: &str, found: &[String]) -> Vec<Stri
 }
 
 /// How often a memory became this text.
-fn holds(memory: &LoggedMemory, text: &str) -> usize {
+fn count_versions(memory: &LoggedMemory, text: &str) -> usize {
     memory.texts.iter().filter(|version| version.trim() == text.trim()).count()
 }
 
@@ -194,7 +197,7 @@ fn is_of(memory: &LoggedMemory, op: &Op) -> bool {
     memory.user == op.user && memory.app == op.app
 }
 
-/// Threads that a sender was told and that are gone though nobody asked for that.
+/// Threads that a sender was told of and that are gone without a request to delete them.
 fn lost_threads(case: &Case<'_>) -> Vec<Violation> {
     let mut lost: Vec<RowId> = Vec::new();
     for op in &case.trial.ops {
@@ -204,7 +207,8 @@ fn lost_threads(case: &Case<'_>) -> Vec<Violation> {
     }
     lost.sort_unstable();
     lost.dedup();
-    let tell = |thread: RowId| wrong("O4", format!("thread {} is gone and nobody deleted it", hex(&thread)));
+    let tell =
+        |thread: RowId| violation("O4", format!("thread {} is gone and nobody deleted it", hex(&thread)));
     lost.into_iter().map(tell).collect()
 }
 

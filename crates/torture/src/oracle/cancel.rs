@@ -1,4 +1,4 @@
-//! O7: a run that was cancelled starts nothing more, lets go of the model at once, and ends cancelled.
+//! O7: a run that was cancelled starts nothing more, closes its model call at once, and ends cancelled.
 
 use std::collections::HashMap;
 
@@ -7,7 +7,7 @@ use protocol::RunStatus;
 use crate::record::{Micros, ModelCallRecord, Violation};
 use crate::stalls::held_up;
 
-use super::case::{COARSE, Case, wrong};
+use super::case::{COARSE, Case, violation};
 use super::log::{LoggedRun, RowId, id};
 
 /// Requests that were on their way when the cancel was acknowledged have arrived this much later, apart from the time
@@ -23,7 +23,7 @@ const LONGEST: Micros = 2_000_000;
 const NEARLY_ALL: Micros = 250_000;
 const NEARLY_ALL_BETWEEN_NODES: Micros = 750_000;
 
-/// One in so many may take longer than nearly all.
+/// One of this number may take longer than nearly all.
 const EXCEPTIONS: usize = 100;
 
 pub(super) fn check(case: &Case<'_>) -> Vec<Violation> {
@@ -36,9 +36,9 @@ pub(super) fn check(case: &Case<'_>) -> Vec<Violation> {
     let mut found = Vec::new();
     for (at, run, status) in case.cancels() {
         let tell = |what: String| {
-            wrong("O7", format!("the run of message {:?}, cancelled at {at} µs, {what}", run.tag))
+            violation("O7", format!("the run of message {:?}, cancelled at {at} µs, {what}", run.tag))
         };
-        let mut complaints: Vec<String> = ended(run, status).into_iter().collect();
+        let mut complaints: Vec<String> = wrong_end(run, status).into_iter().collect();
         complaints.extend(started(case, at, run));
         if !is_over(status) {
             complaints.extend(step_begun(case, at, run));
@@ -56,11 +56,11 @@ pub(super) fn check(case: &Case<'_>) -> Vec<Violation> {
     if slow > (times.len() / EXCEPTIONS).max(1) {
         let (all, most) = (times.len(), nearly_all / 1000);
         let what = format!("{slow} of {all} model calls were open for more than {most} ms after a cancel");
-        found.push(wrong("O7", what));
+        found.push(violation("O7", what));
     }
     let longest = times.iter().filter(|time| **time > LONGEST);
     found.extend(
-        longest.map(|time| wrong("O7", format!("a model call was open for {time} µs after a cancel"))),
+        longest.map(|time| violation("O7", format!("a model call was open for {time} µs after a cancel"))),
     );
     found
 }
@@ -101,7 +101,7 @@ pub(super) fn is_over(status: Option<&str>) -> bool {
 }
 
 /// A cancel that was accepted while the run was under way is how it ends.
-fn ended(run: &LoggedRun, status: Option<&str>) -> Option<String> {
+fn wrong_end(run: &LoggedRun, status: Option<&str>) -> Option<String> {
     if is_over(status) {
         let changed = status != Some(run.status.name());
         return changed.then(|| format!("was {status:?} then and is {} now", run.status.name()));
@@ -114,7 +114,7 @@ fn started(case: &Case<'_>, at: Micros, run: &LoggedRun) -> Vec<String> {
     let begun: HashMap<&RowId, Micros> = run
         .begun
         .iter()
-        .map(|(call, begun)| (call, case.when(*begun)))
+        .map(|(call, begun)| (call, case.trial_time(*begun)))
         .filter(|(_, begun)| *begun > at + COARSE)
         .collect();
     if begun.is_empty() {
@@ -127,7 +127,7 @@ fn started(case: &Case<'_>, at: Micros, run: &LoggedRun) -> Vec<String> {
 
 /// A step that the log began after the cancel.
 fn step_begun(case: &Case<'_>, at: Micros, run: &LoggedRun) -> Option<String> {
-    let mut begun = run.steps_begun.iter().map(|begun| case.when(*begun));
+    let mut begun = run.steps_begun.iter().map(|begun| case.trial_time(*begun));
     begun.find(|begun| *begun > at + COARSE).map(|begun| format!("began a step at {begun} µs"))
 }
 

@@ -27,9 +27,9 @@ const AHEAD: i64 = 3_600_000;
 pub(super) struct Case<'a> {
     pub(super) trial: &'a Trial,
     pub(super) log: &'a StoredLog,
-    /// Threads that somebody asked to delete, whatever came of it.
+    /// Threads that a client asked to delete, with any answer.
     pub(super) deleted: HashSet<RowId>,
-    /// Runs that somebody asked to cancel, whatever came of it.
+    /// Runs that a client asked to cancel, with any answer.
     pub(super) cancelled: HashSet<RowId>,
     /// The thread of each run that a sender was told.
     thread_of: HashMap<RowId, RowId>,
@@ -51,7 +51,7 @@ impl<'a> Case<'a> {
             cancelled: HashSet::new(),
             thread_of: HashMap::new(),
             senders: HashMap::new(),
-            skew: skew(trial, log, first),
+            skew: clock_skew(trial, log, first),
             first,
         };
         for op in &trial.ops {
@@ -89,34 +89,34 @@ impl<'a> Case<'a> {
         stored.or_else(|| self.thread_of.get(run).copied())
     }
 
-    /// Whether somebody asked for it to be gone, and it is.
+    /// Whether a client asked to delete it, and it is gone.
     pub(super) fn is_deleted(&self, thread: &RowId) -> bool {
         self.deleted.contains(thread) && self.log.is_gone(thread)
     }
 
     /// When that was, by the clock of the trial.
-    pub(super) fn when(&self, at: i64) -> Micros {
+    pub(super) fn trial_time(&self, at: i64) -> Micros {
         let at = without_lead(at, self.first);
         u64::try_from(at.saturating_mul(1000).saturating_sub(self.skew)).unwrap_or(0)
     }
 
     /// Whether a node was stopped between two times, or was without its database.
     pub(super) fn is_hit(&self, from: Micros, until: Micros) -> bool {
-        let is_hit = |blow: &Blow| match absence(blow) {
+        let is_hit = |blow: &Blow| match time_away(blow) {
             Some((begin, end)) => begin <= until && from <= end,
             None => is_kill(blow.trigger) && (from..=until).contains(&blow.at),
         };
         self.trial.blows.iter().any(is_hit)
     }
 
-    /// Whether a node was ending, gone, starting, paused, or without its database at some time between two. If nobody
-    /// knows which node it was, any will do.
+    /// Whether a node was ending, gone, starting, paused, or without its database at some time between two. If the node
+    /// is not known, any will do.
     pub(super) fn is_down(&self, node: Option<usize>, from: Micros, until: Micros) -> bool {
         let felt = |blow: &&Blow| node.is_none() || blow.node.is_none() || blow.node == node;
         let down = |blow: &Blow| {
             let end = blow.ready.unwrap_or(blow.at + LONGEST_STOP) + COARSE;
             let is_gone = is_kill(blow.trigger) && blow.at <= until + COARSE && from <= end;
-            is_gone || absence(blow).is_some_and(|(begin, end)| begin <= until && from <= end)
+            is_gone || time_away(blow).is_some_and(|(begin, end)| begin <= until && from <= end)
         };
         self.trial.blows.iter().filter(felt).any(down)
     }
@@ -124,13 +124,13 @@ impl<'a> Case<'a> {
     /// Whether a node lived on and could not hear of what others did, at some time between two.
     pub(super) fn is_absent(&self, node: usize, from: Micros, until: Micros) -> bool {
         let felt = self.trial.blows.iter().filter(|blow| blow.node.is_none_or(|other| other == node));
-        felt.filter_map(absence).any(|(begin, end)| begin <= until && from <= end)
+        felt.filter_map(time_away).any(|(begin, end)| begin <= until && from <= end)
     }
 
     /// Whether the database was away at some time between two.
     pub(super) fn is_without_database(&self, from: Micros, until: Micros) -> bool {
         let away = self.trial.blows.iter().filter(|blow| is_of_database(blow.trigger));
-        away.filter_map(absence).any(|(begin, end)| begin <= until && from <= end)
+        away.filter_map(time_away).any(|(begin, end)| begin <= until && from <= end)
     }
 
     /// Whether there is more than one node.
@@ -214,8 +214,8 @@ pub(super) fn is_absence(trigger: Trigger) -> bool {
     force_of(trigger) == Force::Absence
 }
 
-/// When the database was away, or a node from it, and nobody had found the way back yet.
-fn absence(blow: &Blow) -> Option<(Micros, Micros)> {
+/// When the database was away, or a node was cut off from it, and the nodes had not connected again yet.
+fn time_away(blow: &Blow) -> Option<(Micros, Micros)> {
     let back = match force_of(blow.trigger) {
         Force::Outage | Force::Loss => RETURN,
         Force::Absence => RETURN_OF_NODE,
@@ -231,7 +231,7 @@ fn without_lead(at: i64, first: i64) -> i64 {
 
 /// A message that was accepted at the first attempt was stored between its beginning and its answer, so each tells
 /// something of the distance between the two clocks, and all together nearly everything.
-fn skew(trial: &Trial, log: &StoredLog, first: i64) -> i64 {
+fn clock_skew(trial: &Trial, log: &StoredLog, first: i64) -> i64 {
     let (mut least, mut most) = (i64::MIN, i64::MAX);
     for op in trial.ops.iter().filter(|op| op.outcome == OperationOutcome::Ok && op.attempts.len() == 1) {
         let What::Send { runs, .. } = &op.what else { continue };
@@ -249,6 +249,6 @@ fn skew(trial: &Trial, log: &StoredLog, first: i64) -> i64 {
     }
 }
 
-pub(super) fn wrong(check: &'static str, what: impl Into<String>) -> Violation {
+pub(super) fn violation(check: &'static str, what: impl Into<String>) -> Violation {
     Violation { check, what: what.into() }
 }

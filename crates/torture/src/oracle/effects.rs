@@ -6,13 +6,13 @@ use protocol::{Effect, ToolStatus};
 
 use crate::record::{ToolRequestRecord, Violation};
 
-use super::case::{Case, wrong};
+use super::case::{Case, violation};
 use super::log::{RowId, hex, id};
 
 /// Tools of which each request is an effect, so that no key may come twice.
 const ONCE: [&str; 4] = ["pay", BOOK, "ask", "unbook"];
 
-/// The tool that is taken back by a request of its own.
+/// The tool that has an undo request of its own.
 const BOOK: &str = "book";
 
 pub(super) fn check(case: &Case<'_>) -> Vec<Violation> {
@@ -28,14 +28,14 @@ pub(super) fn check(case: &Case<'_>) -> Vec<Violation> {
         let claimed = stored.results.iter().filter(|(_, outcome)| outcome.outside && done(outcome.status));
         for (call, _) in claimed.filter(|(call, _)| !arrived.contains(*call)) {
             let what = format!("call {} of run {} is complete and never arrived", hex(call), hex(run));
-            found.push(wrong("O3", what));
+            found.push(violation("O3", what));
         }
     }
     for (undo, action) in &case.log.actions {
         let booked = action.undo_of.and_then(|undone| case.log.actions.get(&undone));
         let outside = booked.is_some_and(|booked| booked.tool == BOOK) && action.status == "complete";
         if outside && !arrived.contains(undo) {
-            found.push(wrong("O3", format!("undo {} is complete and never arrived", hex(undo))));
+            found.push(violation("O3", format!("undo {} is complete and never arrived", hex(undo))));
         }
     }
     found
@@ -45,7 +45,7 @@ fn of_key(case: &Case<'_>, key: &str, arrivals: &[&ToolRequestRecord]) -> Vec<Vi
     let Some(first) = arrivals.first() else { return Vec::new() };
     let (tool, times) = (first.tool.as_str(), arrivals.len());
     let tell =
-        |what: String| wrong("O3", format!("{tool} under the key {key} (message {}) {what}", first.tag));
+        |what: String| violation("O3", format!("{tool} under the key {key} (message {}) {what}", first.tag));
     let mut found = Vec::new();
     if ONCE.contains(&tool) && times > 1 {
         found.push(tell(format!("arrived {times} times")));
@@ -149,7 +149,7 @@ mod tests {
             }
         };
         one(&found(undone(BOOK)), "is complete and never arrived");
-        assert_eq!(found(undone("note")), Vec::<String>::new(), "it is taken back here");
+        assert_eq!(found(undone("note")), Vec::<String>::new(), "it is undone here");
     }
 
     #[test]

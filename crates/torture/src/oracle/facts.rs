@@ -21,7 +21,7 @@ pub(crate) struct Facts {
     /// Cancels that ended their run, and those that came too late.
     pub(crate) cancels_won: usize,
     pub(crate) cancels_lost: usize,
-    /// Results of which nobody knows.
+    /// Results that are unknown.
     pub(crate) unknown_results: usize,
     /// Deltas that readers have seen and that were lost with the database and the process.
     pub(crate) lost_deltas: usize,
@@ -29,7 +29,7 @@ pub(crate) struct Facts {
     pub(crate) recovery: Vec<Micros>,
     /// From the request to the first event, where there was one to send.
     pub(crate) resume: Vec<Micros>,
-    /// From the answer to a cancel until the model was let go of.
+    /// From the answer to a cancel until the model call was closed.
     pub(crate) closing: Vec<Micros>,
     pub(crate) nodes: NodeFacts,
 }
@@ -53,7 +53,7 @@ impl Facts {
         }
         let starts = case.trial.blows.iter().filter(|blow| is_kill(blow.trigger));
         facts.recovery = starts.filter_map(|blow| blow.ready?.checked_sub(blow.restarted?)).collect();
-        facts.resume = case.trial.readings.iter().filter_map(|reading| resumed(case, reading)).collect();
+        facts.resume = case.trial.readings.iter().filter_map(|reading| resume_delay(case, reading)).collect();
         facts.recovery.sort_unstable();
         facts.resume.sort_unstable();
         facts
@@ -73,13 +73,13 @@ fn count_lost(case: &Case<'_>) -> usize {
 }
 
 /// How long a reader that came back waited for an event that was there before it asked.
-fn resumed(case: &Case<'_>, reading: &StreamReading) -> Option<Micros> {
+fn resume_delay(case: &Case<'_>, reading: &StreamReading) -> Option<Micros> {
     reading.after?;
     let (first, frame) = (reading.first?, reading.frames.first()?);
     let thread = reading.thread.as_deref().and_then(id);
     let thread = thread.or_else(|| case.thread_of(&id(reading.run.as_deref()?)?))?;
     let events = &case.log.threads.get(&thread)?.events;
     let place = events.binary_search_by_key(&frame.seq, |event| event.seq).ok()?;
-    let was_there = case.when(events.get(place)?.at) + COARSE < reading.began;
+    let was_there = case.trial_time(events.get(place)?.at) + COARSE < reading.began;
     was_there.then(|| first.saturating_sub(reading.began))
 }

@@ -11,7 +11,7 @@ use testkit::fold::{DeltaState, Folded, fold};
 
 use crate::record::Violation;
 
-use super::case::wrong;
+use super::case::violation;
 use super::log::{LoggedRun, RowId, StoredLog, hex, log_rows, number};
 use super::mixtures;
 
@@ -23,7 +23,7 @@ pub(super) fn check(conn: &Connection, log: &StoredLog) -> Vec<Violation> {
     let mut found = Vec::new();
     let stored = match log_rows(conn) {
         Ok(stored) => stored,
-        Err(error) => return vec![wrong("O6", format!("the log cannot be read: {error}"))],
+        Err(error) => return vec![violation("O6", format!("the log cannot be read: {error}"))],
     };
     let mut frames: HashMap<RowId, RunFrames> = HashMap::new();
     for LoggedRow { event, .. } in stored {
@@ -35,8 +35,8 @@ pub(super) fn check(conn: &Connection, log: &StoredLog) -> Vec<Violation> {
         let frames = frames.remove(id).unwrap_or_default();
         found.extend(frames.iter().flat_map(|(run, frames)| mixtures::check(run, frames)));
         match of_thread(conn, log, id, &frames) {
-            Ok(complaints) => found.extend(complaints.into_iter().map(|what| wrong("O6", what))),
-            Err(error) => found.push(wrong("O6", format!("thread {} cannot be read: {error}", hex(id)))),
+            Ok(complaints) => found.extend(complaints.into_iter().map(|what| violation("O6", what))),
+            Err(error) => found.push(violation("O6", format!("thread {} cannot be read: {error}", hex(id)))),
         }
     }
     found

@@ -28,10 +28,10 @@ pub(crate) struct Guard {
     pub(crate) need: usize,
 }
 
-/// The numbers below are for so many minutes.
+/// The minutes that the numbers below are for.
 const PER_MINUTES: f64 = 5.0;
 
-/// Of a hundred operations, so many must have succeeded.
+/// The number of a hundred operations that must have succeeded.
 const OK_PERCENT: usize = 60;
 
 /// The part of the kills that were meant which must have been.
@@ -66,7 +66,7 @@ const FULL: u16 = 507;
 const AWAY: u16 = 503;
 
 pub(crate) fn must_have(trial: &Trial, facts: &Facts, plan: &TrialPlan) -> BTreeMap<&'static str, Guard> {
-    let (scaled, blows) = (|number: f64| plan.scaled(number), |wanted| count_blows(trial, wanted));
+    let (scaled, blows) = (|number: f64| plan.scale(number), |wanted| count_blows(trial, wanted));
     let kills = trial.blows.iter().filter(|blow| is_kill(blow.trigger)).count();
     let ok = trial.ops.iter().filter(|op| op.outcome == OperationOutcome::Ok).count();
     let window = |trigger: Trigger| Guard { have: blows(trigger), need: scaled(IN_WINDOW) };
@@ -75,7 +75,7 @@ pub(crate) fn must_have(trial: &Trial, facts: &Facts, plan: &TrialPlan) -> BTree
     let mut guards = BTreeMap::from([
         ("operationsOk", Guard { have: ok, need: (trial.ops.len() * OK_PERCENT).div_ceil(100).max(1) }),
         ("kills", Guard { have: kills, need: plan.needed_kills() }),
-        ("resumesAcrossRestart", Guard { have: resumes(trial), need: scaled(RESUMES) }),
+        ("resumesAcrossRestart", Guard { have: count_resumes(trial), need: scaled(RESUMES) }),
         ("killsWhenToolArrived", window(Trigger::ToolArrived)),
         ("killsWhenToolReplied", window(Trigger::ToolReplied)),
         ("killsWhenAccepted", window(Trigger::Accepted)),
@@ -114,11 +114,11 @@ fn of_nodes(trial: &Trial, facts: &Facts, plan: &TrialPlan) -> [(&'static str, G
         ("takeOvers", (facts.nodes.take_overs, ONE)),
         ("takeOversMeasured", (facts.nodes.goes_on.len(), ONE)),
         ("fencedNodes", (facts.nodes.fenced, ONE)),
-        ("requestsAtOtherNodes", (facts.nodes.elsewhere, plan.scaled(ELSEWHERE).max(ONE))),
+        ("requestsAtOtherNodes", (facts.nodes.elsewhere, plan.scale(ELSEWHERE).max(ONE))),
         ("nodesPaused", (blows(Trigger::NodePaused), ONE)),
-        ("nodesCutOff", (blows(Trigger::NodeCut), plan.scaled(IN_TURN))),
-        ("nodesRestartedInTurn", (blows(Trigger::RollingRestart), plan.scaled(IN_TURN))),
-        ("nodesKilledAtOnce", (blows(Trigger::AllNodes), plan.scaled(IN_TURN))),
+        ("nodesCutOff", (blows(Trigger::NodeCut), plan.scale(IN_TURN))),
+        ("nodesRestartedInTurn", (blows(Trigger::RollingRestart), plan.scale(IN_TURN))),
+        ("nodesKilledAtOnce", (blows(Trigger::AllNodes), plan.scale(IN_TURN))),
     ]
     .map(|(name, (have, need))| (name, Guard { have, need }))
 }
@@ -130,7 +130,7 @@ fn count_blows(trial: &Trial, wanted: Trigger) -> usize {
 impl TrialPlan {
     /// The part of a number that is for [`PER_MINUTES`] and one node. Several nodes are also struck in other ways, which
     /// take their time.
-    fn scaled(&self, number: f64) -> usize {
+    fn scale(&self, number: f64) -> usize {
         (number * self.share() * self.minutes / PER_MINUTES).floor() as usize
     }
 
@@ -144,14 +144,14 @@ impl TrialPlan {
 }
 
 /// Returns the events that did not happen and must have, in sentences.
-pub(crate) fn vacuous(trial: &Trial, facts: &Facts, plan: &TrialPlan) -> Vec<String> {
+pub(crate) fn missing_events(trial: &Trial, facts: &Facts, plan: &TrialPlan) -> Vec<String> {
     let guards = must_have(trial, facts, plan).into_iter();
     let missing = guards.filter(|(_, guard)| guard.have < guard.need);
     missing.map(|(name, Guard { have, need })| format!("{name}: {have}, and {need} were needed")).collect()
 }
 
 /// Readers that came back to a run or a thread after the server had been started anew.
-fn resumes(trial: &Trial) -> usize {
+fn count_resumes(trial: &Trial) -> usize {
     let mut last: HashMap<(usize, Option<&str>, Option<&str>), u32> = HashMap::new();
     let mut count = 0;
     for reading in &trial.readings {
@@ -181,9 +181,9 @@ mod tests {
     #[test]
     fn a_quiet_trial_is_worth_nothing() {
         let (trial, _) = sample::good();
-        let missing = vacuous(&trial, &Facts::default(), &TrialPlan { disk: true, ..plan(5.0) });
+        let missing = missing_events(&trial, &Facts::default(), &TrialPlan { disk: true, ..plan(5.0) });
         assert_eq!(missing.len(), must_have(&trial, &Facts::default(), &plan(5.0)).len() - 1, "{missing:?}");
-        let empty = vacuous(&Trial::default(), &Facts::default(), &plan(0.5));
+        let empty = missing_events(&Trial::default(), &Facts::default(), &plan(0.5));
         assert!(empty.iter().any(|what| what.starts_with("operationsOk")), "{empty:?}");
     }
 
@@ -205,10 +205,10 @@ mod tests {
         trial.ops.push(Op { attempts: vec![507, 200], ..trial.ops[0].clone() });
         let facts = Facts { cancels_won: 5, cancels_lost: 5, unknown_results: 2, ..Facts::default() };
         let full = TrialPlan { disk: true, ..plan(5.0) };
-        assert_eq!(vacuous(&trial, &facts, &full), Vec::<String>::new());
+        assert_eq!(missing_events(&trial, &facts, &full), Vec::<String>::new());
         trial.readings.pop();
         trial.ops.pop();
-        let missing = vacuous(&trial, &facts, &full);
+        let missing = missing_events(&trial, &facts, &full);
         assert_eq!(
             missing,
             ["diskFullRejections: 0, and 1 were needed", "resumesAcrossRestart: 49, and 50 were needed"]
@@ -218,9 +218,9 @@ mod tests {
     #[test]
     fn a_trial_on_postgresql_strikes_the_database() {
         let (mut trial, _) = sample::good();
-        let of_sqlite = vacuous(&trial, &Facts::default(), &plan(5.0)).len();
+        let of_sqlite = missing_events(&trial, &Facts::default(), &plan(5.0)).len();
         let plan = TrialPlan { store: TrialStore::Postgres, ..plan(5.0) };
-        assert_eq!(vacuous(&trial, &Facts::default(), &plan).len(), of_sqlite + 5);
+        assert_eq!(missing_events(&trial, &Facts::default(), &plan).len(), of_sqlite + 5);
         let blow = |trigger| Blow { ready: Some(1), ..Blow::to_all(trigger, 0) };
         for trigger in
             [Trigger::DatabaseRestart, Trigger::DatabaseCrash, Trigger::BackendKill, Trigger::ConnectionLoss]
@@ -229,14 +229,14 @@ mod tests {
         }
         let refused = Op { attempts: vec![AWAY, 200], ..trial.ops[0].clone() };
         trial.ops.extend(std::iter::repeat_n(refused, 10));
-        assert_eq!(vacuous(&trial, &Facts::default(), &plan).len(), of_sqlite);
+        assert_eq!(missing_events(&trial, &Facts::default(), &plan).len(), of_sqlite);
     }
 
     #[test]
     fn several_nodes_must_have_lost_their_runs_to_others() {
         let plan = TrialPlan { store: TrialStore::Postgres, nodes: 3, ..plan(2.0) };
         let missing = |trial: &Trial, facts: &Facts| -> Vec<String> {
-            let missing = vacuous(trial, facts, &plan).into_iter();
+            let missing = missing_events(trial, facts, &plan).into_iter();
             missing.filter(|what| what.contains("odes") || what.contains("takeOvers")).collect()
         };
         let (mut trial, _) = sample::good();
@@ -253,6 +253,6 @@ mod tests {
         let reading = trial.readings[0].clone();
         let later = |start, status| StreamReading { start, status, after: Some(2), ..reading.clone() };
         trial.readings = vec![later(1, 200), later(2, 0), later(2, 200), later(2, 200)];
-        assert_eq!(resumes(&trial), 1);
+        assert_eq!(count_resumes(&trial), 1);
     }
 }

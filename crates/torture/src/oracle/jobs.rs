@@ -8,7 +8,7 @@ use rusqlite::Connection;
 
 use crate::record::Violation;
 
-use super::case::{Case, wrong};
+use super::case::{Case, violation};
 use super::log::{LoggedJob, LoggedRun, RowId, StoredLog, hex};
 use super::rows;
 
@@ -40,17 +40,17 @@ const DOUBLED: [(&str, &str); 3] = [
 
 pub(super) fn check(case: &Case<'_>) -> Vec<Violation> {
     let now = SystemClock.now().as_millisecond();
-    let mut found: Vec<Violation> = case.log.jobs.iter().filter_map(|job| left(job, now)).collect();
-    found.extend(missing(case.log));
+    let mut found: Vec<Violation> = case.log.jobs.iter().filter_map(|job| unfinished_job(job, now)).collect();
+    found.extend(missing_jobs(case.log));
     found
 }
 
 /// Finds jobs that are in the database twice.
-pub(super) fn doubled(conn: &Connection) -> Vec<Violation> {
+pub(super) fn find_doubled(conn: &Connection) -> Vec<Violation> {
     DOUBLED.iter().flat_map(|(what, sql)| rows::complain("O9", conn, what, sql)).collect()
 }
 
-fn left(job: &LoggedJob, now: i64) -> Option<Violation> {
+fn unfinished_job(job: &LoggedJob, now: i64) -> Option<Violation> {
     let complaint = match job.status.as_str() {
         "running" => "is under way after all is quiet",
         // One that waits for its next attempt is not late.
@@ -58,10 +58,10 @@ fn left(job: &LoggedJob, now: i64) -> Option<Violation> {
         "dead" if job.error.as_deref().unwrap_or_default().is_empty() => "is dead without a reason",
         _ => return None,
     };
-    Some(wrong("O9", format!("job {} {} {complaint}", job.kind, job.key)))
+    Some(violation("O9", format!("job {} {} {complaint}", job.kind, job.key)))
 }
 
-fn missing(log: &StoredLog) -> Vec<Violation> {
+fn missing_jobs(log: &StoredLog) -> Vec<Violation> {
     let there: HashSet<(&str, &str)> =
         log.jobs.iter().map(|job| (job.kind.as_str(), job.key.as_str())).collect();
     // Jobs that an app causes are seen by what it has caused: if some of its messages were looked at, all are.
@@ -80,7 +80,10 @@ fn missing(log: &StoredLog) -> Vec<Violation> {
         ];
         for (_, kind, key) in wanted.into_iter().filter(|(wanted, ..)| *wanted) {
             if !there.contains(&(kind, key.as_str())) {
-                found.push(wrong("O9", format!("run {} has caused no {kind} {key}", tell(id, run))));
+                found.push(violation(
+                    "O9",
+                    format!("run {} has caused no {kind} {key}", describe_run(id, run)),
+                ));
             }
         }
     }
@@ -104,7 +107,7 @@ fn history(run: &LoggedRun) -> Option<u64> {
     run.steps.iter().rev().find_map(|step| step.history)
 }
 
-fn tell(id: &RowId, run: &LoggedRun) -> String {
+fn describe_run(id: &RowId, run: &LoggedRun) -> String {
     format!("{} of message {:?}", hex(id), run.tag)
 }
 
@@ -177,13 +180,13 @@ mod tests {
     #[test]
     fn effects_that_are_there_twice_are_found() {
         let (_folder, conn) = sample::database();
-        assert_eq!(doubled(&conn), []);
+        assert_eq!(find_doubled(&conn), []);
         conn.execute_batch(
             "INSERT INTO threads (id, app, user, created_at, updated_at) VALUES (zeroblob(16), 'a', 'u', 0, 0);
              INSERT INTO events (thread, seq, kind, at, body) VALUES (zeroblob(16), 1, 'thread:named', 0, '{}');",
         )
         .unwrap();
-        assert_eq!(doubled(&conn), []);
+        assert_eq!(find_doubled(&conn), []);
         conn.execute_batch(
             "DROP TRIGGER events_append;
              INSERT INTO events (thread, seq, kind, at, body) SELECT thread, seq + 1, kind, at, body FROM events;
@@ -197,7 +200,7 @@ mod tests {
                 SELECT id, zeroblob(16), zeroblob(16), 0 FROM memories;",
         )
         .unwrap();
-        let found: Vec<String> = doubled(&conn).into_iter().map(|violation| violation.what).collect();
+        let found: Vec<String> = find_doubled(&conn).into_iter().map(|violation| violation.what).collect();
         for part in ["named", "memory", "summarised"] {
             assert!(found.iter().any(|what| what.contains(part)), "{part}: {found:?}");
         }

@@ -90,7 +90,7 @@ pub(super) struct LoggedStep {
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Reset {
     pub(super) seq: u64,
-    /// None after a crash: nobody is left to tell.
+    /// None after a crash: the process that knew it is gone.
     pub(super) usage: Option<Usage>,
 }
 
@@ -159,13 +159,13 @@ impl StoredLog {
     }
 
     fn read_threads(&mut self, conn: &Connection) -> rusqlite::Result<()> {
-        each(conn, "SELECT id, app, user, deleted_at IS NOT NULL FROM threads", |row| {
+        read_rows(conn, "SELECT id, app, user, deleted_at IS NOT NULL FROM threads", |row| {
             let thread =
                 Thread { app: row.get(1)?, user: row.get(2)?, deleted: row.get(3)?, ..Thread::default() };
             self.threads.insert(row.get(0)?, thread);
             Ok(())
         })?;
-        each(conn, "SELECT thread, first, last FROM skipped WHERE reason = 'power loss'", |row| {
+        read_rows(conn, "SELECT thread, first, last FROM skipped WHERE reason = 'power loss'", |row| {
             let numbers = (number(row, 1)?, number(row, 2)?);
             self.threads.entry(row.get(0)?).or_default().skipped.push(numbers);
             Ok(())
@@ -175,7 +175,7 @@ impl StoredLog {
     fn read_runs(&mut self, conn: &Connection) -> rusqlite::Result<()> {
         let sql = "SELECT id, thread, app, message, status, stop, start_seq, end_seq, created_at,
             pruned_at IS NOT NULL FROM runs";
-        each(conn, sql, |row| {
+        read_rows(conn, sql, |row| {
             let status: String = row.get(4)?;
             let run = LoggedRun {
                 thread: row.get(1)?,
@@ -246,7 +246,7 @@ impl StoredLog {
 
     fn read_actions(&mut self, conn: &Connection) -> rusqlite::Result<()> {
         let sql = "SELECT id, tool, effect, status, undone_by, undo_of FROM actions";
-        each(conn, sql, |row| {
+        read_rows(conn, sql, |row| {
             let effect: String = row.get(2)?;
             let action = Action {
                 tool: row.get(1)?,
@@ -261,13 +261,13 @@ impl StoredLog {
     }
 
     fn read_memories(&mut self, conn: &Connection) -> rusqlite::Result<()> {
-        each(conn, "SELECT id, app, user, status = 'active' FROM memories", |row| {
+        read_rows(conn, "SELECT id, app, user, status = 'active' FROM memories", |row| {
             let memory =
                 LoggedMemory { app: row.get(1)?, user: row.get(2)?, active: row.get(3)?, texts: Vec::new() };
             self.memories.insert(row.get(0)?, memory);
             Ok(())
         })?;
-        each(conn, "SELECT memory, text FROM memory_versions ORDER BY memory, version", |row| {
+        read_rows(conn, "SELECT memory, text FROM memory_versions ORDER BY memory, version", |row| {
             let (memory, text): (RowId, String) = (row.get(0)?, row.get(1)?);
             self.memories.entry(memory).or_default().texts.push(text);
             Ok(())
@@ -275,15 +275,15 @@ impl StoredLog {
     }
 
     fn read_work(&mut self, conn: &Connection) -> rusqlite::Result<()> {
-        each(conn, "SELECT id, run, status FROM proposals", |row| {
+        read_rows(conn, "SELECT id, run, status FROM proposals", |row| {
             self.proposals.insert(row.get(0)?, Proposal { run: row.get(1)?, status: row.get(2)? });
             Ok(())
         })?;
-        each(conn, "SELECT run FROM client_calls WHERE status = 'open'", |row| {
+        read_rows(conn, "SELECT run FROM client_calls WHERE status = 'open'", |row| {
             self.waiting_for_client.insert(row.get(0)?);
             Ok(())
         })?;
-        each(conn, "SELECT kind, key, app, status, error, run_at FROM jobs", |row| {
+        read_rows(conn, "SELECT kind, key, app, status, error, run_at FROM jobs", |row| {
             self.jobs.push(LoggedJob {
                 kind: row.get(0)?,
                 key: row.get(1)?,
@@ -315,7 +315,7 @@ pub(super) fn log_rows(conn: &Connection) -> Result<Vec<LoggedRow>, store::Error
     file_log(folder.unwrap_or(Path::new(".")))
 }
 
-fn each(
+fn read_rows(
     conn: &Connection,
     sql: &str,
     mut take: impl FnMut(&Row<'_>) -> rusqlite::Result<()>,
@@ -337,14 +337,14 @@ fn maybe_number(row: &Row<'_>, column: usize) -> rusqlite::Result<Option<u64>> {
     Ok(row.get::<_, Option<i64>>(column)?.and_then(|number| u64::try_from(number).ok()))
 }
 
-/// The number in a wire form, whatever its prefix.
+/// The number in a wire form, with any prefix.
 pub(super) fn id(wire: &str) -> Option<RowId> {
     let (_, digits) = wire.rsplit_once('_').unwrap_or(("", wire));
     let mut id = RowId::default();
     unhex(digits, &mut id).then_some(id)
 }
 
-/// Hex digits as bytes. False if they are none, or not so many.
+/// Hex digits as bytes. False if they are none, or not as many as `bytes` has.
 pub(super) fn unhex(digits: &str, bytes: &mut [u8]) -> bool {
     let value = |digit: u8| char::from(digit).to_digit(16).and_then(|value| u8::try_from(value).ok());
     let (pairs, rest) = digits.as_bytes().as_chunks::<2>();

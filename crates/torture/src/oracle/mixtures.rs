@@ -1,5 +1,5 @@
-//! O18: the text of a step is of one attempt. The model says in each piece which attempt it is of, so a node that goes on
-//! writing after another has taken over its run is found.
+//! O18: the text of a step is of one attempt. The model says in each piece which attempt it is of, so a node that
+//! continues to write after another has taken over its run is found.
 
 use protocol::Kind;
 use serde_json::Value;
@@ -7,7 +7,7 @@ use testkit::Frame;
 
 use crate::record::Violation;
 
-use super::case::wrong;
+use super::case::violation;
 use super::log::{RowId, hex};
 
 /// Before the number of an attempt, which a blank follows.
@@ -26,7 +26,7 @@ pub(super) fn check(run: &RowId, frames: &[Frame]) -> Option<Violation> {
                     if before != attempt {
                         let place = format!("event {} of run {}", frame.id, hex(run));
                         let what = format!("{place} is of attempt {attempt}, and its step of {before}");
-                        return Some(wrong("O18", what));
+                        return Some(violation("O18", what));
                     }
                 }
             }

@@ -1,5 +1,5 @@
-//! O18: runs of a node that is gone go on elsewhere, soon, and two nodes never work at one run. The model knows which node
-//! asked it, so it knows whose a run is.
+//! O18: runs of a node that is gone continue elsewhere, soon, and two nodes never work at one run. The model knows
+//! which node asked it, so it knows whose a run is.
 
 use std::collections::HashMap;
 use std::fs::File;
@@ -12,10 +12,10 @@ use serde::Serialize;
 use crate::record::{Blow, Micros, ModelCallRecord, OperationOutcome, Trigger, Violation, What};
 use crate::stalls::held_up;
 
-use super::case::{Case, is_kill, wrong};
+use super::case::{Case, is_kill, violation};
 use super::log::{RowId, hex, id};
 
-/// The line that a node writes when it goes on with the runs of another.
+/// The line that a node writes when it continues the runs of another.
 const TOOK_OVER: &str = "took over the runs of a node that is gone";
 
 /// The line that a node writes when another went on with its runs.
@@ -24,13 +24,13 @@ const FENCED: &str = "the lease of this node ended; other nodes continue its run
 /// The longest time from the end of a node to the next event of its runs.
 const LONGEST: Micros = 15_000_000;
 
-/// Events that were being committed when a node was lost are its own for so long.
+/// Events that were being committed when a node was lost are its own for this time.
 const UNDER_WAY: Micros = 50_000;
 
 /// How long before a second node begins the first may have been struck, so that it was taken for dead.
 const STRUCK_BEFORE: Micros = 20_000_000;
 
-/// A call that was given up is noticed so much later.
+/// The delay until a call that was given up is noticed.
 const NOTICED: Micros = 500_000;
 
 /// Counts and measurements of nodes. Times are microseconds, the shortest first.
@@ -43,8 +43,8 @@ pub(crate) struct NodeFacts {
     pub(crate) fenced: usize,
     /// Requests about a live run that another node than that of the run served.
     pub(crate) elsewhere: usize,
-    /// From the loss of a node to the next event of each run that it was busy with, where another node could go on all
-    /// the time.
+    /// From the loss of a node to the next event of each run that it was busy with, where another node could continue
+    /// them all the time.
     pub(crate) goes_on: Vec<Micros>,
 }
 
@@ -71,9 +71,12 @@ pub(super) fn check(case: &Case<'_>) -> Vec<Violation> {
     let late = late.map(|loss| {
         let Loss { node, at, run, .. } = loss;
         let (run, after) = (hex(&run), loss.length());
-        wrong("O18", format!("node {node} was lost at {at} µs, and its run {run} went on after {after} µs"))
+        violation(
+            "O18",
+            format!("node {node} was lost at {at} µs, and its run {run} went on after {after} µs"),
+        )
     });
-    late.chain(work.shared()).collect()
+    late.chain(work.runs_of_two_nodes()).collect()
 }
 
 /// A run that a node was busy with when it was lost.
@@ -125,7 +128,7 @@ impl<'a> Work<'a> {
             work.runs.extend(stored.tag.as_deref().map(|tag| (tag, *run)));
         }
         for event in case.log.threads.values().flat_map(|thread| &thread.events) {
-            let (Some(run), at) = (event.run, case.when(event.at)) else { continue };
+            let (Some(run), at) = (event.run, case.trial_time(event.at)) else { continue };
             work.events.entry(run).or_default().push(at);
             if event.kind == Some(Kind::RunEnd) {
                 work.ends.insert(run, at);
@@ -134,7 +137,7 @@ impl<'a> Work<'a> {
         work
     }
 
-    /// Runs that a node was busy with when it was lost, where another node could go on with them all the time.
+    /// Runs that a node was busy with when it was lost, where another node could continue them all the time.
     fn losses(&self) -> Vec<Loss> {
         if self.nodes < 2 {
             return Vec::new();
@@ -171,7 +174,7 @@ impl<'a> Work<'a> {
     }
 
     /// Runs at which two nodes worked at once, though nothing had happened to the first.
-    fn shared(&self) -> Vec<Violation> {
+    fn runs_of_two_nodes(&self) -> Vec<Violation> {
         let mut found = Vec::new();
         for (tag, calls) in &self.calls {
             for pair in calls.windows(2) {
@@ -183,7 +186,7 @@ impl<'a> Work<'a> {
                     let nodes = format!("nodes {} and {}", one.node, other.node);
                     let times = format!("{} and {} µs", one.began, other.began);
                     let what = format!("{nodes} both asked the model for message {tag}, at {times}");
-                    found.push(wrong("O18", what));
+                    found.push(violation("O18", what));
                 }
             }
         }

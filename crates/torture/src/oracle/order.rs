@@ -7,7 +7,7 @@ use protocol::Kind;
 
 use crate::record::{Micros, OperationOutcome, Violation, What};
 
-use super::case::{Case, wrong};
+use super::case::{Case, violation};
 use super::log::{RowId, Thread, hex};
 
 struct Sent<'a> {
@@ -46,7 +46,7 @@ fn of_messages(thread: &RowId, sent: &[Sent<'_>]) -> Vec<Violation> {
                 earlier.tag,
                 later.tag
             );
-            found.push(wrong("O8", what));
+            found.push(violation("O8", what));
         }
     }
     found
@@ -67,7 +67,10 @@ fn of_runs((id, thread): (&RowId, &Thread)) -> Vec<Violation> {
         if !fits {
             let place = format!("event {} of thread {}", event.seq, hex(id));
             let other = active.map(|run| hex(&run));
-            found.push(wrong("O8", format!("{place} is of run {}, and {other:?} is under way", hex(&run))));
+            found.push(violation(
+                "O8",
+                format!("{place} is of run {}, and {other:?} is under way", hex(&run)),
+            ));
         }
         if begins {
             begun.insert(run);

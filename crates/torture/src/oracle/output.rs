@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use crate::record::{Trial, Trigger, Violation};
 
-use super::case::{is_absence, is_of_database, wrong};
+use super::case::{is_absence, is_of_database, violation};
 
 /// Errors that a full disk explains.
 const OF_A_FULL_DISK: [&str; 5] = [
@@ -27,19 +27,19 @@ const TOLD: usize = 300;
 pub(super) fn check(paths: &[PathBuf], trial: &Trial) -> Vec<Violation> {
     let known = explanations(trial);
     let bare =
-        trial.bare_refusals.iter().map(|what| wrong("O17", format!("503 without Retry-After: {what}")));
+        trial.bare_refusals.iter().map(|what| violation("O17", format!("503 without Retry-After: {what}")));
     paths.iter().flat_map(|path| of_log(path, &known)).chain(bare).collect()
 }
 
 fn of_log(path: &Path, known: &[&str]) -> Vec<Violation> {
     let file = match File::open(path) {
         Ok(file) => file,
-        Err(error) => return vec![wrong("O17", format!("the server's log cannot be read: {error}"))],
+        Err(error) => return vec![violation("O17", format!("the server's log cannot be read: {error}"))],
     };
     let lines = BufReader::new(file).split(b'\n').map_while(Result::ok);
     let lines = lines.map(|line| String::from_utf8_lossy(&line).into_owned());
     let bad = lines.filter(|line| is_bad(line, known));
-    bad.map(|line| wrong("O17", line.chars().take(TOLD).collect::<String>())).collect()
+    bad.map(|line| violation("O17", line.chars().take(TOLD).collect::<String>())).collect()
 }
 
 /// Errors that what was done to the server explains.

@@ -4,9 +4,9 @@ use serde::Serialize;
 
 use crate::record::Violation;
 
-use super::case::wrong;
+use super::case::violation;
 
-/// The growth that is allowed: in hundredths of what was held before, and so many files or bytes beside that.
+/// The growth that is allowed: in hundredths of what was held before, and a number of files or bytes beside that.
 const MORE_PERCENT: u64 = 10;
 const MORE_FILES: u64 = 16;
 /// Caches fill in the course of a trial, and the allocator keeps what it had.
@@ -28,7 +28,7 @@ pub(crate) struct Resources {
 /// Looks at each node.
 pub(super) fn check(nodes: &[Resources]) -> Vec<Violation> {
     let found = nodes.iter().enumerate().flat_map(|(node, resources)| {
-        of_node(resources).into_iter().map(move |what| wrong("O13", format!("node {node}: {what}")))
+        of_node(resources).into_iter().map(move |what| violation("O13", format!("node {node}: {what}")))
     });
     found.collect()
 }

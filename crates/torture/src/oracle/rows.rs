@@ -6,7 +6,7 @@ use rusqlite::Connection;
 
 use crate::record::Violation;
 
-use super::case::wrong;
+use super::case::violation;
 
 /// Each finds rows that must not be there. A run that has not ended may wait for the user; whether it may is O1.
 const QUERIES: [(&str, &str, &str); 8] = [
@@ -58,7 +58,7 @@ pub(super) fn check(conn: &Connection) -> Vec<Violation> {
     let integrity = strings(conn, "SELECT integrity_check FROM pragma_integrity_check");
     let broken =
         integrity.unwrap_or_else(|error| vec![error.to_string()]).into_iter().filter(|row| row != "ok");
-    found.extend(broken.map(|row| wrong("O16", format!("the database is damaged: {row}"))));
+    found.extend(broken.map(|row| violation("O16", format!("the database is damaged: {row}"))));
     found
 }
 
@@ -66,7 +66,7 @@ pub(super) fn check(conn: &Connection) -> Vec<Violation> {
 pub(super) fn audit(data: &Path) -> Vec<Violation> {
     let findings = testkit::audit(data).into_iter();
     let ours = findings.filter(|finding| !LOOKED_AT.iter().any(|other| finding.starts_with(other)));
-    ours.map(|finding| wrong(check_of(&finding), format!("audit: {finding}"))).collect()
+    ours.map(|finding| violation(check_of(&finding), format!("audit: {finding}"))).collect()
 }
 
 fn check_of(finding: &str) -> &'static str {
@@ -86,8 +86,8 @@ fn check_of(finding: &str) -> &'static str {
 
 pub(super) fn complain(check: &'static str, conn: &Connection, what: &str, sql: &str) -> Vec<Violation> {
     match strings(conn, sql) {
-        Ok(rows) => rows.into_iter().map(|row| wrong(check, format!("{what}: {row}"))).collect(),
-        Err(error) => vec![wrong(check, format!("{what}: this could not be asked: {error}"))],
+        Ok(rows) => rows.into_iter().map(|row| violation(check, format!("{what}: {row}"))).collect(),
+        Err(error) => vec![violation(check, format!("{what}: this could not be asked: {error}"))],
     }
 }
 

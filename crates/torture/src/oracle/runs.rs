@@ -4,7 +4,7 @@ use protocol::RunStatus;
 
 use crate::record::Violation;
 
-use super::case::{Case, wrong};
+use super::case::{Case, violation};
 use super::log::{LoggedRun, RowId, StoredLog, hex};
 
 /// Times a step may begin again after a crash; once more, and its run is given up.
@@ -13,7 +13,7 @@ const MAX_RESTARTS: usize = 2;
 pub(super) fn check(case: &Case<'_>) -> Vec<Violation> {
     let each = case.log.runs.iter().filter_map(|(id, run)| {
         let what = complaint(case.log, id, run)?;
-        Some(wrong("O1", format!("run {} of message {:?} {what}", hex(id), run.tag)))
+        Some(violation("O1", format!("run {} of message {:?} {what}", hex(id), run.tag)))
     });
     each.collect()
 }

@@ -10,7 +10,7 @@ use rusqlite::types::ValueRef;
 use crate::record::Violation;
 use crate::stage::User;
 
-use super::case::{Case, wrong};
+use super::case::{Case, violation};
 use super::log::{RowId, StoredLog};
 
 /// Columns that say whose a row is, when it does not name app and user itself.
@@ -35,18 +35,18 @@ pub(super) fn check(case: &Case<'_>) -> Vec<Violation> {
                 "a word of {owner} is in a prompt for message {:?}, asked at {} µs",
                 asked.tag, asked.began
             );
-            found.push(wrong("O11", what));
+            found.push(violation("O11", what));
         }
     }
     for arrival in &trial.arrivals {
         if let Some(owner) = foreign(&arrival.tag, &arrival.canaries) {
-            found.push(wrong(
+            found.push(violation(
                 "O11",
                 format!("a word of {owner} went to {} for message {}", arrival.tool, arrival.tag),
             ));
         }
     }
-    found.extend(trial.leaks.iter().map(|leak| wrong("O11", leak.clone())));
+    found.extend(trial.leaks.iter().map(|leak| violation("O11", leak.clone())));
     found
 }
 
@@ -69,7 +69,7 @@ impl<'a> ScannedWords<'a> {
     }
 
     /// A user whose word this is, and not of that scope.
-    fn stranger(&self, bytes: &[u8], scope: (&str, &str)) -> Option<&'a User> {
+    fn foreign_user(&self, bytes: &[u8], scope: (&str, &str)) -> Option<&'a User> {
         if !contains(bytes, self.prefix.as_bytes()) {
             return None;
         }
@@ -87,7 +87,7 @@ pub(super) fn database(conn: &Connection, log: &StoredLog, wanted: &ScannedWords
     });
     match names {
         Ok(names) => names.iter().flat_map(|name| of_table(conn, log, wanted, name)).collect(),
-        Err(error) => vec![wrong("O12", format!("the tables cannot be listed: {error}"))],
+        Err(error) => vec![violation("O12", format!("the tables cannot be listed: {error}"))],
     }
 }
 
@@ -98,11 +98,11 @@ fn of_table(conn: &Connection, log: &StoredLog, wanted: &ScannedWords<'_>, table
         for (column, value) in columns.iter().zip(values) {
             let (ValueRef::Text(bytes) | ValueRef::Blob(bytes)) = value else { continue };
             if wanted.holds_secret(bytes) {
-                found.push(wrong("O12", format!("a secret is in {table}.{column}")));
+                found.push(violation("O12", format!("a secret is in {table}.{column}")));
             }
-            let stranger = scope.and_then(|scope| wanted.stranger(bytes, scope));
+            let stranger = scope.and_then(|scope| wanted.foreign_user(bytes, scope));
             if let (Some(user), Some(scope)) = (stranger, scope) {
-                found.push(wrong(
+                found.push(violation(
                     "O11",
                     format!("a word of {} is in {table}.{column} of {scope:?}", user.name),
                 ));
@@ -110,7 +110,7 @@ fn of_table(conn: &Connection, log: &StoredLog, wanted: &ScannedWords<'_>, table
         }
     });
     if let Err(error) = read {
-        found.push(wrong("O12", format!("{table} cannot be read: {error}")));
+        found.push(violation("O12", format!("{table} cannot be read: {error}")));
     }
     found
 }
@@ -156,7 +156,7 @@ pub(super) fn output(path: &Path, wanted: &ScannedWords<'_>) -> Vec<Violation> {
     let lines = BufReader::new(file).split(b'\n').map_while(Result::ok);
     let numbered = lines.enumerate().filter(|(_, line)| wanted.holds_secret(line));
     numbered
-        .map(|(at, _)| wrong("O12", format!("a secret is in line {} of the server's log", at + 1)))
+        .map(|(at, _)| violation("O12", format!("a secret is in line {} of the server's log", at + 1)))
         .collect()
 }
 

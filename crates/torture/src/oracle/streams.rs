@@ -6,7 +6,7 @@ use protocol::Kind;
 
 use crate::record::{End, ReceivedEvent, StreamReading, Violation};
 
-use super::case::{Case, wrong};
+use super::case::{Case, violation};
 use super::log::{BodyHash, LoggedEvent, LoggedRun, RowId, Thread, hex, id, unhex};
 
 /// Sent, never stored: where a run stands, for a reader whose place in the log is gone.
@@ -17,7 +17,7 @@ pub(super) fn check(case: &Case<'_>) -> Vec<Violation> {
     let mut found = Vec::new();
     for reading in &case.trial.readings {
         if let Some(what) = streams.of_reading(reading) {
-            found.push(wrong("O5", format!("{what} ({})", reading_name(reading))));
+            found.push(violation("O5", format!("{what} ({})", reading_name(reading))));
         }
     }
     found.extend(case.log.threads.iter().filter(|(_, thread)| !thread.deleted).flat_map(of_thread));
@@ -78,7 +78,7 @@ impl<'a> Streams<'a> {
         if pruned {
             return None;
         }
-        differs(&frames, expected).or_else(|| self.ends_early(reading, run, (&frames, expected)))
+        first_difference(&frames, expected).or_else(|| self.ends_early(reading, run, (&frames, expected)))
     }
 
     /// Returns the events of a reading that the log must still have, and the event after which it begins. After a crash
@@ -107,7 +107,7 @@ impl<'a> Streams<'a> {
         let last = self.of_run.get(id).and_then(|events| events.last());
         let says = last.is_some_and(|last| last.kind == Some(Kind::RunEnd) && Some(last.seq) == run.end);
         let wrongly = run.status.is_terminal() && !says;
-        wrongly.then(|| wrong("O5", format!("run {} has ended, and its last event is {last:?}", hex(id))))
+        wrongly.then(|| violation("O5", format!("run {} has ended, and its last event is {last:?}", hex(id))))
     }
 
     fn all(&self, thread: &RowId) -> Vec<&'a LoggedEvent> {
@@ -147,7 +147,7 @@ impl<'a> Streams<'a> {
 }
 
 /// The first difference of what was received and what the log has from there.
-fn differs(frames: &[&ReceivedEvent], expected: &[&LoggedEvent]) -> Option<String> {
+fn first_difference(frames: &[&ReceivedEvent], expected: &[&LoggedEvent]) -> Option<String> {
     for (place, frame) in frames.iter().enumerate() {
         let Some(stored) = expected.get(place) else {
             return Some(format!("event {} {:?} is not in the log", frame.seq, frame.event));
@@ -177,7 +177,7 @@ fn of_thread((id, thread): (&RowId, &Thread)) -> Vec<Violation> {
         let Some(run) = event.run else { continue };
         if let Some(end) = ended.get(&run) {
             let place = format!("event {} of thread {}", event.seq, hex(id));
-            found.push(wrong("O5", format!("{place} comes after run:end {end} of run {}", hex(&run))));
+            found.push(violation("O5", format!("{place} comes after run:end {end} of run {}", hex(&run))));
         }
         if event.kind == Some(Kind::RunEnd) {
             ended.insert(run, event.seq);
@@ -255,7 +255,7 @@ mod tests {
         );
     }
 
-    /// Event 2 is a delta that somebody has seen and that is gone. Its number is left out.
+    /// Event 2 is a delta that a reader has seen and that is gone. Its number is left out.
     fn lost(trial: &mut Trial, log: &mut StoredLog) {
         trial.readings[0].frames[1].event = Kind::TextDelta.name().into();
         let thread = log.threads.get_mut(&sample::THREAD).unwrap();

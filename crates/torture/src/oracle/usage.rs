@@ -6,7 +6,7 @@ use protocol::Usage;
 
 use crate::record::{Trial, Violation};
 
-use super::case::{Case, wrong};
+use super::case::{Case, violation};
 use super::log::{LoggedRun, hex};
 
 pub(super) fn check(case: &Case<'_>) -> Vec<Violation> {
@@ -20,7 +20,7 @@ pub(super) fn check(case: &Case<'_>) -> Vec<Violation> {
     for (id, run) in &case.log.runs {
         let Some(tag) = run.tag.as_deref() else { continue };
         let told = asked.get(tag).map(Vec::as_slice).unwrap_or_default();
-        let tell = |what: String| wrong("O15", format!("run {} of message {tag} {what}", hex(id)));
+        let tell = |what: String| violation("O15", format!("run {} of message {tag} {what}", hex(id)));
         found.extend(of_run(run, told).into_iter().map(tell));
     }
     found
@@ -28,11 +28,11 @@ pub(super) fn check(case: &Case<'_>) -> Vec<Violation> {
 
 /// Returns the faults that the strict model has found in requests.
 pub(super) fn complaints(trial: &Trial) -> Vec<Violation> {
-    trial.complaints.iter().map(|complaint| wrong("O14", complaint.clone())).collect()
+    trial.complaints.iter().map(|complaint| violation("O14", complaint.clone())).collect()
 }
 
 /// A step that was said whole costs what the model says. One that was cut costs an estimate; one whose process died
-/// costs nothing, since nobody is left who could say.
+/// costs nothing, since the usage died with the process.
 fn of_run(run: &LoggedRun, told: &[(u64, u64)]) -> Vec<String> {
     let mut left = told.to_vec();
     let mut complaints = Vec::new();

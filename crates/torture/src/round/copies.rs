@@ -22,7 +22,7 @@ const COPY_PAUSE: Duration = Duration::from_millis(200);
 /// The words of a command if PostgreSQL is away, or has ended its connection.
 const UNREACHABLE: &str = "PostgreSQL cannot be reached";
 
-/// Takes a backup after so many seconds. Gives what went wrong, or nothing.
+/// Takes a backup after `after` seconds. Gives what went wrong, or nothing.
 pub(super) async fn back_up(world: &TortureWorld, to: &Path, after: f64) -> Result<String, TortureError> {
     tokio::time::sleep(Duration::from_secs_f64(after)).await;
     let folder = to.display().to_string();
@@ -111,7 +111,7 @@ impl RoundTrial {
         }
     }
 
-    /// Removes what nobody needs after the trial.
+    /// Removes the copies, which are not needed after the trial.
     pub(super) fn remove_copies(&self) -> Result<(), TortureError> {
         let judged = Some(self.judged_copy()).filter(|copy| copy.exists());
         for copy in self.backup.iter().chain(&judged) {
@@ -128,13 +128,13 @@ impl RoundTrial {
         launch
     }
 
-    /// A server that is started on a backup goes on as if it had been killed when that was taken.
+    /// A server that is started on a backup continues as if it had been killed when that was taken.
     pub(super) async fn restore(&mut self, backup: &Path) -> Result<(), TortureError> {
         let mut launch = self.launch_on(backup);
         launch.log = self.options.out.join("restored.log");
         let mut server = ServerProcess::new(launch, self.world.starts.clone())?;
         server.start()?;
-        if !server.ready(START).await? {
+        if !server.wait_until_ready(START).await? {
             self.violation("O16", "a server does not start on a backup; see restored.log".into());
             return Ok(());
         }

@@ -1,4 +1,4 @@
-//! Calls that wait for a yes.
+//! Calls that wait for a decision.
 
 use serde_json::json;
 use testkit::Setup;
@@ -12,7 +12,7 @@ fn setup() -> Setup {
     Setup::app("tools = [\"risky\", \"act_asked\", \"echo\"]")
 }
 
-/// A run that wants to do something for which it needs a yes.
+/// A run with calls that need approval.
 fn asks(name: &'static str, least: usize) -> Scenario {
     Scenario::new(name, setup, least).says(|request, before| match asked(request) {
         "Do it" => {
@@ -26,7 +26,7 @@ fn asks(name: &'static str, least: usize) -> Scenario {
 /// A run up to where it waits, and the path of its proposal.
 async fn waiting(client: &Client<'_>, message: &str) -> Result<(Told, String), Lost> {
     let told = client.say("send", json!({ "message": message })).await?;
-    let open = client.until(&told, "proposal:open").await?;
+    let open = client.wait_for_event(&told, "proposal:open").await?;
     Ok((told, format!("/v1/proposals/{}", open["proposalId"].as_str().expect("a proposal"))))
 }
 

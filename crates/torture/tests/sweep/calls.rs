@@ -24,7 +24,7 @@ fn scans(name: &'static str, least: usize) -> Scenario {
 /// A run up to where it waits, and the path of its call.
 async fn waiting(client: &Client<'_>, body: Value) -> Result<(Told, String), Lost> {
     let told = client.say("send", body).await?;
-    let open = client.until(&told, "call:open").await?;
+    let open = client.wait_for_event(&told, "call:open").await?;
     Ok((told, format!("/v1/calls/{}", open["callId"].as_str().expect("a call"))))
 }
 
@@ -69,8 +69,8 @@ async fn a_call_of_the_client_that_a_new_message_supersedes() {
 async fn a_call_of_the_client_whose_run_is_cancelled() {
     sweep(scans("client call cancelled", 17), async |client| {
         let (told, _) = waiting(client, json!({ "message": "Scan" })).await?;
-        // The other call has its result by then, whatever died before.
-        client.until(&told, "tool:complete").await?;
+        // The other call has its result by then, also if a process died before.
+        client.wait_for_event(&told, "tool:complete").await?;
         client.act("cancel", &format!("/v1/runs/{}/cancel", told.run)).await?;
         let status = client.end(&told).await?;
         client.check(status == "cancelled", "a run that waits for the client is cancelled");

@@ -15,7 +15,7 @@ use crate::notes::{Notes, Seen, Told};
 
 pub(crate) const RUNS: &str = "/v1/apps/test/runs";
 
-/// The server has died; nobody will answer.
+/// The server has died, so there is no answer.
 #[derive(Debug)]
 pub(crate) struct Lost;
 
@@ -24,9 +24,9 @@ pub(crate) struct Client<'a> {
     app: &'a TestApp,
     fuse: &'a Fuse,
     notes: Arc<Notes>,
-    /// Tasks that read streams; they go on until the server is gone.
+    /// Tasks that read streams; they continue until the server is gone.
     readers: TaskTracker,
-    /// Runs that somebody reads.
+    /// Runs with a reader.
     read: Mutex<BTreeSet<String>>,
 }
 
@@ -41,7 +41,7 @@ impl<'a> Client<'a> {
     async fn heard<T>(&self, work: impl Future<Output = T>) -> Result<T, Lost> {
         tokio::select! {
             biased;
-            () = self.fuse.blown() => Err(Lost),
+            () = self.fuse.wait_until_blown() => Err(Lost),
             done = work => if self.fuse.is_blown() { Err(Lost) } else { Ok(done) },
         }
     }
@@ -179,7 +179,7 @@ impl<'a> Client<'a> {
     }
 
     /// The data of the first event of this name.
-    pub(crate) async fn until(&self, told: &Told, event: &str) -> Result<Value, Lost> {
+    pub(crate) async fn wait_for_event(&self, told: &Told, event: &str) -> Result<Value, Lost> {
         if !self.notes.has_seen(&told.run, event) {
             self.follow(told).await?;
         }
@@ -195,7 +195,7 @@ impl<'a> Client<'a> {
 
     /// How a run ends.
     pub(crate) async fn end(&self, told: &Told) -> Result<String, Lost> {
-        let end = self.until(told, "run:end").await?;
+        let end = self.wait_for_event(told, "run:end").await?;
         Ok(end["status"].as_str().expect("a status").to_owned())
     }
 }

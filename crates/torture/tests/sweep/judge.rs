@@ -1,4 +1,4 @@
-//! Conditions that must hold of a server that has come back, and of what everybody saw before.
+//! Conditions that must hold of a server that has come back, and of what all clients saw before.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -97,10 +97,10 @@ pub(crate) async fn judge(app: &TestApp, database: &Connection, notes: &Notes, d
         findings.extend(folds(app, database, run, log).await);
     }
     findings.extend(pages.findings.iter().cloned());
-    findings.extend(seen(&pages, &logs, deletes));
-    findings.extend(arrived(database, &app.arrivals.list(), deletes));
+    findings.extend(check_seen(&pages, &logs, deletes));
+    findings.extend(check_arrivals(database, &app.arrivals.list(), deletes));
     if !deletes {
-        findings.extend(again(app, &pages).await);
+        findings.extend(check_repeats(app, &pages).await);
     }
     findings
 }
@@ -150,8 +150,8 @@ fn is_on_path(database: &Connection, run: &str, shown: &[Value]) -> bool {
     rows(database, &query).len() == here || !later
 }
 
-/// S2, S3: whoever saw events of a run saw those of the log, byte for byte and without a gap; and what was told is there.
-fn seen(pages: &Pages, logs: &BTreeMap<String, Log>, deletes: bool) -> Vec<String> {
+/// S2, S3: each reader of a run saw the events of the log, byte for byte and without a gap; and what was told is there.
+fn check_seen(pages: &Pages, logs: &BTreeMap<String, Log>, deletes: bool) -> Vec<String> {
     let mut findings = Vec::new();
     for (run, seen) in &pages.seen {
         let Some(log) = logs.get(run) else {
@@ -182,7 +182,7 @@ fn seen(pages: &Pages, logs: &BTreeMap<String, Log>, deletes: bool) -> Vec<Strin
 }
 
 /// E1, E2: what has reached the outside, and what is said of it.
-fn arrived(database: &Connection, arrivals: &[ToolArrival], deletes: bool) -> Vec<String> {
+fn check_arrivals(database: &Connection, arrivals: &[ToolArrival], deletes: bool) -> Vec<String> {
     let mut findings = Vec::new();
     let mut by_key: BTreeMap<&str, Vec<&ToolArrival>> = BTreeMap::new();
     for arrival in arrivals {
@@ -217,7 +217,7 @@ fn arrived(database: &Connection, arrivals: &[ToolArrival], deletes: bool) -> Ve
 }
 
 /// Q3: who asks again under the same key is told of the same run.
-async fn again(app: &TestApp, pages: &Pages) -> Vec<String> {
+async fn check_repeats(app: &TestApp, pages: &Pages) -> Vec<String> {
     let mut findings = Vec::new();
     for (key, (told, body)) in &pages.told {
         let request = app.request(Method::POST, RUNS).header("idempotency-key", key).json(body);

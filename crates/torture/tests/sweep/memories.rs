@@ -1,4 +1,4 @@
-//! Memories that the user looks after, and those that are found in what was said.
+//! Memories that the user manages, and those that are found in what was said.
 
 use serde_json::{Value, json};
 use testkit::Setup;

@@ -20,12 +20,12 @@ pub(crate) struct Model {
 
 impl Model {
     pub(crate) fn new(says: Says) -> Self {
-        let fuse = Mutex::new(Fuse::never());
+        let fuse = Mutex::new(Fuse::never_blowing());
         Self { says, asked: AtomicUsize::new(0), fuse, complaints: Mutex::default() }
     }
 
     /// From now on the server that asks dies by this fuse.
-    pub(crate) fn under(&self, fuse: &Fuse) {
+    pub(crate) fn set_fuse(&self, fuse: &Fuse) {
         *self.fuse.lock().unwrap_or_else(PoisonError::into_inner) = fuse.clone();
     }
 
@@ -49,11 +49,11 @@ impl Observer for Model {
         }
     }
 
-    fn complaint(&self, _: &Received, what: &str) {
+    fn note_fault(&self, _: &Received, what: &str) {
         self.complaints.lock().unwrap_or_else(PoisonError::into_inner).push(what.to_owned());
     }
 
-    fn ended(&self, _: usize, ending: ReplyEnding) {
+    fn note_end(&self, _: usize, ending: ReplyEnding) {
         match ending {
             ReplyEnding::Whole | ReplyEnding::Cut => drop(self.fuse().pass("after the model has replied")),
             ReplyEnding::Left => {}

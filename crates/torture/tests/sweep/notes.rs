@@ -55,7 +55,7 @@ impl Notes {
         self.lock().answers.get(step).cloned()
     }
 
-    /// An answer counts: whoever has one does not ask again.
+    /// An answer counts: a client that has one does not ask again.
     pub(crate) fn answered(&self, step: &str, answer: &Answer) {
         if answer.status >= 500 {
             self.finding(format!("{step} was answered {answer:?}"));

@@ -98,7 +98,7 @@ async fn a_message_to_a_busy_thread_is_refused() {
     let ignoring = &["messages", "threads", "facts"];
     sweep(Scenario { ignoring, ..scenario }, async |client| {
         let first = client.say("first", json!({ "message": "Hi" })).await?;
-        client.until(&first, "text:delta").await?;
+        client.wait_for_event(&first, "text:delta").await?;
         let body = json!({ "message": "Now", "threadId": first.thread, "onBusy": "reject" });
         let refused = client.try_say("second", body).await?;
         client.check(refused.is_err_and(|answer| answer.status == 409), "it is refused");

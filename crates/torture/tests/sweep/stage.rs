@@ -178,13 +178,13 @@ impl<F: AsyncFn(&Client<'_>) -> Result<(), Lost>> Sweep<'_, F> {
         let (notes, readers) = (Arc::new(Notes::default()), TaskTracker::new());
         let models = (Arc::new(Model::new(self.scenario.model)), Arc::new(Model::new(self.scenario.backup)));
         let mut stopped = self.template.copy((self.scenario.setup)()).await;
-        stopped.upstream = Upstream::observed(models.0.clone()).await;
-        stopped.backup = Upstream::observed(models.1.clone()).await;
+        stopped.upstream = Upstream::start_observed(models.0.clone()).await;
+        stopped.backup = Upstream::start_observed(models.1.clone()).await;
         let (mut died, mut place) = (0, "");
         loop {
-            let fuse = deaths.get(died).map_or_else(Fuse::never, |moment| Fuse::at(*moment));
-            models.0.under(&fuse);
-            models.1.under(&fuse);
+            let fuse = deaths.get(died).map_or_else(Fuse::never_blowing, |moment| Fuse::blowing_at(*moment));
+            models.0.set_fuse(&fuse);
+            models.1.set_fuse(&fuse);
             stopped.setup.fuse = Some(fuse.clone());
             if died > 0 {
                 fuse.arm();
@@ -210,7 +210,7 @@ impl<F: AsyncFn(&Client<'_>) -> Result<(), Lost>> Sweep<'_, F> {
                 let died = died == deaths.len() && died > 0;
                 drop(database);
                 app.stop().await;
-                return Played { died, place, moments: fuse.passed(), portrait, findings };
+                return Played { died, place, moments: fuse.count_passed(), portrait, findings };
             }
             (died, place) = (died + 1, fuse.place().unwrap_or_default());
             stopped = app.stop().await;
@@ -243,7 +243,7 @@ impl<F: AsyncFn(&Client<'_>) -> Result<(), Lost>> Sweep<'_, F> {
         };
         tokio::select! {
             biased;
-            () = fuse.blown() => false,
+            () = fuse.wait_until_blown() => false,
             played = played => played.is_ok() && !fuse.is_blown(),
         }
     }

@@ -41,7 +41,7 @@ async fn a_run_is_cancelled_as_it_begins() {
 async fn a_run_is_cancelled_while_it_streams() {
     sweep(stalls("cancel while streaming", 14), async |client| {
         let told = client.say("send", json!({ "message": "Hi" })).await?;
-        client.until(&told, "text:delta").await?;
+        client.wait_for_event(&told, "text:delta").await?;
         cancel(client, "cancel", &told).await?;
         let next = json!({ "message": "Go on", "threadId": told.thread });
         let second = client.say("next", next).await?;
@@ -60,7 +60,7 @@ async fn a_run_is_cancelled_while_its_tools_work() {
     let ignoring = &["results", "actions", "facts"];
     sweep(Scenario { holds: true, ignoring, ..scenario }, async |client| {
         let told = client.say("send", json!({ "message": "Go" })).await?;
-        client.until(&told, "tool:start").await?;
+        client.wait_for_event(&told, "tool:start").await?;
         cancel(client, "cancel", &told).await
     })
     .await;
@@ -70,7 +70,7 @@ async fn a_run_is_cancelled_while_its_tools_work() {
 async fn a_run_is_cancelled_before_its_turn_comes() {
     sweep(stalls("cancel in the queue", 17), async |client| {
         let first = client.say("first", json!({ "message": "Hi" })).await?;
-        client.until(&first, "text:delta").await?;
+        client.wait_for_event(&first, "text:delta").await?;
         let body = json!({ "message": "Never mind", "threadId": first.thread });
         let waits = client.say("waits", body).await?;
         cancel(client, "cancel the one that waits", &waits).await?;
@@ -94,7 +94,7 @@ async fn a_run_that_has_ended_is_cancelled() {
 async fn a_message_interrupts_a_run() {
     sweep(stalls("interrupt", 28), async |client| {
         let first = client.say("first", json!({ "message": "Hi" })).await?;
-        client.until(&first, "text:delta").await?;
+        client.wait_for_event(&first, "text:delta").await?;
         let body = json!({ "message": "Now", "threadId": first.thread, "onBusy": "interrupt" });
         let second = client.say("second", body).await?;
         let status = client.end(&first).await?;
@@ -110,7 +110,7 @@ async fn a_thread_is_deleted_while_it_answers() {
     let scenario = stalls("delete while running", 14);
     sweep(Scenario { deletes: true, ..scenario }, async |client| {
         let told = client.say("send", json!({ "message": "Hi" })).await?;
-        client.until(&told, "text:delta").await?;
+        client.wait_for_event(&told, "text:delta").await?;
         client.delete("delete", &format!("/v1/threads/{}", told.thread)).await?;
         Ok(())
     })

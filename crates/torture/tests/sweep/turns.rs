@@ -105,7 +105,7 @@ async fn a_structured_answer() {
     };
     sweep_after(scenario, prepare, async |client| {
         let told = client.turn("send", "Hi").await?;
-        let complete = client.until(&told, "stream:complete").await?;
+        let complete = client.wait_for_event(&told, "stream:complete").await?;
         let known = complete["memoriesReferenced"].as_array().map(Vec::len);
         client.check(known == Some(1), "the answer refers to the memory");
         Ok(())

@@ -1,4 +1,4 @@
-//! An action is taken back, once.
+//! An action is undone, once.
 
 use serde_json::{Value, json};
 use testkit::upstream::{Reply, ScriptedCall};
@@ -53,7 +53,7 @@ async fn a_whole_run_is_taken_back() {
         let (_, run) = action(client, "createMarkdownFile").await?;
         let report = client.act("undo", &format!("{run}/undo")).await?;
         let undone = report["undone"].as_array().map(Vec::len);
-        client.check(undone == Some(2), "everything is said to be taken back");
+        client.check(undone == Some(2), "everything is said to be undone");
         Ok(())
     })
     .await;
@@ -107,7 +107,7 @@ async fn an_action_outside_is_taken_back_by_what_cannot_be_repeated() {
     let scenario = outside("undo outside once", "act_undone_once", |request, _| {
         crate::model::calls_then(request, &[("act_undone_once", r#"{"n":1}"#)], "Done.")
     });
-    // Of an undo that was cut nobody knows whether it was made, and who asks again is told so.
+    // It is unknown whether an interrupted undo was made, and a client that asks again is told so.
     sweep_after(Scenario { ignoring: &["actions", "keys"], ..scenario }, told, async |client| {
         let (path, _) = action(client, "act_undone_once").await?;
         let undo = client.request(testkit::Method::POST, &format!("{path}/undo"));

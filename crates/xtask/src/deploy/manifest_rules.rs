@@ -37,7 +37,7 @@ fn has_pods(manifest: &Manifest) -> bool {
 
 /// The rules of a document alone.
 fn check_one(manifest: &Manifest, facts: &ServerFacts) -> Vec<String> {
-    let (body, problem) = (&manifest.body, |what: String| at(manifest, &what));
+    let (body, problem) = (&manifest.body, |what: String| in_manifest(manifest, &what));
     let mut problems = Vec::new();
     if body.pointer("/metadata/namespace").is_some() {
         problems.push(problem("it names a namespace; leave that to `kubectl --namespace`".into()));
@@ -103,7 +103,7 @@ fn check_deployment(manifest: &Manifest, manifests: &[Manifest], facts: &ServerF
         ));
     }
     problems.extend(PROBES.iter().filter_map(|probe| check_probe(body, probe, facts)));
-    problems.into_iter().map(|problem| at(manifest, &problem)).collect()
+    problems.into_iter().map(|problem| in_manifest(manifest, &problem)).collect()
 }
 
 fn check_probe(deployment: &Value, probe: &str, facts: &ServerFacts) -> Option<String> {
@@ -152,7 +152,7 @@ fn check_pods(manifest: &Manifest, manifests: &[Manifest]) -> Vec<String> {
         problems.push("another manifest has another image; write one image everywhere".to_owned());
     }
     problems.extend(check_selectors(manifest, manifests));
-    problems.into_iter().map(|problem| at(manifest, &problem)).collect()
+    problems.into_iter().map(|problem| in_manifest(manifest, &problem)).collect()
 }
 
 /// Services, budgets and policies choose the nodes and nothing else.
@@ -198,19 +198,22 @@ fn check_ingress(manifests: &[Manifest]) -> Vec<String> {
                 && list(&other.body, "/spec/ports").iter().any(|known| text(known, "/name") == port)
         };
         if !manifests.iter().any(has_port) {
-            problems.push(at(ingress, &format!("there is no Service {service} with the port {port}")));
+            problems
+                .push(in_manifest(ingress, &format!("there is no Service {service} with the port {port}")));
         }
         let hash = text(&ingress.body, "/metadata/annotations/nginx.ingress.kubernetes.io~1upstream-hash-by");
         for header in ["$http_x_rondo_user", "$http_authorization", "$http_cookie"] {
             if !hash.contains(header) {
-                problems
-                    .push(at(ingress, &format!("the hash leaves out {header}; add it to upstream-hash-by")));
+                problems.push(in_manifest(
+                    ingress,
+                    &format!("the hash leaves out {header}; add it to upstream-hash-by"),
+                ));
             }
         }
     }
     problems
 }
 
-fn at(manifest: &Manifest, what: &str) -> String {
+fn in_manifest(manifest: &Manifest, what: &str) -> String {
     format!("kubernetes/{}: {} {}: {what}", manifest.file, manifest.kind(), manifest.name())
 }

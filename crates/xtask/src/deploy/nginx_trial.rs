@@ -138,7 +138,7 @@ fn put(text: &str, part: &str, instead: &str) -> Result<String, String> {
     }
 }
 
-/// Addresses on which nobody listens now.
+/// Addresses on which no process listens now.
 fn free_addresses<const N: usize>() -> Result<[SocketAddr; N], String> {
     let mut listeners = Vec::new();
     let mut addresses = [SocketAddr::from((Ipv4Addr::LOCALHOST, 0)); N];

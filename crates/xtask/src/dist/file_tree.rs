@@ -5,7 +5,7 @@ use std::io::{self, Write};
 
 use flate2::{Compression, GzBuilder};
 
-/// The user and the group of files that nobody but root may change.
+/// The user and the group of files that only root may change.
 pub(crate) const ROOT: u32 = 0;
 
 /// The permissions of a program, and of a folder that everybody may read.

@@ -22,7 +22,7 @@ pub(crate) struct SbomFacts<'a> {
 /// The list of all packages that the binary is made of. Packages for builds and tests, and macros, are left out.
 pub(crate) fn sbom(metadata: &Value, facts: &SbomFacts<'_>) -> Result<Value, String> {
     let graph = Graph::new(metadata)?;
-    let reached = graph.reached()?;
+    let reached = graph.needed_packages()?;
     let sums = sums(facts.lock)?;
     let mut components = BTreeMap::new();
     let mut dependencies = BTreeMap::new();
@@ -92,7 +92,7 @@ impl<'m> Graph<'m> {
     }
 
     /// All packages that the program needs, itself included.
-    fn reached(&self) -> Result<BTreeSet<&'m str>, String> {
+    fn needed_packages(&self) -> Result<BTreeSet<&'m str>, String> {
         let (mut reached, mut open) = (BTreeSet::new(), vec![self.program]);
         while let Some(id) = open.pop() {
             if reached.insert(id) {

@@ -1,4 +1,5 @@
-//! Words that say nothing by themselves are no name of a function, a method or a module.
+//! Words that say nothing by themselves are no name of a function, a method or a module. Everyday phrases are no part of
+//! such a name.
 //!
 //! A file is a module, so its name is checked where the module is declared.
 
@@ -6,31 +7,49 @@ use super::Finding;
 use crate::source::{DeclaredName, SourceFile, SourceTree};
 
 const BARE: &[&str] = &[
-    "asked", "deeds", "desk", "edge", "found", "given", "gone", "held", "here", "instead", "it", "kept",
-    "known", "meant", "named", "once", "outside", "pace", "said", "seen", "shelf", "theirs", "them", "there",
-    "told", "wanted", "which", "who", "whole", "whose",
+    "about", "absent", "alike", "alone", "apart", "around", "asked", "away", "before", "behind", "beside",
+    "deeds", "desk", "edge", "existing", "found", "given", "gone", "held", "here", "instead", "it", "joined",
+    "kept", "known", "learned", "lonely", "meant", "missed", "named", "obey", "offered", "once", "outside",
+    "pace", "packed", "plucked", "retold", "said", "seen", "served", "shelf", "squeezed", "theirs", "them",
+    "there", "told", "untaken", "untaught", "wanted", "which", "who", "whole", "whose", "within", "yielding",
 ];
 const REMEDY: &str = "name it after what it is or does, with a noun of the glossary";
+
+/// Everyday phrases, each with the words that name the operation.
+const PHRASES: &[(&str, &str)] = &[
+    ("take_back", "`undo`, `withdraw` or `revoke`"),
+    ("takes_back", "`undoes`, `withdraws` or `revokes`"),
+    ("let_go", "`release`, `remove` or `close`"),
+    ("look_after", "`maintain`, `keep` or the noun of the duty"),
+];
 
 pub(super) fn check(tree: &SourceTree) -> Vec<Finding> {
     let mut findings = Vec::new();
     for file in &tree.files {
         let functions = file.rust.function_names.iter().map(|name| ("function", name));
         let modules = file.rust.modules.iter().map(|module| ("module", &module.declaration));
-        let bare = functions.chain(modules).filter(|(_, name)| is_bare(&name.name));
-        findings.extend(
-            bare.filter(|(_, name)| !file.is_test_line(name.line))
-                .map(|(kind, name)| finding(file, kind, name)),
-        );
+        let names = functions.chain(modules).filter(|(_, name)| !file.is_test_line(name.line));
+        findings.extend(names.filter_map(|(kind, name)| check_name(file, kind, name)));
     }
     findings
+}
+
+fn check_name(file: &SourceFile, kind: &str, name: &DeclaredName) -> Option<Finding> {
+    let finding = |what: String, remedy: &str| Finding::new(&file.path, name.line, what, remedy);
+    if is_bare(&name.name) {
+        let what = format!("the {kind} `{}` has a name that says nothing by itself", name.name);
+        return Some(finding(what, REMEDY));
+    }
+    let (phrase, instead) = PHRASES.iter().find(|(phrase, _)| has_phrase(&name.name, phrase))?;
+    let what = format!("the name of the {kind} `{}` has the everyday phrase `{phrase}`", name.name);
+    Some(finding(what, &format!("write what the {kind} does, such as {instead}")))
 }
 
 fn is_bare(name: &str) -> bool {
     BARE.contains(&name)
 }
 
-fn finding(file: &SourceFile, kind: &str, name: &DeclaredName) -> Finding {
-    let what = format!("the {kind} `{}` has a name that says nothing by itself", name.name);
-    Finding::new(&file.path, name.line, what, REMEDY)
+/// Whether the name has the phrase as whole words.
+fn has_phrase(name: &str, phrase: &str) -> bool {
+    format!("_{name}_").contains(&format!("_{phrase}_"))
 }

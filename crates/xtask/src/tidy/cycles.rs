@@ -137,13 +137,13 @@ fn paths(file: &SourceFile) -> Vec<(Vec<String>, usize)> {
         PathReader { tokens, at }.tree(&mut Vec::new(), &mut used);
         let mut here: Vec<String> = file.module.clone();
         here.extend(file.rust.modules_around(token.line).map(str::to_owned));
-        paths.extend(used.into_iter().map(|used| (absolute(&here, used.path), token.line)));
+        paths.extend(used.into_iter().map(|used| (absolute_path(&here, used.path), token.line)));
     }
     paths
 }
 
 /// A path as it is written in a module, from the root of the crate.
-fn absolute(module: &[String], path: Vec<String>) -> Vec<String> {
+fn absolute_path(module: &[String], path: Vec<String>) -> Vec<String> {
     let mut from: Vec<String> = module.to_vec();
     for segment in path {
         match segment.as_str() {

@@ -1,4 +1,4 @@
-//! Paths of somebody's own machine, which mean nothing to anybody else.
+//! Paths of one machine, which mean nothing on any other machine.
 
 use super::Finding;
 

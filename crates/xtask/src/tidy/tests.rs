@@ -318,6 +318,31 @@ fn a_name_says_something_by_itself() {
 }
 
 #[test]
+fn a_name_has_no_everyday_phrase() {
+    let code = "mod look_after_threads;\nfn take_back() {}\nimpl A { fn let_go_of_slots(&self) {} }\n\
+                fn outlet_goes() {}\nfn take_backup() {}\n#[cfg(test)]\nmod tests { fn let_go() {} }";
+    let found = shown(&bare_names::check(&tree(&[("crates/a/src/b.rs", code)])));
+    let finding = |line: u8, kind: &str, name: &str, phrase: &str, instead: &str| {
+        format!(
+            "crates/a/src/b.rs:{line}: the name of the {kind} `{name}` has the everyday phrase `{phrase}`; write what \
+             the {kind} does, such as {instead}"
+        )
+    };
+    let expected = [
+        finding(2, "function", "take_back", "take_back", "`undo`, `withdraw` or `revoke`"),
+        finding(3, "function", "let_go_of_slots", "let_go", "`release`, `remove` or `close`"),
+        finding(
+            1,
+            "module",
+            "look_after_threads",
+            "look_after",
+            "`maintain`, `keep` or the noun of the duty",
+        ),
+    ];
+    assert_eq!(found, expected);
+}
+
+#[test]
 fn a_sentence_of_a_comment_begins_with_its_subject() {
     let finding = |line: usize, words: &str| {
         format!(

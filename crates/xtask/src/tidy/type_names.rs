@@ -1,15 +1,15 @@
 //! A type that is visible outside its file has a name of its own in the whole workspace, so that a search finds it. No
 //! private type has its name either.
 //!
-//! Each crate may have one `Error`. Types that mirror somebody else's JSON stand in files called `wire.rs`, and keep the
-//! names that they have there.
+//! Each crate may have one `Error`. Types that mirror the JSON of another system stand in files called `wire.rs`, and
+//! keep the names that they have there.
 
 use std::collections::BTreeMap;
 
 use super::Finding;
 use crate::source::{DeclaredName, RustFile, SourceTree};
 
-/// The file of types that mirror somebody else's JSON.
+/// The file of types that mirror the JSON of another system.
 const WIRE: &str = "wire.rs";
 /// Each crate has one.
 const ERROR: &str = "Error";
@@ -22,7 +22,7 @@ pub(crate) struct TypePlace<'t> {
     pub(crate) line: usize,
 }
 
-/// The places of types by their names. Types in tests and types that mirror somebody else's JSON are left out.
+/// The places of types by their names. Types in tests and types that mirror the JSON of another system are left out.
 fn places_by_name(
     tree: &SourceTree,
     types_of: impl Fn(&RustFile) -> &[DeclaredName],

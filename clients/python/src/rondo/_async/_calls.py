@@ -46,7 +46,7 @@ class AsyncCallRunner:
         """Lets calls go on. They run by themselves here."""
 
     async def close(self) -> None:
-        """Ends calls that are still under way: nobody reads the run any more."""
+        """Ends calls that are still under way: the run has no reader any more."""
         tasks = list(self._tasks)
         for task in tasks:
             task.cancel()

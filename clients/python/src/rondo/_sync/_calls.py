@@ -47,7 +47,7 @@ class CallRunner:
                 raise
 
     def close(self) -> None:
-        """Forgets calls that were not made: nobody reads the run any more."""
+        """Forgets calls that were not made: the run has no reader any more."""
         for _, call in self._waiting:
             self._begun.discard(call["callId"])
         self._waiting.clear()

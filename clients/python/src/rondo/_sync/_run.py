@@ -23,7 +23,7 @@ from ._stream import Feed, follow
 
 
 class Run:
-    """A run. It goes on when the connection is lost, and even when nobody reads it.
+    """A run. It continues when the connection is lost, and even without a reader.
 
     Each loop over it begins with its first event (or with the one after ``after``), and ends with its last. To leave the
     loop ends the reading, not the run.

@@ -11,11 +11,11 @@ use crate::context::gather::Sources;
 /// Passages that are looked at.
 const MAX_PASSAGES: usize = 40;
 
-/// A part of the prompt that passages of each kind may take at most: one in so many.
+/// Passages of each kind get at most 1/`SHARE` of the prompt.
 const SHARE: usize = 3;
 
-/// A passage that is less near than this says nothing about the question, where nobody named its document; and neither
-/// does one that is much less near than the best.
+/// A passage below this score says nothing about the question, unless a message names its document. A passage far below
+/// the best one is left out, too.
 const MIN_SCORE: f32 = 0.22;
 const MIN_PART_OF_BEST: f32 = 0.6;
 
@@ -40,7 +40,7 @@ pub(in crate::context) struct ChosenDocuments {
 pub(in crate::context) struct NamedDocuments {
     /// The documents of its request and its message: a missing one is told.
     pub(in crate::context) asked: Vec<DocumentId>,
-    /// The documents that are searched. None if nobody names any.
+    /// The documents that are searched. None if neither the request nor a message names any.
     pub(in crate::context) among: Option<Vec<DocumentId>>,
 }
 
@@ -60,8 +60,8 @@ pub(in crate::context) async fn read(
     }
     let found = from.world.recall.passages(from.scope, message, among, MAX_PASSAGES).await?;
     let room = (Fragment::Documents, from.app.context.document_tokens);
-    let chosen = choose(from, near(found, among.is_some()), room);
-    Ok(ChosenDocuments { warnings: missing(from, &named.asked).await?, ..chosen })
+    let chosen = choose(from, relevant_passages(found, among.is_some()), room);
+    Ok(ChosenDocuments { warnings: missing_documents(from, &named.asked).await?, ..chosen })
 }
 
 /// Passages of the app's own documents for a message. A run that names some of them wants those. An empty list of
@@ -80,14 +80,14 @@ pub(in crate::context) async fn read_knowledge(
         Some(_) => recall.passages(&of_app, message, among, MAX_PASSAGES).await?,
     };
     let found = match named.is_empty() {
-        true => near(recall.passages(&of_app, message, None, MAX_PASSAGES).await?, false),
+        true => relevant_passages(recall.passages(&of_app, message, None, MAX_PASSAGES).await?, false),
         false => named,
     };
     Ok(choose(from, found, (Fragment::Knowledge, from.app.knowledge.tokens)))
 }
 
-/// The passages that say something about the question; all of them where somebody named their documents.
-fn near(found: Vec<Passage>, is_named: bool) -> Vec<Passage> {
+/// The passages that say something about the question. All of them if their documents are named.
+fn relevant_passages(found: Vec<Passage>, is_named: bool) -> Vec<Passage> {
     let best = found.first().map_or(0.0, |best| best.score);
     let least = if is_named { 0.0 } else { MIN_SCORE.max(best * MIN_PART_OF_BEST) };
     found.into_iter().filter(|found| found.score >= least).collect()
@@ -133,7 +133,7 @@ fn choose(from: &Sources<'_>, found: Vec<Passage>, (fragment, tokens): (Fragment
 }
 
 /// The warning about documents that were named and are neither the user's nor the app's, or gone.
-async fn missing(from: &Sources<'_>, named: &[DocumentId]) -> Result<Vec<Warning>, store::Error> {
+async fn missing_documents(from: &Sources<'_>, named: &[DocumentId]) -> Result<Vec<Warning>, store::Error> {
     let mut warnings = Vec::new();
     for id in named {
         if from.world.store.chunks(from.scope, *id, 0, 1).await?.is_empty() {

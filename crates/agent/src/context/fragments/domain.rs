@@ -16,7 +16,7 @@ use crate::sections::{SaidMessage, by_words, choose_sections};
 /// Records of one type that a section is written from, the newest.
 const MAX_RECORDS: usize = 500;
 
-/// A part of the prompt that all sections may take at most: one in so many.
+/// All sections together get at most 1/`SHARE` of the prompt.
 const SHARE: usize = 2;
 
 /// Where there is less room than this for each section, those that are furthest from the message give way.
@@ -41,7 +41,8 @@ impl ChosenSections {
     }
 }
 
-/// The sections for a message, within so many tokens. One that says nothing of a matter may follow one that does, so that is looked at next.
+/// The sections for a message, in at most `room` tokens. A message that names no topic may follow one that does, so
+/// `before` is the message before it.
 pub(in crate::context) async fn read(
     from: &Sources<'_>,
     message: &str,
@@ -96,7 +97,7 @@ async fn by_meaning(
     mut scores: Vec<f32>,
     (message, before): (&str, Option<&str>),
 ) -> Vec<f32> {
-    let about: Vec<String> = sections.iter().map(|section| section.about()).collect();
+    let about: Vec<String> = sections.iter().map(|section| section.text_to_compare()).collect();
     let alike = from.world.recall.likeness(message, &about).await.unwrap_or_default();
     for (score, alike) in scores.iter_mut().zip(alike) {
         if alike >= MIN_LIKENESS {
@@ -124,7 +125,7 @@ async fn write(
         order.iter().filter_map(|index| Some((*index, *sections.get(*index)?))).collect();
     let records = records(from, chosen.iter().flat_map(|(_, section)| &section.records)).await?;
     let mut out = ChosenSections::default();
-    let mut texts = rendered(from, chosen, &records, &mut out);
+    let mut texts = render_sections(from, chosen, &records, &mut out);
     let room = from.app.context.domain_tokens.min(from.share(SHARE)).min(room);
     let places = (room / MIN_SECTION_TOKENS).max(1);
     for beyond in texts.split_off(places.min(texts.len())) {
@@ -138,7 +139,7 @@ async fn write(
     let mut written = Vec::new();
     for (text, share) in texts.iter().zip(shares(&wants, room)) {
         let name = &text.section.name;
-        let Some(short) = text.text.within(share, |text| from.counter.text(text), named) else {
+        let Some(short) = text.text.shorten_to(share, |text| from.counter.text(text), named) else {
             out.leave_out(format!("the section {name:?}"), text.tokens);
             continue;
         };
@@ -168,7 +169,7 @@ struct Said<'a> {
     tokens: usize,
 }
 
-fn rendered<'a>(
+fn render_sections<'a>(
     from: &Sources<'_>,
     chosen: Vec<(usize, &'a Section)>,
     records: &BTreeMap<String, Vec<Value>>,

@@ -5,13 +5,13 @@
 
 pub(super) mod documents;
 pub(super) mod domain;
-pub(super) mod due;
+pub(super) mod due_memories;
 pub(super) mod memories;
 pub(super) mod persona;
 pub(super) mod pins;
 pub(super) mod profile;
 pub(super) mod proposals;
-pub(super) mod recalled;
+pub(super) mod recall;
 pub(super) mod snapshot;
 
 use app::{App, Fragment, HistoryStyle};
@@ -46,8 +46,8 @@ pub(super) fn text(fragment: Fragment, context: &Context, tools: bool) -> String
     // One style says them among the history.
     let apart = context.history.style == HistoryStyle::Plain;
     match fragment {
-        Fragment::Instructions => app::instructions_told(&joined(&pieces), tools).into_owned(),
-        Fragment::Persona => joined(&pieces),
+        Fragment::Instructions => app::instructions_told(&join_pieces(&pieces), tools).into_owned(),
+        Fragment::Persona => join_pieces(&pieces),
         Fragment::Custom => context.custom.as_deref().unwrap_or_default().trim().to_owned(),
         Fragment::Snapshot => {
             let intro = "Relevant context about the user, as it was when this conversation began.";
@@ -67,13 +67,13 @@ pub(super) fn text(fragment: Fragment, context: &Context, tools: bool) -> String
         Fragment::Domain => paragraphs("What the records say.", &pieces, fence),
         Fragment::Documents => paragraphs(documents::INTRO, &pieces, fence),
         Fragment::Knowledge => paragraphs(documents::APP_INTRO, &pieces, fence),
-        Fragment::Recalled => recalled::text(&pieces, &context.loaded, fence),
+        Fragment::Recalled => recall::text(&pieces, &context.loaded, fence),
         Fragment::History => String::new(),
     }
 }
 
 /// The app's and personas' own words: they are instructions, and stand as they are.
-fn joined(pieces: &[&PromptPiece]) -> String {
+fn join_pieces(pieces: &[&PromptPiece]) -> String {
     pieces.iter().map(|piece| piece.text.trim()).collect::<Vec<_>>().join("\n\n")
 }
 

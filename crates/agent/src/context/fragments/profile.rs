@@ -6,7 +6,7 @@ use app::Fragment;
 use serde_json::Value;
 use store::ProfileRow;
 
-use crate::context::{PromptPiece, capped};
+use crate::context::{PromptPiece, cap_text};
 
 /// Bytes of all of it.
 const MAX_BYTES: usize = 2_000;
@@ -24,5 +24,5 @@ pub(in crate::context) fn piece(profile: &ProfileRow) -> Option<PromptPiece> {
     }
     let lines = lines.trim_end();
     let source = store::source::of_profile(profile.version);
-    (!lines.is_empty()).then(|| PromptPiece::of_data(Fragment::Profile, source, capped(lines, MAX_BYTES)))
+    (!lines.is_empty()).then(|| PromptPiece::of_data(Fragment::Profile, source, cap_text(lines, MAX_BYTES)))
 }

@@ -5,7 +5,7 @@ use protocol::Decision;
 use store::{PageOf, ProposalRow};
 
 use crate::context::gather::Sources;
-use crate::context::{Fence, capped};
+use crate::context::{Fence, cap_text};
 
 /// Proposals of the user among which those of this conversation are looked for, and at most shown to the model.
 const MAX_LOOKED_AT: usize = 50;
@@ -29,7 +29,7 @@ pub(in crate::context) async fn read(
         let status = row.decision.map_or("open", Decision::name);
         let mut input = row.input.clone();
         forgotten.clear_json(&mut input, row.created_at);
-        let input = capped(&input.to_string(), MAX_INPUT_BYTES);
+        let input = cap_text(&input.to_string(), MAX_INPUT_BYTES);
         format!("{} {status}: {} {input}", row.id, row.tool)
     };
     Ok(rows.iter().take(MAX_SHOWN).map(line).collect())

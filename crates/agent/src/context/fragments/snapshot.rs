@@ -18,10 +18,10 @@ use store::{
 };
 
 use crate::context::gather::Sources;
-use crate::context::{PromptPiece, capped};
+use crate::context::{PromptPiece, cap_text};
 use crate::hiding;
 
-/// Kinds of memories that say who somebody is and what they are about; they come first.
+/// Kinds of memories that say who the user is and what they work towards. They come first.
 const IDENTITY: [&str; 6] = ["identity", "profile", "person", "focus", "goal", "preference"];
 /// A status that says a record is no longer in use.
 const ENDED: [&str; 6] = ["archived", "inactive", "done", "closed", "completed", "cancelled"];
@@ -62,7 +62,7 @@ fn piece(line: SnapshotLine, forgotten: &Forgotten) -> PromptPiece {
         Err(_) => forgotten.clear(&line.text, line.at).into_owned(),
     };
     let is_action = line.source.parse::<ActionId>().is_ok();
-    let text = if is_action { capped(&text, MAX_CHANGE_BYTES) } else { text };
+    let text = if is_action { cap_text(&text, MAX_CHANGE_BYTES) } else { text };
     PromptPiece::of_data(Fragment::Snapshot, line.source, text)
 }
 
@@ -97,9 +97,9 @@ async fn files(from: &Sources<'_>) -> Result<Vec<SnapshotLine>, store::Error> {
             file => file?.content,
         };
         let source = store::source::of_file(from.scope, path);
-        let shown = capped(&content, MAX_FILE_BYTES);
+        let shown = cap_text(&content, MAX_FILE_BYTES);
         let said = shown.lines().filter(|text| !text.trim().is_empty());
-        let said = said.map(|text| line(&source, from.now, capped(text.trim_end(), MAX_FILE_LINE_BYTES)));
+        let said = said.map(|text| line(&source, from.now, cap_text(text.trim_end(), MAX_FILE_LINE_BYTES)));
         lines.extend(with_heading(from, path, said.collect()));
     }
     Ok(lines)
@@ -133,8 +133,8 @@ async fn records(from: &Sources<'_>) -> Result<Vec<ShownRecord>, store::Error> {
         let active = rows.into_iter().filter(|row| is_active(&row.data));
         shown.extend(active.map(|row| {
             let name = row.data.get("name").or_else(|| row.data.get("title")).and_then(Value::as_str);
-            let named = (row.id.to_string(), capped(name.unwrap_or(kind), MAX_VALUE_BYTES));
-            let data = capped(&brief(row.data).to_string(), MAX_RECORD_BYTES);
+            let named = (row.id.to_string(), cap_text(name.unwrap_or(kind), MAX_VALUE_BYTES));
+            let data = cap_text(&shorten_record(row.data).to_string(), MAX_RECORD_BYTES);
             let line = line(row.id, from.now, format!("- {kind} {}: {data}", row.id));
             ShownRecord { line, named }
         }));
@@ -143,11 +143,13 @@ async fn records(from: &Sources<'_>) -> Result<Vec<ShownRecord>, store::Error> {
 }
 
 /// The record with its long texts cut, so that one of them does not take the place of all others.
-fn brief(data: Value) -> Value {
+fn shorten_record(data: Value) -> Value {
     match data {
-        Value::String(text) => capped(&text, MAX_VALUE_BYTES).into(),
-        Value::Array(items) => items.into_iter().map(brief).collect(),
-        Value::Object(fields) => fields.into_iter().map(|(name, value)| (name, brief(value))).collect(),
+        Value::String(text) => cap_text(&text, MAX_VALUE_BYTES).into(),
+        Value::Array(items) => items.into_iter().map(shorten_record).collect(),
+        Value::Object(fields) => {
+            fields.into_iter().map(|(name, value)| (name, shorten_record(value))).collect()
+        }
         Value::Null | Value::Bool(_) | Value::Number(_) => data,
     }
 }
@@ -174,7 +176,7 @@ async fn sessions(from: &Sources<'_>, forgotten: &Forgotten) -> Result<Vec<Snaps
     let earlier = rows.into_iter().filter(|row| row.id != from.thread).take(MAX_THREADS);
     let lines = earlier.map(|row| {
         let title = forgotten.clear(row.title.as_deref().unwrap_or("untitled"), row.created_at);
-        let title = Value::from(capped(&title, MAX_TITLE_BYTES));
+        let title = Value::from(cap_text(&title, MAX_TITLE_BYTES));
         let days = from.now.duration_since(row.updated_at).as_hours() / 24;
         let text = format!("- {title}, {} messages, {days} days ago", row.message_count);
         line(row.id, row.created_at, text)

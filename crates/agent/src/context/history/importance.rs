@@ -25,14 +25,14 @@ const MAX_WORDS: usize = 400;
 
 /// The importance of each turn, in order.
 pub(super) fn of(turns: &[PastTurn], pins: &[&str]) -> Vec<f32> {
-    let terms: Vec<HashSet<String>> = turns.iter().map(|past| distinct(&past.turn.text)).collect();
-    let pins: Vec<HashSet<String>> = pins.iter().map(|pin| distinct(pin)).collect();
+    let terms: Vec<HashSet<String>> = turns.iter().map(|past| distinct_terms(&past.turn.text)).collect();
+    let pins: Vec<HashSet<String>> = pins.iter().map(|pin| distinct_terms(pin)).collect();
     let mut later: HashMap<&str, usize> = HashMap::new();
     let mut out = Vec::with_capacity(turns.len());
     for (index, (past, own)) in turns.iter().zip(&terms).enumerate().rev() {
         let used_again = own.iter().filter(|term| later.contains_key(term.as_str())).count();
         let said_before = terms.iter().take(index).map(|earlier| own.intersection(earlier).count()).max();
-        // A word that everybody keeps using says nothing about this message.
+        // A word that earlier messages use, too, says nothing about this message.
         let used_again = used_again.saturating_sub(said_before.unwrap_or(0));
         let recency = RECENCY * (index + 1) as f32 / turns.len() as f32;
         out.push(by_itself(past, own, &pins) + 0.20 * (used_again as f32 / 3.0).min(1.0) + recency);
@@ -44,7 +44,7 @@ pub(super) fn of(turns: &[PastTurn], pins: &[&str]) -> Vec<f32> {
     out
 }
 
-fn distinct(text: &str) -> HashSet<String> {
+fn distinct_terms(text: &str) -> HashSet<String> {
     words::terms(text).into_iter().take(MAX_WORDS).collect()
 }
 

@@ -1,7 +1,7 @@
 //! Earlier turns of the conversation: read, chosen by importance under a budget, and written in the app's style.
 
 mod importance;
-mod long;
+mod long_texts;
 mod plain;
 mod read;
 mod reference;
@@ -14,10 +14,10 @@ use protocol::{MessageId, Seq};
 use super::{Context, Cuts, parts};
 use crate::transcript::MessageTurn;
 
-pub use plain::capped;
-pub(super) use plain::{MAX_RESULT_BYTES, cut, exchange, plain, shown};
+pub use plain::cap_text;
+pub(super) use plain::{MAX_RESULT_BYTES, cut, exchange, plain, shown_result};
 pub(crate) use read::{NewestMessages, PromptLook, chain, read_path};
-pub(super) use read::{ReadHistory, again, read};
+pub(super) use read::{ReadHistory, read, read_again};
 pub(super) use reference::RECENT;
 pub(crate) use select::units;
 pub(super) use select::{SelectedTurns, select};
@@ -62,6 +62,6 @@ pub(super) fn costs(context: &Context, counter: &Counter) -> Vec<usize> {
 }
 
 /// How many of its parts can be left out, oldest first, without parting a call from its result.
-pub(super) fn droppable(context: &Context) -> usize {
+pub(super) fn droppable_parts(context: &Context) -> usize {
     units(&context.history.turns).len()
 }

@@ -1,4 +1,4 @@
-//! Earlier turns as they were: roles kept, calls with their results. Total over whatever was stored.
+//! Earlier turns as they were: roles kept, calls with their results. Broken rows cause no failure.
 
 use std::collections::{HashMap, HashSet};
 
@@ -98,15 +98,15 @@ pub(in crate::context) fn exchange(call: &Call, result: Option<&ToolComplete>, f
         result: result.map_or_else(
             || CallResult { text: NO_RESULT.to_owned(), success: false },
             |result| CallResult {
-                text: shown(result, MAX_RESULT_BYTES, fence),
+                text: shown_result(result, MAX_RESULT_BYTES, fence),
                 success: result.status == ToolStatus::Complete,
             },
         ),
     }
 }
 
-/// A result of at most so many bytes, with a handle to the rest.
-pub(in crate::context) fn shown(result: &ToolComplete, limit: usize, fence: &Fence) -> String {
+/// A result of at most `limit` bytes, with a handle to the rest.
+pub(in crate::context) fn shown_result(result: &ToolComplete, limit: usize, fence: &Fence) -> String {
     let text = cut(&plain(&result.output), limit, &result.call_id);
     if result.outside { fence.wrap_marked(&text, result.suspicious) } else { text }
 }
@@ -117,7 +117,7 @@ pub(in crate::context) fn plain(output: &Value) -> String {
 }
 
 /// The text, or as much of its beginning as fits with a note that the rest is missing.
-pub fn capped(text: &str, limit: usize) -> String {
+pub fn cap_text(text: &str, limit: usize) -> String {
     if text.len() <= limit {
         return text.to_owned();
     }

@@ -4,7 +4,7 @@ use memory::tombstone::Forgotten;
 use protocol::{MessageId, PinView, Scope, Stretch, ThreadId, Warning};
 use store::{HiddenWords, MessageRow, ProfileRow, PromptRows, Store, SummaryRow};
 
-use super::{PastTurn, long};
+use super::{PastTurn, long_texts};
 use crate::context::gather::Sources;
 use crate::{hiding, transcript};
 
@@ -17,7 +17,7 @@ const WINDOWS: [usize; 3] = [FIRST_WINDOW, 96, 400];
 /// Messages that are read when nothing else works, with the one that is answered.
 const FALLBACK: usize = 11;
 
-/// Tokens that a message has at least on average; so many messages fill a budget.
+/// The fewest tokens of a message on average. It gives the number of messages that fill a budget.
 const TOKENS_PER_MESSAGE: usize = 12;
 
 /// Bytes beyond which a token of history cannot reach: more than that need not be looked at.
@@ -85,7 +85,7 @@ impl NewestMessages {
         self.rows.last().map(|row| transcript::read(row).text).unwrap_or_default()
     }
 
-    /// At most so many, the newest ones.
+    /// The newest messages, at most `most`.
     pub(crate) fn last(&self, most: usize) -> &[MessageRow] {
         self.rows.get(self.rows.len().saturating_sub(most)..).unwrap_or_default()
     }
@@ -103,11 +103,11 @@ pub(in crate::context) async fn read(
         let warnings = vec![warning("earlier messages could not be read")];
         return Ok(ReadHistory {
             warnings,
-            ..split_newest_turn(pasts(from.thread, &newest.rows, forgotten, leaf))
+            ..split_newest_turn(past_turns(from.thread, &newest.rows, forgotten, leaf))
         });
     }
     let rich = match &newest.background {
-        Ok(background) => match rich(from, leaf, (newest, background), forgotten).await {
+        Ok(background) => match read_with_background(from, leaf, (newest, background), forgotten).await {
             Err(error) if error.is_away() => return Err(error),
             rich => rich.map_err(|error| error.to_string()),
         },
@@ -120,20 +120,20 @@ pub(in crate::context) async fn read(
             let warnings = vec![warning("summaries and pins could not be read; the last messages are shown")];
             Ok(ReadHistory {
                 warnings,
-                ..split_newest_turn(pasts(from.thread, newest.last(FALLBACK), forgotten, leaf))
+                ..split_newest_turn(past_turns(from.thread, newest.last(FALLBACK), forgotten, leaf))
             })
         }
     }
 }
 
-async fn rich(
+async fn read_with_background(
     from: &Sources<'_>,
     leaf: MessageId,
     (newest, (all, pins)): (&NewestMessages, &(Vec<SummaryRow>, Vec<PinView>)),
     forgotten: &Forgotten,
 ) -> Result<ReadHistory, store::Error> {
     let (rows, end) = tail(from, newest, all).await?;
-    let mut rich = split_newest_turn(pasts(from.thread, &rows, forgotten, leaf));
+    let mut rich = split_newest_turn(past_turns(from.thread, &rows, forgotten, leaf));
     for mut summary in end.map(|end| chain(all, end)).unwrap_or_default() {
         match summary.text.take() {
             Some(text) => {
@@ -202,7 +202,7 @@ pub(crate) fn chain(all: &[SummaryRow], end: MessageId) -> Vec<SummaryRow> {
 }
 
 /// The messages that the log says were shown, as short as they were.
-pub(in crate::context) async fn again(
+pub(in crate::context) async fn read_again(
     (store, thread): (&Store, ThreadId),
     leaf: MessageId,
     (shown, bytes): (Option<&[Stretch]>, Option<u64>),
@@ -218,7 +218,7 @@ pub(in crate::context) async fn again(
         rich.turns.retain(is_shown);
     }
     if let Some(bytes) = bytes.and_then(|bytes| usize::try_from(bytes).ok()) {
-        rich.turns.iter_mut().for_each(|past| long::shorten(past, bytes));
+        rich.turns.iter_mut().for_each(|past| long_texts::shorten(past, bytes));
     }
     Ok(rich)
 }
@@ -241,7 +241,12 @@ pub(crate) fn read_path(
 }
 
 /// The messages of a path without forgotten words, but for the message that is answered: that is as it was said.
-fn pasts(thread: ThreadId, rows: &[MessageRow], forgotten: &Forgotten, leaf: MessageId) -> Vec<PastTurn> {
+fn past_turns(
+    thread: ThreadId,
+    rows: &[MessageRow],
+    forgotten: &Forgotten,
+    leaf: MessageId,
+) -> Vec<PastTurn> {
     let (answered, earlier) = match rows.split_last() {
         Some((last, earlier)) if last.id == leaf => (Some(last), earlier),
         Some(_) | None => (None, rows),

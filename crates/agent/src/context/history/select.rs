@@ -6,17 +6,18 @@ use std::ops::Range;
 use model::Counter;
 use protocol::{LeftOut, Role, Stretch};
 
-use super::{PastTurn, importance, long, plain};
+use super::{PastTurn, importance, long_texts, plain};
 use crate::context::Fence;
 
-/// Units that are shown whatever they matter, the newest ones, as long as they fit.
+/// The number of newest units that are shown without regard to their importance, if they fit.
 const ALWAYS: usize = 2;
 
-/// A part of the room that one text may take where not all fit whole: one in so many, so that a long message and a long
-/// answer to it leave half of it to others.
+/// If not all texts fit whole, each gets at most 1/`MESSAGE_SHARE` of the room. So a long message and a long answer to
+/// it leave half of the room to others.
 const MESSAGE_SHARE: usize = 4;
 
-/// Bytes of text that a token has at most, mostly; where it has fewer, messages are cut shorter, so many times at most.
+/// The usual maximum of bytes in a token. If tokens have fewer, the length of shortened messages is halved, at most
+/// `MAX_HALVINGS` times.
 const BYTES_PER_TOKEN: usize = 4;
 const MAX_HALVINGS: usize = 8;
 
@@ -91,7 +92,7 @@ fn shorten(
     cost: impl Fn(&PastTurn) -> usize,
 ) -> Option<usize> {
     let most = room / MESSAGE_SHARE;
-    let is_long = |past: &PastTurn| long::texts(past).any(|text| counter.text(&text) > most);
+    let is_long = |past: &PastTurn| long_texts::texts(past).any(|text| counter.text(&text) > most);
     let last = units(turns).pop().unwrap_or_default();
     let too_much = |last: &[PastTurn]| last.iter().map(&cost).sum::<usize>() > room / 2;
     if !turns.iter().any(is_long) && !turns.get(last.clone()).is_some_and(too_much) {
@@ -101,17 +102,18 @@ fn shorten(
     for _ in 0..MAX_HALVINGS {
         let cut = |past: &PastTurn| {
             let mut past = past.clone();
-            long::shorten(&mut past, bytes);
+            long_texts::shorten(&mut past, bytes);
             past
         };
         let last: Vec<PastTurn> = turns.get(last.clone()).unwrap_or_default().iter().map(cut).collect();
-        if bytes <= long::MIN_BYTES || !(turns.iter().map(cut).any(|past| is_long(&past)) || too_much(&last))
+        if bytes <= long_texts::MIN_BYTES
+            || !(turns.iter().map(cut).any(|past| is_long(&past)) || too_much(&last))
         {
             break;
         }
         bytes /= 2;
     }
-    turns.iter_mut().for_each(|past| long::shorten(past, bytes));
+    turns.iter_mut().for_each(|past| long_texts::shorten(past, bytes));
     Some(bytes)
 }
 

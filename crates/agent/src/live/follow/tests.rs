@@ -148,7 +148,7 @@ enum Closing {
     LogIsPurged,
 }
 
-/// The events that are written, and the part of them that somebody wants to read.
+/// The events that are written, and the part of them that a reader wants.
 #[derive(Debug, Clone)]
 struct Case {
     /// Each is committed at once and then published at once.
@@ -160,9 +160,9 @@ struct Case {
     closing: Closing,
     /// Times the reader may drop what it waits for and ask anew.
     drops: usize,
-    /// Times it may look although nobody told it to.
+    /// The number of looks that no notification caused.
     needless_looks: usize,
-    /// Whether somebody else has followed the thread from the beginning, so that the ring is there before the reader.
+    /// Whether another reader has followed the thread from the beginning, so that the ring is there before the reader.
     company: bool,
 }
 
@@ -181,7 +181,7 @@ struct Writer<'a> {
     bus: Arc<Bus>,
     /// How many commits and publications have been made.
     made: usize,
-    /// Whether somebody reads. A reader that looks for a thread that is gone is refused before.
+    /// Whether there is a reader. A reader that looks for a thread that is gone is refused before.
     is_read: bool,
     closed: bool,
 }
@@ -255,7 +255,7 @@ struct Schedule<'a> {
 }
 
 impl Schedule<'_> {
-    /// Lets whoever is chosen move; none when nobody can. `waits` says that the reader was polled and is pending.
+    /// Lets the chosen party move. None when no party can. `waits` says that the reader was polled and is pending.
     fn choose(&mut self, waits: bool) -> Result<Option<Move>, String> {
         self.moves += 1;
         if self.moves > MAX_MOVES {
@@ -310,7 +310,7 @@ impl Schedule<'_> {
         Ok(())
     }
 
-    /// Checks the conditions that hold once nobody can move any more.
+    /// Checks the conditions that hold once no party can move any more.
     fn check(&self) -> Result<(), String> {
         let run_ended = self.expected.last().is_some_and(|event| event.kind == Kind::RunEnd.name());
         let must_end = self.writer.closed || self.writer.case.run.is_some() && run_ended;

@@ -1,4 +1,4 @@
-//! A run as one would explain it to somebody: a few counts, and what has to come next because of them.
+//! A run in a simple explanation: a few counts, and what has to come next because of them.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
@@ -7,7 +7,7 @@ use protocol::{Call, CallId, Decision, Event, Finish, RunStatus, StepEnd, ToolCo
 
 use crate::decide::{Halt, NextStep, RunEnding};
 
-/// Calls of one step, and of one run, whatever the model asks for.
+/// The most calls of one step, and of one run, even if the model requests more.
 const MOST_CALLS_OF_A_STEP: usize = 32;
 const MOST_CALLS_OF_A_RUN: usize = 200 - 1 + MOST_CALLS_OF_A_STEP;
 

@@ -1,5 +1,5 @@
-//! Turns that can happen to a run: one for each step it takes, made of choices that mean something whatever that step
-//! is.
+//! Turns that can happen to a run: one for each step it takes. The choices of a turn have a meaning for each kind of
+//! step.
 
 use fastrand::Rng;
 use protocol::{Decision, Finish};
@@ -14,9 +14,9 @@ const MAX_ASKED_CALLS: usize = 40;
 pub(super) struct Turn {
     /// Comes before the step.
     pub(super) halt: Option<Halt>,
-    /// Comes once so many commits of the step are made.
+    /// Comes after this number of commits of the step.
     pub(super) halt_later: Option<(u8, Halt)>,
-    /// The process dies once so many commits of the step are made.
+    /// The process dies after this number of commits of the step.
     pub(super) crash: Option<u8>,
     pub(super) loaded: Loaded,
     /// The failures before the model ends.
@@ -94,7 +94,7 @@ pub(super) enum Fate {
     Unusable,
     /// Its tool may not be used.
     Denied,
-    /// The call needs a yes.
+    /// The call needs approval.
     Ask,
     Unknown,
 }

@@ -16,7 +16,7 @@ use uuid::Uuid;
 use super::model::{Model, Next};
 use super::turns::{Alike, Fate, Loaded, Said, Try, Turn};
 use crate::decide::{Halt, MAX_RESTARTS, NextStep, RunEnding, excuse, failure};
-use crate::run::finish::{last_events, unanswered};
+use crate::run::finish::{last_events, unanswered_result};
 use crate::state::{INVALID_ARGUMENTS, RunState};
 use crate::transcript::MAX_CALLS_PER_STEP;
 
@@ -169,7 +169,7 @@ impl World {
         }
     }
 
-    /// Nobody has the run. The user says something, or it is to stop, or the server is started.
+    /// No process drives the run. The user says something, or it is to stop, or the server is started.
     fn parked(&mut self, turn: &Turn) -> Result<(), String> {
         for decision in &turn.words {
             self.say(*decision)?;
@@ -180,7 +180,7 @@ impl World {
         self.check()
     }
 
-    /// Decides and does it. None when the run waits and nobody needs to have it.
+    /// Decides and does it. None when the run waits and no process has to drive it.
     fn perform(&mut self, state: &RunState, turn: &Turn) -> Result<Option<Vec<Event>>, Cut> {
         let halt = self.halt();
         let step = (self.policy)(state, &self.limits, halt);
@@ -261,7 +261,7 @@ impl World {
             let Event::ProposalOpen(open) = event else { return None };
             (open.call_id == call_id).then(|| open.clone())
         });
-        let Some(open) = open else { return Err("a call awaits a yes that nobody asked for".into()) };
+        let Some(open) = open else { return Err("a call awaits an approval without a proposal".into()) };
         let closed = ProposalClosed { proposal_id: open.proposal_id, call_id, decision, by: None };
         let mut events = vec![Event::ProposalClosed(closed)];
         if decision != Decision::Confirmed {
@@ -273,7 +273,7 @@ impl World {
         Ok(())
     }
 
-    /// Records the last result or decision again, like somebody who comes late: nothing changes.
+    /// Records the last result or decision again, like a process that comes late: nothing changes.
     fn echo(&mut self) -> Result<(), String> {
         let done = |event: &&Event| matches!(event, Event::ToolComplete(_) | Event::ProposalClosed(_));
         let Some(last) = self.log.iter().rev().find(done).cloned() else { return Ok(()) };
@@ -411,7 +411,7 @@ impl World {
         Ok(facts)
     }
 
-    /// How a call ends, or that it needs a yes.
+    /// How a call ends, or that it needs approval.
     fn settled(&self, call: &Call, fate: Fate) -> Vec<Event> {
         let of = (call.id, call.name.as_str());
         let error = |error: &str| json!({ "error": error });
@@ -439,7 +439,7 @@ impl World {
             return Err(Cut::Wrong("a cancelled run was interrupted".into()));
         }
         let unsure = |call: &Call| state.has_begun(call.id) && call.name == PAY;
-        let left = state.pending.iter().map(|call| unanswered(call, unsure(call))).collect();
+        let left = state.pending.iter().map(|call| unanswered_result(call, unsure(call))).collect();
         let of = (RunId::new(Uuid::nil()), ThreadId::new(Uuid::nil()));
         let facts = last_events(of, state, (ending, left), &self.ids);
         let kept = self.commit(facts)?;
@@ -463,7 +463,7 @@ const USED: Usage = Usage {
     estimated: false,
 };
 
-/// The outcome of a call, whatever its turn has for it: some things come first.
+/// The outcome of a call. Some checks come before the outcome that its turn has for it.
 fn fate(state: &RunState, call: &Call, fate: Fate) -> Fate {
     let begun = state.has_begun(call.id);
     if call.raw.is_some() {

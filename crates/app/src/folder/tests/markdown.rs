@@ -96,9 +96,9 @@ fn a_section_is_read_with_its_defaults() {
     assert_eq!(taken.records, ["pill"]);
     assert_eq!(taken.triggers, ["pill", "the pill, blue", "don't"]);
     assert_eq!((taken.min_window, taken.max_tokens), (8000, 20));
-    assert_eq!(taken.about(), "Taken: pill, the pill, blue, don't");
+    assert_eq!(taken.text_to_compare(), "Taken: pill, the pill, blue, don't");
     assert_eq!((pills.name.as_str(), pills.always, pills.min_window, pills.max_tokens), ("b", false, 0, 500));
-    assert_eq!(pills.about(), "Pills");
+    assert_eq!(pills.text_to_compare(), "Pills");
     let records = BTreeMap::from([("pill".to_owned(), vec![serde_json::json!({"name": "Aspirin"})])]);
     let (now, zone) = (jiff::Timestamp::UNIX_EPOCH, &TimeZone::UTC);
     let data = SectionData { records: &records, now, zone, targets: &[] };

@@ -18,7 +18,7 @@ fn sample(app: &crate::App, folder: &Path, now: &Zoned) -> BTreeMap<String, Vec<
         for mut record in sample {
             let kind = record["type"].as_str().unwrap().to_owned();
             let schema = &app.records[&kind].schema;
-            crate::relative::resolve(schema, &mut record["data"], now).unwrap();
+            crate::relative_dates::resolve(schema, &mut record["data"], now).unwrap();
             assert!(jsonschema::is_valid(schema, &record["data"]), "{record}");
             record["data"]["id"] = record["id"].clone();
             records.entry(kind).or_default().push(record["data"].clone());
@@ -93,7 +93,7 @@ Upcoming Appointments:
     assert_eq!(kalito("2024-11-01T11:00:00Z", None), expected);
 }
 
-/// Records of two people, and some of nobody.
+/// Records of two people, and some that belong to no person.
 fn two_people() -> Vec<(&'static str, Value)> {
     let vital = |patient: &str, kind: &str, value: f64, unit: &str, at: &str| {
         ("vital", json!({"type": kind, "value": value, "unit": unit, "measuredAt": at, "patient": patient}))

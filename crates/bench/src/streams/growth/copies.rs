@@ -62,7 +62,7 @@ pub(super) fn table_sizes(database: &Path) -> rusqlite::Result<BTreeMap<String, 
     sizes.collect()
 }
 
-/// The growth between two moments, for each of so many runs, the largest first.
+/// The growth between two moments, for each of `runs` runs, the largest first.
 pub(super) fn table_growth(
     before: &BTreeMap<String, i64>,
     after: &BTreeMap<String, i64>,
@@ -77,7 +77,7 @@ pub(super) fn table_growth(
     growth
 }
 
-/// Copies all rows of runs so many times.
+/// Copies all rows of runs `copies` times.
 pub(super) fn copy_rows(database: &Path, copies: usize) -> rusqlite::Result<()> {
     let database = Connection::open(database)?;
     database

@@ -91,7 +91,7 @@ impl NodeGroup {
         Ok(())
     }
 
-    /// One thread of each of so many users. A thread is made at the node of its user.
+    /// One thread of each of `users` users. A thread is made at the node of its user.
     pub(super) async fn new_threads(&self, users: usize) -> Result<Vec<LoadThread>, String> {
         let mut clients: Vec<PlainClient> =
             self.nodes.iter().map(|node| PlainClient::new(node.address)).collect();
@@ -156,7 +156,8 @@ impl GroupWork {
         self.nodes_ms.iter().sum()
     }
 
-    /// Adds what the nodes have done, while PostgreSQL has worked for so many milliseconds on the core of the load.
+    /// Adds what the nodes have done, while PostgreSQL has worked for `postgres_ms` milliseconds on the core of the
+    /// load.
     pub(super) fn add_to(&self, figures: &mut ServerFigures, postgres_ms: f64) {
         let good = figures.good as f64;
         let busiest = self.nodes_ms.iter().copied().fold(0.0, f64::max);

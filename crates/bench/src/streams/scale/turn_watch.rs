@@ -19,14 +19,14 @@ pub(super) struct TurnWatch {
 /// The shares that were observed.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct TurnShare {
-    /// The part of the time in which somebody had the turn, in percent.
+    /// The part of the time in which a node had the turn, in percent.
     pub(super) taken_percent: f64,
     /// How many waited for it.
     pub(super) waiting: f64,
 }
 
 impl TurnWatch {
-    /// Begins to look after a while, and looks for so long.
+    /// Starts to watch after `after`, and watches for `length`.
     pub(super) fn start(postgres: &BenchPostgres, after: Duration, length: Duration) -> Result<Self, String> {
         let mut psql = postgres.psql(&statement(after, length));
         let psql = psql.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped()).spawn();

@@ -49,11 +49,11 @@ impl Painter {
         } else if let NodeValue::Link(link) | NodeValue::Image(link) = value {
             self.link(node, style, &link.url);
         } else if matches!(value, NodeValue::Strong) {
-            self.marked(node, style.bold(), "**");
+            self.paint_marked(node, style.bold(), "**");
         } else if matches!(value, NodeValue::Emph) {
-            self.marked(node, style.italic(), "*");
+            self.paint_marked(node, style.italic(), "*");
         } else if matches!(value, NodeValue::Strikethrough) {
-            self.marked(node, style.strikethrough(), "~~");
+            self.paint_marked(node, style.strikethrough(), "~~");
         } else if matches!(value, NodeValue::SoftBreak | NodeValue::LineBreak) {
             self.push(" ", style, false);
         } else {
@@ -62,7 +62,7 @@ impl Painter {
     }
 
     /// The text inside of marks: in a style, or else with the marks.
-    fn marked(&mut self, node: Node<'_>, style: Style, marks: &str) {
+    fn paint_marked(&mut self, node: Node<'_>, style: Style, marks: &str) {
         if self.look.colours {
             return self.walk(node, style);
         }

@@ -57,7 +57,7 @@ impl ConfigReader<'_> {
             };
             let usual = JwtIssuerConfig::new(&name, &raw.issuer, "", keys);
             issuers.push(JwtIssuerConfig {
-                audiences: raw.audience.all(),
+                audiences: raw.audience.into_list(),
                 algorithms: raw.algorithms.unwrap_or(usual.algorithms),
                 user_claim: raw.user_claim.unwrap_or(usual.user_claim),
                 app_claim: raw.apps_claim,

@@ -8,7 +8,7 @@ use app::source::{Spanned, read_file};
 use serde::Deserialize;
 use tools::{Allowed, NotAllowable};
 
-use super::providers::{http_url, secret, without_slash};
+use super::providers::{RawSecret, http_url, secret, without_slash};
 use super::{Chosen, ConfigReader, Origin};
 use crate::config::{ConfigSecret, EgressConfig, TavilyAccount};
 
@@ -19,13 +19,6 @@ const SEARXNG_EXAMPLE: &str = "http://127.0.0.1:8888";
 #[serde(default, deny_unknown_fields)]
 pub(super) struct RawEgress {
     allow: Vec<Spanned<String>>,
-}
-
-#[derive(Debug, Default, Deserialize)]
-#[serde(default, deny_unknown_fields)]
-pub(super) struct RawSecret {
-    pub(super) env: Option<Spanned<String>>,
-    pub(super) file: Option<Spanned<String>>,
 }
 
 #[derive(Debug, Default, Deserialize)]
@@ -102,7 +95,7 @@ impl ConfigReader<'_> {
         Ok(secrets)
     }
 
-    /// The value from the variable, or else from the file. A variable that somebody chose by name must be set.
+    /// The value from the variable, or else from the file. A variable that the operator chose by name must be set.
     pub(super) fn key(&self, usual: Option<&str>, raw: RawSecret) -> Result<Option<ConfigSecret>, Problem> {
         let chosen = self.in_file(raw.env)?;
         let name = chosen.as_ref().map(|chosen| chosen.value.as_str()).or(usual);

@@ -9,7 +9,7 @@ use model::{Capabilities, Listing, Price, ProviderKind, ProviderWire, SchemaSupp
 use serde::{Deserialize, Deserializer};
 use serde_json::{Map, Value};
 
-use super::providers::{MAX_CONTEXT_TOKENS, MIN_CONTEXT_TOKENS, kind, structured};
+use super::providers::{MAX_CONTEXT_TOKENS, MIN_CONTEXT_TOKENS, kind, read_schema_support};
 use super::{Chosen, ConfigReader, non_empty, one_of};
 use crate::config::{Config, Embeddings, ProviderConfig};
 use crate::weights::{self, WeightsKind};
@@ -28,7 +28,7 @@ pub(super) struct RawModel {
     kind: Option<ProviderKind>,
     streaming: Option<bool>,
     tools: Option<bool>,
-    #[serde(deserialize_with = "structured")]
+    #[serde(deserialize_with = "read_schema_support")]
     structured: Option<SchemaSupport>,
     vision: Option<bool>,
     sampling: Option<bool>,
@@ -186,7 +186,7 @@ impl ConfigReader<'_> {
         Ok(Embeddings { provider: provider.name.clone(), model, dimensions: raw.dimensions })
     }
 
-    /// The default that somebody named must be one that can be asked, once there is anybody to ask.
+    /// The default that the operator named must be a model that can be used, if there is a provider.
     pub(super) fn default_model(&self, config: &Config, chosen: Chosen<'_>) -> Result<String, Problem> {
         if !config.has_remote() || config.is_served(&chosen.value) {
             return Ok(chosen.value);

@@ -11,7 +11,6 @@ use model::known_models::{KnownProvider, PROVIDERS};
 use model::{Capabilities, Prices, ProviderKind, ProviderWire, SchemaSupport, Timeouts};
 use serde::{Deserialize, Deserializer};
 
-use super::egress::RawSecret;
 use super::{Chosen, ConfigReader, one_of};
 use crate::config::{ConfigSecret, ProviderConfig};
 use crate::weights;
@@ -25,6 +24,14 @@ const OLLAMA_PORT: u16 = 11434;
 const KINDS: [ProviderKind; 2] = [ProviderKind::Cloud, ProviderKind::Local];
 const STRUCTURED: [SchemaSupport; 3] =
     [SchemaSupport::WithTools, SchemaSupport::Alone, SchemaSupport::Prompt];
+
+/// The place of a secret: a variable or a file.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub(super) struct RawSecret {
+    pub(super) env: Option<Spanned<String>>,
+    pub(super) file: Option<Spanned<String>>,
+}
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(default, deny_unknown_fields)]
@@ -41,7 +48,7 @@ pub(super) struct RawProvider {
     prices: Option<Prices>,
     streaming: Option<bool>,
     tools: Option<bool>,
-    #[serde(deserialize_with = "structured")]
+    #[serde(deserialize_with = "read_schema_support")]
     structured: Option<SchemaSupport>,
     #[serde(deserialize_with = "whole_number::<MIN_CONTEXT_TOKENS, MAX_CONTEXT_TOKENS, _, _>")]
     context_window: Option<u32>,
@@ -179,7 +186,7 @@ pub(super) fn kind<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<
     one_of(deserializer, &KINDS, ProviderKind::name)
 }
 
-pub(super) fn structured<'de, D: Deserializer<'de>>(
+pub(super) fn read_schema_support<'de, D: Deserializer<'de>>(
     deserializer: D,
 ) -> Result<Option<SchemaSupport>, D::Error> {
     one_of(deserializer, &STRUCTURED, SchemaSupport::name)

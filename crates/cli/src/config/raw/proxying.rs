@@ -24,7 +24,7 @@ pub(super) enum OneOrSeveral {
 }
 
 impl OneOrSeveral {
-    pub(super) fn all(self) -> Vec<String> {
+    pub(super) fn into_list(self) -> Vec<String> {
         match self {
             Self::One(text) => vec![text],
             Self::Several(texts) => texts,
@@ -44,7 +44,7 @@ impl<'a> ConfigReader<'a> {
         let trusted = self.entries("RONDO_TRUSTED_PROXIES", trusted_proxies, MAX_TRUSTED_PROXIES)?;
         let allowed = self.entries("RONDO_ALLOW_ORIGINS", allow_origins, MAX_ALLOWED_ORIGINS)?;
         Ok(Proxying {
-            behind_proxy: self.truth("RONDO_BEHIND_PROXY", behind_proxy)?.unwrap_or_default(),
+            behind_proxy: self.bool_setting("RONDO_BEHIND_PROXY", behind_proxy)?.unwrap_or_default(),
             allow_origins: allowed.iter().map(origin_of).collect::<Result<_, _>>()?,
             public_urls: public.iter().map(public_url_of).collect::<Result<_, _>>()?,
             trusted_proxies: trusted.iter().map(network).collect::<Result<_, _>>()?,
@@ -72,7 +72,7 @@ impl<'a> ConfigReader<'a> {
         if let Some(texts) = in_file.filter(|_| self.variable(variable).is_none()) {
             let span = texts.span();
             let chosen = |value| Chosen { value, origin: Origin::File(self.source, span.clone()) };
-            entries.extend(texts.into_inner().all().into_iter().map(chosen));
+            entries.extend(texts.into_inner().into_list().into_iter().map(chosen));
         }
         match entries.get(most) {
             Some(entry) => Err(entry.problem(format!("there are more than {most} entries"), "remove some")),

@@ -23,13 +23,18 @@ impl ConfigReader<'_> {
                 Ok(Some(TlsFiles { cert: cert.value.trim().into(), key: key.value.trim().into() }))
             }
             (None, None) => Ok(None),
-            (Some(cert), None) => Err(lonely(&cert, "there is a certificate without its key", "tls.key")),
-            (None, Some(key)) => Err(lonely(&key, "there is a key without its certificate", "tls.cert")),
+            (Some(cert), None) => {
+                Err(half_of_pair(&cert, "there is a certificate without its key", "tls.key"))
+            }
+            (None, Some(key)) => {
+                Err(half_of_pair(&key, "there is a key without its certificate", "tls.cert"))
+            }
         }
     }
 }
 
-fn lonely(chosen: &Chosen<'_>, message: &str, missing: &str) -> Problem {
+/// The problem of a certificate without its key, or of a key without its certificate.
+fn half_of_pair(chosen: &Chosen<'_>, message: &str, missing: &str) -> Problem {
     let variable = missing.replace('.', "_").to_uppercase();
     chosen.problem(
         message,

@@ -30,7 +30,7 @@ impl Arguments {
         let is_taken = |name: &str| self.properties.contains_key(name);
         let plain = words::variable(name);
         let name = if is_taken(&plain) { format!("{plain}_{place}") } else { plain };
-        let name = words::free(&name, is_taken);
+        let name = words::free_name(&name, is_taken);
         self.properties.insert(name.clone(), schema.into());
         if is_required {
             self.required.insert(name.clone());
@@ -54,12 +54,12 @@ impl Arguments {
 }
 
 /// A template of the argument as it is given.
-pub(super) fn plain(argument: &str) -> String {
+pub(super) fn value_template(argument: &str) -> String {
     format!("{{{{ input.{argument} }}}}")
 }
 
 /// A template of a list as one text. An empty list is left out, as an argument that is not given is.
-pub(super) fn joined(argument: &str, between: char) -> String {
+pub(super) fn list_template(argument: &str, between: char) -> String {
     format!("{{{{ input.{argument} | join(\"{between}\") if input.{argument} }}}}")
 }
 

@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value};
 
-use super::arguments::plain;
+use super::arguments::value_template;
 use super::operation::{OperationDraft, object, table};
 use super::schema;
 
@@ -67,14 +67,14 @@ impl<'a> OperationDraft<'a> {
         let mut body = Vec::new();
         for (name, property, is_required) in schema::properties(&schema) {
             let argument = self.arguments.add(name, "body", property, is_required)?;
-            body.push((name.clone(), plain(&argument)));
+            body.push((name.clone(), value_template(&argument)));
         }
         Ok(("body".into(), object(body)))
     }
 
     fn whole_body(&mut self, raw: &Value, mut schema: Map<String, Value>) -> Result<Value, String> {
         schema.extend(raw.as_object().and_then(schema::description));
-        Ok(plain(&self.arguments.add("body", "body", schema, true)?).into())
+        Ok(value_template(&self.arguments.add("body", "body", schema, true)?).into())
     }
 }
 

@@ -7,7 +7,7 @@ use protocol::Effect;
 use serde_json::{Map, Value};
 
 use super::address::BaseAddress;
-use super::arguments::{Arguments, plain};
+use super::arguments::{Arguments, value_template};
 use super::document::OpenApiDocument;
 use super::schema::SchemaReader;
 use super::security::{Credential, CredentialLocation, credentials};
@@ -169,14 +169,14 @@ impl<'a> OperationDraft<'a> {
         self.placeholders().any(|other| other == name)
     }
 
-    /// A name in the path that nobody describes is a text.
+    /// A name in the path that no parameter describes is a text.
     fn fill_rest(&mut self) -> Result<(), String> {
         let names: BTreeSet<&'a str> =
             self.placeholders().filter(|name| !self.filled.contains_key(name)).collect();
         for name in names {
             let schema = Map::from_iter([("type".to_owned(), "string".into())]);
             let argument = self.arguments.add(name, "path", schema, true)?;
-            self.filled.insert(name, plain(&argument));
+            self.filled.insert(name, value_template(&argument));
         }
         Ok(())
     }
@@ -185,7 +185,7 @@ impl<'a> OperationDraft<'a> {
     fn url(&self, base: &str) -> Result<String, String> {
         let mut url = base.trim_end_matches('/').to_owned();
         for (text, name) in &self.path {
-            url.push_str(&encoded(text));
+            url.push_str(&percent_encoded(text));
             url.extend(name.and_then(|name| self.filled.get(name)).map(String::as_str));
         }
         UrlTemplate::new(&url, Names::Call).map_err(|mistake| format!("its address: {mistake}"))?;
@@ -212,7 +212,7 @@ fn pieces(path: &str) -> Result<Vec<(&str, Option<&str>)>, String> {
 }
 
 /// Percent-encodes every character that could mean something in an address or a template; what is encoded stays so.
-fn encoded(text: &str) -> String {
+fn percent_encoded(text: &str) -> String {
     let mut encoded = String::with_capacity(text.len());
     for (at, byte) in text.bytes().enumerate() {
         let is_escape = || {

@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value};
 
-use super::arguments::{joined, json, plain};
+use super::arguments::{json, list_template, value_template};
 use super::operation::OperationDraft;
 use super::schema;
 
@@ -36,8 +36,8 @@ impl ParameterKind {
     /// The template of an argument. The items of a list have `between` between them.
     fn template(&self, argument: &str, between: char) -> String {
         match self {
-            ParameterKind::Single | ParameterKind::Object => plain(argument),
-            ParameterKind::List => joined(argument, between),
+            ParameterKind::Single | ParameterKind::Object => value_template(argument),
+            ParameterKind::List => list_template(argument, between),
             ParameterKind::Json => json(argument),
         }
     }
@@ -122,9 +122,9 @@ impl<'a> OperationDraft<'a> {
         }
         let explode = parameter.explode.unwrap_or(matches!(parameter.style, None | Some("form")));
         let template = match parameter.kind() {
-            ParameterKind::Object => return self.apart(&parameter, explode),
+            ParameterKind::Object => return self.add_fields(&parameter, explode),
             ParameterKind::List if explode => {
-                plain(&self.one_of(name, "query", parameter.schema, parameter.required)?)
+                value_template(&self.one_of(name, "query", parameter.schema, parameter.required)?)
             }
             kind @ (ParameterKind::Single | ParameterKind::Json | ParameterKind::List) => {
                 let between = match parameter.style {
@@ -158,7 +158,7 @@ impl<'a> OperationDraft<'a> {
     }
 
     /// Each field of an object is a parameter of its own.
-    fn apart(&mut self, parameter: &Parameter<'a>, explode: bool) -> Result<(), String> {
+    fn add_fields(&mut self, parameter: &Parameter<'a>, explode: bool) -> Result<(), String> {
         let Parameter { name, required, schema, .. } = parameter;
         let is_deep = parameter.style == Some("deepObject");
         if !(is_deep || explode) || schema::properties(schema).next().is_none() {
@@ -174,7 +174,7 @@ impl<'a> OperationDraft<'a> {
             if self.query.iter().any(|(other, _)| *other == written) {
                 continue;
             }
-            let template = plain(&self.arguments.add(&written, "query", of, must)?);
+            let template = value_template(&self.arguments.add(&written, "query", of, must)?);
             self.query.push((written, template));
         }
         Ok(())
@@ -221,7 +221,7 @@ impl<'a> OperationDraft<'a> {
             } else {
                 self.arguments.add(name, "body", of, is_required)?
             };
-            form.push((name.clone(), plain(&argument)));
+            form.push((name.clone(), value_template(&argument)));
         }
         Ok(form)
     }

@@ -17,8 +17,8 @@ const MAX_HOPS: usize = 32;
 /// Schemas within the arguments of one tool.
 const MAX_SCHEMAS: usize = 1000;
 
-/// Keywords that are taken as they stand. Examples, XML, discriminators and whatever else there is say nothing of what
-/// may be given.
+/// Keywords that are taken as they stand. Examples, XML, discriminators and all other keywords say nothing about
+/// allowed values.
 const PLAIN: &str = "format const default minimum maximum exclusiveMinimum exclusiveMaximum multipleOf minLength \
                      maxLength pattern minItems maxItems uniqueItems minProperties maxProperties";
 
@@ -51,7 +51,7 @@ impl<'a> SchemaReader<'a> {
 
     fn schema(&mut self, schema: &'a Value, place: Place<'a>) -> Map<String, Value> {
         if self.left == 0 || place.depth == 0 {
-            return self.anything("a schema is cut where it is nested too deeply or is too large");
+            return self.any_value_schema("a schema is cut where it is nested too deeply or is too large");
         }
         self.left -= 1;
         let Some(object) = schema.as_object() else {
@@ -59,23 +59,24 @@ impl<'a> SchemaReader<'a> {
             return nothing.into_iter().collect();
         };
         match object.get("$ref").and_then(Value::as_str) {
-            Some(reference) => self.referred(reference, object, place),
-            None => self.described(object, &place),
+            Some(reference) => self.referenced_schema(reference, object, place),
+            None => self.described_schema(object, &place),
         }
     }
 
-    fn referred(
+    fn referenced_schema(
         &mut self,
         reference: &'a str,
         beside: &'a Map<String, Value>,
         mut place: Place<'a>,
     ) -> Map<String, Value> {
         if place.behind.contains(&reference) || place.behind.len() == MAX_HOPS {
-            return self.anything(&format!("{reference} contains itself, and is cut there"));
+            return self.any_value_schema(&format!("{reference} contains itself, and is cut there"));
         }
         let Some(target) = self.document.target(reference) else {
-            return self
-                .anything(&format!("{reference} is not in the description, so anything may be given"));
+            return self.any_value_schema(&format!(
+                "{reference} is not in the description, so anything may be given"
+            ));
         };
         place.behind.push(reference);
         let mut schema = self.schema(target, place);
@@ -83,29 +84,29 @@ impl<'a> SchemaReader<'a> {
         schema
     }
 
-    fn described(&mut self, object: &'a Map<String, Value>, place: &Place<'a>) -> Map<String, Value> {
+    fn described_schema(&mut self, object: &'a Map<String, Value>, place: &Place<'a>) -> Map<String, Value> {
         let mut schema = Map::new();
-        schema.extend(object.get("type").and_then(|kind| self.sound("type", kind)));
+        schema.extend(object.get("type").and_then(|kind| self.valid_keyword("type", kind)));
         schema.extend(description(object));
         if let Some(choices) = object.get("enum").and_then(Value::as_array) {
             let choices: Value = choices.iter().filter(|choice| !has_null(choice)).cloned().collect();
-            schema.extend(self.sound("enum", &choices));
+            schema.extend(self.valid_keyword("enum", &choices));
         }
         for keyword in PLAIN.split(' ') {
-            schema.extend(object.get(keyword).and_then(|value| self.sound(keyword, value)));
+            schema.extend(object.get(keyword).and_then(|value| self.valid_keyword(keyword, value)));
         }
-        exclusive(object, &mut schema);
+        convert_exclusive_bounds(object, &mut schema);
         self.objects(object, place, &mut schema);
         if let Some(items @ Value::Object(_)) = object.get("items") {
-            schema.insert("items".into(), self.schema(items, place.below()).into());
+            schema.insert("items".into(), self.schema(items, place.one_level_below()).into());
         }
         if let Some(not @ Value::Object(_)) = object.get("not") {
-            schema.insert("not".into(), self.schema(not, place.below()).into());
+            schema.insert("not".into(), self.schema(not, place.one_level_below()).into());
         }
         for keyword in ["oneOf", "anyOf"] {
             let Some(choices) = object.get(keyword).and_then(Value::as_array) else { continue };
             let choices: Vec<Value> =
-                choices.iter().map(|choice| self.schema(choice, place.below()).into()).collect();
+                choices.iter().map(|choice| self.schema(choice, place.one_level_below()).into()).collect();
             if !choices.is_empty() {
                 schema.insert(keyword.into(), choices.into());
             }
@@ -113,10 +114,10 @@ impl<'a> SchemaReader<'a> {
         if let Some(members) = object.get("allOf").and_then(Value::as_array) {
             // Merged members are no deeper than where they stand.
             let members = members.iter().map(|member| self.schema(member, place.clone())).collect();
-            schema = merged(schema, members);
+            schema = merged_schema(schema, members);
         }
         if object.get("nullable") == Some(&Value::Bool(true)) {
-            nullable(&mut schema);
+            allow_null(&mut schema);
         }
         schema
     }
@@ -132,7 +133,7 @@ impl<'a> SchemaReader<'a> {
             let given: Vec<(&'a String, &'a Value)> = given.collect();
             let mut kept = Map::new();
             for (name, property) in given {
-                kept.insert(name.clone(), self.schema(property, place.below()).into());
+                kept.insert(name.clone(), self.schema(property, place.one_level_below()).into());
             }
             let required: Vec<Value> = names(object.get("required"))
                 .filter(|name| kept.contains_key(*name))
@@ -146,7 +147,10 @@ impl<'a> SchemaReader<'a> {
         match object.get("additionalProperties") {
             Some(Value::Bool(open)) => drop(schema.insert("additionalProperties".into(), (*open).into())),
             Some(others @ Value::Object(_)) => {
-                schema.insert("additionalProperties".into(), self.schema(others, place.below()).into());
+                schema.insert(
+                    "additionalProperties".into(),
+                    self.schema(others, place.one_level_below()).into(),
+                );
             }
             _ => {}
         }
@@ -158,7 +162,7 @@ impl<'a> SchemaReader<'a> {
     }
 
     /// A keyword that JSON Schema knows with such a value; another would make the whole schema none.
-    fn sound(&mut self, keyword: &str, value: &Value) -> Option<(String, Value)> {
+    fn valid_keyword(&mut self, keyword: &str, value: &Value) -> Option<(String, Value)> {
         if keyword == "const" && value.is_null() {
             return Some(("type".into(), "null".into()));
         }
@@ -173,14 +177,14 @@ impl<'a> SchemaReader<'a> {
         None
     }
 
-    fn anything(&mut self, note: &str) -> Map<String, Value> {
+    fn any_value_schema(&mut self, note: &str) -> Map<String, Value> {
         self.notes.insert(note.to_owned());
         Map::new()
     }
 }
 
 impl Place<'_> {
-    fn below(&self) -> Self {
+    fn one_level_below(&self) -> Self {
         Self { depth: self.depth.saturating_sub(1), behind: self.behind.clone() }
     }
 }
@@ -216,7 +220,7 @@ pub(super) fn description(object: &Map<String, Value>) -> Option<(String, Value)
 }
 
 /// OpenAPI 3.0 says of a bound whether it is exclusive; JSON Schema has another bound for that.
-fn exclusive(object: &Map<String, Value>, schema: &mut Map<String, Value>) {
+fn convert_exclusive_bounds(object: &Map<String, Value>, schema: &mut Map<String, Value>) {
     for (bound, exclusive) in [("minimum", "exclusiveMinimum"), ("maximum", "exclusiveMaximum")] {
         if object.get(exclusive) == Some(&Value::Bool(true))
             && let Some(value) = schema.shift_remove(bound)
@@ -227,7 +231,7 @@ fn exclusive(object: &Map<String, Value>, schema: &mut Map<String, Value>) {
 }
 
 /// One object of several, where that is all they are; else all of them have to hold.
-fn merged(own: Map<String, Value>, members: Vec<Map<String, Value>>) -> Map<String, Value> {
+fn merged_schema(own: Map<String, Value>, members: Vec<Map<String, Value>>) -> Map<String, Value> {
     let is_plain = |schema: &Map<String, Value>| {
         schema.keys().all(|key| OF_OBJECTS.contains(&key.as_str()))
             && schema.get("type").is_none_or(|kind| kind == "object")
@@ -263,7 +267,7 @@ fn merged(own: Map<String, Value>, members: Vec<Map<String, Value>>) -> Map<Stri
 }
 
 /// A text beside a list of choices is never null: TOML has no such choice.
-fn nullable(schema: &mut Map<String, Value>) {
+fn allow_null(schema: &mut Map<String, Value>) {
     if schema.contains_key("enum") {
         return;
     }

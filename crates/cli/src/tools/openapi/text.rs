@@ -40,7 +40,7 @@ fn table(text: &mut String, path: &str, fields: &Map<String, Value>) -> CommandR
 
 fn inline(value: &Value) -> CommandResult<String> {
     let mut text = String::new();
-    sayable(value).serialize(toml::ser::ValueSerializer::new(&mut text))?;
+    toml_value(value).serialize(toml::ser::ValueSerializer::new(&mut text))?;
     Ok(text)
 }
 
@@ -50,16 +50,16 @@ fn key(name: &str) -> CommandResult<String> {
     Ok(line.trim_end().trim_end_matches(" = 0").to_owned())
 }
 
-/// TOML has no null, and no whole numbers beyond 64 bits with a sign.
-fn sayable(value: &Value) -> Value {
+/// The value as TOML can have it. TOML has no null, and no whole numbers beyond 64 bits with a sign.
+fn toml_value(value: &Value) -> Value {
     match value {
         Value::Number(number) if number.as_i64().is_none() => {
             number.as_f64().map_or(Value::Null, Value::from)
         }
-        Value::Array(items) => items.iter().filter(|item| !item.is_null()).map(sayable).collect(),
+        Value::Array(items) => items.iter().filter(|item| !item.is_null()).map(toml_value).collect(),
         Value::Object(fields) => {
             let fields = fields.iter().filter(|(_, field)| !field.is_null());
-            Value::Object(fields.map(|(name, field)| (name.clone(), sayable(field))).collect())
+            Value::Object(fields.map(|(name, field)| (name.clone(), toml_value(field))).collect())
         }
         Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => value.clone(),
     }

@@ -1,4 +1,4 @@
-//! Somebody else's words as names and texts that can stand in a file of ours.
+//! Foreign words as names and texts that can stand in a file of ours.
 
 /// Bytes of a tool's name.
 const MAX_NAME_CHARS: usize = 64;
@@ -34,13 +34,13 @@ fn is_hidden(c: char) -> bool {
 
 /// A tool's name: letters, digits, underscores and dashes.
 pub(super) fn tool_name(text: &str) -> String {
-    let name = squeezed(text, |c| c.is_ascii_alphanumeric() || c == '_' || c == '-');
+    let name = single_underscores(text, |c| c.is_ascii_alphanumeric() || c == '_' || c == '-');
     if name.is_empty() { "call".to_owned() } else { name.chars().take(MAX_NAME_CHARS).collect() }
 }
 
 /// A name that a template can use: letters, digits and underscores, and no digit first.
 pub(super) fn variable(text: &str) -> String {
-    let name = squeezed(text, |c| c.is_ascii_alphanumeric() || c == '_');
+    let name = single_underscores(text, |c| c.is_ascii_alphanumeric() || c == '_');
     match name.chars().next() {
         None => "value".to_owned(),
         Some(first) if first.is_ascii_digit() => format!("_{name}"),
@@ -50,12 +50,12 @@ pub(super) fn variable(text: &str) -> String {
 
 /// A file's name, without its ending.
 pub(super) fn file_name(text: &str) -> String {
-    let name = squeezed(&text.to_lowercase(), |c| c.is_ascii_alphanumeric()).replace('_', "-");
+    let name = single_underscores(&text.to_lowercase(), |c| c.is_ascii_alphanumeric()).replace('_', "-");
     if name.is_empty() { "openapi".to_owned() } else { name.chars().take(MAX_NAME_CHARS).collect() }
 }
 
 /// The name, or with a number behind it if it is taken, at most as long as a tool's name may be.
-pub(super) fn free(name: &str, is_taken: impl Fn(&str) -> bool) -> String {
+pub(super) fn free_name(name: &str, is_taken: impl Fn(&str) -> bool) -> String {
     let within = |most: usize| name.chars().take(most).collect::<String>();
     let numbered = (2..=usize::MAX).map(|number| {
         let ending = format!("_{number}");
@@ -65,7 +65,7 @@ pub(super) fn free(name: &str, is_taken: impl Fn(&str) -> bool) -> String {
 }
 
 /// With one underscore in place of any others in a row.
-fn squeezed(text: &str, is_kept: impl Fn(char) -> bool) -> String {
+fn single_underscores(text: &str, is_kept: impl Fn(char) -> bool) -> String {
     let parts = text.split(|c| !is_kept(c)).filter(|part| !part.is_empty());
     parts.collect::<Vec<_>>().join("_")
 }

@@ -1,4 +1,4 @@
-//! Forgetting as a sentence, plans that are followed up, what needs a yes, and what a psychologist would look for.
+//! Forgetting as a sentence, plans that are followed up, what needs approval, and what a psychologist would look for.
 
 use jiff::Span;
 use jiff::tz::TimeZone;
@@ -76,7 +76,7 @@ async fn what_is_forgotten_by_a_sentence_is_in_no_prompt_any_more() {
 }
 
 #[tokio::test]
-async fn what_is_taken_back_at_once_is_never_looked_at() {
+async fn what_is_retracted_at_once_is_never_looked_at() {
     let product = Product::new("companion").await;
     let path = product.world.path("apps/companion/app.toml");
     let app = std::fs::read_to_string(&path)
@@ -170,11 +170,11 @@ async fn health_and_what_hurts_is_kept_only_with_a_yes() {
     let server = product.serve().await;
     let frames = product.say(&server, "I have asthma, I lost my father and I live in Porto.").await;
     let channel = format!("/v1/threads/{}/events", thread(&frames));
-    server.follow(&channel, 0).await.until("memory:update").await;
+    server.follow(&channel, 0).await.read_until("memory:update").await;
     assert_eq!(known(&product, &server).await, ["Lives in Porto"]);
     let message = json!({ "message": "Yes, do keep it in mind", "threadId": thread(&frames) });
     let mut asking = product.ask(&server, message).await;
-    let open = asking.until("proposal:open").await.pop().unwrap().data;
+    let open = asking.read_until("proposal:open").await.pop().unwrap().data;
     assert_eq!(open["input"]["text"], "Has asthma", "the user sees the sentence");
     assert_eq!(known(&product, &server).await.len(), 1, "and is asked first");
     let confirm = format!("/v1/proposals/{}/confirm", open["proposalId"].as_str().unwrap());

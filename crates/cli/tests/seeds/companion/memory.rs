@@ -245,12 +245,12 @@ async fn facts_are_looked_for_after_the_answer_and_nobody_waits_for_them() {
     assert_eq!(known(&product, &server).await.len(), 0, "not yet");
     held.open();
     let channel = format!("/v1/threads/{}/events", thread(&frames));
-    let update = server.follow(&channel, 0).await.until("memory:update").await.pop().unwrap();
+    let update = server.follow(&channel, 0).await.read_until("memory:update").await.pop().unwrap();
     assert_eq!(update.data["created"].as_array().unwrap().len(), 1);
     assert_eq!(known(&product, &server).await, ["The user is vegan"]);
 }
 
-/// Returns the requests to the memory model, once there are so many.
+/// Returns the requests to the memory model, once there are `count` of them.
 async fn extractions(product: &Product, count: usize) -> Vec<String> {
     let mut seen = 0;
     loop {
@@ -296,7 +296,7 @@ async fn what_the_memory_model_invents_is_not_kept() {
     let server = product.serve().await;
     let frames = product.say(&server, "Well, I have a dog now.").await;
     let channel = format!("/v1/threads/{}/events", thread(&frames));
-    server.follow(&channel, 0).await.until("memory:update").await;
+    server.follow(&channel, 0).await.read_until("memory:update").await;
     assert_eq!(known(&product, &server).await, ["The user has a dog"], "only what the user said");
 }
 

@@ -35,7 +35,7 @@ async fn a_turn_names_its_session_and_carries_the_message_and_the_answer() {
     let (product, server) = companion([Reply::stream().text("Good ").text("morning.")]).await;
     let mut stream = product.ask(&server, json!({ "message": "Hello" })).await;
     let session = stream.header("x-thread-id");
-    let frames = stream.until("run:end").await;
+    let frames = stream.read_until("run:end").await;
     assert_eq!(
         (thread(&frames), of(&frames, "message:user")[0]["text"].as_str()),
         (session.clone(), Some("Hello"))
@@ -204,7 +204,7 @@ async fn both_messages_are_stored_the_users_before_the_answer_begins() {
     let (_, early) = server.get(&path).await;
     assert_eq!(early["data"][0]["text"], "Hello");
     held.open();
-    stream.until("run:end").await;
+    stream.read_until("run:end").await;
     let (_, messages) = server.get(&path).await;
     assert_eq!(messages["data"].as_array().unwrap().len(), 2);
     assert_eq!(

@@ -17,7 +17,7 @@ async fn served() -> (Product, Server) {
     (product, server)
 }
 
-/// A day or a time so many days from now, as records have it.
+/// The day that is `days` days from now, as records have it.
 fn day(days: i64) -> String {
     let today = SystemClock.now().in_tz("America/New_York").unwrap().date();
     today.checked_add(days.days()).unwrap().to_string()
@@ -220,7 +220,7 @@ async fn whether_a_dose_was_given_is_answered_from_records() {
     });
     let mut stream =
         product.ask(&server, json!({ "message": "I gave her 10mg of Lisinopril just now." })).await;
-    let open = stream.until("proposal:open").await.pop().unwrap().data;
+    let open = stream.read_until("proposal:open").await.pop().unwrap().data;
     let confirm = format!("/v1/proposals/{}/confirm", open["proposalId"].as_str().unwrap());
     assert_eq!(send(&server, Method::POST, &confirm, &json!({})).await.0, 200);
     assert_eq!(status(&stream.all().await), "completed");

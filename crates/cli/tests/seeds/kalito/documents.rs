@@ -1,4 +1,4 @@
-//! Which passages of documents stand in a prompt: those that the message is about, by whatever words, and no others.
+//! Which passages of documents stand in a prompt: those that the message is about, in any words, and no others.
 
 use reqwest::Method;
 use serde_json::{Value, json};

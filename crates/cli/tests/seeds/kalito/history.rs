@@ -8,7 +8,7 @@ use crate::product::{Product, of, send};
 use crate::world::Server;
 use testkit::upstream::Reply;
 
-/// A thread of so many exchanges; each message holds its number and about so many words.
+/// A thread of `exchanges` exchanges. Each message holds its number and about `words` words.
 async fn talk(product: &Product, server: &Server, exchanges: usize, words: usize) -> Value {
     let message = |number: usize| format!("Question {number}:{}", " garden".repeat(words));
     let thread = product.answer(server, json!({ "message": message(0) })).await["threadId"].clone();
@@ -96,7 +96,7 @@ async fn older_stretches_are_summarised_by_a_model_and_come_in_short() {
     let server = product.serve().await;
     let thread = talk(&product, &server, 12, 200).await;
     let id = thread.as_str().unwrap();
-    server.follow(&format!("/v1/threads/{id}/events"), 0).await.until("summary").await;
+    server.follow(&format!("/v1/threads/{id}/events"), 0).await.read_until("summary").await;
     let (_, summaries) = server.get(&format!("/v1/threads/{id}/summaries")).await;
     assert_eq!(summaries["data"][0]["text"], "They spoke of the garden.", "{summaries}");
     say_in(&product, &server, &thread, "What did we say?").await;
@@ -192,7 +192,7 @@ async fn conversations_are_listed_with_the_newest_first_and_named_by_the_model()
     let second = product.answer(&server, json!({ "message": "Hello" })).await["threadId"].clone();
     for thread in [&first, &second] {
         let channel = format!("/v1/threads/{}/events", thread.as_str().unwrap());
-        server.follow(&channel, 0).await.until("thread:named").await;
+        server.follow(&channel, 0).await.read_until("thread:named").await;
     }
     let (_, listed) = server.get(&product.path("threads")).await;
     let threads = listed["data"].as_array().unwrap();
@@ -211,7 +211,7 @@ async fn conversations_are_listed_with_the_newest_first_and_named_by_the_model()
 async fn a_stored_message_of_an_unknown_role_is_left_out_and_logged() {
     let (product, server, thread) = with_talk().await;
     let database = testkit::sql::Connection::open(product.world.path("data").join("rondo.db")).unwrap();
-    // No release has written such a message, and the database takes none: somebody has changed the file.
+    // No release has written such a message, and the database takes none: a person has changed the file.
     let guards = "SELECT name FROM sqlite_master WHERE type = 'trigger' AND tbl_name = 'messages'";
     let names: Vec<String> = database
         .prepare(guards)

@@ -172,7 +172,7 @@ async fn a_model_that_is_on_no_list_of_a_provider_is_refused_by_its_name() {
     for model in ["gpt-5.6-luna", "gpt-6-sol"] {
         product.answer(&server, json!({ "message": "Hello", "model": model })).await;
     }
-    assert_eq!(product.upstream().listed(), 1, "the list is asked for once");
+    assert_eq!(product.upstream().count_lists(), 1, "the list is asked for once");
 }
 
 #[tokio::test]

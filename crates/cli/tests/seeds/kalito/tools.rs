@@ -138,7 +138,7 @@ async fn a_reading_that_is_hardly_possible_is_put_before_the_user() {
     assert_eq!(stored(&product, &server, "records/vital").await.len(), before, "and not written down before");
     makes(&product, "recordVital", reading("weight", 501.0, "lbs"));
     let mut stream = product.ask(&server, json!({ "message": "She weighs 501 lbs." })).await;
-    let open = stream.until("proposal:open").await.pop().unwrap().data;
+    let open = stream.read_until("proposal:open").await.pop().unwrap().data;
     let confirm = format!("/v1/proposals/{}/confirm", open["proposalId"].as_str().unwrap());
     assert_eq!(send(server.request(Method::POST, &confirm)).await.0, 200);
     assert_eq!(status(&stream.all().await), "completed");

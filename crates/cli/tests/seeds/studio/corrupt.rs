@@ -1,4 +1,4 @@
-//! Studio's history when its rows cannot be right: the damage is bounded, named in the log, and stops nobody.
+//! Studio's history when its rows cannot be right: the damage is bounded, named in the log, and stops no user.
 
 use testkit::sql::params;
 
@@ -16,7 +16,7 @@ async fn with_a_call() -> (Product, Server, String) {
     (product, server, id)
 }
 
-/// Puts so many more results of the same call beside the first, each of them wrong.
+/// Puts `more` results of the same call beside the first, each of them wrong.
 fn multiply(product: &Product, more: usize) {
     let write = unguarded(product);
     // The server may be writing. A transaction that reads first would not wait for it.

@@ -151,7 +151,7 @@ async fn a_reader_who_goes_away_loses_nothing() {
     let (_product, server) = studio([calculates("6 * 7"), slow]).await;
     let mut stream = server.stream(STREAM, &json!({ "message": "What is 6 times 7?" })).await;
     let (run, id) = (stream.header("x-run-id"), stream.header("x-thread-id"));
-    let seen = stream.until("tool:complete").await;
+    let seen = stream.read_until("tool:complete").await;
     assert_eq!(seen.last().unwrap().data["status"], "complete");
     drop(stream);
     within("the answer to begin", gate.reached()).await;
@@ -175,7 +175,7 @@ async fn a_server_that_dies_between_call_and_answer_stores_each_result_once() {
     let server = product.serve().await;
     let mut stream = server.stream(STREAM, &json!({ "message": "What is 6 times 7?" })).await;
     let (run, id) = (stream.header("x-run-id"), stream.header("x-thread-id"));
-    stream.until("tool:complete").await;
+    stream.read_until("tool:complete").await;
     server.process.kill();
     gate.open();
     let server = product.serve().await;

@@ -78,7 +78,7 @@ async fn a_call_that_needs_a_yes_starts_only_after_it() {
         let (product, server) = with_more_tools().await;
         plays(&product, calls(&[note()]));
         let mut stream = server.stream(STREAM, &json!({ "message": "Note it" })).await;
-        let mut frames = stream.until("proposal:open").await;
+        let mut frames = stream.read_until("proposal:open").await;
         assert_eq!(told(&frames), (0, Vec::new()), "nothing before the user has spoken");
         let id = frames.last().unwrap().data["proposalId"].as_str().unwrap().to_owned();
         let decide = format!("/v1/proposals/{id}/{decision}");
@@ -94,7 +94,7 @@ async fn a_call_that_the_end_of_its_run_left_has_a_result_and_no_start() {
     let (product, server) = with_more_tools().await;
     plays(&product, calls(&[note()]));
     let mut stream = server.stream(STREAM, &json!({ "message": "Note it" })).await;
-    let mut frames = stream.until("proposal:open").await;
+    let mut frames = stream.read_until("proposal:open").await;
     let run = of(&frames, "run:start")[0]["runId"].as_str().unwrap().to_owned();
     assert_eq!(send(server.request(Method::POST, &format!("/v1/runs/{run}/cancel"))).await.0, 202);
     frames.extend(stream.all().await);

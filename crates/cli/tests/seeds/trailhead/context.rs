@@ -124,7 +124,7 @@ async fn the_page_overview_says_who_the_user_is_and_what_they_work_on() {
 }
 
 #[tokio::test]
-async fn tools_write_the_page_a_memory_and_the_profile_and_all_of_it_is_taken_back() {
+async fn tools_write_the_page_a_memory_and_the_profile_and_all_of_it_is_undone() {
     let (product, server) = empty().await;
     output(&product, &server, "save_memory", json!({ "text": "Plays the cello.", "kind": "identity" })).await;
     let said = json!({ "name": "Ana", "fields": { "pronouns": "she/her" } });
@@ -226,7 +226,7 @@ async fn a_conversation_knows_how_far_it_has_come_when_an_answer_is_complete() {
     let thread = says(&product, &server, None, "The deadline again").await;
     let path = format!("/v1/threads/{thread}");
     let mut channel = server.follow(&format!("{path}/events"), 0).await;
-    let named = channel.until("thread:named").await.pop().unwrap();
+    let named = channel.read_until("thread:named").await.pop().unwrap();
     assert_eq!(named.data["title"], "What came up", "the model names it, as title.md asks");
     let (_, view) = server.get(&path).await;
     assert_eq!((&view["title"], &view["messageCount"]), (&json!("What came up"), &json!(2)), "{view}");

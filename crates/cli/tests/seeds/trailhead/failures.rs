@@ -1,4 +1,4 @@
-//! When the model fails: another one, or an answer all the same; and somebody can see it.
+//! When the model fails, another one answers, or the answer is a fixed text; and the operator can see it.
 
 use serde_json::json;
 
@@ -48,7 +48,7 @@ async fn without_any_model_the_user_still_gets_an_answer() {
     assert_eq!(page["data"][1]["text"], reply(&frames), "and it is in the conversation");
 }
 
-/// A stream of Chat Completions that says farewell and never why it ended.
+/// A stream of Chat Completions that ends with `[DONE]` and without a finish reason.
 fn without_a_reason(deltas: &[Value]) -> Reply {
     let chunk =
         |delta: &Value| format!("data: {}\n\n", json!({ "choices": [{ "index": 0, "delta": delta }] }));

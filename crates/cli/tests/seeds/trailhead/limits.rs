@@ -82,7 +82,7 @@ async fn so_many_runs_at_once_and_a_refused_one_leaves_nothing_behind() {
     let mut open = Vec::new();
     for _ in 0..MAX_RUNNING {
         let mut stream = product.ask(&server, json!({ "message": "Hi" })).await;
-        stream.until("text:delta").await;
+        stream.read_until("text:delta").await;
         open.push(stream);
     }
     let fifth = server.request(Method::POST, &product.path("runs")).json(&json!({ "message": "Hi" }));

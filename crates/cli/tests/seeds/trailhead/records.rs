@@ -1,4 +1,4 @@
-//! Evidence first, then a part, then the user's yes; and what is kept of every call.
+//! Evidence first, then a part, then the user's approval; and what is kept of every call.
 
 use serde_json::json;
 
@@ -44,7 +44,7 @@ async fn a_part_is_created_once_the_user_has_said_yes() {
     let found = loose_evidence(&server).await;
     plays_calls(&product, &[("createEmergingPart", yes_sayer(&found[..3]))]);
     let mut stream = product.ask(&server, json!({ "message": "Add it." })).await;
-    let open = stream.until("proposal:open").await.pop().unwrap().data;
+    let open = stream.read_until("proposal:open").await.pop().unwrap().data;
     assert_eq!(open["input"]["name"], "The Yes-Sayer", "the user sees what is to be created");
     assert_eq!(list(&server, "records/part").await.len(), 3, "nothing before the yes");
     let proposal = open["proposalId"].as_str().unwrap();
@@ -61,7 +61,7 @@ async fn a_no_creates_nothing_and_the_model_is_told() {
     let found = loose_evidence(&server).await;
     plays_calls(&product, &[("createEmergingPart", yes_sayer(&found))]);
     let mut stream = product.ask(&server, json!({ "message": "Add it." })).await;
-    let open = stream.until("proposal:open").await.pop().unwrap().data;
+    let open = stream.read_until("proposal:open").await.pop().unwrap().data;
     let proposal = open["proposalId"].as_str().unwrap();
     assert_eq!(act(&server, &format!("/v1/proposals/{proposal}/reject")).await.0, 200);
     let rest = stream.all().await;

@@ -56,10 +56,10 @@ async fn words_arrive_while_the_model_still_speaks_before_and_after_a_tool() {
         _ => Reply::stream().text("It ").wait(&second).text("checks."),
     });
     let mut stream = product.ask(&server, json!({ "message": "Who is it?" })).await;
-    let said = stream.until("text:delta").await.pop().unwrap();
+    let said = stream.read_until("text:delta").await.pop().unwrap();
     assert_eq!(said.data["delta"], "Let me look. ");
     before.open();
-    assert_eq!(stream.until("text:delta").await.pop().unwrap().data["delta"], "It ");
+    assert_eq!(stream.read_until("text:delta").await.pop().unwrap().data["delta"], "It ");
     after.open();
     let rest = stream.all().await;
     assert_eq!((names(&rest)[0], reply(&rest)), ("text:delta", "It checks."));
@@ -94,7 +94,7 @@ async fn the_user_stops_an_answer_and_what_was_said_is_kept() {
     });
     let mut stream = product.ask(&server, json!({ "message": "Who is it?" })).await;
     let (run, thread) = (stream.header("x-run-id"), stream.header("x-thread-id"));
-    stream.until("text:delta").await;
+    stream.read_until("text:delta").await;
     assert_eq!(act(&server, &format!("/v1/runs/{run}/cancel")).await.0, 202);
     assert_eq!(status(&stream.all().await), "cancelled");
     let (_, page) = server.get(&format!("/v1/threads/{thread}/messages")).await;

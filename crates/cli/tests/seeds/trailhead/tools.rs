@@ -1,4 +1,4 @@
-//! The tools one by one: parts, assessments, evidence, proposals, notes, and taking back.
+//! The tools one by one: parts, assessments, evidence, proposals, notes, and undo.
 
 use reqwest::Method;
 use serde_json::json;
@@ -163,7 +163,7 @@ async fn one_section_of_a_note_is_written() {
 }
 
 #[tokio::test]
-async fn what_was_done_is_listed_for_the_model_and_taken_back_by_it() {
+async fn what_was_done_is_listed_for_the_model_and_undone_by_it() {
     let (product, server) = empty().await;
     output(&product, &server, "addEvidence", evidence("A secret.")).await;
     let listed =

@@ -78,7 +78,7 @@ async fn an_answer_is_saved_with_the_memories_it_refers_to_before_its_end_is_tol
     let known = remember(&product, &server, "Struggles with thirds.").await;
     refers(&product, &[&known]);
     let mut frames = product.ask(&server, json!({ "message": "Hello." })).await;
-    let seen = frames.until("stream:complete").await;
+    let seen = frames.read_until("stream:complete").await;
     let (_, page) = server.get(&format!("/v1/threads/{}/messages", thread_of(&seen))).await;
     let saved = &page["data"][1];
     assert_eq!(saved["id"], of(&seen, "stream:complete")[0]["messageId"]);
@@ -163,7 +163,7 @@ async fn every_client_of_a_thread_sees_the_same_tokens_as_they_come() {
     }
     gate.open();
     for (client, seen) in clients.iter_mut().zip(&mut seen) {
-        seen.extend(client.until("run:end").await);
+        seen.extend(client.read_until("run:end").await);
         assert_eq!(text(seen), "Half of it.");
     }
     assert_eq!(seen[0], seen[1]);
@@ -209,7 +209,7 @@ async fn a_thread_is_named_in_the_background_after_its_answer() {
     assert_eq!(server.get(&path).await.1["title"], Value::Null);
     gate.open();
     let mut channel = server.follow(&format!("{path}/events"), 0).await;
-    let named = within("the name", channel.until("thread:named")).await;
+    let named = within("the name", channel.read_until("thread:named")).await;
     assert_eq!(named.last().unwrap().data["title"], TITLE);
     let place = |event: &str| named.iter().position(|frame| frame.event == event).unwrap();
     assert!(place("stream:complete") < place("thread:named"));

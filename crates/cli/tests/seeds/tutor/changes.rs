@@ -96,7 +96,7 @@ async fn every_call_of_a_model_streams_those_in_the_background_too() {
     let thread = thread_of(&product.say(&server, "I understand halves now.").await);
     update(&server, &thread).await;
     let mut channel = server.follow(&format!("/v1/threads/{thread}/events"), 0).await;
-    within("the name", channel.until("thread:named")).await;
+    within("the name", channel.read_until("thread:named")).await;
     assert_eq!((requests(&product, is_memory_model).len(), requests(&product, is_naming).len()), (1, 1));
     assert_eq!(requests(&product, |body| body["stream"] != json!(true)), Vec::<Value>::new());
 }

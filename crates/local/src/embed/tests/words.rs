@@ -11,7 +11,7 @@ fn cut(text: &str, most: usize) -> Vec<&'static str> {
 
 fn names(tiny: &Tiny, text: &str, most: usize) -> Vec<&'static str> {
     let tokenizer = WordPiece::read(tiny.folder.path(), WORDS.len()).unwrap();
-    tokenizer.cut(text, most).into_iter().map(|id| WORDS[id as usize]).collect()
+    tokenizer.encode_within(text, most).into_iter().map(|id| WORDS[id as usize]).collect()
 }
 
 #[test]

@@ -28,7 +28,7 @@ pub(super) struct Package<'a> {
 
 impl<'a> Package<'a> {
     pub(super) fn open(bytes: &'a [u8]) -> Result<Self, DocumentProblem> {
-        let archive = ZipArchive::new(Cursor::new(bytes)).map_err(|error| refused(&error))?;
+        let archive = ZipArchive::new(Cursor::new(bytes)).map_err(|error| read_problem(&error))?;
         if archive.len() > MAX_ENTRIES {
             return Err(DocumentProblem::TooLarge { what: "parts", limit: MAX_ENTRIES });
         }
@@ -39,19 +39,19 @@ impl<'a> Package<'a> {
         let file = match self.archive.by_name(name) {
             Ok(file) => file,
             Err(ZipError::FileNotFound) => return Ok(None),
-            Err(error) => return Err(refused(&error)),
+            Err(error) => return Err(read_problem(&error)),
         };
         let mut bytes = Vec::new();
         let inflated = file.take(MAX_INFLATED_BYTES + 1).read_to_end(&mut bytes);
         if bytes.len() as u64 > MAX_INFLATED_BYTES {
-            return Err(DocumentProblem::inflated());
+            return Err(DocumentProblem::part_too_large());
         }
         inflated.map_err(|_| DocumentProblem::Unreadable { what: "a part of it is damaged" })?;
         Ok(Some(text::decode(&bytes, None)))
     }
 }
 
-fn refused(error: &ZipError) -> DocumentProblem {
+fn read_problem(error: &ZipError) -> DocumentProblem {
     let locked = matches!(
         error,
         ZipError::InvalidPassword | ZipError::UnsupportedArchive(ZipError::PASSWORD_REQUIRED)

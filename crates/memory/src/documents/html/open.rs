@@ -24,7 +24,7 @@ const MAX_IMPLIED: usize = 32;
 #[derive(Default)]
 pub(super) struct Open {
     names: Vec<LocalName>,
-    /// How many of each name are open, so that an end tag nobody opened costs no search.
+    /// How many of each name are open, so that an end tag without a start tag costs no search.
     counts: HashMap<LocalName, usize>,
     /// How many elements were open when the outermost hidden one began.
     hidden: Option<usize>,
@@ -40,7 +40,7 @@ impl Open {
         if ELEMENTS.void.contains(&tag.name) || tag.self_closing && !is_known(&tag.name) {
             return;
         }
-        if self.hidden.is_none() && (ELEMENTS.dropped.contains(&tag.name) || hides(tag)) {
+        if self.hidden.is_none() && (ELEMENTS.dropped.contains(&tag.name) || hides_content(tag)) {
             self.hidden = Some(self.names.len());
         }
         *self.counts.entry(tag.name.clone()).or_default() += 1;
@@ -90,7 +90,7 @@ fn is_known(name: &str) -> bool {
     !matches!(name, "svg" | "math")
 }
 
-fn hides(tag: &Tag) -> bool {
+fn hides_content(tag: &Tag) -> bool {
     tag.attrs.iter().any(|attribute| match &*attribute.name.local {
         "hidden" => true,
         "aria-hidden" => attribute.value.trim().eq_ignore_ascii_case("true"),

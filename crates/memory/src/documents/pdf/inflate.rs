@@ -71,7 +71,7 @@ fn is_compressed(data: &[u8]) -> bool {
     }
 }
 
-/// How many bytes come out when so many layers are taken off, none if there are not so many.
+/// How many bytes remain when `layers` layers are removed. Zero if there are fewer layers.
 fn inflated_bytes(data: &[u8], layers: usize, buffer: &mut [u8]) -> usize {
     let mut reader: Box<dyn Read + '_> = Box::new(data);
     for _ in 0..layers {

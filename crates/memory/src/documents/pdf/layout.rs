@@ -23,7 +23,7 @@ const PARAGRAPH_GAP: f64 = 1.3;
 const HEADING_SIZE: f64 = 1.15;
 const MAX_HEADING_BYTES: usize = 200;
 const MAX_HEADING_LEVEL: u8 = 6;
-/// Lines of a column begin within so many points of each other, indents included.
+/// Points within which the lines of a column begin, indents included.
 const COLUMN_POINTS: f64 = 40.0;
 /// Fewer distances than this between lines tell nothing.
 const FEW_DISTANCES: usize = 20;

@@ -30,9 +30,9 @@ const DAMAGED: DocumentProblem = DocumentProblem::Unreadable { what: "its archiv
 
 pub(in crate::documents) fn extract(bytes: &[u8]) -> Result<ExtractedDocument, DocumentProblem> {
     let plain = plain_package(bytes)?;
-    let mut workbook: Xlsx<_> = Xlsx::new(Cursor::new(plain)).map_err(|error| refused(&error))?;
+    let mut workbook: Xlsx<_> = Xlsx::new(Cursor::new(plain)).map_err(|error| read_problem(&error))?;
     let shown = workbook.sheets_metadata().iter().filter(|sheet| {
-        // Sheets that nobody sees are no text for people.
+        // Hidden sheets are no text for people.
         sheet.visible == SheetVisible::Visible && sheet.typ == SheetType::WorkSheet
     });
     let names: Vec<String> = shown.map(|sheet| sheet.name.clone()).collect();
@@ -42,8 +42,8 @@ pub(in crate::documents) fn extract(bytes: &[u8]) -> Result<ExtractedDocument, D
     let (mut bounds, mut outline) = (SheetBounds::default(), Outline::default());
     for name in names {
         let mut rows = SheetRows::default();
-        let mut cells = workbook.worksheet_cells_reader(&name).map_err(|error| refused(&error))?;
-        while let Some(cell) = cells.next_cell().map_err(|error| refused(&error))? {
+        let mut cells = workbook.worksheet_cells_reader(&name).map_err(|error| read_problem(&error))?;
+        while let Some(cell) = cells.next_cell().map_err(|error| read_problem(&error))? {
             let (row, column) = cell.get_position();
             rows.add(&mut bounds, (row.saturating_add(1), column), &cell_text(cell.get_value()))?;
         }
@@ -70,7 +70,7 @@ fn plain_package(bytes: &[u8]) -> Result<Vec<u8>, DocumentProblem> {
         }
         let mut content = Vec::new();
         let inflated = part.take(left + 1).read_to_end(&mut content);
-        left = left.checked_sub(content.len() as u64).ok_or_else(DocumentProblem::inflated)?;
+        left = left.checked_sub(content.len() as u64).ok_or_else(DocumentProblem::part_too_large)?;
         inflated.map_err(|_| DocumentProblem::Unreadable { what: "a part of it is damaged" })?;
         if content.contains(&0) {
             return Err(DocumentProblem::Unreadable { what: "its XML is not UTF-8" });
@@ -94,7 +94,7 @@ fn hide_count(content: &mut [u8]) {
     }
 }
 
-fn refused(error: &XlsxError) -> DocumentProblem {
+fn read_problem(error: &XlsxError) -> DocumentProblem {
     if matches!(error, XlsxError::Password) {
         return DocumentProblem::Encrypted;
     }

@@ -1,4 +1,4 @@
-//! Documents nobody meant well with, and documents that broke on their way.
+//! Documents of attackers, and damaged documents.
 
 use proptest::prelude::*;
 
@@ -36,7 +36,7 @@ fn a_document_that_is_cut_off_anywhere_is_read_in_part_or_refused() {
 fn a_part_of_a_docx_that_inflates_without_end_is_refused() {
     let bomb = package(&[("word/document.xml", &vec![b' '; 65 * MEBIBYTE])]);
     assert!(bomb.len() < MEBIBYTE);
-    assert_eq!(extract(DocumentKind::Docx, &bomb), Err(DocumentProblem::inflated()));
+    assert_eq!(extract(DocumentKind::Docx, &bomb), Err(DocumentProblem::part_too_large()));
 }
 
 #[test]

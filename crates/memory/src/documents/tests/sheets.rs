@@ -157,7 +157,11 @@ fn a_workbook_that_inflates_without_end_is_refused() {
     let (rows, strings) = (format!("{half}<row/>"), format!("<sst>{half}</sst>"));
     let bomb = xlsx(&rows, &strings);
     assert!(bomb.len() < 1024 * 1024);
-    assert_eq!(extract(DocumentKind::Xlsx, &bomb), Err(DocumentProblem::inflated()), "both parts together");
+    assert_eq!(
+        extract(DocumentKind::Xlsx, &bomb),
+        Err(DocumentProblem::part_too_large()),
+        "both parts together"
+    );
 }
 
 #[test]

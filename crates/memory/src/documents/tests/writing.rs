@@ -23,7 +23,7 @@ pub(super) fn docx(body: &str) -> Vec<u8> {
     package(&[("word/document.xml", xml.as_bytes())])
 }
 
-/// A PDF of one page that draws this, compressed so many times.
+/// A PDF of one page that draws this, compressed `layers` times.
 pub(super) fn pdf(content: &[u8], layers: usize) -> Vec<u8> {
     let mut data = content.to_vec();
     for _ in 0..layers {

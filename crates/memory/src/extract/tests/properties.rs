@@ -5,7 +5,7 @@ use std::collections::HashSet;
 use proptest::prelude::*;
 
 use super::*;
-use crate::extract::alike::key;
+use crate::extract::duplicates::key;
 use crate::secrets;
 
 const SAYINGS: &[&str] = &[

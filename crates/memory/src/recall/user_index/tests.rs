@@ -5,7 +5,7 @@ use protocol::{Ids, MessageUser, TimeOrderedIds};
 
 use super::*;
 
-/// A message of so many bytes, said at a second.
+/// A message with these words, sent at this second.
 fn message_row(rev: u64, second: i64, words: &str) -> ItemRow {
     let id = TimeOrderedIds.message();
     let text = format!("{words} {}", "x".repeat(1_000));

@@ -4,7 +4,7 @@ use protocol::{
     CallId, CallOpen, Event, Failure, Finish, ProposalOpen, RunEnd, RunId, StepEnd, StreamComplete, Usage,
 };
 
-use super::super::AwaitedWord;
+use super::super::AwaitedAnswer;
 use super::APPROVAL_NOTICE;
 use crate::error::openai::failure_of;
 
@@ -18,7 +18,7 @@ const MAX_NOTICE_CHARS: usize = 300;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum CompletionPiece {
     Begin(RunId),
-    /// The pieces that follow can be taken back.
+    /// A step begins. The pieces that follow are void if it is reset.
     StepBegin,
     Content(String),
     Reasoning(String),
@@ -30,8 +30,8 @@ pub(super) enum CompletionPiece {
         /// JSON.
         arguments: String,
     },
-    /// All since the last [`Self::StepBegin`] is void.
-    TakeBack,
+    /// The step begins again: all pieces since the last [`Self::StepBegin`] are void.
+    StepReset,
     Finish {
         reason: &'static str,
         usage: Usage,
@@ -42,15 +42,16 @@ pub(super) enum CompletionPiece {
 /// See the file.
 #[derive(Debug, Default)]
 pub(super) struct CompletionFold {
-    /// Words of the client before which it has seen everything; nothing is given until one of them comes.
-    given: Vec<AwaitedWord>,
+    /// Decisions and results that the client has sent. It has seen everything before the first of them, so nothing is
+    /// given until that one comes.
+    given: Vec<AwaitedAnswer>,
     run: Option<RunId>,
     step: StepProgress,
     /// Whether the text so far, and the reasoning, does not end with a paragraph.
     open: OpenParagraphs,
     /// The text of the last step, and why it ended.
     last_step: (String, &'static str),
-    /// Calls without a result that wait for nobody.
+    /// Calls without a result that wait for no decision and no result from the client.
     pending: Vec<CallId>,
     waiting: Vec<WaitingCall>,
     /// Calls of the client that were given.
@@ -75,14 +76,14 @@ struct OpenParagraphs {
 #[derive(Debug)]
 struct WaitingCall {
     call: CallId,
-    word: AwaitedWord,
-    /// The notice for the user, where they are to decide.
+    awaited: AwaitedAnswer,
+    /// The notice for the user, if the call waits for a decision.
     notice: Option<String>,
 }
 
 impl CompletionFold {
-    /// Gives only what comes after the first of these words.
-    pub(super) fn after(given: Vec<AwaitedWord>) -> Self {
+    /// Gives only the pieces after the first of these decisions and results.
+    pub(super) fn after_answers(given: Vec<AwaitedAnswer>) -> Self {
         Self { given, ..Self::default() }
     }
 
@@ -101,15 +102,15 @@ impl CompletionFold {
 
     fn is_awaited(&self, event: &Event) -> bool {
         if let Event::ToolComplete(result) = event {
-            return self.given.contains(&AwaitedWord::Result(result.call_id));
+            return self.given.contains(&AwaitedAnswer::Result(result.call_id));
         }
         matches!(event, Event::RunEnd(_))
     }
 
-    /// Begins the answer to the words that the client has given. Calls that have them do not wait any more.
+    /// Begins the answer after the decisions and results that the client has sent. Their calls do not wait any more.
     fn begin_answer(&mut self, pieces: &mut Vec<CompletionPiece>) {
         let given = std::mem::take(&mut self.given);
-        for waiting in self.waiting.extract_if(.., |waiting| given.contains(&waiting.word)) {
+        for waiting in self.waiting.extract_if(.., |waiting| given.contains(&waiting.awaited)) {
             self.pending.push(waiting.call);
         }
         (self.step, self.open, self.calls) = (StepProgress::default(), OpenParagraphs::default(), 0);
@@ -132,7 +133,7 @@ impl CompletionFold {
             Event::StepEnd(end) => self.step_end(end, pieces),
             Event::StepReset(reset) => {
                 self.usage += reset.usage.unwrap_or_default();
-                self.take_back(pieces);
+                self.step_reset(pieces);
             }
             Event::ToolComplete(result) => {
                 self.pending.retain(|call| *call != result.call_id);
@@ -194,9 +195,9 @@ impl CompletionFold {
         self.step = StepProgress { open_before: self.open, ..StepProgress::default() };
     }
 
-    fn take_back(&mut self, pieces: &mut Vec<CompletionPiece>) {
+    fn step_reset(&mut self, pieces: &mut Vec<CompletionPiece>) {
         if self.step.text > 0 || self.step.reasoning > 0 {
-            pieces.push(CompletionPiece::TakeBack);
+            pieces.push(CompletionPiece::StepReset);
         }
         self.open = self.step.open_before;
         self.step = StepProgress { open_before: self.open, ..StepProgress::default() };
@@ -211,14 +212,14 @@ impl CompletionFold {
              /v1/proposals/{id}/reject, or decide in the console.",
             open.name
         );
-        self.waiting.push(WaitingCall { call, word: AwaitedWord::Decision(id), notice: Some(notice) });
+        self.waiting.push(WaitingCall { call, awaited: AwaitedAnswer::Decision(id), notice: Some(notice) });
         self.park(pieces);
     }
 
     fn call_open(&mut self, open: CallOpen, pieces: &mut Vec<CompletionPiece>) {
         let CallOpen { call_id: call, name, input, .. } = open;
         self.pending.retain(|pending| *pending != call);
-        self.waiting.push(WaitingCall { call, word: AwaitedWord::Result(call), notice: None });
+        self.waiting.push(WaitingCall { call, awaited: AwaitedAnswer::Result(call), notice: None });
         pieces.push(CompletionPiece::Call { index: self.calls, call, name, arguments: input.to_string() });
         self.calls += 1;
         self.park(pieces);
@@ -229,7 +230,7 @@ impl CompletionFold {
         if !self.pending.is_empty() || self.waiting.is_empty() {
             return;
         }
-        let is_result = |waiting: &WaitingCall| matches!(waiting.word, AwaitedWord::Result(_));
+        let is_result = |waiting: &WaitingCall| matches!(waiting.awaited, AwaitedAnswer::Result(_));
         let reason = if self.waiting.iter().any(is_result) { "tool_calls" } else { "stop" };
         let notices: Vec<String> = self.waiting.iter().filter_map(|waiting| waiting.notice.clone()).collect();
         for notice in notices {
@@ -239,7 +240,7 @@ impl CompletionFold {
         pieces.push(CompletionPiece::Finish { reason, usage: self.usage });
     }
 
-    /// Where no model has the last word, the answer is in no step, and its piece may be gone with the others.
+    /// An answer that no model has written is in no step. Its delta may be pruned with the others.
     fn complete(&mut self, answer: &StreamComplete, pieces: &mut Vec<CompletionPiece>) {
         if self.step.text > 0 || answer.text != self.last_step.0 {
             self.text(answer.text.get(self.step.text..).unwrap_or_default(), pieces);

@@ -5,7 +5,7 @@ use serde::Serialize;
 use serde_json::{Value, json};
 
 use super::numbers::EventVoidness;
-use super::{ResponseTeller, is_success, merged, plain_text};
+use super::{ResponseTeller, is_success, merge_objects, plain_text};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum PieceForm {
@@ -120,12 +120,12 @@ impl ResponseTeller {
                 ("response.reasoning_summary_text.done", "response.reasoning_summary_part.done")
             }
         };
-        let mut whole = merged(&at, json!({ "text": text }));
+        let mut whole = merge_objects(&at, json!({ "text": text }));
         if let (PieceForm::Text, Some(fields)) = (form, whole.as_object_mut()) {
             fields.insert("logprobs".into(), json!([]));
         }
         self.numbers.emit(text_done, whole, voidness);
-        self.numbers.emit(part_done, merged(&at, json!({ "part": part })), voidness);
+        self.numbers.emit(part_done, merge_objects(&at, json!({ "part": part })), voidness);
         let done = json!({ "output_index": index, "item": item });
         self.numbers.emit("response.output_item.done", done, voidness);
         if let Some(place) = self.items.get_mut(index) {
@@ -141,11 +141,11 @@ impl ResponseTeller {
         self.calls.insert(call, (name.to_owned(), arguments.to_owned()));
         let item = self.call_item(call, "in_progress", None);
         let at = json!({ "item_id": call_item_id(call), "output_index": index });
-        let begun = merged(&item, json!({ "arguments": "" }));
+        let begun = merge_objects(&item, json!({ "arguments": "" }));
         self.emit("response.output_item.added", json!({ "output_index": index, "item": begun }));
         self.emit("response.mcp_call.in_progress", &at);
-        self.emit("response.mcp_call_arguments.delta", merged(&at, json!({ "delta": arguments })));
-        self.emit("response.mcp_call_arguments.done", merged(&at, json!({ "arguments": arguments })));
+        self.emit("response.mcp_call_arguments.delta", merge_objects(&at, json!({ "delta": arguments })));
+        self.emit("response.mcp_call_arguments.done", merge_objects(&at, json!({ "arguments": arguments })));
     }
 
     pub(super) fn close_call(&mut self, complete: &ToolComplete) {

@@ -38,7 +38,7 @@ pub(super) struct EventNumbers {
 }
 
 impl EventNumbers {
-    pub(super) fn after(seen: Option<u64>) -> Self {
+    pub(super) fn after_number(seen: Option<u64>) -> Self {
         Self { next: 0, seen, saw_void: false, is_stale: false, out: Vec::new() }
     }
 
@@ -100,7 +100,7 @@ mod tests {
 
     /// Numbers that a client gets which has seen `seen`, of two good events, two void ones, two good ones and the end.
     fn sent_after(seen: Option<u64>) -> Vec<u64> {
-        let mut numbers = EventNumbers::after(seen);
+        let mut numbers = EventNumbers::after_number(seen);
         for voidness in [EventVoidness::Good, EventVoidness::Void, EventVoidness::Good] {
             for _ in 0..2 {
                 numbers.emit("piece", serde_json::json!({}), voidness);

@@ -11,7 +11,8 @@ use uuid::Uuid;
 /// Hexadecimal digits of an id.
 const HEX_DIGITS: usize = 32;
 
-/// The id of a response: `resp_`, the digits of its run, and for a later part `_` and how many words were given before it.
+/// The id of a response: `resp_`, the digits of its run, and for a later part `_` and the number of decisions and
+/// results before it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct ResponseId {
     pub(crate) run: RunId,

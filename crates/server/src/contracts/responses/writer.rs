@@ -25,7 +25,7 @@ pub(crate) struct ResponseWriter<P> {
     presence: P,
 }
 
-/// Somebody who is told that a stream has come to its end.
+/// A receiver that is told when a stream has come to its end.
 pub(crate) trait StreamPresence: Send + 'static {
     fn end(&mut self);
 }
@@ -59,7 +59,7 @@ impl<P: StreamPresence> EventWriter for ResponseWriter<P> {
     type Event = Arc<Stored>;
 
     async fn write(&mut self, batch: &[Arc<Stored>]) -> (Bytes, StreamState) {
-        // A row that cannot be read has no words in any contract.
+        // A row that cannot be read is left out of every contract.
         let read = |stored: &Arc<Stored>| Some((stored.seq, Event::read(&stored.kind, &stored.body).ok()?));
         let events: Vec<_> = batch.iter().filter_map(read).collect();
         self.void.note(&events);

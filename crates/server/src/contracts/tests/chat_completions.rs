@@ -6,8 +6,8 @@ fn encoder() -> ChatCompletionEncoder {
     ChatCompletionEncoder::new("kalito".to_owned(), true)
 }
 
-fn given(call: &str) -> Vec<AwaitedWord> {
-    vec![AwaitedWord::Result(call.parse().unwrap())]
+fn given(call: &str) -> Vec<AwaitedAnswer> {
+    vec![AwaitedAnswer::Result(call.parse().unwrap())]
 }
 
 fn without_deltas(log: Vec<Event>) -> Vec<Event> {
@@ -73,7 +73,7 @@ fn an_answer_that_no_model_gave_is_whole() {
 }
 
 #[test]
-fn text_that_cannot_be_taken_back_ends_a_stream_and_is_left_out_of_an_object() {
+fn text_that_cannot_be_removed_ends_a_stream_and_is_left_out_of_an_object() {
     insta::assert_snapshot!(bytes(encoder(), begun_again()));
     let answer = collected(CompletionCollector::default(), begun_again()).unwrap();
     assert_eq!(answer["choices"][0]["message"]["content"], "The city.");
@@ -102,13 +102,13 @@ fn waiting() -> Vec<Event> {
 #[test]
 fn an_answer_ends_at_a_call_of_the_client_and_goes_on_after_its_result() {
     insta::assert_snapshot!("chat_completions_waiting", bytes(encoder(), waiting()));
-    insta::assert_snapshot!("chat_completions_after", bytes(encoder().after(given(CALL)), waiting()));
+    insta::assert_snapshot!("chat_completions_after", bytes(encoder().after_answers(given(CALL)), waiting()));
     // The end follows from the log alone: it is the same while the run waits, and when it has long ended.
     for end in 7..=waiting().len() {
         let log = waiting().into_iter().take(end).collect();
         assert_eq!(bytes(encoder(), log), bytes(encoder(), waiting()));
     }
-    let after = collected(CompletionCollector::default().after(given(CALL)), waiting()).unwrap();
+    let after = collected(CompletionCollector::default().after_answers(given(CALL)), waiting()).unwrap();
     assert_eq!(after["choices"][0]["message"]["content"], "It is here.");
     assert_eq!(after["usage"]["prompt_tokens"], 10, "{after}");
 }

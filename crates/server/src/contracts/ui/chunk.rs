@@ -16,7 +16,7 @@ pub(super) enum UiChunk<'a> {
     },
     StartStep,
     FinishStep,
-    /// Takes back all that was sent of this step. Clients before version 7 do not know it.
+    /// Voids all that was sent of this step. Clients before version 7 do not know it.
     ResetStep,
     TextStart {
         id: &'a str,
@@ -114,7 +114,7 @@ pub(super) struct MadeHere {
 
 impl MadeHere {
     /// The fields of a call that the server makes; none for one that the client makes.
-    pub(super) fn unless(by_client: bool) -> Option<Self> {
+    pub(super) fn of_call(by_client: bool) -> Option<Self> {
         (!by_client).then_some(Self { dynamic: true, provider_executed: true })
     }
 }

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use utoipa::ToSchema;
 
 use crate::error::ApiProblem;
-use crate::routes::waiting_run::{Approval, GivenWords, MAX_APPROVALS, MAX_RESULTS};
+use crate::routes::waiting_run::{Approval, GivenAnswers, MAX_APPROVALS, MAX_RESULTS};
 
 /// Characters of the ids that a client gives.
 const MAX_ID_CHARS: usize = 255;
@@ -153,7 +153,7 @@ enum ResumeStatus {
 #[derive(Debug)]
 pub(super) enum AgUiAsk {
     Say { text: String, parts: Vec<NewPart> },
-    GoOn(GivenWords),
+    GoOn(GivenAnswers),
 }
 
 impl RunAgentInput {
@@ -164,10 +164,10 @@ impl RunAgentInput {
             }
         }
         let approvals = self.approvals()?;
-        let last = self.spoken().last();
+        let last = self.spoken_messages().last();
         let is_answer = last.is_some_and(|message| message.role == AgUiRole::Tool);
         if !approvals.is_empty() || is_answer {
-            return Ok(AgUiAsk::GoOn(GivenWords { approvals, results: self.results() }));
+            return Ok(AgUiAsk::GoOn(GivenAnswers { approvals, results: self.results() }));
         }
         match last {
             Some(message) if message.role == AgUiRole::User => message.say(),
@@ -179,7 +179,7 @@ impl RunAgentInput {
     }
 
     /// Messages that say something to the model.
-    fn spoken(&self) -> impl DoubleEndedIterator<Item = &AgUiMessage> {
+    fn spoken_messages(&self) -> impl DoubleEndedIterator<Item = &AgUiMessage> {
         let is_spoken = |role| matches!(role, AgUiRole::User | AgUiRole::Assistant | AgUiRole::Tool);
         self.messages.iter().filter(move |message| is_spoken(message.role))
     }
@@ -194,7 +194,7 @@ impl RunAgentInput {
 
     /// The results at the end of the messages.
     fn results(&self) -> Vec<(CallId, NewCallResult)> {
-        let at_end = self.spoken().rev().take_while(|message| message.role == AgUiRole::Tool);
+        let at_end = self.spoken_messages().rev().take_while(|message| message.role == AgUiRole::Tool);
         let mut results: Vec<_> = at_end.take(MAX_RESULTS).filter_map(AgUiMessage::result).collect();
         results.reverse();
         results
@@ -214,7 +214,7 @@ impl RunAgentInput {
     }
 
     /// A text among the properties that the front end forwards.
-    pub(super) fn forwarded(&self, name: &str) -> Option<String> {
+    pub(super) fn forwarded_text(&self, name: &str) -> Option<String> {
         self.forwarded_props.as_ref()?.get(name)?.as_str().map(str::to_owned)
     }
 
@@ -238,9 +238,9 @@ impl RunAgentInput {
     }
 
     /// The turns before the last message of the user, as the client has them.
-    pub(super) fn earlier(&self) -> Vec<EarlierTurn> {
+    pub(super) fn earlier_turns(&self) -> Vec<EarlierTurn> {
         let mut turns: Vec<EarlierTurn> = Vec::new();
-        for message in self.spoken() {
+        for message in self.spoken_messages() {
             let is_first = turns.is_empty();
             match (message.role, turns.last_mut()) {
                 (AgUiRole::Assistant, Some(turn)) if !is_first => turn.steps.push(message.step()),

@@ -13,7 +13,7 @@ use utoipa::ToSchema;
 
 use crate::Api;
 use crate::error::ApiProblem;
-use crate::routes::waiting_run::{Approval, GivenWords, MAX_APPROVALS, MAX_RESULTS};
+use crate::routes::waiting_run::{Approval, GivenAnswers, MAX_APPROVALS, MAX_RESULTS};
 
 /// Characters of a chat's id.
 const MAX_ID_CHARS: usize = 255;
@@ -157,7 +157,7 @@ pub(super) enum ChatAsk {
     },
     /// Answer again: this message, or the last.
     Again(Option<AnswerId>),
-    GoOn(GivenWords),
+    GoOn(GivenAnswers),
 }
 
 /// An answer by its id.
@@ -188,7 +188,7 @@ impl NewChat {
             return Err(ApiProblem::invalid("id", format!("must be 1 to {MAX_ID_CHARS} characters")));
         }
         if self.trigger == ChatTrigger::RegenerateMessage {
-            return self.again();
+            return self.repeat_answer();
         }
         // Earlier messages have files, too; the thread has those already.
         let last = self.message.as_mut().or(self.messages.last_mut());
@@ -229,7 +229,7 @@ impl NewChat {
         }
     }
 
-    fn again(&self) -> Result<ChatAsk, ApiProblem> {
+    fn repeat_answer(&self) -> Result<ChatAsk, ApiProblem> {
         let Some(id) = &self.message_id else { return Ok(ChatAsk::Again(None)) };
         let answer = AnswerId::parse(id).ok_or_else(|| {
             ApiProblem::invalid(
@@ -341,7 +341,7 @@ fn decided_calls(message: &UiMessage) -> Result<ChatAsk, ApiProblem> {
         );
         return Err(ApiProblem::invalid("messages", detail));
     }
-    Ok(ChatAsk::GoOn(GivenWords { approvals, results }))
+    Ok(ChatAsk::GoOn(GivenAnswers { approvals, results }))
 }
 
 impl UiPart {

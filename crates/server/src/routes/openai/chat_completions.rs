@@ -26,14 +26,15 @@ use super::thread_place::{ConversationPlace, ThreadHeader};
 use super::{archive, first_line, with_names};
 use crate::Api;
 use crate::auth::StreamCaller;
-use crate::contracts::{AwaitedWord, ChatCompletionEncoder, CollectedCompletion, CompletionCollector};
+use crate::contracts::{AwaitedAnswer, ChatCompletionEncoder, CollectedCompletion, CompletionCollector};
 use crate::error::openai::{OpenAiError, failure_status};
 use crate::error::{ApiProblem, ProblemCode};
 use crate::routes::FollowedEvents;
 use crate::stream_permits::StreamPermit;
 use crate::upload::{JsonWithFiles, UploadRoom};
 
-/// The message of a run for a client that has sent results of calls which nobody knows here: a run needs a message.
+/// The message of a run for a client that has sent results of calls which the server does not know. A run needs a
+/// message.
 const CONTINUE: &str = "Continue with the results of the tools.";
 
 /// Seconds after which a server that is stopping is likely to be back.
@@ -96,7 +97,7 @@ async fn answer(
         ConversationAsk::Results { results, stray } => {
             let of = (chosen.app.as_str(), place.thread());
             if let Some(waiting) = AnsweredRun::find(api, &principal, of, &results).await? {
-                let started = continued(api, &principal, waiting).await?;
+                let started = continue_run(api, &principal, waiting).await?;
                 // Others may wait for this run, and the results can be sent again.
                 return respond(api, (caller, permit), (started, None), form).await;
             }
@@ -124,13 +125,17 @@ struct StartedRun {
     run: RunId,
     thread: ThreadId,
     follower: Option<Follower>,
-    /// Words of the client that the answer continues after; none for an answer from its beginning.
-    given: Vec<AwaitedWord>,
+    /// Results that the answer continues after. Empty for an answer from its beginning.
+    given: Vec<AwaitedAnswer>,
 }
 
 /// Gives a run the results that it waits for, and follows it from there.
-async fn continued(api: &Api, principal: &Principal, waiting: AnsweredRun) -> Result<StartedRun, ApiProblem> {
-    let (run, thread, given) = (waiting.run, waiting.thread, waiting.awaited_words());
+async fn continue_run(
+    api: &Api,
+    principal: &Principal,
+    waiting: AnsweredRun,
+) -> Result<StartedRun, ApiProblem> {
+    let (run, thread, given) = (waiting.run, waiting.thread, waiting.awaited_answers());
     waiting.take(api, principal, "messages").await?;
     let follower = api.service.follow_run(principal, run, None).await?;
     Ok(StartedRun { run, thread, follower, given })
@@ -166,19 +171,19 @@ async fn respond(
 ) -> Result<Response, ApiProblem> {
     let follower = follower.ok_or(service::Error::Internal)?;
     let response = if is_stream {
-        let encoder = ChatCompletionEncoder::new(model, with_usage).after(given);
+        let encoder = ChatCompletionEncoder::new(model, with_usage).after_answers(given);
         let encoder = WhileClientReads { encoder, presence };
-        api.encoded(&principal, encoder, FollowedEvents { follower, permit, access })
+        api.encoded_response(&principal, encoder, FollowedEvents { follower, permit, access })
     } else {
-        let collector = CompletionCollector::new(model).after(given);
-        let answer = collected(api, follower, collector, presence);
+        let collector = CompletionCollector::new(model).after_answers(given);
+        let answer = collect_answer(api, follower, collector, presence);
         api.while_allowed(&access, answer).await?
     };
     Ok(with_names(response, run, thread))
 }
 
 /// Waits for the whole answer.
-async fn collected(
+async fn collect_answer(
     api: &Api,
     follower: Follower,
     collector: CompletionCollector,
@@ -207,7 +212,7 @@ async fn whole_answer(
 ) -> Result<CollectedCompletion, ApiProblem> {
     let mut follower = follower.by_facts();
     while let Some(batch) = follower.next().await? {
-        // A row that cannot be read has no words in any contract.
+        // A row that cannot be read is left out of every contract.
         let events = batch.iter().filter_map(|stored| Event::read(&stored.kind, &stored.body).ok());
         for event in events {
             if let Some(outcome) = collector.read(event) {

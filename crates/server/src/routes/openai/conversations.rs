@@ -9,7 +9,7 @@ use serde_json::{Map, Value, json};
 use service::PageQuery;
 use utoipa::{IntoParams, ToSchema};
 
-use super::responses::stored::{item_list, user_item};
+use super::responses::stored_responses::{item_list, user_item};
 use crate::Api;
 use crate::body::OptionalJson;
 use crate::contracts::ConversationId;
@@ -50,22 +50,22 @@ impl FromRequestParts<Api> for ConversationPath {
 
     async fn from_request_parts(parts: &mut Parts, api: &Api) -> Result<Self, ApiProblem> {
         let path = Path::<Self>::from_request_parts(parts, api).await;
-        path.map(|Path(path)| path).map_err(|_| missing())
+        path.map(|Path(path)| path).map_err(|_| missing_conversation())
     }
 }
 
-fn missing() -> ApiProblem {
+fn missing_conversation() -> ApiProblem {
     service::Error::NotFound { what: "conversation" }.into()
 }
 
 impl ConversationPath {
     fn thread(&self) -> Result<ThreadId, ApiProblem> {
-        self.conversation.parse().map(|ConversationId(thread)| thread).map_err(|()| missing())
+        self.conversation.parse().map(|ConversationId(thread)| thread).map_err(|()| missing_conversation())
     }
 
     async fn view(&self, api: &Api, principal: &Principal) -> Result<ThreadView, ApiProblem> {
         match api.service.thread(principal, self.thread()?).await {
-            Err(service::Error::NotFound { .. }) => Err(missing()),
+            Err(service::Error::NotFound { .. }) => Err(missing_conversation()),
             view => Ok(view?),
         }
     }

@@ -8,7 +8,7 @@ use service::{AcceptedRun, Follower, IdempotencyClaim, Service};
 use tokio_util::sync::CancellationToken;
 
 use crate::Api;
-use crate::contracts::{AwaitedWord, Encoder};
+use crate::contracts::{AwaitedAnswer, Encoder};
 use crate::error::ApiProblem;
 use crate::event_stream::StreamState;
 
@@ -41,7 +41,7 @@ impl Drop for ClientPresence {
     }
 }
 
-/// Submits a run, and watches its client from then on if nobody else comes back to it.
+/// Submits a run. With `is_alone`, no other client can read the run, so its client is watched from then on.
 pub(super) async fn submit(
     api: &Api,
     principal: &Principal,
@@ -86,7 +86,7 @@ impl<E: Encoder> Encoder for WhileClientReads<E> {
         self.encoder.cut(why, out);
     }
 
-    fn waits_for(&self) -> Vec<AwaitedWord> {
+    fn waits_for(&self) -> Vec<AwaitedAnswer> {
         self.encoder.waits_for()
     }
 

@@ -6,7 +6,7 @@
 
 mod input;
 mod request;
-pub(super) mod stored;
+pub(super) mod stored_responses;
 
 use axum::Json as Answer;
 use axum::extract::State;
@@ -28,10 +28,10 @@ use crate::contracts::{
 use crate::error::{ApiProblem, ProblemCode};
 use crate::event_stream::StreamState;
 use crate::routes::FollowedEvents;
-use crate::routes::waiting_run::{GivenWords, WaitingRun};
+use crate::routes::waiting_run::{GivenAnswers, WaitingRun};
 use crate::upload::{JsonWithFiles, UploadRoom};
 
-pub(in crate::routes) use stored::{
+pub(in crate::routes) use stored_responses::{
     __path_cancel_response, __path_delete_response, __path_get_response, __path_list_input_items,
     cancel_response, delete_response, get_response, list_input_items,
 };
@@ -140,7 +140,7 @@ async fn answer(
 struct ResponseForm {
     is_stream: bool,
     is_background: bool,
-    /// Whether nobody comes back to the run when its client goes away.
+    /// Whether no client can read the run after this one has gone away.
     is_alone: bool,
 }
 
@@ -168,7 +168,7 @@ impl StartedResponse {
         let run = self.told.run;
         let mut teller = ResponseTeller::new(self.told, self.part, None);
         if form.is_background {
-            stored::read_facts(api, principal, run, &mut teller).await?;
+            stored_responses::read_facts(api, principal, run, &mut teller).await?;
             return Ok(teller.object());
         }
         let mut presence = self.presence;
@@ -188,7 +188,7 @@ impl StartedResponse {
 async fn whole_response(follower: Follower, mut teller: ResponseTeller) -> Result<Value, ApiProblem> {
     let mut follower = follower.by_facts();
     while let Some(batch) = follower.next().await? {
-        // A row that cannot be read has no words in any contract.
+        // A row that cannot be read is left out of every contract.
         for event in batch.iter().filter_map(|stored| Event::read(&stored.kind, &stored.body).ok()) {
             if teller.read_fact(event) == StreamState::Ended {
                 return Ok(teller.object());
@@ -275,13 +275,13 @@ impl ResponsePlace {
         Ok(StartedResponse { told, part: RunPart::first(), follower, void, presence })
     }
 
-    /// Gives a run the words that it waits for, and follows it from there.
+    /// Gives a run the decisions and results that it waits for, and follows it from there.
     async fn resume_run(
         &self,
         api: &Api,
         principal: &Principal,
         app: &str,
-        given: GivenWords,
+        given: GivenAnswers,
     ) -> Result<StartedResponse, ApiProblem> {
         let thread = match self.thread {
             Some(thread) => thread,
@@ -296,7 +296,7 @@ impl ResponsePlace {
         }
         let told = told_run(api.service.run(principal, run).await?);
         check_app("input", app, &told.app)?;
-        let part = RunPart::after_words(waits.awaited_words());
+        let part = RunPart::after_answers(waits.awaited_answers());
         waits.take(api, principal).await?;
         let void = VoidPieces::of_facts(&api.service.run_facts(principal, run).await?);
         let follower = api.service.follow_run(principal, run, None).await?.ok_or(service::Error::Internal)?;
@@ -336,11 +336,11 @@ async fn last_message(api: &Api, principal: &Principal, run: &RunView) -> Result
     Ok(answer.unwrap_or(run.message_id))
 }
 
-/// The thread of the first word that is known.
+/// The thread of the first decision or result whose call is known.
 async fn thread_of_words(
     api: &Api,
     principal: &Principal,
-    given: &GivenWords,
+    given: &GivenAnswers,
 ) -> Result<ThreadId, ApiProblem> {
     for approval in &given.approvals {
         if let Ok(proposal) = api.service.proposal(principal, approval.id).await

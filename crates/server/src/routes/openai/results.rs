@@ -5,7 +5,7 @@ use serde_json::Value;
 use service::{PageQuery, Service};
 
 use crate::Api;
-use crate::contracts::AwaitedWord;
+use crate::contracts::AwaitedAnswer;
 use crate::error::ApiProblem;
 
 /// Results in one request that are looked at, the newest; no step makes more calls.
@@ -31,7 +31,7 @@ impl SentResult {
     }
 }
 
-/// A run that waits, or has waited, for what the client sends now.
+/// A run whose calls get results from this request, or have got them from an earlier one.
 pub(super) struct AnsweredRun {
     pub(super) run: RunId,
     pub(super) thread: ThreadId,
@@ -65,9 +65,9 @@ impl AnsweredRun {
         Ok(Some(Self { run, thread, calls }))
     }
 
-    /// The words that the answer continues after.
-    pub(super) fn awaited_words(&self) -> Vec<AwaitedWord> {
-        self.calls.iter().map(|(call, _)| AwaitedWord::Result(call.id)).collect()
+    /// The results that the answer continues after.
+    pub(super) fn awaited_answers(&self) -> Vec<AwaitedAnswer> {
+        self.calls.iter().map(|(call, _)| AwaitedAnswer::Result(call.id)).collect()
     }
 
     /// Gives the results to the run. A call that has a result keeps it. Refused if a call of the run has no result yet.
@@ -89,7 +89,7 @@ impl AnsweredRun {
         for (call, result) in self.calls.into_iter().filter(|(call, _)| is_open(call)) {
             match api.service.answer_client_call(principal, call.id, result, None).await {
                 Ok(_) => {}
-                // Somebody else was faster.
+                // Another request of the client gave the result first.
                 Err(service::Error::Conflict { code: "call_answered" | "call_closed", .. }) => {}
                 Err(error) => return Err(ApiProblem::from(error).rename_field(|_| Some(field))),
             }

@@ -44,7 +44,7 @@ pub(super) struct StoredTurn {
     parts: usize,
     answer: String,
     is_answered: bool,
-    /// Whether its run is under way, so that nobody can know the answer yet.
+    /// Whether its run is under way, so that no client can know the answer yet.
     is_under_way: bool,
     /// Its last message.
     pub(super) last: MessageId,
@@ -59,7 +59,7 @@ impl StoredTurn {
     }
 }
 
-/// The messages of a path as turns. Messages of the user that nobody answered are one turn with the next of them.
+/// The messages of a path as turns. A message of the user without an answer is one turn with the next one.
 pub(super) fn stored_turns(path: Vec<SpokenMessage>) -> Vec<StoredTurn> {
     let mut turns: Vec<StoredTurn> = Vec::new();
     for message in path {

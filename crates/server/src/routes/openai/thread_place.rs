@@ -31,7 +31,7 @@ const TREE_PAGE: u32 = 1_000;
 /// Branches whose whole texts are compared.
 const MAX_COMPARED_BRANCHES: usize = 4;
 
-/// Stored messages read for each turn of the client: a question, its answer, and a question that nobody answered.
+/// Stored messages read for each turn of the client: a question, its answer, and a question without an answer.
 const MESSAGES_PER_TURN: usize = 3;
 
 /// The thread that a header names.
@@ -86,7 +86,7 @@ impl ConversationPlace {
         }
     }
 
-    /// Whether the client has named a thread. If not, nobody comes back to it.
+    /// Whether the client has named a thread. If not, no client can continue it.
     pub(super) fn is_bound(&self) -> bool {
         !matches!(self, Self::Unbound)
     }
@@ -109,17 +109,17 @@ impl ConversationPlace {
         new: NewRun,
     ) -> Result<NewRun, ApiProblem> {
         let thread = match self {
-            Self::Unbound => return checked(NewRun { earlier: turns, ..new }),
-            Self::Named(id) => return checked(NewRun { chat: Some(id), earlier: turns, ..new }),
+            Self::Unbound => return check_earlier_turns(NewRun { earlier: turns, ..new }),
+            Self::Named(id) => return check_earlier_turns(NewRun { chat: Some(id), earlier: turns, ..new }),
             Self::Existing(thread) => thread,
         };
         let (parent_id, known) = known_part(api, principal, &thread, &turns).await?;
         let earlier = turns.into_iter().skip(known).collect();
-        checked(NewRun { thread_id: Some(thread.id), parent_id, earlier, ..new })
+        check_earlier_turns(NewRun { thread_id: Some(thread.id), parent_id, earlier, ..new })
     }
 }
 
-fn checked(new: NewRun) -> Result<NewRun, ApiProblem> {
+fn check_earlier_turns(new: NewRun) -> Result<NewRun, ApiProblem> {
     if new.earlier.len() > MAX_EARLIER_TURNS {
         let message = format!("has more than {MAX_EARLIER_TURNS} turns that the thread does not have");
         return Err(ApiProblem::invalid("messages", message));

@@ -96,7 +96,7 @@ async fn a_handshake_that_does_not_come_costs_the_connection_and_holds_up_nobody
     assert_eq!(answer.text().await.unwrap(), "hello\n");
     for stream in [silent, half] {
         let mut rest = Vec::new();
-        // Bytes that nobody read make the end a reset.
+        // Bytes that the server has not read make the end a reset.
         let _end = timeout(PATIENCE, BufReader::new(stream).read_to_end(&mut rest)).await.unwrap();
         assert_eq!(rest, b"");
     }

@@ -173,7 +173,7 @@ async fn a_client_that_takes_no_bytes_at_all_is_let_go() {
         ended = &mut driven => panic!("the connection ended: {ended:?}"),
         response = response => response.unwrap().into_body(),
     };
-    // From here on, nobody reads the socket.
+    // From here on, the client does not read the socket.
     timeout(PATIENCE, dropped.cancelled()).await.unwrap();
     drop((body, driven));
 }

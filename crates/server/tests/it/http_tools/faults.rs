@@ -1,5 +1,5 @@
 //! When the server is slow, busy or gone, when the run is cancelled and when we are: what happened once is not done
-//! twice, and what nobody can know is said to be unknown (E1, E2, C1).
+//! twice, and an outcome that cannot be known is `unknown` (E1, E2, C1).
 
 use std::time::{Duration, Instant};
 

@@ -65,7 +65,7 @@ fn spellings() -> Vec<(&'static str, String)> {
     ]
 }
 
-/// Nothing of it is left that anybody could use.
+/// No usable part of the secret is left.
 fn assert_hidden(place: &str, text: &str) {
     for (name, spelling) in spellings() {
         assert!(!text.contains(&spelling), "{place} holds the secret ({name}): {text}");

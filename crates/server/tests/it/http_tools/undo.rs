@@ -1,5 +1,4 @@
-//! An action of a tool outside is taken back by another request, once (E4); and one that cannot be taken back asks
-//! first.
+//! An action in an external system is undone by another request, once (E4). A tool without undo needs approval.
 
 use axum::http::Method;
 use serde_json::{Value, json};
@@ -55,7 +54,7 @@ async fn undo(app: &TestApp, action: &Value, key: Option<&str>) -> Answer {
 }
 
 #[tokio::test]
-async fn e4_an_action_is_taken_back_outside_once() {
+async fn e4_an_action_is_undone_outside_once() {
     let web = Web::start().await;
     let app = start(&web, "DELETE").await;
     let names = opened(&app, &web, &["7/8"]).await;
@@ -153,7 +152,7 @@ async fn e4_an_undo_of_which_nobody_knows_is_not_tried_again() {
 }
 
 #[tokio::test]
-async fn e4_a_run_is_taken_back_newest_first_and_what_stays_is_named() {
+async fn e4_a_run_is_undone_newest_first_and_what_stays_is_named() {
     let web = Web::start().await;
     let app = start(&web, "DELETE").await;
     let names = opened(&app, &web, &["1", "2", "3"]).await;
@@ -206,7 +205,7 @@ async fn confirm(app: &TestApp, proposal: &str) -> Answer {
 }
 
 #[tokio::test]
-async fn what_cannot_be_taken_back_asks_first_and_a_yes_is_one_request() {
+async fn what_cannot_be_undone_asks_first_and_an_approval_is_one_request() {
     let web = Web::start().await;
     let app = TestApp::with(setup(&web, &paying(""))).await;
     for word in ["reject", "confirm"] {

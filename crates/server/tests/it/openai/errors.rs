@@ -175,7 +175,7 @@ async fn limits_say_when_to_come_back() {
     assert_eq!((status, retry.as_deref()), (429, Some("false")), "{error}");
 }
 
-/// A stream cannot take back what it has sent; a whole answer can.
+/// A stream cannot remove text that it has sent; an answer that is not streamed leaves it out.
 #[tokio::test]
 async fn an_answer_that_starts_again_ends_a_stream_and_not_a_whole_answer() {
     let app = TestApp::start().await;
@@ -184,7 +184,7 @@ async fn an_answer_that_starts_again_ends_a_stream_and_not_a_whole_answer() {
     assert_eq!(completed(&app, &body(&[user("Hi")])).await.text(), "The city.");
     app.upstream.script([broken(), Reply::says("The city.")]);
     let text = streamed(&app, &body(&[user("Hi")])).await;
-    // A reader that comes late has nothing to take back.
+    // A reader that comes late has seen no text that is void.
     if text.contains("[DONE]") {
         assert_eq!(joined(&chunks(&text), "content"), "The city.");
     } else {

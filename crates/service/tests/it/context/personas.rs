@@ -1,4 +1,4 @@
-//! Personas: who speaks, with which settings, and what happens when nobody of that name is there.
+//! Personas: who speaks, with which settings, and what happens when there is no persona of a name.
 
 use super::*;
 

@@ -85,7 +85,7 @@ async fn a_run_that_goes_on_after_a_restart_sees_what_it_saw_before() {
         .script([Reply::stream().text("The first ").wait(&gate).text("half"), Reply::says("All of it.")]);
     let mut stream =
         app.stream("/v1/apps/test/runs", &json!({ "message": "Hi", "personaId": "nurse" })).await;
-    stream.until("text:delta").await;
+    stream.read_until("text:delta").await;
     app.post("/v1/apps/test/memories", &json!({ "text": "Plays the cello" })).await;
     drop(stream);
     let app = app.restart().await;

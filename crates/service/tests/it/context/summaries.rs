@@ -6,7 +6,7 @@ fn is_summary(request: &Value) -> bool {
     request["messages"][0]["content"].as_str().unwrap_or_default().contains("notes that an assistant keeps")
 }
 
-/// A thread with so many exchanges of about forty tokens.
+/// A thread with this number of exchanges of about forty tokens.
 async fn long(app: &TestApp, exchanges: usize) -> String {
     let mut thread = String::new();
     for number in 0..exchanges {

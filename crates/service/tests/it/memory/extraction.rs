@@ -9,7 +9,7 @@ const VEGAN: &str = r#"[{"action": "create", "ids": [], "text": "The user is veg
 
 async fn update_of(app: &TestApp, thread: &str) -> Value {
     let mut channel = app.follow(&format!("/v1/threads/{thread}/events"), None).await;
-    channel.until("memory:update").await.pop().unwrap().data
+    channel.read_until("memory:update").await.pop().unwrap().data
 }
 
 #[tokio::test]

@@ -160,7 +160,7 @@ fn a_new_message_has_the_place_that_filling_in_would_give_it() {
     let all: HashMap<u128, (u64, u128)> = all.unwrap().into_iter().collect();
     for number in 1..=100_u128 {
         let parent = parents[number as usize - 1].map(message_id);
-        let place = message_paths::below(&conn, thread(), message_id(number), parent).unwrap().unwrap();
+        let place = message_paths::place_below(&conn, thread(), message_id(number), parent).unwrap().unwrap();
         assert_eq!((place.depth, place.leap.uuid().as_u128()), all[&number]);
     }
     assert_eq!(all[&100].0, 100);

@@ -82,7 +82,7 @@ pub(in crate::sql) fn remember(
     }
 }
 
-/// Takes back a memory that a call has added, if it still is as the call has left it.
+/// Undoes the addition of a memory by a call, if the memory still is as the call has left it.
 pub(in crate::sql) fn undo(
     batch: &Batch<'_>,
     scope: &Scope,
@@ -120,7 +120,7 @@ pub(super) fn forget(batch: &Batch<'_>, row: MemoryRow) -> Result<(), Error> {
     advance(batch, &forgotten)?;
     items::drop_vectors(batch, memory)?;
     texts::drop_kept(batch, scope, &memory.to_string())?;
-    items::changed(batch, scope, RecallKind::Tombstone, memory.bytes())
+    items::mark_changed(batch, scope, RecallKind::Tombstone, memory.bytes())
 }
 
 pub(super) fn restore(batch: &Batch<'_>, row: MemoryRow) -> Result<(), Error> {
@@ -130,7 +130,7 @@ pub(super) fn restore(batch: &Batch<'_>, row: MemoryRow) -> Result<(), Error> {
     advance(batch, &restored)?;
     let statement = "DELETE FROM tombstones WHERE memory = ?1";
     let freed = batch.count_changed(statement, [memory.bytes()])?;
-    if freed == 0 { Ok(()) } else { items::changed(batch, scope, RecallKind::Tombstone, memory.bytes()) }
+    if freed == 0 { Ok(()) } else { items::mark_changed(batch, scope, RecallKind::Tombstone, memory.bytes()) }
 }
 
 /// Updates a memory whose fact is otherwise from now on.
@@ -255,5 +255,5 @@ fn note(
                 SELECT id, version, text, kind, status, ?2, valid_from, valid_until, ?3 FROM memories WHERE id = ?1";
     batch.execute(statement, params![memory.bytes(), reason.name(), batch.at()])?;
     batch.notice(NoticedChange::Memory { scope: scope.clone(), memory, change: memory_change(reason) });
-    items::changed(batch, scope, RecallKind::Memory, memory.bytes())
+    items::mark_changed(batch, scope, RecallKind::Memory, memory.bytes())
 }

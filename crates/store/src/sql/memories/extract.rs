@@ -5,7 +5,8 @@ use protocol::{Event, MemoryId, Scope, Seq, ThreadId};
 
 use super::{change, is_off, of_scope};
 use crate::rules::memories::{
-    are_different, beyond_limit, is_extraction_wanted, number_to_expire, purged_meanwhile, update_event,
+    MEMORY_WORTH, are_different, beyond_limit, is_extraction_wanted, number_to_expire, purged_meanwhile,
+    update_event,
 };
 use crate::sql::append::Batch;
 use crate::sql::read::{count, find_all, find_first, has_any, id, sql, text};
@@ -21,7 +22,7 @@ pub(super) fn extract(
     extraction: MemoryExtraction,
 ) -> Result<ExtractedMemories, Error> {
     let MemoryExtraction { from, through, changes, limit, per_subject, spent, as_of } = extraction;
-    jobs::done(batch, job)?;
+    jobs::mark_done(batch, job)?;
     if let Some(spent) = spent {
         usage::add(batch, &job.scope, &spent.model, spent.usage)?;
     }
@@ -30,7 +31,7 @@ pub(super) fn extract(
     }
     let wanted = is_wanted(batch, job, from, through)?;
     if let Some(thread) = job.thread {
-        looked(batch, thread, through)?;
+        note_extracted(batch, thread, through)?;
     }
     let mut extracted = ExtractedMemories::default();
     if !wanted {
@@ -66,7 +67,7 @@ fn is_wanted(batch: &Batch<'_>, job: &JobRow, from: Seq, through: Seq) -> Result
     is_extraction_wanted(extracted, from, through)
 }
 
-/// [`Error::Changed`] if a memory was purged since: nobody knows any more which words were its own.
+/// [`Error::Changed`] if a memory was purged since: it is not known any more which words were its own.
 fn nothing_purged(batch: &Batch<'_>, scope: &Scope, as_of: u64) -> Result<(), Error> {
     let statement =
         "SELECT 1 FROM items i WHERE i.app = ?1 AND i.user = ?2 AND i.rev > ?3 AND i.kind = 'tombstone'
@@ -77,7 +78,7 @@ fn nothing_purged(batch: &Batch<'_>, scope: &Scope, as_of: u64) -> Result<(), Er
     Ok(())
 }
 
-fn looked(batch: &Batch<'_>, thread: ThreadId, through: Seq) -> Result<(), Error> {
+fn note_extracted(batch: &Batch<'_>, thread: ThreadId, through: Seq) -> Result<(), Error> {
     let statement = "UPDATE threads SET extracted = ?2 WHERE id = ?1 AND extracted < ?2";
     batch.execute(statement, params![thread.bytes(), sql(through)])
 }
@@ -159,22 +160,23 @@ fn is_forgotten(batch: &Batch<'_>, scope: &Scope, source: &MemoryOrigin) -> Resu
     has_any(batch.conn(), statement, params![scope.app.as_str(), scope.user.as_str(), words, said])
 }
 
-/// Lets go of the memories worth least, while there are more than may stay.
+/// Expires the memories worth least, while there are more than may stay.
 fn expire(batch: &Batch<'_>, scope: &Scope, limit: usize) -> Result<Vec<MemoryId>, Error> {
     let over = number_to_expire(change::active(batch, scope)?, limit);
     if over == 0 {
         return Ok(Vec::new());
     }
-    // As the index of the same order has it.
-    let statement = "SELECT id FROM memories WHERE app = ?1 AND user = ?2 AND status = 'active'
-                ORDER BY access_count * 864000000 + created_at, created_at, id LIMIT ?3";
+    let statement = format!(
+        "SELECT id FROM memories WHERE app = ?1 AND user = ?2 AND status = 'active'
+                ORDER BY {MEMORY_WORTH}, created_at, id LIMIT ?3"
+    );
     let least = find_all(
         batch.conn(),
-        statement,
+        &statement,
         params![scope.app.as_str(), scope.user.as_str(), sql(over)],
         |row| id(row, 0),
     )?;
-    let_go(batch, scope, least)
+    expire_memories(batch, scope, least)
 }
 
 /// Expires memories of each subject by itself. Every active memory of the scope is looked at, and there are never more than
@@ -183,17 +185,23 @@ fn expire_by_subject(batch: &Batch<'_>, scope: &Scope, limit: usize) -> Result<V
     if number_to_expire(change::active(batch, scope)?, limit) == 0 {
         return Ok(Vec::new());
     }
-    let statement = "SELECT id, substr(kind, 1, max(0, instr(kind, '/') - 1)) FROM memories
+    let statement = format!(
+        "SELECT id, substr(kind, 1, max(0, instr(kind, '/') - 1)) FROM memories
             WHERE app = ?1 AND user = ?2 AND status = 'active'
-            ORDER BY access_count * 864000000 + created_at DESC, created_at DESC, id DESC";
+            ORDER BY {MEMORY_WORTH} DESC, created_at DESC, id DESC"
+    );
     let ranked =
-        find_all(batch.conn(), statement, params![scope.app.as_str(), scope.user.as_str()], |row| {
+        find_all(batch.conn(), &statement, params![scope.app.as_str(), scope.user.as_str()], |row| {
             Ok((id(row, 0)?, text(row, 1)?))
         })?;
-    let_go(batch, scope, beyond_limit(ranked, limit))
+    expire_memories(batch, scope, beyond_limit(ranked, limit))
 }
 
-fn let_go(batch: &Batch<'_>, scope: &Scope, memories: Vec<MemoryId>) -> Result<Vec<MemoryId>, Error> {
+fn expire_memories(
+    batch: &Batch<'_>,
+    scope: &Scope,
+    memories: Vec<MemoryId>,
+) -> Result<Vec<MemoryId>, Error> {
     for memory in &memories {
         if let Some(row) = of_scope(batch.conn(), *memory, scope)? {
             change::expire(batch, row)?;

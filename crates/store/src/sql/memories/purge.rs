@@ -13,7 +13,7 @@ use crate::{Error, IdempotencyClaim, MemoryPurge, RecallKind};
 
 pub(in crate::sql) const REASON: &str = "a memory was purged";
 
-/// A memory (`?1`) and all that it took the place of, over all levels, at most so many.
+/// A memory (`?1`) and all that it took the place of, over all levels, up to a limit.
 pub(super) const FAMILY: &str = "whole_family (id) AS (
     SELECT ?1 UNION SELECT m.id FROM whole_family f CROSS JOIN memories m ON m.superseded_by = f.id),
     family AS (SELECT id FROM whole_family LIMIT 10000)";
@@ -25,7 +25,7 @@ pub(in crate::sql) fn purge(
     purge: &MemoryPurge,
     once: Option<&IdempotencyClaim>,
 ) -> Result<(), Error> {
-    if idempotency::repeated(batch, principal, once)? {
+    if idempotency::is_repeated(batch, principal, once)? {
         return Ok(());
     }
     let row = find(batch.conn(), memory, principal.user().as_str())?;
@@ -40,7 +40,7 @@ pub(in crate::sql) fn purge(
     keep_shadows(batch, &row.scope, purge)?;
     let change = NoticeChange::Deleted;
     batch.notice(NoticedChange::Memory { scope: row.scope.clone(), memory, change });
-    items::changed(batch, &row.scope, RecallKind::Tombstone, memory.bytes())?;
+    items::mark_changed(batch, &row.scope, RecallKind::Tombstone, memory.bytes())?;
     batch.note_removed()
 }
 
@@ -61,7 +61,7 @@ fn remove(batch: &Batch<'_>, scope: &Scope, memory: MemoryId) -> Result<(), Erro
         batch.execute(statement, [memory.bytes()])?;
     }
     // It has a new place among the changes, so that indexes hear that it is gone.
-    items::changed(batch, scope, RecallKind::Memory, memory.bytes())
+    items::mark_changed(batch, scope, RecallKind::Memory, memory.bytes())
 }
 
 fn keep_shadows(batch: &Batch<'_>, scope: &Scope, purge: &MemoryPurge) -> Result<(), Error> {

@@ -26,7 +26,7 @@ pub(super) struct CommitDue {
 }
 
 impl CommitDue {
-    /// Sets the moments after a commit of so many works, and perhaps of deltas.
+    /// Sets the moments after a commit of `works` works, and perhaps of deltas.
     pub(super) fn note_commit(&mut self, works: usize, has_deltas: bool, delta_pause: Duration) {
         let now = Instant::now();
         if has_deltas {

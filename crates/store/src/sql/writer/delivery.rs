@@ -12,7 +12,7 @@ use super::super::node_log::ForeignCommits;
 use super::Work;
 use crate::{Error, NewestNotice, Publish};
 
-/// Commits that may wait for their delivery. The writer thread pauses while there are so many.
+/// Commits that may wait for their delivery. The writer thread pauses while this number waits.
 const MAX_COMMITS: usize = 64;
 
 /// The part of a committed transaction that others are told of.
@@ -46,7 +46,7 @@ impl CommitDelivery {
                     }
                 });
                 for work in works {
-                    work.done(committed.as_ref().copied().map_err(Error::for_others));
+                    work.answer_caller(committed.as_ref().copied().map_err(Error::for_others));
                 }
             }
             CommitDelivery::Foreign(foreign) => foreign.publish(publish),
@@ -134,7 +134,7 @@ mod tests {
             Error::Aborted
         }
 
-        fn done(self: Box<Self>, committed: Result<(), Error>) {
+        fn answer_caller(self: Box<Self>, committed: Result<(), Error>) {
             assert!(committed.is_ok());
             self.steps.0.lock().unwrap().push(Step::Answered(self.number));
             self.answers.send(self.number).unwrap();

@@ -120,7 +120,7 @@ fn append(
     let recorded = events.iter().map(record).map(|seq| Ok(seq?.is_some())).collect::<Result<_, Error>>()?;
     let asks = events.iter().any(|event| matches!(event.kind(), Kind::ProposalOpen | Kind::CallOpen));
     if asks && queue::is_any_waiting(batch, outbox.thread)? {
-        waiting_calls::supersede(batch, outbox.run)?; // the user has gone on already
+        waiting_calls::supersede(batch, outbox.run)?; // the user has sent another message already
     }
     Ok(recorded)
 }

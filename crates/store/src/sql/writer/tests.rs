@@ -12,9 +12,9 @@ use crate::sqlite::tests::{raw, writing_to};
 use crate::sqlite::{audit, open_with};
 use crate::{RunInput, RunRequest, RunRow, Submission, Target};
 
-struct Nobody;
+struct NoReaders;
 
-impl Publish for Nobody {
+impl Publish for NoReaders {
     fn publish(&self, _: &[Arc<Stored>]) {}
 }
 
@@ -30,7 +30,7 @@ fn committer(folder: &std::path::Path) -> Committer {
         log: DeltaLog::new(Arc::default()),
         nodes: None,
     };
-    Committer::new(parts, Arc::new(SystemClock), Arc::new(Nobody))
+    Committer::new(parts, Arc::new(SystemClock), Arc::new(NoReaders))
 }
 
 type Answer = oneshot::Receiver<Result<(), Error>>;
@@ -42,7 +42,7 @@ fn work(
     let (reply, answer) = oneshot::channel();
     (
         Command::Work {
-            work: Box::new(Job { work: Some(work), result: None, reply }),
+            work: Box::new(BatchedWork { work: Some(work), result: None, reply }),
             rows: RowsOf::ALL,
             kind,
             outbox: None,
@@ -146,7 +146,7 @@ impl Disk {
     async fn new() -> Self {
         let folder = tempfile::tempdir().unwrap();
         let store =
-            open_with(folder.path(), Arc::new(SystemClock), Arc::new(Nobody), StoreOptions::default())
+            open_with(folder.path(), Arc::new(SystemClock), Arc::new(NoReaders), StoreOptions::default())
                 .unwrap();
         let alice = Principal::authenticated(UserId::new("alice"));
         let submission = Submission {
@@ -184,7 +184,7 @@ impl Disk {
         Self { store, run, folder }
     }
 
-    /// Lets the database have so many pages more than it has; none for as many as it likes.
+    /// Lets the database grow by `more` pages; without a bound for none.
     async fn space(&self, more: Option<i64>) {
         let limit = move |batch: &mut Batch<'_>| {
             let pages: i64 = raw(batch.conn()).pragma_query_value(None, "page_count", |row| row.get(0))?;
@@ -251,7 +251,8 @@ async fn text_waits_for_space_and_is_in_the_log_once() {
     assert_eq!(audit(disk.folder.path()).unwrap().findings, [""; 0]);
 }
 
-/// A run that goes on from its log has another handle. Text of the first one would come after what the second one writes.
+/// A run that continues from its log has another handle. Text of the first one would come after what the second one
+/// writes.
 #[tokio::test]
 async fn text_of_a_handle_that_was_left_is_never_written() {
     let disk = Disk::new().await;
@@ -302,7 +303,7 @@ async fn a_run_does_not_wait_for_a_writer_that_has_ended() {
     assert!(!disk.store.events(disk.run.thread, None, 0).await.unwrap().is_empty(), "reads go on");
 }
 
-/// Nobody has asked it to end, and all can see that it has.
+/// No caller has asked the writer to end, and all callers can see that it has.
 #[tokio::test]
 async fn a_writer_that_panics_is_seen_to_have_ended() {
     let disk = Disk::new().await;

@@ -1,4 +1,4 @@
-//! Pins: of a thread or of all, oldest first, within bounds, and nobody else's.
+//! Pins: of a thread or of all, oldest first, within bounds, and of one user.
 
 use protocol::{Ids, PinView, ThreadId};
 use store::{Error, MAX_PIN_BYTES, MAX_PINS_PER_SCOPE, NewPinRow, NewThreadRow, Write};

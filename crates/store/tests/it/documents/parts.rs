@@ -64,7 +64,7 @@ async fn what_nobody_waits_for_any_more_is_left_half() {
     let adding = fixture.store.add_document(&alice, document, once("k", 1));
     let cut = tokio::time::timeout(Duration::ZERO, adding).await;
     assert!(cut.is_err());
-    // The next write comes after whatever was begun.
+    // The next write comes after all that was begun.
     assert!(!fixture.store.purge(after(0), after(0)).await.unwrap());
     assert!(listed(&fixture, &alice).await.is_empty());
     assert_eq!(count(&fixture, "documents"), 1);

@@ -1,4 +1,4 @@
-//! Recall: everything that changes is told, in order, as it is now, and to nobody else.
+//! Recall: every change of a scope is told to the scope alone, in order, as it is now.
 
 use std::collections::BTreeMap;
 

@@ -105,7 +105,7 @@ pub(super) async fn look_at_prompt(plan: &mut ComparedPlan) {
     let (scope, thread) = plan.some_thread();
     let everywhere = Scope { app: protocol::AppId::new(""), user: scope.user.clone() };
     let leaf = plan.message_in(thread);
-    // PostgreSQL hides the rows of somebody else's thread here, and SQLite cannot. The callers have checked the thread.
+    // PostgreSQL hides the rows of another user's thread here, and SQLite cannot. The callers have checked the thread.
     let owner = Principal::authenticated(scope.user.clone());
     if ask!(plan, thread(&owner, thread)).is_some_and(|row| row.scope.user == scope.user) {
         ask!(plan, prompt_rows(&scope, &everywhere, (thread, leaf), 5));

@@ -107,7 +107,7 @@ impl ComparedPlan {
     pub(super) fn note(&mut self, method: &'static str, arguments: impl AsRef<str>) {
         self.method = method;
         let (number, name) = self.operation;
-        self.asked.push(format!("{number} {name}: {method}{}", shortened(arguments.as_ref())));
+        self.asked.push(format!("{number} {name}: {method}{}", shorten_text(arguments.as_ref())));
     }
 
     /// Fails unless both stores answered the same, and have published the same.
@@ -153,12 +153,12 @@ impl ComparedPlan {
         let from = file.bytes().zip(server.bytes()).position(|(one, other)| one != other).unwrap_or(0);
         panic!(
             "the {what} of operation {number} ({name}) differ from byte {from} on.\nSQLite:     {}\nPostgreSQL: {}",
-            around(file, from),
-            around(server, from),
+            text_around(file, from),
+            text_around(server, from),
         );
     }
 
-    /// Compares all that is stored, once nobody writes any more. Gives how often each method was asked.
+    /// Compares all that is stored, after the last write. Gives how often each method was asked.
     pub(super) fn close(mut self) -> BTreeMap<&'static str, AskedCount> {
         self.stores.close();
         let file = store::inspection::file_log(self.stores.folder()).unwrap();
@@ -191,7 +191,7 @@ impl ComparedPlan {
         self.stores.clock.now()
     }
 
-    /// A moment that is so many seconds away.
+    /// A moment that is `seconds` away.
     pub(super) fn in_seconds(&self, seconds: i64) -> Timestamp {
         self.now() + SignedDuration::from_secs(seconds)
     }
@@ -209,7 +209,7 @@ impl ComparedPlan {
         }
     }
 
-    /// True once in so many times.
+    /// True once in `times` times.
     pub(super) fn once_in(&mut self, times: u32) -> bool {
         self.random.u32(..times) == 0
     }
@@ -242,7 +242,7 @@ impl ComparedPlan {
         Scope { app: self.app(), user: self.user() }
     }
 
-    /// Returns the owner of the scope, or sometimes somebody else.
+    /// Returns the owner of the scope, or sometimes another user.
     pub(super) fn principal_of(&mut self, scope: &Scope) -> Principal {
         let owner = Principal::authenticated(scope.user.clone());
         match self.random.u32(..16) {
@@ -346,7 +346,7 @@ fn refusal(error: &Error) -> String {
     format!("refused by the database: {said}")
 }
 
-fn shortened(text: &str) -> String {
+fn shorten_text(text: &str) -> String {
     let mut short: String = text.chars().take(SHOWN_CHARS).collect();
     if short.len() < text.len() {
         let _ = write!(short, "… ({} bytes)", text.len());
@@ -355,8 +355,8 @@ fn shortened(text: &str) -> String {
 }
 
 /// The part of a text around a byte.
-fn around(text: &str, byte: usize) -> String {
+fn text_around(text: &str, byte: usize) -> String {
     let from = text.floor_char_boundary(byte.saturating_sub(SHOWN_CHARS / 2));
     let start = if from == 0 { "" } else { "… " };
-    format!("{start}{}", shortened(&text[from..]))
+    format!("{start}{}", shorten_text(&text[from..]))
 }

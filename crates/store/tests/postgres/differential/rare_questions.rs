@@ -182,7 +182,7 @@ async fn change_and_propose(plan: &mut ComparedPlan, scope: &Scope) {
     ask!(plan, begin_undo(&owner, ActionId::from(calls[1]), outside.clone(), None::<IdempotencyClaim>));
 }
 
-/// A run that nobody can drive ends from its rows alone.
+/// A run that no process can drive ends from its rows alone.
 async fn end_by_force(plan: &mut ComparedPlan, scope: &Scope) {
     let (mut submission, id) = (plan.submission(), plan.ids.message());
     (submission.scope, submission.thread) = (scope.clone(), Target::New(plan.ids.thread()));

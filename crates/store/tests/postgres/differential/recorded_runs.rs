@@ -21,7 +21,7 @@ impl ComparedPlan {
         self.thing(|known| &known.runs, |ids| ids.run())
     }
 
-    /// A run as it is now: under way if one is found, or sometimes one that has ended. Nobody writes to one that is queued.
+    /// A run as it is now: under way if one is found, or sometimes one that has ended. Nothing writes to a queued one.
     pub(super) async fn run_under_way(&mut self) -> Option<RunRow> {
         for _ in 0..4 {
             let (scope, id) = self.pick(|known| &known.runs)?;

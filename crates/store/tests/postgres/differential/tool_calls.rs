@@ -317,7 +317,7 @@ async fn undo_plans(plan: &mut ComparedPlan, rows: Vec<(store::ActionRow, UndoPl
     plan.compare(one, other);
 }
 
-/// A result that names nobody's call, with a status that no run can have.
+/// A result of a call that does not exist, with a status that no run can have.
 pub(super) async fn misplaced_result(plan: &mut ComparedPlan) {
     let Some(run) = plan.run_under_way().await else { return };
     let logs = plan.logs(&run);

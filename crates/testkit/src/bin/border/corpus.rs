@@ -98,7 +98,7 @@ pub(crate) const ADDRESSES: &[&str] = &[
     "http://public.test:22/",
 ];
 
-/// Targets to which the public host sends whoever asks for the redirect of that number.
+/// Targets to which the public host redirects a request for the redirect of that number.
 pub(crate) const REDIRECTS: &[&str] = &[
     "http://127.0.0.1/",
     "http://127.0.0.1:8080/",

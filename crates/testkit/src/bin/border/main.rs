@@ -23,7 +23,7 @@ use sentinels::Sentinels;
 /// Times that each address is called, so that a name that changes its answer gets the chance to.
 const TIMES: usize = 4;
 
-/// Calls of one step; a run may make no more than so many in all.
+/// Calls of one step. A run may make no more than these in all.
 const CALLS_PER_RUN: usize = 24;
 
 #[tokio::main]
@@ -31,7 +31,7 @@ async fn main() -> ExitCode {
     let tasks = TaskTracker::new();
     names::serve(&tasks).await;
     let sentinels = Sentinels::start(&tasks).await;
-    let (tools, refused) = declared();
+    let (tools, refused) = declared_tools();
     let setup = Setup {
         app: tools.iter().map(|(name, url)| tool(name, url)).collect::<String>() + EXTRA,
         reach: Reach { allow: vec![OPEN.into()], ..Reach::default() },
@@ -50,7 +50,7 @@ async fn main() -> ExitCode {
     calls.push(ScriptedCall::new("allowed", "{}"));
     let made = calls.len();
     let completed = run_all(&app, calls).await;
-    let reached = sentinels.reached();
+    let reached = sentinels.reached_addresses();
     println!("addresses   {} ({} of them refused when the app is read)", ADDRESSES.len(), refused);
     println!("redirects   {} by GET and by POST", REDIRECTS.len());
     println!("calls       {made}");
@@ -116,7 +116,7 @@ fn tool(name: &str, url: &str) -> String {
 }
 
 /// The addresses that an app can be given at all, under names; and how many cannot.
-fn declared() -> (Vec<(String, &'static str)>, usize) {
+fn declared_tools() -> (Vec<(String, &'static str)>, usize) {
     let good = |url: &&&str| app::UrlTemplate::new(url, app::Names::Call).is_ok();
     let tools: Vec<_> = ADDRESSES
         .iter()

@@ -79,7 +79,7 @@ fn answer(packet: &[u8], asked: &AtomicUsize) -> Option<Vec<u8>> {
         let (kind, data) = match record {
             Record::Four(address) => (A, address.octets().to_vec()),
             Record::Six(address) => (AAAA, address.octets().to_vec()),
-            Record::Alias(name) => (CNAME, written(name)),
+            Record::Alias(name) => (CNAME, wire_name(name)),
         };
         answer.extend(&owner);
         answer.extend(kind.to_be_bytes());
@@ -93,7 +93,7 @@ fn answer(packet: &[u8], asked: &AtomicUsize) -> Option<Vec<u8>> {
     Some(answer)
 }
 
-fn written(name: &str) -> Vec<u8> {
+fn wire_name(name: &str) -> Vec<u8> {
     let mut bytes = Vec::new();
     for label in name.split('.') {
         bytes.push(u8::try_from(label.len()).unwrap_or(0));

@@ -1,4 +1,4 @@
-//! Listeners in the namespace: sentinels that nobody may reach, one public host, and one inner host that is open.
+//! Listeners in the namespace: sentinels that no tool may reach, one public host, and one inner host that is open.
 
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -66,7 +66,7 @@ impl Sentinels {
         this
     }
 
-    pub(crate) fn reached(&self) -> Vec<String> {
+    pub(crate) fn reached_addresses(&self) -> Vec<String> {
         self.reached.lock().expect("nobody panics while holding it").clone()
     }
 
@@ -99,7 +99,7 @@ async fn answer(mut socket: TcpStream, answer: String) {
     let _ = socket.shutdown().await;
 }
 
-/// Sends whoever asks for `/redirect/N` to where the corpus says.
+/// Redirects a request for `/redirect/N` to the target in the corpus.
 async fn redirect(mut socket: TcpStream) {
     let mut buffer = [0; 8192];
     let read = socket.read(&mut buffer).await.unwrap_or(0);

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use crate::performed::Performed;
+use crate::performed_statement::Performed;
 
 /// Commands that look through everything, beside the server and on connections of their own.
 pub(crate) const AUDIT: &str = "audit";
@@ -84,7 +84,7 @@ fn is_meant((performer, begin, _): &(&str, &str, &str), statement: &Performed) -
 }
 
 /// Exceptions that nothing needs.
-pub(crate) fn unused(performed: &BTreeSet<Performed>) -> Vec<String> {
+pub(crate) fn unused_exceptions(performed: &BTreeSet<Performed>) -> Vec<String> {
     let unused =
         LISTED.iter().filter(|listed| !performed.iter().any(|statement| is_meant(listed, statement)));
     unused

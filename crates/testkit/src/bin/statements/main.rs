@@ -1,15 +1,16 @@
 //! Looks at every statement that the tests have performed: how SQLite plans it on a database that is full of rows, and
 //! whether the tests have performed all there are.
 //!
-//! The store notes statements while the tests run (its feature `statements`); `cargo xtask test` switches that on before
-//! the tests and off after them, and `cargo xtask statements` calls this. A statement that goes through a whole table that grows is a finding, unless it is
-//! in the list of those that may; so is one that no test performs, because nobody knows how it is planned, and one that is
-//! not in the source as one string, because nobody could say where it comes from.
+//! The store notes statements while the tests run (its feature `statements`); `cargo xtask test` switches that on
+//! before the tests and off after them, and `cargo xtask statements` calls this. A statement that goes through a whole
+//! table that grows is a finding, unless it is in the list of those that may; so is one that no test performs, because
+//! its plan is not known, and one that is not in the source as one string, because its place in the source is not
+//! known.
 #![expect(clippy::print_stdout, reason = "a command's output is its purpose")]
 
 mod exceptions;
-mod filled;
-mod performed;
+mod filled_database;
+mod performed_statement;
 mod plan;
 mod source;
 
@@ -17,7 +18,7 @@ use std::collections::BTreeSet;
 use std::path::Path;
 use std::process::ExitCode;
 
-use performed::Performed;
+use performed_statement::Performed;
 use plan::Planner;
 use source::Pattern;
 
@@ -43,7 +44,7 @@ fn main() -> ExitCode {
 
 fn check() -> Result<Vec<String>, Box<dyn std::error::Error>> {
     let patterns = source::patterns(Path::new(STORE))?;
-    let performed = performed(Path::new(NOTED))?;
+    let performed = performed_statements(Path::new(NOTED))?;
     if performed.is_empty() {
         return Err("no statement was noted; `cargo xtask test` does it while the tests run".into());
     }
@@ -57,7 +58,7 @@ fn check() -> Result<Vec<String>, Box<dyn std::error::Error>> {
             ));
             continue;
         }
-        findings.extend(planner.look(statement)?);
+        findings.extend(planner.find_fault(statement)?);
     }
     let seen: BTreeSet<&str> = performed.iter().map(|statement| statement.sql.as_str()).collect();
     let is_seen = |pattern: &Pattern| seen.iter().any(|sql| pattern.matches(sql));
@@ -65,14 +66,14 @@ fn check() -> Result<Vec<String>, Box<dyn std::error::Error>> {
     findings.extend(patterns.iter().filter(unseen).map(|pattern| {
         format!("{}\n  {}\n  no test performs this; write one, or delete it", pattern.place, pattern.text)
     }));
-    findings.extend(exceptions::unused(&performed));
+    findings.extend(exceptions::unused_exceptions(&performed));
     println!("{} statements in the source, {} performed", patterns.len(), performed.len());
     Ok(findings)
 }
 
 /// Returns the statements that were noted, without those about no table (transactions, settings) and those that SQLite
 /// makes for itself.
-fn performed(folder: &Path) -> Result<BTreeSet<Performed>, Box<dyn std::error::Error>> {
+fn performed_statements(folder: &Path) -> Result<BTreeSet<Performed>, Box<dyn std::error::Error>> {
     let mut performed = BTreeSet::new();
     for entry in folder.read_dir().map_err(|error| format!("{}: {error}", folder.display()))? {
         let path = entry?.path();

@@ -6,8 +6,8 @@ use rusqlite::Connection;
 use rusqlite::config::DbConfig;
 
 use crate::exceptions;
-use crate::filled;
-use crate::performed::Performed;
+use crate::filled_database;
+use crate::performed_statement::Performed;
 
 pub(crate) struct Planner {
     conn: Connection,
@@ -20,18 +20,22 @@ pub(crate) struct Planner {
 impl Planner {
     pub(crate) fn new() -> Result<Self, Box<dyn std::error::Error>> {
         let folder = tempfile::tempdir()?;
-        let conn = filled::database(folder.path())?;
+        let conn = filled_database::database(folder.path())?;
         conn.set_db_config(DbConfig::SQLITE_DBCONFIG_TRIGGER_EQP, true)?;
-        let virtual_tables = filled::tables(&conn, "virtual")?;
+        let virtual_tables = filled_database::tables(&conn, "virtual")?;
         let tables: BTreeSet<String> =
-            filled::tables(&conn, "table")?.into_iter().chain(virtual_tables).collect();
-        let triggers = filled::strings(&conn, "SELECT sql FROM sqlite_schema WHERE type = 'trigger'")?;
+            filled_database::tables(&conn, "table")?.into_iter().chain(virtual_tables).collect();
+        let triggers =
+            filled_database::strings(&conn, "SELECT sql FROM sqlite_schema WHERE type = 'trigger'")?;
         let in_triggers = names(&triggers.join(" "), &tables);
         Ok(Self { conn, tables, in_triggers, _folder: folder })
     }
 
     /// Returns the fault in the plan of a statement, if there is any.
-    pub(crate) fn look(&self, statement: &Performed) -> Result<Option<String>, Box<dyn std::error::Error>> {
+    pub(crate) fn find_fault(
+        &self,
+        statement: &Performed,
+    ) -> Result<Option<String>, Box<dyn std::error::Error>> {
         if statement.performer == exceptions::AUDIT {
             return Ok(None);
         }
@@ -145,7 +149,7 @@ mod tests {
         let planner = Planner::new().unwrap();
         let look = |performer: &str, sql: &str| {
             planner
-                .look(&Performed { performer: performer.to_owned(), sql: sql.to_owned() })
+                .find_fault(&Performed { performer: performer.to_owned(), sql: sql.to_owned() })
                 .unwrap()
                 .is_some()
         };

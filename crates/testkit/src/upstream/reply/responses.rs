@@ -73,7 +73,10 @@ impl ResponsesSpeech {
             text.push_str(delta);
         }
         let place = json!({"item_id": self.id("msg"), "output_index": self.output.len(), "content_index": 0});
-        self.emit("response.output_text.delta", with(place, json!({"delta": delta, "logprobs": []})));
+        self.emit(
+            "response.output_text.delta",
+            merge_objects(place, json!({"delta": delta, "logprobs": []})),
+        );
     }
 
     fn open_message(&mut self, delta: &str) {
@@ -81,7 +84,7 @@ impl ResponsesSpeech {
         let item = message(&id, "in_progress", &[]);
         self.emit("response.output_item.added", json!({"output_index": index, "item": item}));
         let place = json!({"item_id": id, "output_index": index, "content_index": 0});
-        self.emit("response.content_part.added", with(place, json!({"part": output_text("")})));
+        self.emit("response.content_part.added", merge_objects(place, json!({"part": output_text("")})));
         self.open = Some(OpenOutput::Message(String::new()));
         self.text(delta);
     }
@@ -95,7 +98,7 @@ impl ResponsesSpeech {
             text.push_str(delta);
         }
         let place = json!({"item_id": self.id("rs"), "output_index": self.output.len(), "summary_index": 0});
-        self.emit("response.reasoning_summary_text.delta", with(place, json!({"delta": delta})));
+        self.emit("response.reasoning_summary_text.delta", merge_objects(place, json!({"delta": delta})));
     }
 
     fn open_reasoning(&mut self, delta: &str) {
@@ -103,7 +106,10 @@ impl ResponsesSpeech {
         let item = json!({"id": id, "type": "reasoning", "summary": []});
         self.emit("response.output_item.added", json!({"output_index": index, "item": item}));
         let place = json!({"item_id": id, "output_index": index, "summary_index": 0});
-        self.emit("response.reasoning_summary_part.added", with(place, json!({"part": summary_text("")})));
+        self.emit(
+            "response.reasoning_summary_part.added",
+            merge_objects(place, json!({"part": summary_text("")})),
+        );
         self.open = Some(OpenOutput::Reasoning(String::new()));
         self.reasoning(delta);
     }
@@ -146,16 +152,19 @@ impl ResponsesSpeech {
         let (id, part) = (self.id("msg"), output_text(text));
         let place = json!({"item_id": id, "output_index": self.output.len(), "content_index": 0});
         let done = json!({"text": text, "logprobs": []});
-        self.emit("response.output_text.done", with(place.clone(), done));
-        self.emit("response.content_part.done", with(place, json!({"part": part})));
+        self.emit("response.output_text.done", merge_objects(place.clone(), done));
+        self.emit("response.content_part.done", merge_objects(place, json!({"part": part})));
         message(&id, status, &[part])
     }
 
     fn close_reasoning(&mut self, text: &str) -> Value {
         let (id, part) = (self.id("rs"), summary_text(text));
         let place = json!({"item_id": id, "output_index": self.output.len(), "summary_index": 0});
-        self.emit("response.reasoning_summary_text.done", with(place.clone(), json!({"text": text})));
-        self.emit("response.reasoning_summary_part.done", with(place, json!({"part": part})));
+        self.emit(
+            "response.reasoning_summary_text.done",
+            merge_objects(place.clone(), json!({"text": text})),
+        );
+        self.emit("response.reasoning_summary_part.done", merge_objects(place, json!({"part": part})));
         let sealed = format!("sealed_{}", self.output.len());
         json!({"id": id, "type": "reasoning", "summary": [part], "encrypted_content": sealed})
     }
@@ -242,7 +251,7 @@ impl Speech for ResponsesSpeech {
 }
 
 /// Both objects in one.
-fn with(mut one: Value, other: Value) -> Value {
+fn merge_objects(mut one: Value, other: Value) -> Value {
     if let (Some(one), Value::Object(other)) = (one.as_object_mut(), other) {
         one.extend(other);
     }

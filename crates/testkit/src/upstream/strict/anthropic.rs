@@ -4,7 +4,7 @@ mod messages;
 
 use serde_json::Value;
 
-use super::{Object, RequestCheck, fields, filled, is_name, number, object, refuse, schema, text, word};
+use super::{Object, RequestCheck, elements_of, fields, is_name, number, object, refuse, schema, text, word};
 use crate::upstream::Received;
 
 const MAX_NAME_BYTES: usize = 128;
@@ -158,7 +158,7 @@ fn tools(body: &Object) -> RequestCheck {
 fn system(body: &Object) -> RequestCheck {
     let blocks = match body.get("system") {
         None | Some(Value::String(_)) => return Ok(()),
-        Some(blocks) => filled(blocks, "system")?,
+        Some(blocks) => elements_of(blocks, "system")?,
     };
     for (at, block) in blocks.iter().enumerate() {
         let place = format!("system.{at}");

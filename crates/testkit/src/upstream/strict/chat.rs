@@ -4,8 +4,8 @@
 use serde_json::Value;
 
 use super::{
-    Complaint, EFFORTS, Object, RequestCheck, answer_schema, count, fields, filled, function, images, name,
-    number, object, refuse, speaks_of_json, text, word,
+    Complaint, EFFORTS, Object, RequestCheck, answer_schema, count, elements_of, fields, function, images,
+    name, number, object, refuse, speaks_of_json, text, word,
 };
 
 /// The longest id of a tool call.
@@ -113,7 +113,7 @@ fn tools(body: &Object) -> RequestCheck {
             Ok(())
         };
     };
-    for (at, tool) in filled(tools, "tools")?.iter().enumerate() {
+    for (at, tool) in elements_of(tools, "tools")?.iter().enumerate() {
         let place = format!("tools[{at}]");
         let tool = named_function(tool, &place)?;
         let place = format!("{place}.function");
@@ -138,7 +138,7 @@ fn messages(body: &Object) -> RequestCheck {
     let Some(messages) = body.get("messages") else {
         return refuse("Missing required parameter: 'messages'.");
     };
-    let messages = filled(messages, "messages")?;
+    let messages = elements_of(messages, "messages")?;
     let mut turn = Turn::default();
     for (at, message) in messages.iter().enumerate() {
         let place = format!("messages[{at}]");

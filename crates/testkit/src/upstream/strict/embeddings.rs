@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use super::{Object, RequestCheck, count, fields, filled, refuse, word};
+use super::{Object, RequestCheck, count, elements_of, fields, refuse, word};
 
 const MAX_TEXTS: usize = 2048;
 
@@ -15,7 +15,7 @@ pub(super) fn check(body: &Object) -> RequestCheck {
     let fits = match body.get("input") {
         None => return refuse("Missing required parameter: 'input'."),
         Some(texts @ Value::Array(_)) => {
-            let texts = filled(texts, "input")?;
+            let texts = elements_of(texts, "input")?;
             texts.len() <= MAX_TEXTS && texts.iter().all(given)
         }
         Some(text) => given(text),

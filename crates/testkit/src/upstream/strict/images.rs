@@ -17,12 +17,12 @@ pub(super) fn data_url(url: &str, place: &str) -> RequestCheck {
             "Invalid '{place}': expected a base64-encoded data URL with an image MIME type."
         ));
     };
-    encoded(media_type, data, place)
+    check_image(media_type, data, place)
 }
 
 /// An image in base64, of this type.
-pub(super) fn encoded(media_type: &str, data: &str, place: &str) -> RequestCheck {
-    let found = decoded(data, place)?;
+pub(super) fn check_image(media_type: &str, data: &str, place: &str) -> RequestCheck {
+    let found = image_type(data, place)?;
     if found != media_type {
         return refuse(format!(
             "{place}: Image does not match the provided media type {media_type}, it is {found}"
@@ -32,7 +32,7 @@ pub(super) fn encoded(media_type: &str, data: &str, place: &str) -> RequestCheck
 }
 
 /// The type of an image in base64.
-pub(super) fn decoded(data: &str, place: &str) -> Result<&'static str, super::Complaint> {
+pub(super) fn image_type(data: &str, place: &str) -> Result<&'static str, super::Complaint> {
     let Ok(bytes) = STANDARD.decode(data) else {
         return refuse(format!("{place}: invalid base64 data"));
     };

@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use super::{Object, RequestCheck, fields, filled, images, name, object, refuse, schema, text};
+use super::{Object, RequestCheck, elements_of, fields, images, name, object, refuse, schema, text};
 
 const FIELDS: [&str; 12] = [
     "model",
@@ -87,7 +87,7 @@ fn options(body: &Object) -> RequestCheck {
 }
 
 fn messages(body: &Object) -> RequestCheck {
-    let messages = filled(body.get("messages").unwrap_or(&Value::Null), "messages")?;
+    let messages = elements_of(body.get("messages").unwrap_or(&Value::Null), "messages")?;
     let known = ["role", "content", "thinking", "images", "tool_calls", "tool_name", "tool_call_id"];
     // Ollama matches results to calls by their order and name.
     let mut open: Vec<&str> = Vec::new();
@@ -127,11 +127,11 @@ fn messages(body: &Object) -> RequestCheck {
 fn images_of(message: &Object, place: &str) -> RequestCheck {
     let Some(shown) = message.get("images") else { return Ok(()) };
     let place = format!("{place}.images");
-    for image in filled(shown, &place)? {
+    for image in elements_of(shown, &place)? {
         let Some(data) = image.as_str() else {
             return refuse(format!("'{place}': expected base64 strings"));
         };
-        images::decoded(data, &place)?;
+        images::image_type(data, &place)?;
     }
     Ok(())
 }

@@ -4,7 +4,7 @@
 use serde_json::Value;
 
 use super::{
-    EFFORTS, Object, RequestCheck, answer_schema, count, fields, filled, function, images, name, number,
+    EFFORTS, Object, RequestCheck, answer_schema, count, elements_of, fields, function, images, name, number,
     object, refuse, speaks_of_json, text, word,
 };
 
@@ -134,7 +134,7 @@ fn input(body: &Object) -> RequestCheck {
     let items = match body.get("input") {
         None => return refuse("Missing required parameter: 'input'."),
         Some(Value::String(_)) => return Ok(()),
-        Some(items) => filled(items, "input")?,
+        Some(items) => elements_of(items, "input")?,
     };
     let stored = body.get("store") != Some(&Value::Bool(false));
     let mut calls = Calls { earlier: body.contains_key("previous_response_id"), ..Calls::default() };
@@ -167,7 +167,7 @@ fn message(item: &Object, place: &str) -> RequestCheck {
     };
     let parts = match item.get("content") {
         Some(Value::String(_)) => return Ok(()),
-        Some(parts) => filled(parts, &format!("{place}.content"))?,
+        Some(parts) => elements_of(parts, &format!("{place}.content"))?,
         None => return refuse(format!("Missing required parameter: '{place}.content'.")),
     };
     for part in parts {

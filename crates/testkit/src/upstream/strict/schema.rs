@@ -54,8 +54,8 @@ pub(super) fn of_object(schema: &Value, place: &str) -> RequestCheck {
 /// OpenAI's strict mode: closed objects with every property required.
 pub(super) fn as_openai(schema: &Value, place: &str) -> RequestCheck {
     of_object(schema, place)?;
-    each(schema, place, MAX_DEPTH, &|schema, place| {
-        permitted(schema, place, &NOT_AT_OPENAI)?;
+    check_nested(schema, place, MAX_DEPTH, &|schema, place| {
+        check_keywords(schema, place, &NOT_AT_OPENAI)?;
         if !["type", "$ref", "anyOf", "enum", "const"].iter().any(|key| schema.contains_key(*key)) {
             return refuse(format!("Invalid schema for '{place}': schema must have a 'type' key."));
         }
@@ -65,7 +65,7 @@ pub(super) fn as_openai(schema: &Value, place: &str) -> RequestCheck {
         if !is_object(schema) {
             return Ok(());
         }
-        closed(schema, place)?;
+        check_closed(schema, place)?;
         let properties = schema.get("properties").and_then(Value::as_object);
         let mut names: Vec<&str> =
             properties.into_iter().flat_map(Object::keys).map(String::as_str).collect();
@@ -85,12 +85,12 @@ pub(super) fn as_openai(schema: &Value, place: &str) -> RequestCheck {
 
 /// Anthropic's structured output: closed objects, and no bounds on sizes.
 pub(super) fn as_anthropic(schema: &Value, place: &str) -> RequestCheck {
-    each(schema, place, usize::MAX, &|schema, place| {
-        permitted(schema, place, &NOT_AT_ANTHROPIC)?;
+    check_nested(schema, place, usize::MAX, &|schema, place| {
+        check_keywords(schema, place, &NOT_AT_ANTHROPIC)?;
         if schema.get("minItems").is_some_and(|least| !matches!(least.as_u64(), Some(0 | 1))) {
             return refuse(format!("{place}: 'minItems' values other than 0 or 1 are not supported"));
         }
-        if is_object(schema) { closed(schema, place) } else { Ok(()) }
+        if is_object(schema) { check_closed(schema, place) } else { Ok(()) }
     })
 }
 
@@ -102,7 +102,7 @@ fn is_object(schema: &Object) -> bool {
     }
 }
 
-fn closed(schema: &Object, place: &str) -> RequestCheck {
+fn check_closed(schema: &Object, place: &str) -> RequestCheck {
     if schema.get("additionalProperties") == Some(&Value::Bool(false)) {
         return Ok(());
     }
@@ -111,7 +111,7 @@ fn closed(schema: &Object, place: &str) -> RequestCheck {
     ))
 }
 
-fn permitted(schema: &Object, place: &str, refused: &[&str]) -> RequestCheck {
+fn check_keywords(schema: &Object, place: &str, refused: &[&str]) -> RequestCheck {
     match refused.iter().find(|keyword| schema.contains_key(**keyword)) {
         Some(keyword) => refuse(format!("Invalid schema for '{place}': '{keyword}' is not permitted.")),
         None => Ok(()),
@@ -119,7 +119,7 @@ fn permitted(schema: &Object, place: &str, refused: &[&str]) -> RequestCheck {
 }
 
 /// Checks this schema and all within it.
-fn each(
+fn check_nested(
     schema: &Value,
     place: &str,
     depth: usize,
@@ -132,16 +132,16 @@ fn each(
     check(schema, place)?;
     for key in ["properties", "$defs", "definitions"] {
         for (name, inner) in schema.get(key).and_then(Value::as_object).into_iter().flatten() {
-            each(inner, &format!("{place}.{key}.{name}"), deeper, check)?;
+            check_nested(inner, &format!("{place}.{key}.{name}"), deeper, check)?;
         }
     }
     for key in ["anyOf", "allOf"] {
         for inner in schema.get(key).and_then(Value::as_array).into_iter().flatten() {
-            each(inner, &format!("{place}.{key}"), deeper, check)?;
+            check_nested(inner, &format!("{place}.{key}"), deeper, check)?;
         }
     }
     match schema.get("items") {
-        Some(items) => each(items, &format!("{place}.items"), deeper, check),
+        Some(items) => check_nested(items, &format!("{place}.items"), deeper, check),
         None => Ok(()),
     }
 }

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use store::{FileRow, MAX_FILE_BYTES, Write};
 
 use self::sections::{MAX_HEADING_CHARS, Mode, SectionError, SectionHeading};
-use super::{failed, present, text};
+use super::{found_or_none, store_failure, text};
 use crate::files::check_path;
 use crate::{Calling, Failed, Tool, ToolOutput};
 
@@ -28,7 +28,7 @@ pub(crate) struct WriteMarkdownSection;
 impl Tool for ListMarkdown {
     async fn call(&self, calling: Calling<'_>) -> Result<ToolOutput, Failed> {
         let prefix = text(&calling.input, "prefix").unwrap_or_default();
-        let files = calling.store.files(calling.scope).await.map_err(failed)?;
+        let files = calling.store.files(calling.scope).await.map_err(store_failure)?;
         let mut listed = Vec::new();
         let mut bytes = 0;
         let mut more = false;
@@ -66,7 +66,7 @@ impl Tool for ReadMarkdown {
 
     async fn call(&self, calling: Calling<'_>) -> Result<ToolOutput, Failed> {
         let path = path(&calling.input)?;
-        let Some(file) = existing(&calling, path).await? else {
+        let Some(file) = find_file(&calling, path).await? else {
             let message = format!("there is no file {path}; listMarkdown shows those there are");
             return Err(Failed::new("not_found", message));
         };
@@ -89,19 +89,19 @@ impl Tool for CreateMarkdownFile {
     async fn call(&self, calling: Calling<'_>) -> Result<ToolOutput, Failed> {
         let (path, content) = create(&calling).await?;
         // A file that was deleted keeps its version.
-        let expected = calling.store.file_version(calling.scope, path).await.map_err(failed)?;
-        Ok(written(path, content.to_owned(), expected))
+        let expected = calling.store.file_version(calling.scope, path).await.map_err(store_failure)?;
+        Ok(write_file(path, content.to_owned(), expected))
     }
 }
 
 async fn create<'a>(calling: &'a Calling<'_>) -> Result<(&'a str, &'a str), Failed> {
     let path = path(&calling.input)?;
-    if existing(calling, path).await?.is_some() {
+    if find_file(calling, path).await?.is_some() {
         let message = format!("there is a file {path} already; change it with writeMarkdownSection");
         return Err(Failed::new("exists", message));
     }
     let content = text(&calling.input, "content").unwrap_or_default();
-    fits(content)?;
+    check_size(content)?;
     Ok((path, content))
 }
 
@@ -116,7 +116,7 @@ impl Tool for WriteMarkdownSection {
         if content == file.content {
             return Ok(json!({ "path": file.path, "version": file.version, "unchanged": true }).into());
         }
-        Ok(written(&file.path, content, file.version))
+        Ok(write_file(&file.path, content, file.version))
     }
 }
 
@@ -124,7 +124,7 @@ impl Tool for WriteMarkdownSection {
 async fn section(calling: &Calling<'_>) -> Result<(FileRow, String), Failed> {
     let input = &calling.input;
     let path = path(input)?;
-    let Some(file) = existing(calling, path).await? else {
+    let Some(file) = find_file(calling, path).await? else {
         let message = format!("there is no file {path}; create it with createMarkdownFile");
         return Err(Failed::new("not_found", message));
     };
@@ -149,13 +149,13 @@ async fn section(calling: &Calling<'_>) -> Result<(FileRow, String), Failed> {
             Failed::new("invalid_content", message)
         }
     })?;
-    fits(&content)?;
+    check_size(&content)?;
     Ok((file, content))
 }
 
-fn written(path: &str, content: String, expected: u64) -> ToolOutput {
+fn write_file(path: &str, content: String, expected: u64) -> ToolOutput {
     let output = json!({ "path": path, "version": expected + 1, "bytes": content.len() });
-    ToolOutput::writing(output, Write::File { path: path.to_owned(), content: Some(content), expected })
+    ToolOutput::with_write(output, Write::File { path: path.to_owned(), content: Some(content), expected })
 }
 
 fn path(input: &Value) -> Result<&str, Failed> {
@@ -164,11 +164,11 @@ fn path(input: &Value) -> Result<&str, Failed> {
     Ok(path)
 }
 
-async fn existing(calling: &Calling<'_>, path: &str) -> Result<Option<FileRow>, Failed> {
-    present(calling.store.file(calling.scope, path).await)
+async fn find_file(calling: &Calling<'_>, path: &str) -> Result<Option<FileRow>, Failed> {
+    found_or_none(calling.store.file(calling.scope, path).await)
 }
 
-fn fits(content: &str) -> Result<(), Failed> {
+fn check_size(content: &str) -> Result<(), Failed> {
     if content.len() <= MAX_FILE_BYTES {
         return Ok(());
     }

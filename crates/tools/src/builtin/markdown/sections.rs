@@ -30,12 +30,12 @@ pub(super) struct Heading {
 }
 
 impl Heading {
-    fn says(&self) -> (u8, &str) {
+    fn level_and_text(&self) -> (u8, &str) {
         (self.level, &self.text)
     }
 }
 
-/// A heading that somebody asks for, as `Heading` or `## Heading`.
+/// A heading that the model asks for, as `Heading` or `## Heading`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct SectionHeading {
     level: Option<u8>,
@@ -45,7 +45,7 @@ pub(super) struct SectionHeading {
 impl SectionHeading {
     /// None if it cannot be a heading.
     pub(super) fn parse(asked: &str) -> Option<Self> {
-        let (level, text) = unmarked(asked);
+        let (level, text) = read_heading(asked);
         let plain = !text.is_empty() && text.chars().count() <= MAX_HEADING_CHARS;
         (plain && !asked.trim().contains(char::is_control)).then_some(Self { level, text })
     }
@@ -79,7 +79,7 @@ pub(super) fn headings(text: &str) -> Vec<Heading> {
         let of = |line: usize| lines.get(line.checked_sub(1)?).copied();
         let ((start, _), (_, end)) = (of(first)?, of(last)?);
         let written = text.get(start..end).unwrap_or_default();
-        let text = if heading.setext { without_underline(written) } else { unmarked(written).1 };
+        let text = if heading.setext { without_underline(written) } else { read_heading(written).1 };
         Some(Heading { level: heading.level, text, line: first, start, end })
     };
     root.children().filter_map(heading).collect()
@@ -98,22 +98,22 @@ pub(super) fn write(
     } else {
         "\n"
     };
-    let content = tidied(content, ending);
-    let all: Vec<(u8, &str)> = before.iter().map(Heading::says).collect();
+    let content = without_blank_edges(content, ending);
+    let all: Vec<(u8, &str)> = before.iter().map(Heading::level_and_text).collect();
     let Some((index, heading)) = find(&before, wanted)? else {
         let added_heading = (wanted.level.unwrap_or(NEW_LEVEL), wanted.text.as_str());
-        let written = added(text, added_heading, &content, ending);
-        let kept = keeps(&written, &[all, vec![added_heading]].concat(), &[]);
+        let written = add_section(text, added_heading, &content, ending);
+        let kept = keeps_headings(&written, &[all, vec![added_heading]].concat(), &[]);
         return kept.then_some(written).ok_or(SectionError::Spills { level: added_heading.0 });
     };
     let next = before.iter().enumerate().skip(index + 1).find(|(_, other)| other.level <= heading.level);
     let (next, end) = next.map_or((all.len(), text.len()), |(next, heading)| (next, heading.start));
     let written = match mode {
-        Mode::Replace => replaced(text, (heading.end, end), &content, ending),
-        Mode::Append => appended(text, (heading.start, end), &content, ending),
+        Mode::Replace => replace_content(text, (heading.end, end), &content, ending),
+        Mode::Append => append_content(text, (heading.start, end), &content, ending),
     };
     let (until, after) = (all.get(..=index).unwrap_or_default(), all.get(next..).unwrap_or_default());
-    let kept = keeps(&written, until, after);
+    let kept = keeps_headings(&written, until, after);
     kept.then_some(written).ok_or(SectionError::Spills { level: heading.level })
 }
 
@@ -132,7 +132,7 @@ fn find<'a>(
     }
 }
 
-fn replaced(text: &str, (heading_end, end): (usize, usize), content: &str, ending: &str) -> String {
+fn replace_content(text: &str, (heading_end, end): (usize, usize), content: &str, ending: &str) -> String {
     let (head, tail) = (text.get(..heading_end).unwrap_or_default(), text.get(end..).unwrap_or_default());
     let gap = if tail.is_empty() { "" } else { ending };
     let body = if content.is_empty() { String::new() } else { format!("{ending}{content}{ending}") };
@@ -140,7 +140,7 @@ fn replaced(text: &str, (heading_end, end): (usize, usize), content: &str, endin
 }
 
 /// Puts the content behind the last line that is not blank; nothing that was there changes.
-fn appended(text: &str, (start, end): (usize, usize), content: &str, ending: &str) -> String {
+fn append_content(text: &str, (start, end): (usize, usize), content: &str, ending: &str) -> String {
     if content.is_empty() {
         return text.to_owned();
     }
@@ -156,7 +156,7 @@ fn appended(text: &str, (start, end): (usize, usize), content: &str, ending: &st
     format!("{head}{ending}{ending}{content}{gap}{tail}")
 }
 
-fn added(text: &str, (level, heading): (u8, &str), content: &str, ending: &str) -> String {
+fn add_section(text: &str, (level, heading): (u8, &str), content: &str, ending: &str) -> String {
     let gap = match text {
         "" => String::new(),
         whole if whole.ends_with(['\n', '\r']) => ending.to_owned(),
@@ -169,9 +169,9 @@ fn added(text: &str, (level, heading): (u8, &str), content: &str, ending: &str) 
 
 /// Whether the headings are still these at the beginning and these at the end, with only deeper ones between. A fence
 /// that is not closed would swallow what follows it.
-fn keeps(written: &str, first: &[(u8, &str)], last: &[(u8, &str)]) -> bool {
+fn keeps_headings(written: &str, first: &[(u8, &str)], last: &[(u8, &str)]) -> bool {
     let now = headings(written);
-    let now: Vec<(u8, &str)> = now.iter().map(Heading::says).collect();
+    let now: Vec<(u8, &str)> = now.iter().map(Heading::level_and_text).collect();
     let Some(between) = now.len().checked_sub(first.len() + last.len()) else { return false };
     let level = first.last().map_or(0, |(level, _)| *level);
     let deeper = now.iter().skip(first.len()).take(between).all(|(other, _)| *other > level);
@@ -179,7 +179,7 @@ fn keeps(written: &str, first: &[(u8, &str)], last: &[(u8, &str)]) -> bool {
 }
 
 /// The content without blank lines around it, with the file's line breaks.
-fn tidied(content: &str, ending: &str) -> String {
+fn without_blank_edges(content: &str, ending: &str) -> String {
     let plain = content.replace("\r\n", "\n").replace('\r', "\n");
     let first = plain.find(|c: char| !c.is_whitespace()).unwrap_or(plain.len());
     let start = plain.get(..first).and_then(|blank| blank.rfind('\n')).map_or(0, |line| line + 1);
@@ -187,7 +187,7 @@ fn tidied(content: &str, ending: &str) -> String {
 }
 
 /// The level and the text of `## Text ##`, or the text alone.
-fn unmarked(line: &str) -> (Option<u8>, String) {
+fn read_heading(line: &str) -> (Option<u8>, String) {
     let line = line.trim_start_matches(BYTE_ORDER_MARK).trim();
     let rest = line.trim_start_matches('#');
     let marks = line.len() - rest.len();

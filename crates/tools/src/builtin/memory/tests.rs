@@ -9,7 +9,7 @@ async fn found(world: &World, query: &str) -> Vec<Value> {
 }
 
 #[tokio::test]
-async fn a_fact_is_saved_once_found_and_taken_back() {
+async fn a_fact_is_saved_once_found_and_undone() {
     let mut world = World::new();
     let saved =
         world.call("save_memory", json!({ "text": " The user plays the cello ", "kind": "hobby" })).await;
@@ -46,7 +46,7 @@ async fn secrets_orders_and_nothing_are_not_saved() {
 #[tokio::test]
 async fn what_was_said_is_found_within_days() {
     let world = World::new();
-    world.call("calculate", json!({ "expression": "1" })).await; // somebody says "hi"
+    world.call("calculate", json!({ "expression": "1" })).await; // the user says "hi"
     let search = async |input: Value| world.call("search_history", input).await["messages"].clone();
     assert_eq!(search(json!({ "query": "hi" })).await[0]["text"], "hi");
     let past = json!({ "query": "hi", "to": "2020-01-01" });

@@ -19,7 +19,7 @@ use store::{MAX_RECORD_BYTES, RecordQuery, Write};
 
 pub use references::{Reference, references};
 
-use super::{count, failed, object, present, text};
+use super::{count, found_or_none, object, store_failure, text};
 use crate::registry::{MAX_OUTPUT_BYTES, validate};
 use crate::{Calling, Failed, OfferedTool, Tool, ToolFacts, ToolOutput, ToolSpec};
 
@@ -98,7 +98,7 @@ impl RecordTypeTool {
     }
 
     /// The tool with its spec and its facts.
-    pub(crate) fn offered(self, name: &str) -> OfferedTool {
+    pub(crate) fn into_offered_tool(self, name: &str) -> OfferedTool {
         let spec = ToolSpec {
             name: name.to_owned(),
             description: arguments::description(&self.declared, &self.record),
@@ -119,7 +119,7 @@ impl RecordTypeTool {
         self.check_evidence(calling, &given).await?;
         given.retain(|name, _| self.record.property(name).is_some());
         let plan = if self.declared.does == RecordAction::Update {
-            self.plan_update(&self.existing(calling).await?, given.clone())?
+            self.plan_update(&self.find_record(calling).await?, given.clone())?
         } else {
             self.plan_create(calling, given.clone())
         };
@@ -159,12 +159,12 @@ impl RecordTypeTool {
     }
 
     /// The record that the call names.
-    async fn existing(&self, calling: &Calling<'_>) -> Result<RecordView, Failed> {
+    async fn find_record(&self, calling: &Calling<'_>) -> Result<RecordView, Failed> {
         let kind = &self.record.name;
         let id = text(&calling.input, ID).unwrap_or_default();
         let missing = || Failed::new("not_found", format!("there is no {kind} record with the id {id}"));
         let id: RecordId = id.parse().map_err(|_| missing())?;
-        present(calling.store.record_of(calling.scope, kind, id).await)?.ok_or_else(missing)
+        found_or_none(calling.store.record_of(calling.scope, kind, id).await)?.ok_or_else(missing)
     }
 
     async fn check_evidence(&self, calling: &Calling<'_>, given: &Map<String, Value>) -> Result<(), Failed> {
@@ -172,7 +172,8 @@ impl RecordTypeTool {
             let named = given.get(kind).and_then(Value::as_array).into_iter().flatten();
             let texts: BTreeSet<&str> = named.filter_map(Value::as_str).collect();
             let ids: Vec<RecordId> = texts.iter().filter_map(|id| id.parse().ok()).collect();
-            let exist = calling.store.count_records(calling.scope, kind, &ids).await.map_err(failed)?;
+            let exist =
+                calling.store.count_records(calling.scope, kind, &ids).await.map_err(store_failure)?;
             if exist < *count {
                 let how = made_by.as_ref().map(|tool| format!(" with {tool}")).unwrap_or_default();
                 let message = format!(
@@ -197,7 +198,9 @@ impl RecordTypeTool {
         }
         for Reference { place, kind, id } in named {
             let exists = match id.parse() {
-                Ok(id) => calling.store.count_records(calling.scope, kind, &[id]).await.map_err(failed)? == 1,
+                Ok(id) => {
+                    calling.store.count_records(calling.scope, kind, &[id]).await.map_err(store_failure)? == 1
+                }
                 Err(_) => false,
             };
             if !exists {
@@ -215,13 +218,13 @@ impl RecordTypeTool {
             return Ok(json!({ "id": id, "type": kind, "version": version, "data": data }).into());
         }
         let output = json!({ "id": id, "type": kind, "version": version + 1, "data": data });
-        Ok(ToolOutput::writing(output, Write::Record { id, kind, data: Some(data), expected: version }))
+        Ok(ToolOutput::with_write(output, Write::Record { id, kind, data: Some(data), expected: version }))
     }
 
     async fn delete(&self, calling: &Calling<'_>) -> Result<ToolOutput, Failed> {
-        let RecordView { id, kind, version, .. } = self.existing(calling).await?;
+        let RecordView { id, kind, version, .. } = self.find_record(calling).await?;
         let output = json!({ "id": id, "type": kind, "deleted": true });
-        Ok(ToolOutput::writing(output, Write::Record { id, kind, data: None, expected: version }))
+        Ok(ToolOutput::with_write(output, Write::Record { id, kind, data: None, expected: version }))
     }
 
     async fn find(&self, calling: &Calling<'_>) -> Result<ToolOutput, Failed> {
@@ -237,7 +240,7 @@ impl RecordTypeTool {
         let name = &self.record.name;
         let rows = store::newest_records(calling.store, calling.scope, name, query, limit + 1)
             .await
-            .map_err(failed)?;
+            .map_err(store_failure)?;
         let mut records = Vec::new();
         let mut bytes = 0;
         for record in rows.iter().take(limit).map(view) {
@@ -257,7 +260,7 @@ impl Tool for RecordTypeTool {
     async fn check(&self, calling: &Calling<'_>) -> Result<(), Failed> {
         match self.declared.does {
             RecordAction::Create | RecordAction::Update => self.plan(calling).await.map(drop),
-            RecordAction::Delete | RecordAction::Get => self.existing(calling).await.map(drop),
+            RecordAction::Delete | RecordAction::Get => self.find_record(calling).await.map(drop),
             RecordAction::Search | RecordAction::List => Ok(()),
         }
     }
@@ -266,7 +269,7 @@ impl Tool for RecordTypeTool {
         match self.declared.does {
             RecordAction::Create | RecordAction::Update => self.write(&calling).await,
             RecordAction::Delete => self.delete(&calling).await,
-            RecordAction::Get => self.existing(&calling).await.map(|row| view(&row).into()),
+            RecordAction::Get => self.find_record(&calling).await.map(|row| view(&row).into()),
             RecordAction::Search | RecordAction::List => self.find(&calling).await,
         }
     }

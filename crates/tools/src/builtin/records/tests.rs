@@ -11,7 +11,7 @@ fn pair(error: &str, message: &str) -> (String, String) {
     (error.into(), message.into())
 }
 
-/// The ids of so many pieces of evidence.
+/// The ids of `number` pieces of evidence.
 async fn evidence(world: &World, number: usize) -> Vec<Value> {
     let mut ids = Vec::new();
     for index in 0..number {

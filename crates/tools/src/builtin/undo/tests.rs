@@ -1,4 +1,4 @@
-//! Looking back and taking back, with a real store behind it.
+//! Recent actions and undo, on a real store.
 
 use serde_json::{Value, json};
 

@@ -1,4 +1,4 @@
-//! Which addresses are anybody's to reach: those of the public internet, and none of the special-purpose ranges.
+//! Which addresses every tool may reach: those of the public internet, and none of the special-purpose ranges.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
@@ -25,7 +25,7 @@ const CLOSED_V4: &[([u8; 4], u32)] = &[
 ];
 
 /// Closed ranges within the global unicast range of IPv6, outside of which everything is closed. Ranges that stand for
-/// addresses of IPv4 are closed as a whole: whoever can be reached that way can be reached directly.
+/// addresses of IPv4 are closed as a whole: a host that can be reached that way can be reached directly.
 const CLOSED_V6: &[([u16; 8], u32)] = &[
     ([0x2001, 0, 0, 0, 0, 0, 0, 0], 23),
     ([0x2001, 0xdb8, 0, 0, 0, 0, 0, 0], 32),

@@ -82,7 +82,7 @@ impl Allowed {
         })
     }
 
-    /// Whether whatever name leads to the address may be followed there.
+    /// Whether every name that leads to the address may be followed there.
     pub(super) fn network(&self, address: IpAddr) -> bool {
         let address = address.to_canonical();
         self.entries.iter().any(|entry| matches!(entry, Entry::Network(net) if net.contains(&address)))

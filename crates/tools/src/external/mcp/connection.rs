@@ -29,7 +29,7 @@ use tokio_util::sync::{CancellationToken, DropGuard};
 use tokio_util::task::TaskTracker;
 
 use super::depth_limit::DepthLimited;
-use super::http::{McpEgress, trouble};
+use super::http::{McpEgress, egress_error};
 use crate::external::border::Hidden;
 use crate::external::egress::{Egress, MAX_ANSWER_BYTES};
 
@@ -147,7 +147,7 @@ impl Connection {
         Ok(tools)
     }
 
-    /// Makes a call. Dropped before it is answered, the server is told that nobody waits any more.
+    /// Makes a call. If the future is dropped before the answer, the server is told that the call is cancelled.
     pub(super) async fn call(&self, params: CallToolRequestParams) -> Result<CallToolResponse, ServiceError> {
         self.peer().call_tool_once(params).await
     }
@@ -200,7 +200,7 @@ fn reason(error: &ClientInitializeError) -> String {
     if let ClientInitializeError::TransportError { error, .. } = error {
         innermost = &*error.error;
     }
-    if let Some(trouble) = trouble(innermost) {
+    if let Some(trouble) = egress_error(innermost) {
         return trouble.to_string();
     }
     while let Some(cause) = innermost.source() {

@@ -8,7 +8,7 @@ use crate::{Failed, ToolOutput};
 /// Bytes of what a failing tool, or its server, says of itself.
 const MAX_REASON_BYTES: usize = 4 * 1024;
 
-/// As much of what went wrong as anybody reads.
+/// As much of the reason for a failure as people read.
 pub(super) fn reason(said: &str) -> &str {
     said.get(..said.floor_char_boundary(MAX_REASON_BYTES)).unwrap_or_default()
 }

@@ -36,7 +36,7 @@ impl<R: AsyncRead + Unpin> AsyncRead for DepthLimited<R> {
         ready!(Pin::new(&mut self.from).poll_read(context, into))?;
         let new = into.filled().get(before..).unwrap_or_default();
         let fits = new.iter().all(|byte| {
-            self.line = if *byte == b'\n' { JsonScanner::default() } else { self.line.after(*byte) };
+            self.line = if *byte == b'\n' { JsonScanner::default() } else { self.line.after_byte(*byte) };
             self.line.depth() <= MAX_LINE_DEPTH
         });
         if fits {

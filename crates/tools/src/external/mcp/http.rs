@@ -22,7 +22,7 @@ use crate::external::egress::{Egress, EgressError, Incoming, MAX_ANSWER_BYTES, O
 type McpHttpFailure = StreamableHttpError<EgressError>;
 
 /// Why the way out did not work, if that is what an error rests on.
-pub(super) fn trouble<'a>(error: &'a (dyn std::error::Error + 'static)) -> Option<&'a EgressError> {
+pub(super) fn egress_error<'a>(error: &'a (dyn std::error::Error + 'static)) -> Option<&'a EgressError> {
     let mut causes = std::iter::successors(Some(error), |error| error.source());
     causes.find_map(|error| match error.downcast_ref::<McpHttpFailure>() {
         Some(McpHttpFailure::Client(trouble)) => Some(trouble),
@@ -81,7 +81,7 @@ impl StreamableHttpClient for McpEgress {
     }
 
     /// Notices of a server between calls are asked for when they are needed, and a call that broke off is not taken up
-    /// again: nobody could tell whose it was.
+    /// again, because its caller would not be known.
     async fn get_stream(
         &self,
         _: Arc<str>,
@@ -158,7 +158,7 @@ fn is_stray(message: &str, asked: Option<&Value>) -> bool {
 }
 
 /// A server of the older protocol does not know the question that the newer one begins with. It is told to the
-/// negotiation as an answer to that question, whatever the server made of it.
+/// negotiation as an answer to that question, whatever the server answered.
 fn older_protocol(
     asked: &ClientJsonRpcMessage,
     said: Option<&ServerJsonRpcMessage>,

@@ -23,7 +23,7 @@ use tokio::sync::Notify;
 use tokio_util::task::TaskTracker;
 
 use self::connection::{Address, ConnectionOptions};
-use self::http::trouble;
+use self::http::egress_error;
 use self::session::{McpSession, ReachedMcpServer};
 use super::egress::Egress;
 use super::secrets::{Filling, Needs, Secrets};
@@ -36,7 +36,7 @@ pub use self::session::McpHealth;
 /// Users who have a session of their own to one server at once.
 const MAX_SESSIONS: usize = 64;
 
-/// A session that nobody has used for so long is closed when another is needed.
+/// How long an unused session is kept when another is needed.
 const IDLE: Duration = Duration::from_secs(10 * 60);
 
 /// How long processes may take to end.
@@ -238,7 +238,7 @@ impl McpServerHandle {
         let answer = tokio::select! {
             answer = reached.connection.call(params(calling, tool)) => answer,
             () = calling.stop.cancelled() => return Err(Failed::uncertain(Failed::CANCELLED, "the call was cancelled before there was an answer")),
-            () = super::after(limit) => return Err(timed_out(limit.unwrap_or_default())),
+            () = super::wait_for_limit(limit) => return Err(timed_out(limit.unwrap_or_default())),
         };
         match answer {
             Ok(CallToolResponse::Complete(result)) => {
@@ -316,9 +316,10 @@ fn failure(error: &ServiceError) -> (Failed, bool) {
         let uncertain = !refused.contains(&error.code);
         return (Failed { uncertain, ..Failed::new("tool_error", message) }, false);
     }
-    let sending = if let ServiceError::TransportSend(error) = error { trouble(&*error.error) } else { None };
+    let sending =
+        if let ServiceError::TransportSend(error) = error { egress_error(&*error.error) } else { None };
     let failed = match sending {
-        Some(trouble) => trouble.failed(true),
+        Some(trouble) => trouble.to_failure(true),
         None => Failed::broken("the connection to the MCP server broke before there was an answer"),
     };
     (failed, true)
@@ -339,7 +340,7 @@ pub(crate) struct McpTool {
 
 impl McpTool {
     /// None for one that may not be used as it is offered now.
-    pub(crate) fn offered(server: &Arc<McpServerHandle>, row: &McpToolRow) -> Option<OfferedTool> {
+    pub(crate) fn offered_tool(server: &Arc<McpServerHandle>, row: &McpToolRow) -> Option<OfferedTool> {
         let approved = row.approved.as_ref().filter(|approved| row.present && approved.hash == row.hash)?;
         let spec = definition::spec(server.name(), &row.tool, &approved.definition);
         let pinned = PinnedTool { tool: row.tool.clone(), hash: approved.hash.clone() };

@@ -13,7 +13,7 @@ use tokio::time::Instant;
 use super::connection::{Address, AddressDigest, Connection, ConnectionOptions};
 use crate::Failed;
 
-/// A server is tried again with growing pauses, and left alone after so many failures in a row.
+/// A server is tried again with growing pauses, and not at all for a while after some failures in a row.
 const RULES: BreakerRules = BreakerRules {
     failures_to_open: 5,
     rest: Duration::from_secs(60),
@@ -25,7 +25,7 @@ const RULES: BreakerRules = BreakerRules {
 const FRESH: Duration = Duration::from_secs(2);
 
 pub(super) struct McpSession {
-    /// Held by whoever connects or asks what the server offers, so that others wait for the same answer.
+    /// The task that connects or asks what the server offers holds the permit, so that others wait for the same answer.
     turn: Semaphore,
     /// Held for a few lines at a time, never over an await.
     state: Mutex<State>,
@@ -71,11 +71,11 @@ impl McpSession {
         dial: &ConnectionOptions<'_>,
     ) -> Result<ReachedMcpServer, Failed> {
         let _turn = self.turn.acquire().await; // never closed
-        let connection = self.connected(server, address, dial).await?;
+        let connection = self.ensure_connection(server, address, dial).await?;
         if connection.take_changed() || dial.anew {
             self.state().listed = None;
         }
-        if let Some(tools) = self.state().fresh() {
+        if let Some(tools) = self.state().fresh_tools() {
             return Ok(ReachedMcpServer { connection, tools });
         }
         match connection.tools().await {
@@ -87,12 +87,12 @@ impl McpSession {
             Err(reason) => {
                 let mut state = self.state();
                 state.connection = None;
-                Err(state.failed(server, dial.hidden.text(&reason)))
+                Err(state.note_failure(server, dial.hidden.text(&reason)))
             }
         }
     }
 
-    async fn connected(
+    async fn ensure_connection(
         &self,
         server: &str,
         address: Address,
@@ -115,7 +115,7 @@ impl McpSession {
         }
         let opened = Connection::open(address, dial).await;
         let mut state = self.state();
-        let connection = Arc::new(opened.map_err(|reason| state.failed(server, reason))?);
+        let connection = Arc::new(opened.map_err(|reason| state.note_failure(server, reason))?);
         (state.connection, state.mark) = (Some(Arc::clone(&connection)), Some(mark));
         Ok(connection)
     }
@@ -128,7 +128,7 @@ impl McpSession {
     /// A call was answered.
     pub(super) fn note_success(&self) {
         let mut state = self.state();
-        state.breaker.succeeded();
+        state.breaker.note_success();
         state.last_error = None;
     }
 
@@ -138,7 +138,7 @@ impl McpSession {
         if state.connection.as_ref().is_some_and(|current| Arc::ptr_eq(current, connection)) {
             state.connection = None;
         }
-        state.failed(server, reason);
+        state.note_failure(server, reason);
     }
 
     pub(super) fn health(&self) -> McpHealth {
@@ -157,7 +157,7 @@ impl McpSession {
         McpHealth { state, last_error }
     }
 
-    /// When it was last needed; none while somebody waits for it.
+    /// When it was last needed; none while a call waits for it.
     pub(super) fn last_used(&self) -> Option<Instant> {
         self.state().used.filter(|_| self.turn.available_permits() > 0)
     }
@@ -169,11 +169,11 @@ impl McpSession {
 
 impl State {
     /// The tools that the server offers, if they are known well enough.
-    fn fresh(&self) -> Option<Arc<Vec<Tool>>> {
+    fn fresh_tools(&self) -> Option<Arc<Vec<Tool>>> {
         self.listed.as_ref().filter(|(at, _)| at.elapsed() < FRESH).map(|(_, tools)| Arc::clone(tools))
     }
 
-    /// Until when it makes no sense to try again; or that it makes none for so long that nobody waits.
+    /// The moment before which another try makes no sense. An error if that is too far away to wait for it.
     fn pause(&self, server: &str) -> Result<Option<Instant>, Failed> {
         let wait = self.breaker.wait();
         let Some(until) = wait.filter(|_| self.breaker.is_open(&RULES)) else { return Ok(wait) };
@@ -185,8 +185,8 @@ impl State {
         Err(Failed::new("unavailable", message))
     }
 
-    fn failed(&mut self, server: &str, reason: String) -> Failed {
-        self.breaker.failed(&RULES);
+    fn note_failure(&mut self, server: &str, reason: String) -> Failed {
+        self.breaker.note_failure(&RULES);
         self.listed = None;
         tracing::warn!(server, reason, failures = self.breaker.failures(), "an MCP server failed");
         let message = format!("the MCP server {server:?} cannot be used: {reason}");

@@ -7,7 +7,7 @@ use wasmi::{
     TrapCode, ValType,
 };
 
-use super::running::Running;
+use super::module_call::{ALLOCATE, CALL, MEMORY, ModuleCall};
 use crate::Failed;
 
 /// Calls within calls.
@@ -23,10 +23,6 @@ const MAX_TABLE_ELEMENTS: usize = 64 * 1024;
 const MAX_START_FUEL: u64 = 10_000_000;
 
 const BYTES_PER_PAGE: u64 = 64 * 1024;
-
-pub(super) const MEMORY: &str = "memory";
-pub(super) const ALLOCATE: &str = "rondo_alloc";
-pub(super) const CALL: &str = "rondo_call";
 
 const CONTRACT: &str = "a tool exports `memory`, `rondo_alloc(i32) -> i32` and `rondo_call(i32, i32) -> i64`, \
                         and imports nothing";
@@ -57,7 +53,7 @@ impl WasmProgram {
         let (store, instance, left) = self
             .instance()
             .map_err(|error| Failed::new("crashed", format!("the tool cannot start: {error}")))?;
-        Running::new(store, instance, left, stop).answer(arguments)
+        ModuleCall::new(store, instance, left, stop).answer(arguments)
     }
 
     /// A fresh instance, started, and the fuel that is left.

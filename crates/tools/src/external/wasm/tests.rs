@@ -91,7 +91,7 @@ async fn an_object_with_only_an_error_is_a_failure() {
 fn a_tool_reads_and_stays_inside() {
     let (name, description) = ("count".to_owned(), "Counts.".to_owned());
     let told = crate::ToolSpec { name, description, parameters: json!({ "type": "object" }) };
-    let OfferedTool { spec, facts, .. } = tool("unreachable").offered(told);
+    let OfferedTool { spec, facts, .. } = tool("unreachable").into_offered_tool(told);
     assert_eq!((spec.name.as_str(), spec.description.as_str()), ("count", "Counts."));
     assert_eq!(spec.parameters, json!({ "type": "object" }));
     assert_eq!((facts.effect, facts.external, facts.lasting), (Effect::Read, false, false));

@@ -120,7 +120,7 @@ impl LoopbackRequest<'_> {
     }
 }
 
-/// A port that nobody uses at this moment.
+/// A port that no process uses at this moment.
 pub(super) fn free_port() -> Result<u16, String> {
     let address = TcpListener::bind("127.0.0.1:0").and_then(|listener| listener.local_addr());
     address.map(|address| address.port()).map_err(|error| format!("there is no free port: {error}"))

@@ -19,10 +19,10 @@ const MAX_SESSIONS: usize = 30;
 const MIN_SESSIONS: usize = 3;
 /// Calls among which those about a record are looked for.
 const MAX_ACTIONS: usize = 300;
-/// A record that came up in so many conversations comes up again and again.
+/// A record recurs if it came up in this number of conversations.
 const MIN_RECURRING: usize = 2;
 const MAX_RECURRING: usize = 5;
-/// A time of day, or a day of the week, is usual if at least this part of the conversations began then: one in so many.
+/// A time of day, or a day of the week, is usual if at least 1/`USUAL` of the conversations began then.
 const USUAL: usize = 2;
 
 /// A line for each pattern; none before there are enough conversations.
@@ -37,15 +37,15 @@ pub(super) async fn read(
     if rows.len() < MIN_SESSIONS {
         return Ok(Vec::new());
     }
-    let told = [often(from, &rows), when(from, &rows), Some(length(&rows))];
+    let told = [frequency_line(from, &rows), usual_time(from, &rows), Some(length(&rows))];
     let mut lines: Vec<SnapshotLine> =
         told.into_iter().flatten().map(|text| line(from.thread, from.now, format!("- {text}"))).collect();
-    lines.extend(recurring(from, &rows, records).await?);
+    lines.extend(recurring_records(from, &rows, records).await?);
     Ok(lines)
 }
 
 /// How often, as the middle one of the gaps between conversations, and how long ago the last one was.
-fn often(from: &Sources<'_>, rows: &[ThreadRow]) -> Option<String> {
+fn frequency_line(from: &Sources<'_>, rows: &[ThreadRow]) -> Option<String> {
     let mut begun: Vec<i64> = rows.iter().map(|row| row.created_at.as_second() / SECONDS_PER_DAY).collect();
     begun.sort_unstable();
     let gaps = begun.iter().zip(begun.iter().skip(1)).map(|(one, next)| next - one);
@@ -63,10 +63,10 @@ fn often(from: &Sources<'_>, rows: &[ThreadRow]) -> Option<String> {
 const SECONDS_PER_DAY: i64 = 24 * 60 * 60;
 
 /// The time of day and the day of the week at which most conversations begin, where there is one.
-fn when(from: &Sources<'_>, rows: &[ThreadRow]) -> Option<String> {
+fn usual_time(from: &Sources<'_>, rows: &[ThreadRow]) -> Option<String> {
     let begun: Vec<Zoned> = rows.iter().map(|row| row.created_at.to_zoned(from.zone.clone())).collect();
-    let time = usual(begun.iter().map(|at| time_of_day(at.hour()).to_owned()));
-    let day = usual(begun.iter().map(|at| at.strftime("%A").to_string()));
+    let time = most_frequent(begun.iter().map(|at| time_of_day(at.hour()).to_owned()));
+    let day = most_frequent(begun.iter().map(|at| at.strftime("%A").to_string()));
     let usual: Vec<String> = [time, day]
         .into_iter()
         .flatten()
@@ -85,7 +85,7 @@ fn time_of_day(hour: i8) -> &'static str {
 }
 
 /// The most frequent one, and how many there are.
-fn usual(names: impl Iterator<Item = String>) -> Option<(String, usize)> {
+fn most_frequent(names: impl Iterator<Item = String>) -> Option<(String, usize)> {
     let mut counts: BTreeMap<String, usize> = BTreeMap::new();
     let mut all = 0;
     for name in names {
@@ -106,7 +106,7 @@ fn middle(mut numbers: Vec<i64>) -> Option<i64> {
 }
 
 /// Records that calls were about in several conversations, most often first.
-async fn recurring(
+async fn recurring_records(
     from: &Sources<'_>,
     rows: &[ThreadRow],
     records: &[(String, String)],
@@ -151,7 +151,7 @@ mod tests {
 
     #[test]
     fn what_most_are_is_usual_and_no_tie_is() {
-        let of = |names: &[&str]| usual(names.iter().map(|name| (*name).to_owned()));
+        let of = |names: &[&str]| most_frequent(names.iter().map(|name| (*name).to_owned()));
         assert_eq!(of(&["a", "b", "a"]), Some(("a".into(), 2)));
         assert_eq!(of(&["a", "b"]), None);
         assert_eq!(of(&[]), None);

@@ -108,10 +108,10 @@ impl<const MISTAKE: usize> Plain<MISTAKE> {
         let subscription = self.subscription.as_ref().expect("it has read the log");
         let seen = if self.has(Mistake::ForgetsWhatItSaw) { 0 } else { self.seen };
         let tail = if self.has(Mistake::CannotBeTold) {
-            let mut after = pin!(subscription.after(seen));
+            let mut after = pin!(subscription.tail_after(seen));
             std::future::poll_fn(|_| after.as_mut().poll(&mut Context::from_waker(Waker::noop()))).await
         } else {
-            subscription.after(seen).await
+            subscription.tail_after(seen).await
         };
         match tail {
             Tail::Closed => {

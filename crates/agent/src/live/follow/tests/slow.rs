@@ -218,7 +218,7 @@ async fn a_live_reader_that_fell_behind_gets_a_snapshot_too() {
     assert_eq!(reader.next().await.unwrap(), None);
 }
 
-/// The ring still has what the log has lost: nobody who keeps up notices.
+/// The ring still has what the log has lost: a reader that keeps up does not notice.
 #[tokio::test]
 async fn a_reader_that_keeps_up_sees_every_event_of_a_run_that_is_pruned_at_its_end() {
     let (book, bus) = (Arc::new(Book::default()), Arc::new(Bus::default()));

@@ -94,8 +94,8 @@ impl ConversationReader {
         Ok(())
     }
 
-    /// A message of the user that is not the last one belongs to a turn. Nobody answered the one before it, so both are
-    /// one turn.
+    /// Adds a message of the user that is not the last one to the turns. If the message before it has no answer, both
+    /// are one turn.
     fn end_question(&mut self) {
         let Some((text, parts)) = self.newest.take() else { return };
         match self.turns.last_mut() {
@@ -118,7 +118,7 @@ impl ConversationReader {
         let step = EarlierStep { text, calls: calls.chain(named).collect() };
         self.results.clear();
         if step.text.trim().is_empty() && step.calls.is_empty() {
-            return Ok(()); // as if nobody had answered
+            return Ok(()); // an empty answer is no answer
         }
         if self.turns.is_empty() {
             self.turns.push(EarlierTurn::default());

@@ -9,7 +9,7 @@ use utoipa::ToSchema;
 
 use super::super::content::{SentFile, file_part, image_part};
 use crate::error::ApiProblem;
-use crate::routes::waiting_run::{Approval, GivenWords, MAX_APPROVALS, MAX_RESULTS};
+use crate::routes::waiting_run::{Approval, GivenAnswers, MAX_APPROVALS, MAX_RESULTS};
 
 /// Items of one request.
 const MAX_ITEMS: usize = 10_000;
@@ -72,12 +72,12 @@ pub(super) struct ReadInput {
 #[derive(Debug)]
 pub(super) enum ResponseAsk {
     Say { text: String, parts: Vec<NewPart> },
-    GoOn(GivenWords),
+    GoOn(GivenAnswers),
 }
 
 impl Default for ResponseAsk {
     fn default() -> Self {
-        Self::GoOn(GivenWords::default())
+        Self::GoOn(GivenAnswers::default())
     }
 }
 
@@ -115,8 +115,8 @@ struct InputReader {
     turns: Vec<EarlierTurn>,
     /// The places of calls by their ids: turn, step and call.
     calls: HashMap<String, (usize, usize, usize)>,
-    /// Words at the end of the input.
-    given: GivenWords,
+    /// Decisions and results at the end of the input.
+    given: GivenAnswers,
 }
 
 impl InputReader {
@@ -130,7 +130,7 @@ impl InputReader {
             }
             "function_call_output" => self.result(&field, item),
             "mcp_approval_response" => self.approval(&field, &item),
-            // The run knows its own items, and nobody else's reasoning is of use to it.
+            // The run knows its own items, and reasoning of other models is of no use to it.
             "reasoning" | "item_reference" | "mcp_approval_request" | "mcp_list_tools" => Ok(()),
             kind => {
                 let detail = format!("items of type {kind} are not supported");
@@ -144,12 +144,12 @@ impl InputReader {
         match item.role.as_deref().unwrap_or("user") {
             "user" => {
                 let (text, parts) = content.read(field)?;
-                self.given = GivenWords::default();
+                self.given = GivenAnswers::default();
                 self.turns.push(EarlierTurn { text, parts, ..EarlierTurn::default() });
             }
             "assistant" => {
                 let (text, _) = content.read(field)?;
-                self.given = GivenWords::default();
+                self.given = GivenAnswers::default();
                 if let Some(turn) = Self::newest_turn(&mut self.turns) {
                     turn.steps.push(EarlierStep { text, calls: Vec::new() });
                 }

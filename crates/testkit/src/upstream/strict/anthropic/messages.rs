@@ -2,11 +2,13 @@
 
 use serde_json::Value;
 
-use super::super::{Complaint, Object, RequestCheck, fields, filled, images, is_name, object, refuse, text};
+use super::super::{
+    Complaint, Object, RequestCheck, elements_of, fields, images, is_name, object, refuse, text,
+};
 use super::{MAX_NAME_BYTES, Version};
 
 pub(super) fn check(body: &Object, version: Version) -> RequestCheck {
-    let messages = filled(body.get("messages").unwrap_or(&Value::Null), "messages")?;
+    let messages = elements_of(body.get("messages").unwrap_or(&Value::Null), "messages")?;
     let mut turns = Turns::default();
     for (at, message) in messages.iter().enumerate() {
         let place = format!("messages.{at}");
@@ -34,7 +36,7 @@ fn check_image_block(block: &Object, place: &str) -> RequestCheck {
     if text(source, "type", &place)? != "base64" {
         return refuse(format!("{place}.type: Input should be 'base64'"));
     }
-    images::encoded(text(source, "media_type", &place)?, text(source, "data", &place)?, &place)
+    images::check_image(text(source, "media_type", &place)?, text(source, "data", &place)?, &place)
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -70,8 +72,8 @@ impl<'a> Turns<'a> {
         self.before = Some(role);
         self.open = std::mem::take(&mut self.called);
         let Value::String(said) = content else {
-            self.blocks(role, filled(content, &format!("{place}.content"))?, place)?;
-            return self.answered(place);
+            self.blocks(role, elements_of(content, &format!("{place}.content"))?, place)?;
+            return self.check_answered(place);
         };
         if said.is_empty() {
             return refuse(format!("{place}: all messages must have non-empty content"));
@@ -79,7 +81,7 @@ impl<'a> Turns<'a> {
         if last && role == AnthropicRole::Assistant && said.ends_with(char::is_whitespace) {
             return refuse("messages: final assistant content cannot end with trailing whitespace");
         }
-        self.answered(place)
+        self.check_answered(place)
     }
 
     fn blocks(&mut self, role: AnthropicRole, blocks: &'a [Value], place: &str) -> RequestCheck {
@@ -149,7 +151,7 @@ impl<'a> Turns<'a> {
     }
 
     /// The message is over: it must have answered the calls of the one before.
-    fn answered(&self, place: &str) -> RequestCheck {
+    fn check_answered(&self, place: &str) -> RequestCheck {
         if self.open.is_empty() {
             return Ok(());
         }
@@ -163,7 +165,7 @@ impl<'a> Turns<'a> {
     /// There is no message more.
     fn close(mut self) -> RequestCheck {
         self.open = std::mem::take(&mut self.called);
-        self.answered("messages")
+        self.check_answered("messages")
     }
 }
 

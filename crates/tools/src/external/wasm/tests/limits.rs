@@ -151,7 +151,7 @@ async fn idle(tool: &WasmTool) {
     drop(tokio::time::timeout(Duration::from_secs(20), all).await.unwrap().unwrap());
 }
 
-/// Waits until so many places are free.
+/// Waits until `places` places are free.
 async fn free(tool: &WasmTool, places: usize) {
     while tool.places.available_permits() != places {
         tokio::task::yield_now().await;
