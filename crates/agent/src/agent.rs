@@ -80,6 +80,8 @@ impl Agent {
     /// Fails if an app names a tool that does not exist, or a model that it may not use.
     pub fn new(parts: AgentParts, vault: Arc<dyn Vault>) -> Result<Self, Problem> {
         let world = Arc::new(World::new(parts, vault)?);
+        // Also for a command without a server, which takes up no work: the next server sends the messages.
+        world.watch_webhooks();
         Ok(Self { world, inner: Arc::default() })
     }
 
@@ -92,7 +94,6 @@ impl Agent {
     pub async fn start(&self) -> Result<(), Error> {
         let world = &self.world;
         world.read_secret().await?;
-        world.watch_webhooks();
         mcp::read_pinned_tools(world).await?;
         self.read_missing_apps().await?;
         app_revisions::remove_unpacked(world).await;

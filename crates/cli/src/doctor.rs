@@ -75,12 +75,17 @@ fn report(findings: &[Diagnosis]) -> CommandResult {
     if bad == 0 { Ok(()) } else { Err(format!("{bad} of {} checks failed", findings.len()).into()) }
 }
 
-/// Whether the folder can be written to, or made, and is closed to others. Nothing stays behind.
+/// The room that a first start needs for the database and the built-in apps.
+const NEEDED_BYTES: usize = 2 << 20;
+
+/// Whether the folder can be written to, or made, has some room, and is closed to others. Nothing stays behind.
 fn folder(data: &Path) -> Diagnosis {
     let shown = data.display();
     let there = data.is_dir();
     let probe = nearest_existing_folder(data).join(".rondo-doctor");
-    match std::fs::write(&probe, b"").and_then(|()| std::fs::remove_file(&probe)) {
+    let written = std::fs::write(&probe, vec![0; NEEDED_BYTES]);
+    let removed = std::fs::remove_file(&probe);
+    match written.and(removed) {
         Ok(()) if there => match store::sqlite::mode_for_others(data) {
             None => Diagnosis::Good(format!("data folder: {shown}")),
             Some(mode) => Diagnosis::Bad(format!(

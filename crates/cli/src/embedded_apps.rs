@@ -25,6 +25,9 @@ const FOLDER: &str = "built-in-apps";
 /// Threads that write the apps.
 const WRITERS: usize = 8;
 
+/// Drafts of killed processes with one number that may lie beside the versions.
+const MAX_DRAFTS: usize = 64;
+
 /// Whether this configuration uses the embedded apps.
 pub(crate) fn are_used(config: &Config) -> bool {
     config.apps == Path::new(DEFAULT_APPS) && !config.apps.exists()
@@ -64,27 +67,64 @@ fn expand(compressed: &[u8]) -> io::Result<Vec<u8>> {
     Ok(content)
 }
 
-/// Writes the apps into the data folder, if this version of them is not there yet. Other versions stay, because a server
-/// of another version may be running on them. The folder survives a power failure as a whole.
+/// Writes the apps into the data folder, as far as files of this version are missing there. Other versions stay, because a
+/// server of another version may be running on them. Several processes may do this at the same moment.
 fn unpack(data: &Path) -> io::Result<PathBuf> {
     let versions = data.join(FOLDER);
     let folder = versions.join(REVISION);
-    if folder.is_dir() {
+    if is_whole(&folder) {
         return Ok(folder);
     }
     store::sqlite::make_private_folder(data)?;
-    let draft = versions.join(format!(".{}", std::process::id()));
-    if draft.exists() {
-        fs::remove_dir_all(&draft)?; // of a process that was killed, perhaps of another version
+    fs::create_dir_all(&versions)?;
+    let draft = new_draft(&versions)?;
+    let moved = write_all(&draft).and_then(|()| move_files(&draft, &folder));
+    if is_whole(&folder) {
+        // Also drafts of processes that were killed. A process that still writes one finds the folder complete.
+        remove_drafts(&versions);
+        File::open(&versions)?.sync_all()?;
+        return Ok(folder);
     }
-    write_all(&draft)?;
-    match fs::rename(&draft, &folder) {
-        // Another process was faster.
-        Err(_) if folder.is_dir() => fs::remove_dir_all(&draft)?,
-        outcome => outcome?,
+    let _the_first_error_counts = fs::remove_dir_all(&draft);
+    moved.and(Err(io::Error::other("files of the built-in apps disappear while they are written")))
+}
+
+fn is_whole(folder: &Path) -> bool {
+    FILES.iter().all(|(path, _)| folder.join(path).is_file())
+}
+
+/// A folder that no other process writes into. The number of the process is not enough: in containers, each is 1.
+fn new_draft(versions: &Path) -> io::Result<PathBuf> {
+    let process = std::process::id();
+    for number in 0..MAX_DRAFTS {
+        let draft = versions.join(format!(".{process}-{number}"));
+        match fs::create_dir(&draft) {
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+            created => return created.map(|()| draft),
+        }
     }
-    File::open(&versions)?.sync_all()?;
-    Ok(folder)
+    Err(io::Error::other(format!("{} has too many unfinished folders; delete it", versions.display())))
+}
+
+/// Moves the whole draft into its place. If a folder is there, only the files that it lacks are moved.
+fn move_files(draft: &Path, folder: &Path) -> io::Result<()> {
+    match fs::rename(draft, folder) {
+        Err(_) if folder.is_dir() => {}
+        outcome => return outcome,
+    }
+    for (path, _) in FILES.iter().filter(|(path, _)| !folder.join(path).exists()) {
+        let place = folder.join(path);
+        fs::create_dir_all(place.parent().unwrap_or(folder))?;
+        fs::rename(draft.join(path), place)?;
+    }
+    Ok(())
+}
+
+fn remove_drafts(versions: &Path) {
+    let entries = fs::read_dir(versions).into_iter().flatten().flatten();
+    for draft in entries.filter(|entry| entry.file_name().as_encoded_bytes().starts_with(b".")) {
+        let _another_process_may_be_faster = fs::remove_dir_all(draft.path());
+    }
 }
 
 /// Writes all files and waits until they are on the disk. Several threads do so, because a file system lets those who wait
@@ -140,6 +180,38 @@ mod tests {
         assert_eq!(unpack(data.path()).unwrap(), folder);
         assert_eq!(fs::read_to_string(folder.join("studio/title.md")).unwrap(), "Mine.", "written once");
         assert_eq!(fs::read_dir(versions).unwrap().count(), 2, "no draft is left");
+    }
+
+    #[test]
+    fn files_that_are_missing_are_written_again_and_others_stay() {
+        let data = tempfile::tempdir().unwrap();
+        let folder = unpack(data.path()).unwrap();
+        fs::remove_dir_all(folder.join("kalito")).unwrap();
+        fs::remove_file(folder.join("studio/app.toml")).unwrap();
+        fs::write(folder.join("studio/title.md"), "Mine.").unwrap();
+        assert_eq!(unpack(data.path()).unwrap(), folder);
+        assert!(is_whole(&folder));
+        assert_eq!(fs::read_to_string(folder.join("studio/title.md")).unwrap(), "Mine.");
+        assert_eq!(fs::read_dir(data.path().join(FOLDER)).unwrap().count(), 1, "no draft is left");
+    }
+
+    #[test]
+    fn many_processes_can_write_them_at_the_same_moment() {
+        let data = tempfile::tempdir().unwrap();
+        thread::scope(|scope| {
+            let all: Vec<_> = (0..4).map(|_| scope.spawn(|| unpack(data.path()).unwrap())).collect();
+            assert!(all.into_iter().all(|one| is_whole(&one.join().unwrap())));
+        });
+    }
+
+    #[test]
+    fn a_failure_leaves_no_draft() {
+        let data = tempfile::tempdir().unwrap();
+        let versions = data.path().join(FOLDER);
+        fs::create_dir_all(&versions).unwrap();
+        fs::write(versions.join(REVISION), "a file, where the folder belongs").unwrap();
+        unpack(data.path()).unwrap_err();
+        assert_eq!(fs::read_dir(versions).unwrap().count(), 1);
     }
 
     #[test]

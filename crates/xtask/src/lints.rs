@@ -24,6 +24,11 @@ pub(crate) fn run_driven(command: &str, arguments: &[String], without: &str) -> 
     drive(&arguments).inspect_err(|why| println!("{without}: {why}")).ok()
 }
 
+/// Lets a command of cargo use the plain compiler.
+pub(crate) fn turn_off(cargo: &mut Command) {
+    cargo.env_remove(SETTING);
+}
+
 #[expect(clippy::disallowed_methods, reason = "it is cargo's setting, not one of the server")]
 fn is_driven() -> bool {
     std::env::var_os(SETTING).is_some()
