@@ -27,11 +27,11 @@ pub(crate) enum KeysCommand {
     Add(AddKey),
     /// List the keys, without their secrets
     List,
-    /// Make a new key in place of another, which stays good for a while, and print it
+    /// Make a new key in place of another, which stays valid for a while, and print it
     Rotate {
         /// The key's id, as `keys list` shows it
         id: KeyId,
-        /// For how long the old key stays good, such as 30m, 24h or 7d
+        /// For how long the old key stays valid, such as 30m, 24h or 7d
         #[arg(long, default_value = "24h", value_parser = parse_span)]
         overlap: Duration,
     },
@@ -42,8 +42,8 @@ pub(crate) enum KeysCommand {
     },
     /// Remove all keys, so that requests on this machine need none again
     ///
-    /// The server then answers everybody on this machine as the user `local`. The data of other users stays, and a new
-    /// key of the same user opens it again. A running server that other machines can reach refuses this.
+    /// The server then treats every request on this machine as one of the user `local`. The data of other users stays,
+    /// and a new key for such a user gives access to it again. A running server that other machines can reach refuses this.
     Open {
         /// Remove the keys without a question
         #[arg(long)]

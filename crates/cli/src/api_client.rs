@@ -41,7 +41,7 @@ pub(crate) struct UserOptions {
     /// The user; the default is `local`, the only user of a server without keys
     #[arg(long, value_parser = user_name)]
     pub(crate) user: Option<String>,
-    /// A key of the user; needed if a server is running and has keys
+    /// A key of the user, in place of --user; needed for other users than `local` while a server runs
     #[arg(long, conflicts_with = "user")]
     pub(crate) key: Option<String>,
 }
@@ -110,9 +110,9 @@ impl ApiClient {
             (Some(key), _) => Ok(Self { token: Some(key), ..running }),
             (None, LOCAL_USER) => Ok(running),
             (None, user) => Err(format!(
-                "a server is running on this data folder, and it needs a key of the user {user}: give one \
-                 with --key in place of --user \
-                 (`rondo keys add {user} --app {app}` makes one), or stop the server first"
+                "a server is running on this data folder, and it needs a key of the user {user}: stop the server \
+                 first, or give a key with --key in place of --user; `rondo keys add {user} --app {app}` makes one, \
+                 and from the first key on, each request to the server needs a key"
             )
             .into()),
         }

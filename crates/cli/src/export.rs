@@ -1,7 +1,7 @@
 //! `rondo export`: all records and files of a user in an app, as JSON that `rondo import` reads.
 
 use std::fs::OpenOptions;
-use std::io::Write;
+use std::io::{ErrorKind, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
@@ -27,7 +27,11 @@ pub(crate) async fn export(config: Config, options: ExportOptions) -> CommandRes
     let mut text = serde_json::to_string_pretty(&bundle?)?;
     text.push('\n');
     match options.out {
-        Some(file) => write(&file, &text).map_err(|error| format!("{}: {error}", file.display()).into()),
+        Some(file) => write(&file, &text).map_err(|error| {
+            let is_there = error.kind() == ErrorKind::AlreadyExists;
+            let remedy = if is_there { "; choose another file with --out" } else { "" };
+            format!("{}: {error}{remedy}", file.display()).into()
+        }),
         None => Ok(std::io::stdout().write_all(text.as_bytes())?),
     }
 }

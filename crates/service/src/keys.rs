@@ -33,7 +33,7 @@ const FIRST_KEY: &str = "access without a key ends now, on the server's own mach
 /// Bytes of a user's name.
 const MAX_USER_BYTES: usize = 200;
 
-/// For how long a replaced key stays good: by default, and at most.
+/// For how long a replaced key stays valid: by default, and at most.
 const DEFAULT_OVERLAP_SECONDS: u32 = 24 * 60 * 60;
 const MAX_OVERLAP_SECONDS: u32 = 30 * DEFAULT_OVERLAP_SECONDS;
 
@@ -176,7 +176,7 @@ impl Service {
         Ok(KeyMade { id, token: Some(token), notice: is_first.then(|| FIRST_KEY.to_owned()) })
     }
 
-    /// Makes a new key in place of another, which stays good for a while, so that nothing stops while its holder changes
+    /// Makes a new key in place of another, which stays valid for a while, so that nothing stops while its holder changes
     /// over.
     pub async fn rotate_key(
         &self,

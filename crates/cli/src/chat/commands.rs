@@ -21,7 +21,7 @@ const HELP: &str = "\
 /threads         list your newest conversations in this app
 /memories        list the newest memories of you in this app
 /remember TEXT   remember something
-/pin TEXT        keep something in view of the model in this conversation
+/pin TEXT        pin a text to this conversation, so that each prompt contains it
 /undo            undo what the last answer has changed
 /quit            end the chat; also /bye, exit, Ctrl-D, and Ctrl-C in an empty line
 //TEXT           send a message that begins with a slash
@@ -212,7 +212,7 @@ impl Chat {
             let title = title.as_deref().map_or_else(|| "(no title)".to_owned(), one_line);
             self.screen.print(&format!("{mark} {id}  {updated_at:.0}  {title}"))?;
         }
-        self.screen.note(&format!("to go on with one: rondo chat --app {} --thread ID", self.app))
+        self.screen.note(&format!("to continue one: rondo chat --app {} --thread ID", self.app))
     }
 
     async fn list_memories(&mut self) -> CommandResult {
