@@ -77,6 +77,19 @@ async fn they_are_added_found_forgotten_and_restored() {
 }
 
 #[tokio::test]
+async fn without_a_server_they_are_added_with_messages_for_webhooks() {
+    let world = World::with(&[]).await;
+    let webhook = "url = \"https://example.com/hook\"\nevents = [\"memory.changed\"]\nsecret = \"hook\"";
+    world.write("mine/demo/app.toml", &format!("name = \"Demo\"\n[[webhook]]\n{webhook}\n"));
+    world.write("mine/demo/instructions.md", "You are Demo.");
+    let apps = world.path("mine").display().to_string();
+    let added = world.run(&["memories", "add", "--app", "demo", "--apps", &apps, "Likes tea."]).await;
+    assert_eq!(added.code, Some(0), "{added:?}");
+    let jobs = world.run(&["jobs", "--apps", &apps]).await;
+    assert!(jobs.output.contains("  ready    webhook  "), "{jobs:?}");
+}
+
+#[tokio::test]
 async fn what_is_refused_is_said_in_words() {
     for running in [false, true] {
         let world = World::new().await;
