@@ -25,7 +25,7 @@ const FOLDER: &str = "built-in-apps";
 /// Threads that write the apps.
 const WRITERS: usize = 8;
 
-/// Drafts of killed processes with one number that may lie beside the versions.
+/// The drafts that killed processes with one process id may leave behind, at most.
 const MAX_DRAFTS: usize = 64;
 
 /// Whether this configuration uses the embedded apps.
@@ -93,7 +93,7 @@ fn is_whole(folder: &Path) -> bool {
     FILES.iter().all(|(path, _)| folder.join(path).is_file())
 }
 
-/// A folder that no other process writes into. The number of the process is not enough: in containers, each is 1.
+/// A folder that no other process writes into. The process id alone is not unique: in containers, it is often 1.
 fn new_draft(versions: &Path) -> io::Result<PathBuf> {
     let process = std::process::id();
     for number in 0..MAX_DRAFTS {
@@ -127,8 +127,8 @@ fn remove_drafts(versions: &Path) {
     }
 }
 
-/// Writes all files and waits until they are on the disk. Several threads do so, because a file system lets those who wait
-/// at the same time share its work.
+/// Writes all files and waits until they are on the disk. Several threads write, because a file system syncs files together
+/// if several threads wait for it at the same time.
 fn write_all(draft: &Path) -> io::Result<()> {
     let write_part = |files: &[(&str, &[u8])]| files.iter().try_for_each(|file| write_file(draft, file));
     thread::scope(|scope| {

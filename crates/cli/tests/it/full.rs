@@ -8,14 +8,14 @@ use serde_json::{Value, json};
 use testkit::upstream::{Gate, Reply};
 
 use crate::cut::status;
-use crate::process::within;
+use crate::process::{Process, within};
 use crate::world::{Server, World, read_text};
 
-/// A small disk of its own for the data, which others see only through the process that has it.
-const DISK: &str = "mount -t tmpfs -o size=12m tmpfs \"$RONDO_DATA\" && exec \"$@\"";
+/// Gives the data folder a small disk of its own, which others see only through the process that has it.
+const DISK: &str = "mount -t tmpfs -o mode=700,size=\"$1\" tmpfs \"$RONDO_DATA\" && shift && exec \"$@\"";
 
-/// Runs the binary with its data folder on the small disk. None, with a note, if the test may not make such a disk.
-async fn on_a_small_disk(world: &World) -> Option<Server> {
+/// The binary with its data folder on a disk of this size. None, with a note, if the test may not make such a disk.
+fn rondo_on_disk(world: &World, size: &str, args: &[&str]) -> Option<Command> {
     std::fs::create_dir_all(world.path("data")).unwrap();
     let mut probe = Command::new("unshare");
     probe.args(["--user", "--map-root-user", "--mount", "--", "mount", "-t", "tmpfs", "tmpfs"]);
@@ -26,13 +26,29 @@ async fn on_a_small_disk(world: &World) -> Option<Server> {
         );
         return None;
     }
-    let serve = world.rondo(&["serve"]);
+    let rondo = world.rondo(args);
     let mut command = Command::new("unshare");
-    command.args(["--user", "--map-root-user", "--mount", "--", "sh", "-c", DISK, "sh"]);
-    command.arg(serve.get_program()).args(serve.get_args()).current_dir(serve.get_current_dir().unwrap());
+    command.args(["--user", "--map-root-user", "--mount", "--", "sh", "-c", DISK, "sh", size]);
+    command.arg(rondo.get_program()).args(rondo.get_args()).current_dir(rondo.get_current_dir().unwrap());
     command.env_clear().env("PATH", "/usr/bin:/bin:/usr/sbin:/sbin");
-    command.envs(serve.get_envs().filter_map(|(name, value)| Some((name, value?))));
-    Some(Server::start(&mut command).await)
+    command.envs(rondo.get_envs().filter_map(|(name, value)| Some((name, value?))));
+    Some(command)
+}
+
+async fn on_a_small_disk(world: &World) -> Option<Server> {
+    Some(Server::start(&mut rondo_on_disk(world, "12m", &["serve"])?).await)
+}
+
+#[tokio::test]
+async fn doctor_names_a_disk_without_room_for_a_first_start() {
+    let world = World::new().await;
+    for (size, finding) in [("1m", "BAD   data folder: "), ("4m", "ok    data folder: ")] {
+        let Some(mut command) = rondo_on_disk(&world, size, &["doctor"]) else { return };
+        let ended = Process::start(&mut command).ended().await;
+        let line = ended.output.lines().find(|line| line.contains("data folder: "));
+        assert!(line.is_some_and(|line| line.starts_with(finding)), "{size}: {ended:?}");
+        assert_eq!(line.is_some_and(|line| line.contains("No space left on device")), size == "1m");
+    }
 }
 
 /// The data folder as the process sees it.
